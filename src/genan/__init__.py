@@ -1,0 +1,1 @@
+"""genan: actuator networks from joint positions alone."""

@@ -1,0 +1,5 @@
+"""What machine is this? ``Robot``: joints, controls, rate and rigid-body model."""
+
+from genan.robot.robot import Control, Joint, Robot, bundled_robots
+
+__all__ = ["Control", "Joint", "Robot", "bundled_robots"]

@@ -1,0 +1,145 @@
+"""Reading ``robot.toml``: a strict reader that names the key, the value and what was expected."""
+
+import math
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from genan.errors import RobotError, listing
+
+#: Factor from a unit a person writes to the SI unit used inside.
+JOINT_UNITS = {"rad": 1.0, "deg": math.pi / 180.0, "m": 1.0, "mm": 1e-3}
+
+_TOP_KEYS = ("name", "description", "model", "dt", "end_effector", "joints", "controls")
+_JOINT_KEYS = ("name", "unit", "range", "rest")
+_CONTROL_KEYS = ("name", "unit", "range", "rest", "explore")
+
+
+@dataclass(frozen=True)
+class JointEntry:
+    """One ``[[joints]]`` table, in the unit it was written in."""
+
+    name: str
+    unit: str | None
+    range: tuple[float, float] | None
+    rest: float | None
+
+
+@dataclass(frozen=True)
+class ControlEntry:
+    """One ``[[controls]]`` table."""
+
+    name: str
+    unit: str
+    range: tuple[float, float]
+    rest: float
+    explore: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Description:
+    """A whole ``robot.toml``, checked on its own, before the model file is opened."""
+
+    name: str
+    description: str
+    model: str
+    dt: float
+    end_effector: str | None
+    joints: tuple[JointEntry, ...]
+    controls: tuple[ControlEntry, ...]
+
+
+def read_description(path: Path) -> Description:
+    """Read and check the ``robot.toml`` at ``path``."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RobotError(f"{path} is not valid TOML: {error}.") from None
+    except OSError as error:
+        raise RobotError(f"{path} cannot be read: {error.strerror}.") from None
+    where = str(path)
+    _known_keys(table, _TOP_KEYS, where)
+    dt = _number(table, "dt", where)
+    if not 0.0 < dt <= 1.0:
+        raise RobotError(f"{where}: dt must be a time step in seconds between 0 and 1, not {dt:g}.")
+    joints = tuple(_joint(entry, f"{where}: joint {i + 1}") for i, entry in enumerate(_tables(table, "joints", where)))
+    controls = tuple(_control(entry, f"{where}: control {i + 1}") for i, entry in enumerate(_tables(table, "controls", where)))
+    _unique([joint.name for joint in joints], "joint", where)
+    _unique([control.name for control in controls], "control", where)
+    return Description(
+        name=_text(table, "name", where),
+        description=_text(table, "description", where, default=""),
+        model=_text(table, "model", where),
+        dt=dt,
+        end_effector=_text(table, "end_effector", where) if "end_effector" in table else None,
+        joints=joints,
+        controls=controls,
+    )
+
+
+def _joint(entry: dict[str, Any], where: str) -> JointEntry:
+    _known_keys(entry, _JOINT_KEYS, where)
+    name = _text(entry, "name", where)
+    where = f"{where} ({name!r})"
+    unit = _text(entry, "unit", where) if "unit" in entry else None
+    if unit is not None and unit not in JOINT_UNITS:
+        raise RobotError(f"{where}: unit must be one of {listing(JOINT_UNITS)}, not {unit!r}.")
+    bounds = _interval(entry, "range", where) if "range" in entry else None
+    return JointEntry(name, unit, bounds, _number(entry, "rest", where) if "rest" in entry else None)
+
+
+def _control(entry: dict[str, Any], where: str) -> ControlEntry:
+    _known_keys(entry, _CONTROL_KEYS, where)
+    name = _text(entry, "name", where)
+    where = f"{where} ({name!r})"
+    bounds = _interval(entry, "range", where)
+    rest = _number(entry, "rest", where) if "rest" in entry else min(max(0.0, bounds[0]), bounds[1])
+    explore = _interval(entry, "explore", where) if "explore" in entry else bounds
+    for key, value in (("rest", rest), ("explore", explore[0]), ("explore", explore[1])):
+        if not bounds[0] <= value <= bounds[1]:
+            raise RobotError(f"{where}: {key} {value:g} lies outside the control's range {bounds[0]:g} to {bounds[1]:g}.")
+    return ControlEntry(name, _text(entry, "unit", where, default="1"), bounds, rest, explore)
+
+
+def _known_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise RobotError(f"{where}: unknown key {key!r}; the keys there are: {listing(known)}.")
+
+
+def _tables(table: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    value = table.get(key)
+    if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value):
+        raise RobotError(f"{where}: expected one or more [[{key}]] tables, found {'none' if not value else repr(value)}.")
+    return value
+
+
+def _text(table: dict[str, Any], key: str, where: str, *, default: str | None = None) -> str:
+    value = table.get(key, default)
+    if not isinstance(value, str) or (not value and default is None):
+        raise RobotError(f"{where}: expected {key} = \"...\" (a text), found {value!r}.")
+    return value
+
+
+def _number(table: dict[str, Any], key: str, where: str) -> float:
+    value = table.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise RobotError(f"{where}: expected {key} = a finite number, found {value!r}.")
+    return float(value)
+
+
+def _interval(table: dict[str, Any], key: str, where: str) -> tuple[float, float]:
+    value = table.get(key)
+    numeric = isinstance(value, list) and len(value) == 2 and all(
+        isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in value
+    )
+    if not numeric or not value[0] < value[1]:  # type: ignore[index]
+        raise RobotError(f"{where}: expected {key} = [low, high] with low < high, found {value!r}.")
+    return float(value[0]), float(value[1])  # type: ignore[index]
+
+
+def _unique(names: list[str], kind: str, where: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise RobotError(f"{where}: {kind} {listing(twice)} is listed twice; every {kind} needs its own name.")

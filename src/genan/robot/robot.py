@@ -1,0 +1,217 @@
+"""``Robot``: what machine this is. Joints, controls, rate, and the rigid-body model behind them."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from genan.errors import RobotError, listing
+from genan.robot.description import JOINT_UNITS, ControlEntry, JointEntry, read_description
+from genan.robot.model import compile_model, joint_names
+
+if TYPE_CHECKING:
+    import mujoco
+
+#: Units that make sense for each kind of joint.
+_KIND_UNITS: dict[str, tuple[str, ...]] = {"hinge": ("rad", "deg"), "slide": ("m", "mm")}
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One degree of freedom. Positions are in ``unit``: "rad" for a hinge, "m" for a slide."""
+
+    name: str
+    kind: Literal["hinge", "slide"]
+    lower: float
+    """Lowest position the robot may take [rad or m]; -inf where the model sets no limit."""
+    upper: float
+    """Highest position the robot may take [rad or m]; +inf where the model sets no limit."""
+    rest: float
+    """Position the robot rests at [rad or m]."""
+
+    @property
+    def unit(self) -> str:
+        """SI unit of the joint's position."""
+        return _KIND_UNITS[self.kind][0]
+
+
+@dataclass(frozen=True)
+class Control:
+    """One command channel of the robot, in the robot's own unit."""
+
+    name: str
+    unit: str
+    lower: float
+    upper: float
+    rest: float
+    """Value the control is brought to when the robot is stopped."""
+    explore_lower: float
+    explore_upper: float
+    """Range that exploration draws from, inside ``lower`` to ``upper``."""
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A robot: ordered joints, ordered controls, control period, and its rigid-body model.
+
+    ``nq`` (joints) and ``nu`` (controls) are independent: a muscle pair may have one control or two, a servo three.
+    """
+
+    name: str
+    description: str
+    joints: tuple[Joint, ...]
+    controls: tuple[Control, ...]
+    dt: float
+    """Period of recording and of simulation [s]."""
+    end_effector: str | None
+    """Site of the model that tasks refer to, where there is one."""
+    model_file: Path
+    dof: tuple[int, ...]
+    """For each joint, its coordinate in the model."""
+
+    @classmethod
+    def load(cls, source: str | Path) -> "Robot":
+        """Load a bundled robot by name, or the ``robot.toml`` at a path (a folder is searched for one)."""
+        path = _find(source)
+        description = read_description(path)
+        model_file = path.parent / description.model
+        model = compile_model(model_file, dt=description.dt)
+        order = _match_joints(tuple(joint.name for joint in description.joints), joint_names(model), path)
+        joints = tuple(_joint(entry, model, index, path) for entry, index in zip(description.joints, order, strict=True))
+        if description.end_effector is not None:
+            sites = [model.site(i).name for i in range(model.nsite)]
+            if description.end_effector not in sites:
+                raise RobotError(
+                    f"{path}: end_effector {description.end_effector!r} is not a site of the model; its sites are: "
+                    f"{listing(sites)}."
+                )
+        return cls(
+            name=description.name,
+            description=description.description,
+            joints=joints,
+            controls=tuple(_control(entry) for entry in description.controls),
+            dt=description.dt,
+            end_effector=description.end_effector,
+            model_file=model_file,
+            dof=order,
+        )
+
+    @cached_property
+    def mj_model(self) -> "mujoco.MjModel":
+        """The compiled bare arm (see ``genan.robot.model``), stepping at ``dt``. Do not modify it."""
+        return compile_model(self.model_file, dt=self.dt)
+
+    @property
+    def nq(self) -> int:
+        """Number of joints."""
+        return len(self.joints)
+
+    @property
+    def nu(self) -> int:
+        """Number of controls."""
+        return len(self.controls)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints, in order."""
+        return tuple(joint.name for joint in self.joints)
+
+    @property
+    def control_names(self) -> tuple[str, ...]:
+        """Names of the controls, in order."""
+        return tuple(control.name for control in self.controls)
+
+    @property
+    def q_range(self) -> Float[np.ndarray, "2 nq"]:
+        """Lower and upper joint limits [rad or m]."""
+        return np.array([[j.lower for j in self.joints], [j.upper for j in self.joints]])
+
+    @property
+    def q_rest(self) -> Float[np.ndarray, " nq"]:
+        """Rest pose [rad or m]."""
+        return np.array([j.rest for j in self.joints])
+
+    @property
+    def u_range(self) -> Float[np.ndarray, "2 nu"]:
+        """Lower and upper bounds of the controls, in their units."""
+        return np.array([[c.lower for c in self.controls], [c.upper for c in self.controls]])
+
+    @property
+    def u_rest(self) -> Float[np.ndarray, " nu"]:
+        """Rest values of the controls, in their units."""
+        return np.array([c.rest for c in self.controls])
+
+    @property
+    def u_explore(self) -> Float[np.ndarray, "2 nu"]:
+        """Lower and upper bounds that exploration draws controls from, in their units."""
+        return np.array([[c.explore_lower for c in self.controls], [c.explore_upper for c in self.controls]])
+
+
+def bundled_robots() -> tuple[str, ...]:
+    """Names of the robots that come with genan."""
+    return tuple(sorted(entry.name for entry in _library().iterdir() if (entry / "robot.toml").is_file()))
+
+
+def _library() -> Path:
+    return Path(str(resources.files("genan.robot") / "library"))
+
+
+def _find(source: str | Path) -> Path:
+    if isinstance(source, str) and source in bundled_robots():
+        return _library() / source / "robot.toml"
+    path = Path(source)
+    if path.is_dir():
+        path = path / "robot.toml"
+    if path.is_file():
+        return path
+    raise RobotError(
+        f"There is no robot {str(source)!r}: give the path of a robot.toml, or one of the bundled robots: "
+        f"{listing(bundled_robots())}."
+    )
+
+
+def _match_joints(wanted: tuple[str, ...], there: tuple[str, ...], path: Path) -> tuple[int, ...]:
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise RobotError(f"{path}: joint {listing(missing)} is not in the model; the model's joints are: {listing(there)}.")
+    extra = [name for name in there if name not in wanted]
+    if extra:
+        raise RobotError(
+            f"{path}: the model also moves joint {listing(extra)}, which robot.toml does not list; add a [[joints]] "
+            "table for it or fix it in the model."
+        )
+    return tuple(there.index(name) for name in wanted)
+
+
+def _joint(entry: JointEntry, model: "mujoco.MjModel", index: int, path: Path) -> Joint:
+    import mujoco
+
+    kind: Literal["hinge", "slide"] = "hinge" if model.jnt_type[index] == mujoco.mjtJoint.mjJNT_HINGE else "slide"
+    unit = entry.unit or _KIND_UNITS[kind][0]
+    if unit not in _KIND_UNITS[kind]:
+        raise RobotError(
+            f"{path}: joint {entry.name!r} is a {kind} joint, so its unit must be one of {listing(_KIND_UNITS[kind])}, "
+            f"not {unit!r}."
+        )
+    scale = JOINT_UNITS[unit]
+    if entry.range is not None:
+        lower, upper = (scale * bound for bound in entry.range)
+    elif model.jnt_limited[index]:
+        lower, upper = (float(bound) for bound in model.jnt_range[index])
+    else:
+        lower, upper = -math.inf, math.inf
+    rest = scale * entry.rest if entry.rest is not None else min(max(0.0, lower), upper)
+    if not lower <= rest <= upper:
+        raise RobotError(
+            f"{path}: joint {entry.name!r} rests at {rest:g} {_KIND_UNITS[kind][0]}, outside its range {lower:g} to {upper:g}."
+        )
+    return Joint(entry.name, kind, lower, upper, rest)
+
+
+def _control(entry: ControlEntry) -> Control:
+    return Control(entry.name, entry.unit, *entry.range, entry.rest, *entry.explore)
