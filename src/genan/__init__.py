@@ -1,1 +1,5 @@
-"""genan: actuator networks from joint positions alone."""
+"""genan: learn what a robot's actuators do from joint positions alone, simulate them, train policies, deploy them."""
+
+from importlib.metadata import version
+
+__version__ = version("genan")

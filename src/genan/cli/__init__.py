@@ -1,0 +1,91 @@
+"""The command line: ``genan VERB``. One file per verb, imported only when that verb is used."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from genan import __version__
+
+#: Verbs in the order of the work, with the line that ``genan --help`` shows.
+VERBS = {
+    "robots": "list the robots there are, or check and show one",
+    "collect": "record exploration data on a robot",
+    "inspect": "say what is in a recording, and whether it is any good",
+    "identify": "identify a robot's linear dynamics and hysteresis, beside the real robot's",
+}
+
+INTERRUPTED = 130
+REFUSED = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code: 0 done, 2 refused, 130 interrupted."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0
+    verb, *rest = arguments
+    if verb in ("-V", "--version"):
+        print(f"genan {__version__}")
+        return 0
+    if verb not in VERBS:
+        near = get_close_matches(verb, VERBS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "'genan --help' lists the verbs."
+        return _refuse(f"There is no verb {verb!r}; {hint}")
+    return _run(verb, rest)
+
+
+def _run(verb: str, arguments: list[str]) -> int:
+    import tyro
+
+    from genan.errors import GenanError
+
+    module = importlib.import_module(f"genan.cli.{verb}")
+    command = tyro.cli(
+        getattr(module, verb.capitalize()), prog=f"genan {verb}", description=module.__doc__, args=arguments
+    )
+    _show_log()
+    try:
+        return int(command.run())
+    except GenanError as error:
+        return _refuse(str(error))
+    except KeyboardInterrupt:
+        print("\ngenan: interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        return _refuse(f"The system refused to go on{where}: {error.strerror or error}; mend that and run again.")
+    except MemoryError:
+        return _refuse("Out of memory; ask for less at once, or close other programs, and run again.")
+
+
+def _refuse(sentence: str) -> int:
+    print(f"genan: {sentence}", file=sys.stderr)
+    return REFUSED
+
+
+def _show_log() -> None:
+    """Show what the package says about itself (compiling, mostly), one line each."""
+    import logging
+
+    from rich.console import Console
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            Console(stderr=True, highlight=False, markup=False).print(record.getMessage(), style="dim")
+
+    log = logging.getLogger("genan")
+    log.setLevel(logging.INFO)
+    log.handlers = [Lines()]
+
+
+def _usage() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {line}" for verb, line in VERBS.items())
+    return (
+        "usage: genan VERB [flags]\n\n"
+        "Learn what a robot's actuators do from joint positions alone.\n\n"
+        f"verbs:\n{verbs}\n\n"
+        "'genan VERB --help' shows the flags of a verb; 'genan --version' the version."
+    )

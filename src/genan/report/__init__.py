@@ -1,0 +1,1 @@
+"""Show me: pictures of recordings and results. matplotlib is imported only when one is drawn."""

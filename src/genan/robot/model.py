@@ -48,9 +48,9 @@ def _strip_drive(spec: "mujoco.MjSpec") -> None:
 def _refuse(model: "mujoco.MjModel", path: Path) -> None:
     import mujoco
 
-    kinds = {mujoco.mjtJoint.mjJNT_FREE: "free", mujoco.mjtJoint.mjJNT_BALL: "ball"}
+    kinds = {int(mujoco.mjtJoint.mjJNT_FREE): "free", int(mujoco.mjtJoint.mjJNT_BALL): "ball"}
     for i in range(model.njnt):
-        kind = kinds.get(model.jnt_type[i])
+        kind = kinds.get(int(model.jnt_type[i]))
         if kind is not None:
             body = model.body(model.jnt_bodyid[i]).name
             raise RobotError(

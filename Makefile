@@ -1,0 +1,54 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Each makes its own environment in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -type f -not -name '*.pyc')
+PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
+
+.PHONY: env test lint pytest demo clean
+
+env: $(VENV)/.installed
+
+$(VENV)/.dependencies: pyproject.toml constraints.txt
+	@echo "making the environment in $(VENV) (a minute or two) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) ".[dev]"
+	@touch $@
+
+# The tests run against the installed wheel, so that a file missing from it is noticed.
+$(VENV)/.installed: $(VENV)/.dependencies $(SOURCES) README.md LICENSE
+	@$(PIP) --no-deps --force-reinstall .
+	@touch $@
+
+test: lint pytest
+
+lint: env
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+pytest: env
+	$(BIN)/python -m pytest --jaxtyping-packages=genan,beartype.beartype --durations=10
+
+DEMO := demo
+
+demo: $(DEMO)/data.h5
+	$(BIN)/genan inspect $(DEMO)/data.h5 --robot pamy2 --out $(DEMO)/inspect
+	$(BIN)/genan identify --robot virtual-pamy2 --out $(DEMO)/identify
+	@echo
+	@echo "The demo is in $(DEMO)/:"
+	@echo "  data.h5                          200 exploration trajectories of the virtual PAMY2"
+	@echo "  inspect/trajectories.png         a few of them"
+	@echo "  inspect/coverage.png             where they have been"
+	@echo "  identify/frequency-response.png  the robot's linear dynamics, joint by joint"
+	@echo "  identify/hysteresis.png          its hysteresis"
+	@echo "Remove the folder to record afresh."
+
+# Interrupted? Run `make demo` again: recording goes on where it stopped.
+$(DEMO)/data.h5: | env
+	$(BIN)/genan collect --robot virtual-pamy2 --trajectories 200 --truth-for-evaluation-only --out $@
+
+clean:
+	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,5 @@
+"""``python -m genan``."""
+
+from genan.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,110 @@
+"""Identify a robot's linear dynamics and hysteresis on the bench, beside the real robot's figures.
+
+Repeats the lab's multisine identification about its anchor pressures, joint by joint, and sweeps each control slowly up
+and down. Prints a table and draws the frequency responses and the loops.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from genan.evaluation.pamy2_bench import Experiment
+
+#: Robots that can be put on the bench.
+ROBOTS = ("virtual-pamy2",)
+
+
+@dataclass(frozen=True)
+class Identify:
+    """Flags of ``genan identify``."""
+
+    robot: str = "virtual-pamy2"
+    """Robot to put on the bench."""
+    out: Path = Path("identify")
+    """Folder for the pictures; made if need be, pictures of an earlier run are made again."""
+    seed: int = 0
+    """Seed of the multisine's phases."""
+    robot_seed: int = 0
+    """Which specimen of the virtual robot."""
+    hours: float = 0.0
+    """Operating hours behind the robot [h]."""
+    drift: float = 1.0
+    """How fast the robot ages: 0 never changes, 1 is the usual."""
+
+    def run(self) -> int:
+        """Run the experiments, print the table, save the pictures."""
+        from genan.errors import SettingError, listing
+
+        if self.robot not in ROBOTS:
+            raise SettingError(f"There is no robot {self.robot!r} to identify; there are: {listing(ROBOTS)}.")
+        if self.out.exists() and not self.out.is_dir():
+            raise SettingError(f"{self.out} is a file, so no pictures can be put there; give another --out.")
+        self.out.mkdir(parents=True, exist_ok=True)
+
+        import numpy as np
+        from rich.console import Console
+
+        from genan.compilation import use_cache
+
+        use_cache()
+        from genan.evaluation.pamy2_bench import hysteresis, identify
+        from genan.report.identification import save_figures
+        from genan.virtual import VirtualPamy2
+
+        console = Console(highlight=False, markup=False, soft_wrap=True)
+        robot = VirtualPamy2(seed=self.robot_seed, hours=self.hours, drift=self.drift)
+        experiments = identify(robot, seed=self.seed)
+        console.print(_table(experiments))
+        console.print("In brackets the real PAMY2, same experiment. * outside the spread of its identifications.")
+        for sentence in _outside(experiments):
+            console.print(f"  {sentence}")
+        loops = hysteresis(robot)
+        widths = ", ".join(f"joint {loop.joint + 1}: {np.degrees(loop.width):.1f}" for loop in loops)
+        console.print(f"Hysteresis loop of a slow sweep of +-0.3 in u, widest [deg]: {widths}")
+        for path in save_figures(experiments, loops, self.out):
+            console.print(f"picture: {path}")
+        return 0
+
+
+def _table(experiments: "Sequence[Experiment]") -> "Table":
+    from rich.table import Table
+
+    table = Table("joint", "band / Hz", "natural frequency / Hz", "damping", "gain / deg per 1000", "delay / ms", "fit", box=None)
+    for e in experiments:
+        cells = [f"{e.real.joint + 1}", f"0-{e.real.highest:g}"]
+        for quantity, form in (("natural_frequency", ".2f"), ("damping", ".2f"), ("gain", ".1f")):
+            ours, real = getattr(e.model, quantity), getattr(e.real, quantity)
+            if quantity != "gain" and not e.resonant:
+                cells.append(f"-* ({real:{form}})")
+            else:
+                cells.append(f"{ours:{form}}{'' if e.within(quantity) else '*'} ({real:{form}})")
+        cells.append(f"{1e3 * e.model.delay:.0f}{'' if e.delay_within else '*'} ({1e3 * e.real.delay:.0f})")
+        table.add_row(*cells, f"{e.model.fit:.2f}")
+    return table
+
+
+def _outside(experiments: "Sequence[Experiment]") -> list[str]:
+    """What is outside the real robot's spread, in words."""
+    from genan.evaluation.pamy2_bench import DELAYS, spread
+
+    sentences = []
+    for e in experiments:
+        where = f"joint {e.real.joint + 1}, 0-{e.real.highest:g} Hz"
+        if not e.resonant:
+            sentences.append(
+                f"{where}: no resonance within the band (the second-order fit runs to {e.model.natural_frequency:.1f} Hz, "
+                f"damping {e.model.damping:.2g}), so natural frequency, damping and delay are not to be had from it."
+            )
+            continue
+        for quantity in ("natural_frequency", "damping", "gain"):
+            if not e.within(quantity):
+                low, high = spread(e.real.joint, quantity)
+                name = quantity.replace("_", " ")
+                sentences.append(f"{where}: {name} {abs(getattr(e.model, quantity)):.2f} is not in {low:.2f} to {high:.2f}.")
+        if not e.delay_within:
+            sentences.append(f"{where}: delay {1e3 * e.model.delay:.0f} ms is not in {1e3 * DELAYS[0]:.0f} to {1e3 * DELAYS[1]:.0f} ms.")
+    return sentences

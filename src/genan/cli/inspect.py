@@ -1,0 +1,186 @@
+"""Say what is in a recording and what looks suspicious, and draw its trajectories and its coverage."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from genan.data import Inspection, Summary
+
+SUMMARY = "say what is in a recording, and whether it is any good"
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Flags of ``genan inspect``."""
+
+    file: tyro.conf.Positional[Path]
+    """The recording (an HDF5 file of genan; the .partial file of an unfinished recording works too)."""
+    robot: str | None = None
+    """Robot it was made on: a bundled robot's name or the path of a robot.toml. Its joints, controls, rate and limits
+    are then compared with the recording."""
+    out: Path | None = None
+    """Folder for the pictures; <file>-inspect beside the file when left out. Older pictures there are replaced."""
+
+    def run(self) -> int:
+        """Inspect, print, draw; exit code."""
+        from rich.console import Console
+
+        from genan.data import inspect, load, summary
+        from genan.errors import DataError
+        from genan.report.inspection import save_figures
+        from genan.robot import Robot
+
+        folder = self.out or self.file.with_name(f"{self.file.stem}-inspect")
+        if folder.exists() and not folder.is_dir():
+            raise DataError(f"{folder} is a file, so no pictures can be put there; give another --out.")
+        robot = Robot.load(self.robot) if self.robot is not None else None
+        head = summary(self.file)
+        trajectories = load(self.file)
+        if robot is not None:
+            trajectories.check_robot(robot)
+        found = inspect(trajectories, robot)
+        console = Console(highlight=False)
+        _print_head(console, head, found, trajectories.fingerprint)
+        for table in (_joint_table(found), _control_table(found)):
+            console.print(table)
+            console.print()
+        console.print(_pairs(found))
+        console.print()
+        _print_suspicious(console, found.suspicious)
+        console.print()
+        for path in save_figures(trajectories, found, folder):
+            console.print(f"Wrote {path}", markup=False, soft_wrap=True)
+        return 0
+
+
+def _print_suspicious(console: Any, sentences: tuple[str, ...]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not sentences:
+        console.print("[green]Nothing suspicious.[/green]")
+        return
+    console.print("[bold]Suspicious[/bold]")
+    table = Table.grid(padding=(0, 1))
+    for sentence in sentences:
+        table.add_row("[yellow]•[/yellow]", Text(sentence))
+    console.print(table)
+
+
+def _print_head(console: Any, head: "Summary", found: "Inspection", fingerprint: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    unfinished = " (unfinished: read up to its last whole trajectory)" if head.unfinished else ""
+    rows = [
+        ("recording", f"{head.path}{unfinished}"),
+        ("trajectories", f"{found.trajectories} of {_span(found.shortest, found.longest)}, {found.samples} samples"),
+        ("in all", f"{_duration(found.duration)} at {1.0 / found.dt:.6g} Hz (dt {found.dt:.6g} s)"),
+        ("fingerprint", fingerprint),
+        ("provenance", "; ".join(f"{key} {_plain(value)}" for key, value in head.provenance.items()) or "not given"),
+    ]
+    if head.truth:
+        rows.append(("evaluation", f"true {', '.join(head.truth)} stored, for evaluation only"))
+    for name, value in rows:
+        table.add_row(Text(name), Text(value))
+    console.print(table)
+    console.print()
+
+
+def _joint_table(found: "Inspection") -> "Table":
+    from genan.report.style import reading_unit
+
+    limits = any(joint.limits_covered is not None for joint in found.joints)
+    table = _table("joint", "unit", "from", "to", "std", "speed", "99 %", "max", "step", "cells")
+    if limits:
+        table.add_column("limits", justify="right")
+    for joint in found.joints:
+        unit, factor = reading_unit(joint.unit)
+        numbers = (joint.lowest, joint.highest, joint.deviation)
+        speeds = (joint.speed_median, joint.speed_p99, joint.speed_highest)
+        cells = [joint.name, unit, *(_number(factor * number) for number in (*numbers, *speeds))]
+        cells.append("-" if joint.quantum is None else _number(factor * joint.quantum))
+        cells.append(f"{100 * joint.phase_covered:.0f} %")
+        if limits:
+            cells.append("-" if joint.limits_covered is None else f"{100 * joint.limits_covered:.0f} %")
+        table.add_row(*cells)
+    return table
+
+
+def _pairs(found: "Inspection") -> str:
+    """What the columns mean, and how much of the space between pairs of joints was visited."""
+    from genan.data.measures import CELLS
+
+    words = (
+        "Speed per second: median, 99th percentile, highest. Step: smallest of the encoder. Cells: visited of "
+        f"{CELLS} x {CELLS}, q and qd."
+    )
+    parts = found.pairs_covered
+    if parts:
+        worst = min(parts, key=lambda pair: parts[pair])
+        words += (
+            f" Pairs of positions: {100 * min(parts.values()):.0f} to {100 * max(parts.values()):.0f} % of their cells "
+            f"({worst[0]} with {worst[1]} the least)."
+        )
+    return f"[dim]{words}[/dim]"
+
+
+def _control_table(found: "Inspection") -> "Table":
+    table = _table("control", "unit", "range", "used", "at an end", "fastest")
+    for control in found.controls:
+        table.add_row(
+            control.name,
+            control.unit,
+            f"{_number(control.lower)} to {_number(control.upper)}",
+            f"{_number(control.lowest)} to {_number(control.highest)}",
+            f"{100 * control.saturated:.1f} %",
+            _number(control.fastest),
+        )
+    return table
+
+
+def _table(*columns: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("joint", "control", "unit") else "right", no_wrap=True)
+    return table
+
+
+def _number(value: float) -> str:
+    """Three digits, no exponent for what a robot does."""
+    return f"{value:.0f}" if 1000.0 <= abs(value) < 1e7 else f"{value + 0.0:.3g}"
+
+
+def _span(shortest: float, longest: float) -> str:
+    if math.isclose(shortest, longest):
+        return f"{shortest:.4g} s"
+    return f"{shortest:.3g} to {longest:.3g} s"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120.0:
+        return f"{seconds:.4g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def _plain(value: Any) -> str:
+    """A provenance entry on one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(entry)}" for key, entry in value.items())
+    if isinstance(value, list):
+        return ", ".join(_plain(entry) for entry in value)
+    return str(value)

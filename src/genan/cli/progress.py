@@ -1,0 +1,30 @@
+"""The progress bar of every long job: done, speed, time left."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+
+def progress_bar(console: "Console") -> "Progress":
+    """A bar with count, items per second, elapsed time and time left, on ``console``."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Task as ProgressTask
+    from rich.progress import TimeRemainingColumn
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: ProgressTask) -> Text:
+            return Text("" if task.speed is None else f"{task.speed:.0f}/s")
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Speed(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+    )

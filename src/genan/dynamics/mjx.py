@@ -1,0 +1,130 @@
+"""``MjxDynamics``: the dynamics of any model, through MuJoCo's JAX engine."""
+
+import contextlib
+import copy
+import functools
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jaxtyping import Array, Float
+
+from genan.dynamics.base import Dynamics, check_shapes
+from genan.dynamics.coverage import refuse
+from genan.errors import RobotError
+from genan.robot import Robot
+
+with contextlib.redirect_stdout(None):  # MJX prints that its optional Warp engine is not installed
+    from mujoco import mjx
+
+
+class MjxModel:
+    """The smooth part of MJX's pipeline on one model, in the order of the model's coordinates.
+
+    Compared by identity, which makes it a constant to ``jax.jit``.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        model = copy.copy(robot.mj_model)
+        # Contacts are off and none of these settings changes the bare arm's step, but MJX refuses some of their values.
+        model.geom_contype[:] = 0
+        model.geom_conaffinity[:] = 0
+        model.opt.enableflags = 0
+        model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+        try:
+            # Kept in float64 on the host, so that every call can have the constants in its own precision.
+            with jax.enable_x64(True):
+                self._model = jax.tree.map(np.asarray, mjx.put_model(model, impl="jax"))
+                self._data = jax.tree.map(np.asarray, mjx.make_data(model, impl="jax"))
+        except NotImplementedError as error:
+            raise RobotError(
+                f"The model {robot.model_file} has a feature that MJX does not simulate: {error}; remove it from the "
+                "model."
+            ) from None
+
+    @functools.partial(jax.jit, static_argnums=0)  # MJX is slow to trace: this way once, however often it is called
+    def terms(
+        self, q: Float[Array, " nq"], qd: Float[Array, " nq"]
+    ) -> tuple[Float[Array, "nq nq"], Float[Array, " nq"], Float[Array, " nq"]]:
+        """Mass matrix, bias and passive forces at one state; XLA drops what the caller does not use."""
+
+        def cast(leaf: np.ndarray) -> Any:
+            return jnp.asarray(leaf, q.dtype if np.issubdtype(leaf.dtype, np.floating) else None)
+
+        model, data = jax.tree.map(cast, (self._model, self._data))
+        with jax.default_matmul_precision("highest"):  # a GPU would round to TF32
+            data = mjx.com_pos(model, mjx.kinematics(model, data.replace(qpos=q, qvel=qd)))
+            data = mjx.tendon_armature(model, mjx.crb(model, mjx.tendon(model, data)))
+            data = data.tree_replace({"_impl.ten_velocity": data._impl.ten_J @ qd})
+            data = mjx.passive(model, mjx.com_vel(model, data))
+            data = mjx.tendon_bias(model, mjx.rne(model, data))
+            mass = mjx.full_m(model, data)
+        return mass.astype(q.dtype), data.qfrc_bias.astype(q.dtype), data.qfrc_passive.astype(q.dtype)
+
+
+@final
+class MjxDynamics(Dynamics):
+    """Dynamics through MJX: hinges and slides on a fixed base, with tendons, fluid and gravity compensation."""
+
+    nq: int = eqx.field(static=True)
+    dt: float = eqx.field(static=True)
+    damping: tuple[float, ...] = eqx.field(static=True)
+    dof: tuple[int, ...] = eqx.field(static=True)
+    """For each joint of the robot, its coordinate in the model."""
+    model: MjxModel = eqx.field(static=True)
+
+    def __init__(self, robot: Robot) -> None:
+        refuse(robot)
+        self.nq = robot.nq
+        self.dt = robot.dt
+        self.dof = robot.dof
+        self.damping = tuple(float(robot.mj_model.dof_damping[dof]) for dof in robot.dof)
+        self.model = MjxModel(robot)
+
+    def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nq nq"]:  # noqa: D102
+        return self._terms(q, jnp.zeros_like(q))[0]
+
+    def bias(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:  # noqa: D102
+        return self._terms(q, qd)[1]
+
+    def passive(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:  # noqa: D102
+        return self._terms(q, qd)[2]
+
+    def inverse(  # noqa: D102
+        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]
+    ) -> Float[Array, " nq"]:
+        check_shapes(self.nq, qdd)
+        mass, bias, passive = self._terms(q, qd)
+        # Summed elementwise: a GPU would round a matrix product to TF32.
+        return jnp.sum(self._implicit(mass) * qdd, axis=1) + bias - passive
+
+    def acceleration(  # noqa: D102
+        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
+    ) -> Float[Array, " nq"]:
+        check_shapes(self.nq, tau)
+        mass, bias, passive = self._terms(q, qd)
+        with jax.default_matmul_precision("highest"):
+            factor = jax.scipy.linalg.cho_factor(self._implicit(mass))
+            return jax.scipy.linalg.cho_solve(factor, tau + passive - bias)
+
+    def _terms(
+        self, q: Float[Array, " nq"], qd: Float[Array, " nq"]
+    ) -> tuple[Float[Array, "nq nq"], Float[Array, " nq"], Float[Array, " nq"]]:
+        """Mass matrix, bias and passive forces in the robot's order."""
+        check_shapes(self.nq, q, qd)
+        dtype = jnp.result_type(q, qd)
+        mass, bias, passive = self.model.terms(self._to_model(q).astype(dtype), self._to_model(qd).astype(dtype))
+        return self._to_robot(self._to_robot(mass).T), self._to_robot(bias), self._to_robot(passive)
+
+    def _to_model(self, values: Float[Array, " nq"]) -> Float[Array, " nq"]:
+        return values if self._same_order else values[np.argsort(self.dof)]
+
+    def _to_robot(self, values: Float[Array, "nq ..."]) -> Float[Array, "nq ..."]:
+        return values if self._same_order else values[np.asarray(self.dof)]
+
+    @property
+    def _same_order(self) -> bool:
+        return self.dof == tuple(range(self.nq))

@@ -1,0 +1,112 @@
+"""Excitation signals: what to command so that the recording says what the actuators do.
+
+Every signal draws one trajectory of controls inside given bounds and is deterministic for a given random generator.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float
+from scipy.interpolate import CubicSpline
+
+from genan.errors import SettingError
+
+
+class Signal(Protocol):
+    """Anything that can draw a trajectory of controls."""
+
+    def draw(
+        self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
+    ) -> Float[np.ndarray, "T nu"]:
+        """One trajectory of ``duration`` [s] at period ``dt`` [s]; rows of ``bounds`` are the lowest and highest control."""
+        ...
+
+
+@dataclass(frozen=True)
+class Spline:
+    """The paper's signal: controls drawn at regular moments, a cubic spline between. Excites poses and moderate speeds.
+
+    A cubic spline overshoots its knots; where it would leave the bounds it is held at them.
+    """
+
+    interval: float = 0.5
+    """Time between two drawn controls [s]."""
+
+    def draw(
+        self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
+    ) -> Float[np.ndarray, "T nu"]:
+        """See ``Signal``; the knots are uniform within the bounds."""
+        _positive(interval=self.interval)
+        t = _times(duration, dt)
+        knots = self.interval * np.arange(int(np.ceil(duration / self.interval - 1e-9)) + 1)
+        values = rng.uniform(bounds[0], bounds[1], (len(knots), bounds.shape[1]))
+        return np.clip(CubicSpline(knots, values, bc_type="natural")(t), bounds[0], bounds[1])
+
+
+@dataclass(frozen=True)
+class Multisine:
+    """Sines of equal amplitude and random phase on a regular grid. Excites a band of frequencies evenly, and repeats."""
+
+    lowest: float = 0.1
+    """Lowest frequency and distance between frequencies [Hz]; the signal's period is its inverse."""
+    highest: float = 3.0
+    """Highest frequency [Hz]."""
+
+    def draw(
+        self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
+    ) -> Float[np.ndarray, "T nu"]:
+        """See ``Signal``; each control has its own phases and touches one of its bounds once a period."""
+        _positive(lowest=self.lowest, highest=self.highest)
+        if not self.lowest <= self.highest < 0.5 / dt:
+            raise SettingError(
+                f"A multisine needs lowest <= highest < half the rate ({0.5 / dt:g} Hz), got {self.lowest:g} and {self.highest:g} Hz."
+            )
+        frequency = self.lowest * np.arange(1, int(round(self.highest / self.lowest)) + 1)
+        period = _times(1.0 / self.lowest, dt)
+        phase = rng.uniform(0.0, 2.0 * np.pi, (len(frequency), bounds.shape[1]))
+        wave = np.sum(np.cos(2.0 * np.pi * frequency[:, None, None] * period[:, None] + phase[:, None]), axis=0)
+        wave = np.resize(wave / np.abs(wave).max(axis=0), (len(_times(duration, dt)), bounds.shape[1]))
+        return _scaled(wave, bounds)
+
+
+@dataclass(frozen=True)
+class Chirp:
+    """A sine whose frequency rises exponentially. Excites one frequency after the other, good for seeing resonances."""
+
+    start: float = 0.1
+    """Frequency at the beginning [Hz]."""
+    end: float = 5.0
+    """Frequency at the end [Hz]."""
+
+    def draw(
+        self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
+    ) -> Float[np.ndarray, "T nu"]:
+        """See ``Signal``; each control starts at a phase of its own, so that they do not move in step."""
+        _positive(start=self.start, end=self.end)
+        if self.end >= 0.5 / dt or self.end <= self.start:
+            raise SettingError(
+                f"A chirp needs start < end < half the rate ({0.5 / dt:g} Hz), got {self.start:g} and {self.end:g} Hz."
+            )
+        t = _times(duration, dt)
+        growth = np.log(self.end / self.start) / duration
+        angle = 2.0 * np.pi * self.start * np.expm1(growth * t) / growth
+        return _scaled(np.sin(angle[:, None] + rng.uniform(0.0, 2.0 * np.pi, bounds.shape[1])), bounds)
+
+
+def _times(duration: float, dt: float) -> Float[np.ndarray, " T"]:
+    count = round(duration / dt)
+    if count < 3:
+        raise SettingError(f"A trajectory needs at least 3 samples, but {duration:g} s at {dt:g} s per sample is {count}.")
+    return dt * np.arange(count)
+
+
+def _scaled(wave: Float[np.ndarray, "T nu"], bounds: Float[np.ndarray, "2 nu"]) -> Float[np.ndarray, "T nu"]:
+    middle, half = 0.5 * (bounds[0] + bounds[1]), 0.5 * (bounds[1] - bounds[0])
+    return np.clip(middle + half * wave, bounds[0], bounds[1])
+
+
+def _positive(**settings: float) -> None:
+    for name, value in settings.items():
+        if not value > 0.0:
+            raise SettingError(f"The signal's {name} must be positive, got {value:g}.")

@@ -1,0 +1,17 @@
+"""What a file says about where it came from. No clocks: the same work gives the same bytes."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+_PACKAGES = ("genan", "jax", "mujoco", "numpy", "scipy", "h5py")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that a result depends on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,196 @@
+"""The design of the virtual PAMY2 in numbers: every value with where it comes from.
+
+Tags: [R] read in a published source of the lab, [D] derived from one, [L] from the literature on such parts, [C]
+calibrated so that ``genan identify`` meets the lab's identified dynamics, [A] assumed. ``docs/virtual-pamy2.md`` tells
+the whole story.
+"""
+
+import dataclasses
+from typing import Literal, get_args
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from genan.errors import SettingError, listing
+from genan.virtual.air import Air
+from genan.virtual.arm import Arm
+from genan.virtual.encoder import Encoder
+from genan.virtual.muscle import Muscle
+from genan.virtual.tendon import Tendon
+
+Effect = Literal["hysteresis", "creep", "capstan", "coupling", "delay", "flow", "bearing", "quantisation"]
+"""Effects that can be switched off, for tests and for studies of what each one does."""
+
+DELAY_TICKS = 6
+"""Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time together [C]."""
+
+_DEG = np.pi / 180.0
+
+
+class Parameters(eqx.Module):
+    """Everything that is fixed about one virtual PAMY2 at one age."""
+
+    arm: Arm
+    muscle: Muscle
+    tendon: Tendon
+    air: Air
+    encoder: Encoder
+    delay: int = eqx.field(static=True, default=DELAY_TICKS)
+    """Transport delay [ticks of 2 ms]."""
+
+    def without(self, *effects: Effect) -> "Parameters":
+        """The same robot with these effects switched off."""
+        parameters = self
+        for effect in effects:
+            if effect not in _SWITCHES:
+                raise SettingError(f"There is no effect {effect!r} to switch off; there are: {listing(get_args(Effect))}.")
+            parameters = _SWITCHES[effect](parameters)
+        return parameters
+
+
+def design() -> Parameters:
+    """PAMY2 as drawn: every specimen is this one with its own small deviations."""
+    return Parameters(arm=_arm(), muscle=_muscle(), tendon=_tendon(), air=_air(), encoder=_encoder())
+
+
+def _pairs(*per_joint: float) -> jnp.ndarray:
+    """One value per joint, given to both muscles of its pair."""
+    return jnp.asarray(np.repeat(per_joint, 2))
+
+
+#: Neutral pose [rad]: where the assembly is symmetric. Shoulder and elbow are set so that the pose at the lab's anchor
+#: pressures is near the lab's start pose, and the paper's initial controls lead to the paper's goals [C].
+_Q_NEUTRAL = np.array([0.0, 35.0, 22.0, 0.0]) * _DEG
+
+
+def _arm() -> Arm:
+    # Rigid bodies: the lab's CAD values [R]. The rubber of the stops begins 3 degrees before the limits of the paper [A].
+    return Arm(
+        offset=jnp.array([[0.0, 0.0, 0.010], [0.0, 0.0, 0.064], [0.0069795, 0.0, 0.39986], [0.0, 0.0, 0.0]]),
+        mass=jnp.array([0.884596, 0.747222, 0.310582, 0.538422]),
+        centre=jnp.array(
+            [
+                [0.00013, -0.00040, 0.00002],
+                [0.003188, 0.001564, 0.187132],
+                [0.000476, 0.006274, 0.018086],
+                [-0.000078, 0.000224, 0.278462],
+            ]
+        ),
+        inertia=jnp.array(
+            [
+                [9.5718e-4, 9.4313e-4, 1.66206e-3, -7e-8, -2.2e-7, -2.1e-7],
+                [1.83751e-3, 1.94289e-3, 2.01105e-4, 9.37e-7, -2.8551e-5, -4.048e-6],
+                [1.70713e-4, 2.30283e-4, 9.1428e-5, -6.4e-8, -2.172e-6, -1.543e-6],
+                [1.15973e-3, 1.65717e-3, 5.28448e-4, 2e-8, 1e-8, 7e-8],
+            ]
+        ),
+        stop=jnp.array([[-87.0, -72.0, -82.0, -82.0], [87.0, 82.0, 82.0, 82.0]]) * _DEG,
+        stop_stiffness=jnp.array([300.0, 300.0, 120.0, 40.0]),  # [A]
+        stop_damping=jnp.array([3.0, 3.0, 0.8, 0.1]),  # [A]
+        hose_stiffness=jnp.array([0.1, 4.2, 0.1, 1.7]),  # [C]
+        q_neutral=jnp.asarray(_Q_NEUTRAL),
+        viscosity=jnp.array([0.12, 0.43, 0.02, 0.22]),  # [C]
+        bearing_friction=jnp.array([0.13, 0.20, 0.05, 0.01]),  # [C]
+        bearing_distance=jnp.array([0.1, 0.1, 0.1, 0.3]) * _DEG,  # [A]
+    )
+
+
+def _muscle() -> Muscle:
+    return Muscle(
+        length=_pairs(1.2, 0.68, 0.68, 0.68),  # DMSP-20-1200N and DMSP-20-680N [R]
+        static=jnp.array([-4.356, 281.2, -0.3287, -9.270, 302.2, -265.7]),  # DMSP-20, Sarosi [L]
+        strength=jnp.ones(8),
+        damping=_pairs(45.0, 50.0, 12.0, 20.0),  # [C]
+        damping_pressure=_pairs(12.0, 10.0, 6.0, 10.0),  # [C]
+        creep_stiffness=_pairs(150.0, 250.0, 250.0, 250.0),  # [A]
+        creep_time=jnp.array(0.4),  # the lab's identified slow poles, 0.41 to 0.57 Hz [D]
+        slip_force=_pairs(1.5, 2.0, 1.0, 1.0),  # [C]
+        slip_share=jnp.array([0.3, 0.3, 0.4]),  # [A]
+        slip_distance=jnp.array([0.4e-3, 1.5e-3, 5.0e-3]),  # [A]
+        slip_pressure=jnp.array(2.0),
+    )
+
+
+def _tendon() -> Tendon:
+    # Pulley radii: 40, 23.7 and 17.2 mm from the lab's drawings [D]; joint 1 lies outside its 50-54 mm bearing seat [A].
+    radius = (0.0555, 0.040, 0.0237, 0.0172)
+    arm = np.zeros((8, 4))
+    for joint, r in enumerate(radius):
+        arm[2 * joint, joint], arm[2 * joint + 1, joint] = -r, r  # the agonist pulls towards negative angles [R]
+    # The ideal routes pass through the joint centres; a guide 1 to 2 mm off centre couples the joints [A].
+    arm[4:6, 1] = 0.0015
+    arm[6:8, 1] = -0.0010
+    arm[6:8, 2] = 0.0012
+    route = np.zeros((8, 4))
+    route[2:4, 0] = 0.2
+    route[4:6, :2] = 0.4
+    route[6:8, :3] = 0.4
+    return Tendon(
+        arm=jnp.array(arm),
+        q_neutral=jnp.asarray(_Q_NEUTRAL),
+        y_assembly=_pairs(0.073, 0.042, 0.033, 0.030) * _pairs(1.2, 0.68, 0.68, 0.68),  # [C]
+        stiffness=_pairs(1.2e5, 1.2e5, 0.3e5, 0.3e5),  # 1.8 mm string on joint 2, 1.4 mm in long guides beyond [A]
+        slack=jnp.zeros(8),
+        friction=jnp.full(8, 0.008),  # [C]
+        wrap=_pairs(0.1, 0.25, 0.35, 0.4),  # [A]
+        route=jnp.array(route),
+        slide_distance=jnp.array(1.0e-3),  # [A]
+    )
+
+
+def _air() -> Air:
+    # The lab's simulator has lags of 15.9 ms for joint 1 and 43.9 ms for the others [R]; the split into loop and line
+    # and the quicker joint 3 are [C], and that filling is quicker than venting is [L].
+    fill = np.array([0.012, 0.049, 0.011, 0.035])
+    vent = np.array([0.018, 0.061, 0.018, 0.045])
+    band = np.array([0.5, 0.6, 0.6, 0.6])
+    return Air(
+        band=_pairs(*band),
+        fill_rate=_pairs(*(band / fill)),
+        vent_rate=_pairs(*(band / vent)),
+        supply=jnp.array(6.0),
+        reference=jnp.array(2.0),
+        swelling=jnp.array(0.012),
+        line_time=_pairs(0.006, 0.024, 0.007, 0.030),
+    )
+
+
+def _encoder() -> Encoder:
+    return Encoder(quantum=jnp.array([0.0180, 0.0196, 0.0250, 0.0250]) * _DEG, homing_error=jnp.zeros(4))  # [R]
+
+
+def _replace(parameters: Parameters, part: str, **fields: object) -> Parameters:
+    changed = dataclasses.replace(getattr(parameters, part), **fields)
+    return dataclasses.replace(parameters, **{part: changed})
+
+
+def _without_coupling(parameters: Parameters) -> Parameters:
+    own = jnp.repeat(jnp.eye(4), 2, axis=0)
+    return _replace(parameters, "tendon", arm=parameters.tendon.arm * own)
+
+
+def _without_flow(parameters: Parameters) -> Parameters:
+    """Valves that follow their command within a tick, whatever the step, and volumes that do not change."""
+    quick = jnp.full(8, 1e4)
+    return _replace(
+        parameters,
+        "air",
+        fill_rate=quick,
+        vent_rate=quick,
+        band=jnp.full(8, 10.0),
+        swelling=jnp.array(0.0),
+        line_time=jnp.zeros(8),
+    )
+
+
+_SWITCHES = {
+    "hysteresis": lambda p: _replace(p, "muscle", slip_force=jnp.zeros(8)),
+    "creep": lambda p: _replace(p, "muscle", creep_stiffness=jnp.zeros(8)),
+    "capstan": lambda p: _replace(p, "tendon", friction=jnp.zeros(8)),
+    "coupling": _without_coupling,
+    "delay": lambda p: dataclasses.replace(p, delay=0),
+    "flow": _without_flow,
+    "bearing": lambda p: _replace(p, "arm", bearing_friction=jnp.zeros(4)),
+    "quantisation": lambda p: _replace(p, "encoder", quantum=jnp.zeros(4)),
+}

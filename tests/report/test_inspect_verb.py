@@ -1,0 +1,96 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from genan.cli.inspect import Inspect
+from genan.data import Channels, Recorder, Trajectories, load, write
+from genan.errors import DataError, RobotError
+from genan.robot import Robot
+
+
+@pytest.fixture
+def recording() -> Trajectories:
+    """Exploration of the bundled two-link arm, made up."""
+    robot = Robot.load("two-link")
+    rng = np.random.default_rng(0)
+    t = robot.dt * np.arange(400)[:, None]
+    lower, upper = robot.q_range
+    recordings = []
+    for _ in range(4):
+        wave = [np.sin(rng.uniform(5, 15, n) * t + rng.uniform(0, 6, n)) for n in (robot.nq, robot.nu)]
+        q = (lower + upper) / 2 + 0.4 * (upper - lower) * wave[0] + 1e-5 * rng.standard_normal((400, robot.nq))
+        recordings.append((q, robot.u_range.mean(axis=0) + 0.4 * np.ptp(robot.u_range, axis=0) * wave[1]))
+    provenance = {"robot": "two-link", "seed": 0, "versions": {"genan": "0.1.0"}}
+    return Trajectories.from_list(Channels.of_robot(robot), recordings, provenance=provenance)
+
+
+def test_what_it_prints(recording, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    path = tmp_path / "data.h5"
+    write(path, recording, truth={"tau": recording.q})
+    assert Inspect(file=path, robot="two-link").run() == 0
+    text = capsys.readouterr().out
+    rate = f"{1 / recording.dt:.6g} Hz"
+    for part in (
+        "4 of",
+        "1600 samples",
+        rate,
+        recording.fingerprint,
+        "two-link",
+        "genan 0.1.0",
+        "true tau stored, for evaluation only",
+        *recording.joints,
+        *recording.controls,
+        "limits",
+        "Nothing suspicious.",
+        "data-inspect/trajectories.png",
+        "data-inspect/coverage.png",
+    ):
+        assert part in text
+    assert sorted(p.name for p in (tmp_path / "data-inspect").iterdir()) == ["coverage.png", "trajectories.png"]
+
+
+def test_what_is_suspicious_is_printed(recording, tmp_path, capsys):
+    path = tmp_path / "data.h5"
+    write(path, Trajectories(recording.channels, 0 * recording.q, recording.u, recording.lengths))
+    assert Inspect(file=path, out=tmp_path / "pictures").run() == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Suspicious" in text and f"Joint '{recording.joints[0]}' never moves" in text
+    assert (tmp_path / "pictures" / "coverage.png").exists()
+
+
+def test_an_unfinished_recording(recording, tmp_path, capsys):
+    path = tmp_path / "data.h5"
+    with Recorder.create(path, recording.channels, provenance={}) as recorder:
+        recorder.append(recording[0].q, recording[0].u)
+    assert Inspect(file=tmp_path / "data.h5.partial", out=tmp_path / "pictures").run() == 0
+    assert "unfinished: read up to its last whole" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(DataError, match=r"data.h5.partial holds 1 trajectory of an unfinished recording"):
+        Inspect(file=path).run()
+
+
+def test_refusals(recording, tmp_path):
+    path = tmp_path / "data.h5"
+    write(path, recording)
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=r"data.h5 is a file, so no pictures can be put there; give another --out"):
+        Inspect(file=path, out=path).run()
+    with pytest.raises(DataError, match=r"The recording lacks the joint .* robot 'pamy2' has the joints"):
+        Inspect(file=path, robot="pamy2").run()
+    with pytest.raises(RobotError, match="There is no robot 'nobody'"):
+        Inspect(file=path, robot="nobody").run()
+    with pytest.raises(DataError, match="There is no file"):
+        Inspect(file=tmp_path / "nothing.h5").run()
+    assert path.read_bytes() == before and load(path).fingerprint == recording.fingerprint
+
+
+def test_a_bad_file_is_one_sentence_and_exit_code_2(tmp_path):
+    path = tmp_path / "data.h5"
+    path.write_text("not a recording")
+    code = "import sys; from genan.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", code, "inspect", str(path)], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.strip().count("\n") == 0 and "Traceback" not in done.stderr
+    assert "data.h5 is not an HDF5 file" in done.stderr
