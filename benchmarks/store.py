@@ -3,8 +3,6 @@
 Run ``python benchmarks/store.py``; it needs about 0.8 GB of disk in the temporary folder for a few seconds.
 """
 
-import os
-import platform
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,21 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from machine import machine
 
 from genan.data import Channels, Recorder, load, summary
 
 COUNT, LENGTH, NQ, NU, READ = 2500, 1000, 4, 4, 100
 QUANTUM = np.deg2rad(0.018)
-
-
-def machine() -> str:
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass
-    return f"{name}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
 @contextmanager

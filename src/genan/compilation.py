@@ -1,7 +1,8 @@
 """Compiling, once: a persistent cache of compiled programs, and a word on the screen when something compiles.
 
-JAX keeps compiled programs in ``~/.cache/genan/compiled`` (or ``$GENAN_CACHE_DIR``), so that the second start of a command
-does not compile again. Every compilation is announced on the logger ``genan.compilation``; the command line shows it.
+JAX keeps compiled programs in ``~/.cache/genan/compiled`` (or ``$GENAN_CACHE_DIR``), so that the second start of a
+command does not compile again. Every compilation is announced on the logger ``genan.compilation``; the command line
+shows it.
 """
 
 import logging

@@ -49,7 +49,9 @@ def relative_error(name: str, got: np.ndarray, expected: np.ndarray, mass: np.nd
         return float(np.max(error / diagonal[:, :, None] / diagonal[:, None, :]))
     scale = np.max(np.abs(expected), axis=1)
     # Without springs and dampers the passive force is 0, and must be exactly that.
-    return float(np.max(np.divide(error.max(axis=1), scale, out=np.where(error.max(axis=1) > 0, np.inf, 0.0), where=scale > 0)))
+    return float(
+        np.max(np.divide(error.max(axis=1), scale, out=np.where(error.max(axis=1) > 0, np.inf, 0.0), where=scale > 0))
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -15,7 +15,9 @@ def test_a_known_joint_is_found_from_a_simulated_record(true: TransferFunction) 
     """The record comes from integrating the differential equation, not from the formula that is fitted."""
     dt, period = 0.002, 10.0
     bounds = np.array([[-1.0], [1.0]])
-    d = Multisine(lowest=0.1, highest=6.0).draw(np.random.default_rng(0), bounds=bounds, duration=4 * period, dt=dt)[:, 0]
+    d = Multisine(lowest=0.1, highest=6.0).draw(np.random.default_rng(0), bounds=bounds, duration=4 * period, dt=dt)[
+        :, 0
+    ]
     w, late = 2 * np.pi * true.natural_frequency, round(true.delay / dt)
     delayed = np.concatenate([np.zeros(late), d[: len(d) - late]])
     q = np.zeros_like(d)

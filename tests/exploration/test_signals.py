@@ -16,7 +16,8 @@ def draw(signal: Signal, seed: int = 0, duration: float = 2.0) -> np.ndarray:
 def test_every_signal_has_its_shape_stays_in_bounds_and_is_seeded(signal: Signal) -> None:
     u = draw(signal)
     assert u.shape == (1000, 3)
-    assert (u >= BOUNDS[0]).all() and (u <= BOUNDS[1]).all()
+    overshoot = 0.5 * np.ptp(BOUNDS, axis=0) if isinstance(signal, Spline) else 0.0
+    assert (u >= BOUNDS[0] - overshoot).all() and (u <= BOUNDS[1] + overshoot).all()
     assert np.ptp(u, axis=0).min() > 0.2
     np.testing.assert_array_equal(u, draw(signal))
     assert not np.array_equal(u, draw(signal, seed=1))
@@ -28,16 +29,10 @@ def test_spline_passes_through_a_drawn_control_every_half_second() -> None:
     np.testing.assert_allclose(u[::250], knots[:4], atol=1e-12)
 
 
-def test_spline_is_smooth_where_it_is_not_held_at_a_bound() -> None:
-    u = Spline().draw(np.random.default_rng(3), bounds=BOUNDS, duration=2.0, dt=DT)
-    free = ((u > BOUNDS[0]) & (u < BOUNDS[1])).all(axis=1)
-    jerk = np.abs(np.diff(u, 3, axis=0)) / DT**3
-    steady = free[:-3] & free[1:-2] & free[2:-1] & free[3:]
-    inside_a_piece = (np.arange(len(jerk)) % 250 > 2) & (np.arange(len(jerk)) % 250 < 245)
-    pieces = [jerk[steady & inside_a_piece & (np.arange(len(jerk)) // 250 == k)] for k in range(4)]
-    for piece in pieces:
-        if len(piece):
-            np.testing.assert_allclose(piece, np.broadcast_to(piece[0], piece.shape), rtol=1e-3, atol=0.1)
+def test_spline_has_no_kinks() -> None:
+    u = draw(Spline(), seed=3)
+    curvature = np.diff(u, 2, axis=0) / DT**2
+    assert np.abs(np.diff(curvature, axis=0)).max() < 0.02 * np.abs(curvature).max()
 
 
 def test_spline_of_a_length_that_is_no_multiple_of_the_interval() -> None:

@@ -60,9 +60,7 @@ def test_bundled_robots_load(name: str) -> None:
         ((0, 90, 0, 0), (0.7607, 0, 0.067), (0.3330, 0.3320, 0.04374, 0.00053), 0.1059, (0, -6.23, -1.53, 0)),
     ],
 )
-def test_pamy2_is_the_labs_model(
-    pose: tuple, racket: tuple, diagonal: tuple, coupling: float, gravity: tuple
-) -> None:
+def test_pamy2_is_the_labs_model(pose: tuple, racket: tuple, diagonal: tuple, coupling: float, gravity: tuple) -> None:
     """The figures that the lab's own file compiles to."""
     model = Robot.load("pamy2").mj_model
     data = mujoco.MjData(model)
@@ -104,7 +102,8 @@ def test_joint_order_may_differ_from_the_model(tmp_path: Path) -> None:
 
 
 def test_urdf_works(tmp_path: Path) -> None:
-    link = '<inertial><origin xyz="0 0 -0.1"/><mass value="1"/><inertia ixx="1e-2" iyy="1e-2" izz="1e-2" ixy="0" ixz="0" iyz="0"/></inertial>'
+    inertia = '<inertia ixx="1e-2" iyy="1e-2" izz="1e-2" ixy="0" ixz="0" iyz="0"/>'
+    link = f'<inertial><origin xyz="0 0 -0.1"/><mass value="1"/>{inertia}</inertial>'
     urdf = f"""<robot name="arm"><link name="base"/><link name="l1">{link}</link><link name="l2">{link}</link>
       <joint name="one" type="revolute"><parent link="base"/><child link="l1"/><axis xyz="0 1 0"/>
         <limit lower="-1" upper="2" effort="1" velocity="1"/></joint>
@@ -119,6 +118,15 @@ def test_drive_of_the_model_is_taken_out(tmp_path: Path) -> None:
     more = '<actuator><position joint="one" kp="100"/></actuator><keyframe><key qpos="0 0" ctrl="1"/></keyframe>'
     robot = Robot.load(write(tmp_path, more=more))
     assert robot.mj_model.nu == 0 and robot.mj_model.nkey == 0
+
+
+def test_what_the_file_switches_off_stays_off(tmp_path: Path) -> None:
+    more = '<option><flag gravity="disable" spring="disable" damper="disable"/></option>'
+    model = Robot.load(write(tmp_path, first='stiffness="3" damping="2"', more=more)).mj_model
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = [0.5, 0.2], [0.0, 1.0]
+    mujoco.mj_forward(model, data)
+    assert not model.opt.gravity.any() and not data.qfrc_passive.any()
 
 
 def test_unknown_robot_lists_those_there_are() -> None:

@@ -140,7 +140,9 @@ def test_pressures_follow_the_labs_rule() -> None:
     assert bar_from_counts(np.array([8944.0, 13944.0])) == pytest.approx([0.0, 1.0])
     assert counts_from_bar(np.array([1.0])) == pytest.approx([13944.0])
     np.testing.assert_array_equal(counts_from_control(np.zeros(4))[:4], [19500, 19500, 19750, 19900])
-    np.testing.assert_array_equal(counts_from_control(np.ones(4)), [12500, 26500, 17500, 22000, 12000, 25000, 12000, 23000])
+    np.testing.assert_array_equal(
+        counts_from_control(np.ones(4)), [12500, 26500, 17500, 22000, 12000, 25000, 12000, 23000]
+    )
     np.testing.assert_array_equal(counts_from_control(-5 * np.ones(4))[0::2], [26500, 22000, 24500, 23000])
     assert bar_from_control(np.zeros((3, 2, 4))).shape == (3, 2, 8)
 
@@ -160,7 +162,10 @@ def test_drift_starts_at_nothing_grows_with_the_hours_and_can_be_off(drawn: Para
 
     usual, never = Drift.drawn(0, rate=1.0), Drift.drawn(0, rate=0.0)
     for a, b, c in zip(
-        leaves(drawn), leaves(usual.aged(drawn, jnp.array(0.0))), leaves(never.aged(drawn, jnp.array(50.0))), strict=True
+        leaves(drawn),
+        leaves(usual.aged(drawn, jnp.array(0.0))),
+        leaves(never.aged(drawn, jnp.array(50.0))),
+        strict=True,
     ):
         np.testing.assert_allclose(a, b, atol=1e-12)
         np.testing.assert_array_equal(a, c)

@@ -71,7 +71,7 @@ def test_truth_explains_the_motion(robot: VirtualPamy2) -> None:
     import mujoco
 
     ideal = VirtualPamy2(seed=0, drift=0.0, without=("bearing", "quantisation"))
-    q, truth = ideal.run(bar_from_control(sweep(600))[None], keep=300)
+    _, truth = ideal.run(bar_from_control(sweep(600))[None], keep=300)
     qdd = np.gradient(truth.qd[0], 0.002, axis=0)
     model = ideal.robot.mj_model
     data = mujoco.MjData(model)

@@ -1,7 +1,7 @@
 """Record exploration data on a robot.
 
-Each trajectory starts from a settled state: the controls are ramped from rest to the signal's first value and held there.
-Stop it at any time: what is recorded is safe, and the same command goes on from there to the same result.
+Each trajectory starts from a settled state: the controls are ramped from rest to the signal's first value and held
+there. Stop it at any time: what is recorded is safe, and the same command goes on from there to the same result.
 """
 
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ class Collect:
     settle: float = 1.0
     """Time to hold the first control before recording [s]."""
     lower: tuple[float, ...] | None = None
-    """Lowest value of each control; left out, the robot's exploration range."""
+    """Lowest value to draw for each control; left out, the robot's exploration range."""
     upper: tuple[float, ...] | None = None
-    """Highest value of each control; left out, the robot's exploration range."""
+    """Highest value to draw for each control; left out, the robot's exploration range."""
     seed: int = 0
     """Seed of the exploration signals."""
     robot_seed: int = 0
@@ -79,6 +79,8 @@ class Collect:
 
         from rich.console import Console
 
+        from genan.cli import INTERRUPTED
+        from genan.cli.interrupt import interruptible
         from genan.cli.progress import progress_bar
         from genan.compilation import use_cache
 
@@ -101,31 +103,32 @@ class Collect:
         )
         started = time.perf_counter()
         robot = VirtualPamy2(seed=self.robot_seed, hours=self.hours, drift=self.drift)
-        try:
-            with progress_bar(console) as bar:
-                task = bar.add_task("trajectories", total=self.trajectories, completed=done)
-                for recording in collect(robot, plan, start=done, stop=self.trajectories):
-                    truth = vars(recording.truth) if self.truth_for_evaluation_only else None
-                    recorder.append(recording.q, recording.u, truth=truth, dt=robot.dt)
-                    bar.advance(task)
-        except KeyboardInterrupt:
+        with interruptible() as interrupt, progress_bar(console) as bar:
+            task = bar.add_task("trajectories", total=self.trajectories, completed=done)
+            for recording in collect(robot, plan, start=done, stop=self.trajectories):
+                truth = vars(recording.truth) if self.truth_for_evaluation_only else None
+                recorder.append(recording.q, recording.u, truth=truth, dt=robot.dt)
+                bar.advance(task)
+                if interrupt.requested:
+                    break
+        if len(recorder) < self.trajectories:
             console.print(
-                f"\nstopped: {len(recorder)} of {self.trajectories} trajectories are safe in {recorder.partial}; "
+                f"stopped: {len(recorder)} of {self.trajectories} trajectories are safe in {recorder.partial}; "
                 "the same command goes on from there."
             )
-            return 130
+            return INTERRUPTED
         path = recorder.finish()
         minutes = len(recorder) * self.duration / 60.0
-        console.print(
-            f"{len(recorder)} trajectories ({minutes:.1f} min of motion) in {path}, {time.perf_counter() - started:.0f} s. "
-            f"Next: genan inspect {path}"
-        )
+        seconds = time.perf_counter() - started
+        console.print(f"{len(recorder)} trajectories ({minutes:.1f} min of motion) in {path}, {seconds:.0f} s.")
+        console.print(f"Next: genan inspect {path}")
         return 0
 
     def _signal(self) -> "Signal":
         from genan.exploration import Chirp, Multisine, Spline
 
-        return {"spline": Spline(), "multisine": Multisine(lowest=0.5), "chirp": Chirp()}[self.signal]
+        signals: dict[str, Signal] = {"spline": Spline(), "multisine": Multisine(lowest=0.5), "chirp": Chirp()}
+        return signals[self.signal]
 
     def _bounds(self, explored: Any) -> Any:
         import numpy as np

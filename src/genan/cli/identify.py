@@ -73,7 +73,9 @@ class Identify:
 def _table(experiments: "Sequence[Experiment]") -> "Table":
     from rich.table import Table
 
-    table = Table("joint", "band / Hz", "natural frequency / Hz", "damping", "gain / deg per 1000", "delay / ms", "fit", box=None)
+    table = Table(
+        "joint", "band / Hz", "natural frequency / Hz", "damping", "gain / deg per 1000", "delay / ms", "fit", box=None
+    )
     for e in experiments:
         cells = [f"{e.real.joint + 1}", f"0-{e.real.highest:g}"]
         for quantity, form in (("natural_frequency", ".2f"), ("damping", ".2f"), ("gain", ".1f")):
@@ -96,15 +98,19 @@ def _outside(experiments: "Sequence[Experiment]") -> list[str]:
         where = f"joint {e.real.joint + 1}, 0-{e.real.highest:g} Hz"
         if not e.resonant:
             sentences.append(
-                f"{where}: no resonance within the band (the second-order fit runs to {e.model.natural_frequency:.1f} Hz, "
-                f"damping {e.model.damping:.2g}), so natural frequency, damping and delay are not to be had from it."
+                f"{where}: no resonance within the band (the second-order fit runs to {e.model.natural_frequency:.1f} "
+                f"Hz, damping {e.model.damping:.2g}), so natural frequency, damping and delay are not to be "
+                "had from it."
             )
             continue
         for quantity in ("natural_frequency", "damping", "gain"):
             if not e.within(quantity):
                 low, high = spread(e.real.joint, quantity)
-                name = quantity.replace("_", " ")
-                sentences.append(f"{where}: {name} {abs(getattr(e.model, quantity)):.2f} is not in {low:.2f} to {high:.2f}.")
+                value = abs(getattr(e.model, quantity))
+                sentences.append(
+                    f"{where}: {quantity.replace('_', ' ')} {value:.2f} is not in {low:.2f} to {high:.2f}."
+                )
         if not e.delay_within:
-            sentences.append(f"{where}: delay {1e3 * e.model.delay:.0f} ms is not in {1e3 * DELAYS[0]:.0f} to {1e3 * DELAYS[1]:.0f} ms.")
+            low, high = (1e3 * bound for bound in DELAYS)
+            sentences.append(f"{where}: delay {1e3 * e.model.delay:.0f} ms is not in {low:.0f} to {high:.0f} ms.")
     return sentences

@@ -9,9 +9,16 @@ if TYPE_CHECKING:
 
 def progress_bar(console: "Console") -> "Progress":
     """A bar with count, items per second, elapsed time and time left, on ``console``."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
     from rich.progress import Task as ProgressTask
-    from rich.progress import TimeRemainingColumn
     from rich.text import Text
 
     class Speed(ProgressColumn):

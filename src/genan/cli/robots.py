@@ -1,9 +1,12 @@
 """List the robots there are, or check a robot.toml with its model and show what genan understands of it."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
+
+if TYPE_CHECKING:
+    from genan.robot import Robot
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Robots:
         return 0
 
 
-def _show(robot: "Robot") -> None:  # type: ignore[name-defined]  # noqa: F821
+def _show(robot: "Robot") -> None:
     import numpy as np
     from rich.console import Console
     from rich.table import Table

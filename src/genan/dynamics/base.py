@@ -42,9 +42,7 @@ class Dynamics(eqx.Module):
         """Forces of the model's springs and dampers [N m or N], on the side of the torque."""
 
     @abstractmethod
-    def inverse(
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]
-    ) -> Float[Array, " nq"]:
+    def inverse(self, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]) -> Float[Array, " nq"]:
         """Torque [N m or N] for which a step from (q, qd) changes the velocity by dt ``qdd``."""
 
     @abstractmethod

@@ -29,7 +29,8 @@ def not_reproduced(model: "mujoco.MjModel") -> list[str]:
         # The matrix that MuJoCo inverts then depends on the velocity, and MJX leaves the term out altogether.
         "polynomial joint damping": np.any(model.dof_dampingpoly),
         "polynomial joint stiffness": np.any(model.jnt_stiffnesspoly),
-        "polynomial tendon damping or stiffness": np.any(model.tendon_dampingpoly) or np.any(model.tendon_stiffnesspoly),
+        "polynomial tendon damping or stiffness": np.any(model.tendon_dampingpoly)
+        or np.any(model.tendon_stiffnesspoly),
         # MuJoCo integrates damping implicitly only where some of it is positive.
         "negative joint damping": np.any(model.dof_damping < 0.0),
         "the ellipsoid fluid model": _fluid(model) and np.any(model.geom_fluid),

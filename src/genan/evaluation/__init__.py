@@ -1,0 +1,1 @@
+"""Does it work, with what certainty? Judging robots, models and policies."""

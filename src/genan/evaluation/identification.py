@@ -1,8 +1,8 @@
 """Linear identification of a joint: from a multisine experiment to natural frequency, damping, gain and delay.
 
 The excitation is periodic, so over whole periods the response at the excited lines is exact up to nonlinearity:
-G(f) = Q(f) / D(f). To it is fitted, by least squares on the complex response (which for a flat multisine is the simulation
-error of the output)::
+G(f) = Q(f) / D(f). To it is fitted, by least squares on the complex response (which for a flat multisine is the
+simulation error of the output)::
 
                         w0^2
     G(s) = K  ----------------------------  exp(-s T)
@@ -71,7 +71,12 @@ def fit_transfer_function(
 
     low = np.log([1e-3 * scale, 0.05, 0.01, 1e-4])
     high = np.log([1e2 * scale, 50.0, 10.0, 0.2])
-    starts = [np.log([abs(at_rest), f0, zeta, delay]) for f0 in (0.7, 1.3, 3.0) for zeta in (0.3, 0.9) for delay in (0.01, 0.04)]
+    starts = [
+        np.log([abs(at_rest), f0, zeta, delay])
+        for f0 in (0.7, 1.3, 3.0)
+        for zeta in (0.3, 0.9)
+        for delay in (0.01, 0.04)
+    ]
     fits = [least_squares(residual, np.clip(start, low, high), bounds=(low, high)) for start in starts]
     best = min(fits, key=lambda fit: float(fit.cost))
     gain, f0, zeta, delay = (float(x) for x in np.exp(best.x))

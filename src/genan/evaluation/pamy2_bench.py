@@ -1,7 +1,7 @@
 """Bench experiments on the virtual PAMY2, and the lab's figures to hold them against.
 
-``identify`` repeats the lab's identification: about the anchor pressures, the differential pressure of one joint at a time
-(agonist +d, antagonist -d) follows a multisine. ``hysteresis`` sweeps one control at a time, slowly, up and down.
+``identify`` repeats the lab's identification: about the anchor pressures, the differential pressure of one joint at a
+time (agonist +d, antagonist -d) follows a multisine. ``hysteresis`` sweeps one control at a time, slowly, up and down.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ ANTAGONIST_ANCHOR = np.array([20500.0, 15500.0, 13850.0, 17000.0])
 AMPLITUDE = np.array([1500.0, 1000.0, 1500.0, 1500.0])
 
 TOLERANCE = 0.10
-"""The lab's table has one or two figures per joint; a value counts as within their spread up to this fraction beyond."""
+"""The lab's table has one or two figures per joint; their spread is widened by this fraction at both ends."""
 
 DELAYS = (0.010, 0.040)
 """Span of the delays in the lab's table [s]."""
@@ -128,7 +128,7 @@ def identify(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
 
 
 def hysteresis(robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 40.0) -> list[Loop]:
-    """Sweep each control by ``amplitude`` about its rest value in a triangle of ``period`` [s]; one and a half periods."""
+    """Sweep each control by ``amplitude`` about its rest value in a triangle of ``period`` [s], and return its loop."""
     n = round(period / robot.dt)
     t = np.arange(n + n // 2) / n
     triangle = 1.0 - np.abs((4.0 * t - 1.0) % 4.0 - 2.0)

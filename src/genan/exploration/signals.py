@@ -1,6 +1,6 @@
 """Excitation signals: what to command so that the recording says what the actuators do.
 
-Every signal draws one trajectory of controls inside given bounds and is deterministic for a given random generator.
+Every signal draws one trajectory of controls and is deterministic for a given random generator.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Signal(Protocol):
     def draw(
         self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
     ) -> Float[np.ndarray, "T nu"]:
-        """One trajectory of ``duration`` [s] at period ``dt`` [s]; rows of ``bounds`` are the lowest and highest control."""
+        """One trajectory of ``duration`` [s] at period ``dt`` [s] for controls between the two rows of ``bounds``."""
         ...
 
 
@@ -27,7 +27,8 @@ class Signal(Protocol):
 class Spline:
     """The paper's signal: controls drawn at regular moments, a cubic spline between. Excites poses and moderate speeds.
 
-    A cubic spline overshoots its knots; where it would leave the bounds it is held at them.
+    A cubic spline overshoots its knots, so the signal can leave the bounds that the knots are drawn from; whoever plays
+    it keeps it within the robot's limits.
     """
 
     interval: float = 0.5
@@ -41,12 +42,12 @@ class Spline:
         t = _times(duration, dt)
         knots = self.interval * np.arange(int(np.ceil(duration / self.interval - 1e-9)) + 1)
         values = rng.uniform(bounds[0], bounds[1], (len(knots), bounds.shape[1]))
-        return np.clip(CubicSpline(knots, values, bc_type="natural")(t), bounds[0], bounds[1])
+        return np.asarray(CubicSpline(knots, values, bc_type="natural")(t))
 
 
 @dataclass(frozen=True)
 class Multisine:
-    """Sines of equal amplitude and random phase on a regular grid. Excites a band of frequencies evenly, and repeats."""
+    """Sines of equal amplitude and random phase on a regular grid. Excites a band evenly, and repeats."""
 
     lowest: float = 0.1
     """Lowest frequency and distance between frequencies [Hz]; the signal's period is its inverse."""
@@ -60,9 +61,10 @@ class Multisine:
         _positive(lowest=self.lowest, highest=self.highest)
         if not self.lowest <= self.highest < 0.5 / dt:
             raise SettingError(
-                f"A multisine needs lowest <= highest < half the rate ({0.5 / dt:g} Hz), got {self.lowest:g} and {self.highest:g} Hz."
+                f"A multisine needs lowest <= highest < half the rate ({0.5 / dt:g} Hz), got {self.lowest:g} and "
+                f"{self.highest:g} Hz."
             )
-        frequency = self.lowest * np.arange(1, int(round(self.highest / self.lowest)) + 1)
+        frequency = self.lowest * np.arange(1, round(self.highest / self.lowest) + 1)
         period = _times(1.0 / self.lowest, dt)
         phase = rng.uniform(0.0, 2.0 * np.pi, (len(frequency), bounds.shape[1]))
         wave = np.sum(np.cos(2.0 * np.pi * frequency[:, None, None] * period[:, None] + phase[:, None]), axis=0)
@@ -72,7 +74,7 @@ class Multisine:
 
 @dataclass(frozen=True)
 class Chirp:
-    """A sine whose frequency rises exponentially. Excites one frequency after the other, good for seeing resonances."""
+    """A sine whose frequency rises exponentially. Excites one frequency after the other and shows resonances."""
 
     start: float = 0.1
     """Frequency at the beginning [Hz]."""
@@ -97,7 +99,9 @@ class Chirp:
 def _times(duration: float, dt: float) -> Float[np.ndarray, " T"]:
     count = round(duration / dt)
     if count < 3:
-        raise SettingError(f"A trajectory needs at least 3 samples, but {duration:g} s at {dt:g} s per sample is {count}.")
+        raise SettingError(
+            f"A trajectory needs at least 3 samples, but {duration:g} s at {dt:g} s per sample is {count}."
+        )
     return dt * np.arange(count)
 
 

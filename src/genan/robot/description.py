@@ -64,7 +64,9 @@ def read_description(path: Path) -> Description:
     if not 0.0 < dt <= 1.0:
         raise RobotError(f"{where}: dt must be a time step in seconds between 0 and 1, not {dt:g}.")
     joints = tuple(_joint(entry, f"{where}: joint {i + 1}") for i, entry in enumerate(_tables(table, "joints", where)))
-    controls = tuple(_control(entry, f"{where}: control {i + 1}") for i, entry in enumerate(_tables(table, "controls", where)))
+    controls = tuple(
+        _control(entry, f"{where}: control {i + 1}") for i, entry in enumerate(_tables(table, "controls", where))
+    )
     _unique([joint.name for joint in joints], "joint", where)
     _unique([control.name for control in controls], "control", where)
     return Description(
@@ -98,7 +100,9 @@ def _control(entry: dict[str, Any], where: str) -> ControlEntry:
     explore = _interval(entry, "explore", where) if "explore" in entry else bounds
     for key, value in (("rest", rest), ("explore", explore[0]), ("explore", explore[1])):
         if not bounds[0] <= value <= bounds[1]:
-            raise RobotError(f"{where}: {key} {value:g} lies outside the control's range {bounds[0]:g} to {bounds[1]:g}.")
+            raise RobotError(
+                f"{where}: {key} {value:g} lies outside the control's range {bounds[0]:g} to {bounds[1]:g}."
+            )
     return ControlEntry(name, _text(entry, "unit", where, default="1"), bounds, rest, explore)
 
 
@@ -111,14 +115,16 @@ def _known_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> No
 def _tables(table: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
     value = table.get(key)
     if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value):
-        raise RobotError(f"{where}: expected one or more [[{key}]] tables, found {'none' if not value else repr(value)}.")
+        raise RobotError(
+            f"{where}: expected one or more [[{key}]] tables, found {'none' if not value else repr(value)}."
+        )
     return value
 
 
 def _text(table: dict[str, Any], key: str, where: str, *, default: str | None = None) -> str:
     value = table.get(key, default)
     if not isinstance(value, str) or (not value and default is None):
-        raise RobotError(f"{where}: expected {key} = \"...\" (a text), found {value!r}.")
+        raise RobotError(f'{where}: expected {key} = "..." (a text), found {value!r}.')
     return value
 
 
@@ -131,8 +137,10 @@ def _number(table: dict[str, Any], key: str, where: str) -> float:
 
 def _interval(table: dict[str, Any], key: str, where: str) -> tuple[float, float]:
     value = table.get(key)
-    numeric = isinstance(value, list) and len(value) == 2 and all(
-        isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in value
+    numeric = (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in value)
     )
     if not numeric or not value[0] < value[1]:  # type: ignore[index]
         raise RobotError(f"{where}: expected {key} = [low, high] with low < high, found {value!r}.")

@@ -28,6 +28,7 @@ def compile_model(path: Path, *, dt: float) -> "mujoco.MjModel":
         reason = " ".join(str(error).split())
         raise RobotError(f"The model file {path} does not compile in MuJoCo: {reason}") from None
     _refuse(model, path)
+    _fold_switches(model)
     model.opt.timestep = dt
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     # Only the constraint solver is off. Implicit joint damping stays on: it is part of the matrix the engine inverts.
@@ -43,6 +44,21 @@ def joint_names(model: "mujoco.MjModel") -> tuple[str, ...]:
 def _strip_drive(spec: "mujoco.MjSpec") -> None:
     for element in [*spec.keys, *spec.sensors, *spec.actuators]:
         spec.delete(element)
+
+
+def _fold_switches(model: "mujoco.MjModel") -> None:
+    """What the file's flags switch off becomes zero, so that every engine reads one and the same model."""
+    import mujoco
+
+    off = model.opt.disableflags
+    if off & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
+        model.opt.gravity[:] = 0.0
+    if off & mujoco.mjtDisableBit.mjDSBL_SPRING:
+        model.jnt_stiffness[:] = 0.0
+        model.tendon_stiffness[:] = 0.0
+    if off & mujoco.mjtDisableBit.mjDSBL_DAMPER:
+        model.dof_damping[:] = 0.0
+        model.tendon_damping[:] = 0.0
 
 
 def _refuse(model: "mujoco.MjModel", path: Path) -> None:
@@ -69,4 +85,6 @@ def _refuse(model: "mujoco.MjModel", path: Path) -> None:
         raise RobotError(f"{path} has flexible bodies; genan works with rigid bodies, so remove the flex elements.")
     unnamed = [i for i in range(model.njnt) if not model.joint(i).name]
     if unnamed:
-        raise RobotError(f"Joint number {unnamed[0]} of {path} has no name; name every joint so that logs can refer to it.")
+        raise RobotError(
+            f"Joint number {unnamed[0]} of {path} has no name; name every joint so that logs can refer to it."
+        )

@@ -82,7 +82,9 @@ class Robot:
         model_file = path.parent / description.model
         model = compile_model(model_file, dt=description.dt)
         order = _match_joints(tuple(joint.name for joint in description.joints), joint_names(model), path)
-        joints = tuple(_joint(entry, model, index, path) for entry, index in zip(description.joints, order, strict=True))
+        joints = tuple(
+            _joint(entry, model, index, path) for entry, index in zip(description.joints, order, strict=True)
+        )
         if description.end_effector is not None:
             sites = [model.site(i).name for i in range(model.nsite)]
             if description.end_effector not in sites:
@@ -178,7 +180,9 @@ def _find(source: str | Path) -> Path:
 def _match_joints(wanted: tuple[str, ...], there: tuple[str, ...], path: Path) -> tuple[int, ...]:
     missing = [name for name in wanted if name not in there]
     if missing:
-        raise RobotError(f"{path}: joint {listing(missing)} is not in the model; the model's joints are: {listing(there)}.")
+        raise RobotError(
+            f"{path}: joint {listing(missing)} is not in the model; the model's joints are: {listing(there)}."
+        )
     extra = [name for name in there if name not in wanted]
     if extra:
         raise RobotError(
@@ -208,7 +212,8 @@ def _joint(entry: JointEntry, model: "mujoco.MjModel", index: int, path: Path) -
     rest = scale * entry.rest if entry.rest is not None else min(max(0.0, lower), upper)
     if not lower <= rest <= upper:
         raise RobotError(
-            f"{path}: joint {entry.name!r} rests at {rest:g} {_KIND_UNITS[kind][0]}, outside its range {lower:g} to {upper:g}."
+            f"{path}: joint {entry.name!r} rests at {rest:g} {_KIND_UNITS[kind][0]}, outside its range {lower:g} to "
+            f"{upper:g}."
         )
     return Joint(entry.name, kind, lower, upper, rest)
 

@@ -8,8 +8,8 @@ and hose take a moment, the flow fills or vents the muscle's volume, and a movin
 
     fill psi = fill rate x sqrt((p_supply - p) / (p_supply - p_ref)),   vent psi = vent rate x sqrt(p / p_ref)
 
-so the small-signal loop is of second order with the time constants p_band / rate, different for filling and venting, and
-T_line, and large steps run into the flow limit. V = V0 (1 + v1 kappa): a contracting muscle swells.
+so the small-signal loop is of second order with the time constants p_band / rate, different for filling and venting,
+and T_line, and large steps run into the flow limit. V = V0 (1 + v1 kappa): a contracting muscle swells.
 """
 
 import equinox as eqx

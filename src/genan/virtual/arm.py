@@ -4,11 +4,16 @@ Newton-Euler in link frames, written for the chain z, y, y, z; the mass matrix c
 deliberately not the code of ``genan.dynamics``: a mistake there must not be repeated here.
 """
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Vector = tuple[Array, Array, Array]
+Scalar = Array | float
+Vector = tuple[Scalar, Scalar, Scalar]
+Turn = tuple[Scalar, Scalar]
+"""Cosine and sine of an angle."""
 
 GRAVITY = 9.81
 _AXES = (2, 1, 1, 2)
@@ -68,105 +73,115 @@ class Arm(eqx.Module):
         zero = [0.0] * 4
         bias = self._newton_euler(turns, [qd[i] for i in range(4)], zero, GRAVITY)
         columns = [self._newton_euler(turns, zero, [float(i == j) for i in range(4)], 0.0) for j in range(4)]
-        return jnp.stack(_solve([[columns[j][i] for j in range(4)] for i in range(4)], [tau[i] - bias[i] for i in range(4)]))
+        return jnp.stack(
+            _solve([[columns[j][i] for j in range(4)] for i in range(4)], [tau[i] - bias[i] for i in range(4)])
+        )
 
-    def _newton_euler(self, turns: list, qd: list, qdd: list, gravity: float) -> list:
+    def _newton_euler(
+        self, turns: Sequence[Turn], qd: Sequence[Scalar], qdd: Sequence[Scalar], gravity: float
+    ) -> list[Scalar]:
         """Joint torques [N m] for velocities ``qd`` and accelerations ``qdd``, link by link outwards and back."""
-        omega, alpha, acceleration = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, gravity)
-        forces, moments = [], []
+        omega, alpha = _ZERO, _ZERO
+        acceleration: Vector = (0.0, 0.0, gravity)
+        forces: list[Vector] = []
+        moments: list[Vector] = []
         for i, axis in enumerate(_AXES):
             origin, centre = _vector(self.offset[i]), _vector(self.centre[i])
             acceleration = _add(acceleration, _lever(omega, alpha, origin))
-            acceleration, omega, alpha = (_into(axis, *turns[i], v) for v in (acceleration, omega, alpha))
+            acceleration, omega, alpha = (_into(axis, turns[i], v) for v in (acceleration, omega, alpha))
             spin = _along(axis, qd[i])
             alpha = _add(_add(alpha, _cross(omega, spin)), _along(axis, qdd[i]))
             omega = _add(omega, spin)
             forces.append(_scale(self.mass[i], _add(acceleration, _lever(omega, alpha, centre))))
             momentum = _inertia(self.inertia[i], omega)
             moments.append(_add(_inertia(self.inertia[i], alpha), _cross(omega, momentum)))
-        tau: list = [None] * 4
-        force: tuple = (0.0, 0.0, 0.0)
-        moment: tuple = (0.0, 0.0, 0.0)
+        tau: list[Scalar] = [0.0] * 4
+        force, moment = _ZERO, _ZERO
         for i in reversed(range(4)):
             force = _add(force, forces[i])
             moment = _add(moment, _add(moments[i], _cross(_vector(self.centre[i]), forces[i])))
             tau[i] = moment[_AXES[i]]
-            force, moment = (_out_of(_AXES[i], *turns[i], v) for v in (force, moment))
+            force, moment = (_out_of(_AXES[i], turns[i], v) for v in (force, moment))
             moment = _add(moment, _cross(_vector(self.offset[i]), force))
         return tau
 
 
 # Vectors are triples of scalars, so that a batch of arms becomes one fused loop. A plain 0.0 stays a plain 0.0.
 
+_ZERO: Vector = (0.0, 0.0, 0.0)
+
 
 def _vector(row: Float[Array, "3"]) -> Vector:
     return row[0], row[1], row[2]
 
 
-def _is_zero(x: object) -> bool:
+def _is_zero(x: Scalar) -> bool:
     return isinstance(x, float) and x == 0.0
 
 
-def _times(a, b):  # type: ignore[no-untyped-def]
+def _times(a: Scalar, b: Scalar) -> Scalar:
     return 0.0 if _is_zero(a) or _is_zero(b) else a * b
 
 
-def _plus(a, b):  # type: ignore[no-untyped-def]
+def _plus(a: Scalar, b: Scalar) -> Scalar:
     return b if _is_zero(a) else a if _is_zero(b) else a + b
 
 
-def _minus(a, b):  # type: ignore[no-untyped-def]
+def _minus(a: Scalar, b: Scalar) -> Scalar:
     return a if _is_zero(b) else a - b
 
 
-def _add(a: tuple, b: tuple) -> tuple:
-    return tuple(_plus(x, y) for x, y in zip(a, b, strict=True))
+def _add(a: Vector, b: Vector) -> Vector:
+    return _plus(a[0], b[0]), _plus(a[1], b[1]), _plus(a[2], b[2])
 
 
-def _scale(s, a: tuple) -> tuple:  # type: ignore[no-untyped-def]
-    return tuple(_times(s, x) for x in a)
+def _scale(s: Scalar, a: Vector) -> Vector:
+    return _times(s, a[0]), _times(s, a[1]), _times(s, a[2])
 
 
-def _cross(a: tuple, b: tuple) -> tuple:
-    return tuple(
-        _minus(_times(a[i], b[j]), _times(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))
-    )
+def _dot(a: Vector, b: Vector) -> Scalar:
+    return _plus(_plus(_times(a[0], b[0]), _times(a[1], b[1])), _times(a[2], b[2]))
 
 
-def _lever(omega: tuple, alpha: tuple, r: tuple) -> tuple:
+def _cross(a: Vector, b: Vector) -> Vector:
+    x, y, z = (_minus(_times(a[i], b[j]), _times(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1)))
+    return x, y, z
+
+
+def _lever(omega: Vector, alpha: Vector, r: Vector) -> Vector:
     """Acceleration of a point at ``r`` relative to the origin of a frame that turns."""
     return _add(_cross(alpha, r), _cross(omega, _cross(omega, r)))
 
 
-def _along(axis: int, x) -> tuple:  # type: ignore[no-untyped-def]
-    return tuple(x if k == axis else 0.0 for k in range(3))
+def _along(axis: int, x: Scalar) -> Vector:
+    return (0.0, x, 0.0) if axis == 1 else (0.0, 0.0, x)
 
 
-def _into(axis: int, c, s, v: tuple) -> tuple:  # type: ignore[no-untyped-def]
-    """Components of ``v`` in a frame turned about ``axis`` by the angle with cosine c and sine s."""
+def _into(axis: int, turn: Turn, v: Vector) -> Vector:
+    """Components of ``v`` in a frame turned about the y (1) or z (2) axis."""
+    c, s = turn
     i, j = (axis + 1) % 3, (axis + 2) % 3
     out = list(v)
     out[i] = _plus(_times(c, v[i]), _times(s, v[j]))
     out[j] = _minus(_times(c, v[j]), _times(s, v[i]))
-    return tuple(out)
+    return out[0], out[1], out[2]
 
 
-def _out_of(axis: int, c, s, v: tuple) -> tuple:  # type: ignore[no-untyped-def]
+def _out_of(axis: int, turn: Turn, v: Vector) -> Vector:
     """Inverse of ``_into``."""
-    return _into(axis, c, -s, v)
+    return _into(axis, (turn[0], -turn[1]), v)
 
 
-def _inertia(entries: Float[Array, "6"], w: tuple) -> tuple:
+def _inertia(entries: Float[Array, "6"], w: Vector) -> Vector:
     xx, yy, zz, xy, xz, yz = entries
-    rows = ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))
-    return tuple(_plus(_plus(_times(r[0], w[0]), _times(r[1], w[1])), _times(r[2], w[2])) for r in rows)
+    return _dot((xx, xy, xz), w), _dot((xy, yy, yz), w), _dot((xz, yz, zz), w)
 
 
-def _solve(a: list[list], b: list) -> list:
+def _solve(a: list[list[Scalar]], b: list[Scalar]) -> list[Scalar]:
     """Solution of the symmetric positive definite system ``a x = b`` by LDL^T, written out."""
     n = len(b)
-    lower: list[list] = [[None] * n for _ in range(n)]
-    d: list = [None] * n
+    lower: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
+    d: list[Scalar] = [0.0] * n
     for j in range(n):
         d[j] = a[j][j] - sum(lower[j][k] * lower[j][k] * d[k] for k in range(j))
         for i in range(j + 1, n):

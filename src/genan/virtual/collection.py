@@ -1,7 +1,7 @@
 """Recording exploration data on the virtual PAMY2: ramp to the first control, settle, then play the signal and log.
 
 Trajectory i depends on the plan and on i alone, and trajectories are computed in groups that begin at multiples of the
-group's size. So an interrupted recording goes on exactly where it stopped, and two cores can work on two groups at once.
+group's size. So an interrupted recording goes on exactly where it stopped, and two cores work on two groups at once.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Plan:
     signal: Signal = field(default_factory=Spline)
     """What the controls do."""
     bounds: Float[np.ndarray, "2 4"] | None = None
-    """Lowest and highest control that the signal may take; None takes the robot's exploration range."""
+    """Lowest and highest control that the signal draws from; None takes the robot's exploration range."""
     duration: float = 2.0
     """Length of a trajectory [s]."""
     ramp: float = 2.0
@@ -77,12 +77,13 @@ def _wanted(running: list[Future[list[Recording]]], firsts: range, k: int, start
 
 
 def _group(robot: VirtualPamy2, plan: Plan, bounds: Float[np.ndarray, "2 4"], first: int) -> list[Recording]:
-    """Trajectories ``first`` to ``first + GROUP - 1``; always a whole group, so that its numbers never depend on the rest."""
+    """Trajectories ``first`` to ``first + GROUP - 1``; always a whole group, whatever was asked for."""
     indices = np.arange(first, first + GROUP)
     u = np.stack([
-        plan.signal.draw(np.random.default_rng([plan.seed, i]), bounds=bounds, duration=plan.duration, dt=robot.dt)
+        plan.signal.draw(np.random.default_rng([plan.seed, int(i)]), bounds=bounds, duration=plan.duration, dt=robot.dt)
         for i in indices
     ])  # fmt: skip
+    u = np.clip(u, *robot.robot.u_range)  # a spline overshoots its knots
     approach = _approach(robot, plan, u[:, 0])
     pressures = bar_from_control(np.concatenate([approach, u], axis=1))
     hours = robot.hours + indices * plan.cycle / 3600.0

@@ -7,10 +7,10 @@ Static force of a 20 mm fluidic muscle, pressure p [bar] and contraction kappa [
 the form and the values that Sarosi fitted to Festo's DMSP-20 (the muscle of PAMY2); the exponential is the passive
 stretch of the bladder. On top of it act, against the contraction y [m] and its rate:
 
-- damping of braid and air (rate-dependent hysteresis):       -(c0 + c1 p) dy/dt
-- creep of the rubber (a relaxing spring with time constant): -k_creep (y - y_creep),  dy_creep/dt = (y - y_creep) / T
+- damping of braid and air (rate-dependent hysteresis):  -(c0 + c1 p) dy/dt
+- creep of the rubber (a spring that relaxes):  -k_creep (y - y_creep),  dy_creep/dt = (y - y_creep) / T
 - friction in the braid (rate-independent hysteresis with memory), Maxwell slip: elements i of stiffness k_i that hold
-  up to a slip distance s_i,                                  z_i <- clip(z_i + dy, -s_i, s_i),  -(p / p_ref) sum k_i z_i
+  up to a slip distance s_i:  -(p / p_ref) sum k_i z_i,  z_i <- clip(z_i + dy, -s_i, s_i)
 
 A muscle pulls and never pushes: the net force is cut off at zero.
 """

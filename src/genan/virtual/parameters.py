@@ -44,7 +44,9 @@ class Parameters(eqx.Module):
         parameters = self
         for effect in effects:
             if effect not in _SWITCHES:
-                raise SettingError(f"There is no effect {effect!r} to switch off; there are: {listing(get_args(Effect))}.")
+                raise SettingError(
+                    f"There is no effect {effect!r} to switch off; there are: {listing(get_args(Effect))}."
+                )
             parameters = _SWITCHES[effect](parameters)
         return parameters
 
@@ -65,7 +67,7 @@ _Q_NEUTRAL = np.array([0.0, 35.0, 22.0, 0.0]) * _DEG
 
 
 def _arm() -> Arm:
-    # Rigid bodies: the lab's CAD values [R]. The rubber of the stops begins 3 degrees before the limits of the paper [A].
+    # Rigid bodies: the lab's CAD values [R]. The stops' rubber begins 3 degrees before the limits of the paper [A].
     return Arm(
         offset=jnp.array([[0.0, 0.0, 0.010], [0.0, 0.0, 0.064], [0.0069795, 0.0, 0.39986], [0.0, 0.0, 0.0]]),
         mass=jnp.array([0.884596, 0.747222, 0.310582, 0.538422]),
@@ -113,7 +115,7 @@ def _muscle() -> Muscle:
 
 
 def _tendon() -> Tendon:
-    # Pulley radii: 40, 23.7 and 17.2 mm from the lab's drawings [D]; joint 1 lies outside its 50-54 mm bearing seat [A].
+    # Pulley radii: 40, 23.7 and 17.2 mm from the lab's drawings [D]; joint 1's bearing seat has 50 to 54 mm [A].
     radius = (0.0555, 0.040, 0.0237, 0.0172)
     arm = np.zeros((8, 4))
     for joint, r in enumerate(radius):

@@ -48,13 +48,17 @@ class VirtualPamy2:
     dt = TICK
     """Period of the interface [s]."""
 
-    def __init__(self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0, without: Sequence[Effect] = ()) -> None:
+    def __init__(
+        self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0, without: Sequence[Effect] = ()
+    ) -> None:
         """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift`` times the usual rate.
 
         ``without`` switches effects off, for tests and studies.
         """
         if hours < 0.0 or drift < 0.0:
-            raise SettingError(f"Operating hours and drift must not be negative, got hours {hours:g} and drift {drift:g}.")
+            raise SettingError(
+                f"Operating hours and drift must not be negative, got hours {hours:g} and drift {drift:g}."
+            )
         self.seed = seed
         self._programs: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._compile_lock = Lock()
@@ -94,7 +98,11 @@ class VirtualPamy2:
             return Truth(*(np.asarray(part) for part in _truth(self._aged, self._state)))
 
     def run(
-        self, pressures: Float[np.ndarray, "batch ticks 8"], *, hours: Float[np.ndarray, " batch"] | None = None, keep: int
+        self,
+        pressures: Float[np.ndarray, "batch ticks 8"],
+        *,
+        hours: Float[np.ndarray, " batch"] | None = None,
+        keep: int,
     ) -> tuple[Float[np.ndarray, "batch keep 4"], Truth]:
         """Run one copy of the robot per row, each from its resting pose, through the commanded pressures [bar].
 
@@ -122,9 +130,8 @@ class VirtualPamy2:
         if not np.isfinite(u).all() or (u < low).any() or (u > high).any():
             bad = int(np.argwhere(~((u >= low) & (u <= high)))[0, -1])
             name = self.robot.control_names[bad]
-            raise SettingError(
-                f"Control {name!r} must lie in {low[bad]:g} to {high[bad]:g}, got {np.asarray(u)[..., bad].ravel()[0]:g}."
-            )
+            value = float(np.asarray(u)[..., bad].ravel()[0])
+            raise SettingError(f"Control {name!r} must lie in {low[bad]:g} to {high[bad]:g}, got {value:g}.")
         return u
 
     @cached_property
@@ -158,10 +165,12 @@ def _run_batch(
     hours: Float[Array, " batch"],
     skip: int,
 ) -> tuple[Float[Array, "batch keep 4"], tuple[Array, Array, Array, Array]]:
-    def one(commands: Float[Array, "ticks 8"], age: Float[Array, ""]) -> tuple[Array, tuple[Array, Array, Array, Array]]:
+    def one(
+        commands: Float[Array, "ticks 8"], age: Float[Array, ""]
+    ) -> tuple[Array, tuple[Array, Array, Array, Array]]:
         aged = drift.aged(parameters, age)
 
-        def observed(state: State, command: Float[Array, "8"]) -> tuple[State, tuple]:
+        def observed(state: State, command: Float[Array, "8"]) -> tuple[State, tuple[Any, Any]]:
             return tick(aged, state, command), (aged.encoder.read(state.q), _truth(aged, state))
 
         ready, _ = jax.lax.scan(lambda s, c: (tick(aged, s, c), None), start, commands[:skip])

@@ -60,13 +60,16 @@ class Tendon(eqx.Module):
 
     def torque(self, joint_tension: Float[Array, "8"]) -> Float[Array, "4"]:
         """Joint torques [N m] from the tensions at the pulleys [N]."""
-        return sum(self.arm[m] * joint_tension[m] for m in range(8))
+        return _weighted(self.arm.T, joint_tension)
 
     def slid(self, slide: Float[Array, "8"], dy: Float[Array, "8"]) -> Float[Array, "8"]:
         """Sliding direction w after the contraction changed by ``dy`` [m]."""
         return jnp.clip(slide + dy / self.slide_distance, -1.0, 1.0)
 
 
-def _weighted(weights: Float[Array, "8 4"], x: Float[Array, "4"]) -> Float[Array, "8"]:
-    """``weights @ x``, written out: four multiply-adds fuse into the loop around them, a matrix product does not."""
-    return sum(weights[:, j] * x[j] for j in range(4))
+def _weighted(weights: Float[Array, "rows columns"], x: Float[Array, " columns"]) -> Float[Array, " rows"]:
+    """``weights @ x``, written out: multiply-adds fuse into the loop around them, a matrix product does not."""
+    total = weights[:, 0] * x[0]
+    for j in range(1, weights.shape[1]):
+        total = total + weights[:, j] * x[j]
+    return total

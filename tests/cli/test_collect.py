@@ -1,0 +1,175 @@
+import hashlib
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genan.data import load, read_truth_for_evaluation_only, summary
+
+#: Short trajectories keep the tests quick; everything else is as users have it.
+QUICK = ("--duration", "0.2", "--ramp", "0.2", "--settle", "0.1")
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "genan", "collect", *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # as in a terminal, wherever the tests run
+    )
+
+
+def test_same_seed_same_bytes_two_seeds_differ(genan: Callable, tmp_path: Path) -> None:
+    names = {"a": ("--seed", 1), "b": ("--seed", 1), "c": ("--seed", 2), "d": ("--seed", 1, "--robot-seed", 1)}
+    for name, flags in names.items():
+        answer = genan("collect", "--out", tmp_path / f"{name}.h5", "--trajectories", 5, *QUICK, *flags)
+        assert answer.code == 0, answer.err
+        assert "compiling the virtual PAMY2" in answer.err and "5 trajectories" in answer.err
+    digests = {name: digest(tmp_path / f"{name}.h5") for name in names}
+    assert digests["a"] == digests["b"]
+    assert len(set(digests.values())) == 3
+    recorded = load(tmp_path / "a.h5")
+    assert recorded.fingerprint == load(tmp_path / "b.h5").fingerprint != load(tmp_path / "c.h5").fingerprint
+    assert (len(recorded), recorded.dt, recorded.q.shape, recorded.u.shape) == (5, 0.002, (500, 4), (500, 4))
+    assert recorded.provenance["robot"] == "virtual-pamy2" and recorded.provenance["signal_seed"] == 1
+    assert recorded.provenance["versions"]["genan"]
+
+
+def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path) -> None:
+    out = tmp_path / "t.h5"
+    assert genan("collect", "--out", out, "--trajectories", 2, *QUICK, "--truth-for-evaluation-only").code == 0
+    truth = read_truth_for_evaluation_only(out)
+    assert truth["tau"].shape == (200, 4) and truth["pressure"].shape == (200, 8)
+    assert np.abs(truth["q"] - load(out).q).max() < np.radians(0.5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--trajectories", 0), "Ask for at least one trajectory, not 0."),
+        (("--robot", "pamy3"), "There is no robot 'pamy3' to record on; there are: 'virtual-pamy2'."),
+        (("--lower", -2, -1, -1, -1), "range of control 'u1' must lie within -1 to 1 with low < high, got -2 to 0.5"),
+        (("--upper", 0.5, 0.5), "--upper needs 4 values, one per control, got 2."),
+        (("--duration", 0.001), "at least 3 samples"),
+        (("--ramp", -1), "--ramp must be a time in seconds of at least 0, not -1."),
+        (("--hours", -1), "must not be negative"),
+        (("--seed", -1), "Seeds must not be negative"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_written(
+    refused: Callable, tmp_path: Path, flags: tuple, words: str
+) -> None:
+    assert words in refused("collect", "--out", tmp_path / "a.h5", *flags)
+    assert not (tmp_path / "a.h5").exists()
+
+
+def test_an_existing_output_is_left_alone(refused: Callable, tmp_path: Path) -> None:
+    file = tmp_path / "a.h5"
+    file.write_text("precious")
+    assert "exists" in refused("collect", "--out", file, "--trajectories", 1, *QUICK)
+    assert file.read_text() == "precious"
+    assert str(tmp_path) in refused("collect", "--out", tmp_path, "--trajectories", 1, *QUICK)
+
+
+def test_other_settings_do_not_go_on_from_a_partial_recording(refused: Callable, tmp_path: Path) -> None:
+    out = tmp_path / "a.h5"
+    process = start("--out", out, "--trajectories", 100000, "--seed", 1, *QUICK)
+    _wait_for(out, trajectories=3, process=process)
+    process.kill()
+    process.communicate()
+    before = len(summary(tmp_path / "a.h5.partial"))
+    message = refused("collect", "--out", out, "--trajectories", 10, "--seed", 2, *QUICK)
+    assert "signal_seed" in message
+    assert len(summary(tmp_path / "a.h5.partial")) == before
+
+
+def test_ctrl_c_keeps_what_is_recorded_and_says_how_to_go_on(tmp_path: Path) -> None:
+    out = tmp_path / "a.h5"
+    process = start("--out", out, "--trajectories", 100000, *QUICK)
+    _wait_for(out, trajectories=1, process=process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in err
+    safe = len(summary(tmp_path / "a.h5.partial"))
+    assert f"{safe} of 100000 trajectories are safe in {out}.partial" in err.replace("\n", " ")
+
+
+def test_sigkill_at_ten_random_moments_loses_nothing_that_was_whole(genan: Callable, tmp_path: Path) -> None:
+    total = 400
+    flags = ("--trajectories", total, *QUICK, "--truth-for-evaluation-only")
+    whole = tmp_path / "whole.h5"
+    assert genan("collect", "--out", whole, *flags).code == 0
+    out, draw = tmp_path / "killed.h5", random.Random(0)
+    partial = tmp_path / "killed.h5.partial"
+    there = 0
+    for _ in range(10):
+        process = start("--out", out, *flags)
+        # Sometimes while starting, sometimes while recording, sometimes while finishing.
+        if draw.random() < 0.7:
+            _wait_for(out, trajectories=there + 1, process=process)
+            time.sleep(draw.uniform(0.0, 0.25))
+        else:
+            time.sleep(draw.uniform(0.2, 2.5))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if out.exists():
+            break
+        if partial.exists():
+            now = len(summary(partial))
+            assert now >= there
+            there = now
+            killed, reference = load(partial) if now else None, load(whole)
+            if killed is not None:
+                np.testing.assert_array_equal(killed.q, reference.q[: len(killed.q)])
+    if not out.exists():
+        assert genan("collect", "--out", out, *flags).code == 0
+    assert digest(out) == digest(whole)
+    assert not partial.exists()
+
+
+def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("a small file system cannot be mounted here (not root)")
+    try:
+        process = start("--out", disk / "a.h5", "--trajectories", 2000, *QUICK)
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 2, err
+        assert "Traceback" not in err
+        sentence = next(line for line in err.splitlines() if line.startswith("genan: "))
+        assert "disk is full" in sentence or ("No space left" in sentence and "run the same command again" in sentence)
+        safe = int(re.search(r"(\d+) trajectories safe", sentence)[1])  # type: ignore[index]
+        assert len(summary(disk / "a.h5.partial")) == safe > 0
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def _wait_for(out: Path, *, trajectories: int, process: subprocess.Popen[str]) -> None:
+    """Until the partial recording holds that many trajectories, or the process has ended."""
+    partial = out.with_name(out.name + ".partial")
+    limit = time.monotonic() + 120
+    while time.monotonic() < limit and process.poll() is None:
+        if partial.exists():
+            try:
+                if len(summary(partial)) >= trajectories:
+                    return
+            except Exception:  # it is being created
+                pass
+        time.sleep(0.02)
+
+
+assert os.environ["GENAN_CACHE_DIR"]  # the commands started here compile into the tests' cache
