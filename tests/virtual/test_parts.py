@@ -177,4 +177,4 @@ def test_drift_starts_at_nothing_grows_with_the_hours_and_can_be_off(drawn: Para
 
 def test_unknown_effect_lists_those_there_are(drawn: Parameters) -> None:
     with pytest.raises(SettingError, match="no effect 'gravity'.*'hysteresis', 'creep'"):
-        drawn.without("gravity")  # type: ignore[arg-type]
+        drawn.without("gravity")

@@ -4,6 +4,7 @@ import pytest
 from genan.errors import SettingError
 from genan.virtual import Plan, VirtualPamy2, collect
 from genan.virtual.collection import GROUP
+from genan.virtual.parameters import EFFECTS
 from genan.virtual.pressures import bar_from_control
 
 
@@ -85,11 +86,11 @@ def test_truth_explains_the_motion(robot: VirtualPamy2) -> None:
     assert np.abs(errors).max() < 0.6 * np.max(sizes)
 
 
-@pytest.mark.parametrize("effect", ["hysteresis", "creep", "capstan", "coupling", "delay", "flow", "bearing"])
+@pytest.mark.parametrize("effect", [effect for effect in EFFECTS if effect != "quantisation"])
 def test_every_effect_can_be_switched_off_and_matters(robot: VirtualPamy2, effect: str) -> None:
     pressures = bar_from_control(sweep(400))[None]
     q, _ = robot.run(pressures, keep=400)
-    without, _ = VirtualPamy2(seed=0, without=(effect,)).run(pressures, keep=400)  # type: ignore[arg-type]
+    without, _ = VirtualPamy2(seed=0, without=(effect,)).run(pressures, keep=400)
     assert np.isfinite(without).all()
     assert np.abs(q - without).max() > np.radians(0.05)
 

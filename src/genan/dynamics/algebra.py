@@ -113,22 +113,21 @@ def rotate_symmetric(rotation: Rotation, inertia: Symmetric) -> Symmetric:
 
 
 def solve(matrix: Sequence[Sequence[Scalar]], right: Sequence[Scalar]) -> list[Scalar]:
-    """Solve A x = b for a symmetric positive definite A of which only the lower triangle is read.
+    """Solve A x = b for a symmetric positive definite A, given by the rows of its lower triangle.
 
     A = L^T D L, eliminated from the last coordinate to the first: with parents numbered before their children no
     entry that the tree makes zero fills in.
     """
     a = [list(row) for row in matrix]
     x = list(right)
+    inverse_pivot: list[Scalar] = [0.0] * len(x)
     for k in reversed(range(len(x))):
-        inverse_pivot = 1.0 / a[k][k]
+        inverse_pivot[k] = 1.0 / a[k][k]
         for i in range(k):
-            factor = mul(a[k][i], inverse_pivot)
+            factor = mul(a[k][i], inverse_pivot[k])
             for j in range(i + 1):
                 a[i][j] = sub(a[i][j], mul(factor, a[k][j]))
             x[i] = sub(x[i], mul(factor, x[k]))
     for k in range(len(x)):
-        # A division and not a product with the inverse pivot: XLA keeps the result of a division and does not compute
-        # it anew for every joint that follows, which makes the whole step 1.4 to 1.9 times as fast on a CPU.
-        x[k] = sub(x[k], dot(a[k][:k], x[:k])) / a[k][k]
+        x[k] = mul(sub(x[k], dot(a[k][:k], x[:k])), inverse_pivot[k])
     return x

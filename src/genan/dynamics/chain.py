@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import final
 
 import equinox as eqx
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from genan.dynamics.algebra import Scalar, add, mul, solve, sub
 from genan.dynamics.base import Dynamics, check_shapes
 from genan.dynamics.coverage import not_in_chain, refuse
+from genan.dynamics.lift import lift
 from genan.dynamics.links import Link, read_links
 from genan.dynamics.recursion import composite_inertia, newton_euler, place
 from genan.errors import RobotError, listing
@@ -50,36 +52,39 @@ class ChainDynamics(Dynamics):
         self.gravity = x, y, z
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nq nq"]:  # noqa: D102
-        matrix = composite_inertia(place(self.links, self._scalars(q)))
-        return jnp.stack([self._array(matrix[dof], q.dtype) for dof in self.dof])
+        check_shapes(self.nq, q)
+        i, j = np.meshgrid(self.dof, self.dof, indexing="ij")
+        row, column = np.maximum(i, j), np.minimum(i, j)
+        return lift(self._mass_entries, order=self._order, result=row * (row + 1) // 2 + column)(q)
 
     def bias(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:  # noqa: D102
-        return self._array(self._bias(self._scalars(q), self._scalars(qd)), jnp.result_type(q, qd))
+        check_shapes(self.nq, q, qd)
+        return lift(self._bias, order=self._order)(q, qd)
 
     def passive(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:  # noqa: D102
-        return self._array(self._passive(self._scalars(q), self._scalars(qd)), jnp.result_type(q, qd))
+        check_shapes(self.nq, q, qd)
+        return lift(self._passive, order=self._order)(q, qd)
 
     def inverse(  # noqa: D102
         self, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]
     ) -> Float[Array, " nq"]:
-        q_, qd_, qdd_ = self._scalars(q), self._scalars(qd), self._scalars(qdd)
-        rigid = newton_euler(place(self.links, q_), qd_, qdd_, gravity=self.gravity)
-        drive = [mul(link.armature + self.dt * link.damping, a) for link, a in zip(self.links, qdd_, strict=True)]
-        passive = self._passive(q_, qd_)
-        tau = [sub(add(r, d), p) for r, d, p in zip(rigid, drive, passive, strict=True)]
-        return self._array(tau, jnp.result_type(q, qd, qdd))
+        check_shapes(self.nq, q, qd, qdd)
+        return lift(self._inverse, order=self._order)(q, qd, qdd)
 
     def acceleration(  # noqa: D102
         self, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
     ) -> Float[Array, " nq"]:
-        q_, qd_, tau_ = self._scalars(q), self._scalars(qd), self._scalars(tau)
-        poses = place(self.links, q_)
-        effective = composite_inertia(poses)
-        for index, link in enumerate(self.links):
-            effective[index][index] = add(effective[index][index], self.dt * link.damping)
-        bias = newton_euler(poses, qd_, [0.0] * self.nq, gravity=self.gravity)
-        net = [sub(add(t, p), b) for t, p, b in zip(tau_, self._passive(q_, qd_), bias, strict=True)]
-        return self._array(solve(effective, net), jnp.result_type(q, qd, tau))
+        check_shapes(self.nq, q, qd, tau)
+        return lift(self._acceleration, order=self._order, pullback=self._acceleration_pullback)(q, qd, tau)
+
+    @property
+    def _order(self) -> Int[np.ndarray, " nq"]:
+        return np.asarray(self.dof)
+
+    # From here on everything is in the order of the links.
+
+    def _mass_entries(self, q: Sequence[Scalar]) -> list[Scalar]:
+        return [entry for row in composite_inertia(place(self.links, q)) for entry in row]
 
     def _bias(self, q: Sequence[Scalar], qd: Sequence[Scalar]) -> list[Scalar]:
         return newton_euler(place(self.links, q), qd, [0.0] * self.nq, gravity=self.gravity)
@@ -90,12 +95,31 @@ class ChainDynamics(Dynamics):
             for link, position, velocity in zip(self.links, q, qd, strict=True)
         ]
 
-    def _scalars(self, values: Float[Array, " nq"]) -> list[Scalar]:
-        """The robot's ``values`` in the order of the links."""
-        check_shapes(self.nq, values)
-        entries = jnp.unstack(values)
-        return [entries[self.dof.index(link)] for link in range(self.nq)]
+    def _inverse(self, q: Sequence[Scalar], qd: Sequence[Scalar], qdd: Sequence[Scalar]) -> list[Scalar]:
+        rigid = newton_euler(place(self.links, q), qd, qdd, gravity=self.gravity)
+        drive = [mul(link.armature + self.dt * link.damping, a) for link, a in zip(self.links, qdd, strict=True)]
+        return [sub(add(r, d), p) for r, d, p in zip(rigid, drive, self._passive(q, qd), strict=True)]
 
-    def _array(self, values: Sequence[Scalar], dtype: jnp.dtype) -> Float[Array, " nq"]:
-        """``values`` of the links in the robot's order; those that are constant get their precision here."""
-        return jnp.stack([jnp.asarray(values[dof], dtype) for dof in self.dof])
+    def _acceleration(self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar]) -> list[Scalar]:
+        net = [sub(add(t, p), b) for t, p, b in zip(tau, self._passive(q, qd), self._bias(q, qd), strict=True)]
+        return self._divide(q, net)
+
+    def _acceleration_pullback(
+        self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar], cotangents: Sequence[Scalar]
+    ) -> tuple[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]]:
+        """Through the inverse dynamics, whose derivative is far smaller than that of factoring A.
+
+        From inverse(q, qd, qdd) = tau: the derivative of qdd by tau is A^-1, by q it is -A^-1 d inverse / dq.
+        """
+        qdd = self._acceleration(q, qd, tau)
+        by_tau = self._divide(q, cotangents)
+        _, pull = jax.vjp(lambda q, qd: self._inverse(q, qd, qdd), q, qd)
+        by_q, by_qd = pull([-c for c in by_tau])
+        return by_q, by_qd, by_tau
+
+    def _divide(self, q: Sequence[Scalar], forces: Sequence[Scalar]) -> list[Scalar]:
+        """A(q)^-1 ``forces``."""
+        effective = composite_inertia(place(self.links, q))
+        for row, link in zip(effective, self.links, strict=True):
+            row[-1] = add(row[-1], self.dt * link.damping)
+        return solve(effective, forces)

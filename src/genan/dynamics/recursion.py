@@ -127,7 +127,10 @@ def newton_euler(
 
 
 def composite_inertia(poses: Sequence[Pose]) -> list[list[Scalar]]:
-    """Mass matrix [kg m^2, kg m or kg], armature included; zero where two links are on different branches."""
+    """Rows of the lower triangle of the mass matrix [kg m^2, kg m or kg], armature included.
+
+    An entry is the constant 0 where its two links are on different branches.
+    """
     n = len(poses)
     mass = [pose.link.mass for pose in poses]
     moment: list[Vector] = [pose.link.moment for pose in poses]
@@ -140,7 +143,7 @@ def composite_inertia(poses: Sequence[Pose]) -> list[list[Scalar]]:
             moment[parent] = plus(moment[parent], h)
             xx, yy, zz, xy, xz, yz = (add(a, b) for a, b in zip(inertia[parent], about_parent, strict=True))
             inertia[parent] = xx, yy, zz, xy, xz, yz
-    matrix: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
+    matrix: list[list[Scalar]] = [[0.0] * (index + 1) for index in range(n)]
     for index, pose in enumerate(poses):
         force, torque = _unit_acceleration(pose.link, mass[index], moment[index], inertia[index])
         column = index
@@ -149,7 +152,6 @@ def composite_inertia(poses: Sequence[Pose]) -> list[list[Scalar]]:
             force, torque = _carry(poses[column], force, torque)
             column = poses[column].link.parent
             matrix[index][column] = (torque if poses[column].link.hinge else force)[2]
-            matrix[column][index] = matrix[index][column]
     return matrix
 
 

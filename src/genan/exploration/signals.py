@@ -4,7 +4,7 @@ Every signal draws one trajectory of controls and is deterministic for a given r
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +13,7 @@ from scipy.interpolate import CubicSpline
 from genan.errors import SettingError
 
 
+@runtime_checkable
 class Signal(Protocol):
     """Anything that can draw a trajectory of controls."""
 

@@ -6,7 +6,7 @@ the whole story.
 """
 
 import dataclasses
-from typing import Literal, get_args
+from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,9 +18,6 @@ from genan.virtual.arm import Arm
 from genan.virtual.encoder import Encoder
 from genan.virtual.muscle import Muscle
 from genan.virtual.tendon import Tendon
-
-Effect = Literal["hysteresis", "creep", "capstan", "coupling", "delay", "flow", "bearing", "quantisation"]
-"""Effects that can be switched off, for tests and for studies of what each one does."""
 
 DELAY_TICKS = 6
 """Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time together [C]."""
@@ -39,14 +36,12 @@ class Parameters(eqx.Module):
     delay: int = eqx.field(static=True, default=DELAY_TICKS)
     """Transport delay [ticks of 2 ms]."""
 
-    def without(self, *effects: Effect) -> "Parameters":
-        """The same robot with these effects switched off."""
+    def without(self, *effects: str) -> "Parameters":
+        """The same robot with these effects (of ``EFFECTS``) switched off."""
         parameters = self
         for effect in effects:
             if effect not in _SWITCHES:
-                raise SettingError(
-                    f"There is no effect {effect!r} to switch off; there are: {listing(get_args(Effect))}."
-                )
+                raise SettingError(f"There is no effect {effect!r} to switch off; there are: {listing(EFFECTS)}.")
             parameters = _SWITCHES[effect](parameters)
         return parameters
 
@@ -186,7 +181,7 @@ def _without_flow(parameters: Parameters) -> Parameters:
     )
 
 
-_SWITCHES = {
+_SWITCHES: dict[str, Callable[[Parameters], Parameters]] = {
     "hysteresis": lambda p: _replace(p, "muscle", slip_force=jnp.zeros(8)),
     "creep": lambda p: _replace(p, "muscle", creep_stiffness=jnp.zeros(8)),
     "capstan": lambda p: _replace(p, "tendon", friction=jnp.zeros(8)),
@@ -196,3 +191,6 @@ _SWITCHES = {
     "bearing": lambda p: _replace(p, "arm", bearing_friction=jnp.zeros(4)),
     "quantisation": lambda p: _replace(p, "encoder", quantum=jnp.zeros(4)),
 }
+
+EFFECTS = tuple(_SWITCHES)
+"""Effects that can be switched off, for tests and for studies of what each one does."""

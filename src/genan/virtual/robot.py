@@ -15,7 +15,7 @@ from genan.compilation import compiling
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.virtual.drift import Drift
-from genan.virtual.parameters import Effect, Parameters, design
+from genan.virtual.parameters import Parameters, design
 from genan.virtual.physics import TICK, State, drive_torque, state_at, tick
 from genan.virtual.pressures import HARD_LIMITS, bar_from_control
 from genan.virtual.specimen import specimen
@@ -48,9 +48,7 @@ class VirtualPamy2:
     dt = TICK
     """Period of the interface [s]."""
 
-    def __init__(
-        self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0, without: Sequence[Effect] = ()
-    ) -> None:
+    def __init__(self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0, without: Sequence[str] = ()) -> None:
         """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift`` times the usual rate.
 
         ``without`` switches effects off, for tests and studies.
@@ -73,11 +71,12 @@ class VirtualPamy2:
     def reset(self) -> None:
         """Put the arm back to hang at its rest controls, as after switching the robot on."""
         self._state = self._resting
+        with jax.enable_x64(True):
+            self._q = np.asarray(_read(self._aged, self._state))
 
     def read(self) -> Float[np.ndarray, "4"]:
         """Joint angles that the encoders report [rad]."""
-        with jax.enable_x64(True):
-            return np.asarray(_read(self._aged, self._state))
+        return self._q.copy()
 
     def command(self, u: Float[np.ndarray, "4"]) -> Float[np.ndarray, "8"]:
         """Command the controls for one tick of 2 ms; returns the pressures that were really sent [bar]."""
@@ -89,7 +88,8 @@ class VirtualPamy2:
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
         with jax.enable_x64(True):
-            self._state = _advance(self._aged, self._state, jnp.asarray(sent))
+            self._state, q = _advance(self._aged, self._state, sent)
+            self._q = np.asarray(q)
         return sent
 
     def truth_for_evaluation_only(self) -> Truth:
@@ -147,8 +147,15 @@ def _hang(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "
     return jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, pressure), state)
 
 
-_read = jax.jit(lambda parameters, state: parameters.encoder.read(state.q))
-_advance = jax.jit(tick)
+@jax.jit
+def _read(parameters: Parameters, state: State) -> Float[Array, "4"]:
+    return parameters.encoder.read(state.q)
+
+
+@jax.jit
+def _advance(parameters: Parameters, state: State, command: Float[Array, "8"]) -> tuple[State, Float[Array, "4"]]:
+    state = tick(parameters, state, command)
+    return state, _read(parameters, state)
 
 
 @jax.jit
