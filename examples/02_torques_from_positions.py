@@ -31,7 +31,8 @@ def main() -> None:
 
         start = (jnp.asarray(q[1]), jnp.asarray((q[1] - q[0]) / robot.dt))
         _, retraced = jax.lax.scan(step, start, tau)
-    print(f"torques up to {np.abs(tau).max():.2f} N m; retraced within {np.abs(retraced - q[2:]).max():.1e} rad")
+        error = np.abs(np.asarray(retraced) - q[2:]).max()
+    print(f"torques up to {np.abs(np.asarray(tau)).max():.2f} N m; retraced within {error:.1e} rad")
 
 
 if __name__ == "__main__":
