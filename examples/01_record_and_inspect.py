@@ -39,9 +39,7 @@ def main(folder: Path) -> None:
     found = inspect(load(path), robot)
     print(f"{path}: {len(load(path))} trajectories")
     for joint in found.joints:
-        print(
-            f"joint {joint.name}: {joint.lowest:.2f} to {joint.highest:.2f} {joint.unit}, {joint.phase_covered:.0%} covered"
-        )
+        print(f"joint {joint.name}: {joint.lowest:.2f} to {joint.highest:.2f} {joint.unit}")
     print("suspicious:", *(found.suspicious or ["nothing"]), sep="\n  ")
 
 
