@@ -5,7 +5,7 @@ becomes several links, all but the last without mass; a body without joints is p
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -116,7 +116,7 @@ def _link(model: "mujoco.MjModel", joint: int, frame: _Frame, mass: _Mass) -> Li
     )
 
 
-def _constants(values: Float[np.ndarray, " n"], *, scale: float | None = None) -> tuple[float, ...]:
+def _constants(values: Float[np.ndarray, " n"], *, scale: float | None = None) -> tuple[Any, ...]:
     """``values`` as floats, with the compiler's rounding near 0 and near +-1 (of a rotation) taken off."""
     largest = float(np.max(np.abs(values))) if scale is None else scale
     rounded = np.where(np.abs(values) <= _ROUNDING * largest, 0.0, values)
