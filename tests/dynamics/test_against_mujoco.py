@@ -1,6 +1,7 @@
 """Both engines against MuJoCo C on 1000 random states of each robot."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +14,8 @@ from genan.robot import Robot
 #: What "agrees" means in each precision.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 
-#: MJX takes 3 to 9 s to compile, so not every pairing is in every run: these robots have hinges, slides, springs,
-#: damping, armature, several joints in a body, branches and a shuffled order between them.
+#: MJX takes 3 to 9 s to compile, so it is asked on robots that have hinges, slides, springs, damping, armature, several
+#: joints in a body, branches and a shuffled order between them, and in float32 on two.
 MJX_ROBOTS = {
     "float64": ("carriage", "pamy2", "pamy2-cup", "pendulum", "two-link", "tree-5-shuffled", "tree-7"),
     "float32": ("carriage", "pamy2"),
@@ -54,11 +55,7 @@ def relative_error(name: str, got: np.ndarray, expected: np.ndarray, mass: np.nd
     )
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("engine", ["chain", "mjx"])
-def test_agrees_with_mujoco_c(robot: Robot, reference, engine, dtype):
-    if engine == "mjx" and robot.name not in MJX_ROBOTS[dtype]:
-        pytest.skip("the chain engine covers this pairing; see MJX_ROBOTS")
+def check(robot: Robot, reference: Any, engine: str, dtype: str) -> None:
     with jax.enable_x64(dtype == "float64"):
         states = [jnp.asarray(x, dtype) for x in (reference.q, reference.qd, reference.tau)]
         answers = evaluate(load_dynamics(robot, engine=engine))(*states)
@@ -66,3 +63,15 @@ def test_agrees_with_mujoco_c(robot: Robot, reference, engine, dtype):
         assert got.dtype == dtype
         error = relative_error(name, np.asarray(got, np.float64), getattr(reference, name), reference.mass)
         assert error < TOLERANCE[dtype], f"{name} of {robot.name} by {engine} in {dtype}: {error:.1e}"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_chain_agrees_with_mujoco_c(robot: Robot, reference: Any, dtype: str) -> None:
+    check(robot, reference, "chain", dtype)
+
+
+@pytest.mark.parametrize(
+    ("robot", "dtype"), [(name, dtype) for dtype, names in MJX_ROBOTS.items() for name in names], indirect=["robot"]
+)
+def test_mjx_agrees_with_mujoco_c(robot: Robot, reference: Any, dtype: str) -> None:
+    check(robot, reference, "mjx", dtype)
