@@ -3,12 +3,14 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-_PACKAGES = ("genan", "jax", "mujoco", "numpy", "scipy", "h5py")
+from genan import __version__
+
+_PACKAGES = ("jax", "mujoco", "numpy", "scipy", "h5py")
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that a result depends on."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "genan": __version__}
     for package in _PACKAGES:
         try:
             found[package] = version(package)
