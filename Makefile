@@ -35,8 +35,8 @@ pytest: env
 DEMO := demo
 
 demo: $(DEMO)/data.h5
-	$(BIN)/genan inspect $(DEMO)/data.h5 --robot pamy2 --out $(DEMO)/inspect
-	$(BIN)/genan identify --robot virtual-pamy2 --out $(DEMO)/identify
+	$(BIN)/genan inspect $(DEMO)/data.h5 --robot pamy2 --out $(DEMO)/inspect --overwrite
+	$(BIN)/genan identify --robot virtual-pamy2 --out $(DEMO)/identify --overwrite
 	@echo
 	@echo "The demo is in $(DEMO)/:"
 	@echo "  data.h5                          200 exploration trajectories of the virtual PAMY2"

@@ -26,9 +26,8 @@ def recording(tmp_path: Path) -> Path:
 
 def test_inspect_prints_and_draws(genan: Callable, recording: Path, tmp_path: Path) -> None:
     out = tmp_path / "pictures"
-    for _ in range(2):  # a second run makes the pictures again
-        answer = genan("inspect", recording, "--robot", "pamy2", "--out", out)
-        assert answer.code == 0, answer.err
+    answer = genan("inspect", recording, "--robot", "pamy2", "--out", out)
+    assert answer.code == 0, answer.err
     for word in ("6", "500", "q1", "u4"):
         assert word in answer.out
     for picture in ("trajectories.png", "coverage.png"):
@@ -89,3 +88,17 @@ def test_recording_of_another_robot(refused: Callable, recording: Path) -> None:
 def test_pictures_cannot_go_into_a_file(refused: Callable, recording: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("x")
     assert "taken" in refused("inspect", recording, "--out", tmp_path / "taken")
+
+
+def test_an_existing_folder_is_written_into_only_when_asked(
+    genan: Callable, refused: Callable, recording: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "coverage.png").write_text("precious")
+    assert "mine exists; give another --out, or --overwrite" in refused("inspect", recording, "--out", out)
+    assert (out / "coverage.png").read_text() == "precious"
+    assert genan("inspect", recording, "--out", out, "--overwrite").code == 0
+    assert (out / "coverage.png").read_bytes().startswith(b"\x89PNG")
+    for _ in range(2):  # the folder named after the recording is genan's own
+        assert genan("inspect", recording).code == 0

@@ -25,7 +25,9 @@ class Identify:
     robot: str = "virtual-pamy2"
     """Robot to put on the bench."""
     out: Path = Path("identify")
-    """Folder for the pictures; made if need be, pictures of an earlier run are made again."""
+    """Folder for the pictures; it must not exist yet, unless --overwrite is given."""
+    overwrite: bool = False
+    """Replace the pictures that an earlier run put into --out."""
     seed: int = 0
     """Seed of the multisine's phases."""
     robot_seed: int = 0
@@ -37,13 +39,12 @@ class Identify:
 
     def run(self) -> int:
         """Run the experiments, print the table, save the pictures."""
+        from genan.cli.output import check_folder
         from genan.errors import SettingError, listing
 
         if self.robot not in ROBOTS:
             raise SettingError(f"There is no robot {self.robot!r} to identify; there are: {listing(ROBOTS)}.")
-        if self.out.exists() and not self.out.is_dir():
-            raise SettingError(f"{self.out} is a file, so no pictures can be put there; give another --out.")
-        self.out.mkdir(parents=True, exist_ok=True)
+        check_folder(self.out, overwrite=self.overwrite)
 
         import numpy as np
         from rich.console import Console

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from genan.data import Inspection, Summary
 
-SUMMARY = "say what is in a recording, and whether it is any good"
-
 
 @dataclass(frozen=True)
 class Inspect:
@@ -25,20 +23,22 @@ class Inspect:
     """Robot it was made on: a bundled robot's name or the path of a robot.toml. Its joints, controls, rate and limits
     are then compared with the recording."""
     out: Path | None = None
-    """Folder for the pictures; <file>-inspect beside the file when left out. Older pictures there are replaced."""
+    """Folder for the pictures; it must not exist yet, unless --overwrite is given. Left out: <file>-inspect beside the
+    file, whose pictures are made anew each time."""
+    overwrite: bool = False
+    """Replace the pictures that an earlier run put into --out."""
 
     def run(self) -> int:
         """Inspect, print, draw; exit code."""
         from rich.console import Console
 
+        from genan.cli.output import check_folder
         from genan.data import inspect, load, summary
-        from genan.errors import DataError
         from genan.report.inspection import save_figures
         from genan.robot import Robot
 
         folder = self.out or self.file.with_name(f"{self.file.stem}-inspect")
-        if folder.exists() and not folder.is_dir():
-            raise DataError(f"{folder} is a file, so no pictures can be put there; give another --out.")
+        check_folder(folder, overwrite=self.overwrite or self.out is None)
         robot = Robot.load(self.robot) if self.robot is not None else None
         head = summary(self.file)
         trajectories = load(self.file)

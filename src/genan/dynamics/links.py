@@ -1,7 +1,9 @@
 """From a compiled MuJoCo model to the constants of a tree of one-joint links.
 
 Every joint gets a link whose frame has its origin on the joint and its z axis along it. A body with several joints
-becomes several links, all but the last without mass; a body without joints is part of the link that carries it.
+becomes several links, all but the last without mass; a body without joints is part of the link that carries it. The x
+axis is perpendicular to the axis of the next joint too, as Denavit and Hartenberg have it: the constant rotation from
+a hinge to the next is then about x alone, which halves the arithmetic of an arm whose axes are not aligned.
 """
 
 from dataclasses import dataclass
@@ -28,7 +30,9 @@ class Link:
     hinge: bool
     """True for a hinge, False for a slide."""
     rotation: Rotation
-    """Axes of this link at its reference position, in the frame of its parent."""
+    """Axes of this link at its reference position, in the frame of its parent, but for ``turn``."""
+    turn: tuple[float, float]
+    """Cosine and sine of a constant angle that a hinge adds to its displacement."""
     offset: tuple[float, float, float]
     """Origin of this link at its reference position, in the frame of its parent [m]."""
     reference: float
@@ -93,17 +97,48 @@ def read_links(model: "mujoco.MjModel") -> tuple[Link, ...]:
             inertia = principal.rotation * model.body_inertia[body] @ principal.rotation.T
             masses[frame.link].add(float(model.body_mass[body]), principal.position, inertia)
         frames.append(frame)
+    _turn_x_axes(joints, masses)
     return tuple(_link(model, joint, joints[joint], masses[joint]) for joint in range(model.njnt))
+
+
+def _turn_x_axes(joints: list[_Frame], masses: list[_Mass]) -> None:
+    """Turn every link about its z axis until its x axis is perpendicular to the axis of the first joint it carries."""
+    for link, frame in enumerate(joints):
+        carried = [child for child, other in enumerate(joints) if other.link == link]
+        if not carried:
+            continue
+        axis = joints[carried[0]].rotation[:, 2]
+        sine = float(np.hypot(axis[0], axis[1]))
+        if sine <= _ROUNDING:
+            continue
+        turn = _about_z(-axis[1] / sine, axis[0] / sine)
+        joints[link] = _Frame(frame.link, frame.rotation @ turn, frame.position)
+        for child in carried:
+            joints[child] = _Frame(link, turn.T @ joints[child].rotation, turn.T @ joints[child].position)
+        mass = masses[link]
+        masses[link] = _Mass(mass.mass, turn.T @ mass.moment, turn.T @ mass.inertia @ turn)
+
+
+def _about_z(cos: float, sin: float) -> Float[np.ndarray, "3 3"]:
+    return np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
 
 
 def _link(model: "mujoco.MjModel", joint: int, frame: _Frame, mass: _Mass) -> Link:
     import mujoco
 
+    hinge = bool(model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE)
     inertia = mass.inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+    # A hinge turns about z, so it can take over the constant turn about z that its frame has beside the one about x.
+    x, y = frame.rotation[0, 0], -frame.rotation[0, 1]
+    length = float(np.hypot(x, y))
+    take_over = hinge and length > _ROUNDING
+    cos, sin = _constants(np.array([x, y]) / length, scale=1.0) if take_over else (1.0, 0.0)
+    rotation = frame.rotation @ _about_z(cos, -sin)
     return Link(
         parent=frame.link,
-        hinge=bool(model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE),
-        rotation=cast(Rotation, tuple(_constants(row, scale=1.0) for row in frame.rotation)),
+        hinge=hinge,
+        rotation=cast(Rotation, tuple(_constants(row, scale=1.0) for row in rotation)),
+        turn=(cos, sin),
         offset=_constants(frame.position),
         reference=float(model.qpos0[joint]),
         mass=mass.mass,

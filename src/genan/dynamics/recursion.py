@@ -73,7 +73,13 @@ def place(links: Sequence[Link], q: Sequence[Scalar]) -> list[Pose]:
     for link, position in zip(links, q, strict=True):
         displacement = sub(position, link.reference)
         if link.hinge:
-            poses.append(Pose(link, jnp.cos(displacement), jnp.sin(displacement), link.offset))
+            cos, sin = jnp.cos(displacement), jnp.sin(displacement)
+            constant_cos, constant_sin = link.turn
+            cos, sin = (
+                sub(mul(constant_cos, cos), mul(constant_sin, sin)),
+                add(mul(constant_sin, cos), mul(constant_cos, sin)),
+            )
+            poses.append(Pose(link, cos, sin, link.offset))
         else:
             axis = rotate(link.rotation, (0.0, 0.0, 1.0))
             poses.append(Pose(link, 1.0, 0.0, plus(link.offset, scale(displacement, axis))))

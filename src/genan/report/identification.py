@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def save_figures(experiments: Sequence[Experiment], loops: Sequence[Loop], folder: Path) -> tuple[Path, Path]:
-    """Write ``frequency-response.png`` and ``hysteresis.png`` into ``folder`` and return their paths."""
+    """Write ``frequency-response.png`` and ``hysteresis.png`` into ``folder`` (made if need be) and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "frequency-response.png", folder / "hysteresis.png"
     with style():
         response_figure(experiments).savefig(paths[0])

@@ -1,6 +1,7 @@
 """``VirtualPamy2``: the robot on the bench. What crosses its interface is what would cross in a lab: u in, q out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from threading import Lock
@@ -22,6 +23,13 @@ from genan.virtual.specimen import specimen
 
 #: The robot is put together and left to hang for this long before anyone commands it [ticks].
 _HANG_TICKS = 1500
+
+
+@contextmanager
+def _on_the_bench() -> Iterator[None]:
+    """Double precision, and on the CPU: one robot gains nothing from a GPU, and would wait for it at 500 Hz."""
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        yield
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ class VirtualPamy2:
         self._compile_lock = Lock()
         self.hours = hours
         self.robot = Robot.load("pamy2")
-        with jax.enable_x64(True):
+        with _on_the_bench():
             self._parameters = specimen(design(), seed).without(*without)
             self._drift = Drift.drawn(seed, rate=drift)
             self._aged = jax.jit(lambda hours: self._drift.aged(self._parameters, hours))(jnp.asarray(hours))
@@ -71,7 +79,7 @@ class VirtualPamy2:
     def reset(self) -> None:
         """Put the arm back to hang at its rest controls, as after switching the robot on."""
         self._state = self._resting
-        with jax.enable_x64(True):
+        with _on_the_bench():
             self._q = np.asarray(_read(self._aged, self._state))
 
     def read(self) -> Float[np.ndarray, "4"]:
@@ -87,14 +95,14 @@ class VirtualPamy2:
         if not np.isfinite(pressure).all():
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
-        with jax.enable_x64(True):
+        with _on_the_bench():
             self._state, q = _advance(self._aged, self._state, sent)
             self._q = np.asarray(q)
         return sent
 
     def truth_for_evaluation_only(self) -> Truth:
         """The true state. Not available on a real robot: use it to judge a model, never to train or control."""
-        with jax.enable_x64(True):
+        with _on_the_bench():
             return Truth(*(np.asarray(part) for part in _truth(self._aged, self._state)))
 
     def run(
@@ -110,7 +118,7 @@ class VirtualPamy2:
         command was given), and the truth at the same moments. ``hours`` [h] ages each copy on its own.
         """
         ages = np.full(len(pressures), self.hours) if hours is None else np.asarray(hours, dtype=float)
-        with jax.enable_x64(True):
+        with _on_the_bench():
             arguments = (self._parameters, self._drift, self._resting, jnp.asarray(pressures), jnp.asarray(ages))
             program = self._compiled(arguments, skip=pressures.shape[1] - keep)
             q, truth = program(*arguments)
@@ -136,7 +144,7 @@ class VirtualPamy2:
 
     @cached_property
     def _resting(self) -> State:
-        with jax.enable_x64(True):
+        with _on_the_bench():
             pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
             return _hang(self._aged, jnp.asarray(self.robot.q_rest), pressure)
 

@@ -1,12 +1,11 @@
-import subprocess
-import sys
+"""What ``genan inspect`` says of a sound, a suspicious and an unfinished recording."""
 
 import numpy as np
 import pytest
 
 from genan.cli.inspect import Inspect
-from genan.data import Channels, Recorder, Trajectories, load, write
-from genan.errors import DataError, RobotError
+from genan.data import Channels, Recorder, Trajectories, write
+from genan.errors import DataError
 from genan.robot import Robot
 
 
@@ -69,28 +68,3 @@ def test_an_unfinished_recording(recording, tmp_path, capsys):
     assert "unfinished: read up to its last whole" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(DataError, match=r"data.h5.partial holds 1 trajectory of an unfinished recording"):
         Inspect(file=path).run()
-
-
-def test_refusals(recording, tmp_path):
-    path = tmp_path / "data.h5"
-    write(path, recording)
-    before = path.read_bytes()
-    with pytest.raises(DataError, match=r"data.h5 is a file, so no pictures can be put there; give another --out"):
-        Inspect(file=path, out=path).run()
-    with pytest.raises(DataError, match=r"The recording lacks the joint .* robot 'pamy2' has the joints"):
-        Inspect(file=path, robot="pamy2").run()
-    with pytest.raises(RobotError, match="There is no robot 'nobody'"):
-        Inspect(file=path, robot="nobody").run()
-    with pytest.raises(DataError, match="There is no file"):
-        Inspect(file=tmp_path / "nothing.h5").run()
-    assert path.read_bytes() == before and load(path).fingerprint == recording.fingerprint
-
-
-def test_a_bad_file_is_one_sentence_and_exit_code_2(tmp_path):
-    path = tmp_path / "data.h5"
-    path.write_text("not a recording")
-    code = "import sys; from genan.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run([sys.executable, "-c", code, "inspect", str(path)], capture_output=True, text=True)
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.strip().count("\n") == 0 and "Traceback" not in done.stderr
-    assert "data.h5 is not an HDF5 file" in done.stderr
