@@ -5,7 +5,7 @@ from pathlib import Path
 def test_identify_prints_the_table_and_draws(genan: Callable, tmp_path: Path) -> None:
     answer = genan("identify", "--out", tmp_path / "bench")
     assert answer.code == 0, answer.err
-    assert "natural frequency" in answer.out and "Hysteresis loop" in answer.out
+    assert "Natural frequency [Hz]" in answer.out and "Hysteresis loop" in answer.out
     assert "joint 3, 0-3 Hz: no resonance within the band" in answer.out
     for picture in ("frequency-response.png", "hysteresis.png"):
         assert (tmp_path / "bench" / picture).read_bytes().startswith(b"\x89PNG")

@@ -60,7 +60,10 @@ class Identify:
         robot = VirtualPamy2(seed=self.robot_seed, hours=self.hours, drift=self.drift)
         experiments = identify(robot, seed=self.seed)
         console.print(_table(experiments))
-        console.print("In brackets the real PAMY2, same experiment. * outside the spread of its identifications.")
+        console.print(
+            "Natural frequency [Hz], gain [deg per 1000 counts of differential pressure], delay [ms]; in brackets the "
+            "real PAMY2, same experiment. * outside the spread of its identifications (and 10 %)."
+        )
         for sentence in _outside(experiments):
             console.print(f"  {sentence}")
         loops = hysteresis(robot)
@@ -74,18 +77,15 @@ class Identify:
 def _table(experiments: "Sequence[Experiment]") -> "Table":
     from rich.table import Table
 
-    table = Table(
-        "joint", "band / Hz", "natural frequency / Hz", "damping", "gain / deg per 1000", "delay / ms", "fit", box=None
-    )
-    for e in experiments:
+    table = Table("joint", "band", "frequency", "damping", "gain", "delay", "fit", box=None, pad_edge=False)
+    for e in sorted(experiments, key=lambda e: (e.real.joint, e.real.highest)):
         cells = [f"{e.real.joint + 1}", f"0-{e.real.highest:g}"]
         for quantity, form in (("natural_frequency", ".2f"), ("damping", ".2f"), ("gain", ".1f")):
-            ours, real = getattr(e.model, quantity), getattr(e.real, quantity)
-            if quantity != "gain" and not e.resonant:
-                cells.append(f"-* ({real:{form}})")
-            else:
-                cells.append(f"{ours:{form}}{'' if e.within(quantity) else '*'} ({real:{form}})")
-        cells.append(f"{1e3 * e.model.delay:.0f}{'' if e.delay_within else '*'} ({1e3 * e.real.delay:.0f})")
+            known = e.resonant or quantity == "gain"
+            ours = f"{getattr(e.model, quantity):{form}}" if known else "none"
+            cells.append(f"{ours}{'' if e.within(quantity) else '*'} ({getattr(e.real, quantity):{form}})")
+        ours = f"{1e3 * e.model.delay:.0f}" if e.resonant else "none"
+        cells.append(f"{ours}{'' if e.delay_within else '*'} ({1e3 * e.real.delay:.0f})")
         table.add_row(*cells, f"{e.model.fit:.2f}")
     return table
 

@@ -112,11 +112,17 @@ def rotate_symmetric(rotation: Rotation, inertia: Symmetric) -> Symmetric:
     )
 
 
-def solve(matrix: Sequence[Sequence[Scalar]], right: Sequence[Scalar]) -> list[Scalar]:
+def solve(matrix: Sequence[Sequence[Scalar]], right: Sequence[Scalar], *, kept: bool = False) -> list[Scalar]:
     """Solve A x = b for a symmetric positive definite A, given by the rows of its lower triangle.
 
     A = L^T D L, eliminated from the last coordinate to the first: with parents numbered before their children no
     entry that the tree makes zero fills in.
+
+    Args:
+        matrix: Row k has k + 1 entries.
+        right: The right-hand side b.
+        kept: Whether much is computed from the solution. It then ends in divisions, which XLA keeps for all their uses;
+            products it would fuse with what follows, beyond the size of a loop that its compiler can handle.
     """
     a = [list(row) for row in matrix]
     x = list(right)
@@ -129,5 +135,6 @@ def solve(matrix: Sequence[Sequence[Scalar]], right: Sequence[Scalar]) -> list[S
                 a[i][j] = sub(a[i][j], mul(factor, a[k][j]))
             x[i] = sub(x[i], mul(factor, x[k]))
     for k in range(len(x)):
-        x[k] = mul(sub(x[k], dot(a[k][:k], x[:k])), inverse_pivot[k])
+        rest = sub(x[k], dot(a[k][:k], x[:k]))
+        x[k] = rest / a[k][k] if kept else mul(rest, inverse_pivot[k])
     return x

@@ -101,8 +101,7 @@ class ChainDynamics(Dynamics):
         return [sub(add(r, d), p) for r, d, p in zip(rigid, drive, self._passive(q, qd), strict=True)]
 
     def _acceleration(self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar]) -> list[Scalar]:
-        net = [sub(add(t, p), b) for t, p, b in zip(tau, self._passive(q, qd), self._bias(q, qd), strict=True)]
-        return self._divide(q, net)
+        return self._divide(q, self._net(q, qd, tau))
 
     def _acceleration_pullback(
         self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar], cotangents: Sequence[Scalar]
@@ -111,15 +110,18 @@ class ChainDynamics(Dynamics):
 
         From inverse(q, qd, qdd) = tau: the derivative of qdd by tau is A^-1, by q it is -A^-1 d inverse / dq.
         """
-        qdd = self._acceleration(q, qd, tau)
-        by_tau = self._divide(q, cotangents)
+        qdd = self._divide(q, self._net(q, qd, tau), kept=True)
+        by_tau = self._divide(q, cotangents, kept=True)
         _, pull = jax.vjp(lambda q, qd: self._inverse(q, qd, qdd), q, qd)
         by_q, by_qd = pull([-c for c in by_tau])
         return by_q, by_qd, by_tau
 
-    def _divide(self, q: Sequence[Scalar], forces: Sequence[Scalar]) -> list[Scalar]:
+    def _net(self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar]) -> list[Scalar]:
+        return [sub(add(t, p), b) for t, p, b in zip(tau, self._passive(q, qd), self._bias(q, qd), strict=True)]
+
+    def _divide(self, q: Sequence[Scalar], forces: Sequence[Scalar], *, kept: bool = False) -> list[Scalar]:
         """A(q)^-1 ``forces``."""
         effective = composite_inertia(place(self.links, q))
         for row, link in zip(effective, self.links, strict=True):
             row[-1] = add(row[-1], self.dt * link.damping)
-        return solve(effective, forces)
+        return solve(effective, forces, kept=kept)

@@ -73,12 +73,9 @@ def place(links: Sequence[Link], q: Sequence[Scalar]) -> list[Pose]:
     for link, position in zip(links, q, strict=True):
         displacement = sub(position, link.reference)
         if link.hinge:
-            cos, sin = jnp.cos(displacement), jnp.sin(displacement)
-            constant_cos, constant_sin = link.turn
-            cos, sin = (
-                sub(mul(constant_cos, cos), mul(constant_sin, sin)),
-                add(mul(constant_sin, cos), mul(constant_cos, sin)),
-            )
+            c, s = jnp.cos(displacement), jnp.sin(displacement)
+            turn_c, turn_s = link.turn
+            cos, sin = sub(mul(turn_c, c), mul(turn_s, s)), add(mul(turn_s, c), mul(turn_c, s))
             poses.append(Pose(link, cos, sin, link.offset))
         else:
             axis = rotate(link.rotation, (0.0, 0.0, 1.0))

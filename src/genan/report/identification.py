@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def save_figures(experiments: Sequence[Experiment], loops: Sequence[Loop], folder: Path) -> tuple[Path, Path]:
-    """Write ``frequency-response.png`` and ``hysteresis.png`` into ``folder`` (made if need be) and return their paths."""
+    """Write ``frequency-response.png`` and ``hysteresis.png`` into ``folder`` (made if need be); return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "frequency-response.png", folder / "hysteresis.png"
     with style():
