@@ -1,3 +1,4 @@
+import mujoco
 import numpy as np
 import pytest
 
@@ -67,23 +68,21 @@ def test_command_reports_what_was_sent_and_refuses_what_is_out_of_range(robot: V
         VirtualPamy2(hours=-1.0)
 
 
-def test_truth_explains_the_motion(robot: VirtualPamy2) -> None:
-    """Without end stops in reach, tendon torque, gravity and inertia must agree with MuJoCo's inverse dynamics."""
-    import mujoco
-
-    ideal = VirtualPamy2(seed=0, drift=0.0, without=("bearing", "quantisation"))
-    _, truth = ideal.run(bar_from_control(sweep(600))[None], keep=300)
-    qdd = np.gradient(truth.qd[0], 0.002, axis=0)
-    model = ideal.robot.mj_model
+def test_true_torques_explain_the_motion(robot: VirtualPamy2) -> None:
+    """MuJoCo's inverse dynamics of the true motion, but for the few percent that this arm is off the model."""
+    _, truth = robot.run(bar_from_control(sweep(600))[None], keep=300)
+    qdd = np.gradient(truth.qd[0], robot.dt, axis=0)
+    model = robot.robot.mj_model
     data = mujoco.MjData(model)
-    errors, sizes = [], []
-    for k in range(10, 290, 10):
-        data.qpos[:], data.qvel[:], data.qacc[:] = truth.q[0, k], truth.qd[0, k], qdd[k]
+    expected = []
+    for q, qd, a in zip(truth.q[0], truth.qd[0], qdd, strict=True):
+        data.qpos[:], data.qvel[:], data.qacc[:] = q, qd, a
         mujoco.mj_inverse(model, data)
-        errors.append(data.qfrc_inverse[1] - truth.tau[0, k, 1])
-        sizes.append(abs(data.qfrc_inverse[1]))
-    # The rest is the hoses' spring and friction of joint 2 and a few percent of inertia: the gap a model must learn.
-    assert np.abs(errors).max() < 0.6 * np.max(sizes)
+        expected.append(data.qfrc_inverse.copy())
+    inner = slice(5, -5)
+    for joint in range(3):
+        residual = truth.tau[0, inner, joint] - np.array(expected)[inner, joint]
+        assert np.std(residual) < 0.05 * np.std(np.array(expected)[inner, joint])
 
 
 @pytest.mark.parametrize("effect", [effect for effect in EFFECTS if effect != "quantisation"])

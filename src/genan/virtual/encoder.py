@@ -1,8 +1,8 @@
-"""Encoders: incremental, so an angle is a whole number of counts from where the arm was homed.
+"""Encoders: incremental, so an angle is a whole number of counts, off by what the homing was off by.
 
 ::
 
-    q_read = quantum floor((q - q_home) / quantum + 1/2) + q_home_believed
+    q_read = quantum floor(q / quantum + 1/2) + homing error
 """
 
 import equinox as eqx

@@ -38,6 +38,8 @@ class State(eqx.Module):
     """Muscle pressures [bar]."""
     opening: Float[Array, "8"]
     """Valve openings, -1 (venting) to 1 (filling)."""
+    tau: Float[Array, "4"]
+    """Torque on the links by all but gravity and inertia [N m]: what an ideal sensor in each joint would read."""
     commands: Float[Array, "delay 8"]
     """Pressure commands on their way [bar], oldest first."""
 
@@ -56,6 +58,7 @@ def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array
         bearing=jnp.zeros(4),
         pressure=pressure,
         opening=jnp.zeros(8),
+        tau=jnp.zeros(4),
         commands=jnp.tile(pressure, (parameters.delay, 1)),
     )
 
@@ -66,21 +69,6 @@ def tick(parameters: Parameters, state: State, command: Float[Array, "8"]) -> St
     arriving = queue[0]
     state = eqx.tree_at(lambda s: s.commands, state, queue[1:])
     return jax.lax.fori_loop(0, SUBSTEPS, lambda _, s: _substep(parameters, s, arriving), state)
-
-
-def drive_torque(parameters: Parameters, state: State) -> Float[Array, "4"]:
-    """Torque of the tendons on the joints [N m]: what an ideal torque sensor behind the pulleys would read."""
-    tension = _tension(parameters, state.y, state.q)
-    return parameters.tendon.torque(parameters.tendon.joint_tension(tension, state.q, state.slide))
-
-
-def passive_torque(parameters: Parameters, state: State) -> Float[Array, "4"]:
-    """Torque of hoses, bearings and end stops on the joints [N m]."""
-    return parameters.arm.passive_torque(state.q, state.qd, state.bearing)
-
-
-def _tension(parameters: Parameters, y: Float[Array, "8"], q: Float[Array, "4"]) -> Float[Array, "8"]:
-    return parameters.tendon.stiffness * jnp.maximum(y - parameters.tendon.path(q), 0.0)
 
 
 def _substep(parameters: Parameters, state: State, command: Float[Array, "8"]) -> State:
@@ -105,10 +93,10 @@ def _substep(parameters: Parameters, state: State, command: Float[Array, "8"]) -
     y = state.y + dy
     slide = tendon.slid(state.slide, dy)
 
-    tension = _tension(parameters, y, q_half)
-    torque = tendon.torque(tendon.joint_tension(tension, q_half, slide))
-    torque = torque + arm.passive_torque(q_half, state.qd, state.bearing)
-    qd = state.qd + _H * arm.acceleration(q_half, state.qd, torque)
+    tension = tendon.stiffness * jnp.maximum(y - tendon.path(q_half), 0.0)
+    tau = tendon.torque(tendon.joint_tension(tension, q_half, slide))
+    tau = tau + arm.passive_torque(q_half, state.qd, state.bearing)
+    qd = state.qd + _H * arm.acceleration(q_half, state.qd, tau)
     q = q_half + 0.5 * _H * qd
 
     return State(
@@ -121,5 +109,6 @@ def _substep(parameters: Parameters, state: State, command: Float[Array, "8"]) -
         bearing=arm.slid(state.bearing, _H * qd),
         pressure=pressure,
         opening=opening,
+        tau=tau,
         commands=state.commands,
     )

@@ -17,7 +17,7 @@ from genan.errors import SettingError
 from genan.robot import Robot
 from genan.virtual.drift import Drift
 from genan.virtual.parameters import Parameters, design
-from genan.virtual.physics import TICK, State, drive_torque, state_at, tick
+from genan.virtual.physics import TICK, State, state_at, tick
 from genan.virtual.pressures import HARD_LIMITS, bar_from_control
 from genan.virtual.specimen import specimen
 
@@ -41,7 +41,7 @@ class Truth:
     qd: Float[np.ndarray, "*batch 4"]
     """True joint velocities [rad/s]."""
     tau: Float[np.ndarray, "*batch 4"]
-    """Torque of the tendons on the joints [N m]."""
+    """Torque of tendons, friction, hoses and stops on the joints [N m]: all but gravity and inertia."""
     pressure: Float[np.ndarray, "*batch 8"]
     """Muscle pressures [bar]."""
 
@@ -103,7 +103,7 @@ class VirtualPamy2:
     def truth_for_evaluation_only(self) -> Truth:
         """The true state. Not available on a real robot: use it to judge a model, never to train or control."""
         with _on_the_bench():
-            return Truth(*(np.asarray(part) for part in _truth(self._aged, self._state)))
+            return Truth(*(np.asarray(part) for part in _truth(self._state)))
 
     def run(
         self,
@@ -166,9 +166,8 @@ def _advance(parameters: Parameters, state: State, command: Float[Array, "8"]) -
     return state, _read(parameters, state)
 
 
-@jax.jit
-def _truth(parameters: Parameters, state: State) -> tuple[Array, Array, Array, Array]:
-    return state.q, state.qd, drive_torque(parameters, state), state.pressure
+def _truth(state: State) -> tuple[Array, Array, Array, Array]:
+    return state.q, state.qd, state.tau, state.pressure
 
 
 @partial(jax.jit, static_argnames="skip")
@@ -186,7 +185,7 @@ def _run_batch(
         aged = drift.aged(parameters, age)
 
         def observed(state: State, command: Float[Array, "8"]) -> tuple[State, tuple[Any, Any]]:
-            return tick(aged, state, command), (aged.encoder.read(state.q), _truth(aged, state))
+            return tick(aged, state, command), (aged.encoder.read(state.q), _truth(state))
 
         ready, _ = jax.lax.scan(lambda s, c: (tick(aged, s, c), None), start, commands[:skip])
         return jax.lax.scan(observed, ready, commands[skip:])[1]
