@@ -22,7 +22,8 @@ from genan.robot import Robot
 class ChainDynamics(Dynamics):
     """Newton-Euler and composite rigid bodies, unrolled over the joints of one model.
 
-    Covers trees of hinges and slides on a fixed base with joint springs, dampers and armature.
+    Covers trees of up to seven hinges and slides on a fixed base with joint springs, dampers and armature.
+    Derivatives are in reverse mode (``jax.grad``, ``jax.jacrev``); ``jax.jvp`` and ``jax.jacfwd`` raise.
     """
 
     nq: int = eqx.field(static=True)
