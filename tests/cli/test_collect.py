@@ -120,10 +120,9 @@ def test_sigkill_at_ten_random_moments_loses_nothing_that_was_whole(genan: Calla
     for kill in range(10):
         process = start("--out", out, *flags)
         if kill % 3 == 2:  # while starting, resuming or compiling
-            time.sleep(draw.uniform(0.2, 2.0))
+            _wait_for(out, trajectories=there + 1, process=process, seconds=draw.uniform(0.2, 2.0))
         else:  # while recording
-            _wait_for(out, trajectories=there + 1, process=process)
-            time.sleep(draw.uniform(0.0, 0.15))
+            _wait_for(out, trajectories=there + draw.randint(1, 60), process=process)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert not out.exists()
@@ -162,10 +161,10 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
         subprocess.run(["umount", disk], check=True)
 
 
-def _wait_for(out: Path, *, trajectories: int, process: subprocess.Popen[str]) -> None:
-    """Until the partial recording holds that many trajectories, or the process has ended."""
+def _wait_for(out: Path, *, trajectories: int, process: subprocess.Popen[str], seconds: float = 120.0) -> None:
+    """Until the partial recording holds that many trajectories, the process has ended, or so many seconds are over."""
     partial = out.with_name(out.name + ".partial")
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + seconds
     while time.monotonic() < limit and process.poll() is None:
         if partial.exists():
             try:
@@ -173,7 +172,7 @@ def _wait_for(out: Path, *, trajectories: int, process: subprocess.Popen[str]) -
                     return
             except Exception:  # it is being created
                 pass
-        time.sleep(0.02)
+        time.sleep(0.01)
 
 
 assert os.environ["GENAN_CACHE_DIR"]  # the commands started here compile into the tests' cache

@@ -194,6 +194,8 @@ def test_a_partial_file_cut_short(make, path):
 # ---------------------------------------------------------------------------------------------- killed
 
 _CHILD = textwrap.dedent("""
+    import time
+
     import numpy as np
     from genan.data import Channels, Recorder
 
@@ -205,6 +207,7 @@ _CHILD = textwrap.dedent("""
             length = int(rng.integers(3, 300))
             q = rng.standard_normal((length, 2))
             recorder.append(q, rng.uniform(size=(length, 1)), truth={{"tau": -q}})
+            time.sleep(0.002)  # however fast the machine, ten kills come before the end
             if number % 100 == 0:
                 print(number, flush=True)
         print("finishing", flush=True)
