@@ -55,7 +55,7 @@ def relative_error(name: str, got: np.ndarray, expected: np.ndarray, mass: np.nd
     )
 
 
-def check(robot: Robot, reference: Any, engine: str, dtype: str) -> None:
+def assert_agrees(robot: Robot, reference: Any, engine: str, dtype: str) -> None:
     with jax.enable_x64(dtype == "float64"):
         states = [jnp.asarray(x, dtype) for x in (reference.q, reference.qd, reference.tau)]
         answers = evaluate(load_dynamics(robot, engine=engine))(*states)
@@ -67,11 +67,11 @@ def check(robot: Robot, reference: Any, engine: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_the_chain_agrees_with_mujoco_c(robot: Robot, reference: Any, dtype: str) -> None:
-    check(robot, reference, "chain", dtype)
+    assert_agrees(robot, reference, "chain", dtype)
 
 
 @pytest.mark.parametrize(
     ("robot", "dtype"), [(name, dtype) for dtype, names in MJX_ROBOTS.items() for name in names], indirect=["robot"]
 )
 def test_mjx_agrees_with_mujoco_c(robot: Robot, reference: Any, dtype: str) -> None:
-    check(robot, reference, "mjx", dtype)
+    assert_agrees(robot, reference, "mjx", dtype)

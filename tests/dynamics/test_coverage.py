@@ -74,4 +74,5 @@ def test_more_joints_than_the_chain_unrolls_are_left_to_mjx(make_robot: Callable
 def test_settings_that_do_not_change_the_bare_arm_are_no_obstacle(make_robot: Callable) -> None:
     option = '<option solver="PGS" cone="elliptic" integrator="RK4"><flag energy="enable" fwdinv="enable"/></option>'
     world = '<geom type="ellipsoid" size="1 1 1"/><geom type="plane" size="1 1 1"/>'
-    load_dynamics(make_robot(arm({"option": option, "world": world}), ["a"]), engine="mjx")
+    robot = make_robot(arm({"option": option, "world": world}), ["a"])
+    assert isinstance(load_dynamics(robot, engine="mjx"), MjxDynamics)
