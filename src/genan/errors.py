@@ -19,6 +19,10 @@ class DataError(GenanError):
     """A recording is missing, damaged, inconsistent, or does not belong to this robot."""
 
 
+class ActuatorError(GenanError):
+    """Fitted actuators are missing, damaged, or do not belong to this robot, rate or recording."""
+
+
 class SettingError(GenanError):
     """A setting is out of its range or contradicts another."""
 

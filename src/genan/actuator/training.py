@@ -1,0 +1,224 @@
+"""Training the members of an ensemble together, in one compiled program that keeps everything on the device.
+
+Every step is the same program, whether it is run in one go or in pieces: a training that is interrupted and goes on gives
+the same weights to the bit (on the CPU).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from genan.actuator.losses import Loss
+from genan.actuator.network import Layer
+from genan.actuator.samples import Samples
+
+Schedule = Literal["constant", "cosine"]
+
+
+@dataclass(frozen=True)
+class Schooling:
+    """How the members learn."""
+
+    epochs: int
+    batch: int
+    rate: float
+    schedule: Schedule
+    patience: int | None
+    """Epochs without a better validation loss after which a member stops."""
+    noise: tuple[float, ...]
+    """Standard deviation of the white noise on each joint's position history [rad or m]."""
+    seed: int
+    """Of the first member; member k has seed + k."""
+
+
+class State(eqx.Module):
+    """Everything that training changes; leading axis: members."""
+
+    layers: tuple[Layer, ...]
+    adam: optax.OptState
+    best: tuple[Layer, ...]
+    """Weights at the lowest validation loss so far."""
+    best_loss: Float[Array, " members"]
+    best_epoch: Int[Array, " members"]
+    """Epochs trained when it was reached, counted from 1; 0: before any."""
+    stopped: Bool[Array, " members"]
+    epoch: Int[Array, ""]
+    """Whole epochs done."""
+    step: Int[Array, ""]
+    """Steps done in the present epoch."""
+    loss_sum: Float[Array, " members"]
+    """Of the present epoch's steps."""
+    fault_step: Int[Array, " members"]
+    """Step of the present epoch at which the loss was first not finite; -1: none."""
+
+
+class Training(eqx.Module):
+    """The compiled program: loss, data and optimiser."""
+
+    loss: Loss
+    samples: Samples
+    train_rows: Int[Array, " n"]
+    validation_rows: Int[Array, " v"]
+    schooling: Schooling = eqx.field(static=True)
+
+    @property
+    def batch(self) -> int:
+        """Samples of each member's step; all there are, when they are fewer than asked for."""
+        return min(self.schooling.batch, len(self.train_rows))
+
+    @property
+    def steps(self) -> int:
+        """Steps in an epoch; what does not fill a batch waits for another epoch's order."""
+        return len(self.train_rows) // self.batch
+
+    def begin(self, initial: Callable[[PRNGKeyArray], tuple[Layer, ...]], members: int) -> State:
+        """The state before the first step; ``initial`` makes one member's weights from its key."""
+        layers = jax.vmap(lambda key: initial(jax.random.fold_in(key, 0)))(self._keys(members))
+        return self.begin_from(layers)
+
+    def begin_from(self, layers: tuple[Layer, ...]) -> State:
+        """The state before the first step of members that have weights already."""
+        members = len(layers[0].bias)
+        return State(
+            layers=layers,
+            adam=jax.vmap(self._optimiser().init)(layers),
+            best=jax.tree.map(jnp.copy, layers),
+            best_loss=jnp.full(members, jnp.inf),
+            best_epoch=jnp.zeros(members, jnp.int32),
+            stopped=jnp.zeros(members, bool),
+            epoch=jnp.asarray(0, jnp.int32),
+            step=jnp.asarray(0, jnp.int32),
+            loss_sum=jnp.zeros(members),
+            fault_step=jnp.full(members, -1, jnp.int32),
+        )
+
+    def order(self, state: State) -> Int[Array, "members n"]:
+        """The order in which each member sees the samples in the present epoch."""
+        return _order(self, len(state.best_loss), state.epoch)
+
+    def advance(self, state: State, order: Int[Array, "members n"], steps: int) -> State:
+        """``steps`` further steps, at most to the end of the epoch. ``state`` is used up."""
+        return _advance(self, state, order, jnp.minimum(state.step + steps, self.steps))
+
+    def close_epoch(self, state: State) -> tuple[State, Float[Array, " members"]]:
+        """Validate, keep the better weights, go to the next epoch; also the validation losses. ``state`` is used up."""
+        return _close_epoch(self, state)
+
+    def _keys(self, members: int) -> PRNGKeyArray:
+        return jax.vmap(jax.random.key)(self.schooling.seed + jnp.arange(members))
+
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optax.scale_by_adam()
+
+    def _rate(self, done: Array) -> Array:
+        """Learning rate after ``done`` steps of all epochs."""
+        if self.schooling.schedule == "constant":
+            return jnp.asarray(self.schooling.rate)
+        share = done / (self.steps * self.schooling.epochs)
+        return self.schooling.rate * 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.minimum(share, 1.0)))
+
+    def _mean_loss(
+        self, layers: tuple[Layer, ...], rows: Int[Array, " n"], key: PRNGKeyArray | None
+    ) -> Float[Array, ""]:
+        """Mean loss of one member over ``rows``; with a key, under noise on the history."""
+        if key is None or not any(self.schooling.noise):
+            return jnp.mean(jax.vmap(lambda row: self.loss(layers, self.samples, row, None))(rows))
+        deviation = jnp.asarray(self.schooling.noise, self.samples.x.dtype)
+        shape = (len(rows), self.loss.window, self.samples.nq)
+        noise = deviation * jax.random.normal(key, shape, self.samples.x.dtype)
+        return jnp.mean(jax.vmap(lambda row, noise: self.loss(layers, self.samples, row, noise))(rows, noise))
+
+
+@partial(jax.jit, static_argnums=1)
+def _order(training: Training, members: int, epoch: Array) -> Int[Array, "members n"]:
+    count = len(training.train_rows)
+
+    def one(key: PRNGKeyArray) -> Array:
+        bits = jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, 1), epoch), (count,))
+        _, rows = jax.lax.sort_key_val(bits, training.train_rows)
+        return rows[: training.steps * training.batch]
+
+    return jax.lax.map(one, training._keys(members))
+
+
+@partial(jax.jit, donate_argnums=1)
+def _advance(training: Training, state: State, order: Array, end: Array) -> State:
+    members = len(state.best_loss)
+    keys = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, 2), state.epoch))(training._keys(members))
+    value_and_grad = jax.value_and_grad(training._mean_loss)
+    optimiser = training._optimiser()
+
+    def member(layers: tuple[Layer, ...], adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array) -> tuple:
+        loss, gradient = value_and_grad(layers, rows, key)
+        update, adam = optimiser.update(gradient, adam)
+        return jax.tree.map(lambda w, d: w - rate * d, layers, update), adam, loss
+
+    def step(i: Array, state: State) -> State:
+        rows = jax.lax.dynamic_slice_in_dim(order, i * training.batch, training.batch, axis=1)
+        rate = training._rate(state.epoch * training.steps + i)
+        layers, adam, loss = jax.vmap(member, in_axes=(0, 0, 0, 0, None))(
+            state.layers, state.adam, rows, jax.vmap(jax.random.fold_in, (0, None))(keys, i), rate
+        )
+        fault = (state.fault_step < 0) & ~jnp.isfinite(loss)
+        return eqx.tree_at(
+            lambda s: (s.layers, s.adam, s.loss_sum, s.fault_step, s.step),
+            state,
+            (layers, adam, state.loss_sum + loss, jnp.where(fault, i, state.fault_step), i + 1),
+        )
+
+    return jax.lax.fori_loop(state.step, end, step, state)
+
+
+@partial(jax.jit, donate_argnums=1)
+def _close_epoch(training: Training, state: State) -> tuple[State, Float[Array, " members"]]:
+    loss = jax.vmap(partial(_validation_loss, training))(state.layers)
+    epoch = state.epoch + 1
+    better = (loss < state.best_loss) & ~state.stopped
+    best_epoch = jnp.where(better, epoch, state.best_epoch)
+    patience = training.schooling.patience
+    stopped = state.stopped if patience is None else state.stopped | (epoch - best_epoch >= patience)
+
+    def pick(new: Array, old: Array) -> Array:
+        return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    return State(
+        layers=state.layers,
+        adam=state.adam,
+        best=jax.tree.map(pick, state.layers, state.best),
+        best_loss=jnp.where(better, loss, state.best_loss),
+        best_epoch=best_epoch,
+        stopped=stopped,
+        epoch=epoch,
+        step=jnp.zeros_like(state.step),
+        loss_sum=jnp.zeros_like(state.loss_sum),
+        fault_step=jnp.full_like(state.fault_step, -1),
+    ), loss
+
+
+def _validation_loss(training: Training, layers: tuple[Layer, ...]) -> Float[Array, ""]:
+    """Mean over all validation samples, in batches of the training's size (the last one is filled up and masked)."""
+    rows, batch = training.validation_rows, min(4 * training.batch, len(training.validation_rows))
+    count = -(-len(rows) // batch)
+    used = jnp.arange(count * batch) < len(rows)
+    rows = jnp.resize(rows, (count, batch))
+    losses = jax.vmap(lambda row: training.loss(layers, training.samples, row, None))
+
+    def block(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
+        some, mask = part
+        return total + jnp.sum(jnp.where(mask, losses(some), 0.0)), None
+
+    total, _ = jax.lax.scan(block, jnp.zeros(()), (rows, used.reshape(count, batch)))
+    return total / len(training.validation_rows)
+
+
+def host(state: State) -> State:
+    """A copy of ``state`` in the computer's memory."""
+    return jax.tree.map(np.asarray, state)
