@@ -1,3 +1,27 @@
-"""genan: learn what a robot's actuators do from joint positions alone, simulate them, train policies, deploy them."""
+"""genan: learn what a robot's actuators do from joint positions alone, simulate them, train policies, deploy them.
+
+``genan.fit`` learns an ensemble of actuator networks from a recording, ``genan.load`` reads one, and
+``ensemble.torque(q_history, u_history)`` says what the actuators do. Both are imported when they are first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from genan.compiler_fault import avoid_wrong_sums
+
+if TYPE_CHECKING:
+    from genan.actuator.artifact import load
+    from genan.actuator.fit import fit
 
 __version__ = "0.1.0"
+__all__ = ["fit", "load"]
+
+_HOMES = {"fit": "genan.actuator.fit", "load": "genan.actuator.artifact"}
+
+avoid_wrong_sums()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

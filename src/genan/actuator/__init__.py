@@ -10,18 +10,35 @@ if TYPE_CHECKING:
     from genan.actuator.artifact import load, save
     from genan.actuator.contract import Contract
     from genan.actuator.ensemble import Ensemble
+    from genan.actuator.fit import Fitting, Progress, fit
     from genan.actuator.history import History, Window
+    from genan.actuator.settings import FitSettings
 
 _HOMES = {
     "Contract": "contract",
     "Ensemble": "ensemble",
+    "FitSettings": "settings",
+    "Fitting": "fit",
     "History": "history",
+    "Progress": "fit",
     "Window": "history",
+    "fit": "fit",
     "load": "artifact",
     "save": "artifact",
 }
 
-__all__ = ["Contract", "Ensemble", "History", "Window", "load", "save"]
+__all__ = [
+    "Contract",
+    "Ensemble",
+    "FitSettings",
+    "Fitting",
+    "History",
+    "Progress",
+    "Window",
+    "fit",
+    "load",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

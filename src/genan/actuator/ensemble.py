@@ -109,4 +109,3 @@ class Ensemble(eqx.Module):
                 f"q_history and u_history must have the same leading axes, not {list(q.shape[:-2])} and "
                 f"{list(u.shape[:-2])}."
             )
-

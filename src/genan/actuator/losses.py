@@ -1,11 +1,11 @@
 """The losses: how wrong is the torque, the next position, the next R positions?
 
-Each is a function of one sample, batched by ``vmap``, and already in units in which a model that knows nothing has a loss
-near one: the raw position loss is near 1e-8, where Adam's epsilon would swallow the gradient.
+All are in units in which a model that knows nothing has a loss near one: the raw position loss is near 1e-8, where Adam's
+epsilon would swallow the gradient.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import final
 
 import equinox as eqx
@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator.history import History
-from genan.actuator.network import Layer, apply
+from genan.actuator.network import Layer, Precision, apply
 from genan.actuator.rollout import rollout
-from genan.actuator.samples import Samples
+from genan.actuator.samples import Samples, sum_over
 from genan.actuator.scaling import Scaling
 from genan.dynamics import Dynamics
 
@@ -31,28 +31,36 @@ class Member(eqx.Module):
     history: History = eqx.field(static=True)
     activation: str = eqx.field(static=True)
     scaling: Scaling
-    precision: str = eqx.field(static=True, default="default")
-    """Of the matrix products; training is content with a GPU's fast ones."""
+    precision: Precision = eqx.field(static=True, default="float32")
+    """Of the matrix products."""
 
     def torque(
-        self, layers: Sequence[Layer], q_history: Float[Array, "rows nq"], u_history: Float[Array, "rows nu"]
-    ) -> Float[Array, " nq"]:
-        """Torque for one history [N m or N]."""
-        x = (self.history.features(q_history, u_history) - self.scaling.input_mean) / self.scaling.input_std
+        self,
+        layers: Sequence[Layer],
+        q_history: Float[Array, "*batch rows nq"],
+        u_history: Float[Array, "*batch rows nu"],
+    ) -> Float[Array, "*batch nq"]:
+        """Torque for one history or a batch of them [N m or N]."""
+        features = self.history.features if q_history.ndim == 2 else jax.vmap(self.history.features)
+        x = (features(q_history, u_history) - self.scaling.input_mean) / self.scaling.input_std
         y = apply(layers, x, activation=self.activation, precision=self.precision)
         return y * self.scaling.torque_std + self.scaling.torque_mean
 
 
 class Loss(eqx.Module):
-    """What one sample contributes to the loss."""
+    """What each sample of a batch contributes to the loss."""
 
     member: eqx.AbstractVar[Member]
 
     @abstractmethod
     def __call__(
-        self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Float[Array, "window nq"] | None
-    ) -> Float[Array, ""]:
-        """Loss at ``row``; ``noise`` [rad or m] is added to the positions that the network sees."""
+        self,
+        layers: Sequence[Layer],
+        samples: Samples,
+        rows: Int[Array, " batch"],
+        noise: Float[Array, "batch window nq"] | None,
+    ) -> Float[Array, " batch"]:
+        """Losses at ``rows``; ``noise`` [rad or m] is added to the positions that the network sees."""
 
     @property
     def window(self) -> int:
@@ -60,9 +68,13 @@ class Loss(eqx.Module):
         return self.member.history.rows
 
     def _torque(
-        self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Float[Array, "window nq"] | None
-    ) -> Float[Array, " nq"]:
-        q_history, u_history = samples.histories(row, self.member.history)
+        self,
+        layers: Sequence[Layer],
+        samples: Samples,
+        rows: Int[Array, " batch"],
+        noise: Float[Array, "batch window nq"] | None,
+    ) -> Float[Array, "batch nq"]:
+        q_history, u_history = jax.vmap(lambda row: samples.histories(row, self.member.history))(rows)
         return self.member.torque(layers, q_history if noise is None else q_history + noise, u_history)
 
 
@@ -73,10 +85,14 @@ class TorqueLoss(Loss):
     member: Member
 
     def __call__(  # noqa: D102
-        self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Float[Array, "window nq"] | None
-    ) -> Float[Array, ""]:
-        error = self._torque(layers, samples, row, noise) - samples.tau[row]
-        return jnp.sum((error / self.member.scaling.torque_std) ** 2)
+        self,
+        layers: Sequence[Layer],
+        samples: Samples,
+        rows: Int[Array, " batch"],
+        noise: Float[Array, "batch window nq"] | None,
+    ) -> Float[Array, " batch"]:
+        error = self._torque(layers, samples, rows, noise) - samples.tau[rows]
+        return jnp.sum((error / self.member.scaling.torque_std) ** 2, axis=-1)
 
 
 @final
@@ -89,15 +105,25 @@ class PositionLoss(Loss):
     keep the weights that their positions have."""
 
     def error(
-        self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Float[Array, "window nq"] | None
-    ) -> Float[Array, " nq"]:
-        """Predicted minus recorded next position [rad or m]."""
-        return samples.response_at(row) @ (self._torque(layers, samples, row, noise) - samples.tau[row])
+        self,
+        layers: Sequence[Layer],
+        samples: Samples,
+        rows: Int[Array, " batch"],
+        noise: Float[Array, "batch window nq"] | None,
+    ) -> Float[Array, "batch nq"]:
+        """Predicted minus recorded next positions [rad or m]."""
+        wrong = self._torque(layers, samples, rows, noise) - samples.tau[rows]
+        responses = jax.vmap(samples.response_at)(rows)
+        return jnp.sum(responses * wrong[:, None, :], axis=-1)  # tiny: faster than as a matrix product
 
     def __call__(  # noqa: D102
-        self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Float[Array, "window nq"] | None
-    ) -> Float[Array, ""]:
-        return jnp.sum((self.error(layers, samples, row, noise) / self.scale) ** 2)
+        self,
+        layers: Sequence[Layer],
+        samples: Samples,
+        rows: Int[Array, " batch"],
+        noise: Float[Array, "batch window nq"] | None,
+    ) -> Float[Array, " batch"]:
+        return jnp.sum((self.error(layers, samples, rows, noise) / self.scale) ** 2, axis=-1)
 
 
 @final
@@ -116,10 +142,10 @@ class MultiStepLoss(Loss):
     def positions(
         self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Float[Array, "window nq"] | None
     ) -> Float[Array, "R nq"]:
-        """The next R positions as the model predicts them [rad or m]."""
-        history, nq = self.member.history, samples.nq
-        past = samples.x[row + jnp.arange(1 - self.window, 1), :nq]
-        u = samples.x[row + jnp.arange(-history.span, len(self.scale)), nq:]
+        """The R positions after ``row`` as the model predicts them [rad or m]."""
+        history = self.member.history
+        past = samples.q[row + jnp.arange(1 - self.window, 1)]
+        u = samples.u[row + jnp.arange(-history.span, len(self.scale))]
         return rollout(
             lambda q, u: self.member.torque(layers, q, u),
             self.dynamics,
@@ -130,21 +156,29 @@ class MultiStepLoss(Loss):
         )
 
     def __call__(  # noqa: D102
-        self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Float[Array, "window nq"] | None
-    ) -> Float[Array, ""]:
-        recorded = samples.x[row + jnp.arange(1, len(self.scale) + 1), : samples.nq]
-        error = self.positions(layers, samples, row, noise) - recorded
-        return jnp.mean(jnp.sum((error / self.scale) ** 2, axis=-1))
+        self,
+        layers: Sequence[Layer],
+        samples: Samples,
+        rows: Int[Array, " batch"],
+        noise: Float[Array, "batch window nq"] | None,
+    ) -> Float[Array, " batch"]:
+        def one(row: Array, noise: Array | None) -> Array:
+            recorded = samples.q[row + jnp.arange(1, len(self.scale) + 1)]
+            error = self.positions(layers, samples, row, noise) - recorded
+            return jnp.mean(jnp.sum((error / self.scale) ** 2, axis=-1))
 
-
-_BLOCK = 1 << 15
-"""Samples that are summed at once."""
+        return jax.vmap(one)(rows, noise)
 
 
 def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, ""]:
     """Root mean square error of the next position without torque, over the samples at ``rows`` and all joints [rad]."""
-    total = _summed(_squares, samples, rows)
-    return jnp.asarray((float(total) / (len(rows) * samples.nq)) ** 0.5, samples.x.dtype)
+    packed, tau = np.asarray(samples.response), np.asarray(samples.tau)
+    total = 0.0
+    for i in range(samples.nq):
+        columns = [max(i, j) * (max(i, j) + 1) // 2 + min(i, j) for j in range(samples.nq)]
+        error = sum(packed[rows, column] * tau[rows, j] for j, column in enumerate(columns))
+        total += float(np.sum(np.square(error, dtype=np.float64)))
+    return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
 
 
 def multi_step_scale(
@@ -153,7 +187,7 @@ def multi_step_scale(
     """The paper's c_r: mean absolute error after 1 to R steps without torque, over all starts [R, nq] [rad or m]."""
 
     def errors(samples: Samples, row: Array) -> Array:
-        q = samples.x[row + jnp.arange(-1, steps + 1), : samples.nq]
+        q = samples.q[row + jnp.arange(-1, steps + 1)]
 
         def step(state: tuple[Array, Array], recorded: Array) -> tuple[tuple[Array, Array], Array]:
             state = dynamics.step(*state, jnp.zeros_like(recorded))
@@ -161,27 +195,4 @@ def multi_step_scale(
 
         return jax.lax.scan(step, (q[1], (q[1] - q[0]) / dynamics.dt), q[2:])[1]
 
-    return jnp.asarray(_summed(errors, samples, rows) / len(rows), samples.x.dtype)
-
-
-def _squares(samples: Samples, row: Array) -> Array:
-    return jnp.sum((samples.response_at(row) @ samples.tau[row]) ** 2)
-
-
-def _summed(
-    function: Callable[[Samples, Array], Array], samples: Samples, rows: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "..."]:
-    """Sum of ``function(samples, row)`` over ``rows``, in double precision between blocks."""
-
-    @jax.jit
-    def block(samples: Samples, rows: Array, count: Array) -> Array:
-        used = jnp.arange(len(rows)) < count
-        values = jax.vmap(lambda row: function(samples, row))(rows)
-        return jnp.sum(jnp.where(used.reshape(-1, *[1] * (values.ndim - 1)), values, 0.0), axis=0)
-
-    total = 0.0
-    for k in range(0, len(rows), _BLOCK):
-        some = rows[k : k + _BLOCK]
-        filled = jnp.asarray(np.resize(some, _BLOCK))
-        total = total + np.asarray(block(samples, filled, jnp.asarray(len(some))), np.float64)
-    return np.asarray(total)
+    return jnp.asarray(sum_over(errors, samples, rows) / len(rows), samples.q.dtype)

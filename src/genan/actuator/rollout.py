@@ -35,9 +35,7 @@ def rollout(
     steps = len(u) - history.span
     start = (q[-1], (q[-1] - q[-2]) / dynamics.dt) if state is None else state
 
-    def step(
-        carry: tuple[Array, tuple[Array, Array]], r: Array
-    ) -> tuple[tuple[Array, tuple[Array, Array]], Array]:
+    def step(carry: tuple[Array, tuple[Array, Array]], r: Array) -> tuple[tuple[Array, tuple[Array, Array]], Array]:
         window, (position, velocity) = carry
         controls = jax.lax.dynamic_slice_in_dim(u, r, history.span + 1)
         tau = torque(window[:: history.stride], controls[:: history.stride])

@@ -4,7 +4,10 @@ network computed once.
 Histories are not stored: they are gathered from the rows as they are needed, so that a long history costs no memory.
 """
 
-from typing import cast
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -24,20 +27,24 @@ BLOCK = 1 << 17
 class Samples(eqx.Module):
     """All rows of a recording; which of them are samples, ``usable_rows`` says."""
 
-    nq: int = eqx.field(static=True)
-    x: Float[Array, "rows channels"]
-    """Positions and controls side by side [rows, nq + nu]."""
+    q: Float[Array, "rows nq"]
+    """Positions [rad or m]."""
+    u: Float[Array, "rows nu"]
+    """Controls."""
     tau: Float[Array, "rows nq"]
     """Torque that retraces the recording [N m or N]; zero in the first and last row of each trajectory."""
     response: Float[Array, "rows packed"] | None
     """dt^2 A(q)^-1, what a torque adds to the next position [rad/(N m)]: its lower triangle, row by row."""
 
-    def histories(
-        self, row: Int[Array, ""], history: History
-    ) -> tuple[Float[Array, "H nq"], Float[Array, "H nu"]]:
+    @property
+    def nq(self) -> int:
+        """Number of joints."""
+        return self.q.shape[1]
+
+    def histories(self, row: Int[Array, ""], history: History) -> tuple[Float[Array, "H nq"], Float[Array, "H nu"]]:
         """Histories of positions and controls that end at ``row``."""
-        x = self.x[row - jnp.asarray(history.lags)]
-        return x[:, : self.nq], x[:, self.nq :]
+        rows = row - jnp.asarray(history.lags)
+        return self.q[rows], self.u[rows]
 
     def response_at(self, row: Int[Array, ""]) -> Float[Array, "nq nq"]:
         """The matrix dt^2 A^-1 at ``row``."""
@@ -46,70 +53,117 @@ class Samples(eqx.Module):
         return cast(Array, self.response)[row][high * (high + 1) // 2 + low]
 
 
-def usable_rows(trajectories: Trajectories, history: History, *, rollout: int = 1) -> list[Int[np.ndarray, " n"]]:
+def usable_rows(lengths: Int[np.ndarray, " N"], history: History, *, rollout: int = 1) -> list[Int[np.ndarray, " n"]]:
     """For each trajectory the rows t that have a whole history, a velocity, and ``rollout`` rows after them."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
     first = max(history.span, 1)
     return [
-        np.arange(start + first, end - rollout, dtype=np.int32)
-        for start, end in zip(trajectories.offsets[:-1], trajectories.offsets[1:], strict=True)
+        np.arange(start + first, end - rollout, dtype=np.int32) for start, end in itertools.pairwise(offsets.tolist())
     ]
 
 
 def prepare(
     trajectories: Trajectories, dynamics: Dynamics, *, response: bool = True, dtype: type = np.float32
 ) -> Samples:
-    """Put a recording on the device and compute its torque labels and, if asked for, the response to a torque."""
-    nq, rows = trajectories.channels.nq, len(trajectories.q)
-    x = np.empty((rows, nq + trajectories.channels.nu), dtype)
-    x[:, :nq], x[:, nq:] = trajectories.q, trajectories.u
-    tau = np.zeros((rows, nq), dtype)
-    packed = np.zeros((rows, nq * (nq + 1) // 2), dtype) if response else None
-    for first, last in _blocks(trajectories.lengths):
-        part = slice(trajectories.offsets[first], trajectories.offsets[last])
-        motion = finite_differences(trajectories.q[part], lengths=trajectories.lengths[first:last], dt=trajectories.dt)
-        at = motion.rows + part.start
-        for k in range(0, len(at), BLOCK):
-            some = slice(k, k + BLOCK)
-            state = [_fill(a.astype(dtype)) for a in (trajectories.q[at[some]], motion.qd[some], motion.qdd[some])]
-            count = len(at[some])
-            tau[at[some]] = np.asarray(_labels(dynamics, *state))[:count]
+    """Put a recording on the device and compute its torque labels and, if asked for, the response to a torque.
+
+    The caller who keeps no other reference to ``trajectories`` can let go of its controls early: see ``prepare_rows``.
+    """
+    u = on_device(trajectories.u, dtype)
+    return prepare_rows(trajectories.q, u, trajectories.lengths, dynamics, response=response, dtype=dtype)
+
+
+def prepare_rows(
+    q: Float[np.ndarray, "rows nq"],
+    u: Float[Array, "rows nu"],
+    lengths: Int[np.ndarray, " N"],
+    dynamics: Dynamics,
+    *,
+    response: bool,
+    dtype: type = np.float32,
+) -> Samples:
+    """Samples of the positions ``q`` [rad or m], in double precision, and of controls that are on the device already."""
+    rows, nq = q.shape
+    tau = _aligned((rows, nq), dtype)
+    packed = _aligned((rows, nq * (nq + 1) // 2), dtype) if response else None
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    size = min(BLOCK, 1 << (rows - 1).bit_length())
+    for first, last in _blocks(lengths):
+        start = int(offsets[first])
+        motion = finite_differences(q[start : offsets[last]], lengths=lengths[first:last], dt=dynamics.dt)
+        for k in range(0, len(motion.rows), size):
+            some = slice(k, k + size)
+            at = motion.rows[some] + start
+            state = [_fill(a.astype(dtype), size) for a in (q[at], motion.qd[some], motion.qdd[some])]
+            labels, triangles = _labels(dynamics, *state, response=response)
+            tau[at] = np.asarray(labels)[: len(at)]
             if packed is not None:
-                packed[at[some]] = np.asarray(_responses(dynamics, *state[:2]))[:count]
-    if not np.isfinite(tau).all():
-        row = int(np.flatnonzero(~np.isfinite(tau).all(axis=1))[0])
+                packed[at] = np.asarray(triangles)[: len(at)]
+    wrong = np.flatnonzero(~np.isfinite(tau.sum(axis=1)))
+    if len(wrong):
         raise DataError(
-            f"The torques that retrace the recording are not finite from row {row} on; check the robot's model and the "
-            "recording with 'genan inspect'."
+            f"The torque that retraces the recording is not finite in row {int(wrong[0])} (and {len(wrong) - 1} others); "
+            "check the robot's model, and the recording with 'genan inspect'."
         )
-    return Samples(nq, jnp.asarray(x), jnp.asarray(tau), None if packed is None else jnp.asarray(packed))
+    return Samples(on_device(q, dtype), u, jax.device_put(tau), None if packed is None else jax.device_put(packed))
+
+
+def on_device(array: Float[np.ndarray, "rows n"], dtype: type = np.float32) -> Float[Array, "rows n"]:
+    """``array`` in the precision ``dtype`` on the device, without a second copy on the way."""
+    copy = _aligned(array.shape, dtype)
+    copy[...] = array
+    return jax.device_put(copy)
+
+
+def _aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Zeros at an address that JAX can take over as it is (on the CPU)."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def _blocks(lengths: Int[np.ndarray, " N"]) -> list[tuple[int, int]]:
     """Runs of whole trajectories, of about ``BLOCK`` rows each."""
     group = np.cumsum(lengths) // BLOCK
     cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(lengths)]
-    return list(zip(cuts[:-1], cuts[1:], strict=True))
+    return list(itertools.pairwise(cuts))
 
 
-def _fill(states: Float[np.ndarray, "n nq"]) -> Float[np.ndarray, "block nq"]:
+def _fill(states: Float[np.ndarray, "n nq"], size: int) -> Float[np.ndarray, "size nq"]:
     """``states`` up to a size that repeats, so that nothing is compiled twice."""
-    size = BLOCK if len(states) > 4096 else 4096
     return np.concatenate([states, np.repeat(states[-1:], size - len(states), axis=0)])
 
 
-@eqx.filter_jit
-def _labels(dynamics: Dynamics, q: Array, qd: Array, qdd: Array) -> Array:
-    return jax.vmap(dynamics.inverse)(q, qd, qdd)
-
-
-@eqx.filter_jit
-def _responses(dynamics: Dynamics, q: Array, qd: Array) -> Array:
-    """Lower triangles of dt^2 A^-1, which is the derivative of the next position by the torque."""
+@partial(jax.jit, static_argnames=("dynamics", "response"))
+def _labels(dynamics: Dynamics, q: Array, qd: Array, qdd: Array, *, response: bool) -> tuple[Array, Array | None]:
+    """Torques that retrace the motion, and the lower triangles of dt^2 A^-1."""
     rows, columns = np.tril_indices(dynamics.nq)
 
-    def one(q: Array, qd: Array) -> Array:
+    def triangle(q: Array, qd: Array) -> Array:
+        # dt^2 A^-1 is the derivative of the next position by the torque.
         _, pull = jax.vjp(lambda tau: dynamics.acceleration(q, qd, tau), jnp.zeros_like(q))
         inverse = jax.vmap(lambda direction: pull(direction)[0])(jnp.eye(dynamics.nq, dtype=q.dtype))
         return dynamics.dt**2 * inverse[rows, columns]
 
-    return jax.vmap(one)(q, qd)
+    return jax.vmap(dynamics.inverse)(q, qd, qdd), jax.vmap(triangle)(q, qd) if response else None
+
+
+def sum_over(
+    function: Callable[[Samples, Int[Array, ""]], Array], samples: Samples, rows: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "..."]:
+    """Sum of ``function(samples, row)`` over ``rows``: in blocks on the device, in double precision between them."""
+    size = min(1 << 15, len(rows))
+
+    @jax.jit
+    def block(samples: Samples, rows: Array, count: Array) -> Array:
+        values = jax.vmap(lambda row: function(samples, row))(rows)
+        used = (jnp.arange(size) < count).reshape(-1, *[1] * (values.ndim - 1))
+        return jnp.sum(jnp.where(used, values, 0.0), axis=0)
+
+    total: Any = np.zeros(())
+    for k in range(0, len(rows), size):
+        some = rows[k : k + size]
+        part = block(samples, jnp.asarray(np.resize(some, size)), jnp.asarray(len(some)))
+        total = total + np.asarray(part, np.float64)
+    return total

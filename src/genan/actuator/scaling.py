@@ -1,15 +1,13 @@
 """Standardising: means and standard deviations of what goes into the network and of what comes out."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator.history import History
-from genan.data import Trajectories
-from genan.errors import DataError, listing
-
-_BLOCK = 1 << 16
+from genan.actuator.samples import Samples, sum_over
 
 
 class Scaling(eqx.Module):
@@ -23,42 +21,17 @@ class Scaling(eqx.Module):
     """[N m or N]"""
 
     @classmethod
-    def of_samples(
-        cls,
-        trajectories: Trajectories,
-        tau: Float[np.ndarray, "rows nq"],
-        rows: Int[np.ndarray, " n"],
-        history: History,
-    ) -> "Scaling":
-        """Over the samples at ``rows``; an input that never changes gets the deviation 1, so that it stays at zero."""
-        inputs = [_moments(x, rows, history) for x in (trajectories.q, trajectories.u)]
-        mean, std = (np.concatenate([part[k] for part in inputs]) for k in (0, 1))
-        torque = tau[rows].astype(np.float64)
-        torque_std = torque.std(axis=0)
-        still = [name for name, s in zip(trajectories.joints, torque_std, strict=True) if not s > 0.0]
-        if still:
-            raise DataError(f"The torque on joint {listing(still)} never changes, so there is nothing to learn from.")
-        dtype = tau.dtype
-        return cls(*(jnp.asarray(a, dtype) for a in (mean, std, torque.mean(axis=0), torque_std)))
+    def of_samples(cls, samples: Samples, rows: Int[np.ndarray, " n"], history: History) -> "Scaling":
+        """Over the samples at ``rows``; what never changes gets the deviation 1, so that it stays at zero."""
+        features = lambda samples, row: history.features(*samples.histories(row, history))  # noqa: E731
+        origin = jax.jit(features)(samples, jnp.asarray(rows[0]))
 
+        def moments(samples: Samples, row: Array) -> Array:
+            away = features(samples, row) - origin
+            return jnp.stack([away, away**2])
 
-def _moments(
-    x: Float[np.ndarray, "rows n"], rows: Int[np.ndarray, " m"], history: History
-) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
-    """Mean and deviation of each feature of one kind of channel, in the order of ``History.features``."""
-    means, deviations = [], []
-    for lag in reversed(history.lags):
-        total, squares = np.zeros(x.shape[1]), np.zeros(x.shape[1])
-        origin = None
-        for k in range(0, len(rows), _BLOCK):
-            now = rows[k : k + _BLOCK]
-            value = x[now - lag] - x[now] if lag and history.delta else x[now - lag]
-            origin = value.mean(axis=0) if origin is None else origin
-            total += (value - origin).sum(axis=0)
-            squares += ((value - origin) ** 2).sum(axis=0)
-        mean = total / len(rows)
-        deviation = np.sqrt(np.maximum(squares / len(rows) - mean**2, 0.0))
-        size = np.abs(origin) + deviation
-        means.append(mean + origin)
-        deviations.append(np.where(deviation > 1e-9 * np.maximum(size, 1e-30), deviation, 1.0))
-    return np.concatenate(means), np.concatenate(deviations)
+        first, second = sum_over(moments, samples, rows) / len(rows)
+        deviation = np.sqrt(np.maximum(second - first**2, 0.0))
+        tau = np.asarray(samples.tau)[rows]
+        pairs = (first + np.asarray(origin), deviation), (tau.mean(axis=0, dtype=np.float64), tau.std(axis=0))
+        return cls(*(jnp.asarray(a, samples.q.dtype) for mean, std in pairs for a in (mean, np.where(std > 0, std, 1))))

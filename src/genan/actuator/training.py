@@ -7,7 +7,8 @@ the same weights to the bit (on the CPU).
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any
+
 
 import equinox as eqx
 import jax
@@ -20,8 +21,6 @@ from genan.actuator.losses import Loss
 from genan.actuator.network import Layer
 from genan.actuator.samples import Samples
 
-Schedule = Literal["constant", "cosine"]
-
 
 @dataclass(frozen=True)
 class Schooling:
@@ -30,13 +29,15 @@ class Schooling:
     epochs: int
     batch: int
     rate: float
-    schedule: Schedule
+    schedule: str
     patience: int | None
     """Epochs without a better validation loss after which a member stops."""
     noise: tuple[float, ...]
     """Standard deviation of the white noise on each joint's position history [rad or m]."""
     seed: int
     """Of the first member; member k has seed + k."""
+    piece: int = 64
+    """Most steps to run in one go."""
 
 
 class State(eqx.Module):
@@ -75,9 +76,16 @@ class Training(eqx.Module):
         return min(self.schooling.batch, len(self.train_rows))
 
     @property
+    def piece(self) -> int:
+        """Steps that are run in one go, about a second's work for a CPU; a training can stop between two pieces."""
+        steps = len(self.train_rows) // self.batch
+        pieces = -(-steps // max(1, min(64, self.schooling.piece)))
+        return steps // pieces
+
+    @property
     def steps(self) -> int:
-        """Steps in an epoch; what does not fill a batch waits for another epoch's order."""
-        return len(self.train_rows) // self.batch
+        """Steps in an epoch; what does not fill a batch, or a piece, waits for another epoch's order."""
+        return len(self.train_rows) // self.batch // self.piece * self.piece
 
     def begin(self, initial: Callable[[PRNGKeyArray], tuple[Layer, ...]], members: int) -> State:
         """The state before the first step; ``initial`` makes one member's weights from its key."""
@@ -91,12 +99,12 @@ class Training(eqx.Module):
             layers=layers,
             adam=jax.vmap(self._optimiser().init)(layers),
             best=jax.tree.map(jnp.copy, layers),
-            best_loss=jnp.full(members, jnp.inf),
+            best_loss=jnp.full(members, jnp.inf, jnp.result_type(float)),
             best_epoch=jnp.zeros(members, jnp.int32),
             stopped=jnp.zeros(members, bool),
             epoch=jnp.asarray(0, jnp.int32),
             step=jnp.asarray(0, jnp.int32),
-            loss_sum=jnp.zeros(members),
+            loss_sum=jnp.zeros(members, jnp.result_type(float)),
             fault_step=jnp.full(members, -1, jnp.int32),
         )
 
@@ -104,9 +112,9 @@ class Training(eqx.Module):
         """The order in which each member sees the samples in the present epoch."""
         return _order(self, len(state.best_loss), state.epoch)
 
-    def advance(self, state: State, order: Int[Array, "members n"], steps: int) -> State:
-        """``steps`` further steps, at most to the end of the epoch. ``state`` is used up."""
-        return _advance(self, state, order, jnp.minimum(state.step + steps, self.steps))
+    def advance(self, state: State, order: Int[Array, "members n"]) -> State:
+        """One piece further in the epoch. ``state`` is used up."""
+        return _advance(self, state, order)
 
     def close_epoch(self, state: State) -> tuple[State, Float[Array, " members"]]:
         """Validate, keep the better weights, go to the next epoch; also the validation losses. ``state`` is used up."""
@@ -129,12 +137,12 @@ class Training(eqx.Module):
         self, layers: tuple[Layer, ...], rows: Int[Array, " n"], key: PRNGKeyArray | None
     ) -> Float[Array, ""]:
         """Mean loss of one member over ``rows``; with a key, under noise on the history."""
-        if key is None or not any(self.schooling.noise):
-            return jnp.mean(jax.vmap(lambda row: self.loss(layers, self.samples, row, None))(rows))
-        deviation = jnp.asarray(self.schooling.noise, self.samples.x.dtype)
-        shape = (len(rows), self.loss.window, self.samples.nq)
-        noise = deviation * jax.random.normal(key, shape, self.samples.x.dtype)
-        return jnp.mean(jax.vmap(lambda row, noise: self.loss(layers, self.samples, row, noise))(rows, noise))
+        noise = None
+        if key is not None and any(self.schooling.noise):
+            deviation = jnp.asarray(self.schooling.noise, self.samples.q.dtype)
+            shape = (len(rows), self.loss.window, self.samples.nq)
+            noise = deviation * jax.random.normal(key, shape, self.samples.q.dtype)
+        return jnp.mean(self.loss(layers, self.samples, rows, noise))
 
 
 @partial(jax.jit, static_argnums=1)
@@ -150,18 +158,19 @@ def _order(training: Training, members: int, epoch: Array) -> Int[Array, "member
 
 
 @partial(jax.jit, donate_argnums=1)
-def _advance(training: Training, state: State, order: Array, end: Array) -> State:
+def _advance(training: Training, state: State, order: Array) -> State:
     members = len(state.best_loss)
     keys = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, 2), state.epoch))(training._keys(members))
     value_and_grad = jax.value_and_grad(training._mean_loss)
     optimiser = training._optimiser()
 
-    def member(layers: tuple[Layer, ...], adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array) -> tuple:
+    def member(layers: tuple[Layer, ...], adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array) -> Any:
         loss, gradient = value_and_grad(layers, rows, key)
         update, adam = optimiser.update(gradient, adam)
         return jax.tree.map(lambda w, d: w - rate * d, layers, update), adam, loss
 
-    def step(i: Array, state: State) -> State:
+    def step(state: State, _: None) -> tuple[State, None]:
+        i = state.step
         rows = jax.lax.dynamic_slice_in_dim(order, i * training.batch, training.batch, axis=1)
         rate = training._rate(state.epoch * training.steps + i)
         layers, adam, loss = jax.vmap(member, in_axes=(0, 0, 0, 0, None))(
@@ -172,9 +181,10 @@ def _advance(training: Training, state: State, order: Array, end: Array) -> Stat
             lambda s: (s.layers, s.adam, s.loss_sum, s.fault_step, s.step),
             state,
             (layers, adam, state.loss_sum + loss, jnp.where(fault, i, state.fault_step), i + 1),
-        )
+        ), None
 
-    return jax.lax.fori_loop(state.step, end, step, state)
+    # A number of steps known to the compiler: a GPU then need not ask the host after each of them.
+    return jax.lax.scan(step, state, None, length=training.piece)[0]
 
 
 @partial(jax.jit, donate_argnums=1)
@@ -209,11 +219,10 @@ def _validation_loss(training: Training, layers: tuple[Layer, ...]) -> Float[Arr
     count = -(-len(rows) // batch)
     used = jnp.arange(count * batch) < len(rows)
     rows = jnp.resize(rows, (count, batch))
-    losses = jax.vmap(lambda row: training.loss(layers, training.samples, row, None))
 
     def block(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
         some, mask = part
-        return total + jnp.sum(jnp.where(mask, losses(some), 0.0)), None
+        return total + jnp.sum(jnp.where(mask, training.loss(layers, training.samples, some, None), 0.0)), None
 
     total, _ = jax.lax.scan(block, jnp.zeros(()), (rows, used.reshape(count, batch)))
     return total / len(training.validation_rows)

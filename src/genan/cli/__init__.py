@@ -12,6 +12,9 @@ VERBS = {
     "robots": "list the robots there are, or check and show one",
     "collect": "record exploration data on a robot",
     "inspect": "say what is in a recording, and whether it is any good",
+    "fit": "learn what the actuators do from a recording",
+    "evaluate": "say how far fitted actuators can be trusted, against baselines, with pictures",
+    "export": "write fitted actuators as ONNX or for NumPy alone, checked for equal output",
     "identify": "identify a robot's linear dynamics and hysteresis, beside the real robot's",
 }
 
@@ -42,11 +45,11 @@ def _run(verb: str, arguments: list[str]) -> int:
     from genan.errors import GenanError
 
     module = importlib.import_module(f"genan.cli.{verb}")
-    command = tyro.cli(
-        getattr(module, verb.capitalize()), prog=f"genan {verb}", description=module.__doc__, args=arguments
-    )
     _show_log()
     try:
+        command = tyro.cli(
+            getattr(module, verb.capitalize()), prog=f"genan {verb}", description=module.__doc__, args=arguments
+        )
         return int(command.run())
     except GenanError as error:
         return _refuse(str(error))

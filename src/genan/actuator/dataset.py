@@ -1,0 +1,140 @@
+"""What a fit learns from: a recording, checked for whether anything can be learnt from it, split by trajectory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from genan.actuator.history import History
+from genan.actuator.samples import Samples, on_device, prepare_rows, usable_rows
+from genan.actuator.settings import FitSettings
+from genan.data import Channels, Trajectories, load, split
+from genan.dynamics import Dynamics
+from genan.errors import DataError, listing
+from genan.robot import Robot
+
+Data = Path | str | Sequence[Path | str] | Trajectories
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Samples to learn from and samples to select by."""
+
+    channels: Channels
+    samples: Samples
+    train_rows: Int[np.ndarray, " n"]
+    validation_rows: Int[np.ndarray, " v"]
+    validation_trajectories: Int[np.ndarray, " k"]
+    """Which trajectories were held out, counted from 0."""
+    q_seen: Float[np.ndarray, "2 nq"]
+    """Lowest and highest positions to learn from [rad or m]."""
+    u_seen: Float[np.ndarray, "2 nu"]
+    """Lowest and highest controls to learn from."""
+    origin: dict[str, Any]
+    """Where it comes from, for the record."""
+
+
+def gather(
+    data: Data,
+    robot: Robot,
+    dynamics: Dynamics,
+    settings: FitSettings,
+    history: History,
+    *,
+    true_torque: Float[np.ndarray, "rows nq"] | None = None,
+) -> Dataset:
+    """Load, check, split and prepare. ``true_torque`` [N m or N] replaces the torques of inverse dynamics."""
+    trajectories, paths = _load(data)
+    trajectories.check_robot(robot)
+    channels, lengths = trajectories.channels, trajectories.lengths
+    rows = usable_rows(lengths, history, rollout=settings.steps)
+    train, held_out = _split(rows, lengths, history, settings)
+    train_rows, validation_rows = (np.concatenate([rows[k] for k in part]) for part in (train, held_out))
+    _check_amount(len(train_rows), history, channels)
+    q_seen, u_seen = (_seen(x, lengths, train) for x in (trajectories.q, trajectories.u))
+    _check_motion(channels, q_seen, u_seen, allow_constant=settings.allow_constant)
+    origin = {
+        "path": [str(path) for path in paths] if len(paths) > 1 else (str(paths[0]) if paths else None),
+        "fingerprint": trajectories.fingerprint,
+        "trajectories": len(lengths),
+        "trajectories_too_short": int(sum(len(part) == 0 for part in rows)),
+        "train_samples": len(train_rows),
+        "validation_samples": len(validation_rows),
+        "provenance": dict(trajectories.provenance),
+    }
+    q, u = trajectories.q, on_device(trajectories.u)
+    del trajectories, data  # double precision is needed for the positions only, and no longer than this
+    samples = prepare_rows(q, u, lengths, dynamics, response=settings.loss == "position" and true_torque is None)
+    if true_torque is not None:
+        samples = Samples(samples.q, samples.u, on_device(true_torque), None)
+    return Dataset(channels, samples, train_rows, validation_rows, held_out, q_seen, u_seen, origin)
+
+
+def _load(data: Data) -> tuple[Trajectories, list[Path]]:
+    if isinstance(data, Trajectories):
+        return data, []
+    paths = [Path(data)] if isinstance(data, Path | str) else [Path(path) for path in data]
+    if not paths:
+        raise DataError("There is no recording to learn from; give at least one.")
+    parts = [load(path) for path in paths]
+    return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts), [path.resolve() for path in paths]
+
+
+def _split(
+    rows: list[Int[np.ndarray, " n"]], lengths: Int[np.ndarray, " N"], history: History, settings: FitSettings
+) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " v"]]:
+    """Trajectories to learn from and to select by, of those that are long enough."""
+    usable = np.flatnonzero([len(part) > 0 for part in rows])
+    shortest = max(history.span, 1) + 1 + settings.steps
+    if len(usable) == 0:
+        raise DataError(
+            f"A history that reaches {history.span} samples back (length {history.length} times stride {history.stride}) "
+            f"and {settings.steps} step(s) ahead need trajectories of at least {shortest} samples, but the longest has "
+            f"{int(lengths.max())}; take a shorter history or longer recordings."
+        )
+    if len(usable) == 1:
+        raise DataError(
+            "There is one trajectory that is long enough, and validation needs another: record more, or cut the recording "
+            f"into several trajectories of at least {shortest} samples."
+        )
+    train, held_out = split(len(usable), fraction=1.0 - settings.validation, seed=settings.split_seed)
+    return usable[train], usable[held_out]
+
+
+def _check_amount(samples: int, history: History, channels: Channels) -> None:
+    inputs = history.inputs(channels.nq, channels.nu)
+    if samples < inputs:
+        raise DataError(
+            f"There are {samples} samples to learn from, fewer than the network's {inputs} inputs; record more, or take a "
+            "shorter history."
+        )
+
+
+def _seen(
+    x: Float[np.ndarray, "rows n"], lengths: Int[np.ndarray, " N"], trajectories: Int[np.ndarray, " k"]
+) -> Float[np.ndarray, "2 n"]:
+    """Lowest and highest value of each column in these trajectories."""
+    starts = np.cumsum(lengths) - lengths
+    low = np.minimum.reduceat(x, starts, axis=0)[trajectories].min(axis=0)
+    high = np.maximum.reduceat(x, starts, axis=0)[trajectories].max(axis=0)
+    return np.stack([low, high])
+
+
+def _check_motion(
+    channels: Channels, q: Float[np.ndarray, "2 nq"], u: Float[np.ndarray, "2 nu"], *, allow_constant: bool
+) -> None:
+    still = [name for name, low, high in zip(channels.joints, *q, strict=True) if not low < high]
+    if still:
+        raise DataError(
+            f"Joint {listing(still)} never moves in the training data, so nothing can be learnt about it; record motion of "
+            "every joint, or take the joint out of the robot's model."
+        )
+    constant = [name for name, low, high in zip(channels.controls, *u, strict=True) if not low < high]
+    if constant and not allow_constant:
+        raise DataError(
+            f"Control {listing(constant)} never changes in the training data, so nothing can be learnt about what it does; "
+            "record data that varies it, or give --allow-constant and use the model at this value of it only."
+        )

@@ -1,0 +1,305 @@
+"""Fitted actuators for other programs: an ONNX file, or a folder that needs NumPy alone. Each export is checked.
+
+An export is written under a temporary name, run on a set of histories beside the ensemble it was made from, and gets
+its own name only when both give the same torques: an export that was not checked never stands at its place.
+"""
+
+import importlib
+import os
+import shutil
+import types
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from safetensors.numpy import save as tensor_bytes
+
+from genan.actuator import numpy_runtime
+from genan.actuator.artifact import CONTRACT, WEIGHTS, contract_text, load, tensors
+from genan.actuator.contract import Contract
+from genan.actuator.ensemble import Ensemble
+from genan.errors import ActuatorError, SettingError
+from genan.files import write_atomically
+
+#: Largest difference between an export and its ensemble, as a fraction of the torque range (see ``difference``).
+TOLERANCE = 1e-5
+#: Operators of this version run on every onnxruntime since 1.12 (2022).
+OPSET = 17
+OLDEST_OPSET = 13
+RUNTIME, README = "numpy_runtime.py", "README.txt"
+
+_OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu", "softsign": "Softsign"}
+_OUTPUTS = ("torque", "torques", "disagreement")
+
+Run = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]]
+"""From histories [n, H + 1, nq] and [n, H + 1, nu] to torque, torques and disagreement."""
+
+
+def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
+    """Write the folder ``out``: the artifact's two files byte by byte, ``numpy_runtime.py``, and how to use them.
+
+    A folder that is there keeps its other files. Returns ``out``.
+    """
+    source, out = Path(artifact_folder), Path(out)
+    ensemble = load(source)
+    if out.exists() and not out.is_dir():
+        raise SettingError(f"{out} is a file, and a NumPy export is a folder; give another place.")
+    contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
+    contents[RUNTIME] = Path(numpy_runtime.__file__).read_bytes()
+    contents[README] = _readme(ensemble.contract).encode()
+    unchecked = _unchecked(out)
+    try:
+        unchecked.mkdir(parents=True)
+        for name, content in contents.items():
+            write_atomically(unchecked / name, content)
+        _accept("NumPy", difference_numpy(ensemble, unchecked))
+        if out.exists():
+            for name in contents:
+                (unchecked / name).replace(out / name)
+        else:
+            unchecked.rename(out)
+    finally:
+        shutil.rmtree(unchecked, ignore_errors=True)
+    return out
+
+
+def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> Path:
+    """Write one ONNX file, replacing one that is there. Returns ``path``.
+
+    Inputs are ``q_history`` [batch, H + 1, nq] [rad or m] and ``u_history`` [batch, H + 1, nu], float32, oldest sample
+    first; outputs ``torque`` [batch, nq] (the mean over the members), ``torques`` [members, batch, nq] [N m or N] and
+    ``disagreement`` [batch] [N m]. Differences to now and all scaling are inside. The metadata has the whole contract
+    and record as JSON text under ``genan``, and ``dt``, ``joints``, ``controls``, ``history_length``,
+    ``history_stride`` to be read at a glance.
+
+    Args:
+        ensemble: the fitted actuators.
+        path: file to write.
+        opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
+    """
+    path = Path(path)
+    model = _model(ensemble, opset)
+    if path.is_dir():
+        raise SettingError(f"{path} is a folder, and an ONNX export is a file; give another place.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unchecked = _unchecked(path)
+    try:
+        write_atomically(unchecked, model.SerializeToString(deterministic=True))
+        _accept("ONNX", difference_onnx(ensemble, unchecked))
+        unchecked.replace(path)
+    finally:
+        unchecked.unlink(missing_ok=True)
+    return path
+
+
+def difference_numpy(ensemble: Ensemble, folder: Path | str) -> float:
+    """Largest difference of the export in ``folder``, run by the runtime in it; see ``difference``."""
+    folder = Path(folder)
+    runtime = types.ModuleType("exported_numpy_runtime")
+    source = (folder / RUNTIME).read_bytes()
+    exec(compile(source, str(folder / RUNTIME), "exec", dont_inherit=True), runtime.__dict__)
+    try:
+        actuators = runtime.load(folder)
+    except runtime.ActuatorsError as error:
+        raise ActuatorError(str(error)) from None
+    return difference(ensemble, lambda q, u: [getattr(actuators, name)(q, u) for name in _OUTPUTS])
+
+
+def difference_onnx(ensemble: Ensemble, path: Path | str) -> float:
+    """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU; see ``difference``."""
+    onnxruntime = _package("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors have no base class of their own
+        reason = " ".join(str(error).split())
+        raise ActuatorError(
+            f"onnxruntime {onnxruntime.__version__} cannot run the export ({reason}); try a lower opset."
+        ) from None
+    return difference(ensemble, lambda q, u: session.run(list(_OUTPUTS), {"q_history": q, "u_history": u}))
+
+
+def difference(ensemble: Ensemble, run: Run) -> float:
+    """Largest difference between ``run`` and the ensemble in JAX, as a fraction of the torque range.
+
+    Both get the histories of ``probes`` in float32, all at once and one alone; JAX multiplies in full float32. The
+    range of a joint is the spread (highest minus lowest) of all members' torques over these histories, and at least
+    ``torque_std``, the deviation of the torque in the training data; for the disagreement it is the sum over the
+    joints.
+    """
+    q, u = probes(ensemble)
+    histories = jnp.asarray(q), jnp.asarray(u)
+    torques = np.asarray(ensemble.torques(*histories))
+    span = np.maximum(np.ptp(torques, axis=(0, 1)), np.asarray(ensemble.scaling.torque_std))
+    torque, disagreement = np.asarray(ensemble.torque(*histories)), np.asarray(ensemble.disagreement(*histories))
+    found = [0.0]
+    for part in (slice(None), slice(0, 1)):
+        for came, expected, unit in zip(
+            run(q[part], u[part]),
+            (torque[part], torques[:, part], disagreement[part]),
+            (span, span, span.sum()),
+            strict=True,
+        ):
+            if came.shape != expected.shape or came.dtype != np.float32:
+                return float("inf")
+            found.append(float(np.max(np.abs(came - expected) / unit)))
+    return float(np.max(found))  # NaN, if there is one
+
+
+def probes(
+    ensemble: Ensemble, *, count: int = 100, seed: int = 0
+) -> tuple[Float[np.ndarray, "n rows nq"], Float[np.ndarray, "n rows nu"]]:
+    """Histories to compare on, float32, ``count`` of each of three kinds.
+
+    Every network input drawn on its own, within three standard deviations of the training data; slow sines of 0.2 to
+    3 Hz through the training data, as a robot that moves gives them; and a robot at rest.
+    """
+    rng = np.random.default_rng(seed)
+    contract, history = ensemble.contract, ensemble.contract.history
+    mean, std = (np.asarray(x, np.float64) for x in (ensemble.scaling.input_mean, ensemble.scaling.input_std))
+    split = history.rows * contract.nq
+    time = -np.asarray(history.lags, np.float64)[:, None] * contract.dt
+    found = []
+    for m, s, n in ((mean[:split], std[:split], contract.nq), (mean[split:], std[split:], contract.nu)):
+        drawn = (m + s * rng.uniform(-3.0, 3.0, (count, len(m)))).reshape(count, history.rows, n)
+        if history.delta:
+            drawn[:, 1:] += drawn[:, :1]
+        centre = m[:n] + s[:n] * rng.uniform(-2.0, 2.0, (2 * count, 1, n))
+        rate, phase = rng.uniform(0.2, 3.0, centre.shape), rng.uniform(0.0, 2.0 * np.pi, centre.shape)
+        size = s[:n] * rng.uniform(0.0, 1.0, centre.shape)
+        size[count:] = 0.0
+        moving = centre + size * np.sin(2.0 * np.pi * rate * time + phase)
+        found.append(np.concatenate([drawn[:, ::-1], moving]).astype(np.float32))
+    return found[0], found[1]
+
+
+def _accept(kind: str, found: float) -> None:
+    if not found <= TOLERANCE:
+        raise ActuatorError(
+            f"The {kind} export does not give the ensemble's torques: they differ by up to {found:.1e} of the torque "
+            f"range and at most {TOLERANCE:.0e} is allowed, so it was not kept; please report this."
+        )
+
+
+def _model(ensemble: Ensemble, opset: int) -> Any:
+    """The ensemble as an ONNX model."""
+    onnx = _package("onnx")
+    helper, newest = onnx.helper, onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= opset <= newest:
+        raise SettingError(f"opset must be {OLDEST_OPSET} to {newest}, not {opset}.")
+    contract, history, arrays = ensemble.contract, ensemble.contract.history, tensors(ensemble)
+    nodes: list[Any] = []
+    constants: list[Any] = []
+
+    def node(operator: str, *inputs: str | np.ndarray, name: str | None = None, **attributes: Any) -> str:
+        names = []
+        for value in inputs:
+            if isinstance(value, np.ndarray):
+                constants.append(onnx.numpy_helper.from_array(value, f"constant_{len(constants)}"))
+                names.append(constants[-1].name)
+            else:
+                names.append(value)
+        name = name or f"value_{len(nodes)}"
+        nodes.append(helper.make_node(operator, names, [name], **attributes))
+        return name
+
+    now, past = np.array([history.length]), np.arange(history.length)[::-1].copy()
+    features = []
+    for x in ("q_history", "u_history"):
+        parts = [node("Gather", x, now, axis=1)]
+        if history.length:
+            rows = node("Gather", x, past, axis=1)
+            parts.append(node("Sub", rows, parts[0]) if history.delta else rows)
+        features.append(node("Flatten", node("Concat", *parts, axis=1), axis=1))
+    value = node("Concat", *features, axis=1)
+    value = node("Div", node("Sub", value, arrays["scaling.input_mean"]), arrays["scaling.input_std"])
+    for k in range(len(ensemble.layers)):
+        if k:
+            value = node(_OPERATORS[contract.architecture.activation], value)
+        value = node("MatMul", value, arrays[f"layers.{k}.weight"])
+        value = node("Add", value, arrays[f"layers.{k}.bias"][:, None])
+    members, first, last = np.array([contract.members], np.float32), np.array([0]), np.array([-1])
+    node("Add", node("Mul", value, arrays["scaling.torque_std"]), arrays["scaling.torque_mean"], name="torques")
+    node("Div", node("ReduceSum", "torques", first, keepdims=0), members, name="torque")
+    apart = node("Sub", "torques", "torque")
+    variance = node("Div", node("ReduceSum", node("Mul", apart, apart), first, keepdims=0), members)
+    node("ReduceSum", node("Sqrt", variance), last, keepdims=0, name="disagreement")
+
+    def tensor(name: str, shape: list[int | str], words: str) -> Any:
+        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape, doc_string=words)
+
+    graph = helper.make_graph(
+        nodes,
+        "actuators",
+        [
+            tensor("q_history", ["batch", history.rows, contract.nq], "positions [rad or m], oldest first"),
+            tensor("u_history", ["batch", history.rows, contract.nu], "controls, oldest first"),
+        ],
+        [
+            tensor("torque", ["batch", contract.nq], "mean over the members [N m or N]"),
+            tensor("torques", [contract.members, "batch", contract.nq], "of each member [N m or N]"),
+            tensor("disagreement", ["batch"], "deviation over the members, summed over the joints [N m]"),
+        ],
+        constants,
+    )
+    operators = [helper.make_opsetid("", opset)]
+    model = helper.make_model(
+        graph, producer_name="genan", opset_imports=operators, ir_version=helper.find_min_ir_version_for(operators)
+    )
+    helper.set_model_props(model, _metadata(ensemble))
+    onnx.checker.check_model(model)
+    return model
+
+
+def _metadata(ensemble: Ensemble) -> dict[str, str]:
+    contract = ensemble.contract
+    return {
+        "genan": contract_text(ensemble, tensor_bytes(tensors(ensemble))),
+        "dt": repr(contract.dt),
+        "joints": ", ".join(contract.joints),
+        "controls": ", ".join(contract.controls),
+        "history_length": str(contract.history.length),
+        "history_stride": str(contract.history.stride),
+    }
+
+
+def _readme(contract: Contract) -> str:
+    history = contract.history
+    pairs = lambda names, units: ", ".join(f"{n} [{u}]" for n, u in zip(names, units, strict=True))  # noqa: E731
+    return f"""Actuators of the robot {contract.robot}, fitted by genan. They need Python and NumPy, nothing else.
+
+    import numpy_runtime
+    actuators = numpy_runtime.load("this folder")
+    drive = actuators.drive(q, u, dt={contract.dt!r})   # a robot at rest at q under u
+    tau = drive(q, u)                        # once per dt: q read now, u commanded now
+
+q    [{contract.nq}]  {pairs(contract.joints, contract.joint_units)}
+u    [{contract.nu}]  {pairs(contract.controls, contract.control_units)}
+tau  [{contract.nq}]  N m (N for joints in m), in the order of q
+dt   {contract.dt!r} s: one call per dt, neither more often nor less
+
+drive remembers the past for you; actuators.torque(q_history, u_history) does not: its histories
+[..., {history.rows}, {contract.nq}] and [..., {history.rows}, {contract.nu}] hold samples {history.stride} dt apart,
+oldest first, and their last row is now. torques(...) gives each of the {contract.members} networks, disagreement(...)
+their standard deviation, summed over the joints.
+
+{WEIGHTS} and {CONTRACT} belong together and are sealed: a changed file is refused.
+"""
+
+
+def _unchecked(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.unchecked")
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ActuatorError(
+            f"ONNX exports need the package {name}, which is not installed; get it with: pip install 'genan[onnx]'."
+        ) from None

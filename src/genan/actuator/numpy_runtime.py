@@ -1,0 +1,344 @@
+"""Fitted actuators on a robot's computer: this one file, NumPy and the standard library, nothing else of genan.
+
+Beside it, in an export folder, lie ``model.safetensors`` (weights and scaling) and ``actuator.json`` (the contract:
+rate, joint and control order, history). Both are checked when they are loaded.
+
+    import numpy_runtime
+
+    actuators = numpy_runtime.load("folder")
+    drive = actuators.drive(q, u, dt=0.002)  # a robot at rest at q under u; dt is that of your loop [s]
+    while True:
+        tau = drive(q, u)  # once per dt: q read now, u commanded now; torque now [nq] [N m or N]
+
+Positions are in rad (m for slides), controls in the units of the contract, torques in N m (N for slides). Everything is
+computed in float32, as genan does. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations  # this file is written for Python 3.8 and later
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any, Callable  # noqa: UP035
+
+import numpy as np
+
+WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
+FORMAT = "genan actuators"
+VERSION = 1
+DT_TOLERANCE = 1e-6
+"""Two time steps are the same when they differ by less than this fraction."""
+
+
+class ActuatorsError(ValueError):
+    """The actuators are missing, damaged or used wrongly; the message is one sentence for a person."""
+
+
+def load(folder: Path | str) -> Actuators:
+    """Read an export folder (or an artifact of 'genan fit') and check it: format, checksums, shapes, finite numbers."""
+    folder = Path(folder)
+    settings = _read_contract(folder)
+    path = folder / WEIGHTS
+    weights = _read(path)
+    if hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"):
+        raise ActuatorsError(
+            f"{path} does not belong to the {CONTRACT} beside it, or is damaged (its checksum differs); "
+            "fetch both files anew or fit again."
+        )
+    return Actuators(settings, _parse_tensors(weights, path), where=str(path))
+
+
+class Actuators:
+    """Networks that map histories of positions and controls to joint torques.
+
+    Histories have shape [..., H + 1, nq] and [..., H + 1, nu], oldest sample first and the present one last, taken
+    every s-th sample at the period ``dt``. Leading axes are batches.
+
+    Attributes:
+        contract: what they were made for, as in ``actuator.json``.
+        record: how they were made and how good they are.
+        dt: sampling period [s].
+        nq: number of joints.
+        nu: number of controls.
+        members: number of networks.
+        length: past samples in a history besides the present one, H.
+        stride: samples from one of them to the next, s.
+        delta: whether the networks see past samples as differences to the present one.
+    """
+
+    def __init__(self, settings: dict[str, Any], arrays: dict[str, np.ndarray], *, where: str = WEIGHTS) -> None:
+        try:
+            contract = settings["contract"]
+            past, network = contract["history"], contract["network"]
+            self.contract: dict[str, Any] = contract
+            self.record: dict[str, Any] = settings["record"]
+            self.dt = float(contract["dt"])
+            self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
+            self.members = int(network["members"])
+            self.length, self.stride, self.delta = int(past["length"]), int(past["stride"]), bool(past["delta"])
+            hidden, activation = [int(width) for width in network["hidden"]], str(network["activation"])
+            if self.length < 0 or self.stride < 1 or self.members < 1 or not self.dt > 0.0:
+                raise ValueError("history, members or dt out of range")
+        except (KeyError, TypeError, ValueError) as error:
+            raise ActuatorsError(
+                f"The actuators' contract is not complete ({type(error).__name__}: {error}); export or fit them anew."
+            ) from None
+        if activation not in ACTIVATIONS:
+            there = ", ".join(map(repr, ACTIVATIONS))
+            raise ActuatorsError(f"There is no activation {activation!r}; there are: {there}.")
+        self._squash = ACTIVATIONS[activation]
+        inputs = (self.length + 1) * (self.nq + self.nu)
+        widths = [inputs, *hidden, self.nq]
+        get = lambda name, *shape: _array(arrays, name, shape, where)  # noqa: E731
+        self._layers = [
+            (
+                get(f"layers.{k}.weight", self.members, widths[k], widths[k + 1]),
+                get(f"layers.{k}.bias", self.members, widths[k + 1])[:, None],
+            )
+            for k in range(len(widths) - 1)
+        ]
+        self._input_mean, self._input_std = (get(f"scaling.input_{part}", inputs) for part in ("mean", "std"))
+        self._torque_mean, self._torque_std = (get(f"scaling.torque_{part}", self.nq) for part in ("mean", "std"))
+
+    def torque(self, q_history: Any, u_history: Any) -> np.ndarray:
+        """Torque of the actuators on the joints, the mean over the members [..., nq] [N m or N].
+
+        Args:
+            q_history: positions [..., H + 1, nq] [rad or m], oldest first.
+            u_history: controls [..., H + 1, nu], oldest first.
+        """
+        return self.torques(q_history, u_history).mean(axis=0)
+
+    def torques(self, q_history: Any, u_history: Any) -> np.ndarray:
+        """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for ``torque``."""
+        q, u = _floats("q_history", q_history), _floats("u_history", u_history)
+        self._check(q, u)
+        leading = q.shape[:-2]
+        batch = int(np.prod(leading, dtype=int))
+        features = np.empty((batch, len(self._input_mean)), np.float32)
+        split = q.shape[-2] * self.nq
+        for x, part in ((q, features[:, :split]), (u, features[:, split:])):
+            rows = x.reshape(batch, *x.shape[-2:])[:, ::-1].copy()  # now first
+            if self.delta:
+                rows[:, 1:] -= rows[:, :1]
+            part[:] = rows.reshape(part.shape)
+        return self._forward((features - self._input_mean) / self._input_std).reshape(self.members, *leading, self.nq)
+
+    def disagreement(self, q_history: Any, u_history: Any) -> np.ndarray:
+        """Standard deviation over the members of the torque, summed over the joints [...] [N m]."""
+        return np.asarray(self.torques(q_history, u_history).std(axis=0).sum(axis=-1))
+
+    def drive(self, q: Any, u: Any, *, dt: float | None = None) -> Drive:
+        """A drive that remembers the samples, for a robot at rest at ``q`` [nq] [rad or m] under ``u`` [nu].
+
+        ``dt`` [s] is the period at which you will call it; given, it is compared with the actuators' own.
+        """
+        if dt is not None:
+            self.check_rate(dt)
+        return Drive(self, q, u)
+
+    def check_rate(self, dt: float) -> None:
+        """Refuse another period ``dt`` [s] than the one that the actuators were fitted at."""
+        if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
+            rate = f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)" if dt > 0.0 else f"dt {dt:.6g} s"
+            raise ActuatorsError(
+                f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} s) and your loop "
+                f"runs at {rate}; what is learnt at one rate is wrong at another, so fit them anew."
+            )
+
+    def _forward(
+        self, x: np.ndarray, buffers: list[np.ndarray] | None = None, members: slice = slice(None)
+    ) -> np.ndarray:
+        """Torques [members, batch, nq] for standardised inputs [batch, inputs], computed in ``buffers`` if given."""
+        last = len(self._layers) - 1
+        x = x[None]
+        for k, (weight, bias) in enumerate(self._layers):
+            x = np.matmul(x, weight[members], out=None if buffers is None else buffers[k][members])
+            x += bias[members]
+            if k < last:
+                self._squash(x)
+        x *= self._torque_std
+        x += self._torque_mean
+        return x
+
+    def _check(self, q: np.ndarray, u: np.ndarray) -> None:
+        rows = self.length + 1
+        for name, x, columns in (("q_history", q, self.nq), ("u_history", u, self.nu)):
+            if x.shape[-2:] != (rows, columns):
+                raise ActuatorsError(
+                    f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, oldest first, "
+                    f"{columns} channels), not {list(x.shape)}."
+                )
+        if q.shape[:-2] != u.shape[:-2]:
+            raise ActuatorsError(
+                f"q_history and u_history must have the same leading axes, not {list(q.shape[:-2])} and "
+                f"{list(u.shape[:-2])}."
+            )
+
+
+class Drive:
+    """Actuators of one robot with the samples that they remember: call it once per ``dt``."""
+
+    def __init__(self, actuators: Actuators, q: Any, u: Any) -> None:
+        self.actuators = actuators
+        a = actuators
+        self._samples, rows = a.length * a.stride + 1, a.length + 1
+        # Every sample is written twice, this many rows apart: the window is then always one piece.
+        self._q = np.empty((2 * self._samples, a.nq), np.float32)
+        self._u = np.empty((2 * self._samples, a.nu), np.float32)
+        self._next = 0
+        self._inputs = np.empty((1, rows * (a.nq + a.nu)), np.float32)
+        self._parts = (
+            (self._q, self._inputs[0, : rows * a.nq].reshape(rows, a.nq)),
+            (self._u, self._inputs[0, rows * a.nq :].reshape(rows, a.nu)),
+        )
+        self._buffers = [np.empty((a.members, 1, weight.shape[2]), np.float32) for weight, _ in a._layers]
+        self.reset(q, u)
+
+    def reset(self, q: Any, u: Any) -> None:
+        """Start anew, with a robot that has been at ``q`` [nq] under ``u`` [nu] for as long as the history reaches."""
+        q, u = self._sample("q", q, self.actuators.nq), self._sample("u", u, self.actuators.nu)
+        self._q[:], self._u[:] = q, u
+
+    def __call__(self, q: Any, u: Any, *, member: int | None = None) -> np.ndarray:
+        """Torque now [nq] [N m or N], after taking in the sample of now.
+
+        Args:
+            q: positions read now [nq] [rad or m].
+            u: controls commanded now [nu].
+            member: torque of this network alone, counted from 0; left out, the mean over all.
+        """
+        a = self.actuators
+        if member is not None and not 0 <= member < a.members:
+            raise ActuatorsError(f"There is no member {member}; the ensemble has {a.members}, counted from 0.")
+        q, u = self._sample("q", q, a.nq), self._sample("u", u, a.nu)
+        k, samples = self._next, self._samples
+        self._q[k] = self._q[k + samples] = q
+        self._u[k] = self._u[k + samples] = u
+        self._next = k = (k + 1) % samples
+        for ring, rows in self._parts:
+            rows[:] = ring[k : k + samples][:: -a.stride]
+            if a.delta:
+                rows[1:] -= rows[0]
+        x = self._inputs
+        x -= a._input_mean
+        x /= a._input_std
+        members = slice(None) if member is None else slice(member, member + 1)
+        torques = a._forward(x, self._buffers, members)
+        return torques.mean(axis=0)[0] if member is None else torques[0, 0].copy()
+
+    @property
+    def q_history(self) -> np.ndarray:
+        """Positions that the networks see now, oldest first [H + 1, nq] [rad or m]."""
+        return self._q[self._next : self._next + self._samples : self.actuators.stride].copy()
+
+    @property
+    def u_history(self) -> np.ndarray:
+        """Controls that the networks see now, oldest first [H + 1, nu]."""
+        return self._u[self._next : self._next + self._samples : self.actuators.stride].copy()
+
+    def _sample(self, name: str, value: Any, channels: int) -> np.ndarray:
+        x = _floats(name, value)
+        if x.shape != (channels,):
+            raise ActuatorsError(f"{name} must have the shape [{channels}], not {list(x.shape)}.")
+        if not np.isfinite(x).all():
+            raise ActuatorsError(f"{name} holds a number that is not finite: {x.tolist()}; do not drive on.")
+        return x
+
+
+def _softsign(x: np.ndarray) -> None:
+    x /= np.abs(x) + np.float32(1.0)
+
+
+def _elu(x: np.ndarray) -> None:
+    np.expm1(x, out=x, where=x < 0.0)
+
+
+def _relu(x: np.ndarray) -> None:
+    np.maximum(x, np.float32(0.0), out=x)
+
+
+def _tanh(x: np.ndarray) -> None:
+    np.tanh(x, out=x)
+
+
+ACTIVATIONS: dict[str, Callable[[np.ndarray], None]] = {
+    "tanh": _tanh,
+    "relu": _relu,
+    "elu": _elu,
+    "softsign": _softsign,
+}
+"""What a hidden layer can end in, computed in place."""
+
+
+def _floats(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, np.float32)
+    except (TypeError, ValueError):
+        raise ActuatorsError(f"{name} must be an array of numbers.") from None
+
+
+def _array(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...], where: str) -> np.ndarray:
+    if name not in arrays or arrays[name].shape != shape:
+        came = list(arrays[name].shape) if name in arrays else "nothing"
+        raise ActuatorsError(f"{where} must hold {name} of shape {list(shape)}, but holds {came}; fit again.")
+    if not np.isfinite(arrays[name]).all():
+        raise ActuatorsError(f"{where} holds numbers in {name} that are not finite; fit again.")
+    return arrays[name]
+
+
+def _read_contract(folder: Path) -> dict[str, Any]:
+    """Everything in ``actuator.json``, checked against its own seal."""
+    if not folder.is_dir():
+        raise ActuatorsError(f"There are no actuators in {folder}: no such folder.")
+    path = folder / CONTRACT
+    try:
+        settings: dict[str, Any] = json.loads(_read(path))
+        seal = settings.pop("seal")
+        form, version = settings["format"], settings["version"]
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+        raise ActuatorsError(f"{path} is not a contract of genan, or is damaged; fetch it anew or fit again.") from None
+    if form != FORMAT or version != VERSION:
+        raise ActuatorsError(
+            f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version {VERSION}."
+        )
+    if seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest():
+        raise ActuatorsError(
+            f"{path} was changed after genan wrote it (its seal does not fit); take the original, or fit again with "
+            "the settings you want."
+        )
+    return settings
+
+
+def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
+    """Arrays of a safetensors file: length of the header (8 bytes, little-endian), header (JSON), the numbers."""
+    try:
+        if len(content) < 8:
+            raise ValueError("it is shorter than its header")
+        start = 8 + int.from_bytes(content[:8], "little")
+        if start > len(content):
+            raise ValueError("it ends inside its header")
+        header = json.loads(content[8:start])
+        header.pop("__metadata__", None)
+        arrays, end = {}, start
+        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+            first, last = (start + int(offset) for offset in entry["data_offsets"])
+            shape = tuple(int(size) for size in entry["shape"])
+            if entry["dtype"] != "F32":
+                raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
+            if min(shape, default=1) < 0 or first != end or last - first != 4 * int(np.prod(shape, dtype=int)):
+                raise ValueError(f"{name} does not lie where the header says")
+            arrays[name] = np.frombuffer(content[first:last], "<f4").astype(np.float32).reshape(shape)
+            end = last
+        if end != len(content):
+            raise ValueError("its length is not what its header says")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ActuatorsError(f"{path} cannot be read ({error}); fetch it anew or fit again.") from None
+    return arrays
+
+
+def _read(path: Path) -> bytes:
+    if not path.exists():
+        raise ActuatorsError(f"There is no {path}; actuators are the two files {WEIGHTS} and {CONTRACT}.")
+    return path.read_bytes()

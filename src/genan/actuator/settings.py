@@ -1,0 +1,110 @@
+"""The settings of a fit, with defaults that were measured (``docs/actuators.md`` has the numbers)."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from genan.actuator.history import History
+from genan.actuator.losses import LOSSES
+from genan.actuator.network import Architecture
+from genan.errors import SettingError, listing
+
+SCHEDULES = ("cosine", "constant")
+PRECISIONS = ("auto", "float32", "tf32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How actuators are fitted; every field is a flag of ``genan fit``."""
+
+    loss: str = "position"
+    """What to minimise: position (the next position), torque (torques from inverse dynamics), or multi-step (the next
+    --rollout positions)."""
+    rollout: int | None = None
+    """Steps of the multi-step loss; left out: 10."""
+    history_length: int = 3
+    """Past samples that the network sees besides the present one."""
+    history_stride: int = 1
+    """Samples from one of them to the next."""
+    delta: bool = True
+    """Give the network past samples as differences to the present one."""
+    history_noise: float = 0.0
+    """Standard deviation of white noise on the position history in training [rad, m for slides]."""
+    hidden: tuple[int, ...] = (512, 512)
+    """Neurons of each hidden layer."""
+    activation: str = "tanh"
+    """What hidden layers end in: tanh, relu, elu or softsign."""
+    members: int = 5
+    """Networks in the ensemble."""
+    epochs: int = 150
+    """Passes over the training data; each member keeps the weights of its lowest validation loss."""
+    patience: int | None = None
+    """Stop a member after this many epochs without a lower validation loss; left out: never."""
+    batch: int | None = None
+    """Samples of a step; left out: a power of two near 1/400 of the training samples, from 256 to 4096."""
+    rate: float | None = None
+    """Adam's learning rate (at the start); left out: 1e-3, or 2e-4 when going on from an ensemble."""
+    schedule: str = "cosine"
+    """How the rate goes on: cosine (down to zero at the last epoch) or constant."""
+    validation: float = 0.2
+    """Part of the trajectories that is held out to select by."""
+    seed: int = 0
+    """Of the first member; the others count on from it."""
+    split_seed: int = 0
+    """Which trajectories are held out."""
+    precision: str = "auto"
+    """Of training's matrix products: float32, tf32, bfloat16; auto is bfloat16 on a GPU and float32 elsewhere."""
+    allow_constant: bool = False
+    """Go on although a control never changes; the model must then not be used at another value of it."""
+
+    def __post_init__(self) -> None:
+        _among("loss", self.loss, LOSSES)
+        _among("schedule", self.schedule, SCHEDULES)
+        _among("precision", self.precision, PRECISIONS)
+        for name in ("members", "epochs", "rollout", "batch", "patience"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingError(f"The setting {name} must be at least 1, not {value}.")
+        if self.rollout is not None and self.loss != "multi-step":
+            raise SettingError(f"A rollout of {self.rollout} steps needs the loss 'multi-step', not {self.loss!r}.")
+        if not 0.0 < self.validation < 1.0:
+            raise SettingError(
+                f"The part held out for validation must lie between 0 and 1, not at {self.validation:g}."
+            )
+        if self.rate is not None and not (self.rate > 0.0 and math.isfinite(self.rate)):
+            raise SettingError(f"The learning rate must be a positive number, not {self.rate:g}.")
+        if not (self.history_noise >= 0.0 and math.isfinite(self.history_noise)):
+            raise SettingError(f"The noise on the history must be 0 or more, not {self.history_noise:g}.")
+        if self.seed < 0 or self.split_seed < 0:
+            raise SettingError(f"Seeds must not be negative, got {self.seed} and {self.split_seed}.")
+        self.history, self.architecture  # noqa: B018  (they check themselves)
+
+    @property
+    def steps(self) -> int:
+        """Steps that the loss looks ahead."""
+        return (self.rollout or 10) if self.loss == "multi-step" else 1
+
+    @property
+    def history(self) -> History:
+        """What the network sees of the past."""
+        return History(self.history_length, self.history_stride, self.delta)
+
+    @property
+    def architecture(self) -> Architecture:
+        """Shape of each network."""
+        return Architecture(tuple(self.hidden), self.activation)
+
+    def batch_for(self, samples: int) -> int:
+        """Batch size for this many training samples."""
+        if self.batch is not None:
+            return self.batch
+        return int(min(max(2 ** round(math.log2(max(samples / 400.0, 1.0))), 256), 4096))
+
+    def settings(self) -> dict[str, Any]:
+        """Everything here as JSON can hold it."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+def _among(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise SettingError(f"There is no {name} {value!r}; there are: {listing(known)}.")

@@ -1,0 +1,124 @@
+"""Fit an ensemble of actuator networks to a recording: from joint positions and controls alone to joint torques.
+
+Stop it at any time (Ctrl-C, or even kill -9): the same command goes on from its last checkpoint, to the same result.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from genan.actuator.settings import FitSettings
+
+if TYPE_CHECKING:
+    from genan.actuator.fit import Fitting, Progress
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Flags of ``genan fit``."""
+
+    data: tuple[Path, ...]
+    """The recording to learn from; several files are put together."""
+    robot: str
+    """Robot it was made on: a bundled robot's name or the path of a robot.toml."""
+    out: Path
+    """Folder for the actuators, the checkpoints and the TensorBoard events."""
+    from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """Go on from the actuators in this folder, with their history, networks and scaling: for a robot that has changed.
+    Their errors on old and new data are shown before and after."""
+    old_data: Path | None = None
+    """Recording that the actuators of --from were fitted to; left out, the file that they name."""
+    overwrite: bool = False
+    """Replace what an earlier fit left in --out."""
+    settings: tyro.conf.OmitArgPrefixes[FitSettings] = field(default_factory=FitSettings)
+
+    def run(self) -> int:
+        """Fit, with progress; exit code."""
+        from rich.console import Console
+
+        from genan.cli import INTERRUPTED
+        from genan.compilation import use_cache
+
+        use_cache()
+        from genan.actuator.fit import Fitting
+
+        console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        if self.from_ is not None and self.from_.resolve() == self.out.resolve():
+            from genan.errors import SettingError
+
+            raise SettingError(f"--from and --out are the same folder, {self.out}; give another --out.")
+        fitting = Fitting(
+            self.data, self.robot, self.settings, out=self.out, start=self.from_, overwrite=self.overwrite
+        )
+        _introduce(console, fitting)
+        ensemble = _train(console, fitting)
+        if ensemble is None:
+            console.print(
+                f"stopped after {_epochs(fitting)} of {fitting.settings.epochs} epochs, all of it safe in {self.out}; the "
+                "same command goes on from there."
+            )
+            return INTERRUPTED
+        best = ", ".join(map(str, ensemble.record["training"]["best_epoch"]))
+        console.print(f"{ensemble.members} networks (best of epoch {best}) in {self.out}.")
+        if fitting.start is not None:
+            from genan.cli.refit_table import print_before_and_after
+
+            print_before_and_after(fitting, ensemble, new=self.data, old=self.old_data)
+        console.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
+        return 0
+
+
+def _introduce(console: Any, fitting: "Fitting") -> None:
+    origin, training = fitting.origin, fitting.training
+    weights = sum(layer.weight.size + layer.bias.size for layer in fitting.state.layers)
+    console.print(
+        f"{origin['trajectories']} trajectories: {origin['train_samples']} samples to learn from, "
+        f"{origin['validation_samples']} held out; {fitting.contract.members} networks of "
+        f"{fitting.contract.inputs} inputs, {weights} weights in all; batches of {training.batch}, {fitting.precision}."
+    )
+    if origin["trajectories_too_short"]:
+        console.print(f"{origin['trajectories_too_short']} trajectories are too short for the history and left out.")
+    if fitting.resumed:
+        console.print(f"going on after {_epochs(fitting)} epochs from the checkpoint in {fitting.out}")
+
+
+def _epochs(fitting: "Fitting") -> str:
+    done = int(fitting.state.epoch) + int(fitting.state.step) / fitting.training.steps
+    return f"{done:.3g}"
+
+
+def _train(console: Any, fitting: "Fitting") -> Any:
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    from genan.cli.interrupt import interruptible
+
+    columns = (TextColumn("epoch {task.fields[epoch]}"), BarColumn(bar_width=20), TextColumn("{task.fields[words]}"))
+    with interruptible() as interrupt, Bar(*columns, console=console) as bar:
+        total = float(fitting.settings.epochs)
+        task = bar.add_task("", total=total, completed=fitting.resumed, epoch=f"{_epochs(fitting)}/{total:g}", words="")
+
+        def show(now: "Progress") -> None:
+            done = now.epoch + now.share
+            bar.update(task, completed=done, epoch=f"{now.epoch}/{now.epochs}", words=_words(now))
+
+        return fitting.run(progress=show, stopping=lambda: interrupt.requested)
+
+
+def _words(now: "Progress") -> str:
+    """Losses of each member, speed and time left, on one line."""
+    speed = f"{now.samples_per_second:.3g} samples/s" if now.samples_per_second else ""
+    left = "" if now.seconds_left == float("inf") else f"{_clock(now.seconds_left)} left"
+    losses = ""
+    if now.validation:
+        validation = " ".join(f"{loss:.4g}" for loss in now.validation)
+        losses = f"train {sum(now.train) / len(now.train):.4g} validation {validation}"
+    return ", ".join(part for part in (losses, speed, left) if part)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,46 @@
+"""A fault of the compiler that genan stands on, and how to keep out of its way.
+
+jaxlib 0.10.2 and some releases after it hand sums on the CPU to a library (YNNPACK) and get some of them wrong without a
+word: a product of small matrices and vectors followed by a sum, over a few thousand samples (jax-ml/jax#39103). Half of
+the members of an ensemble then get the losses of their neighbours. The library is switched off through ``XLA_FLAGS``, which
+must happen before JAX starts its first computation; matrix products are as fast without it.
+"""
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+
+from genan.errors import GenanError
+
+_FLAG = "--xla_cpu_experimental_ynn_fusion_type="
+
+
+def avoid_wrong_sums() -> None:
+    """Switch the faulty library off, in the releases that know the switch; a choice of the user's own is kept."""
+    try:
+        release = tuple(int(part) for part in version("jaxlib").split(".")[:3])
+    except (PackageNotFoundError, ValueError):
+        return
+    flags = os.environ.get("XLA_FLAGS", "")
+    if (0, 10, 1) <= release < (0, 12) and _FLAG not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {_FLAG}".strip()
+
+
+def check_sums() -> None:
+    """Refuse to go on where the fault is still there, because JAX was started before genan was imported."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    matrices = np.random.default_rng(0).standard_normal((8000, 4, 4)).astype(np.float32)
+    vectors = np.random.default_rng(1).standard_normal((5, 8000, 4)).astype(np.float32)
+
+    @jax.jit
+    def squares(matrices: jax.Array, vectors: jax.Array) -> jax.Array:
+        return jnp.sum((jnp.sum(matrices * vectors[:, :, None, :], axis=-1) / 2.0) ** 2, axis=-1)
+
+    right = np.sum((np.sum(matrices * vectors[:, :, None, :], axis=-1) / 2.0) ** 2, axis=-1)
+    if not np.allclose(squares(matrices, vectors), right, rtol=1e-3, atol=1e-3):
+        raise GenanError(
+            "This release of JAX computes wrong sums on this machine (jax-ml/jax#39103) and was started before genan could "
+            f"switch that off; import genan before using JAX, or set XLA_FLAGS={_FLAG} in the environment."
+        )

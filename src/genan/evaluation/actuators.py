@@ -1,0 +1,213 @@
+"""``evaluate``: how good fitted actuators are, on a recording they were not fitted to, beside models to beat."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from genan.actuator import Ensemble
+from genan.actuator.baselines import Arx, Baseline, ConstantVelocity, StandingStill
+from genan.actuator.baselines.arx import ORDERS
+from genan.data import Trajectories, load, read_truth_for_evaluation_only, summary
+from genan.dynamics import load_dynamics
+from genan.errors import ActuatorError
+from genan.evaluation.accuracy import Errors, Judged, judge_baseline, judge_ensemble
+from genan.evaluation.held_control import HeldControl, find_starts, judge_held_control
+from genan.evaluation.predictions import Progress
+from genan.evaluation.torques import (
+    Honesty,
+    TorqueComparison,
+    compare_torques,
+    honesty_of_positions,
+    honesty_of_torques,
+)
+from genan.evaluation.trial import HORIZON, Trial, plan
+from genan.robot import Robot, bundled_robots
+
+
+@dataclass(frozen=True, eq=False)
+class Overlay:
+    """One rollout beside the recording."""
+
+    title: str
+    """Which one it is: "best", "median", "worst"."""
+    trajectory: int
+    """Its trajectory, counted from 0."""
+    recorded: Float[np.ndarray, "T nq"]
+    """From the start on [rad or m]."""
+    predicted: Float[np.ndarray, "T nq"]
+    """The same of the ensemble [rad or m]."""
+    members: Float[np.ndarray, "members T nq"]
+    """The same of each member alone [rad or m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Everything ``evaluate`` found out."""
+
+    name: str
+    """What the judged ensemble is called."""
+    robot: str
+    dt: float
+    trajectories: int
+    """Trajectories in the recording."""
+    first: int
+    """First sample of a trajectory that is predicted from, counted from 0."""
+    horizon: int
+    """Steps of a rollout."""
+    bound: Float[np.ndarray, " nq"]
+    """Where the error of a diverged rollout is cut [rad or m]."""
+    fingerprint: str
+    """Of the recording."""
+    is_training_data: bool
+    """Whether the ensemble was fitted to this very recording."""
+    notes: tuple[str, ...]
+    """What a reader must know, one sentence each."""
+    errors: Errors
+    """Of the judged ensemble."""
+    members: tuple[Errors, ...]
+    """Of each of its members alone."""
+    average: Errors | None
+    """Mean over its members of their errors."""
+    compared: tuple[Errors, ...]
+    """Of the other ensembles."""
+    baselines: tuple[Errors, ...]
+    held: tuple[HeldControl, ...]
+    """The held-control test of the judged ensemble, then of the others."""
+    overlays: tuple[Overlay, ...]
+    torques: TorqueComparison | None
+    """Where the recording has true torques."""
+    honesty: tuple[Honesty, ...]
+    """Disagreement against the error of torques, where they are known, and of positions; empty for an ensemble of one,
+    which cannot disagree."""
+
+    @property
+    def table(self) -> tuple[Errors, ...]:
+        """Every model: the ensemble, the others, a member alone, the baselines."""
+        average = () if self.average is None else (self.average,)
+        return (self.errors, *self.compared, *average, *self.baselines)
+
+
+def evaluate(
+    ensemble: Ensemble,
+    data: Trajectories | Path | str,
+    robot: Robot | Path | str | None = None,
+    *,
+    name: str = "ensemble",
+    compare: Mapping[str, Ensemble] | None = None,
+    train: Trajectories | Path | str | None = None,
+    horizon: int = HORIZON,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Judge fitted actuators.
+
+    Args:
+        ensemble: the actuators.
+        data: a recording that they were not fitted to; from a file its true torques are used too, where it has them.
+        robot: the robot; left out, the bundled one that the actuators were fitted for.
+        name: what to call them.
+        compare: other ensembles to judge at the same samples, by name.
+        train: the recording that the baselines are fitted to; left out, there are none.
+        horizon: steps of the open-loop rollouts.
+        progress: told what is being done, how much of it is done, and how much there is.
+    """
+    body = load_robot(ensemble, robot)
+    recording = data if isinstance(data, Trajectories) else load(data)
+    everyone = {name: ensemble, **(compare or {})}
+    for each in everyone.values():
+        each.contract.check_robot(body)
+        each.contract.check_channels(recording.channels, whose="the recording")
+    trial = plan(recording, [each.contract.history.span for each in everyone.values()], horizon=horizon)
+    dynamics = load_dynamics(body)
+
+    judged = {key: judge_ensemble(key, each, dynamics, trial, progress=progress) for key, each in everyone.items()}
+    main = judged[name]
+    holds = find_starts(recording, first=trial.first, progress=progress)
+    held = []
+    for k, (key, each) in enumerate(everyone.items()):
+        if progress is not None:
+            progress("held control", k, len(everyone))
+        held.append(judge_held_control(key, each, dynamics, holds, recording))
+    if progress is not None:
+        progress("held control", len(everyone), len(everyone))
+
+    baselines = [] if train is None else _fit_baselines(train, ensemble, trial, progress)
+    torques = None if isinstance(data, Trajectories) else _true_torques(main, trial, data)
+    honesty = [] if torques is None else [honesty_of_torques(main.torques, torques)]
+    honesty.append(honesty_of_positions(ensemble, trial, main.positions))
+    fingerprint = recording.fingerprint
+    return Evaluation(
+        name=name,
+        robot=body.name,
+        dt=recording.dt,
+        trajectories=len(recording),
+        first=trial.first,
+        horizon=trial.horizon,
+        bound=trial.bound,
+        fingerprint=fingerprint,
+        is_training_data=ensemble.record.get("data", {}).get("fingerprint") == fingerprint,
+        notes=trial.notes,
+        errors=main.errors,
+        members=main.members,
+        average=main.average,
+        compared=tuple(found.errors for key, found in judged.items() if key != name),
+        baselines=tuple(judge_baseline(baseline, trial) for baseline in baselines),
+        held=tuple(held),
+        overlays=_overlays(main, trial),
+        torques=torques,
+        honesty=tuple(honesty) if ensemble.members > 1 else (),
+    )
+
+
+def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
+    """``robot``, or the bundled one that the actuators were fitted for."""
+    if isinstance(robot, Robot):
+        return robot
+    if robot is None and ensemble.contract.robot not in bundled_robots():
+        raise ActuatorError(
+            f"The actuators were fitted for robot {ensemble.contract.robot!r}, which does not come with genan; give "
+            "its robot.toml (--robot)."
+        )
+    return Robot.load(ensemble.contract.robot if robot is None else robot)
+
+
+def _fit_baselines(
+    train: Trajectories | Path | str, ensemble: Ensemble, trial: Trial, progress: Progress | None
+) -> list[Baseline]:
+    recording = train if isinstance(train, Trajectories) else load(train)
+    ensemble.contract.check_channels(recording.channels, whose="the training recording")
+    orders = {order for order in (*ORDERS, ensemble.contract.history.span) if 1 <= order <= trial.first}
+    if progress is not None:
+        progress("baselines", 0, 1)
+    fitted: list[Baseline] = [Arx.fit(recording, orders=sorted(orders)), ConstantVelocity(), StandingStill()]
+    if progress is not None:
+        progress("baselines", 1, 1)
+    return fitted
+
+
+def _true_torques(judged: Judged, trial: Trial, path: Path | str) -> TorqueComparison | None:
+    if "tau" not in summary(path).truth:
+        return None
+    true = read_truth_for_evaluation_only(path)["tau"]
+    return compare_torques(judged.torques, trial, true) if true.shape[1] == trial.trajectories.channels.nq else None
+
+
+def _overlays(judged: Judged, trial: Trial) -> tuple[Overlay, ...]:
+    """The best, the median and the worst rollout; fewer when there are fewer."""
+    order = np.argsort(judged.error_of_rollout, kind="stable")
+    places = {"best": 0, "median": (len(order) - 1) // 2, "worst": len(order) - 1}
+    found, seen = [], set()
+    for title, place in places.items():
+        k = int(order[place])
+        if k in seen:
+            continue
+        seen.add(k)
+        now = trial.trajectories.q[trial.starts[k]][None]
+        recorded = np.concatenate([now, trial.trajectories.q[trial.starts[k] + np.arange(1, trial.horizon + 1)]])
+        predicted = np.concatenate([now, judged.positions[k]])
+        members = np.concatenate([np.repeat(now[None], len(judged.member_positions), axis=0),
+                                  judged.member_positions[:, k]], axis=1)  # fmt: skip
+        found.append(Overlay(title, int(trial.start_owner[k]), recorded, predicted, members))
+    return tuple(found)

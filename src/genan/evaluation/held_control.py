@@ -1,0 +1,206 @@
+"""The held-control test: with its control held, does the model come to rest, and where the robot does?
+
+One-step errors do not show a limit cycle, and a policy trained in a simulator that swings by itself learns nonsense.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from genan.actuator import Ensemble
+from genan.data import Trajectories
+from genan.dynamics import Dynamics
+from genan.evaluation.holds import Holds, find_holds, freeze, make_holds
+from genan.evaluation.predictions import Progress, rollouts
+from genan.evaluation.trial import divergence_bound
+
+#: The model is run on for this long [s], and its speed read over the last of it [s].
+WHOLE, LAST = 5.0, 0.5
+
+#: Speed "left" is read at this moment, over the time before it [s].
+LEFT, WINDOW = 1.0, 0.1
+
+#: A joint still moves when it is faster than this part of its usual speed, and than so many times the robot's own.
+PART, TIMES = 0.05, 3.0
+
+#: A model in which more than this part of the starts still move is unfit.
+TOLERATED = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class HeldControl:
+    """What a model does under held control, and what the robot did."""
+
+    name: str
+    joints: tuple[str, ...]
+    joint_units: tuple[str, ...]
+    source: str
+    """Where the starts come from."""
+    starts: int
+    speed_left: Float[np.ndarray, " nq"]
+    """Mean speed of the model after 1 s [rad/s or m/s]; of the starts that did not diverge, not a number without any."""
+    robot_speed_left: Float[np.ndarray, " nq"] | None
+    """The robot's; None when it was not compared."""
+    pose_difference: Float[np.ndarray, " nq"] | None
+    """Mean absolute difference of the poses at the end of the recorded hold [rad or m]; None as above."""
+    hold: float
+    """Median length of the recorded holds, as far as they were compared [s]; 0 when none was."""
+    usual_speed: Float[np.ndarray, " nq"]
+    """Root mean square speed in the recording [rad/s or m/s]."""
+    still_moving: int
+    """Starts in which some joint still moves at the end."""
+    diverged: int
+    """Starts from which the model ran away."""
+    dt: float
+    speed: Float[np.ndarray, "3 T nq"]
+    """Speed over time: 10, 50 and 90 % of the starts are below [rad/s or m/s]."""
+    robot_speed: Float[np.ndarray, "3 T2 nq"] | None
+    """The robot's, as far as half of the holds reach."""
+
+    @property
+    def limit_cycling(self) -> float:
+        """Part of the starts in which some joint still moves at the end."""
+        return self.still_moving / self.starts
+
+    @property
+    def fit_for_training(self) -> bool:
+        """Whether policies may be trained with it."""
+        return self.diverged == 0 and self.limit_cycling <= TOLERATED
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        if self.diverged:
+            return f"unfit for training policies: it ran away from {self.diverged} of {self.starts} held controls."
+        moving = f"after {WHOLE:g} s of held control it still moves in {self.still_moving} of {self.starts} starts"
+        if not self.fit_for_training:
+            return f"unfit for training policies: it limit-cycles; {moving}."
+        return f"it settles; {moving}."
+
+
+def find_starts(trajectories: Trajectories, *, first: int, progress: Progress | None = None) -> Holds:
+    """Where the control is held: in the recording, else on the virtual robot that made it, else frozen by hand."""
+    found = find_holds(trajectories, first=first)
+    if found is None:
+        say = progress or (lambda what, done, total: None)
+        say("held controls on the virtual robot", 0, 1)
+        found = make_holds(trajectories, first=first)
+        say("held controls on the virtual robot", 1, 1)
+    return freeze(trajectories, first=first) if found is None else found
+
+
+def judge_held_control(
+    name: str, ensemble: Ensemble, dynamics: Dynamics, holds: Holds, recording: Trajectories
+) -> HeldControl:
+    """Run a model under held controls.
+
+    Args:
+        name: what to call it.
+        ensemble: the actuators.
+        dynamics: the rigid body.
+        holds: where to start.
+        recording: what the usual speeds are taken from.
+    """
+    data, history, dt = holds.trajectories, ensemble.contract.history, holds.trajectories.dt
+    steps = max(1, round(WHOLE / dt))
+    past = holds.starts[:, None] + np.arange(-max(history.span, 1), 1)
+    before = data.u[holds.starts[:, None] + np.arange(-history.span, 0)]
+    held = np.repeat(data.u[holds.starts][:, None], steps, axis=1)
+    positions = rollouts(ensemble, dynamics, data.q[past], np.concatenate([before, held], axis=1))[0]
+    start = data.q[holds.starts][:, None]
+    with np.errstate(invalid="ignore"):
+        ran_away = ~(np.abs(positions - start) <= divergence_bound(recording)).all(axis=(1, 2))
+    positions = np.where(ran_away[:, None, None], start, positions)
+    speed = _speed(np.concatenate([start, positions], axis=1), dt)
+    usual = usual_speed(recording)
+    limit = np.broadcast_to(PART * usual, speed[:, 0].shape)
+    robot = _Robot.of(holds, steps) if holds.compared else None
+    if robot is not None:
+        limit = np.maximum(limit, TIMES * robot.last)
+    moving = (_window(speed, steps, LAST, dt) > limit).any(axis=1) & ~ran_away
+    speed = np.where(ran_away[:, None, None], np.nan, speed)
+    return HeldControl(
+        name=name,
+        joints=data.joints,
+        joint_units=data.joint_units,
+        source=holds.source,
+        starts=len(holds.starts),
+        speed_left=_mean(_window(speed, round(LEFT / dt), WINDOW, dt), ~ran_away),
+        robot_speed_left=None if robot is None else robot.left.mean(axis=0),
+        pose_difference=None if robot is None else _mean(robot.difference(positions), ~ran_away),
+        hold=0.0 if robot is None else float(dt * np.median(robot.held)),
+        usual_speed=usual,
+        still_moving=int(moving.sum()),
+        diverged=int(ran_away.sum()),
+        dt=dt,
+        speed=_quantiles(speed[~ran_away], dt),
+        robot_speed=None if robot is None else robot.speed,
+    )
+
+
+def usual_speed(trajectories: Trajectories) -> Float[np.ndarray, " nq"]:
+    """Root mean square speed of each joint [rad/s or m/s]."""
+    step = np.diff(trajectories.q, axis=0)
+    inside = np.ones(len(step), dtype=bool)
+    inside[trajectories.offsets[1:-1] - 1] = False
+    return np.sqrt((step[inside] ** 2).mean(axis=0)) / trajectories.dt
+
+
+@dataclass(frozen=True, eq=False)
+class _Robot:
+    """The robot's own motion under the held controls."""
+
+    q: Float[np.ndarray, "s T nq"]
+    """From the start on; after the end of a hold its last position."""
+    held: np.ndarray
+    """Steps of each hold, as far as the model was run."""
+    left: Float[np.ndarray, "s nq"]
+    """Speed left after 1 s."""
+    last: Float[np.ndarray, "s nq"]
+    """Speed over the last 0.5 s of the hold."""
+    speed: Float[np.ndarray, "3 T2 nq"]
+
+    @classmethod
+    def of(cls, holds: Holds, steps: int) -> "_Robot":
+        dt, held = holds.trajectories.dt, np.minimum(holds.held, steps)
+        q = holds.trajectories.q[holds.starts[:, None] + np.minimum(np.arange(int(held.max()) + 1), held[:, None])]
+        speed = _speed(q, dt)
+        last = np.stack(
+            [_window(one[None], count, LAST, dt)[0] for one, count in zip(speed, held.tolist(), strict=True)]
+        )
+        half = int(np.median(held))
+        reached = np.where(np.arange(half)[:, None] < held[:, None, None], speed[:, :half], np.nan)
+        return cls(q, held, _window(speed, round(LEFT / dt), WINDOW, dt), last, _quantiles(reached, dt))
+
+    def difference(self, positions: Float[np.ndarray, "s R nq"]) -> Float[np.ndarray, "s nq"]:
+        """Absolute difference of the poses at the end of each hold."""
+        each = np.arange(len(self.held))
+        return np.abs(positions[each, self.held - 1] - self.q[each, self.held])
+
+
+def _speed(q: Float[np.ndarray, "s T nq"], dt: float) -> Float[np.ndarray, "s R nq"]:
+    return np.abs(np.diff(q, axis=1)) / dt
+
+
+def _window(speed: Float[np.ndarray, "s R nq"], end: int, seconds: float, dt: float) -> Float[np.ndarray, "s nq"]:
+    """Mean speed over the ``seconds`` before step ``end``."""
+    end = max(1, end)
+    return speed[:, max(0, end - max(1, round(seconds / dt))) : end].mean(axis=1)
+
+
+def _mean(values: Float[np.ndarray, "s nq"], some: Bool[np.ndarray, " s"]) -> Float[np.ndarray, " nq"]:
+    """Mean over some of the starts; not a number when there are none."""
+    return np.asarray(values[some].mean(axis=0)) if some.any() else np.full(values.shape[1], np.nan)
+
+
+def _quantiles(speed: Float[np.ndarray, "s R nq"], dt: float) -> Float[np.ndarray, "3 R nq"]:
+    """10, 50 and 90 % over the starts of the speed, averaged over a short time so that a swing has no zeros."""
+    if not len(speed):
+        return np.full((3, *speed.shape[1:]), np.nan)
+    width = min(max(1, round(WINDOW / dt)), speed.shape[1])
+    sums = np.cumsum(np.concatenate([np.zeros_like(speed[:, :1]), speed], axis=1), axis=1)
+    ends = np.arange(1, speed.shape[1] + 1)
+    begins = np.maximum(ends - width, 0)
+    smooth = (sums[:, ends] - sums[:, begins]) / (ends - begins)[:, None]
+    return np.asarray(np.nanquantile(smooth, [0.1, 0.5, 0.9], axis=0))

@@ -1,0 +1,76 @@
+"""How certain a mean is: bootstrap over trajectories.
+
+Samples of one trajectory, and rollouts that start in it, are not independent; so whole trajectories are drawn again,
+with everything that belongs to them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from genan.errors import SettingError
+
+#: Times that the trajectories are drawn anew.
+RESAMPLES = 1000
+
+#: Columns that are resampled at once, so that a whole curve needs little memory.
+_COLUMNS = 1 << 12
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A mean and its interval; all three have one shape."""
+
+    mean: Float[np.ndarray, "*shape"]
+    low: Float[np.ndarray, "*shape"]
+    """Lower end of the interval; not a number when there is only one trajectory."""
+    high: Float[np.ndarray, "*shape"]
+
+    def __getitem__(self, index: Any) -> "Estimate":
+        """The part at ``index`` of all three."""
+        return Estimate(*(np.asarray(part[index]) for part in (self.mean, self.low, self.high)))
+
+    def times(self, factor: float) -> "Estimate":
+        """The same in another unit."""
+        return Estimate(*(np.asarray(factor * part) for part in (self.mean, self.low, self.high)))
+
+
+def bootstrap(
+    sums: Float[np.ndarray, "N *shape"],
+    counts: Shaped[np.ndarray, " N"],
+    *,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """Mean over everything counted, with the percentile interval of means over trajectories drawn with replacement.
+
+    Args:
+        sums: sum of the errors of each trajectory [N, ...], in any unit.
+        counts: how many errors each sum holds [N]; trajectories without any are left out.
+        resamples: times that N trajectories are drawn.
+        level: part of the resampled means inside the interval.
+        seed: the same seed gives the same interval.
+    """
+    if not 0.0 < level < 1.0 or resamples < 1:
+        raise SettingError(
+            f"A bootstrap needs at least one resample and a level between 0 and 1, not {resamples} and {level:g}."
+        )
+    used = counts > 0
+    if not used.any():
+        raise SettingError("There is nothing to take a mean of: no trajectory has a sample.")
+    sums, counts = sums[used], counts[used].astype(np.float64)
+    flat = sums.reshape(len(sums), -1)
+    mean = flat.sum(axis=0) / counts.sum()
+    low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    if len(sums) > 1:
+        drawn = np.random.default_rng(seed).multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)), resamples)
+        share = drawn / (drawn @ counts)[:, None]
+        tail = 0.5 * (1.0 - level)
+        for k in range(0, flat.shape[1], _COLUMNS):
+            some = slice(k, k + _COLUMNS)
+            low[some], high[some] = np.quantile(share @ flat[:, some], [tail, 1.0 - tail], axis=0)
+    shape = sums.shape[1:]
+    return Estimate(mean.reshape(shape), low.reshape(shape), high.reshape(shape))

@@ -1,0 +1,74 @@
+"""Scalars for TensorBoard, without TensorBoard: an event file is a row of records, each an Event message of a few fields.
+
+The format is TensorFlow's: length, masked checksum of the length, the message, masked checksum of the message.
+"""
+
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+
+class EventFile:
+    """One event file, written anew; every call of ``scalars`` is on the disk when it returns."""
+
+    def __init__(self, folder: Path, *, name: str = "events.out.tfevents.0.genan") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = (folder / name).open("wb")
+        self._write(_text(3, "brain.Event:2"), step=0)
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Add one point to each curve; a ``/`` in a name makes a group."""
+        summary = b"".join(_message(1, _text(1, tag) + _float(2, value)) for tag, value in values.items())
+        self._write(_message(5, summary), step=step)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, content: bytes, *, step: int) -> None:
+        event = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + _varint(step) + content
+        length = struct.pack("<Q", len(event))
+        self._file.write(length + _checksum(length) + event + _checksum(event))
+        self._file.flush()
+
+
+def _varint(number: int) -> bytes:
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def _message(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+def _text(field: int, text: str) -> bytes:
+    return _message(field, text.encode())
+
+
+def _float(field: int, value: float) -> bytes:
+    return _varint(field << 3 | 5) + struct.pack("<f", value)
+
+
+def _table() -> list[int]:
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ 0x82F63B78 if byte & 1 else byte >> 1
+        table.append(byte)
+    return table
+
+
+_CRC32C = _table()
+
+
+def _checksum(content: bytes) -> bytes:
+    """CRC-32C, rotated and offset as TensorFlow does."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc = crc >> 8 ^ _CRC32C[(crc ^ byte) & 255]
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
