@@ -1,9 +1,9 @@
 """A fault of the compiler that genan stands on, and how to keep out of its way.
 
-jaxlib 0.10.2 and some releases after it hand sums on the CPU to a library (YNNPACK) and get some of them wrong without a
-word: a product of small matrices and vectors followed by a sum, over a few thousand samples (jax-ml/jax#39103). Half of
-the members of an ensemble then get the losses of their neighbours. The library is switched off through ``XLA_FLAGS``, which
-must happen before JAX starts its first computation; matrix products are as fast without it.
+jaxlib 0.10.2 and some releases after it hand sums on the CPU to a library (YNNPACK) and get some of them wrong without
+a word: a product of small matrices and vectors followed by a sum, over a few thousand samples (jax-ml/jax#39103). Half
+of the members of an ensemble then get the losses of their neighbours. The library is switched off through
+``XLA_FLAGS``, which must happen before JAX starts its first computation; matrix products are as fast without it.
 """
 
 import os
@@ -41,6 +41,6 @@ def check_sums() -> None:
     right = np.sum((np.sum(matrices * vectors[:, :, None, :], axis=-1) / 2.0) ** 2, axis=-1)
     if not np.allclose(squares(matrices, vectors), right, rtol=1e-3, atol=1e-3):
         raise GenanError(
-            "This release of JAX computes wrong sums on this machine (jax-ml/jax#39103) and was started before genan could "
-            f"switch that off; import genan before using JAX, or set XLA_FLAGS={_FLAG} in the environment."
+            "This release of JAX computes wrong sums on this machine (jax-ml/jax#39103) and was started before genan "
+            f"could switch that off; import genan before using JAX, or set XLA_FLAGS={_FLAG} in the environment."
         )

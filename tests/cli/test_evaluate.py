@@ -95,7 +95,7 @@ def test_without_the_training_recording_there_are_no_baselines(
     cases = (
         ({}, "does not say what it was fitted to"),
         ({"data": {"path": str(tmp_path / "gone.h5"), "fingerprint": "1"}}, "is not there any more"),
-        ({"data": {"path": str(test_file), "fingerprint": "1"}}, "not the one that the actuators were fitted to"),
+        ({"data": {"path": str(test_file), "fingerprint": "1"}}, "not the recording that the actuators were fitted to"),
         ({"data": {"path": str(tmp_path / "gone.h5"), "fingerprint": fingerprint}}, "This is the recording that the"),
     )
     for k, (record, words) in enumerate(cases):
@@ -105,6 +105,21 @@ def test_without_the_training_recording_there_are_no_baselines(
         out = " ".join(answer.out.split())
         assert words in out and "--train-data" in out and "ARX" not in out
         assert "unfit for training policies" in out
+
+
+def test_several_training_recordings(genan: Callable, refused: Callable, tmp_path: Path, test_file: Path) -> None:
+    parts = [recording(1), recording(2)]
+    paths = [tmp_path / "one.h5", tmp_path / "two.h5"]
+    for path, part in zip(paths, parts, strict=True):
+        write(path, part)
+    record = {
+        "data": {"path": [str(path) for path in paths], "fingerprint": Trajectories.concatenate(parts).fingerprint}
+    }
+    folder = artifact(tmp_path / "a", members=1, record=record)
+    arguments = ("evaluate", "--actuators", folder, "--data", test_file, "--horizon", 5)
+    answer = genan(*arguments)
+    assert answer.code == 0 and "ridge ARX" in answer.out, answer.err
+    assert "one training recording" in refused(*arguments, "--true-torque")
 
 
 def test_where_it_writes(refused: Callable, genan: Callable, tmp_path: Path, test_file: Path) -> None:

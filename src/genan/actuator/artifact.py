@@ -1,8 +1,8 @@
-"""Fitted actuators on disk: a folder with ``model.safetensors`` (weights and scaling) and ``actuator.json`` (the contract,
-how they were made, how good they are). Nothing in it is code.
+"""Fitted actuators on disk: a folder with ``model.safetensors`` (weights and scaling) and ``actuator.json`` (the
+contract, how they were made, how good they are). Nothing in it is code.
 
-Both files are sealed: the contract carries a checksum of the weights and one of itself, so a damaged file, a mixed-up pair
-or an edit by hand is refused instead of driving an arm.
+Both files are sealed: the contract carries a checksum of the weights and one of itself, so a damaged file, a mixed-up
+pair or an edit by hand is refused instead of driving an arm.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from genan.actuator.contract import Contract
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.network import Layer
 from genan.actuator.scaling import Scaling
-from genan.errors import ActuatorError
+from genan.errors import ActuatorError, listing
 from genan.files import write_atomically
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
@@ -69,6 +69,7 @@ def read_contract(folder: Path) -> dict[str, Any]:
         seal = settings.pop("seal")
         known = settings["format"] == FORMAT
         version = settings["version"]
+        missing = [key for key in ("contract", "record", "weights_sha256") if key not in settings]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
         raise ActuatorError(f"{path} is not a contract of genan, or is damaged; fetch it anew or fit again.") from None
     if not known or version != VERSION:
@@ -78,9 +79,11 @@ def read_contract(folder: Path) -> dict[str, Any]:
         )
     if seal != _seal(settings):
         raise ActuatorError(
-            f"{path} was changed after genan wrote it (its seal does not fit); take the original, or fit again with the "
-            "settings you want."
+            f"{path} was changed after genan wrote it (its seal does not fit); take the original, or fit again with "
+            "the settings you want."
         )
+    if missing:
+        raise ActuatorError(f"{path} lacks {listing(missing)}; fetch it anew or fit again.")
     return settings
 
 
@@ -119,6 +122,8 @@ def assemble(contract: Contract, arrays: dict[str, np.ndarray], *, record: dict[
         if name not in arrays or arrays[name].shape != shape:
             came = list(arrays[name].shape) if name in arrays else "nothing"
             raise ActuatorError(f"{where} must hold {name} of shape {list(shape)}, but holds {came}; fit again.")
+        if arrays[name].dtype != np.float32:
+            raise ActuatorError(f"{where} must hold {name} in float32, but holds {arrays[name].dtype}; fit again.")
         if not np.isfinite(arrays[name]).all():
             raise ActuatorError(f"{where} holds numbers in {name} that are not finite; fit again.")
     layers = tuple(

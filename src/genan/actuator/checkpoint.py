@@ -28,10 +28,9 @@ class Curve:
 
 def save(folder: Path, state: State, *, identity: dict[str, Any], curve: Curve) -> None:
     """Write the state of a fit; ``identity`` says which fit it is."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in _named(state).items()}
     metadata = {"identity": json.dumps(identity, sort_keys=True), "curve": json.dumps([curve.train, curve.validation])}
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / NAME, tensor_bytes(arrays, metadata=metadata))
+    write_atomically(folder / NAME, tensor_bytes(_named(state), metadata=metadata))
 
 
 def load(folder: Path, like: State, *, identity: dict[str, Any]) -> tuple[State, Curve] | None:
@@ -65,7 +64,7 @@ def remove(folder: Path) -> None:
 def _named(state: State) -> dict[str, np.ndarray]:
     """Every array of the state by its path."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+    return {jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
 def _check_identity(folder: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:

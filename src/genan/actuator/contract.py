@@ -47,6 +47,12 @@ class Contract:
     u_seen: tuple[tuple[float, float], ...]
     """Lowest and highest value of each control in the training data."""
 
+    def __post_init__(self) -> None:
+        if not (self.dt > 0.0 and math.isfinite(self.dt)):
+            raise ActuatorError(f"The actuators' period dt must be a positive number of seconds, not {self.dt:g}.")
+        if self.members < 1:
+            raise ActuatorError(f"An ensemble needs at least one member, not {self.members}.")
+
     @property
     def nq(self) -> int:
         """Number of joints."""
@@ -67,7 +73,7 @@ class Contract:
         self.check_channels(Channels.of_robot(robot), whose=f"robot {robot.name!r}")
 
     def check_channels(self, channels: Channels, *, whose: str) -> None:
-        """Refuse, by name, other joints, controls, units or another rate. ``whose``: the other side, for the message."""
+        """Refuse, by name, other joints, controls, units or another rate. ``whose``: for the message."""
         for kind, mine, theirs in (
             ("joints", self.joints, channels.joints),
             ("joint units", self.joint_units, channels.joint_units),
@@ -85,8 +91,8 @@ class Contract:
         """Refuse another rate than the one the actuators were fitted at. ``dt`` [s]; ``whose``: for the message."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             raise ActuatorError(
-                f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} s) and {whose} runs at "
-                f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s); what is learnt at one rate is wrong at another, so fit them anew."
+                f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} s) and {whose} runs "
+                f"at {1.0 / dt:.6g} Hz (dt {dt:.6g} s); what is learnt at one rate is wrong at another: fit them anew."
             )
 
     def settings(self) -> dict[str, Any]:

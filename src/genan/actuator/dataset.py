@@ -42,16 +42,16 @@ def gather(
     robot: Robot,
     dynamics: Dynamics,
     settings: FitSettings,
-    history: History,
     *,
     true_torque: Float[np.ndarray, "rows nq"] | None = None,
 ) -> Dataset:
     """Load, check, split and prepare. ``true_torque`` [N m or N] replaces the torques of inverse dynamics."""
-    trajectories, paths = _load(data)
+    history = settings.history
+    trajectories, paths = load_all(data)
     trajectories.check_robot(robot)
     channels, lengths = trajectories.channels, trajectories.lengths
     rows = usable_rows(lengths, history, rollout=settings.steps)
-    train, held_out = _split(rows, lengths, history, settings)
+    train, held_out = split_usable(lengths, settings)
     train_rows, validation_rows = (np.concatenate([rows[k] for k in part]) for part in (train, held_out))
     _check_amount(len(train_rows), history, channels)
     q_seen, u_seen = (_seen(x, lengths, train) for x in (trajectories.q, trajectories.u))
@@ -73,7 +73,8 @@ def gather(
     return Dataset(channels, samples, train_rows, validation_rows, held_out, q_seen, u_seen, origin)
 
 
-def _load(data: Data) -> tuple[Trajectories, list[Path]]:
+def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
+    """One recording of all files, and their absolute paths."""
     if isinstance(data, Trajectories):
         return data, []
     paths = [Path(data)] if isinstance(data, Path | str) else [Path(path) for path in data]
@@ -83,22 +84,23 @@ def _load(data: Data) -> tuple[Trajectories, list[Path]]:
     return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts), [path.resolve() for path in paths]
 
 
-def _split(
-    rows: list[Int[np.ndarray, " n"]], lengths: Int[np.ndarray, " N"], history: History, settings: FitSettings
+def split_usable(
+    lengths: Int[np.ndarray, " N"], settings: FitSettings
 ) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " v"]]:
     """Trajectories to learn from and to select by, of those that are long enough."""
-    usable = np.flatnonzero([len(part) > 0 for part in rows])
+    history = settings.history
     shortest = max(history.span, 1) + 1 + settings.steps
+    usable = np.flatnonzero(lengths >= shortest)
     if len(usable) == 0:
         raise DataError(
-            f"A history that reaches {history.span} samples back (length {history.length} times stride {history.stride}) "
+            f"A history that reaches {history.span} samples back (length {history.length}, stride {history.stride}) "
             f"and {settings.steps} step(s) ahead need trajectories of at least {shortest} samples, but the longest has "
             f"{int(lengths.max())}; take a shorter history or longer recordings."
         )
     if len(usable) == 1:
         raise DataError(
-            "There is one trajectory that is long enough, and validation needs another: record more, or cut the recording "
-            f"into several trajectories of at least {shortest} samples."
+            "There is one trajectory that is long enough, and validation needs another: record more, or cut the "
+            f"recording into several trajectories of at least {shortest} samples."
         )
     train, held_out = split(len(usable), fraction=1.0 - settings.validation, seed=settings.split_seed)
     return usable[train], usable[held_out]
@@ -108,8 +110,8 @@ def _check_amount(samples: int, history: History, channels: Channels) -> None:
     inputs = history.inputs(channels.nq, channels.nu)
     if samples < inputs:
         raise DataError(
-            f"There are {samples} samples to learn from, fewer than the network's {inputs} inputs; record more, or take a "
-            "shorter history."
+            f"There are {samples} samples to learn from, fewer than the network's {inputs} inputs; record more, or "
+            "take a shorter history."
         )
 
 
@@ -129,12 +131,12 @@ def _check_motion(
     still = [name for name, low, high in zip(channels.joints, *q, strict=True) if not low < high]
     if still:
         raise DataError(
-            f"Joint {listing(still)} never moves in the training data, so nothing can be learnt about it; record motion of "
-            "every joint, or take the joint out of the robot's model."
+            f"Joint {listing(still)} never moves in the training data, so nothing can be learnt about it; record "
+            "motion of every joint, or take the joint out of the robot's model."
         )
     constant = [name for name, low, high in zip(channels.controls, *u, strict=True) if not low < high]
     if constant and not allow_constant:
         raise DataError(
-            f"Control {listing(constant)} never changes in the training data, so nothing can be learnt about what it does; "
-            "record data that varies it, or give --allow-constant and use the model at this value of it only."
+            f"Control {listing(constant)} never changes in the training data, so nothing can be learnt about what it "
+            "does; record data that varies it, or give --allow-constant and use the model at this value of it only."
         )

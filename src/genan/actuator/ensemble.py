@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from genan.actuator.contract import Contract
@@ -19,9 +20,9 @@ from genan.errors import ActuatorError
 class Ensemble(eqx.Module):
     """Actuator networks that map histories of positions and controls to joint torques.
 
-    Histories have shape [..., H + 1, nq] and [..., H + 1, nu], oldest sample first and the present one last, taken every
-    s-th sample at the period ``dt`` that the networks were fitted at. Positions are in rad (m for slides), controls in the
-    units of the recording, torques in N m (N for slides). Leading axes are batches.
+    Histories have shape [..., H + 1, nq] and [..., H + 1, nu], oldest sample first and the present one last, taken
+    every s-th sample at the period ``dt`` that the networks were fitted at. Positions are in rad (m for slides),
+    controls in the units of the recording, torques in N m (N for slides). Leading axes are batches.
     """
 
     contract: Contract = eqx.field(static=True)
@@ -50,7 +51,9 @@ class Ensemble(eqx.Module):
         return found
 
     def torque(
-        self, q_history: Float[Array, "*batch rows nq"], u_history: Float[Array, "*batch rows nu"]
+        self,
+        q_history: Float[Array | np.ndarray, "*batch rows nq"],
+        u_history: Float[Array | np.ndarray, "*batch rows nu"],
     ) -> Float[Array, "*batch nq"]:
         """Torque of the actuators on the joints, the mean over the members [N m or N].
 
@@ -61,7 +64,9 @@ class Ensemble(eqx.Module):
         return jnp.mean(self.torques(q_history, u_history), axis=0)
 
     def torques(
-        self, q_history: Float[Array, "*batch rows nq"], u_history: Float[Array, "*batch rows nu"]
+        self,
+        q_history: Float[Array | np.ndarray, "*batch rows nq"],
+        u_history: Float[Array | np.ndarray, "*batch rows nu"],
     ) -> Float[Array, "members *batch nq"]:
         """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for ``torque``."""
         x = self.inputs(q_history, u_history)
@@ -69,13 +74,17 @@ class Ensemble(eqx.Module):
         return jax.vmap(member)(self.layers) * self.scaling.torque_std + self.scaling.torque_mean
 
     def disagreement(
-        self, q_history: Float[Array, "*batch rows nq"], u_history: Float[Array, "*batch rows nu"]
+        self,
+        q_history: Float[Array | np.ndarray, "*batch rows nq"],
+        u_history: Float[Array | np.ndarray, "*batch rows nu"],
     ) -> Float[Array, "*batch"]:
-        """Standard deviation over the members of the torque, summed over the joints [N m]; arguments as for ``torque``."""
+        """Standard deviation of the torque over the members, summed over the joints [N m]; arguments as ``torque``."""
         return jnp.sum(jnp.std(self.torques(q_history, u_history), axis=0), axis=-1)
 
     def inputs(
-        self, q_history: Float[Array, "*batch rows nq"], u_history: Float[Array, "*batch rows nu"]
+        self,
+        q_history: Float[Array | np.ndarray, "*batch rows nq"],
+        u_history: Float[Array | np.ndarray, "*batch rows nu"],
     ) -> Float[Array, "*batch inputs"]:
         """Standardised network inputs; arguments as for ``torque``."""
         q, u = jnp.asarray(q_history), jnp.asarray(u_history)
@@ -92,7 +101,7 @@ class Ensemble(eqx.Module):
         layers = jax.tree.map(lambda array: array[index : index + 1], self.layers)
         return Ensemble(replace(self.contract, members=1), layers, self.scaling, self.record_json)
 
-    def start(self, q: Float[Array, " nq"], u: Float[Array, " nu"]) -> Window:
+    def start(self, q: Float[Array | np.ndarray, " nq"], u: Float[Array | np.ndarray, " nu"]) -> Window:
         """The window of a robot at rest at ``q`` [rad or m] under ``u``: push what comes next, read its histories."""
         return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))
 

@@ -42,8 +42,8 @@ from genan.tensorboard import EventFile
 CHECKPOINT_SECONDS = 10.0
 """Time between two checkpoints [s]; a killed fit loses no more than this."""
 
-PIECE_OPERATIONS = 2e11
-"""Floating-point operations to run in one go: about a second on two cores, which is how long Ctrl-C may wait."""
+PIECE_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}
+"""Floating-point operations to run in one go: on a CPU a second or two, which is how long Ctrl-C may wait."""
 
 EVENTS = "tensorboard"
 """Folder of the TensorBoard events within a fit's folder."""
@@ -106,7 +106,7 @@ class Pace:
 ProgressFunction = Callable[[Progress], None]
 
 
-class Diverged(ActuatorError):
+class DivergedError(ActuatorError):
     """The loss became NaN or infinite; what was good before is kept."""
 
 
@@ -200,7 +200,7 @@ class Fitting:
         if self.start is not None:
             self.start.contract.check_robot(self.robot)
         dynamics = load_dynamics(self.robot)
-        dataset = gather(data, self.robot, dynamics, self.settings, self.settings.history, true_torque=true_torque)
+        dataset = gather(data, self.robot, dynamics, self.settings, true_torque=true_torque)
         self.validation_trajectories = dataset.validation_trajectories
         rows = dataset.train_rows
         scaling = self.start.scaling if self.start else Scaling.of_samples(dataset.samples, rows, self.settings.history)
@@ -254,7 +254,7 @@ class Fitting:
                 "best_validation_loss": np.asarray(self.state.best_loss).tolist(),
                 "batch": self.training.batch,
                 "precision": self.precision,
-                "device": jax.devices()[0].platform,
+                "device": _platform(),
                 "train_loss": self.curve.train,
                 "validation_loss": self.curve.validation,
                 "fault": fault,
@@ -317,14 +317,14 @@ class Fitting:
         advice = "try a lower --rate, and look at the recording with 'genan inspect'"
         if np.asarray(self.state.best_epoch).min() < 1:
             self._forget()
-            raise Diverged(f"The fit was stopped: {where}, before there was anything worth keeping; {advice}.")
+            raise DivergedError(f"The fit was stopped: {where}, before there was anything worth keeping; {advice}.")
         kept = "in memory"
         if self.out is not None:
             artifact.save(self.ensemble(fault=where), self.out)
             checkpoint.remove(self.out)
             kept = f"in {self.out}"
         best = ", ".join(map(str, np.asarray(self.state.best_epoch)))
-        raise Diverged(
+        raise DivergedError(
             f"The fit was stopped: {where}; each member's best weights until then (of epoch {best}) are kept {kept}; "
             f"{advice}."
         )
@@ -417,10 +417,14 @@ def _like(settings: FitSettings, start: Ensemble) -> FitSettings:
     )
 
 
+def _platform() -> str:
+    platform: str = jax.devices()[0].platform
+    return platform
+
+
 def _precision(asked: str) -> Precision:
-    on_gpu = jax.devices()[0].platform == "gpu"
     if asked == "auto":
-        return "bfloat16" if on_gpu else "float32"
+        return "bfloat16" if _platform() == "gpu" else "float32"
     found: Precision = asked  # type: ignore[assignment]  # FitSettings has checked it
     return found
 
@@ -448,7 +452,12 @@ def _training(
         patience=settings.patience,
         noise=(settings.history_noise,) * outputs,
         seed=settings.seed,
-        piece=max(1, round(PIECE_OPERATIONS / (6.0 * weights * batch * settings.members * settings.steps))),
+        piece=max(
+            1,
+            round(
+                PIECE_OPERATIONS.get(_platform(), 1e13) / (6.0 * weights * batch * settings.members * settings.steps)
+            ),
+        ),
     )
     return Training(loss, samples, jnp.asarray(rows), jnp.asarray(dataset.validation_rows), schooling)
 

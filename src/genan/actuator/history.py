@@ -1,8 +1,8 @@
 """What the network sees of the past: histories of positions and controls, as differences to now.
 
-A history of length H and stride s holds the samples t - sH, ..., t - s, t, in that order (the last one is now). The network
-gets (x_t, x_{t-s} - x_t, ..., x_{t-sH} - x_t): consecutive samples are nearly equal, and the differences keep what
-distinguishes them when everything is standardised.
+A history of length H and stride s holds the samples t - sH, ..., t - s, t, in that order (the last one is now). The
+network gets (x_t, x_{t-s} - x_t, ..., x_{t-sH} - x_t): consecutive samples are nearly equal, and the differences keep
+what distinguishes them when everything is standardised.
 """
 
 from dataclasses import dataclass

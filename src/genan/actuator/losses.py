@@ -1,7 +1,7 @@
 """The losses: how wrong is the torque, the next position, the next R positions?
 
-All are in units in which a model that knows nothing has a loss near one: the raw position loss is near 1e-8, where Adam's
-epsilon would swallow the gradient.
+All are in units in which a model that knows nothing has a loss near one: the raw position loss is near 1e-8, where
+Adam's epsilon would swallow the gradient.
 """
 
 from abc import abstractmethod

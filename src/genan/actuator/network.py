@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import equinox as eqx
@@ -37,7 +38,7 @@ class Architecture:
     def sizes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
         """(inputs, outputs) of each layer."""
         widths = [inputs, *self.hidden, outputs]
-        return list(zip(widths[:-1], widths[1:], strict=True))
+        return list(pairwise(widths))
 
 
 class Layer(eqx.Module):

@@ -53,7 +53,7 @@ class Samples(eqx.Module):
         return cast(Array, self.response)[row][high * (high + 1) // 2 + low]
 
 
-def usable_rows(lengths: Int[np.ndarray, " N"], history: History, *, rollout: int = 1) -> list[Int[np.ndarray, " n"]]:
+def usable_rows(lengths: Int[np.ndarray, " N"], history: History, *, rollout: int = 1) -> list[np.ndarray]:
     """For each trajectory the rows t that have a whole history, a velocity, and ``rollout`` rows after them."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     first = max(history.span, 1)
@@ -82,7 +82,7 @@ def prepare_rows(
     response: bool,
     dtype: type = np.float32,
 ) -> Samples:
-    """Samples of the positions ``q`` [rad or m], in double precision, and of controls that are on the device already."""
+    """Samples of positions ``q`` [rad or m] in double precision and of controls that are on the device already."""
     rows, nq = q.shape
     tau = _aligned((rows, nq), dtype)
     packed = _aligned((rows, nq * (nq + 1) // 2), dtype) if response else None
@@ -102,8 +102,8 @@ def prepare_rows(
     wrong = np.flatnonzero(~np.isfinite(tau.sum(axis=1)))
     if len(wrong):
         raise DataError(
-            f"The torque that retraces the recording is not finite in row {int(wrong[0])} (and {len(wrong) - 1} others); "
-            "check the robot's model, and the recording with 'genan inspect'."
+            f"The torque that retraces the recording is not finite in row {int(wrong[0])} (and {len(wrong) - 1} "
+            "others); check the robot's model, and the recording with 'genan inspect'."
         )
     return Samples(on_device(q, dtype), u, jax.device_put(tau), None if packed is None else jax.device_put(packed))
 

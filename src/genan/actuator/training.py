@@ -1,7 +1,7 @@
 """Training the members of an ensemble together, in one compiled program that keeps everything on the device.
 
-Every step is the same program, whether it is run in one go or in pieces: a training that is interrupted and goes on gives
-the same weights to the bit (on the CPU).
+Every step is the same program, whether it is run in one go or in pieces: a training that is interrupted and goes on
+gives the same weights to the bit (on the CPU).
 """
 
 from collections.abc import Callable
@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from genan.actuator.losses import Loss
 from genan.actuator.network import Layer
@@ -120,7 +119,7 @@ class Training(eqx.Module):
         """Validate, keep the better weights, go to the next epoch; also the validation losses. ``state`` is used up."""
         return _close_epoch(self, state)
 
-    def _keys(self, members: int) -> PRNGKeyArray:
+    def _keys(self, members: int) -> Key[Array, " members"]:
         return jax.vmap(jax.random.key)(self.schooling.seed + jnp.arange(members))
 
     def _optimiser(self) -> optax.GradientTransformation:

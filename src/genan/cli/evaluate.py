@@ -34,8 +34,8 @@ class Evaluate:
     horizon: int = 500
     """Steps of the open-loop rollouts."""
     true_torque: bool = False
-    """Also judge networks trained on true torques, what a torque sensor would buy. Only for recordings of a virtual
-    robot that have them; trained the first time, which takes as long as the fit did, and kept in the artifact."""
+    """Also judge a network trained on true torques, what a torque sensor would buy. Only for recordings of a virtual
+    robot that have them; it is trained the first time, which takes its time, and kept in the artifact."""
     out: Path | None = None
     """Folder for the pictures and evaluation.json; it must not exist yet, unless --overwrite is given. Left out:
     'evaluation' in the artifact, made anew each time."""
@@ -87,38 +87,42 @@ class Evaluate:
             console.print(f"Wrote {path}", markup=False, soft_wrap=True)
         return 0
 
-    def _train_path(self, ensemble: "Ensemble") -> Path:
-        return self.train_data or Path(ensemble.record["data"]["path"])
+    def _train_paths(self, ensemble: "Ensemble") -> list[Path]:
+        """The training recordings; several when the actuators were fitted to several."""
+        if self.train_data is not None:
+            return [self.train_data]
+        found = ensemble.record.get("data", {}).get("path") or []
+        return [Path(path) for path in ([found] if isinstance(found, str) else found)]
 
     def _training_data(self, ensemble: "Ensemble") -> "tuple[Trajectories | None, str | None]":
         """The recording to fit baselines to; or None, and why not."""
-        from genan.data import load
+        from genan.data import Trajectories, load
         from genan.errors import GenanError
 
         if self.train_data is not None:
             return load(self.train_data), None
         hint = "the baselines were left out; give the training recording by --train-data."
-        record = ensemble.record.get("data", {})
-        if not record.get("path") or not record.get("fingerprint"):
+        paths, fingerprint = self._train_paths(ensemble), ensemble.record.get("data", {}).get("fingerprint")
+        if not paths or not fingerprint:
             return None, f"The artifact does not say what it was fitted to, so {hint}"
-        path = self._train_path(ensemble)
-        if not path.exists():
-            return None, f"The training recording {path} is not there any more, so {hint}"
+        gone = [path for path in paths if not path.exists()]
+        if gone:
+            return None, f"The training recording {gone[0]} is not there any more, so {hint}"
         try:
-            recording = load(path)
+            recording = Trajectories.concatenate([load(path) for path in paths]) if len(paths) > 1 else load(paths[0])
         except GenanError as error:
             return None, f"The training recording cannot be read ({str(error).rstrip('.')}), so {hint}"
-        if recording.fingerprint != record["fingerprint"]:
-            return None, f"The recording {path} is not the one that the actuators were fitted to any more, so {hint}"
+        if recording.fingerprint != fingerprint:
+            return None, f"{paths[0]} is not the recording that the actuators were fitted to any more, so {hint}"
         return recording, None
 
     def _true_torques(self, ensemble: "Ensemble", robot: "Robot", known: bool, bars: Any) -> "Ensemble":
         from genan.actuator.baselines.true_torque import has_true_torque, true_torque_baseline
         from genan.errors import SettingError
 
-        if not known:
-            raise SettingError("--true-torque needs the training recording; give it by --train-data.")
-        train = self._train_path(ensemble)
+        if not known or len(self._train_paths(ensemble)) > 1:
+            raise SettingError("--true-torque needs one training recording; give it by --train-data.")
+        train = self._train_paths(ensemble)[0]
         if not has_true_torque(train):
             raise SettingError(
                 f"{train} holds no true torques, which --true-torque learns from; record on a virtual robot with "

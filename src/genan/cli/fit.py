@@ -56,8 +56,8 @@ class Fit:
         ensemble = _train(console, fitting)
         if ensemble is None:
             console.print(
-                f"stopped after {_epochs(fitting)} of {fitting.settings.epochs} epochs, all of it safe in {self.out}; the "
-                "same command goes on from there."
+                f"stopped after {_epochs(fitting)} of {fitting.settings.epochs} epochs, all of it safe in {self.out}; "
+                "the same command goes on from there."
             )
             return INTERRUPTED
         best = ", ".join(map(str, ensemble.record["training"]["best_epoch"]))
@@ -65,7 +65,7 @@ class Fit:
         if fitting.start is not None:
             from genan.cli.refit_table import print_before_and_after
 
-            print_before_and_after(fitting, ensemble, new=self.data, old=self.old_data)
+            print_before_and_after(console, fitting, ensemble, old=self.old_data)
         console.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
         return 0
 
@@ -90,32 +90,39 @@ def _epochs(fitting: "Fitting") -> str:
 
 
 def _train(console: Any, fitting: "Fitting") -> Any:
+    from rich.console import Group
+    from rich.live import Live
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
+    from rich.text import Text
 
     from genan.cli.interrupt import interruptible
 
-    columns = (TextColumn("epoch {task.fields[epoch]}"), BarColumn(bar_width=20), TextColumn("{task.fields[words]}"))
-    with interruptible() as interrupt, Bar(*columns, console=console) as bar:
-        total = float(fitting.settings.epochs)
-        task = bar.add_task("", total=total, completed=fitting.resumed, epoch=f"{_epochs(fitting)}/{total:g}", words="")
+    bar = Bar(TextColumn("epoch {task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), console=console)
+    losses = Text("")
+    total = fitting.settings.epochs
+    task = bar.add_task(f"{_epochs(fitting)}/{total}", total=float(total), completed=0, speed="")
+    bar.update(task, completed=fitting.resumed)
 
-        def show(now: "Progress") -> None:
-            done = now.epoch + now.share
-            bar.update(task, completed=done, epoch=f"{now.epoch}/{now.epochs}", words=_words(now))
+    def show(now: "Progress") -> None:
+        bar.update(task, completed=now.epoch + now.share, description=f"{now.epoch}/{total}", speed=_speed(now))
+        losses.plain = _losses(now)
 
+    with interruptible() as interrupt, Live(Group(bar, losses), console=console, refresh_per_second=4):
         return fitting.run(progress=show, stopping=lambda: interrupt.requested)
 
 
-def _words(now: "Progress") -> str:
-    """Losses of each member, speed and time left, on one line."""
-    speed = f"{now.samples_per_second:.3g} samples/s" if now.samples_per_second else ""
-    left = "" if now.seconds_left == float("inf") else f"{_clock(now.seconds_left)} left"
-    losses = ""
-    if now.validation:
-        validation = " ".join(f"{loss:.4g}" for loss in now.validation)
-        losses = f"train {sum(now.train) / len(now.train):.4g} validation {validation}"
-    return ", ".join(part for part in (losses, speed, left) if part)
+def _speed(now: "Progress") -> str:
+    if not now.samples_per_second:
+        return ""
+    left = "" if now.seconds_left == float("inf") else f", {_clock(now.seconds_left)} left"
+    return f"{now.samples_per_second:.3g} samples/s{left}"
+
+
+def _losses(now: "Progress") -> str:
+    """The last whole epoch's losses, member by member."""
+    rows = (("training", now.train), ("validation", now.validation), ("best epoch", now.best_epoch))
+    return "\n".join(f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows) if now.train else ""
 
 
 def _clock(seconds: float) -> str:

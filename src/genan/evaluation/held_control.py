@@ -39,7 +39,7 @@ class HeldControl:
     """Where the starts come from."""
     starts: int
     speed_left: Float[np.ndarray, " nq"]
-    """Mean speed of the model after 1 s [rad/s or m/s]; of the starts that did not diverge, not a number without any."""
+    """Mean speed of the model after 1 s [rad/s or m/s], over the starts that did not diverge; NaN when all did."""
     robot_speed_left: Float[np.ndarray, " nq"] | None
     """The robot's; None when it was not compared."""
     pose_difference: Float[np.ndarray, " nq"] | None

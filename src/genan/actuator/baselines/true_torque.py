@@ -1,13 +1,19 @@
-"""What a torque sensor would buy: the same networks, trained on the true torques that only a virtual robot can tell."""
+"""What a torque sensor would buy: the same network, trained on the true torques that only a virtual robot can tell."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from genan.actuator.artifact import load
+from genan.actuator.contract import Contract
 from genan.actuator.ensemble import Ensemble
 from genan.data import summary
 from genan.errors import ActuatorError
 from genan.robot import Robot
+
+if TYPE_CHECKING:
+    from genan.actuator.fit import Progress
 
 
 def has_true_torque(train_path: Path | str) -> bool:
@@ -16,28 +22,41 @@ def has_true_torque(train_path: Path | str) -> bool:
 
 
 def true_torque_baseline(
-    ensemble: Ensemble, train_path: Path | str, robot: Robot, progress: Any = None, *, out: Path
+    ensemble: Ensemble,
+    train_path: Path | str,
+    robot: Robot,
+    progress: Callable[[str, int, int], None] | None = None,
+    *,
+    out: Path,
 ) -> Ensemble:
-    """Networks like those of ``ensemble``, trained on the true torques in ``train_path``.
+    """A network like those of ``ensemble``, trained on the true torques in ``train_path``.
 
-    They are kept in the folder ``out`` and trained only when it does not hold them yet.
+    It is kept in the folder ``out`` and trained only when that does not hold it yet. ``progress`` is told what is being
+    done, how much of it is done, and how much there is.
     """
     kept = _kept(ensemble, out)
     if kept is not None:
         return kept
     from genan.actuator.fit import fit_true_torque
 
-    found: Ensemble = fit_true_torque(ensemble, data=Path(train_path), robot=robot, out=out, progress=progress)
-    return found
+    def told(at: "Progress") -> None:
+        if progress is not None:
+            progress("training on true torques", at.epoch, at.epochs)
+
+    return fit_true_torque(ensemble, data=Path(train_path), robot=robot, out=out, progress=told)
 
 
 def _kept(ensemble: Ensemble, out: Path) -> Ensemble | None:
-    """The networks in ``out``, if they are the counterpart of ``ensemble``: same channels, history, shape and data."""
+    """The network in ``out``, if it is the counterpart of ``ensemble``: same channels, history, shape and data."""
     try:
         kept = load(out)
     except ActuatorError:
         return None
-    mine, theirs = ensemble.contract.settings(), kept.contract.settings()
-    same = all(mine[key] == theirs[key] for key in mine if key not in ("loss", "q_seen", "u_seen"))
+    same = _shape(ensemble.contract) == _shape(kept.contract)
     data = [one.record.get("data", {}).get("fingerprint") for one in (ensemble, kept)]
     return kept if same and data[0] == data[1] else None
+
+
+def _shape(contract: Contract) -> Contract:
+    """``contract`` without what differs between a network and its counterpart."""
+    return replace(contract, members=1, loss="", q_seen=(), u_seen=())

@@ -1,0 +1,36 @@
+"""What ``genan fit --from`` prints at its end: errors before and after, on old and new data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from genan.actuator import Ensemble, Fitting
+
+
+def print_before_and_after(console: Any, fitting: "Fitting", after: "Ensemble", *, old: Path | None) -> None:
+    """Judge the ensemble that was gone on from and the new one, and print a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from genan.evaluation.refit import compare
+    from genan.report.style import reading_unit
+
+    assert fitting.start is not None
+    console.print("judging before and after ...")
+    found, missing = compare(fitting.start, after, fitting.robot, old=old)
+    table = Table("mean absolute error", "unit", "steps", "before", "after", box=None, pad_edge=False)
+    for pair in found:
+        first = len(pair.before.joints)
+        for column in range(first, len(pair.before.columns)):
+            unit, factor = reading_unit(pair.before.units[column])
+            horizon = len(pair.before.curve.mean)
+            for steps in ("1", str(horizon)):
+                cells = []
+                for errors in (pair.before, pair.after):
+                    part = (errors.one_step[column] if steps == "1" else errors.curve[-1, column]).times(factor)
+                    cells.append(f"{part.mean:.3g} ({part.low:.3g}-{part.high:.3g})")
+                table.add_row(pair.recording, unit, steps, *cells)
+    out = Console(highlight=False, markup=False, soft_wrap=True)
+    out.print(table)
+    if missing is not None:
+        out.print(missing)

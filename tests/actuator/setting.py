@@ -1,0 +1,57 @@
+"""Recordings that no simulator made, for any robot, and losses over them."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from genan.actuator.history import History
+from genan.actuator.losses import Member
+from genan.actuator.network import Architecture, Layer, initialise
+from genan.actuator.samples import Samples, prepare, usable_rows
+from genan.actuator.scaling import Scaling
+from genan.data import Channels, Trajectories
+from genan.dynamics import Dynamics
+from genan.robot import Robot
+
+
+def waves(robot: Robot, lengths: tuple[int, ...] = (60, 45, 70, 52), seed: int = 0) -> Trajectories:
+    """Smooth motion and controls within the robot's ranges, unrelated to each other."""
+    rng = np.random.default_rng(seed)
+    low, high = np.where(np.isfinite(robot.u_range), robot.u_range, [[-1.0], [1.0]])
+    reach = np.array([0.5 if joint.kind == "hinge" else 0.05 for joint in robot.joints])
+    recordings = []
+    for length in lengths:
+        t = np.arange(length)[:, None] * robot.dt
+        swing = lambda n: np.sin(rng.uniform(5, 40, n) * t + rng.uniform(0, 6, n))  # noqa: B023, E731
+        recordings.append((robot.q_rest + reach * swing(robot.nq), low + (high - low) * (0.5 + 0.4 * swing(robot.nu))))
+    return Trajectories.from_list(Channels.of_robot(robot), recordings)
+
+
+class Setting:
+    """One member of random weights, and samples, in float64 or float32 as JAX is set."""
+
+    def __init__(self, robot: Robot, dynamics: Dynamics, history: History, *, rollout: int = 1) -> None:
+        dtype = np.float64 if jax.config.jax_enable_x64 else np.float32
+        trajectories = waves(robot)
+        self.samples: Samples = prepare(trajectories, dynamics, dtype=dtype)
+        self.rows = np.concatenate(usable_rows(trajectories.lengths, history, rollout=rollout))
+        scaling = Scaling.of_samples(self.samples, self.rows, history)
+        self.member = Member(history, "tanh", scaling)
+        inputs = history.inputs(robot.nq, robot.nu)
+        key = jax.random.key(3)
+        self.layers: tuple[Layer, ...] = jax.tree.map(
+            lambda a: a.astype(dtype), initialise(Architecture((16, 8)), inputs, robot.nq, key=key)
+        )
+
+    def directional(self, function: Callable[[tuple[Layer, ...]], jax.Array]) -> tuple[float, float]:
+        """Derivative of ``function`` by the weights along a random direction: by reverse mode and by differences."""
+        leaves, structure = jax.tree.flatten(self.layers)
+        keys = jax.random.split(jax.random.key(9), len(leaves))
+        way = [jax.random.normal(k, a.shape, a.dtype) for k, a in zip(keys, leaves, strict=True)]
+        gradient = jax.tree.leaves(jax.grad(function)(self.layers))
+        exact = sum(float(jnp.vdot(g, w)) for g, w in zip(gradient, way, strict=True))
+        moved = lambda h: jax.tree.unflatten(structure, [a + h * w for a, w in zip(leaves, way, strict=True)])  # noqa: E731
+        h = 1e-5
+        return exact, float(function(moved(h)) - function(moved(-h))) / (2 * h)

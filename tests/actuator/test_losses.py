@@ -1,0 +1,152 @@
+"""The losses against engine steps, worked sums and finite differences."""
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+
+from genan.actuator.history import History
+from genan.actuator.losses import MultiStepLoss, PositionLoss, TorqueLoss, multi_step_scale, position_scale
+from genan.actuator.samples import Samples
+from genan.dynamics import Dynamics, load_dynamics
+from genan.robot import Robot, bundled_robots
+from tests.actuator.setting import Setting
+
+ROBOTS = bundled_robots()
+
+
+def mujoco_next(robot: Robot, q: np.ndarray, before: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """The next position by MuJoCo C itself."""
+    data = mujoco.MjData(robot.mj_model)
+    order = np.asarray(robot.dof)
+    data.qpos[order], data.qvel[order], data.qfrc_applied[order] = q, (q - before) / robot.dt, tau
+    mujoco.mj_step(robot.mj_model, data)
+    return data.qpos[order]
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_closed_form_error_is_that_of_one_engine_step(name: str) -> None:
+    robot = Robot.load(name)
+    dynamics = load_dynamics(robot)
+    with jax.enable_x64(True):
+        setting = Setting(robot, dynamics, History(3))
+        loss = PositionLoss(setting.member, position_scale(setting.samples, setting.rows))
+        rows = jnp.asarray(setting.rows)
+        error = np.asarray(loss.error(setting.layers, setting.samples, rows, None))
+        tau = np.asarray(loss._torque(setting.layers, setting.samples, rows, None))
+        q = np.asarray(setting.samples.q)
+        for k in range(0, len(rows), 7):
+            t = int(rows[k])
+            stepped = mujoco_next(robot, q[t], q[t - 1], tau[k])
+            np.testing.assert_allclose(error[k], stepped - q[t + 1], rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["pamy2", "carriage"])
+def test_closed_form_error_in_single_precision(name: str) -> None:
+    """To float32's rounding of a position."""
+    robot = Robot.load(name)
+    dynamics = load_dynamics(robot)
+    setting = Setting(robot, dynamics, History(3))
+    loss = PositionLoss(setting.member, position_scale(setting.samples, setting.rows))
+    rows = jnp.asarray(setting.rows)
+    error = loss.error(setting.layers, setting.samples, rows, None)
+    tau = loss._torque(setting.layers, setting.samples, rows, None)
+    q = setting.samples.q
+    stepped, _ = jax.vmap(dynamics.step)(q[rows], (q[rows] - q[rows - 1]) / robot.dt, tau)
+    np.testing.assert_allclose(error, stepped - q[rows + 1], atol=1e-6 * float(jnp.abs(q).max()))
+
+
+@pytest.mark.parametrize("kind", ["torque", "position"])
+def test_one_step_gradients_equal_finite_differences(kind: str) -> None:
+    robot = Robot.load("pamy2")
+    with jax.enable_x64(True):
+        setting = Setting(robot, load_dynamics(robot), History(3))
+        scale = position_scale(setting.samples, setting.rows)
+        loss = TorqueLoss(setting.member) if kind == "torque" else PositionLoss(setting.member, scale)
+        rows = jnp.asarray(setting.rows[:50])
+        exact, numeric = setting.directional(lambda w: jnp.mean(loss(w, setting.samples, rows, None)))
+    assert exact == pytest.approx(numeric, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["pamy2", "carriage"])
+def test_multi_step_gradient_through_ten_steps_equals_finite_differences(name: str) -> None:
+    robot = Robot.load(name)
+    dynamics = load_dynamics(robot)
+    with jax.enable_x64(True):
+        setting = Setting(robot, dynamics, History(2, 2), rollout=10)
+        scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=10)
+        loss = MultiStepLoss(setting.member, dynamics, scale)
+        rows = jnp.asarray(setting.rows[:20])
+        exact, numeric = setting.directional(lambda w: jnp.mean(loss(w, setting.samples, rows, None)))
+    assert exact == pytest.approx(numeric, rel=1e-6)
+
+
+def test_multi_step_loss_of_one_step_is_the_position_loss_up_to_its_scale() -> None:
+    robot = Robot.load("pamy2")
+    dynamics = load_dynamics(robot)
+    with jax.enable_x64(True):
+        setting = Setting(robot, dynamics, History(3))
+        scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=1)
+        rows = jnp.asarray(setting.rows)
+        several = MultiStepLoss(setting.member, dynamics, scale)(setting.layers, setting.samples, rows, None)
+        one = PositionLoss(setting.member, jnp.asarray(1.0)).error(setting.layers, setting.samples, rows, None)
+        np.testing.assert_allclose(several, jnp.sum((one / scale[0]) ** 2, axis=-1), rtol=1e-9)
+
+
+def test_multi_step_positions_are_those_of_mujoco() -> None:
+    """Ten steps in MuJoCo C with the network's torques from a history that takes in its own predictions."""
+    robot = Robot.load("pamy2")
+    dynamics = load_dynamics(robot)
+    with jax.enable_x64(True):
+        setting = Setting(robot, dynamics, History(2, 2), rollout=10)
+        loss = MultiStepLoss(setting.member, dynamics, jnp.ones((10, robot.nq)))
+        t = int(setting.rows[11])
+        predicted = np.asarray(loss.positions(setting.layers, setting.samples, jnp.asarray(t), None))
+        q, u = list(np.asarray(setting.samples.q)[: t + 1]), np.asarray(setting.samples.u)
+        for r in range(10):
+            past = [t + r - lag for lag in setting.member.history.lags]
+            tau = setting.member.torque(setting.layers, jnp.asarray([q[k] for k in past]), jnp.asarray(u[past]))
+            q.append(mujoco_next(robot, q[-1], q[-2], np.asarray(tau)))
+    np.testing.assert_allclose(predicted, q[t + 1 :], rtol=1e-9, atol=1e-11)
+
+
+def test_scale_of_the_multi_step_loss_is_the_mean_error_without_torque() -> None:
+    robot = Robot.load("two-link")
+    dynamics = load_dynamics(robot)
+    with jax.enable_x64(True):
+        setting = Setting(robot, dynamics, History(1), rollout=3)
+        scale = np.asarray(multi_step_scale(setting.samples, setting.rows, dynamics, steps=3))
+        errors = np.stack([_without_torque(robot, setting.samples, int(t), 3) for t in setting.rows])
+    np.testing.assert_allclose(scale, errors.mean(axis=0), rtol=1e-9)
+
+
+def _without_torque(robot: Robot, samples: Samples, t: int, steps: int) -> np.ndarray:
+    q = np.asarray(samples.q)
+    path = [q[t - 1], q[t]]
+    for _ in range(steps):
+        path.append(mujoco_next(robot, path[-1], path[-2], np.zeros(robot.nq)))
+    return np.abs(np.array(path[2:]) - q[t + 1 : t + 1 + steps])
+
+
+def test_a_model_that_knows_nothing_has_a_loss_near_one_per_joint() -> None:
+    """The raw loss is near 1e-8; Adam's epsilon must not matter."""
+    robot = Robot.load("pamy2")
+    dynamics: Dynamics = load_dynamics(robot)
+    setting = Setting(robot, dynamics, History(3))
+    loss = PositionLoss(setting.member, position_scale(setting.samples, setting.rows))
+    silent = jax.tree.map(jnp.zeros_like, setting.layers)
+    value = float(jnp.mean(loss(silent, setting.samples, jnp.asarray(setting.rows), None)))
+    assert 0.1 * robot.nq < value <= 1.5 * robot.nq
+
+
+def test_noise_moves_what_the_network_sees_and_not_the_label() -> None:
+    robot = Robot.load("pamy2")
+    setting = Setting(robot, load_dynamics(robot), History(3))
+    loss = TorqueLoss(setting.member)
+    rows = jnp.asarray(setting.rows[:8])
+    noise = 0.1 * jnp.ones((8, loss.window, robot.nq)) * jnp.arange(loss.window)[:, None]
+    q, u = jax.vmap(lambda row: setting.samples.histories(row, setting.member.history))(rows)
+    tau = setting.member.torque(setting.layers, q + noise, u)
+    expected = jnp.sum(((tau - setting.samples.tau[rows]) / setting.member.scaling.torque_std) ** 2, axis=-1)
+    np.testing.assert_allclose(loss(setting.layers, setting.samples, rows, noise), expected, rtol=1e-5)

@@ -1,0 +1,43 @@
+"""jax-ml/jax#39103: sums that come out wrong without a word."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from genan.compiler_fault import avoid_wrong_sums, check_sums
+
+FLAG = "--xla_cpu_experimental_ynn_fusion_type="
+
+
+def test_sums_are_right_here() -> None:
+    check_sums()
+
+
+def test_a_choice_of_the_users_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", f"{FLAG}dot")
+    avoid_wrong_sums()
+    assert os.environ["XLA_FLAGS"] == f"{FLAG}dot"
+
+
+def test_the_flag_is_added_to_the_users_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genan.compiler_fault.version", lambda package: "0.11.0")
+    monkeypatch.setenv("XLA_FLAGS", "--other=1")
+    avoid_wrong_sums()
+    assert os.environ["XLA_FLAGS"] == f"--other=1 {FLAG}"
+
+
+def test_releases_that_do_not_know_the_flag_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genan.compiler_fault.version", lambda package: "0.9.2")
+    monkeypatch.setenv("XLA_FLAGS", "")
+    avoid_wrong_sums()
+    assert os.environ["XLA_FLAGS"] == ""
+
+
+def test_jax_started_too_early_is_noticed() -> None:
+    """Either this release is sound, or the check says in one sentence what to do."""
+    code = "import jax; jax.numpy.ones(3).sum(); import genan.compiler_fault as c; c.check_sums()"
+    environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "import genan before using JAX" in done.stderr
