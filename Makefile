@@ -34,9 +34,10 @@ pytest: env
 
 DEMO := demo
 
-demo: $(DEMO)/data.h5
+demo: $(DEMO)/data.h5 $(DEMO)/test.h5 $(DEMO)/actuators/actuator.json
 	$(BIN)/genan inspect $(DEMO)/data.h5 --robot pamy2 --out $(DEMO)/inspect --overwrite
 	$(BIN)/genan identify --robot virtual-pamy2 --out $(DEMO)/identify --overwrite
+	$(BIN)/genan evaluate --actuators $(DEMO)/actuators --data $(DEMO)/test.h5 --true-torque --out $(DEMO)/evaluate --overwrite
 	@echo
 	@echo "The demo is in $(DEMO)/:"
 	@echo "  data.h5                          200 exploration trajectories of the virtual PAMY2"
@@ -44,11 +45,22 @@ demo: $(DEMO)/data.h5
 	@echo "  inspect/coverage.png             where they have been"
 	@echo "  identify/frequency-response.png  the robot's linear dynamics, joint by joint"
 	@echo "  identify/hysteresis.png          its hysteresis"
+	@echo "  actuators/                       what the actuators do, learnt from positions and commands alone"
+	@echo "  evaluate/error.png               how far it can be trusted, against baselines"
+	@echo "  evaluate/rollouts.png            simulated motion over the recording: best, median, worst"
+	@echo "  evaluate/held-control.png        does it come to rest when the control is held, as the robot does?"
 	@echo "Remove the folder to record afresh."
 
 # Interrupted? Run `make demo` again: recording goes on where it stopped.
 $(DEMO)/data.h5: | env
 	$(BIN)/genan collect --robot virtual-pamy2 --trajectories 200 --truth-for-evaluation-only --out $@
+
+$(DEMO)/test.h5: | env
+	$(BIN)/genan collect --robot virtual-pamy2 --trajectories 64 --seed 1 --truth-for-evaluation-only --out $@
+
+# A small ensemble, for two cores; interrupted, it goes on too.
+$(DEMO)/actuators/actuator.json: $(DEMO)/data.h5 | env
+	$(BIN)/genan fit --data $(DEMO)/data.h5 --robot pamy2 --members 3 --hidden 128 128 --epochs 30 --out $(DEMO)/actuators
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .ruff_cache .mypy_cache

@@ -5,9 +5,9 @@
     python benchmarks/fit.py --trajectories 2500 --epochs 3 --loss multi-step --rollout 30 --members 1
     python benchmarks/fit.py --trajectories 10000 --epochs 2 --hidden 8 --memory
 
-Times the parts of ``genan fit`` from the file to the artifact, and sets the arithmetic rate of training beside that of plain
-matrix products of the same size and precision in the same run. ``--memory`` reports the largest memory of the process
-beside that of the data.
+Times the parts of ``genan fit`` from the file to the artifact, and sets the arithmetic rate of training beside that of
+plain matrix products of the same size and precision in the same run. ``--memory`` reports the largest memory of the
+process beside that of the data.
 """
 
 import resource

@@ -298,13 +298,20 @@ def phases(run: Run, every: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def training_recordings(
-    runs: Sequence[Run], every: int, *, shortest: int
+    runs: Sequence[Run], every: int, *, shortest: int, mirror: np.ndarray | None = None
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], float]:
     """All phases of all runs, in an order in which ``genan fit`` holds out whole runs; and its --validation.
 
     Phases of one run are nearly equal: validating on one of them while learning from another would say nothing. The
     trajectories that ``genan.data.split`` holds out are known beforehand, so the phases of the runs to hold out are put
     there. Of every five runs, ordered by how much they move, the second liveliest is held out.
+
+    Args:
+        runs: what to learn from.
+        every: take every so many samples.
+        shortest: samples that a trajectory must have.
+        mirror: signs of the controls [nu] of a robot that is its own mirror image; each run then counts twice, the
+            second time with -q and these signs.
     """
     kept = [run for run in runs if len(run.q) // every >= shortest]
     if len(kept) < 2:
@@ -316,13 +323,15 @@ def training_recordings(
     order = np.argsort(liveliness, kind="stable")
     count = max(1, round(len(kept) / 5))
     held = {int(order[max(0, (k + 1) * len(kept) // count - 2)]) for k in range(count)}
-    learnt = [pair for k, run in enumerate(kept) if k not in held for pair in phases(run, every)]
-    selecting = [pair for k, run in enumerate(kept) if k in held for pair in phases(run, every)]
-    total = len(learnt) + len(selecting)
-    share = len(selecting) / total
+    parts: tuple[list, list] = ([], [])
+    for k, run in enumerate(kept):
+        pairs = phases(run, every)
+        parts[k in held].extend(pairs + ([] if mirror is None else [(-q, mirror * u) for q, u in pairs]))
+    total = len(parts[0]) + len(parts[1])
+    share = len(parts[1]) / total
     recordings: list[Any] = [None] * total
     places = split(total, fraction=1.0 - share, seed=FitSettings().split_seed)
-    for part, where in zip((learnt, selecting), places, strict=True):
+    for part, where in zip(parts, places, strict=True):
         for pair, place in zip(part, where, strict=True):
             recordings[place] = pair
     return recordings, share

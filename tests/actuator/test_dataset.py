@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.actuator.setting import waves
 
 import genan
 from genan.data import Channels, Trajectories
 from genan.errors import DataError, GenanError
 from genan.robot import Robot
-from tests.actuator.setting import waves
 
 ROBOT = Robot.load("two-link")
 
@@ -22,7 +22,8 @@ def changed(data: Trajectories, **channels: object) -> Trajectories:
     """The same rows under other channels."""
     old = data.channels
     fields = {
-        name: getattr(old, name) for name in ("dt", "joints", "controls", "control_range", "joint_units", "control_units")
+        name: getattr(old, name)
+        for name in ("dt", "joints", "controls", "control_range", "joint_units", "control_units")
     }
     return Trajectories(Channels(**{**fields, **channels}), data.q, data.u, data.lengths)
 

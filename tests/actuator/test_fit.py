@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.actuator.setting import waves
 
 import genan
 from genan.actuator import Ensemble, FitSettings, Fitting, Progress, artifact, checkpoint
@@ -18,7 +19,6 @@ from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
 from genan.robot import Robot
-from tests.actuator.setting import waves
 
 SMALL = {"hidden": (16,), "members": 2, "epochs": 4, "batch": 64, "history_length": 2}
 
@@ -55,7 +55,16 @@ def test_a_known_drive_is_found(driven: Trajectories, loss: str) -> None:
     """Torques of the fit on positions it has seen the likes of, against the law that made them."""
     extra = {"rollout": 5} if loss == "multi-step" else {}
     ensemble = genan.fit(
-        driven, "pendulum", loss=loss, hidden=(32, 32), members=2, epochs=40, history_length=1, batch=64, rate=5e-3, **extra
+        driven,
+        "pendulum",
+        loss=loss,
+        hidden=(32, 32),
+        members=2,
+        epochs=40,
+        history_length=1,
+        batch=64,
+        rate=5e-3,
+        **extra,
     )
     robot = Robot.load("pendulum")
     q, u = driven[3].q, driven[3].u
@@ -155,7 +164,9 @@ def test_a_loss_that_breaks_stops_the_fit_and_keeps_the_best(driven: Trajectorie
             broken = layers[0].bias.at[1].set(jnp.nan)
             fitting.state = jax.tree.map(lambda a: broken if a is layers[0].bias else a, fitting.state)
 
-    with pytest.raises(DivergedError, match=r"member 1 is not finite from step \d+ of epoch 3 on.*of epoch 2, 2.*--rate"):
+    with pytest.raises(
+        DivergedError, match=r"member 1 is not finite from step \d+ of epoch 3 on.*of epoch 2, 2.*--rate"
+    ):
         fitting.run(progress=poison)
     kept = artifact.load(tmp_path)
     assert "member 1" in kept.record["training"]["fault"]
@@ -228,7 +239,13 @@ def test_settings_that_do_not_exist_or_contradict_are_refused(driven: Trajectori
 
 def test_batch_follows_the_amount_of_data() -> None:
     settings = FitSettings()
-    assert [settings.batch_for(n) for n in (10_000, 160_000, 400_000, 2_000_000, 10_000_000)] == [256, 512, 1024, 4096, 4096]
+    assert [settings.batch_for(n) for n in (10_000, 160_000, 400_000, 2_000_000, 10_000_000)] == [
+        256,
+        512,
+        1024,
+        4096,
+        4096,
+    ]
 
 
 def test_time_is_not_part_of_the_result(driven: Trajectories) -> None:

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from tests.actuator.setting import Setting
 
 from genan.actuator.history import History
 from genan.actuator.losses import MultiStepLoss, PositionLoss, TorqueLoss, multi_step_scale, position_scale
 from genan.actuator.samples import Samples
 from genan.dynamics import Dynamics, load_dynamics
 from genan.robot import Robot, bundled_robots
-from tests.actuator.setting import Setting
 
 ROBOTS = bundled_robots()
 

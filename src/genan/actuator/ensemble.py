@@ -105,7 +105,7 @@ class Ensemble(eqx.Module):
         """The window of a robot at rest at ``q`` [rad or m] under ``u``: push what comes next, read its histories."""
         return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))
 
-    def _check(self, q: Array, u: Array) -> None:
+    def _check(self, q: Array | np.ndarray, u: Array | np.ndarray) -> None:
         rows, nq, nu = self.contract.history.rows, self.contract.nq, self.contract.nu
         for name, x, columns in (("q_history", q, nq), ("u_history", u, nu)):
             if x.shape[-2:] != (rows, columns):

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from genan.actuator.history import History
 from genan.actuator.network import Layer, Precision, apply
 from genan.actuator.rollout import rollout
-from genan.actuator.samples import Samples, sum_over
+from genan.actuator.samples import BLOCK, Samples, sum_over
 from genan.actuator.scaling import Scaling
 from genan.dynamics import Dynamics
 
@@ -112,9 +112,7 @@ class PositionLoss(Loss):
         noise: Float[Array, "batch window nq"] | None,
     ) -> Float[Array, "batch nq"]:
         """Predicted minus recorded next positions [rad or m]."""
-        wrong = self._torque(layers, samples, rows, noise) - samples.tau[rows]
-        responses = jax.vmap(samples.response_at)(rows)
-        return jnp.sum(responses * wrong[:, None, :], axis=-1)  # tiny: faster than as a matrix product
+        return samples.displacement(rows, self._torque(layers, samples, rows, noise) - samples.tau[rows])
 
     def __call__(  # noqa: D102
         self,
@@ -172,12 +170,11 @@ class MultiStepLoss(Loss):
 
 def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, ""]:
     """Root mean square error of the next position without torque, over the samples at ``rows`` and all joints [rad]."""
-    packed, tau = np.asarray(samples.response), np.asarray(samples.tau)
     total = 0.0
-    for i in range(samples.nq):
-        columns = [max(i, j) * (max(i, j) + 1) // 2 + min(i, j) for j in range(samples.nq)]
-        error = sum(packed[rows, column] * tau[rows, j] for j, column in enumerate(columns))
-        total += float(np.sum(np.square(error, dtype=np.float64)))
+    for k in range(0, len(rows), BLOCK):
+        some = rows[k : k + BLOCK]
+        moved = samples.displacement(some, samples.tau[some])
+        total += float(np.sum(np.square(np.asarray(moved), dtype=np.float64)))
     return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
 
 

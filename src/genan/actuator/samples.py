@@ -46,11 +46,17 @@ class Samples(eqx.Module):
         rows = row - jnp.asarray(history.lags)
         return self.q[rows], self.u[rows]
 
-    def response_at(self, row: Int[Array, ""]) -> Float[Array, "nq nq"]:
-        """The matrix dt^2 A^-1 at ``row``."""
-        i, j = np.indices((self.nq, self.nq))
-        low, high = np.minimum(i, j), np.maximum(i, j)
-        return cast(Array, self.response)[row][high * (high + 1) // 2 + low]
+    def displacement(
+        self, rows: Int[Array | np.ndarray, " batch"], tau: Float[Array, "batch nq"]
+    ) -> Float[Array, "batch nq"]:
+        """What torques ``tau`` [N m or N] at ``rows`` add to the next positions: dt^2 A^-1 tau [rad or m].
+
+        Written out, because a GPU takes longer for many tiny matrix products than for the network's large ones.
+        """
+        packed = cast(Array, self.response)[rows]
+        entry = lambda i, j: packed[:, max(i, j) * (max(i, j) + 1) // 2 + min(i, j)]  # noqa: E731
+        joints = range(self.nq)
+        return jnp.stack([sum(entry(i, j) * tau[:, j] for j in joints) for i in joints], axis=-1)
 
 
 def usable_rows(lengths: Int[np.ndarray, " N"], history: History, *, rollout: int = 1) -> list[np.ndarray]:

@@ -88,8 +88,8 @@ class Training(eqx.Module):
 
     def begin(self, initial: Callable[[PRNGKeyArray], tuple[Layer, ...]], members: int) -> State:
         """The state before the first step; ``initial`` makes one member's weights from its key."""
-        layers = jax.vmap(lambda key: initial(jax.random.fold_in(key, 0)))(self._keys(members))
-        return self.begin_from(layers)
+        make = jax.jit(jax.vmap(lambda seed: initial(jax.random.fold_in(jax.random.key(seed), 0))))
+        return self.begin_from(make(self.schooling.seed + jnp.arange(members)))
 
     def begin_from(self, layers: tuple[Layer, ...]) -> State:
         """The state before the first step of members that have weights already."""

@@ -18,7 +18,9 @@ def print_before_and_after(console: Any, fitting: "Fitting", after: "Ensemble", 
     assert fitting.start is not None
     console.print("judging before and after ...")
     found, missing = compare(fitting.start, after, fitting.robot, old=old)
-    table = Table("mean absolute error", "unit", "steps", "before", "after", box=None, pad_edge=False)
+    table = Table("held out", "of", "steps", "mean absolute error before", "after", "", box=None, pad_edge=False)
+    for column in table.columns:
+        column.no_wrap = True
     for pair in found:
         first = len(pair.before.joints)
         for column in range(first, len(pair.before.columns)):
@@ -29,7 +31,7 @@ def print_before_and_after(console: Any, fitting: "Fitting", after: "Ensemble", 
                 for errors in (pair.before, pair.after):
                     part = (errors.one_step[column] if steps == "1" else errors.curve[-1, column]).times(factor)
                     cells.append(f"{part.mean:.3g} ({part.low:.3g}-{part.high:.3g})")
-                table.add_row(pair.recording, unit, steps, *cells)
+                table.add_row(str(pair.trajectories), pair.recording, steps, *cells, unit)
     out = Console(highlight=False, markup=False, soft_wrap=True)
     out.print(table)
     if missing is not None:

@@ -24,6 +24,8 @@ class BeforeAndAfter:
 
     recording: str
     """Which recording, in words."""
+    trajectories: int
+    """How many of its trajectories were held out, and judged by."""
     before: Errors
     after: Errors
 
@@ -48,7 +50,7 @@ def compare(
             continue
         trial = plan(held_out, [before.contract.history.span])
         judged = [judge_ensemble(words, one, load_dynamics(robot), trial).errors for one in (before, after)]
-        found.append(BeforeAndAfter(f"{words} ({len(held_out)} held out)", *judged))
+        found.append(BeforeAndAfter(words, len(held_out), *judged))
     return found, missing
 
 

@@ -1,0 +1,117 @@
+"""``genan fit`` as a user meets it."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.actuator.setting import waves
+
+from genan.actuator import artifact
+from genan.data import Trajectories, write
+from genan.robot import Robot
+
+FEW = ("--hidden", 8, "--members", 2, "--epochs", 2, "--batch", 64)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data.h5"
+    write(path, waves(Robot.load("two-link"), lengths=(90, 80, 100, 70, 85, 95)))
+    return path
+
+
+def test_fits_and_says_what_comes_next(genan: Callable, data: Path, tmp_path: Path) -> None:
+    answer = genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "run", *FEW)
+    assert answer.code == 0, answer.err
+    for words in ("6 trajectories", "samples to learn from", "epoch 2/2", "validation", "Next: genan evaluate"):
+        assert words in answer.err
+    assert artifact.load(tmp_path / "run").members == 2
+    assert list((tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*"))
+
+
+@pytest.mark.parametrize(("length", "stride"), [(1, 1), (2, 1), (3, 1), (5, 1), (10, 1), (20, 1), (3, 2), (3, 5)])
+def test_every_history_of_the_paper_trains(
+    genan: Callable, data: Path, tmp_path: Path, length: int, stride: int
+) -> None:
+    flags = ("--history-length", length, "--history-stride", stride)
+    answer = genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "run", *FEW, *flags)
+    assert answer.code == 0, answer.err
+    assert artifact.load(tmp_path / "run").contract.history.span == length * stride
+
+
+def test_plain_history_noise_and_other_losses_train(genan: Callable, data: Path, tmp_path: Path) -> None:
+    for k, flags in enumerate(
+        (("--no-delta",), ("--history-noise", 1e-4), ("--loss", "torque"), ("--loss", "multi-step", "--rollout", 3))
+    ):
+        answer = genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / f"{k}", *FEW, *flags)
+        assert answer.code == 0, answer.err
+
+
+def test_going_on_shows_errors_before_and_after(genan: Callable, data: Path, tmp_path: Path) -> None:
+    genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "old", *FEW)
+    write(tmp_path / "new.h5", waves(Robot.load("two-link"), lengths=(90, 80, 100, 70, 85, 95), seed=4))
+    flags = ("--robot", "two-link", "--epochs", 2, "--batch", 64)
+    answer = genan("fit", "--data", tmp_path / "new.h5", "--from", tmp_path / "old", "--out", tmp_path / "new", *flags)
+    assert answer.code == 0, answer.err
+    assert "before" in answer.out and "new data" in answer.out and "old data" in answer.out
+    data.unlink()
+    answer = genan("fit", "--data", tmp_path / "new.h5", "--from", tmp_path / "old", "--out", tmp_path / "n2", *flags)
+    assert answer.code == 0 and "No table for the old data" in answer.out
+
+
+def test_refusals_are_one_sentence(refused: Callable, data: Path, tmp_path: Path) -> None:
+    base = ("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "run", *FEW)
+    assert "no loss 'foo'" in refused(*base, "--loss", "foo")
+    assert "the longest has 100" in refused(*base, "--history-length", 200)
+    assert "the same folder" in refused(*base, "--from", tmp_path / "run")
+    assert "no such folder" in refused(*base, "--from", tmp_path / "nothing")
+    assert "lacks the joint" in refused("fit", "--data", data, "--robot", "pamy2", "--out", tmp_path / "run")
+    assert "nowhere.h5" in refused(
+        "fit", "--data", tmp_path / "nowhere.h5", "--robot", "two-link", "--out", tmp_path / "r"
+    )
+    (tmp_path / "file").write_text("")
+    assert "is a file" in refused("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "file")
+    assert not (tmp_path / "run").exists()
+
+
+def test_actuators_of_another_robot_are_not_gone_on_from(
+    genan: Callable, refused: Callable, data: Path, tmp_path: Path
+) -> None:
+    genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "old", *FEW)
+    robot = Robot.load("pendulum")
+    write(tmp_path / "p.h5", waves(robot))
+    words = refused(
+        "fit", "--data", tmp_path / "p.h5", "--robot", "pendulum", "--from", tmp_path / "old", "--out", tmp_path / "n"
+    )
+    assert "The actuators were fitted for the joints" in words
+
+
+def test_one_trajectory(refused: Callable, tmp_path: Path) -> None:
+    whole = waves(Robot.load("two-link"))
+    write(tmp_path / "one.h5", Trajectories.from_list(whole.channels, [(whole[0].q, whole[0].u)]))
+    words = refused("fit", "--data", tmp_path / "one.h5", "--robot", "two-link", "--out", tmp_path / "run")
+    assert "validation needs another" in words
+
+
+def test_ctrl_c_saves_and_the_same_command_goes_on(genan: Callable, data: Path, tmp_path: Path) -> None:
+    flags = ["--hidden", "8", "--members", "2", "--epochs", "400", "--batch", "64"]
+    command = ["fit", "--data", str(data), "--robot", "two-link", "--out", str(tmp_path / "run"), *flags]
+    with subprocess.Popen([sys.executable, "-m", "genan", *command], stderr=subprocess.PIPE, text=True) as process:
+        events = tmp_path / "run" / "tensorboard"
+        while process.poll() is None and not (
+            events.exists() and any(f.stat().st_size > 2000 for f in events.iterdir())
+        ):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate()
+    assert process.returncode == 130 and "the same command goes on from there" in words, words
+    answer = genan(*command)
+    assert answer.code == 0 and "going on after" in answer.err
+    genan(*[str(tmp_path / "whole") if part == str(tmp_path / "run") else part for part in command])
+    one, other = (artifact.tensors(artifact.load(tmp_path / name)) for name in ("run", "whole"))
+    assert all(np.array_equal(one[name], other[name]) for name in one)
