@@ -9,9 +9,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from genan.actuator import Ensemble, artifact
+from genan.actuator.architecture import Architecture
 from genan.actuator.contract import Contract
 from genan.actuator.history import History
-from genan.actuator.network import Architecture, initialise
+from genan.actuator.network import initialise
 from genan.actuator.scaling import Scaling
 from genan.data import Channels
 from genan.errors import ActuatorError

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from genan.actuator import Contract, Ensemble, History, save
+from genan.actuator.architecture import Architecture
 from genan.actuator.baselines import Arx, ConstantVelocity, StandingStill, arx, one_step, open_loop
 from genan.actuator.baselines.true_torque import has_true_torque, true_torque_baseline
-from genan.actuator.network import Architecture, Layer
+from genan.actuator.network import Layer
 from genan.actuator.scaling import Scaling
 from genan.data import Channels, Trajectories, write
 from genan.errors import DataError

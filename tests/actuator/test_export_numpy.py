@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from genan.actuator import Contract, Ensemble, History, export, numpy_runtime, save
+from genan.actuator.architecture import ACTIVATIONS, Architecture
 from genan.actuator.artifact import _seal
-from genan.actuator.network import ACTIVATIONS, Architecture, initialise
+from genan.actuator.network import initialise
 from genan.actuator.scaling import Scaling
 from genan.errors import ActuatorError, SettingError
 

@@ -11,7 +11,8 @@ import onnxruntime
 import pytest
 
 from genan.actuator import Contract, Ensemble, History, export, load, save
-from genan.actuator.network import ACTIVATIONS, Architecture, initialise
+from genan.actuator.architecture import ACTIVATIONS, Architecture
+from genan.actuator.network import initialise
 from genan.actuator.scaling import Scaling
 from genan.errors import ActuatorError, SettingError
 

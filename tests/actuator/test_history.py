@@ -2,8 +2,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.actuator.history import History, Window
+from genan.actuator.history import History
 from genan.actuator.samples import usable_rows
+from genan.actuator.window import Window
 from genan.errors import SettingError
 
 

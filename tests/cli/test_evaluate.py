@@ -8,7 +8,8 @@ import pytest
 
 import genan.cli
 from genan.actuator import Contract, Ensemble, History, load, save
-from genan.actuator.network import Architecture, Layer
+from genan.actuator.architecture import Architecture
+from genan.actuator.network import Layer
 from genan.actuator.scaling import Scaling
 from genan.data import Channels, Trajectories, write
 from genan.robot import Robot

@@ -10,7 +10,8 @@ import pytest
 
 from genan.actuator import Contract, Ensemble, History, save
 from genan.actuator import load as load_actuators
-from genan.actuator.network import Architecture, initialise
+from genan.actuator.architecture import Architecture
+from genan.actuator.network import initialise
 from genan.actuator.rollout import rollout
 from genan.actuator.scaling import Scaling
 from genan.dynamics import load_dynamics

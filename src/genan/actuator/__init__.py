@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from genan.actuator.contract import Contract
     from genan.actuator.ensemble import Ensemble
     from genan.actuator.fit import Fitting, Progress, fit
-    from genan.actuator.history import History, Window
+    from genan.actuator.history import History
     from genan.actuator.settings import FitSettings
+    from genan.actuator.window import Window
 
 _HOMES = {
     "Contract": "contract",
@@ -21,7 +22,7 @@ _HOMES = {
     "Fitting": "fit",
     "History": "history",
     "Progress": "fit",
-    "Window": "history",
+    "Window": "window",
     "fit": "fit",
     "load": "artifact",
     "save": "artifact",

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from genan.actuator.architecture import Architecture
 from genan.actuator.history import History
-from genan.actuator.network import Architecture
 from genan.data import Channels
 from genan.errors import ActuatorError, listing
 from genan.robot import Robot

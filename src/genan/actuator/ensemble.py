@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.actuator.contract import Contract
-from genan.actuator.history import Window
 from genan.actuator.network import Layer, apply
 from genan.actuator.scaling import Scaling
+from genan.actuator.window import Window
 from genan.errors import ActuatorError
 
 

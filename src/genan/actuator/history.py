@@ -5,17 +5,11 @@ network gets (x_t, x_{t-s} - x_t, ..., x_{t-sH} - x_t): consecutive samples are 
 what distinguishes them when everything is standardised.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import equinox as eqx
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from typing import Any
 
 from genan.errors import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class History:
         return self.length * self.stride
 
     @property
-    def lags(self) -> "Sequence[int]":
+    def lags(self) -> Sequence[int]:
         """How many samples each row of a history lies in the past, oldest first: s H, ..., s, 0."""
         return range(self.span, -1, -self.stride)
 
@@ -54,51 +48,20 @@ class History:
         """Number of network inputs: (H + 1)(nq + nu)."""
         return self.rows * (nq + nu)
 
-    def features(
-        self, q_history: Float[Array, "rows nq"], u_history: Float[Array, "rows nu"]
-    ) -> Float[Array, " inputs"]:
+    def features(self, q_history: Any, u_history: Any) -> Any:
         """Network inputs before standardising, for one sample: those of q, now first and oldest last, then those of u.
 
         Args:
             q_history: positions [H + 1, nq] [rad or m], oldest first.
             u_history: controls [H + 1, nu], oldest first.
+
+        Returns:
+            Inputs [(H + 1)(nq + nu)].
         """
+        import jax.numpy as jnp  # late: settings are read where JAX is not wanted yet
+
         parts = []
         for x in (q_history, u_history):
             now, past = x[-1], x[-2::-1] if self.length else x[:0]
             parts += [now, (past - now if self.delta else past).reshape(-1)]
         return jnp.concatenate(parts)
-
-
-class Window(eqx.Module):
-    """The last samples of one robot, as many as a history spans. Immutable: ``push`` gives the next one."""
-
-    history: History = eqx.field(static=True)
-    q: Float[Array, "samples nq"]
-    """Positions [sH + 1, nq] [rad or m], oldest first."""
-    u: Float[Array, "samples nu"]
-    """Controls [sH + 1, nu], oldest first."""
-
-    @classmethod
-    def at_rest(cls, history: History, q: Float[Array, " nq"], u: Float[Array, " nu"]) -> "Window":
-        """A robot that has been at ``q`` under ``u`` for as long as the history reaches."""
-        samples = history.span + 1
-        return cls(history, jnp.tile(q, (samples, 1)), jnp.tile(u, (samples, 1)))
-
-    def push(self, q: Float[Array, " nq"], u: Float[Array, " nu"]) -> "Window":
-        """One sample later: ``q`` measured and ``u`` commanded now; the oldest sample goes."""
-        return Window(
-            self.history,
-            jnp.concatenate([self.q[1:], q[None]]),
-            jnp.concatenate([self.u[1:], u[None]]),
-        )
-
-    @property
-    def q_history(self) -> Float[Array, "rows nq"]:
-        """Every s-th position, oldest first [H + 1, nq]."""
-        return self.q[:: self.history.stride]
-
-    @property
-    def u_history(self) -> Float[Array, "rows nu"]:
-        """Every s-th control, oldest first [H + 1, nu]."""
-        return self.u[:: self.history.stride]

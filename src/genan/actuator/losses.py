@@ -21,9 +21,6 @@ from genan.actuator.samples import BLOCK, Samples, sum_over
 from genan.actuator.scaling import Scaling
 from genan.dynamics import Dynamics
 
-LOSSES = ("position", "torque", "multi-step")
-"""What ``genan fit --loss`` takes."""
-
 
 class Member(eqx.Module):
     """One network in training: everything between a history and a torque but the weights."""

@@ -1,8 +1,6 @@
 """The network: a plain multilayer perceptron, its members stacked along a leading axis."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import equinox as eqx
@@ -10,35 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from genan.errors import SettingError, listing
+from genan.actuator.architecture import Architecture
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 """Of the matrix products. float32 is exact everywhere; tf32 lets a GPU round the factors to 10 bits; bfloat16 keeps the
 hidden layers in 16 bits. The last two are for training on a GPU; results are judged and used in float32."""
 
-ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "elu": jax.nn.elu, "softsign": jax.nn.soft_sign}
-"""What a hidden layer can end in; all of them are exported too."""
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """Shape of the network."""
-
-    hidden: tuple[int, ...] = (512, 512)
-    """Neurons of each hidden layer."""
-    activation: str = "tanh"
-    """What each hidden layer ends in."""
-
-    def __post_init__(self) -> None:
-        if any(width < 1 for width in self.hidden):
-            raise SettingError(f"Every hidden layer needs at least one neuron, got {list(self.hidden)}.")
-        if self.activation not in ACTIVATIONS:
-            raise SettingError(f"There is no activation {self.activation!r}; there are: {listing(ACTIVATIONS)}.")
-
-    def sizes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
-        """(inputs, outputs) of each layer."""
-        widths = [inputs, *self.hidden, outputs]
-        return list(pairwise(widths))
+_SQUASH = {"tanh": jnp.tanh, "relu": jax.nn.relu, "elu": jax.nn.elu, "softsign": jax.nn.soft_sign}
 
 
 class Layer(eqx.Module):
@@ -73,7 +49,7 @@ def apply(
     precision: Precision = "float32",
 ) -> Float[Array, "... outputs"]:
     """Output of one member for standardised inputs ``x``."""
-    squash = ACTIVATIONS[activation]
+    squash = _SQUASH[activation]
     for k, layer in enumerate(layers[:-1]):
         y = _first(layer, x) if k == 0 and precision != "float32" else _affine(layer, x, precision)
         x = squash(y.astype(jnp.bfloat16) if precision == "bfloat16" else y)

@@ -4,11 +4,11 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from genan.actuator.architecture import Architecture
 from genan.actuator.history import History
-from genan.actuator.losses import LOSSES
-from genan.actuator.network import Architecture
 from genan.errors import SettingError, listing
 
+LOSSES = ("position", "torque", "multi-step")
 SCHEDULES = ("cosine", "constant")
 PRECISIONS = ("auto", "float32", "tf32", "bfloat16")
 

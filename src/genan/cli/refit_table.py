@@ -19,8 +19,8 @@ def print_before_and_after(console: Any, fitting: "Fitting", after: "Ensemble", 
     console.print("judging before and after ...")
     found, missing = compare(fitting.start, after, fitting.robot, old=old)
     table = Table("held out", "of", "steps", "mean absolute error before", "after", "", box=None, pad_edge=False)
-    for column in table.columns:
-        column.no_wrap = True
+    for field in table.columns:
+        field.no_wrap = True
     for pair in found:
         first = len(pair.before.joints)
         for column in range(first, len(pair.before.columns)):
