@@ -10,6 +10,7 @@ plain matrix products of the same size and precision in the same run. ``--memory
 process beside that of the data.
 """
 
+import multiprocessing
 import resource
 import tempfile
 import time
@@ -49,15 +50,15 @@ class Benchmark:
     """Report the largest memory too; meaningful in a process of its own."""
 
 
-def made_up(robot: Robot, count: int, path: Path) -> Path:
+def made_up(count: int, path: Path) -> None:
     """A recording of ``count`` trajectories of 1000 samples."""
+    robot = Robot.load("pamy2")
     rng = np.random.default_rng(0)
     t = np.arange(1000)[:, None] * robot.dt
     wave = lambda n: np.sin(rng.uniform(2, 20, n) * t + rng.uniform(0, 6, n))  # noqa: E731
     recordings = [(robot.q_rest + 0.5 * wave(robot.nq), 0.5 * wave(robot.nu)) for _ in range(min(count, 100))]
     recordings = [recordings[k % len(recordings)] for k in range(count)]
     write(path, Trajectories.from_list(Channels.of_robot(robot), recordings))
-    return path
 
 
 def product_rate(members: int, batch: int, width: int, precision: str) -> float:
@@ -82,7 +83,11 @@ def main(flags: Benchmark) -> None:
     print(machine(), jax.devices()[0])
     robot = Robot.load("pamy2")
     with tempfile.TemporaryDirectory() as folder:
-        path = flags.data or made_up(robot, flags.trajectories, Path(folder) / "data.h5")
+        path = flags.data or Path(folder) / "data.h5"
+        if flags.data is None:  # in a process of its own, whose memory does not count
+            maker = multiprocessing.get_context("spawn").Process(target=made_up, args=(flags.trajectories, path))
+            maker.start()
+            maker.join()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         settings = FitSettings(
             loss=flags.loss, rollout=flags.rollout, epochs=flags.epochs, members=flags.members, hidden=flags.hidden,

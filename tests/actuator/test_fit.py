@@ -203,10 +203,10 @@ def test_progress_tells_epoch_losses_speed_and_time_left(driven: Trajectories) -
 def test_training_does_not_depend_on_how_it_is_cut_into_pieces(driven: Trajectories) -> None:
     """The compiled pieces are the same program: one long piece and many short ones give the same weights."""
     first = Fitting(driven, "pendulum", FitSettings(**SMALL))
-    state, order = first.state, first.training.order(first.state)
+    state = first.state
     assert first.training.steps % first.training.piece == 0
     for _ in range(first.training.steps // first.training.piece):
-        state = first.training.advance(state, order)
+        state = first.training.advance(state)
     assert int(state.step) == first.training.steps
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genan.actuator.history import History
-from genan.actuator.samples import Samples, on_device, prepare_rows, usable_rows
+from genan.actuator.samples import Samples, on_device, responses, torque_labels, usable_rows
 from genan.actuator.settings import FitSettings
 from genan.data import Channels, Trajectories, load, split
 from genan.dynamics import Dynamics
@@ -65,11 +65,14 @@ def gather(
         "validation_samples": len(validation_rows),
         "provenance": dict(trajectories.provenance),
     }
-    q, u = trajectories.q, on_device(trajectories.u)
-    del trajectories, data  # double precision is needed for the positions only, and no longer than this
-    samples = prepare_rows(q, u, lengths, dynamics, response=settings.loss == "position" and true_torque is None)
-    if true_torque is not None:
-        samples = Samples(samples.q, samples.u, on_device(true_torque), None)
+    # Double precision goes as soon as it is not needed: at no time there is more than twice the recording in memory.
+    u, positions = on_device(trajectories.u), trajectories.q
+    del trajectories, data
+    tau = torque_labels(positions, lengths, dynamics) if true_torque is None else on_device(true_torque)
+    q = on_device(positions)
+    del positions
+    closed_form = settings.loss == "position" and true_torque is None
+    samples = Samples(q, u, tau, responses(q, dynamics) if closed_form else None)
     return Dataset(channels, samples, train_rows, validation_rows, held_out, q_seen, u_seen, origin)
 
 

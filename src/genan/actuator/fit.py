@@ -271,12 +271,11 @@ class Fitting:
     def _epoch(self, pace: Pace, progress: ProgressFunction | None, stopping: Callable[[], bool]) -> bool:
         """One epoch, or the rest of it; False when it was stopped in between."""
         training = self.training
-        order = training.order(self.state)
         while int(self.state.step) < training.steps:
             if stopping():
                 return False
             with nullcontext() if pace.running else compiling("the training program"):
-                self.state = jax.block_until_ready(training.advance(self.state, order))
+                self.state = jax.block_until_ready(training.advance(self.state))
             pace.count()
             self._report(pace, progress)
             self._save_in_time()

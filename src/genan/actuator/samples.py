@@ -71,47 +71,45 @@ def usable_rows(lengths: Int[np.ndarray, " N"], history: History, *, rollout: in
 def prepare(
     trajectories: Trajectories, dynamics: Dynamics, *, response: bool = True, dtype: type = np.float32
 ) -> Samples:
-    """Put a recording on the device and compute its torque labels and, if asked for, the response to a torque.
-
-    The caller who keeps no other reference to ``trajectories`` can let go of its controls early: see ``prepare_rows``.
-    """
-    u = on_device(trajectories.u, dtype)
-    return prepare_rows(trajectories.q, u, trajectories.lengths, dynamics, response=response, dtype=dtype)
+    """Put a recording on the device and compute its torque labels and, if asked for, the response to a torque."""
+    tau = torque_labels(trajectories.q, trajectories.lengths, dynamics, dtype=dtype)
+    q, u = on_device(trajectories.q, dtype), on_device(trajectories.u, dtype)
+    return Samples(q, u, tau, responses(q, dynamics) if response else None)
 
 
-def prepare_rows(
-    q: Float[np.ndarray, "rows nq"],
-    u: Float[Array, "rows nu"],
-    lengths: Int[np.ndarray, " N"],
-    dynamics: Dynamics,
-    *,
-    response: bool,
-    dtype: type = np.float32,
-) -> Samples:
-    """Samples of positions ``q`` [rad or m] in double precision and of controls that are on the device already."""
-    rows, nq = q.shape
-    tau = _aligned((rows, nq), dtype)
-    packed = _aligned((rows, nq * (nq + 1) // 2), dtype) if response else None
+def torque_labels(
+    q: Float[np.ndarray, "rows nq"], lengths: Int[np.ndarray, " N"], dynamics: Dynamics, *, dtype: type = np.float32
+) -> Float[Array, "rows nq"]:
+    """Torques that retrace ``q`` [rad or m, in double precision] in the engine [N m or N]; zero where there is none."""
+    tau = _aligned(q.shape, dtype)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    size = min(BLOCK, 1 << (rows - 1).bit_length())
-    for first, last in _blocks(lengths):
+    size = _block(len(q))
+    for first, last in _runs(lengths):
         start = int(offsets[first])
         motion = finite_differences(q[start : offsets[last]], lengths=lengths[first:last], dt=dynamics.dt)
         for k in range(0, len(motion.rows), size):
             some = slice(k, k + size)
             at = motion.rows[some] + start
             state = [_fill(a.astype(dtype), size) for a in (q[at], motion.qd[some], motion.qdd[some])]
-            labels, triangles = _labels(dynamics, *state, response=response)
-            tau[at] = np.asarray(labels)[: len(at)]
-            if packed is not None:
-                packed[at] = np.asarray(triangles)[: len(at)]
+            tau[at] = np.asarray(_inverse(dynamics, *state))[: len(at)]
     wrong = np.flatnonzero(~np.isfinite(tau.sum(axis=1)))
     if len(wrong):
         raise DataError(
             f"The torque that retraces the recording is not finite in row {int(wrong[0])} (and {len(wrong) - 1} "
             "others); check the robot's model, and the recording with 'genan inspect'."
         )
-    return Samples(on_device(q, dtype), u, jax.device_put(tau), None if packed is None else jax.device_put(packed))
+    return jax.device_put(tau)
+
+
+def responses(q: Float[Array, "rows nq"], dynamics: Dynamics) -> Float[Array, "rows packed"]:
+    """Lower triangles of dt^2 A(q)^-1 at every row [rad/(N m)]."""
+    rows, nq = q.shape
+    packed = _aligned((rows, nq * (nq + 1) // 2), q.dtype.type)
+    size = _block(rows)
+    for k in range(0, rows, size):
+        part = _fill(np.asarray(q[k : k + size]), size)
+        packed[k : k + size] = np.asarray(_triangles(dynamics, part))[: rows - k]
+    return jax.device_put(packed)
 
 
 def on_device(array: Float[np.ndarray, "rows n"], dtype: type = np.float32) -> Float[Array, "rows n"]:
@@ -129,7 +127,12 @@ def _aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
-def _blocks(lengths: Int[np.ndarray, " N"]) -> list[tuple[int, int]]:
+def _block(rows: int) -> int:
+    """Rows to compute with at once, for a recording of this many."""
+    return min(BLOCK, 1 << (rows - 1).bit_length())
+
+
+def _runs(lengths: Int[np.ndarray, " N"]) -> list[tuple[int, int]]:
     """Runs of whole trajectories, of about ``BLOCK`` rows each."""
     group = np.cumsum(lengths) // BLOCK
     cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(lengths)]
@@ -141,18 +144,22 @@ def _fill(states: Float[np.ndarray, "n nq"], size: int) -> Float[np.ndarray, "si
     return np.concatenate([states, np.repeat(states[-1:], size - len(states), axis=0)])
 
 
-@partial(jax.jit, static_argnames=("dynamics", "response"))
-def _labels(dynamics: Dynamics, q: Array, qd: Array, qdd: Array, *, response: bool) -> tuple[Array, Array | None]:
-    """Torques that retrace the motion, and the lower triangles of dt^2 A^-1."""
+@partial(jax.jit, static_argnums=0)
+def _inverse(dynamics: Dynamics, q: Array, qd: Array, qdd: Array) -> Array:
+    return jax.vmap(dynamics.inverse)(q, qd, qdd)
+
+
+@partial(jax.jit, static_argnums=0)
+def _triangles(dynamics: Dynamics, q: Array) -> Array:
     rows, columns = np.tril_indices(dynamics.nq)
 
-    def triangle(q: Array, qd: Array) -> Array:
-        # dt^2 A^-1 is the derivative of the next position by the torque.
-        _, pull = jax.vjp(lambda tau: dynamics.acceleration(q, qd, tau), jnp.zeros_like(q))
+    def triangle(q: Array) -> Array:
+        # dt^2 A^-1 is the derivative of the next position by the torque, whatever velocity and torque are.
+        _, pull = jax.vjp(lambda tau: dynamics.acceleration(q, jnp.zeros_like(q), tau), jnp.zeros_like(q))
         inverse = jax.vmap(lambda direction: pull(direction)[0])(jnp.eye(dynamics.nq, dtype=q.dtype))
         return dynamics.dt**2 * inverse[rows, columns]
 
-    return jax.vmap(dynamics.inverse)(q, qd, qdd), jax.vmap(triangle)(q, qd) if response else None
+    return jax.vmap(triangle)(q)
 
 
 def sum_over(

@@ -23,15 +23,19 @@ class Scaling(eqx.Module):
     @classmethod
     def of_samples(cls, samples: Samples, rows: Int[np.ndarray, " n"], history: History) -> "Scaling":
         """Over the samples at ``rows``; what never changes gets the deviation 1, so that it stays at zero."""
-        features = lambda samples, row: history.features(*samples.histories(row, history))  # noqa: E731
-        origin = jax.jit(features)(samples, jnp.asarray(rows[0]))
+
+        def everything(samples: Samples, row: Array) -> Array:
+            return jnp.concatenate([history.features(*samples.histories(row, history)), samples.tau[row]])
+
+        origin = jax.jit(everything)(samples, jnp.asarray(rows[0]))
 
         def moments(samples: Samples, row: Array) -> Array:
-            away = features(samples, row) - origin
+            away = everything(samples, row) - origin
             return jnp.stack([away, away**2])
 
         first, second = sum_over(moments, samples, rows) / len(rows)
-        deviation = np.sqrt(np.maximum(second - first**2, 0.0))
-        tau = np.asarray(samples.tau)[rows]
-        pairs = (first + np.asarray(origin), deviation), (tau.mean(axis=0, dtype=np.float64), tau.std(axis=0))
-        return cls(*(jnp.asarray(a, samples.q.dtype) for mean, std in pairs for a in (mean, np.where(std > 0, std, 1))))
+        std = np.sqrt(np.maximum(second - first**2, 0.0))
+        mean, std = first + np.asarray(origin), np.where(std > 0, std, 1.0)
+        parts = np.split(mean, [-samples.nq]), np.split(std, [-samples.nq])
+        (input_mean, torque_mean), (input_std, torque_std) = parts
+        return cls(*(jnp.asarray(a, samples.q.dtype) for a in (input_mean, input_std, torque_mean, torque_std)))

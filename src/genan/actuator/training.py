@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 from genan.actuator.losses import Loss
 from genan.actuator.network import Layer
 from genan.actuator.samples import Samples
+from genan.actuator.shuffle import shuffled
 
 
 @dataclass(frozen=True)
@@ -107,13 +108,9 @@ class Training(eqx.Module):
             fault_step=jnp.full(members, -1, jnp.int32),
         )
 
-    def order(self, state: State) -> Int[Array, "members n"]:
-        """The order in which each member sees the samples in the present epoch."""
-        return _order(self, len(state.best_loss), state.epoch)
-
-    def advance(self, state: State, order: Int[Array, "members n"]) -> State:
+    def advance(self, state: State) -> State:
         """One piece further in the epoch. ``state`` is used up."""
-        return _advance(self, state, order)
+        return _advance(self, state)
 
     def close_epoch(self, state: State) -> tuple[State, Float[Array, " members"]]:
         """Validate, keep the better weights, go to the next epoch; also the validation losses. ``state`` is used up."""
@@ -144,22 +141,13 @@ class Training(eqx.Module):
         return jnp.mean(self.loss(layers, self.samples, rows, noise))
 
 
-@partial(jax.jit, static_argnums=1)
-def _order(training: Training, members: int, epoch: Array) -> Int[Array, "members n"]:
-    count = len(training.train_rows)
-
-    def one(key: PRNGKeyArray) -> Array:
-        bits = jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, 1), epoch), (count,))
-        _, rows = jax.lax.sort_key_val(bits, training.train_rows)
-        return rows[: training.steps * training.batch]
-
-    return jax.lax.map(one, training._keys(members))
-
-
 @partial(jax.jit, donate_argnums=1)
-def _advance(training: Training, state: State, order: Array) -> State:
-    members = len(state.best_loss)
-    keys = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, 2), state.epoch))(training._keys(members))
+def _advance(training: Training, state: State) -> State:
+    seeds = training._keys(len(state.best_loss))
+    draw = jax.vmap(lambda key, use: jax.random.fold_in(jax.random.fold_in(key, use), state.epoch), in_axes=(0, None))
+    words, keys = jax.vmap(jax.random.key_data)(draw(seeds, 1)), draw(seeds, 2)
+    places = jnp.arange(training.batch, dtype=jnp.int32)
+    count = len(training.train_rows)
     value_and_grad = jax.value_and_grad(training._mean_loss)
     optimiser = training._optimiser()
 
@@ -170,7 +158,7 @@ def _advance(training: Training, state: State, order: Array) -> State:
 
     def step(state: State, _: None) -> tuple[State, None]:
         i = state.step
-        rows = jax.lax.dynamic_slice_in_dim(order, i * training.batch, training.batch, axis=1)
+        rows = jax.vmap(lambda word: training.train_rows[shuffled(i * training.batch + places, count, word)])(words)
         rate = training._rate(state.epoch * training.steps + i)
         layers, adam, loss = jax.vmap(member, in_axes=(0, 0, 0, 0, None))(
             state.layers, state.adam, rows, jax.vmap(jax.random.fold_in, (0, None))(keys, i), rate
