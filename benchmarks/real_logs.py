@@ -18,10 +18,11 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 from machine import machine
 
@@ -30,6 +31,7 @@ from genan.actuator import Ensemble
 from genan.actuator.baselines import Arx, Baseline, ConstantVelocity, one_step
 from genan.actuator.baselines.arx import ORDERS
 from genan.actuator.settings import FitSettings
+from genan.compilation import use_cache
 from genan.data import Channels, Trajectories, inspect, load, split, write
 from genan.dynamics import load_dynamics
 from genan.errors import DataError, GenanError
@@ -45,7 +47,12 @@ TEST_SHARE = 0.2
 FEWEST_RUNS = 10
 """A log of fewer runs is cut into pieces until there are about as many, where the protocol does not name its runs."""
 
+FEW_RUNS = 20
+"""With fewer training runs than this, none of them is given up for validation, where phases can be instead."""
+
 MOST_DECIMATION = 10
+
+NETWORK = "network"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +89,8 @@ class Log:
     joints: tuple[str, ...]
     controls: tuple[str, ...]
     runs: tuple[Run, ...]
+    slides: tuple[str, ...] = ()
+    """Joints that are in m."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,8 @@ class Protocol:
     """Take every so many samples; None: all, unless the encoder is too coarse for that."""
     horizon: int = 50
     """Steps of the open-loop rollouts."""
+    left_out: tuple[str, ...] = ()
+    """Controls that the model does not get: those that take a value in the test that was never learnt from."""
     cut: bool = False
     """Whether runs may be cut into pieces when there are few."""
     floors: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -162,29 +173,41 @@ PROTOCOLS = {
     "pamy1": Protocol(
         last_runs,
         "test: the last 20 % of the episodes in time",
-        dict(history_length=5),
+        {"history_length": 5, "hidden": (128, 128), "batch": 128, "epochs": 60},
         every=1,
         floors={"constant velocity": (0.0021, 0.0020, 0.0069, 0.0074), "ridge ARX": (0.0016, 0.0015, 0.0045, 0.0060)},
     ),
     "double_pendulum": Protocol(
         by_kind("sysid"),
         "learnt: identification runs; test: acrobot swing-ups",
-        dict(history_length=5),
+        {"history_length": 7, "hidden": (64, 64), "batch": 64, "epochs": 30},
         every=5,
         floors={"constant velocity": (0.0033, 0.0057), "ridge ARX": (0.0033, 0.0060)},
     ),
     "xl330": Protocol(
         each_held_out("kp_firmware"),
         "each firmware gain in turn is not learnt from and tested on",
-        dict(history_length=5),
+        {"history_length": 10, "hidden": (16, 16), "batch": 64, "epochs": 80, "rate": 3e-3, "members": 8},
         every=2,
+        left_out=("kp_firmware",),
         floors={"constant velocity": (0.0031,), "ridge ARX": (0.0018,)},
     ),
 }
-"""The documented robots, by the name of the log file."""
+"""The documented robots, by the name of the log file; docs/real-logs.md says how the settings were chosen."""
 
 UNKNOWN = Protocol(last_runs, "test: the last 20 % of the runs", cut=True)
 """Any other robot."""
+
+
+def general_settings(samples: int) -> dict[str, Any]:
+    """Settings for a robot that nobody has looked at, by the number of samples to learn from.
+
+    Between those of the documented robots: small networks in small steps, and about as many steps for every log (at
+    least 15 epochs, at most 80).
+    """
+    hidden, batch = ((32, 32), 64) if samples < 20_000 else ((64, 64), 64) if samples < 80_000 else ((128, 128), 128)
+    epochs = min(max(round(50_000 * batch / samples), 15), 80)
+    return {"history_length": 5, "hidden": hidden, "batch": batch, "epochs": epochs}
 
 
 # --------------------------------------------------------------------------- reading and converting
@@ -210,14 +233,23 @@ def read(path: Path | str) -> Log:
     q, u = (np.asarray(arrays[name], np.float64) for name in ("q", "u"))
     q, u = (x[:, None] if x.ndim == 1 else x for x in (q, u))
     dt = float(arrays["dt"])
-    joints = joint_names(compile_model(model, dt=dt))
+    compiled = compile_model(model, dt=dt)
+    joints = joint_names(compiled)
     if len(joints) != q.shape[1] or len(u) != len(q):
         raise DataError(
             f"{path}: q is {list(q.shape)} and u {list(u.shape)}, but they need the same number of rows, and q one "
             f"column for each of the model's {len(joints)} joints ({', '.join(joints)})."
         )
     names = arrays.get("u_names", [f"u{k + 1}" for k in range(u.shape[1])])
-    return Log(path.stem, model.resolve(), dt, joints, tuple(map(str, names)), tuple(_runs(path, arrays, q, u)))
+    return Log(
+        path.stem,
+        model.resolve(),
+        dt,
+        joints,
+        tuple(map(str, names)),
+        tuple(_runs(path, arrays, q, u)),
+        tuple(name for name in joints if compiled.joint(name).type[0] == mujoco.mjtJoint.mjJNT_SLIDE),
+    )
 
 
 def _runs(path: Path, arrays: dict[str, np.ndarray], q: np.ndarray, u: np.ndarray) -> list[Run]:
@@ -250,7 +282,7 @@ def cut_up(log: Log) -> Log:
         count = max(1, round(FEWEST_RUNS * len(run.q) / total))
         parts = zip(np.array_split(run.q, count), np.array_split(run.u, count), strict=True)
         pieces += [Run(f"{run.name} part {k + 1}", q, u, run.kind, run.meta) for k, (q, u) in enumerate(parts)]
-    return Log(log.name, log.model, log.dt, log.joints, log.controls, tuple(pieces))
+    return replace(log, runs=tuple(pieces))
 
 
 def decimation(log: Log) -> int:
@@ -298,20 +330,19 @@ def phases(run: Run, every: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def training_recordings(
-    runs: Sequence[Run], every: int, *, shortest: int, mirror: np.ndarray | None = None
+    runs: Sequence[Run], every: int, *, shortest: int
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], float]:
-    """All phases of all runs, in an order in which ``genan fit`` holds out whole runs; and its --validation.
+    """All phases of the runs, in an order in which ``genan fit`` holds out what it should; and its --validation.
 
-    Phases of one run are nearly equal: validating on one of them while learning from another would say nothing. The
-    trajectories that ``genan.data.split`` holds out are known beforehand, so the phases of the runs to hold out are put
-    there. Of every five runs, ordered by how much they move, the second liveliest is held out.
+    The trajectories that ``genan.data.split`` holds out are known beforehand, so what is to be held out is put there. It
+    is whole runs, because phases of one run are nearly equal: of every five runs, ordered by how much they move, the
+    second liveliest. Only where runs are few and have several phases, one phase of each run is held out: then no run is
+    lost to learning, and the validation loss says when to stop no more (the number of epochs does).
 
     Args:
         runs: what to learn from.
         every: take every so many samples.
         shortest: samples that a trajectory must have.
-        mirror: signs of the controls [nu] of a robot that is its own mirror image; each run then counts twice, the
-            second time with -q and these signs.
     """
     kept = [run for run in runs if len(run.q) // every >= shortest]
     if len(kept) < 2:
@@ -319,19 +350,272 @@ def training_recordings(
             f"{len(kept)} of {len(runs)} training runs have the {shortest} samples (after taking every {every}.) that "
             "the history needs, and learning needs two; record longer runs, or more."
         )
-    liveliness = [float(np.sqrt(np.mean(np.diff(run.q, axis=0) ** 2))) for run in kept]
-    order = np.argsort(liveliness, kind="stable")
-    count = max(1, round(len(kept) / 5))
-    held = {int(order[max(0, (k + 1) * len(kept) // count - 2)]) for k in range(count)}
-    parts: tuple[list, list] = ([], [])
-    for k, run in enumerate(kept):
-        pairs = phases(run, every)
-        parts[k in held].extend(pairs + ([] if mirror is None else [(-q, mirror * u) for q, u in pairs]))
-    total = len(parts[0]) + len(parts[1])
-    share = len(parts[1]) / total
+    learnt: list[tuple[np.ndarray, np.ndarray]] = []
+    held: list[tuple[np.ndarray, np.ndarray]] = []
+    if every > 1 and len(kept) < FEW_RUNS:
+        for k, run in enumerate(kept):
+            pairs = phases(run, every)
+            held += [] if k % max(1, 5 // every) else [pairs.pop(k % every)]
+            learnt += pairs
+    else:
+        chosen = _second_liveliest(kept)
+        for k, run in enumerate(kept):
+            (held if k in chosen else learnt).extend(phases(run, every))
+    total = len(learnt) + len(held)
+    share = len(held) / total
     recordings: list[Any] = [None] * total
     places = split(total, fraction=1.0 - share, seed=FitSettings().split_seed)
-    for part, where in zip(parts, places, strict=True):
+    for part, where in zip((learnt, held), places, strict=True):
         for pair, place in zip(part, where, strict=True):
             recordings[place] = pair
     return recordings, share
+
+
+def _second_liveliest(runs: Sequence[Run]) -> set[int]:
+    """Of every five runs, ordered by how much they move, the second liveliest."""
+    liveliness = [float(np.sqrt(np.mean(np.diff(run.q, axis=0) ** 2))) for run in runs]
+    order = np.argsort(liveliness, kind="stable")
+    count = max(1, round(len(runs) / 5))
+    return {int(order[max(0, (k + 1) * len(runs) // count - 2)]) for k in range(count)}
+
+
+@dataclass(frozen=True, eq=False)
+class Converted:
+    """One fold on the disk, as a user of ``genan`` would have it."""
+
+    folder: Path
+    robot: Path
+    train: Path
+    test: Path
+    test_runs: tuple[Run, ...]
+    """In the order of the trajectories in ``test``."""
+    settings: dict[str, Any]
+    """Fields of ``FitSettings``."""
+
+    @property
+    def actuators(self) -> Path:
+        """Where the fit goes."""
+        return self.folder / "actuators"
+
+    def commands(self, horizon: int) -> list[str]:
+        """What to type to do the same by hand."""
+        flags = []
+        for name, value in self.settings.items():
+            flag = "--" + name.replace("_", "-")
+            values = value if isinstance(value, tuple) else (value,)
+            flags += [flag] if value is True else [flag, *map(str, values)]
+        fit = ["genan", "fit", "--data", self.train, "--robot", self.robot, "--out", self.actuators, *flags]
+        judge = ["genan", "evaluate", "--actuators", self.actuators, "--data", self.test, "--robot", self.robot]
+        return [shlex.join(map(str, command)) for command in (fit, [*judge, "--horizon", horizon])]
+
+
+def convert(log: Log, protocol: Protocol, out: Path, **overrides: Any) -> list[tuple[Fold, Converted]]:
+    """Write robot.toml, train.h5 and test.h5 of every fold below ``out``; ``overrides``: fields of ``FitSettings``."""
+    log = _without(cut_up(log) if protocol.cut else log, protocol.left_out)
+    every = protocol.every or decimation(log)
+    robot_file = out / "robot" / "robot.toml"
+    if robot_file.exists():
+        raise DataError(f"{out} holds an earlier run; give another --out, or remove it.")
+    robot_file.parent.mkdir(parents=True, exist_ok=True)
+    robot_file.write_text(robot_toml(log, every), encoding="utf-8")
+    channels = Channels.of_robot(Robot.load(robot_file))
+    found = []
+    for fold in protocol.folds(log):
+        learnt, test = (tuple(log.runs[k] for k in numbers) for numbers in (fold.train, fold.test))
+        samples = sum(len(run.q) for run in learnt)
+        settings = {**(protocol.settings or general_settings(samples)), **overrides}
+        known = FitSettings(**settings)
+        shortest = max(known.history.span, 1) + 1 + known.steps
+        recordings, share = training_recordings(learnt, every, shortest=shortest)
+        settings["validation"] = round(share, 6)
+        lows, highs = (np.stack([getattr(u, name)(axis=0) for _, u in recordings]) for name in ("min", "max"))
+        if (lows.min(axis=0) == highs.max(axis=0)).any():
+            settings["allow_constant"] = True
+        test = tuple(run for run in test if len(run.q) // every >= shortest)
+        if not test:
+            raise DataError(f"No test run has the {shortest} samples that the history needs; record longer runs.")
+        folder = out / fold.name
+        paths = Converted(folder, robot_file, folder / "train.h5", folder / "test.h5", test, settings)
+        origin = {"log": log.name, "every": every, "control": "that of the sample itself"}
+        for path, pairs in ((paths.train, recordings), (paths.test, [phases(run, every)[0] for run in test])):
+            write(path, Trajectories.from_list(channels, pairs, provenance={**origin, "part": path.stem}))
+        found.append((fold, paths))
+    return found
+
+
+def _without(log: Log, controls: Sequence[str]) -> Log:
+    """``log`` less some controls."""
+    columns = [k for k, name in enumerate(log.controls) if name not in controls]
+    runs = tuple(replace(run, u=run.u[:, columns]) for run in log.runs)
+    return replace(log, controls=tuple(log.controls[k] for k in columns), runs=runs)
+
+
+# --------------------------------------------------------------------------- fitting and judging
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The errors of every model on the test runs of one fold."""
+
+    fold: str
+    one_step: dict[str, np.ndarray]
+    """Root mean square [nq] [rad or m], by model."""
+    rollout: dict[str, tuple[np.ndarray, int, int]]
+    """Mean absolute error at the horizon [nq] [rad or m], diverged rollouts, rollouts; by model."""
+    horizon: int
+    seconds: tuple[float, float]
+    """Fitting and judging [s]."""
+    latest: dict[str, np.ndarray] | None = None
+    """``one_step`` of the test runs of the last hour, where names carry times and not all test runs are of it."""
+
+
+def fit_and_judge(fold: Fold, paths: Converted, *, horizon: int) -> Judged:
+    """What ``genan fit`` and ``genan evaluate`` do, and root mean squares of the one-step errors."""
+    began = time.perf_counter()
+    ensemble = genan.fit(paths.train, paths.robot, out=paths.actuators, progress=_show, **paths.settings)
+    print(file=sys.stderr)
+    fitted = time.perf_counter()
+    robot = Robot.load(paths.robot)
+    found = evaluate(ensemble, paths.test, robot, name=NETWORK, train=paths.train, horizon=horizon)
+    train, test = load(paths.train), load(paths.test)
+    trial = plan(test, [ensemble.contract.history.span], horizon=horizon)
+    errors = _one_step_errors(ensemble, robot, train, trial)
+    judged = time.perf_counter()
+    one = {name: np.sqrt(np.mean(error**2, axis=0)) for name, error in errors.items()}
+    last = _last_hour(paths.test_runs)[trial.row_owner]
+    latest = {name: np.sqrt(np.mean(error[last] ** 2, axis=0)) for name, error in errors.items()}
+    return Judged(
+        fold.name,
+        one,
+        _rollouts(found),
+        found.horizon,
+        (fitted - began, judged - fitted),
+        latest if last.any() and not last.all() else None,
+    )
+
+
+def _one_step_errors(ensemble: Ensemble, robot: Robot, train: Trajectories, trial: Trial) -> dict[str, np.ndarray]:
+    """Errors at every row of the trial [n, nq] [rad or m], by model."""
+    blocks = step_blocks(ensemble, load_dynamics(robot), trial.trajectories, trial.rows)
+    errors = {NETWORK: np.concatenate([np.asarray(block.error[0], np.float64) for block in blocks])}
+    orders = sorted({k for k in (*ORDERS, ensemble.contract.history.span) if 1 <= k <= trial.first})
+    baselines: tuple[Baseline, ...] = (Arx.fit(train, orders=orders), ConstantVelocity())
+    for baseline in baselines:
+        predicted = one_step(baseline, trial.trajectories, trial.rows)
+        errors[_short(baseline.name)] = predicted - trial.trajectories.q[trial.rows + 1]
+    return errors
+
+
+def _rollouts(found: Evaluation) -> dict[str, tuple[np.ndarray, int, int]]:
+    joints = len(found.errors.joints)
+    models = (found.errors, *found.baselines)
+    return {_short(one.name): (np.asarray(one.curve.mean)[-1, :joints], one.diverged, one.rollouts) for one in models}
+
+
+def _short(name: str) -> str:
+    return name.split(",")[0]
+
+
+def _last_hour(runs: Sequence[Run]) -> np.ndarray:
+    """Which of the runs were recorded in the hour that the last one was."""
+    times = [run.time for run in runs]
+    if any(moment is None for moment in times):
+        return np.zeros(len(runs), bool)
+    last = max(times)
+    return np.array([last - moment < datetime.timedelta(hours=1) for moment in times])
+
+
+def _show(now: Any) -> None:
+    words = f"epoch {now.epoch}/{now.epochs}"
+    if now.validation:
+        words += f", validation loss {np.mean(now.validation):.4g}"
+    if now.seconds_left != float("inf"):
+        words += f", {now.seconds_left:.0f} s left"
+    print(f"\r{words}        ", end="", file=sys.stderr, flush=True)
+
+
+# --------------------------------------------------------------------------- telling
+
+
+def print_tables(log: Log, protocol: Protocol, judged: Sequence[Judged]) -> None:
+    """One-step and open-loop errors of each fold, and their means over the folds."""
+    for one in judged:
+        title = f" ({one.fold} held out)" if one.fold else ""
+        print(f"\n{log.name}{title}: one step, root mean square [1e-3 rad, 1e-3 m for slides]")
+        _print_rms(log.joints, one.one_step, protocol.floors if len(judged) == 1 else {})
+        if one.latest is not None:
+            print("of it, the last hour:")
+            _print_rms(log.joints, one.latest, {})
+        print(f"open loop, mean absolute error after {one.horizon} steps [degrees, mm for slides]")
+        for name, (error, diverged, rollouts) in one.rollout.items():
+            _row(name, _readable(log, error), f"{diverged} of {rollouts} diverged")
+        print("fitted in {:.0f} s, judged in {:.0f} s".format(*one.seconds))
+    if len(judged) > 1:
+        print(f"\n{log.name}: mean over the {len(judged)} folds, one step, root mean square [1e-3 rad]")
+        names = judged[0].one_step
+        mean = {name: np.mean([one.one_step[name] for one in judged], axis=0) for name in names}
+        _print_rms(log.joints, mean, protocol.floors)
+
+
+def _print_rms(joints: Sequence[str], found: dict[str, np.ndarray], floors: dict[str, tuple[float, ...]]) -> None:
+    print(f"  {'':28}" + "".join(f"{name[:9]:>10}" for name in joints) + f"{'mean':>10}")
+    for name, values in found.items():
+        _row(name, 1e3 * values, digits=3)
+    for name, values in floors.items():
+        _row(f"{name} (data/README)", 1e3 * np.asarray(values), digits=3)
+
+
+def _row(name: str, values: np.ndarray, words: str = "", *, digits: int = 2) -> None:
+    numbers = "".join(f"{value:10.{digits}f}" for value in (*values, np.mean(values)))
+    print(f"  {name:28}{numbers}  {words}".rstrip())
+
+
+def _readable(log: Log, error: np.ndarray) -> np.ndarray:
+    """Degrees for hinges, millimetres for slides."""
+    return error * np.array([1e3 if joint in log.slides else 180.0 / np.pi for joint in log.joints])
+
+
+def main() -> int:
+    """Run it; exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("log", type=Path, help="the .npz; the robot's MJCF lies beside it as .xml")
+    parser.add_argument("--out", type=Path, help="folder for everything; left out: runs/ and the log's name")
+    parser.add_argument("--epochs", type=int, help="instead of the documented number")
+    parser.add_argument("--members", type=int, help="instead of the documented number")
+    arguments = parser.parse_args()
+    overrides = {name: getattr(arguments, name) for name in ("epochs", "members") if getattr(arguments, name)}
+    use_cache()
+    try:
+        log = read(arguments.log)
+        protocol = PROTOCOLS.get(log.name, UNKNOWN)
+        folds = convert(log, protocol, arguments.out or Path("runs") / log.name, **overrides)
+        describe(log, protocol, folds)
+        judged = []
+        for fold, paths in folds:
+            print(f"\nThe same by hand{f', {fold.name} held out' if fold.name else ''}:")
+            print("\n".join(f"  {command}" for command in paths.commands(protocol.horizon)), flush=True)
+            judged.append(fit_and_judge(fold, paths, horizon=protocol.horizon))
+    except GenanError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print_tables(log, protocol, judged)
+    return 0
+
+
+def describe(log: Log, protocol: Protocol, folds: Sequence[tuple[Fold, Converted]]) -> None:
+    """What was read and how it is split."""
+    test = load(folds[0][1].test)
+    every = round(test.dt / log.dt)
+    print(machine())
+    print(
+        f"{log.name}: {len(log.runs)} runs, joints {', '.join(test.joints)}, controls {', '.join(test.controls)}, "
+        f"{1.0 / log.dt:.4g} Hz"
+        + (f", every {every}. sample with its own control: {1.0 / test.dt:.4g} Hz" if every > 1 else "")
+    )
+    if protocol.left_out:
+        print(f"left out, because its value in the test is never learnt from: {', '.join(protocol.left_out)}")
+    print(protocol.words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -109,7 +109,10 @@ def _train(console: Any, fitting: "Fitting") -> Any:
         losses.plain = _losses(now)
 
     with interruptible() as interrupt, Live(Group(bar, losses), console=console, refresh_per_second=4):
-        return fitting.run(progress=show, stopping=lambda: interrupt.requested)
+        found = fitting.run(progress=show, stopping=lambda: interrupt.requested)
+    if not console.is_terminal:
+        console.print()  # rich leaves the last line open
+    return found
 
 
 def _speed(now: "Progress") -> str:
