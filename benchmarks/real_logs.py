@@ -2,9 +2,9 @@
 
     python benchmarks/real_logs.py ../shared/data/real/pamy1.npz [--out runs/pamy1]
 
-The log is an ``.npz`` with ``q`` [T, nq] (rad, or m for slides), ``u`` [T, nu], ``dt`` (s), ``traj_start``, ``traj_end``
-and, if known, ``traj_name``, ``u_names``, ``traj_kind``, ``traj_meta`` with ``traj_meta_names``; beside it lies the robot's
-MJCF model under the same name. ``docs/real-logs.md`` has the protocols, the settings and the results.
+The log is an ``.npz`` with ``q`` [T, nq] (rad, or m for slides), ``u`` [T, nu], ``dt`` (s), ``traj_start``,
+``traj_end`` and, if known, ``traj_name``, ``u_names``, ``traj_kind``, ``traj_meta`` with ``traj_meta_names``; beside it
+lies the robot's MJCF model under the same name. ``docs/real-logs.md`` has protocols, settings and results.
 
 Decimation takes every k-th sample with the control of that very sample, which counts as held until the next one. A
 training run gives all k phases, each a trajectory of its own; a test run gives phase 0 only.
@@ -53,6 +53,9 @@ FEW_RUNS = 20
 MOST_DECIMATION = 10
 
 NETWORK = "network"
+
+Pair = tuple[np.ndarray, np.ndarray]
+"""q [T, nq] and u [T, nu] of one trajectory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +120,8 @@ class Protocol:
     """Steps of the open-loop rollouts."""
     left_out: tuple[str, ...] = ()
     """Controls that the model does not get: those that take a value in the test that was never learnt from."""
+    mirrored: tuple[str, ...] | None = None
+    """Where the mirror image of a motion (-q, and minus these controls) is a motion of the robot too."""
     cut: bool = False
     """Whether runs may be cut into pieces when there are few."""
     floors: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -187,9 +192,18 @@ PROTOCOLS = {
     "xl330": Protocol(
         each_held_out("kp_firmware"),
         "each firmware gain in turn is not learnt from and tested on",
-        {"history_length": 10, "hidden": (16, 16), "batch": 64, "epochs": 80, "rate": 3e-3, "members": 8},
+        {
+            "history_length": 10,
+            "hidden": (16, 16),
+            "activation": "softsign",
+            "batch": 64,
+            "epochs": 80,
+            "rate": 3e-3,
+            "members": 8,
+        },
         every=2,
         left_out=("kp_firmware",),
+        mirrored=("goal_position_rad",),
         floors={"constant velocity": (0.0031,), "ridge ARX": (0.0018,)},
     ),
 }
@@ -297,9 +311,12 @@ def decimation(log: Log) -> int:
     return 1
 
 
-def robot_toml(log: Log, every: int) -> str:
+def robot_toml(log: Log, every: int, *, mirrored: Sequence[str] | None = None) -> str:
     """The description of the robot; ranges are what the whole log covers and a little more."""
     q, u = (np.concatenate([getattr(run, name) for run in log.runs]) for name in ("q", "u"))
+    if mirrored is not None:
+        q = np.concatenate([q, -q])
+        u = np.concatenate([u, u * [-1.0 if name in mirrored else 1.0 for name in log.controls]])
     lines = [
         f"name = {json.dumps(log.name)}",
         f"model = {json.dumps(str(log.model), ensure_ascii=False)}",
@@ -324,25 +341,27 @@ def _channels(log: Log, every: int) -> Channels:
     return Channels(dt=log.dt * every, joints=log.joints, controls=log.controls, control_range=bounds)
 
 
-def phases(run: Run, every: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def phases(run: Run, every: int) -> list[Pair]:
     """(q, u) of every so many samples, beginning at the first, the second, ..."""
     return [(run.q[k::every], run.u[k::every]) for k in range(every)]
 
 
 def training_recordings(
-    runs: Sequence[Run], every: int, *, shortest: int
-) -> tuple[list[tuple[np.ndarray, np.ndarray]], float]:
+    runs: Sequence[Run], every: int, *, shortest: int, mirror: np.ndarray | None = None
+) -> tuple[list[Pair], float]:
     """All phases of the runs, in an order in which ``genan fit`` holds out what it should; and its --validation.
 
-    The trajectories that ``genan.data.split`` holds out are known beforehand, so what is to be held out is put there. It
-    is whole runs, because phases of one run are nearly equal: of every five runs, ordered by how much they move, the
-    second liveliest. Only where runs are few and have several phases, one phase of each run is held out: then no run is
-    lost to learning, and the validation loss says when to stop no more (the number of epochs does).
+    The trajectories that ``genan.data.split`` holds out are known beforehand, so what is to be held out is put there.
+    It is whole runs, because phases of one run are nearly equal: of every five runs, ordered by how much they move, the
+    second liveliest. Where runs are few and have several phases, it is one phase of every third run instead: no run is
+    lost to learning then, and it is the number of epochs, not the validation loss, that says when to stop.
 
     Args:
         runs: what to learn from.
         every: take every so many samples.
         shortest: samples that a trajectory must have.
+        mirror: signs of the controls [nu] of a robot that is its own mirror image; every phase then counts twice, the
+            second time with -q and these signs.
     """
     kept = [run for run in runs if len(run.q) // every >= shortest]
     if len(kept) < 2:
@@ -350,17 +369,19 @@ def training_recordings(
             f"{len(kept)} of {len(runs)} training runs have the {shortest} samples (after taking every {every}.) that "
             "the history needs, and learning needs two; record longer runs, or more."
         )
-    learnt: list[tuple[np.ndarray, np.ndarray]] = []
-    held: list[tuple[np.ndarray, np.ndarray]] = []
-    if every > 1 and len(kept) < FEW_RUNS:
-        for k, run in enumerate(kept):
-            pairs = phases(run, every)
-            held += [] if k % max(1, 5 // every) else [pairs.pop(k % every)]
-            learnt += pairs
-    else:
-        chosen = _second_liveliest(kept)
-        for k, run in enumerate(kept):
-            (held if k in chosen else learnt).extend(phases(run, every))
+    learnt: list[Pair] = []
+    held: list[Pair] = []
+    by_phase = every > 1 and len(kept) < FEW_RUNS
+    chosen = set(range(0, len(kept), 3)) if by_phase else _second_liveliest(kept)
+    for k, run in enumerate(kept):
+        pairs = phases(run, every)
+        if k in chosen:
+            count = 1 if by_phase else len(pairs)
+            held += pairs[:count]
+            pairs = pairs[count:]
+        learnt += pairs
+    if mirror is not None:
+        held, learnt = (part + [(-q, mirror * u) for q, u in part] for part in (held, learnt))
     total = len(learnt) + len(held)
     share = len(held) / total
     recordings: list[Any] = [None] * total
@@ -417,7 +438,7 @@ def convert(log: Log, protocol: Protocol, out: Path, **overrides: Any) -> list[t
     if robot_file.exists():
         raise DataError(f"{out} holds an earlier run; give another --out, or remove it.")
     robot_file.parent.mkdir(parents=True, exist_ok=True)
-    robot_file.write_text(robot_toml(log, every), encoding="utf-8")
+    robot_file.write_text(robot_toml(log, every, mirrored=protocol.mirrored), encoding="utf-8")
     channels = Channels.of_robot(Robot.load(robot_file))
     found = []
     for fold in protocol.folds(log):
@@ -426,7 +447,10 @@ def convert(log: Log, protocol: Protocol, out: Path, **overrides: Any) -> list[t
         settings = {**(protocol.settings or general_settings(samples)), **overrides}
         known = FitSettings(**settings)
         shortest = max(known.history.span, 1) + 1 + known.steps
-        recordings, share = training_recordings(learnt, every, shortest=shortest)
+        mirror = None
+        if protocol.mirrored is not None:
+            mirror = np.array([-1.0 if name in protocol.mirrored else 1.0 for name in log.controls])
+        recordings, share = training_recordings(learnt, every, shortest=shortest, mirror=mirror)
         settings["validation"] = round(share, 6)
         lows, highs = (np.stack([getattr(u, name)(axis=0) for _, u in recordings]) for name in ("min", "max"))
         if (lows.min(axis=0) == highs.max(axis=0)).any():
@@ -612,6 +636,8 @@ def describe(log: Log, protocol: Protocol, folds: Sequence[tuple[Fold, Converted
         f"{1.0 / log.dt:.4g} Hz"
         + (f", every {every}. sample with its own control: {1.0 / test.dt:.4g} Hz" if every > 1 else "")
     )
+    if protocol.mirrored is not None:
+        print("learnt from the mirror image of every run too")
     if protocol.left_out:
         print(f"left out, because its value in the test is never learnt from: {', '.join(protocol.left_out)}")
     print(protocol.words)

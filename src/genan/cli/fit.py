@@ -61,7 +61,7 @@ class Fit:
             )
             return INTERRUPTED
         best = ", ".join(map(str, ensemble.record["training"]["best_epoch"]))
-        console.print(f"{ensemble.members} networks (best of epoch {best}) in {self.out}.")
+        console.print(f"{_networks(ensemble.members)} (best of epoch {best}) in {self.out}.")
         if fitting.start is not None:
             from genan.cli.refit_table import print_before_and_after
 
@@ -75,13 +75,17 @@ def _introduce(console: Any, fitting: "Fitting") -> None:
     weights = sum(layer.weight.size + layer.bias.size for layer in fitting.state.layers)
     console.print(
         f"{origin['trajectories']} trajectories: {origin['train_samples']} samples to learn from, "
-        f"{origin['validation_samples']} held out; {fitting.contract.members} networks of "
+        f"{origin['validation_samples']} held out; {_networks(fitting.contract.members)} of "
         f"{fitting.contract.inputs} inputs, {weights} weights in all; batches of {training.batch}, {fitting.precision}."
     )
     if origin["trajectories_too_short"]:
         console.print(f"{origin['trajectories_too_short']} trajectories are too short for the history and left out.")
     if fitting.resumed:
         console.print(f"going on after {_epochs(fitting)} epochs from the checkpoint in {fitting.out}")
+
+
+def _networks(count: int) -> str:
+    return f"{count} network" if count == 1 else f"{count} networks"
 
 
 def _epochs(fitting: "Fitting") -> str:
