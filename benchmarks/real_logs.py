@@ -353,8 +353,8 @@ def training_recordings(
 
     The trajectories that ``genan.data.split`` holds out are known beforehand, so what is to be held out is put there.
     It is whole runs, because phases of one run are nearly equal: of every five runs, ordered by how much they move, the
-    second liveliest. Where runs are few and have several phases, it is one phase of every third run instead: no run is
-    lost to learning then, and it is the number of epochs, not the validation loss, that says when to stop.
+    second liveliest. Where runs are few, none is given up: it is a fifth of each run instead, of one phase and a
+    different fifth in each. With several phases that does not say when to stop; the number of epochs does.
 
     Args:
         runs: what to learn from.
@@ -371,15 +371,16 @@ def training_recordings(
         )
     learnt: list[Pair] = []
     held: list[Pair] = []
-    by_phase = every > 1 and len(kept) < FEW_RUNS
-    chosen = set(range(0, len(kept), 3)) if by_phase else _second_liveliest(kept)
-    for k, run in enumerate(kept):
-        pairs = phases(run, every)
-        if k in chosen:
-            count = 1 if by_phase else len(pairs)
-            held += pairs[:count]
-            pairs = pairs[count:]
-        learnt += pairs
+    if len(kept) < FEW_RUNS and all(len(run.q) // every // 5 >= shortest for run in kept):
+        for k, run in enumerate(kept):
+            first, *others = phases(run, every)
+            parts = _thirds(first, piece=k % 5)
+            held.append(parts.pop(1))
+            learnt += [pair for pair in parts if len(pair[0]) >= shortest] + others
+    else:
+        chosen = _second_liveliest(kept)
+        for k, run in enumerate(kept):
+            (held if k in chosen else learnt).extend(phases(run, every))
     if mirror is not None:
         held, learnt = (part + [(-q, mirror * u) for q, u in part] for part in (held, learnt))
     total = len(learnt) + len(held)
@@ -390,6 +391,13 @@ def training_recordings(
         for pair, place in zip(part, where, strict=True):
             recordings[place] = pair
     return recordings, share
+
+
+def _thirds(pair: Pair, *, piece: int) -> list[Pair]:
+    """What comes before one fifth of a trajectory, this fifth, and what comes after."""
+    count = len(pair[0])
+    cuts = [piece * count // 5, (piece + 1) * count // 5]
+    return list(zip(*(np.split(x, cuts) for x in pair), strict=True))
 
 
 def _second_liveliest(runs: Sequence[Run]) -> set[int]:
