@@ -122,6 +122,8 @@ class Protocol:
     """Controls that the model does not get: those that take a value in the test that was never learnt from."""
     mirrored: tuple[str, ...] | None = None
     """Where the mirror image of a motion (-q, and minus these controls) is a motion of the robot too."""
+    average: bool = False
+    """Whether the mean over the folds says anything; it is then what the floors are for."""
     cut: bool = False
     """Whether runs may be cut into pieces when there are few."""
     floors: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -139,6 +141,18 @@ def last_runs(log: Log) -> list[Fold]:
         order.sort(key=lambda k: (times[k], k))
     cut = min(max(round((1.0 - TEST_SHARE) * len(order)), 1), len(order) - 1)
     return [Fold("", tuple(order[:cut]), tuple(order[cut:]))]
+
+
+def last_runs_and_last_hour(log: Log) -> list[Fold]:
+    """``last_runs``; and the last hour, learnt from what came before it, where names carry times."""
+    found = last_runs(log)
+    times = [run.time for run in log.runs]
+    if any(moment is None for moment in times):
+        return found
+    begins = max(times) - datetime.timedelta(hours=1)
+    before = tuple(k for k, moment in enumerate(times) if moment < begins)
+    after = tuple(k for k, moment in enumerate(times) if moment >= begins)
+    return [replace(found[0], name="last-fifth"), Fold("last-hour", before, after)] if before else found
 
 
 def by_kind(train: str) -> Callable[[Log], list[Fold]]:
@@ -164,7 +178,7 @@ def each_held_out(quantity: str) -> Callable[[Log], list[Fold]]:
             raise DataError(f"The split needs traj_meta {quantity!r} with at least two values; it has {set(values)}.")
         return [
             Fold(
-                f"{quantity}-{value:g}",
+                f"without-{quantity}-{value:g}",
                 tuple(k for k, other in enumerate(values) if other != value),
                 tuple(k for k, other in enumerate(values) if other == value),
             )
@@ -176,8 +190,8 @@ def each_held_out(quantity: str) -> Callable[[Log], list[Fold]]:
 
 PROTOCOLS = {
     "pamy1": Protocol(
-        last_runs,
-        "test: the last 20 % of the episodes in time",
+        last_runs_and_last_hour,
+        "test: the last 20 % of the episodes in time; then the last hour, learnt from the hour before it",
         {"history_length": 5, "hidden": (128, 128), "batch": 128, "epochs": 60},
         every=1,
         floors={"constant velocity": (0.0021, 0.0020, 0.0069, 0.0074), "ridge ARX": (0.0016, 0.0015, 0.0045, 0.0060)},
@@ -194,7 +208,7 @@ PROTOCOLS = {
         "each firmware gain in turn is not learnt from and tested on",
         {
             "history_length": 10,
-            "hidden": (16, 16),
+            "hidden": (16,),
             "activation": "softsign",
             "batch": 64,
             "epochs": 80,
@@ -204,6 +218,7 @@ PROTOCOLS = {
         every=2,
         left_out=("kp_firmware",),
         mirrored=("goal_position_rad",),
+        average=True,
         floors={"constant velocity": (0.0031,), "ridge ARX": (0.0018,)},
     ),
 }
@@ -416,8 +431,6 @@ class Converted:
     robot: Path
     train: Path
     test: Path
-    test_runs: tuple[Run, ...]
-    """In the order of the trajectories in ``test``."""
     settings: dict[str, Any]
     """Fields of ``FitSettings``."""
 
@@ -467,7 +480,7 @@ def convert(log: Log, protocol: Protocol, out: Path, **overrides: Any) -> list[t
         if not test:
             raise DataError(f"No test run has the {shortest} samples that the history needs; record longer runs.")
         folder = out / fold.name
-        paths = Converted(folder, robot_file, folder / "train.h5", folder / "test.h5", test, settings)
+        paths = Converted(folder, robot_file, folder / "train.h5", folder / "test.h5", settings)
         origin = {"log": log.name, "every": every, "control": "that of the sample itself"}
         for path, pairs in ((paths.train, recordings), (paths.test, [phases(run, every)[0] for run in test])):
             write(path, Trajectories.from_list(channels, pairs, provenance={**origin, "part": path.stem}))
@@ -497,8 +510,6 @@ class Judged:
     horizon: int
     seconds: tuple[float, float]
     """Fitting and judging [s]."""
-    latest: dict[str, np.ndarray] | None = None
-    """``one_step`` of the test runs of the last hour, where names carry times and not all test runs are of it."""
 
 
 def fit_and_judge(fold: Fold, paths: Converted, *, horizon: int) -> Judged:
@@ -514,16 +525,7 @@ def fit_and_judge(fold: Fold, paths: Converted, *, horizon: int) -> Judged:
     errors = _one_step_errors(ensemble, robot, train, trial)
     judged = time.perf_counter()
     one = {name: np.sqrt(np.mean(error**2, axis=0)) for name, error in errors.items()}
-    last = _last_hour(paths.test_runs)[trial.row_owner]
-    latest = {name: np.sqrt(np.mean(error[last] ** 2, axis=0)) for name, error in errors.items()}
-    return Judged(
-        fold.name,
-        one,
-        _rollouts(found),
-        found.horizon,
-        (fitted - began, judged - fitted),
-        latest if last.any() and not last.all() else None,
-    )
+    return Judged(fold.name, one, _rollouts(found), found.horizon, (fitted - began, judged - fitted))
 
 
 def _one_step_errors(ensemble: Ensemble, robot: Robot, train: Trajectories, trial: Trial) -> dict[str, np.ndarray]:
@@ -548,15 +550,6 @@ def _short(name: str) -> str:
     return name.split(",")[0]
 
 
-def _last_hour(runs: Sequence[Run]) -> np.ndarray:
-    """Which of the runs were recorded in the hour that the last one was."""
-    times = [run.time for run in runs]
-    if any(moment is None for moment in times):
-        return np.zeros(len(runs), bool)
-    last = max(times)
-    return np.array([last - moment < datetime.timedelta(hours=1) for moment in times])
-
-
 def _show(now: Any) -> None:
     words = f"epoch {now.epoch}/{now.epochs}"
     if now.validation:
@@ -572,17 +565,14 @@ def _show(now: Any) -> None:
 def print_tables(log: Log, protocol: Protocol, judged: Sequence[Judged]) -> None:
     """One-step and open-loop errors of each fold, and their means over the folds."""
     for one in judged:
-        title = f" ({one.fold} held out)" if one.fold else ""
+        title = f", {one.fold}" if one.fold else ""
         print(f"\n{log.name}{title}: one step, root mean square [1e-3 rad, 1e-3 m for slides]")
-        _print_rms(log.joints, one.one_step, protocol.floors if len(judged) == 1 else {})
-        if one.latest is not None:
-            print("of it, the last hour:")
-            _print_rms(log.joints, one.latest, {})
+        _print_rms(log.joints, one.one_step, {} if protocol.average else protocol.floors)
         print(f"open loop, mean absolute error after {one.horizon} steps [degrees, mm for slides]")
         for name, (error, diverged, rollouts) in one.rollout.items():
             _row(name, _readable(log, error), f"{diverged} of {rollouts} diverged")
         print("fitted in {:.0f} s, judged in {:.0f} s".format(*one.seconds))
-    if len(judged) > 1:
+    if protocol.average:
         print(f"\n{log.name}: mean over the {len(judged)} folds, one step, root mean square [1e-3 rad]")
         names = judged[0].one_step
         mean = {name: np.mean([one.one_step[name] for one in judged], axis=0) for name in names}
@@ -624,7 +614,7 @@ def main() -> int:
         describe(log, protocol, folds)
         judged = []
         for fold, paths in folds:
-            print(f"\nThe same by hand{f', {fold.name} held out' if fold.name else ''}:")
+            print(f"\nThe same by hand{f', {fold.name}' if fold.name else ''}:")
             print("\n".join(f"  {command}" for command in paths.commands(protocol.horizon)), flush=True)
             judged.append(fit_and_judge(fold, paths, horizon=protocol.horizon))
     except GenanError as error:
