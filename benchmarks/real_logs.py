@@ -231,12 +231,17 @@ UNKNOWN = Protocol(last_runs, "test: the last 20 % of the runs", cut=True)
 def general_settings(samples: int) -> dict[str, Any]:
     """Settings for a robot that nobody has looked at, by the number of samples to learn from.
 
-    Between those of the documented robots: small networks in small steps, and about as many steps for every log (at
-    least 15 epochs, at most 80).
+    Like those of the documented robots: networks that grow with the log, small batches, about as many steps for every
+    log (15 to 80 epochs), and a higher rate where samples are few.
     """
-    hidden, batch = ((32, 32), 64) if samples < 20_000 else ((64, 64), 64) if samples < 80_000 else ((128, 128), 128)
-    epochs = min(max(round(50_000 * batch / samples), 15), 80)
-    return {"history_length": 5, "hidden": hidden, "batch": batch, "epochs": epochs}
+    if samples < 20_000:
+        found: dict[str, Any] = {"hidden": (32, 32), "batch": 64, "rate": 3e-3}
+    elif samples < 80_000:
+        found = {"hidden": (64, 64), "batch": 64}
+    else:
+        found = {"hidden": (128, 128), "batch": 128}
+    epochs = min(max(round(50_000 * found["batch"] / samples), 15), 80)
+    return {"history_length": 5, **found, "epochs": epochs}
 
 
 # --------------------------------------------------------------------------- reading and converting
@@ -389,7 +394,7 @@ def training_recordings(
     if len(kept) < FEW_RUNS and all(len(run.q) // every // 5 >= shortest for run in kept):
         for k, run in enumerate(kept):
             first, *others = phases(run, every)
-            parts = _thirds(first, piece=k % 5)
+            parts = _around(first, piece=k % 5)
             held.append(parts.pop(1))
             learnt += [pair for pair in parts if len(pair[0]) >= shortest] + others
     else:
@@ -408,7 +413,7 @@ def training_recordings(
     return recordings, share
 
 
-def _thirds(pair: Pair, *, piece: int) -> list[Pair]:
+def _around(pair: Pair, *, piece: int) -> list[Pair]:
     """What comes before one fifth of a trajectory, this fifth, and what comes after."""
     count = len(pair[0])
     cuts = [piece * count // 5, (piece + 1) * count // 5]
@@ -451,13 +456,15 @@ class Converted:
         return [shlex.join(map(str, command)) for command in (fit, [*judge, "--horizon", horizon])]
 
 
-def convert(log: Log, protocol: Protocol, out: Path, **overrides: Any) -> list[tuple[Fold, Converted]]:
+def convert(
+    log: Log, protocol: Protocol, out: Path, *, overwrite: bool = False, **overrides: Any
+) -> list[tuple[Fold, Converted]]:
     """Write robot.toml, train.h5 and test.h5 of every fold below ``out``; ``overrides``: fields of ``FitSettings``."""
     log = _without(cut_up(log) if protocol.cut else log, protocol.left_out)
     every = protocol.every or decimation(log)
     robot_file = out / "robot" / "robot.toml"
-    if robot_file.exists():
-        raise DataError(f"{out} holds an earlier run; give another --out, or remove it.")
+    if robot_file.exists() and not overwrite:
+        raise DataError(f"{out} holds an earlier run; give another --out, or --overwrite.")
     robot_file.parent.mkdir(parents=True, exist_ok=True)
     robot_file.write_text(robot_toml(log, every, mirrored=protocol.mirrored), encoding="utf-8")
     channels = Channels.of_robot(Robot.load(robot_file))
@@ -482,6 +489,9 @@ def convert(log: Log, protocol: Protocol, out: Path, **overrides: Any) -> list[t
         folder = out / fold.name
         paths = Converted(folder, robot_file, folder / "train.h5", folder / "test.h5", settings)
         origin = {"log": log.name, "every": every, "control": "that of the sample itself"}
+        if overwrite:
+            for path in (paths.train, paths.test):
+                path.unlink(missing_ok=True)
         for path, pairs in ((paths.train, recordings), (paths.test, [phases(run, every)[0] for run in test])):
             write(path, Trajectories.from_list(channels, pairs, provenance={**origin, "part": path.stem}))
         found.append((fold, paths))
@@ -512,10 +522,12 @@ class Judged:
     """Fitting and judging [s]."""
 
 
-def fit_and_judge(fold: Fold, paths: Converted, *, horizon: int) -> Judged:
+def fit_and_judge(fold: Fold, paths: Converted, *, horizon: int, overwrite: bool = False) -> Judged:
     """What ``genan fit`` and ``genan evaluate`` do, and root mean squares of the one-step errors."""
     began = time.perf_counter()
-    ensemble = genan.fit(paths.train, paths.robot, out=paths.actuators, progress=_show, **paths.settings)
+    ensemble = genan.fit(
+        paths.train, paths.robot, out=paths.actuators, overwrite=overwrite, progress=_show, **paths.settings
+    )
     print(file=sys.stderr)
     fitted = time.perf_counter()
     robot = Robot.load(paths.robot)
@@ -602,21 +614,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("log", type=Path, help="the .npz; the robot's MJCF lies beside it as .xml")
     parser.add_argument("--out", type=Path, help="folder for everything; left out: runs/ and the log's name")
-    parser.add_argument("--epochs", type=int, help="instead of the documented number")
-    parser.add_argument("--members", type=int, help="instead of the documented number")
+    parser.add_argument("--overwrite", action="store_true", help="replace what an earlier run left in --out")
+    settings = ("history_length", "epochs", "members", "seed")
+    for name in settings:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help="instead of the documented one")
     arguments = parser.parse_args()
-    overrides = {name: getattr(arguments, name) for name in ("epochs", "members") if getattr(arguments, name)}
+    overrides = {name: getattr(arguments, name) for name in settings if getattr(arguments, name) is not None}
+    overwrite = arguments.overwrite
     use_cache()
     try:
         log = read(arguments.log)
         protocol = PROTOCOLS.get(log.name, UNKNOWN)
-        folds = convert(log, protocol, arguments.out or Path("runs") / log.name, **overrides)
+        folds = convert(log, protocol, arguments.out or Path("runs") / log.name, overwrite=overwrite, **overrides)
         describe(log, protocol, folds)
         judged = []
         for fold, paths in folds:
             print(f"\nThe same by hand{f', {fold.name}' if fold.name else ''}:")
             print("\n".join(f"  {command}" for command in paths.commands(protocol.horizon)), flush=True)
-            judged.append(fit_and_judge(fold, paths, horizon=protocol.horizon))
+            judged.append(fit_and_judge(fold, paths, horizon=protocol.horizon, overwrite=overwrite))
     except GenanError as error:
         print(error, file=sys.stderr)
         return 2
