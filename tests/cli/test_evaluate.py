@@ -51,21 +51,21 @@ def artifact(
 
 
 @pytest.fixture
-def test_file(tmp_path: Path) -> Path:
+def judged_file(tmp_path: Path) -> Path:
     path = tmp_path / "test.h5"
     data = recording(0)
     write(path, data, truth={"tau": np.sin(data.q), "pressure": np.zeros((len(data.q), 2))})
     return path
 
 
-def test_evaluate_prints_draws_and_keeps(genan: Callable, tmp_path: Path, test_file: Path) -> None:
+def test_evaluate_prints_draws_and_keeps(genan: Callable, tmp_path: Path, judged_file: Path) -> None:
     train = recording(1)
     write(tmp_path / "train.h5", train)
     record = {"data": {"path": str(tmp_path / "train.h5"), "fingerprint": train.fingerprint}, "settings": {"rate": 1}}
     ours, other = artifact(tmp_path / "ours", record=record), artifact(tmp_path / "other", members=1)
     weights = (ours / "model.safetensors").read_bytes()
     before = (other / "actuator.json").read_bytes()
-    answer = genan("evaluate", "--actuators", ours, "--compare", other, "--data", test_file, "--horizon", 100)
+    answer = genan("evaluate", "--actuators", ours, "--compare", other, "--data", judged_file, "--horizon", 100)
     assert answer.code == 0, answer.err
     for word in ("ours", "other", "a member alone", "ridge ARX", "constant velocity", "standing still", "1 step",
                  "100 steps", "diverged", "95 %", "Held control", "it settles", "rank correlation"):  # fmt: skip
@@ -84,31 +84,36 @@ def test_evaluate_prints_draws_and_keeps(genan: Callable, tmp_path: Path, test_f
     assert (ours / "model.safetensors").read_bytes() == weights
     assert (other / "actuator.json").read_bytes() == before
 
-    again = genan("evaluate", "--actuators", ours, "--data", test_file, "--horizon", 1000, "--train-data", test_file)
+    again = genan(
+        "evaluate", "--actuators", ours, "--data", judged_file, "--horizon", 1000, "--train-data", judged_file
+    )
     assert again.code == 0 and "not 1000" in again.out and "ridge ARX" in again.out  # the folder is made anew
     assert json.loads((folder / "evaluation.json").read_text())["horizon"] == 689
 
 
 def test_without_the_training_recording_there_are_no_baselines(
-    genan: Callable, tmp_path: Path, test_file: Path
+    genan: Callable, tmp_path: Path, judged_file: Path
 ) -> None:
     fingerprint = recording(0).fingerprint
     cases = (
         ({}, "does not say what it was fitted to"),
         ({"data": {"path": str(tmp_path / "gone.h5"), "fingerprint": "1"}}, "is not there any more"),
-        ({"data": {"path": str(test_file), "fingerprint": "1"}}, "not the recording that the actuators were fitted to"),
+        (
+            {"data": {"path": str(judged_file), "fingerprint": "1"}},
+            "not the recording that the actuators were fitted to",
+        ),
         ({"data": {"path": str(tmp_path / "gone.h5"), "fingerprint": fingerprint}}, "This is the recording that the"),
     )
     for k, (record, words) in enumerate(cases):
         folder = artifact(tmp_path / f"a{k}", members=1, damping=-0.3, record=record)
-        answer = genan("evaluate", "--actuators", folder, "--data", test_file, "--horizon", 20)
+        answer = genan("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 20)
         assert answer.code == 0, answer.err
         out = " ".join(answer.out.split())
         assert words in out and "--train-data" in out and "ARX" not in out
         assert "unfit for training policies" in out
 
 
-def test_several_training_recordings(genan: Callable, refused: Callable, tmp_path: Path, test_file: Path) -> None:
+def test_several_training_recordings(genan: Callable, refused: Callable, tmp_path: Path, judged_file: Path) -> None:
     parts = [recording(1), recording(2)]
     paths = [tmp_path / "one.h5", tmp_path / "two.h5"]
     for path, part in zip(paths, parts, strict=True):
@@ -117,48 +122,48 @@ def test_several_training_recordings(genan: Callable, refused: Callable, tmp_pat
         "data": {"path": [str(path) for path in paths], "fingerprint": Trajectories.concatenate(parts).fingerprint}
     }
     folder = artifact(tmp_path / "a", members=1, record=record)
-    arguments = ("evaluate", "--actuators", folder, "--data", test_file, "--horizon", 5)
+    arguments = ("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 5)
     answer = genan(*arguments)
     assert answer.code == 0 and "ridge ARX" in answer.out, answer.err
     assert "one training recording" in refused(*arguments, "--true-torque")
 
 
-def test_where_it_writes(refused: Callable, genan: Callable, tmp_path: Path, test_file: Path) -> None:
+def test_where_it_writes(refused: Callable, genan: Callable, tmp_path: Path, judged_file: Path) -> None:
     folder, out = artifact(tmp_path / "a", members=1), tmp_path / "out"
     out.mkdir()
-    arguments = ("evaluate", "--actuators", folder, "--data", test_file, "--horizon", 5, "--out", out)
+    arguments = ("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 5, "--out", out)
     assert "--overwrite" in refused(*arguments)
     assert genan(*arguments, "--overwrite").code == 0 and (out / "error.png").exists()
     assert not (folder / "evaluation").exists()
 
 
-def test_refusals(refused: Callable, tmp_path: Path, test_file: Path) -> None:
+def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
     folder = artifact(tmp_path / "a", members=1)
     other = tmp_path / "other.h5"
     write(other, recording(0, robot="two-link"))
     assert "'q'" in refused("evaluate", "--actuators", folder, "--data", other)
-    assert "two-link" in refused("evaluate", "--actuators", folder, "--data", test_file, "--robot", "two-link")
-    assert "There are no actuators" in refused("evaluate", "--actuators", tmp_path / "no", "--data", test_file)
+    assert "two-link" in refused("evaluate", "--actuators", folder, "--data", judged_file, "--robot", "two-link")
+    assert "There are no actuators" in refused("evaluate", "--actuators", tmp_path / "no", "--data", judged_file)
     assert "There is no file" in refused("evaluate", "--actuators", folder, "--data", tmp_path / "no.h5")
     stranger = artifact(tmp_path / "b", members=1, name="my-own-arm")
-    assert "'my-own-arm'" in refused("evaluate", "--actuators", stranger, "--data", test_file)
-    assert "--train-data" in refused("evaluate", "--actuators", folder, "--data", test_file, "--true-torque")
+    assert "'my-own-arm'" in refused("evaluate", "--actuators", stranger, "--data", judged_file)
+    assert "--train-data" in refused("evaluate", "--actuators", folder, "--data", judged_file, "--true-torque")
     plain = tmp_path / "plain.h5"
     write(plain, recording(0))
     message = refused(
-        "evaluate", "--actuators", folder, "--data", test_file, "--true-torque", "--train-data", plain
+        "evaluate", "--actuators", folder, "--data", judged_file, "--true-torque", "--train-data", plain
     )  # fmt: skip
     assert "no true torques" in message
 
 
-def test_a_stranger_can_be_judged_with_his_robot(genan: Callable, tmp_path: Path, test_file: Path) -> None:
+def test_a_stranger_can_be_judged_with_his_robot(genan: Callable, tmp_path: Path, judged_file: Path) -> None:
     folder = artifact(tmp_path / "b", members=1, name="my-own-arm")
-    answer = genan("evaluate", "--actuators", folder, "--data", test_file, "--robot", "pendulum", "--horizon", 5)
+    answer = genan("evaluate", "--actuators", folder, "--data", judged_file, "--robot", "pendulum", "--horizon", 5)
     assert answer.code == 0, answer.err
 
 
 def test_networks_on_true_torques_stand_beside(
-    genan: Callable, tmp_path: Path, test_file: Path, monkeypatch: pytest.MonkeyPatch
+    genan: Callable, tmp_path: Path, judged_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = artifact(tmp_path / "a", members=2)
     asked = []
@@ -169,8 +174,8 @@ def test_networks_on_true_torques_stand_beside(
 
     monkeypatch.setattr("genan.actuator.baselines.true_torque.true_torque_baseline", baseline)
     answer = genan(
-        "evaluate", "--actuators", folder, "--data", test_file, "--train-data", test_file, "--true-torque",
+        "evaluate", "--actuators", folder, "--data", judged_file, "--train-data", judged_file, "--true-torque",
         "--horizon", 5,
     )  # fmt: skip
     assert answer.code == 0 and "true torques" in answer.out
-    assert asked == [(test_file, "pendulum", folder / "baselines" / "true-torque")]
+    assert asked == [(judged_file, "pendulum", folder / "baselines" / "true-torque")]
