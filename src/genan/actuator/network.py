@@ -51,52 +51,17 @@ def apply(
     """Output of one member for standardised inputs ``x``."""
     squash = _SQUASH[activation]
     for k, layer in enumerate(layers[:-1]):
-        y = _first(layer, x) if k == 0 and precision != "float32" else _affine(layer, x, precision)
+        # The first layer sees q itself, of which 8 bits would be a fifth of a degree: it is never below TF32.
+        y = _affine(layer, x, "tf32" if precision == "bfloat16" and k == 0 else precision)
         x = squash(y.astype(jnp.bfloat16) if precision == "bfloat16" else y)
     return _affine(layers[-1], x, precision)
 
 
 def _affine(layer: Layer, x: Array, precision: Precision) -> Array:
     """One layer's x W + b, summed in float32 (or better)."""
-    if precision != "bfloat16":
+    if precision == "bfloat16":
+        weight = layer.weight.astype(jnp.bfloat16)
+        product = jnp.matmul(x.astype(jnp.bfloat16), weight, preferred_element_type=layer.weight.dtype)
+    else:
         product = jnp.matmul(x, layer.weight, precision="highest" if precision == "float32" else "default")
-        return product + layer.bias
-    # A GPU multiplies matrices of a few columns badly: the output layer is filled up with zeros.
-    weight = jnp.pad(layer.weight.astype(jnp.bfloat16), ((0, 0), (0, -layer.weight.shape[1] % 16)))
-    product = jnp.matmul(x.astype(jnp.bfloat16), weight, preferred_element_type=layer.weight.dtype)
-    return product[..., : layer.weight.shape[1]] + layer.bias
-
-
-_PARTS = 16
-"""Parts in which a GPU sums the first layer's gradient over a batch."""
-
-
-def _first(layer: Layer, x: Array) -> Array:
-    """The first layer on a GPU. It sees q itself, of which 8 bits would be a fifth of a degree: never below TF32."""
-    if x.ndim == 2 and x.shape[0] % _PARTS == 0:
-        return _parted(x, layer.weight) + layer.bias
-    return _affine(layer, x, "tf32")
-
-
-@jax.custom_vjp
-def _parted(x: Float[Array, "batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "batch outputs"]:
-    """The product x W, whose gradient by W is summed in parts.
-
-    The batch is thousands of rows and W has few: as one product its gradient keeps a tenth of the GPU busy, and took a
-    quarter of a training step.
-    """
-    return jnp.matmul(x, weight, precision="default")
-
-
-def _parted_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _parted(x, weight), (x, weight)
-
-
-def _parted_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    x, weight = kept
-    cut = lambda a: a.reshape(_PARTS, -1, a.shape[-1])  # noqa: E731
-    parts = jnp.einsum("pbi,pbo->pio", cut(x), cut(slope), precision="default")
-    return jnp.matmul(slope, weight.T, precision="default"), jnp.sum(jax.lax.optimization_barrier(parts), axis=0)
-
-
-_parted.defvjp(_parted_forward, _parted_backward)
+    return product + layer.bias

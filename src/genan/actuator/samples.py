@@ -51,7 +51,7 @@ class Samples(eqx.Module):
     ) -> Float[Array, "batch nq"]:
         """What torques ``tau`` [N m or N] at ``rows`` add to the next positions: dt^2 A^-1 tau [rad or m].
 
-        Written out, because a GPU takes longer for many tiny matrix products than for the network's large ones.
+        Written out over the few joints, so that no batch of tiny matrix products comes of it.
         """
         packed = cast(Array, self.response)[rows]
         entry = lambda i, j: packed[:, max(i, j) * (max(i, j) + 1) // 2 + min(i, j)]  # noqa: E731
