@@ -31,6 +31,9 @@ def check_sums() -> None:
     import jax.numpy as jnp
     import numpy as np
 
+    if jax.default_backend() != "cpu":
+        return
+
     matrices = np.random.default_rng(0).standard_normal((8000, 4, 4)).astype(np.float32)
     vectors = np.random.default_rng(1).standard_normal((5, 8000, 4)).astype(np.float32)
 

@@ -243,8 +243,8 @@ def test_batch_follows_the_amount_of_data() -> None:
         256,
         512,
         1024,
-        4096,
-        4096,
+        8192,
+        8192,
     ]
 
 

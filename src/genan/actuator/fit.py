@@ -45,6 +45,9 @@ CHECKPOINT_SECONDS = 10.0
 PIECE_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}
 """Floating-point operations to run in one go: on a CPU a second or two, which is how long Ctrl-C may wait."""
 
+PIECE_STEPS = {"cpu": 64, "gpu": 512}
+"""Steps to run in one go at most; a GPU loses milliseconds whenever the host looks."""
+
 EVENTS = "tensorboard"
 """Folder of the TensorBoard events within a fit's folder."""
 
@@ -446,19 +449,20 @@ def _training(
     schooling = Schooling(
         epochs=settings.epochs,
         batch=batch,
-        rate=settings.rate or 1e-3,
+        rate=settings.rate_for(batch),
         schedule=settings.schedule,
         patience=settings.patience,
         noise=(settings.history_noise,) * outputs,
         seed=settings.seed,
-        piece=max(
-            1,
-            round(
-                PIECE_OPERATIONS.get(_platform(), 1e13) / (6.0 * weights * batch * settings.members * settings.steps)
-            ),
-        ),
+        piece=_piece(6.0 * weights * batch * settings.members * settings.steps),
     )
     return Training(loss, samples, jnp.asarray(rows), jnp.asarray(dataset.validation_rows), schooling)
+
+
+def _piece(operations: float) -> int:
+    """Steps to run in one go, of so many operations each."""
+    platform = _platform()
+    return min(max(1, round(PIECE_OPERATIONS.get(platform, 1e13) / operations)), PIECE_STEPS.get(platform, 512))
 
 
 def _contract(robot: Robot, settings: FitSettings, dataset: Dataset, loss: str) -> Contract:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from genan.actuator.history import History
 from genan.actuator.network import Layer, Precision, apply
 from genan.actuator.rollout import rollout
-from genan.actuator.samples import BLOCK, Samples, sum_over
+from genan.actuator.samples import Samples, sum_over
 from genan.actuator.scaling import Scaling
 from genan.dynamics import Dynamics
 
@@ -167,11 +167,11 @@ class MultiStepLoss(Loss):
 
 def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, ""]:
     """Root mean square error of the next position without torque, over the samples at ``rows`` and all joints [rad]."""
-    total = 0.0
-    for k in range(0, len(rows), BLOCK):
-        some = rows[k : k + BLOCK]
-        moved = samples.displacement(some, samples.tau[some])
-        total += float(np.sum(np.square(np.asarray(moved), dtype=np.float64)))
+
+    def squares(samples: Samples, row: Array) -> Array:
+        return samples.displacement(row[None], samples.tau[row][None])[0] ** 2
+
+    total = float(np.sum(sum_over(squares, samples, rows)))
     return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
 
 

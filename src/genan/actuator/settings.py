@@ -41,9 +41,10 @@ class FitSettings:
     patience: int | None = None
     """Stop a member after this many epochs without a lower validation loss; left out: never."""
     batch: int | None = None
-    """Samples of a step; left out: a power of two near 1/400 of the training samples, from 256 to 4096."""
+    """Samples of a step; left out: a power of two near 1/300 of the training samples, from 256 to 8192."""
     rate: float | None = None
-    """Adam's learning rate (at the start); left out: 1e-3, or 2e-4 when going on from an ensemble."""
+    """Adam's learning rate (at the start); left out: 1e-3 (2e-3 with batches of 8192 or
+    more), or 2e-4 when going on from an ensemble."""
     schedule: str = "cosine"
     """How the rate goes on: cosine (down to zero at the last epoch) or constant."""
     validation: float = 0.2
@@ -98,7 +99,11 @@ class FitSettings:
         """Batch size for this many training samples."""
         if self.batch is not None:
             return self.batch
-        return int(min(max(2 ** round(math.log2(max(samples / 400.0, 1.0))), 256), 4096))
+        return int(min(max(2 ** round(math.log2(max(samples / 300.0, 1.0))), 256), 8192))
+
+    def rate_for(self, batch: int) -> float:
+        """Adam's learning rate at the start, for steps of ``batch`` samples."""
+        return self.rate or (2e-3 if batch >= 8192 else 1e-3)
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""

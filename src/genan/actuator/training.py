@@ -79,7 +79,7 @@ class Training(eqx.Module):
     def piece(self) -> int:
         """Steps that are run in one go, about a second's work for a CPU; a training can stop between two pieces."""
         steps = len(self.train_rows) // self.batch
-        pieces = -(-steps // max(1, min(64, self.schooling.piece)))
+        pieces = -(-steps // max(1, self.schooling.piece))
         return steps // pieces
 
     @property
@@ -89,11 +89,14 @@ class Training(eqx.Module):
 
     def begin(self, initial: Callable[[PRNGKeyArray], tuple[Layer, ...]], members: int) -> State:
         """The state before the first step; ``initial`` makes one member's weights from its key."""
-        make = jax.jit(jax.vmap(lambda seed: initial(jax.random.fold_in(jax.random.key(seed), 0))))
-        return self.begin_from(make(self.schooling.seed + jnp.arange(members)))
+        one = lambda seed: initial(jax.random.fold_in(jax.random.key(seed), 0))  # noqa: E731
+        return jax.jit(lambda seeds: self._begin(jax.vmap(one)(seeds)))(self.schooling.seed + np.arange(members))
 
     def begin_from(self, layers: tuple[Layer, ...]) -> State:
         """The state before the first step of members that have weights already."""
+        return jax.jit(lambda layers: self._begin(layers))(layers)
+
+    def _begin(self, layers: tuple[Layer, ...]) -> State:
         members = len(layers[0].bias)
         return State(
             layers=layers,
