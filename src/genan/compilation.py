@@ -14,6 +14,10 @@ from pathlib import Path
 
 _log = logging.getLogger(__name__)
 
+QUICK = {"xla_gpu_enable_triton_gemm": False}
+"""Options for programs with many small matrix products: on a GPU XLA would otherwise try dozens of kernels for each of
+them, which takes longer than it saves (compiling a training: 21 s instead of 56 s on an H200)."""
+
 
 def cache_folder() -> Path:
     """Where compiled programs are kept."""

@@ -8,7 +8,7 @@ import pytest
 from tests.actuator.setting import Setting
 
 from genan.actuator.history import History
-from genan.actuator.losses import MultiStepLoss, PositionLoss, TorqueLoss, multi_step_scale, position_scale
+from genan.actuator.losses import MultiStepLoss, Noise, PositionLoss, TorqueLoss, multi_step_scale, position_scale
 from genan.actuator.samples import Samples
 from genan.dynamics import Dynamics, load_dynamics
 from genan.robot import Robot, bundled_robots
@@ -146,7 +146,10 @@ def test_noise_moves_what_the_network_sees_and_not_the_label() -> None:
     loss = TorqueLoss(setting.member)
     rows = jnp.asarray(setting.rows[:8])
     noise = 0.1 * jnp.ones((8, loss.window, robot.nq)) * jnp.arange(loss.window)[:, None]
+    control_noise = 0.1 * jnp.ones((8, loss.controls, robot.nu)) * jnp.arange(robot.nu)
     q, u = jax.vmap(lambda row: setting.samples.histories(row, setting.member.history))(rows)
-    tau = setting.member.torque(setting.layers, q + noise, u)
+    tau = setting.member.torque(setting.layers, q + noise, u + control_noise)
     expected = jnp.sum(((tau - setting.samples.tau[rows]) / setting.member.scaling.torque_std) ** 2, axis=-1)
-    np.testing.assert_allclose(loss(setting.layers, setting.samples, rows, noise), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        loss(setting.layers, setting.samples, rows, Noise(noise, control_noise)), expected, rtol=1e-5
+    )

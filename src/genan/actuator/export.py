@@ -4,13 +4,8 @@ An export is written under a temporary name, run on a set of histories beside th
 its own name only when both give the same torques: an export that was not checked never stands at its place.
 """
 
-import importlib
-import os
-import shutil
-import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,14 +16,11 @@ from genan.actuator import numpy_runtime
 from genan.actuator.artifact import CONTRACT, WEIGHTS, contract_text, load, tensors
 from genan.actuator.contract import Contract
 from genan.actuator.ensemble import Ensemble
-from genan.errors import ActuatorError, SettingError
-from genan.files import write_atomically
+from genan.errors import ActuatorError
+from genan.exports import OPSET, Graph, open_session, place_file, place_folder, run_module
 
 #: Largest difference between an export and its ensemble, as a fraction of the torque range (see ``difference``).
 TOLERANCE = 1e-5
-#: Operators of this version run on every onnxruntime since 1.12 (2022).
-OPSET = 17
-OLDEST_OPSET = 13
 RUNTIME, README = "numpy_runtime.py", "README.txt"
 
 _OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu", "softsign": "Softsign"}
@@ -43,27 +35,12 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
 
     A folder that is there keeps its other files. Returns ``out``.
     """
-    source, out = Path(artifact_folder), Path(out)
+    source = Path(artifact_folder)
     ensemble = load(source)
-    if out.exists() and not out.is_dir():
-        raise SettingError(f"{out} is a file, and a NumPy export is a folder; give another place.")
     contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
     contents[RUNTIME] = Path(numpy_runtime.__file__).read_bytes()
     contents[README] = _readme(ensemble.contract).encode()
-    unchecked = _unchecked(out)
-    try:
-        unchecked.mkdir(parents=True)
-        for name, content in contents.items():
-            write_atomically(unchecked / name, content)
-        _accept("NumPy", difference_numpy(ensemble, unchecked))
-        if out.exists():
-            for name in contents:
-                (unchecked / name).replace(out / name)
-        else:
-            unchecked.rename(out)
-    finally:
-        shutil.rmtree(unchecked, ignore_errors=True)
-    return out
+    return place_folder(Path(out), contents, lambda folder: _accept("NumPy", difference_numpy(ensemble, folder)))
 
 
 def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> Path:
@@ -80,27 +57,14 @@ def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> 
         path: file to write.
         opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
     """
-    path = Path(path)
     model = _model(ensemble, opset)
-    if path.is_dir():
-        raise SettingError(f"{path} is a folder, and an ONNX export is a file; give another place.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unchecked = _unchecked(path)
-    try:
-        write_atomically(unchecked, model.SerializeToString(deterministic=True))
-        _accept("ONNX", difference_onnx(ensemble, unchecked))
-        unchecked.replace(path)
-    finally:
-        unchecked.unlink(missing_ok=True)
-    return path
+    return place_file(Path(path), model, lambda file: _accept("ONNX", difference_onnx(ensemble, file)))
 
 
 def difference_numpy(ensemble: Ensemble, folder: Path | str) -> float:
     """Largest difference of the export in ``folder``, run by the runtime in it; see ``difference``."""
     folder = Path(folder)
-    runtime = types.ModuleType("exported_numpy_runtime")
-    source = (folder / RUNTIME).read_bytes()
-    exec(compile(source, str(folder / RUNTIME), "exec", dont_inherit=True), runtime.__dict__)
+    runtime = run_module(folder / RUNTIME)
     try:
         actuators = runtime.load(folder)
     except runtime.ActuatorsError as error:
@@ -110,17 +74,7 @@ def difference_numpy(ensemble: Ensemble, folder: Path | str) -> float:
 
 def difference_onnx(ensemble: Ensemble, path: Path | str) -> float:
     """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU; see ``difference``."""
-    onnxruntime = _package("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        session = onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's errors have no base class of their own
-        reason = " ".join(str(error).split())
-        raise ActuatorError(
-            f"onnxruntime {onnxruntime.__version__} cannot run the export ({reason}); try a lower opset."
-        ) from None
+    session = open_session(path, error=ActuatorError)
     return difference(ensemble, lambda q, u: session.run(list(_OUTPUTS), {"q_history": q, "u_history": u}))
 
 
@@ -186,28 +140,11 @@ def _accept(kind: str, found: float) -> None:
         )
 
 
-def _model(ensemble: Ensemble, opset: int) -> Any:
-    """The ensemble as an ONNX model."""
-    onnx = _package("onnx")
-    helper, newest = onnx.helper, onnx.defs.onnx_opset_version()
-    if not OLDEST_OPSET <= opset <= newest:
-        raise SettingError(f"opset must be {OLDEST_OPSET} to {newest}, not {opset}.")
+def _model(ensemble: Ensemble, opset: int) -> bytes:
+    """The ensemble as an ONNX file."""
+    graph = Graph(opset, error=ActuatorError)
+    node, tensor = graph.node, graph.tensor
     contract, history, arrays = ensemble.contract, ensemble.contract.history, tensors(ensemble)
-    nodes: list[Any] = []
-    constants: list[Any] = []
-
-    def node(operator: str, *inputs: str | np.ndarray, name: str | None = None, **attributes: Any) -> str:
-        names = []
-        for value in inputs:
-            if isinstance(value, np.ndarray):
-                constants.append(onnx.numpy_helper.from_array(value, f"constant_{len(constants)}"))
-                names.append(constants[-1].name)
-            else:
-                names.append(value)
-        name = name or f"value_{len(nodes)}"
-        nodes.append(helper.make_node(operator, names, [name], **attributes))
-        return name
-
     now, past = np.array([history.length]), np.arange(history.length)[::-1].copy()
     features = []
     for x in ("q_history", "u_history"):
@@ -230,30 +167,16 @@ def _model(ensemble: Ensemble, opset: int) -> Any:
     variance = node("Div", node("ReduceSum", node("Mul", apart, apart), first, keepdims=0), members)
     node("ReduceSum", node("Sqrt", variance), last, keepdims=0, name="disagreement")
 
-    def tensor(name: str, shape: list[int | str], words: str) -> Any:
-        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape, doc_string=words)
-
-    graph = helper.make_graph(
-        nodes,
-        "actuators",
-        [
-            tensor("q_history", ["batch", history.rows, contract.nq], "positions [rad or m], oldest first"),
-            tensor("u_history", ["batch", history.rows, contract.nu], "controls, oldest first"),
-        ],
-        [
-            tensor("torque", ["batch", contract.nq], "mean over the members [N m or N]"),
-            tensor("torques", [contract.members, "batch", contract.nq], "of each member [N m or N]"),
-            tensor("disagreement", ["batch"], "deviation over the members, summed over the joints [N m]"),
-        ],
-        constants,
-    )
-    operators = [helper.make_opsetid("", opset)]
-    model = helper.make_model(
-        graph, producer_name="genan", opset_imports=operators, ir_version=helper.find_min_ir_version_for(operators)
-    )
-    helper.set_model_props(model, _metadata(ensemble))
-    onnx.checker.check_model(model)
-    return model
+    inputs = [
+        tensor("q_history", ["batch", history.rows, contract.nq], "positions [rad or m], oldest first"),
+        tensor("u_history", ["batch", history.rows, contract.nu], "controls, oldest first"),
+    ]
+    outputs = [
+        tensor("torque", ["batch", contract.nq], "mean over the members [N m or N]"),
+        tensor("torques", [contract.members, "batch", contract.nq], "of each member [N m or N]"),
+        tensor("disagreement", ["batch"], "deviation over the members, summed over the joints [N m]"),
+    ]
+    return graph.model("actuators", inputs, outputs, _metadata(ensemble))
 
 
 def _metadata(ensemble: Ensemble) -> dict[str, str]:
@@ -290,16 +213,3 @@ their standard deviation, summed over the joints.
 
 {WEIGHTS} and {CONTRACT} belong together and are sealed: a changed file is refused.
 """
-
-
-def _unchecked(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.unchecked")
-
-
-def _package(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ActuatorError(
-            f"ONNX exports need the package {name}, which is not installed; get it with: pip install 'genan[onnx]'."
-        ) from None

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator import artifact, checkpoint
-from genan.actuator.checkpoint import Curve
+from genan import checkpoint
+from genan.actuator import artifact
 from genan.actuator.contract import Contract
 from genan.actuator.dataset import Data, Dataset, gather
 from genan.actuator.ensemble import Ensemble
@@ -29,7 +28,7 @@ from genan.actuator.losses import (
 from genan.actuator.network import Precision, initialise
 from genan.actuator.scaling import Scaling
 from genan.actuator.settings import FitSettings
-from genan.actuator.training import Schooling, State, Training
+from genan.actuator.training import Programs, Schooling, State, Training
 from genan.compilation import compiling
 from genan.compiler_fault import check_sums
 from genan.data import read_truth_for_evaluation_only
@@ -50,6 +49,14 @@ PIECE_STEPS = {"cpu": 64, "gpu": 512}
 
 EVENTS = "tensorboard"
 """Folder of the TensorBoard events within a fit's folder."""
+
+
+@dataclass
+class Curve:
+    """Mean losses of every epoch so far, one list entry per member."""
+
+    train: list[list[float]]
+    validation: list[list[float]]
 
 
 @dataclass(frozen=True)
@@ -82,11 +89,6 @@ class Pace:
         self._epoch = training.steps * training.batch * members
         self._samples = 0
         self._begun: float | None = None
-
-    @property
-    def running(self) -> bool:
-        """Whether the first piece, with which the program is compiled, is over."""
-        return self._begun is not None
 
     def count(self) -> None:
         """One more piece is done."""
@@ -213,6 +215,7 @@ class Fitting:
         self.contract = _contract(self.robot, self.settings, dataset, loss)
         self.origin = dataset.origin
         self.state = self._begin()
+        self._programs: Programs | None = None
         self.curve = Curve([], [])
         self._resume()
 
@@ -277,18 +280,23 @@ class Fitting:
         while int(self.state.step) < training.steps:
             if stopping():
                 return False
-            with nullcontext() if pace.running else compiling("the training program"):
-                self.state = jax.block_until_ready(training.advance(self.state))
+            self.state = jax.block_until_ready(self._compiled().advance(self.state))
             pace.count()
             self._report(pace, progress)
             self._save_in_time()
         train = np.asarray(self.state.loss_sum / training.steps, np.float64)
         self._guard()
-        self.state, validation = training.close_epoch(self.state)
+        self.state, validation = self._compiled().close_epoch(self.state)
         self.curve.train.append(train.tolist())
         self.curve.validation.append(np.asarray(validation, np.float64).tolist())
         self._report(pace, progress)
         return True
+
+    def _compiled(self) -> Programs:
+        if self._programs is None:
+            with compiling("the training programs"):
+                self._programs = self.training.compiled(self.state)
+        return self._programs
 
     def _report(self, pace: Pace, progress: ProgressFunction | None) -> None:
         if progress is None:
@@ -363,16 +371,17 @@ class Fitting:
         self.resumed = 0.0
         if self.out is None:
             return
-        found = checkpoint.load(self.out, self.state, identity=self.identity)
+        found = checkpoint.load(self.out, self.state, identity=self.identity, work="fit")
         if found is not None:
-            self.state, self.curve = found
+            self.state, self.curve = found[0], Curve(*found[1])
             self.resumed = int(self.state.epoch) + int(self.state.step) / self.training.steps
         else:
             self.out.mkdir(parents=True, exist_ok=True)
 
     def _save(self) -> None:
         if self.out is not None:
-            checkpoint.save(self.out, self.state, identity=self.identity, curve=self.curve)
+            beside = [self.curve.train, self.curve.validation]
+            checkpoint.save(self.out, self.state, identity=self.identity, beside=beside)
         self._saved = time.perf_counter()
 
     def _save_in_time(self) -> None:
@@ -453,10 +462,18 @@ def _training(
         schedule=settings.schedule,
         patience=settings.patience,
         noise=(settings.history_noise,) * outputs,
+        control_noise=_control_noise(settings, scaling, dataset.channels.nq, dataset.channels.nu),
         seed=settings.seed,
         piece=_piece(6.0 * weights * batch * settings.members * settings.steps),
     )
     return Training(loss, samples, jnp.asarray(rows), jnp.asarray(dataset.validation_rows), schooling)
+
+
+def _control_noise(settings: FitSettings, scaling: Scaling, nq: int, nu: int) -> tuple[float, ...]:
+    """Standard deviation of the noise on each control, in its unit."""
+    present = settings.history.rows * nq  # the inputs of q come first, and of a control's the present one
+    deviation = np.asarray(scaling.input_std[present : present + nu], np.float64)
+    return tuple((settings.control_noise * deviation).tolist())
 
 
 def _piece(operations: float) -> int:

@@ -44,6 +44,15 @@ class Member(eqx.Module):
         return y * self.scaling.torque_std + self.scaling.torque_mean
 
 
+class Noise(eqx.Module):
+    """What is added to the histories that the network sees."""
+
+    q: Float[Array, "*batch window nq"] | None = None
+    """To the positions [rad or m]."""
+    u: Float[Array, "*batch controls nu"] | None = None
+    """To the controls."""
+
+
 class Loss(eqx.Module):
     """What each sample of a batch contributes to the loss."""
 
@@ -55,13 +64,18 @@ class Loss(eqx.Module):
         layers: Sequence[Layer],
         samples: Samples,
         rows: Int[Array, " batch"],
-        noise: Float[Array, "batch window nq"] | None,
+        noise: Noise | None,
     ) -> Float[Array, " batch"]:
-        """Losses at ``rows``; ``noise`` [rad or m] is added to the positions that the network sees."""
+        """Losses at ``rows``; ``noise`` is added to what the network sees, not to what it is judged by."""
 
     @property
     def window(self) -> int:
         """Positions that the network sees at first, which is how many need noise."""
+        return self.member.history.rows
+
+    @property
+    def controls(self) -> int:
+        """Controls that it sees, likewise."""
         return self.member.history.rows
 
     def _torque(
@@ -69,10 +83,11 @@ class Loss(eqx.Module):
         layers: Sequence[Layer],
         samples: Samples,
         rows: Int[Array, " batch"],
-        noise: Float[Array, "batch window nq"] | None,
+        noise: Noise | None,
     ) -> Float[Array, "batch nq"]:
         q_history, u_history = jax.vmap(lambda row: samples.histories(row, self.member.history))(rows)
-        return self.member.torque(layers, q_history if noise is None else q_history + noise, u_history)
+        noise = Noise() if noise is None else noise
+        return self.member.torque(layers, _plus(q_history, noise.q), _plus(u_history, noise.u))
 
 
 @final
@@ -86,7 +101,7 @@ class TorqueLoss(Loss):
         layers: Sequence[Layer],
         samples: Samples,
         rows: Int[Array, " batch"],
-        noise: Float[Array, "batch window nq"] | None,
+        noise: Noise | None,
     ) -> Float[Array, " batch"]:
         error = self._torque(layers, samples, rows, noise) - samples.tau[rows]
         return jnp.sum((error / self.member.scaling.torque_std) ** 2, axis=-1)
@@ -106,7 +121,7 @@ class PositionLoss(Loss):
         layers: Sequence[Layer],
         samples: Samples,
         rows: Int[Array, " batch"],
-        noise: Float[Array, "batch window nq"] | None,
+        noise: Noise | None,
     ) -> Float[Array, "batch nq"]:
         """Predicted minus recorded next positions [rad or m]."""
         return samples.displacement(rows, self._torque(layers, samples, rows, noise) - samples.tau[rows])
@@ -116,7 +131,7 @@ class PositionLoss(Loss):
         layers: Sequence[Layer],
         samples: Samples,
         rows: Int[Array, " batch"],
-        noise: Float[Array, "batch window nq"] | None,
+        noise: Noise | None,
     ) -> Float[Array, " batch"]:
         return jnp.sum((self.error(layers, samples, rows, noise) / self.scale) ** 2, axis=-1)
 
@@ -134,19 +149,24 @@ class MultiStepLoss(Loss):
     def window(self) -> int:  # noqa: D102
         return max(self.member.history.span, 1) + 1
 
+    @property
+    def controls(self) -> int:  # noqa: D102
+        return self.member.history.span + len(self.scale)
+
     def positions(
-        self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Float[Array, "window nq"] | None
+        self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Noise | None
     ) -> Float[Array, "R nq"]:
         """The R positions after ``row`` as the model predicts them [rad or m]."""
         history = self.member.history
         past = samples.q[row + jnp.arange(1 - self.window, 1)]
         u = samples.u[row + jnp.arange(-history.span, len(self.scale))]
+        noise = Noise() if noise is None else noise
         return rollout(
             lambda q, u: self.member.torque(layers, q, u),
             self.dynamics,
             history,
-            q=past if noise is None else past + noise,
-            u=u,
+            q=_plus(past, noise.q),
+            u=_plus(u, noise.u),
             state=(past[-1], (past[-1] - past[-2]) / self.dynamics.dt),
         )
 
@@ -155,14 +175,18 @@ class MultiStepLoss(Loss):
         layers: Sequence[Layer],
         samples: Samples,
         rows: Int[Array, " batch"],
-        noise: Float[Array, "batch window nq"] | None,
+        noise: Noise | None,
     ) -> Float[Array, " batch"]:
-        def one(row: Array, noise: Array | None) -> Array:
+        def one(row: Array, noise: Noise | None) -> Array:
             recorded = samples.q[row + jnp.arange(1, len(self.scale) + 1)]
             error = self.positions(layers, samples, row, noise) - recorded
             return jnp.mean(jnp.sum((error / self.scale) ** 2, axis=-1))
 
         return jax.vmap(one)(rows, noise)
+
+
+def _plus(x: Array, noise: Array | None) -> Array:
+    return x if noise is None else x + noise
 
 
 def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, ""]:

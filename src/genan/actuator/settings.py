@@ -30,6 +30,9 @@ class FitSettings:
     """Give the network past samples as differences to the present one."""
     history_noise: float = 0.0
     """Standard deviation of white noise on the position history in training [rad, m for slides]."""
+    control_noise: float = 0.0
+    """Standard deviation of white noise on the control history in training, as a part of each control's own deviation.
+    Recorded controls are smooth, a policy's are not: for actuators that policies are trained on, take 0.01."""
     hidden: tuple[int, ...] = (512, 512)
     """Neurons of each hidden layer."""
     activation: str = "tanh"
@@ -76,6 +79,8 @@ class FitSettings:
             raise SettingError(f"The learning rate must be a positive number, not {self.rate:g}.")
         if not (self.history_noise >= 0.0 and math.isfinite(self.history_noise)):
             raise SettingError(f"The noise on the history must be 0 or more, not {self.history_noise:g}.")
+        if not (self.control_noise >= 0.0 and math.isfinite(self.control_noise)):
+            raise SettingError(f"The noise on the controls must be 0 or more, not {self.control_noise:g}.")
         if self.seed < 0 or self.split_seed < 0:
             raise SettingError(f"Seeds must not be negative, got {self.seed} and {self.split_seed}.")
         self.history, self.architecture  # noqa: B018  (they check themselves)

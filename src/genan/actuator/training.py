@@ -5,6 +5,7 @@ gives the same weights to the bit (on the CPU).
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from genan.actuator.losses import Loss
+from genan.actuator.losses import Loss, Noise
 from genan.actuator.network import Layer
 from genan.actuator.samples import Samples
 from genan.actuator.shuffle import shuffled
@@ -34,6 +35,8 @@ class Schooling:
     """Epochs without a better validation loss after which a member stops."""
     noise: tuple[float, ...]
     """Standard deviation of the white noise on each joint's position history [rad or m]."""
+    control_noise: tuple[float, ...]
+    """The same for each control, in its unit."""
     seed: int
     """Of the first member; member k has seed + k."""
     piece: int = 64
@@ -111,13 +114,11 @@ class Training(eqx.Module):
             fault_step=jnp.full(members, -1, jnp.int32),
         )
 
-    def advance(self, state: State) -> State:
-        """One piece further in the epoch. ``state`` is used up."""
-        return _advance(self, state)
-
-    def close_epoch(self, state: State) -> tuple[State, Float[Array, " members"]]:
-        """Validate, keep the better weights, go to the next epoch; also the validation losses. ``state`` is used up."""
-        return _close_epoch(self, state)
+    def compiled(self, state: State) -> "Programs":
+        """The programs that train from states like ``state``, compiled side by side."""
+        lowered = _advance.lower(self, state), _close_epoch.lower(self, state)
+        with ThreadPoolExecutor(len(lowered)) as threads:
+            return Programs(self, *threads.map(lambda program: program.compile(), lowered))
 
     def _keys(self, members: int) -> Key[Array, " members"]:
         return jax.vmap(jax.random.key)(self.schooling.seed + jnp.arange(members))
@@ -137,11 +138,36 @@ class Training(eqx.Module):
     ) -> Float[Array, ""]:
         """Mean loss of one member over ``rows``; with a key, under noise on the history."""
         noise = None
-        if key is not None and any(self.schooling.noise):
-            deviation = jnp.asarray(self.schooling.noise, self.samples.q.dtype)
-            shape = (len(rows), self.loss.window, self.samples.nq)
-            noise = deviation * jax.random.normal(key, shape, self.samples.q.dtype)
+        if key is not None:
+            keys, loss, n = jax.random.split(key), self.loss, len(rows)
+            noise = Noise(
+                self._white(self.schooling.noise, (n, loss.window), keys[0]),
+                self._white(self.schooling.control_noise, (n, loss.controls), keys[1]),
+            )
         return jnp.mean(self.loss(layers, self.samples, rows, noise))
+
+    def _white(self, deviation: tuple[float, ...], shape: tuple[int, int], key: PRNGKeyArray) -> Array | None:
+        if not any(deviation):
+            return None
+        dtype = self.samples.q.dtype
+        return jnp.asarray(deviation, dtype) * jax.random.normal(key, (*shape, len(deviation)), dtype)
+
+
+class Programs:
+    """What a training runs."""
+
+    def __init__(self, training: Training, advance: Any, close_epoch: Any) -> None:
+        self._training, self._advance, self._close_epoch = training, advance, close_epoch
+
+    def advance(self, state: State) -> State:
+        """One piece further in the epoch. ``state`` is used up."""
+        found: State = self._advance(self._training, state)
+        return found
+
+    def close_epoch(self, state: State) -> tuple[State, Float[Array, " members"]]:
+        """Validate, keep the better weights, go to the next epoch; also the validation losses. ``state`` is used up."""
+        found: tuple[State, Array] = self._close_epoch(self._training, state)
+        return found
 
 
 @partial(jax.jit, donate_argnums=1)

@@ -14,7 +14,10 @@ VERBS = {
     "inspect": "say what is in a recording, and whether it is any good",
     "fit": "learn what the actuators do from a recording",
     "evaluate": "say how far fitted actuators can be trusted, against baselines, with pictures",
-    "export": "write fitted actuators as ONNX or for NumPy alone, checked for equal output",
+    "train": "train a policy for a task in the simulator",
+    "play": "show a policy in the simulator: numbers, a video, or a window",
+    "export": "write actuators or a policy as ONNX or for NumPy alone, checked for equal output",
+    "fault": "show the state in which a simulation ran away",
     "identify": "identify a robot's linear dynamics and hysteresis, beside the real robot's",
 }
 
@@ -47,9 +50,11 @@ def _run(verb: str, arguments: list[str]) -> int:
     module = importlib.import_module(f"genan.cli.{verb}")
     _show_log()
     try:
-        command = tyro.cli(
-            getattr(module, verb.capitalize()), prog=f"genan {verb}", description=module.__doc__, args=arguments
-        )
+        if hasattr(module, "parse"):  # its flags depend on each other
+            command = module.parse(arguments)
+        else:
+            kind = getattr(module, verb.capitalize())
+            command = tyro.cli(kind, prog=f"genan {verb}", description=module.__doc__, args=arguments)
         return int(command.run())
     except GenanError as error:
         return _refuse(str(error))

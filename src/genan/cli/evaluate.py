@@ -36,6 +36,11 @@ class Evaluate:
     true_torque: bool = False
     """Also judge a network trained on true torques, what a torque sensor would buy. Only for recordings of a virtual
     robot that have them; it is trained the first time, which takes its time, and kept in the artifact."""
+    uan: bool = False
+    """Also judge an unsupervised actuator net, a network taught by reinforcement learning on the same recording; it is
+    trained the first time, for a minute or two, and kept in the artifact."""
+    uan_steps: int | None = None
+    """Steps of its training; left out: as many as were measured to be worth it."""
     out: Path | None = None
     """Folder for the pictures and evaluation.json; it must not exist yet, unless --overwrite is given. Left out:
     'evaluation' in the artifact, made anew each time."""
@@ -69,6 +74,9 @@ class Evaluate:
             train, missing = self._training_data(ensemble)
             if self.true_torque:
                 others["true torques"] = self._true_torques(ensemble, robot, train is not None, bars)
+            if self.uan:
+                others["UAN"], words = self._uan(train, robot, bars)
+                screen.print(words)
             found = evaluate(
                 ensemble,
                 self.data,
@@ -129,6 +137,29 @@ class Evaluate:
                 "--truth-for-evaluation-only, or leave --true-torque out."
             )
         return true_torque_baseline(ensemble, train, robot, bars, out=self.actuators / "baselines" / "true-torque")
+
+    def _uan(self, train: "Trajectories | None", robot: "Robot", bars: Any) -> "tuple[Ensemble, str]":
+        """UAN's network, and a sentence on how it came to be."""
+        import time
+        from dataclasses import replace
+
+        from genan.errors import SettingError
+        from genan.rl.uan import fit_uan, kept_uan
+        from genan.rl.uan_settings import UanSettings
+
+        if train is None:
+            raise SettingError("--uan learns from the training recording; give it by --train-data.")
+        settings = UanSettings() if self.uan_steps is None else replace(UanSettings(), steps=self.uan_steps)
+        folder = self.actuators / "baselines" / "uan"
+        kept = kept_uan(folder, train.fingerprint, settings)
+        if kept is not None:
+            return kept, f"UAN: trained earlier, {kept.record['training']['steps']} steps, from {folder}."
+        begun = time.perf_counter()
+        found = fit_uan(
+            train, robot, out=folder, settings=settings, progress=lambda at: bars("training UAN", at.steps, at.total)
+        )
+        seconds = time.perf_counter() - begun
+        return found, f"UAN: trained for {found.record['training']['steps']} steps in {seconds:.0f} s, in {folder}."
 
     def _keep(self, ensemble: "Ensemble", found: "Evaluation", folder: Path) -> None:
         """All numbers into ``evaluation.json``, the headline into the artifact."""

@@ -1,9 +1,8 @@
-"""An unfinished fit on disk: the complete state of training in one file, so that going on gives the same result."""
+"""Unfinished work on disk: the complete state in one file, so that going on gives the same result."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,30 +10,30 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensor_bytes
 
-from genan.actuator.training import State
-from genan.errors import ActuatorError, SettingError
+from genan.errors import GenanError, SettingError
 from genan.files import write_atomically
 
 NAME = "checkpoint.safetensors"
 
-
-@dataclass
-class Curve:
-    """Mean losses of every epoch so far, one list entry per member."""
-
-    train: list[list[float]]
-    validation: list[list[float]]
+State = TypeVar("State")
 
 
-def save(folder: Path, state: State, *, identity: dict[str, Any], curve: Curve) -> None:
-    """Write the state of a fit; ``identity`` says which fit it is."""
-    metadata = {"identity": json.dumps(identity, sort_keys=True), "curve": json.dumps([curve.train, curve.validation])}
+def save(folder: Path, state: Any, *, identity: dict[str, Any], beside: Any) -> None:
+    """Write ``state``, a pytree of arrays; ``identity`` says whose it is, ``beside`` is what else JSON can hold."""
+    metadata = {"identity": json.dumps(identity, sort_keys=True), "beside": json.dumps(beside)}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / NAME, tensor_bytes(_named(state), metadata=metadata))
 
 
-def load(folder: Path, like: State, *, identity: dict[str, Any]) -> tuple[State, Curve] | None:
-    """The state of an unfinished fit in ``folder``, or None; one of another fit, or a damaged file, is refused."""
+def load(folder: Path, like: State, *, identity: dict[str, Any], work: str) -> tuple[State, Any] | None:
+    """The state in ``folder`` and what is beside it, or None; one of other ``work``, or a damaged file, is refused.
+
+    Args:
+        folder: where it was saved.
+        like: a state of the same structure.
+        identity: whose it must be.
+        work: what is unfinished, for the messages: "fit", "training".
+    """
     path = folder / NAME
     if not path.exists():
         return None
@@ -43,31 +42,31 @@ def load(folder: Path, like: State, *, identity: dict[str, Any]) -> tuple[State,
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         theirs = json.loads(metadata["identity"])
-        curve = Curve(*json.loads(metadata["curve"]))
+        beside = json.loads(metadata["beside"])
     except (SafetensorError, KeyError, ValueError) as error:
-        raise ActuatorError(
-            f"{path} cannot be read ({error}); remove it, or give --overwrite, to fit from the beginning."
+        raise GenanError(
+            f"{path} cannot be read ({error}); remove it, or give --overwrite, to begin the {work} anew."
         ) from None
-    _check_identity(folder, theirs, identity)
+    _check_identity(folder, theirs, identity, work)
     expected = _named(like)
     if any(name not in arrays or arrays[name].shape != array.shape for name, array in expected.items()):
-        raise ActuatorError(f"{path} is of another version of genan; give --overwrite to fit from the beginning.")
+        raise GenanError(f"{path} is of another version of genan; give --overwrite to begin the {work} anew.")
     leaves = [jnp.asarray(arrays[name]) for name in expected]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves), curve
+    return jax.tree.unflatten(jax.tree.structure(like), leaves), beside
 
 
 def remove(folder: Path) -> None:
-    """Forget an unfinished fit."""
+    """Forget unfinished work."""
     (folder / NAME).unlink(missing_ok=True)
 
 
-def _named(state: State) -> dict[str, np.ndarray]:
+def _named(state: Any) -> dict[str, np.ndarray]:
     """Every array of the state by its path."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     return {jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
-def _check_identity(folder: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+def _check_identity(folder: Path, theirs: dict[str, Any], ours: dict[str, Any], work: str) -> None:
     if theirs == ours:
         return
     flat, other = _flat(theirs), _flat(ours)
@@ -77,8 +76,8 @@ def _check_identity(folder: Path, theirs: dict[str, Any], ours: dict[str, Any]) 
         if flat.get(key) != other.get(key)
     ]
     raise SettingError(
-        f"{folder} holds an unfinished fit of another kind ({'; '.join(differing[:3])}); repeat its command to go on, "
-        "give another --out, or --overwrite to begin anew."
+        f"{folder} holds an unfinished {work} of another kind ({'; '.join(differing[:3])}); repeat its command to go "
+        "on, give another --out, or --overwrite to begin anew."
     )
 
 

@@ -1,0 +1,31 @@
+"""How does it learn? PPO, compiled as a whole, with its settings and what it asks of an environment.
+
+Names are imported when they are first used: the settings need no JAX.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from genan.rl.environment import Environment, Outcome
+    from genan.rl.ppo import PPO, Learner, Report
+    from genan.rl.settings import FAST, PAPER, PPOSettings
+
+_HOMES = {
+    "FAST": "settings",
+    "PAPER": "settings",
+    "PPO": "ppo",
+    "Environment": "environment",
+    "Learner": "ppo",
+    "Outcome": "environment",
+    "PPOSettings": "settings",
+    "Report": "ppo",
+}
+
+__all__ = ["FAST", "PAPER", "PPO", "Environment", "Learner", "Outcome", "PPOSettings", "Report"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"genan.rl.{_HOMES[name]}"), name)

@@ -1,0 +1,152 @@
+"""The ball, the string and the cup of ball-in-a-cup: every number of the scene, and where the ball can touch.
+
+The cup frame has its origin in the middle of the cup and its z axis along the cup's axis, out of the opening. The cup
+is round, so everything happens in the half plane of the ball's radius r and height z: the cup is an L of two segments,
+wall and bottom, thickened to ``thickness`` with round edges.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from genan.dynamics.algebra import Scalar, Vector, add, dot, plus, scale
+from genan.errors import SettingError
+
+#: Keeps a division finite where the ball's centre lies on the cup's axis, in the middle of the wall or of a link [m].
+_TINY = 1e-6
+
+
+@dataclass(frozen=True)
+class CupSettings:
+    """Ball, string, cup and contacts, in SI units. The paper gives the ball's mass and the string's length alone."""
+
+    ball_mass: float = 0.054
+    """Mass of the ball [kg] (paper, ball-in-a-cup)."""
+    string_length: float = 0.20
+    """From the attachment point to the ball's centre [m] (paper, table of hyperparameters)."""
+    ball_radius: float = 0.025
+    """Radius of the ball [m]: 54 g are then 825 kg/m^3, hard wood."""
+    cup_radius: float = 0.045
+    """Outer radius of the cup [m], as drawn in the robot's model."""
+    cup_height: float = 0.080
+    """Outer height of the cup [m], as drawn in the robot's model."""
+    thickness: float = 0.004
+    """Of wall and bottom [m]: the opening is 82 mm wide and 76 mm deep. Edges are round."""
+    attachment: float = -0.040
+    """Height of the string's attachment on the cup's axis, in the cup frame [m]: the middle of the underside."""
+    restitution: float = 0.5
+    """Speed after an impact over the speed before it, along the normal."""
+    bounce_speed: float = 0.1
+    """Slower impacts do not rebound [m/s]; five times what gravity adds in a step of 2 ms, so that a ball can rest."""
+    friction: float = 0.1
+    """Coulomb coefficient between ball and cup. The ball does not turn, so this stands for sliding and rolling."""
+    recovery: float = 0.2
+    """Part of an overlap of two bodies that is taken back in a step."""
+    recovery_speed: float = 0.5
+    """Highest speed at which an overlap is taken back [m/s]."""
+
+    def __post_init__(self) -> None:
+        for name in ("ball_mass", "string_length", "ball_radius", "cup_radius", "cup_height", "thickness"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise SettingError(f"{name} must be a positive number (kg or m), not {value!r}.")
+        for name in ("restitution", "recovery"):
+            value = getattr(self, name)
+            if not 0.0 <= value <= 1.0:
+                raise SettingError(f"{name} must lie between 0 and 1, not {value!r}.")
+        for name in ("friction", "bounce_speed", "recovery_speed"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise SettingError(f"{name} must be zero or a positive number, not {value!r}.")
+        if not self.ball_radius < self.opening_radius:
+            raise SettingError(
+                f"A ball of radius {1e3 * self.ball_radius:g} mm does not fit into an opening of radius "
+                f"{1e3 * self.opening_radius:g} mm; give a smaller ball_radius, a larger cup_radius or a thinner cup."
+            )
+        deepest = self.floor + self.ball_radius - self.attachment
+        if not deepest < self.string_length:
+            raise SettingError(
+                f"A string of {1e3 * self.string_length:g} mm does not reach the ball's place in the cup, which is "
+                f"{1e3 * deepest:g} mm from its attachment; give a longer string_length."
+            )
+
+    @property
+    def opening_radius(self) -> float:
+        """Inner radius of the cup [m]."""
+        return self.cup_radius - self.thickness
+
+    @property
+    def floor(self) -> float:
+        """Height of the bottom's inner side in the cup frame [m]."""
+        return self.thickness - 0.5 * self.cup_height
+
+    @property
+    def rim(self) -> float:
+        """Height of the rim in the cup frame [m]."""
+        return 0.5 * self.cup_height
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A link of the arm that the ball can hit: a capsule in the cup frame [m]."""
+
+    start: tuple[float, float, float]
+    end: tuple[float, float, float]
+    radius: float
+
+
+class Touch(NamedTuple):
+    """One place where the ball may be held or pushed."""
+
+    normal: Vector
+    """Direction of the force on the ball, in the cup frame."""
+    distance: Scalar
+    """How far the ball can still move against ``normal`` [m]; negative in an overlap and for an overlong string."""
+
+
+def string_touch(settings: CupSettings, ball: Vector, length: Scalar) -> Touch:
+    """The string of ``length`` [m] pulls the ball at ``ball`` (in the cup frame) towards its attachment when taut."""
+    away = (ball[0], ball[1], ball[2] - settings.attachment)
+    distance, inverse = _norm(away)
+    return Touch(scale(-inverse, away), length - distance)
+
+
+def cup_touches(settings: CupSettings, ball: Vector) -> tuple[Touch, Touch]:
+    """Wall (with the rim) and bottom, for a ball at ``ball`` in the cup frame."""
+    x, y, z = ball
+    half = 0.5 * settings.thickness
+    middle, low, high = settings.cup_radius - half, half - settings.rim, settings.rim - half
+    radius, inverse_radius = _norm((x, y, 0.0))
+    outward = x * inverse_radius, y * inverse_radius
+    reach = settings.ball_radius + half
+
+    def touch(across: Scalar, along: Scalar) -> Touch:
+        """From the nearest point of a segment, given the way from there in the half plane."""
+        distance, inverse = _norm((across, along, 0.0))
+        normal = across * inverse * outward[0], across * inverse * outward[1], along * inverse
+        return Touch(normal, distance - reach)
+
+    wall = touch(radius - middle, z - jnp.clip(z, low, high))
+    bottom = touch(radius - jnp.minimum(radius, middle), z - low)
+    return wall, bottom
+
+
+def segment_touch(settings: CupSettings, segment: Segment, ball: Vector) -> Touch:
+    """The link ``segment``, for a ball at ``ball`` in the cup frame."""
+    start = segment.start
+    along = tuple(b - a for a, b in zip(start, segment.end, strict=True))
+    from_start = (ball[0] - start[0], ball[1] - start[1], ball[2] - start[2])
+    part = jnp.clip(dot(along, from_start) / sum(a * a for a in along), 0.0, 1.0)
+    away = plus(from_start, scale(-part, (along[0], along[1], along[2])))
+    distance, inverse = _norm(away)
+    return Touch(scale(inverse, away), distance - settings.ball_radius - segment.radius)
+
+
+def _norm(v: Vector) -> tuple[Scalar, Scalar]:
+    """Length of ``v`` and its inverse."""
+    square = add(dot(v, v), _TINY**2)
+    inverse = lax.rsqrt(jnp.asarray(square))
+    return square * inverse, inverse

@@ -1,0 +1,263 @@
+"""``CupScene``: the arm with a cup, and a ball on a string, in steps of the robot's period.
+
+The arm is the chain of ``genan.dynamics``; string, cup and links act on the ball by one-sided impulses
+(``genan.simulation.cup_impulses``). ``docs/ball-in-a-cup.md`` says what was chosen and why;
+``genan.simulation.cup_model`` builds the same scene for MuJoCo, as its judge and for pictures.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from genan.dynamics import ChainDynamics
+from genan.dynamics.algebra import (
+    Scalar,
+    Vector,
+    add,
+    cross,
+    dot,
+    mul,
+    plus,
+    rotate,
+    scale,
+    solve,
+    sub,
+    unrotate,
+)
+from genan.dynamics.base import check_shapes
+from genan.dynamics.recursion import Pose, composite_inertia, newton_euler, place
+from genan.robot import Robot
+from genan.simulation.cup_geometry import CupSettings, cup_touches, segment_touch, string_touch
+from genan.simulation.cup_impulses import (
+    Motion,
+    contact_target,
+    exchange,
+    sliding_direction,
+    solve_impulses,
+    string_target,
+)
+from genan.simulation.cup_mount import CupMount
+
+#: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast swings.
+_SWEEPS = 4
+#: A joint beyond its limit is brought back at this speed at most [rad/s].
+_LIMIT_RECOVERY = 0.5
+
+
+class SceneState(eqx.Module):
+    """One scene between two steps: joints first, then the ball in world coordinates."""
+
+    qpos: Float[Array, "*batch coordinates"]
+    """Joint positions [rad] and the ball's centre [m]."""
+    qvel: Float[Array, "*batch coordinates"]
+    """Joint velocities [rad/s] and the ball's velocity [m/s]."""
+    ball_mass: Float[Array, "*batch"] | None = None
+    """Mass of this scene's ball [kg]; None where all have the mass of the settings."""
+    string_length: Float[Array, "*batch"] | None = None
+    """Length of this scene's string [m]; None where all have that of the settings."""
+
+
+@final
+class CupScene(eqx.Module):
+    """Arm, cup, string and ball: functions of one state, to be batched by ``vmap``.
+
+    Holds constants only, so that ``jax.jit`` takes its methods as they are.
+    """
+
+    dynamics: ChainDynamics
+    settings: CupSettings = eqx.field(static=True)
+    mount: CupMount = eqx.field(static=True)
+    lower: tuple[float, ...] = eqx.field(static=True)
+    upper: tuple[float, ...] = eqx.field(static=True)
+    """Joint limits [rad]."""
+
+    @classmethod
+    def load(cls, robot: Robot | str = "pamy2-cup", settings: CupSettings | None = None) -> "CupScene":
+        """The scene on ``robot``, whose end effector must be the site ``cup``."""
+        robot = Robot.load(robot) if isinstance(robot, str) else robot
+        dynamics = ChainDynamics(robot)
+        mount = CupMount.read(robot)
+        lower, upper = (tuple(float(bound) for bound in bounds) for bounds in robot.q_range)
+        return cls(dynamics, settings or CupSettings(), mount, lower, upper)
+
+    @property
+    def nq(self) -> int:
+        """Number of joints."""
+        return self.dynamics.nq
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return self.dynamics.dt
+
+    def start(
+        self,
+        q: Float[Array, " nq"],
+        ball: Float[Array, " 3"],
+        *,
+        qd: Float[Array, " nq"] | None = None,
+        ball_velocity: Float[Array, " 3"] | None = None,
+        ball_mass: Float[Array, ""] | None = None,
+        string_length: Float[Array, ""] | None = None,
+    ) -> SceneState:
+        """The scene with the arm at ``q`` [rad] and the ball at ``ball`` [m], at rest unless velocities are given.
+
+        A ball farther from the attachment than the string is long is put on the string's sphere. ``ball_mass`` [kg] and
+        ``string_length`` [m] are for scenes that differ in them; left out, they are constants and cost nothing.
+        """
+        check_shapes(self.nq, q)
+        length = self.settings.string_length if string_length is None else string_length
+        attachment = self.attachment(q)
+        away = ball - attachment
+        ball = attachment + away * jnp.minimum(1.0, length / jnp.maximum(jnp.linalg.norm(away), 1e-6))
+        qd = jnp.zeros_like(q) if qd is None else qd
+        ball_velocity = jnp.zeros_like(ball) if ball_velocity is None else ball_velocity
+        return SceneState(jnp.concatenate([q, ball]), jnp.concatenate([qd, ball_velocity]), ball_mass, string_length)
+
+    def on_sphere(
+        self, q: Float[Array, " nq"], *, key: PRNGKeyArray, string_length: Float[Array, ""] | None = None
+    ) -> Float[Array, " 3"]:
+        """A ball position [m] drawn uniformly from the sphere of the string's length around its attachment.
+
+        A draw inside a link (1 in 100) is taken to the opposite side of the sphere.
+        """
+        length = self.settings.string_length if string_length is None else string_length
+        direction = jax.random.normal(key, (3,), q.dtype)
+        direction = direction / jnp.linalg.norm(direction)
+        position, rotation = self.cup_pose(q)
+        above = jnp.asarray([0.0, 0.0, self.settings.attachment], q.dtype)
+        in_cup = above + length * _times(rotation.T, direction)
+        touches = [segment_touch(self.settings, s, (in_cup[0], in_cup[1], in_cup[2])) for s in self.mount.segments]
+        inside = jnp.any(jnp.asarray([touch.distance < 0.0 for touch in touches]))
+        return position + _times(rotation, above) + jnp.where(inside, -length, length) * direction
+
+    def step(self, state: SceneState, tau: Float[Array, " nq"]) -> SceneState:
+        """One ``dt`` later, under the joint torques ``tau`` [N m]."""
+        check_shapes(self.nq, tau)
+        velocity = self._velocities(state, tau)
+        return SceneState(state.qpos + self.dt * velocity, velocity, state.ball_mass, state.string_length)
+
+    def q(self, state: SceneState) -> Float[Array, " nq"]:
+        """Joint positions [rad]."""
+        return state.qpos[: self.nq]
+
+    def qd(self, state: SceneState) -> Float[Array, " nq"]:
+        """Joint velocities [rad/s]."""
+        return state.qvel[: self.nq]
+
+    def ball(self, state: SceneState) -> tuple[Float[Array, " 3"], Float[Array, " 3"]]:
+        """Position [m] and velocity [m/s] of the ball in world coordinates."""
+        return state.qpos[self.nq :], state.qvel[self.nq :]
+
+    def cup_pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, " 3"], Float[Array, "3 3"]]:
+        """Origin of the cup frame [m] at joint positions ``q`` [rad], and its axes as columns, in world coordinates."""
+        check_shapes(self.nq, q)
+        return self.mount.tip.pose(q)
+
+    def attachment(self, q: Float[Array, " nq"]) -> Float[Array, " 3"]:
+        """Where the string is tied [m], in world coordinates."""
+        position, rotation = self.cup_pose(q)
+        return position + self.settings.attachment * rotation[:, 2]
+
+    def ball_in_cup_frame(self, state: SceneState) -> Float[Array, " 3"]:
+        """The ball's centre in the cup frame [m]: z is along the cup's axis, out of the opening."""
+        position, rotation = self.cup_pose(self.q(state))
+        return _times(rotation.T, self.ball(state)[0] - position)
+
+    def in_cup(self, state: SceneState) -> Bool[Array, ""]:
+        """Whether the ball's centre is inside the cup: within its opening and between bottom and rim."""
+        x, y, z = self.ball_in_cup_frame(state)
+        settings = self.settings
+        return (x * x + y * y < settings.opening_radius**2) & (z > settings.floor) & (z < settings.rim)
+
+    def string_length(self, state: SceneState) -> Float[Array, ""]:
+        """Distance from the string's attachment to the ball's centre [m]."""
+        return jnp.linalg.norm(self.ball(state)[0] - self.attachment(self.q(state)))
+
+    # From here on everything is in scalars, which XLA fuses into one loop over the scenes.
+
+    def _velocities(self, state: SceneState, tau: Float[Array, " nq"]) -> Float[Array, " coordinates"]:
+        """Velocities after the step, of joints and ball."""
+        n, dt, settings = self.nq, self.dt, self.settings
+        q, qd = [state.qpos[i] for i in range(n)], [state.qvel[i] for i in range(n)]
+        mass = settings.ball_mass if state.ball_mass is None else state.ball_mass
+        length = settings.string_length if state.string_length is None else state.string_length
+        poses = place(self.dynamics.links, q)
+        inverse = self._inverse_inertia(poses)
+        force = self._drive(poses, q, qd, [tau[i] for i in range(n)])
+        qd = [add(v, mul(dt, dot(row, force))) for v, row in zip(qd, inverse, strict=True)]
+        limits = [
+            (jnp.minimum((low - p) / dt, _LIMIT_RECOVERY), jnp.maximum((high - p) / dt, -_LIMIT_RECOVERY))
+            for low, high, p in zip(self.lower, self.upper, q, strict=True)
+        ]
+        x, y, z = (state.qvel[n + i] + dt * self.dynamics.gravity[i] for i in range(3))
+        flight: Vector = (x, y, z)
+        ball, seen, columns = self._from_cup(poses, (state.qpos[n], state.qpos[n + 1], state.qpos[n + 2]), flight)
+        answer = exchange(inverse, columns, mass)
+        free = Motion(qd, plus(seen, *(scale(-v, column) for v, column in zip(qd, columns, strict=True))))
+
+        string = string_touch(settings, ball, length)
+        cup = cup_touches(settings, ball)
+        contacts = [*(segment_touch(settings, segment, ball) for segment in self.mount.segments), *cup]
+        touches = [(string, string_target(string, dt))]
+        touches += [(contact, contact_target(settings, contact, free.ball, dt)) for contact in contacts]
+        first = len(touches) - len(cup)
+        sliding = [(first + k, sliding_direction(touch, free.ball), settings.friction) for k, touch in enumerate(cup)]
+        impulse, joints = solve_impulses(free, touches, limits, sliding, answer, sweeps=_SWEEPS)
+        push = self._to_world(poses, rotate(self.mount.tip.rotation, impulse))
+        return _stack([*joints, *plus(flight, scale(1.0 / mass, push))], state.qvel.dtype)
+
+    def _inverse_inertia(self, poses: list[Pose]) -> list[list[Scalar]]:
+        effective = composite_inertia(poses)
+        for row, link in zip(effective, self.dynamics.links, strict=True):
+            row[-1] = add(row[-1], self.dt * link.damping)
+        return [solve(effective, [float(i == k) for i in range(self.nq)]) for k in range(self.nq)]
+
+    def _drive(
+        self, poses: list[Pose], q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar]
+    ) -> list[Scalar]:
+        """Torque that is left for acceleration."""
+        bias = newton_euler(poses, qd, [0.0] * self.nq, gravity=self.dynamics.gravity)
+        passive = [
+            add(mul(-link.stiffness, sub(p, link.spring_reference)), mul(-link.damping, v))
+            for link, p, v in zip(self.dynamics.links, q, qd, strict=True)
+        ]
+        return [sub(add(t, p), b) for t, p, b in zip(tau, passive, bias, strict=True)]
+
+    def _from_cup(self, poses: list[Pose], ball: Vector, velocity: Vector) -> tuple[Vector, Vector, list[Vector]]:
+        """Ball and its velocity in the cup frame, and the velocity there of a point fixed to the cup, per joint."""
+        axes: list[Vector] = []
+        arms: list[Vector] = []  # from each joint's origin to the ball
+        for pose in poses:
+            ball = pose.to_link(plus(ball, scale(-1.0, pose.offset)))
+            velocity = pose.to_link(velocity)
+            axes = [*(pose.to_link(axis) for axis in axes), (0.0, 0.0, 1.0)]
+            arms = [*(pose.to_link(arm) for arm in arms), ball]
+        turn, origin = self.mount.tip.rotation, self.mount.tip.position
+        columns = [unrotate(turn, cross(axis, arm)) for axis, arm in zip(axes, arms, strict=True)]
+        from_cup = plus(ball, scale(-1.0, origin))
+        return unrotate(turn, from_cup), unrotate(turn, velocity), columns
+
+    def _to_world(self, poses: list[Pose], v: Vector) -> Vector:
+        for pose in reversed(poses):
+            v = pose.to_parent(v)
+        return v
+
+
+def _stack(values: "list[Scalar] | Vector", dtype: np.dtype) -> Float[Array, " n"]:
+    """An array of scalars, by selections: see ``genan.dynamics.lift`` for why it is not a concatenation."""
+    index = np.arange(len(values))
+    array = jnp.zeros(len(values), dtype)
+    for i, value in enumerate(values):
+        array = jnp.where(index == i, value, array)
+    return array.astype(dtype)
+
+
+def _times(matrix: Float[Array, "3 3"], vector: Float[Array, " 3"]) -> Float[Array, " 3"]:
+    """Matrix times vector, summed elementwise: a GPU would round a matrix product to TF32."""
+    return jnp.sum(matrix * vector, axis=1)

@@ -1,0 +1,128 @@
+"""Where episodes start: robots that have come to rest under a random control, kept in a pool.
+
+Settling a robot takes as long as half an episode, so it is not done for every episode: the pool holds settled robots,
+episodes start from one of them at random, and now and then some are replaced.
+
+A robot with hysteresis rests where its past left it, so there are two kinds. *Dropped*: put at the intermediate pose of
+the paper and held under the initial control for a second, as the paper does in simulation. *Ramped*: at rest under the
+rest control, which then goes linearly to the initial one over two seconds, as the paper does on the robot.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from genan.errors import SettingError
+from genan.simulation.arm import ArmScene, ArmState
+from genan.simulation.simulator import Past, Simulator, SimulatorState
+
+
+class Starts(eqx.Module):
+    """Settled robots."""
+
+    arm: ArmState
+    """Positions and velocities."""
+    past: Past
+    u: Float[Array, "pool nu"]
+    """Controls that they rest under."""
+    oldest: Int[Array, ""]
+    """The robot to replace next."""
+
+    def __len__(self) -> int:
+        """Number of robots."""
+        return self.u.shape[0]
+
+    def draw(self, count: int, *, key: PRNGKeyArray) -> tuple[ArmState, Past, Float[Array, "count nu"]]:
+        """``count`` of them at random."""
+        picked = jax.random.randint(key, (count,), 0, len(self))
+        arm, past, u = jax.tree.map(lambda a: a[picked], (self.arm, self.past, self.u))
+        return arm, past, u
+
+    def replaced(self, fresh: "Starts") -> "Starts":
+        """With ``fresh`` in the place of the oldest ones."""
+        at = (self.oldest + jnp.arange(len(fresh))) % len(self)
+        put = lambda old, new: old.at[at].set(new)  # noqa: E731
+        arm, past, u = jax.tree.map(put, (self.arm, self.past, self.u), (fresh.arm, fresh.past, fresh.u))
+        return Starts(arm, past, u, (self.oldest + len(fresh)) % len(self))
+
+
+@dataclass(frozen=True)
+class Settling:
+    """How robots are brought to rest before an episode."""
+
+    u_lower: tuple[float, ...]
+    u_upper: tuple[float, ...]
+    """Range that the initial controls are drawn from, uniformly (paper: u_init)."""
+    q: tuple[float, ...]
+    """Pose that a robot is dropped from [rad or m] (paper: 0, 45, 45, 0 degrees)."""
+    u_rest: tuple[float, ...]
+    """Control that a ramp starts from."""
+    hold: int = 500
+    """Steps under the initial control of a dropped robot, and under the rest control before a ramp (paper: 500)."""
+    ramp: int = 1000
+    """Steps of a ramp (paper: 2 s at 500 Hz)."""
+    ramped: float = 0.5
+    """Part of the robots that are ramped instead of dropped."""
+
+    def __post_init__(self) -> None:
+        if not len(self.u_lower) == len(self.u_upper) == len(self.u_rest):
+            raise SettingError(
+                "The bounds of the initial control and the rest control must have one entry per control."
+            )
+        for low, high in zip(self.u_lower, self.u_upper, strict=True):
+            if not low <= high:
+                raise SettingError(f"The initial control's lower bound {low:g} is above its upper bound {high:g}.")
+        if self.hold < 1 or self.ramp < 1:
+            raise SettingError(f"Holding and ramping take at least one step, not {self.hold} and {self.ramp}.")
+        if not 0.0 <= self.ramped <= 1.0:
+            raise SettingError(f"The ramped part of the starts must lie from 0 to 1, not at {self.ramped:g}.")
+
+
+@final
+class Settler(eqx.Module):
+    """Brings robots to rest: the arm alone, whatever else the scene will hold."""
+
+    simulator: Simulator
+    settling: Settling = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.simulator.scene, ArmScene):
+            raise SettingError("Robots are settled in the scene of the bare arm.")
+
+    def settle(self, count: int, *, key: PRNGKeyArray) -> Starts:
+        """``count`` robots at rest; the first ones are dropped, the others ramped."""
+        draw, key = jax.random.split(key)
+        settling = self.settling
+        u = self._initial(count, key=draw)
+        rest = jnp.broadcast_to(jnp.asarray(settling.u_rest, u.dtype), u.shape)
+        ramped = (jnp.arange(count) >= count - round(settling.ramped * count))[:, None]
+        steps = settling.hold + (settling.ramp if settling.ramped else 0)
+        words = jax.random.bits(key, (steps, 2))
+        dropped = self._at_pose(count, u)
+
+        def step(state: SimulatorState, at: tuple[Array, Array]) -> tuple[SimulatorState, None]:
+            index, word = at
+            # All share one program: a dropped robot is dropped when ``hold`` steps are left.
+            anew = ~ramped & (index == steps - settling.hold)
+            pick = lambda new, old: jnp.where(anew.reshape(-1, *[1] * (old.ndim - 1)), new, old)  # noqa: E731
+            state = jax.tree.map(pick, dropped, state)
+            share = jnp.clip((index + 1 - settling.hold) / settling.ramp, 0.0, 1.0).astype(u.dtype)
+            control = jnp.where(ramped, rest + share * (u - rest), u)
+            return self.simulator.step(state, control, word=word), None
+
+        start = self._at_pose(count, jnp.where(ramped, rest, u))
+        end, _ = jax.lax.scan(step, start, (jnp.arange(steps), words))
+        return Starts(end.scene, end.past, end.u, jnp.zeros((), jnp.int32))
+
+    def _initial(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count nu"]:
+        lower, upper = np.asarray(self.settling.u_lower), np.asarray(self.settling.u_upper)
+        return jax.random.uniform(key, (count, len(lower)), minval=lower, maxval=upper)
+
+    def _at_pose(self, count: int, u: Float[Array, "count nu"]) -> SimulatorState:
+        q = jnp.broadcast_to(jnp.asarray(self.settling.q, u.dtype), (count, len(self.settling.q)))
+        return self.simulator.start(ArmState(q, jnp.zeros_like(q)), u)

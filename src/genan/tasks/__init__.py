@@ -1,0 +1,1 @@
+"""What should it learn? Reacher, ball-in-a-cup and table tennis: goals, observations and rewards."""

@@ -1,0 +1,1 @@
+"""The table-tennis ball: flight, bounce, racket, landing, filter, launcher and recordings."""

@@ -1,0 +1,168 @@
+"""A ball launcher as recorded balls describe it: launch, air, table and camera, each with its spread.
+
+The numbers of a fitted launcher are a small JSON file; ``library/`` holds the bundled ones.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from genan.errors import DataError, listing
+from genan.tasks.ball import bounce as table
+from genan.tasks.ball.balls import DURATION, STEP, TICK, Balls, count
+from genan.tasks.ball.bounce import Bounce
+from genan.tasks.ball.filter import BallFilter, Noise, filtered
+from genan.tasks.ball.flight import Air, Ball
+from genan.tasks.ball.scene import Scene, Vector
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Distribution of a launcher's balls in the world frame; all spreads are standard deviations between balls."""
+
+    launch: tuple[float, ...]
+    """Mean of position [m] and velocity [m/s] at the first sample (6)."""
+    covariance: tuple[tuple[float, ...], ...]
+    """Of the same (6 x 6)."""
+    spin: Vector
+    """Mean launch spin [rad/s]."""
+    spin_spread: Vector
+    """[rad/s]"""
+    drag: float
+    """[1/m]"""
+    normal: float
+    """Part of the vertical speed that a bounce leaves [-]."""
+    normal_spread: float
+    tangential: float
+    """Part of the horizontal speed that a bounce leaves [-]."""
+    tangential_spread: float
+    roll: float
+    """Spin that a bounce gives, per horizontal speed before it [rad/m]."""
+    noise: float
+    """Of a measured position, each axis, white [m]."""
+    camera_period: float
+    """Between two frames of the camera [s]; the robot gets the latest one, which is up to so old. 0: never old."""
+    source: str
+    """Which recordings it was fitted to."""
+
+    @classmethod
+    def load(cls, file: str | Path = "ballgun-2019") -> "Launcher":
+        """A bundled launcher by its name, or one from a JSON file."""
+        bundled = resources.files(__package__) / "library" / f"{file}.json"
+        path = bundled if bundled.is_file() else Path(file)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            names = (entry.name for entry in (resources.files(__package__) / "library").iterdir())
+            known = listing(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
+            raise DataError(f"There is no launcher {str(file)!r}; give a JSON file or one of {known}.") from error
+        return cls.of_json(text, str(file))
+
+    @classmethod
+    def of_json(cls, text: str, name: str = "the text") -> "Launcher":
+        """From the text of a JSON file called ``name``."""
+        try:
+            numbers = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise DataError(
+                f"{name} is not a launcher: it is not JSON ({error}); make one by fitting balls."
+            ) from error
+        wanted = {field.name for field in fields(cls)}
+        if not isinstance(numbers, dict) or set(numbers) != wanted:
+            found = listing(sorted(numbers)) if isinstance(numbers, dict) else type(numbers).__name__
+            raise DataError(f"{name} is not a launcher: expected the entries {listing(sorted(wanted))}, found {found}.")
+        return cls(**{key: _frozen(value) for key, value in numbers.items()})
+
+    def to_json(self) -> str:
+        """Text of a file that ``load`` reads."""
+        lines = (f' "{name}": {json.dumps(value)}' for name, value in asdict(self).items())
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    @property
+    def air(self) -> Air:
+        """Flight with this launcher's drag."""
+        return Air(drag=self.drag)
+
+    @property
+    def bounce(self) -> Bounce:
+        """The mean bounce."""
+        return Bounce.symmetric(self.normal, self.tangential, self.roll)
+
+    def filter(self, noise: Noise | None = None, scene: Scene | None = None) -> BallFilter:
+        """A filter that knows this launcher's drag, bounce and spin; left out: with the paper's noises."""
+        return BallFilter(self.bounce, noise or Noise(), self.air, scene or Scene(), self.spin)
+
+    def sample(self, *, key: Array) -> tuple[Ball, Bounce]:
+        """A ball at its launch, and how it will bounce."""
+        chance = jax.random.normal(key, (11,))
+        # The root of the covariance by eigenvalues: it exists even where a spread is zero.
+        values, vectors = np.linalg.eigh(np.array(self.covariance))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        launch = jnp.array(self.launch) + jnp.asarray(root, chance.dtype) @ chance[:6]
+        spin = jnp.array(self.spin) + jnp.array(self.spin_spread) * chance[6:9]
+        normal = self.normal + self.normal_spread * chance[9]
+        tangential = self.tangential + self.tangential_spread * chance[10]
+        return Ball(launch[:3], launch[3:], spin), Bounce.symmetric(normal, tangential, self.roll)
+
+    def fly(self, *, key: Array, scene: Scene | None = None, duration: float = DURATION) -> Ball:
+        """A ball's whole flight at 500 Hz: a ``Ball`` with one row for each of 0, 2, ... ms."""
+        ball, bounce = self.sample(key=key)
+        steps = count(duration, STEP) - 1
+        return table.fly(ball, self.air, bounce, scene or Scene(), dt=STEP, steps=steps)
+
+    def measure(self, path: Ball, *, key: Array) -> Float[Array, "ticks 3"]:
+        """What the camera says of a 500 Hz ``path`` at each 10 ms: the latest frame, with noise [m]."""
+        phase_key, noise_key = jax.random.split(key)
+        steps = path.position.shape[0]
+        ticks = TICK * jnp.arange((steps - 1) * round(STEP * 1e6) // round(TICK * 1e6) + 1)
+        phase = jax.random.uniform(phase_key, (), maxval=self.camera_period)
+        # Older than the launch there is nothing: the first sample shows the first frame.
+        age = jnp.mod(ticks + phase, self.camera_period) if self.camera_period > 0.0 else 0.0
+        frames = jnp.maximum(ticks - age, 0.0)
+        row, part = jnp.divmod(frames / STEP, 1.0)
+        row = row.astype(jnp.int32)
+        low, high = path.position[row], path.position[jnp.minimum(row + 1, steps - 1)]
+        seen = low + part[:, None] * (high - low)
+        return seen + self.noise * jax.random.normal(noise_key, seen.shape)
+
+    def sample_ball(
+        self, *, key: Array, ball_filter: BallFilter | None = None, scene: Scene | None = None,
+        duration: float = DURATION,
+    ) -> Balls:  # fmt: skip
+        """One ball: its flight, and the filtered noisy measurements of it."""
+        fly_key, measure_key = jax.random.split(key)
+        path = self.fly(key=fly_key, scene=scene, duration=duration)
+        measured = self.measure(path, key=measure_key)
+        ticks = TICK * jnp.arange(len(measured))
+        seen = filtered(ball_filter or self.filter(scene=scene), ticks, measured, ticks)
+        return Balls(path.position, path.velocity, seen)
+
+    def sample_balls(
+        self, n: int, *, key: Array, ball_filter: BallFilter | None = None, scene: Scene | None = None,
+        duration: float = DURATION,
+    ) -> Balls:  # fmt: skip
+        """``n`` balls."""
+        return _sample_balls(self, ball_filter, scene, duration, jax.random.split(key, n))
+
+
+@partial(jax.jit, static_argnums=(0, 2, 3))
+def _sample_balls(
+    launcher: Launcher, ball_filter: BallFilter | None, scene: Scene | None, duration: float, keys: Array
+) -> Balls:
+    def one(key: Array) -> Balls:
+        return launcher.sample_ball(key=key, ball_filter=ball_filter, scene=scene, duration=duration)
+
+    return jax.vmap(one)(keys)
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as tuples, at any depth."""
+    return tuple(_frozen(entry) for entry in value) if isinstance(value, list) else value

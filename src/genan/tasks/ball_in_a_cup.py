@@ -1,0 +1,123 @@
+"""Ball-in-a-cup: swing a ball on a string into the cup."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from genan.robot import Robot
+from genan.simulation import ArmState
+from genan.simulation.cup_geometry import CupSettings
+from genan.simulation.cup_scene import CupScene, SceneState
+from genan.tasks.settings import BallInACupSettings
+from genan.tasks.task import Task
+
+
+class Tracking(eqx.Module):
+    """The last measured ball positions in the cup frame, oldest first."""
+
+    positions: Float[Array, "robots buffer 3"]
+    """[m]"""
+    ages: Float[Array, "robots buffer"]
+    """How long ago [s]."""
+
+    @property
+    def position(self) -> Float[Array, "robots 3"]:
+        """The last one [m]."""
+        return self.positions[:, -1]
+
+    @property
+    def velocity(self) -> Float[Array, "robots 3"]:
+        """Mean of the finite differences over the buffer [m/s]."""
+        between = jnp.maximum(self.ages[:, :-1] - self.ages[:, 1:], 1e-6)
+        return jnp.mean((self.positions[:, 1:] - self.positions[:, :-1]) / between[..., None], axis=1)
+
+    def later(self, period: float, measured: Float[Array, "robots 3"], seen: Array) -> "Tracking":
+        """``period`` [s] later, with what was ``measured`` [m] where the ball was ``seen``."""
+        ages = self.ages + period
+        positions = jnp.concatenate([self.positions[:, 1:], measured[:, None]], axis=1)
+        fresh = jnp.concatenate([ages[:, 1:], jnp.zeros_like(ages[:, :1])], axis=1)
+        return Tracking(
+            jnp.where(seen[:, None, None], positions, self.positions), jnp.where(seen[:, None], fresh, ages)
+        )
+
+
+@final
+class BallInACup(Task):
+    """Ten for every step with the ball in the cup; the memory is what the tracking system says of the ball."""
+
+    settings: BallInACupSettings = eqx.field(static=True)
+    scene: CupScene
+    period: float = eqx.field(static=True)
+    """Between two steps of the policy [s]."""
+
+    @classmethod
+    def load(cls, robot: Robot, settings: BallInACupSettings) -> "BallInACup":
+        """The task on ``robot``, which must have a cup as its end effector."""
+        scene = CupScene.load(robot, CupSettings(ball_mass=settings.ball_mass, string_length=settings.string_length))
+        return cls(settings, scene, settings.repeat * robot.dt)
+
+    @property
+    def layout(self) -> tuple[tuple[str, int], ...]:
+        """Ball position and velocity in the cup frame."""
+        return (("ball_position", 3), ("ball_velocity", 3))
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights of the catch and of the joint velocity."""
+        return {"cup": self.settings.cup_reward, "velocity": self.settings.velocity_weight}
+
+    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[SceneState, Tracking]:
+        """Put the ball somewhere on the sphere that the string allows, at rest, and measure it once."""
+        robots = len(arm.q)
+        ball_key, mass_key, string_key, noise_key = jax.random.split(key, 4)
+        keys = jax.random.split(ball_key, robots)
+        mass = self._around(self.settings.ball_mass, self.settings.mass_spread, robots, key=mass_key)
+        length = self._around(self.settings.string_length, self.settings.string_spread, robots, key=string_key)
+
+        def one(q: Array, qd: Array, key: PRNGKeyArray, mass: Array | None, length: Array | None) -> SceneState:
+            ball = self.scene.on_sphere(q, key=key, string_length=length)
+            return self.scene.start(q, ball, qd=qd, ball_mass=mass, string_length=length)
+
+        scene = jax.vmap(one)(arm.q, arm.qd, keys, mass, length)
+        measured = self._measured(scene, key=noise_key)
+        ages = self.period * jnp.arange(self.settings.buffer - 1, -1, -1, dtype=measured.dtype)
+        return scene, Tracking(
+            jnp.repeat(measured[:, None], self.settings.buffer, axis=1), jnp.broadcast_to(ages, (robots, len(ages)))
+        )
+
+    def update(self, scene: SceneState, memory: Tracking, *, key: PRNGKeyArray) -> Tracking:
+        """Measure the ball; sometimes there is nothing to see."""
+        noise_key, seen_key = jax.random.split(key)
+        measured = self._measured(scene, key=noise_key)
+        seen = jax.random.uniform(seen_key, (len(measured),)) >= self.settings.dropout
+        return memory.later(self.period, measured, seen)
+
+    def observe(self, scene: SceneState, memory: Tracking) -> Float[Array, "robots 6"]:
+        """The ball as it was last seen."""
+        return jnp.concatenate([memory.position, memory.velocity], axis=-1)
+
+    def terms(self, scene: SceneState, memory: Tracking) -> dict[str, Float[Array, " robots"]]:
+        """In the cup or not, and minus the squared joint velocity [rad^2/s^2]."""
+        qd = jax.vmap(self.scene.qd)(scene)
+        return {"cup": self.success(scene, memory), "velocity": -jnp.sum(qd**2, axis=-1)}
+
+    def success(self, scene: SceneState, memory: Tracking) -> Float[Array, " robots"]:
+        """1 where the ball is in the cup."""
+        return jax.vmap(self.scene.in_cup)(scene).astype(jnp.float32)
+
+    def metrics(self, scene: SceneState, memory: Tracking) -> dict[str, Float[Array, " robots"]]:
+        """How far the string is over its length [mm]."""
+        length = self.settings.string_length if scene.string_length is None else scene.string_length
+        return {"stretch": 1e3 * jnp.maximum(jax.vmap(self.scene.string_length)(scene) - length, 0.0)}
+
+    def _measured(self, scene: SceneState, *, key: PRNGKeyArray) -> Float[Array, "robots 3"]:
+        true = jax.vmap(self.scene.ball_in_cup_frame)(scene)
+        return true + self.settings.noise * jax.random.normal(key, true.shape, true.dtype)
+
+    def _around(self, value: float, spread: float, robots: int, *, key: PRNGKeyArray) -> Array | None:
+        if spread == 0.0:
+            return None
+        return value * (1.0 + spread * jax.random.uniform(key, (robots,), minval=-1.0, maxval=1.0))

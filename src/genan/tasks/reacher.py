@@ -1,0 +1,80 @@
+"""Reacher: go to a joint position, quickly, and stay there."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from genan.errors import SettingError
+from genan.robot import Robot
+from genan.simulation import ArmScene, ArmState
+from genan.tasks.settings import ReacherSettings
+from genan.tasks.task import Task
+
+
+@final
+class Reacher(Task):
+    """Goals drawn uniformly between two poses; the reward is minus the distance to the goal, at every step.
+
+    The memory is the goal [robots, nq] [rad or m].
+    """
+
+    settings: ReacherSettings = eqx.field(static=True)
+    scene: ArmScene
+
+    @classmethod
+    def load(cls, robot: Robot, settings: ReacherSettings) -> "Reacher":
+        """The task on ``robot``; goals outside its joint limits are refused."""
+        if len(settings.goal_lower) != robot.nq:
+            raise SettingError(
+                f"The goals have {len(settings.goal_lower)} entries and the robot {robot.name!r} has {robot.nq} "
+                "joints; give --task.goal-lower and --task.goal-upper one entry for each."
+            )
+        for joint, low, high in zip(robot.joints, settings.goal_lower, settings.goal_upper, strict=True):
+            if low < joint.lower or high > joint.upper:
+                raise SettingError(
+                    f"Goals of joint {joint.name!r} go from {low:.4g} to {high:.4g}, beyond its limits "
+                    f"{joint.lower:.4g} to {joint.upper:.4g}."
+                )
+        return cls(settings, ArmScene.load(robot))
+
+    @property
+    def layout(self) -> tuple[tuple[str, int], ...]:
+        """The goal."""
+        return (("goal", self.scene.nq),)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of the distance."""
+        return {"distance": 1.0}
+
+    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[ArmState, Float[Array, "robots nq"]]:
+        """Draw the goals."""
+        lower, upper = np.asarray(self.settings.goal_lower), np.asarray(self.settings.goal_upper)
+        return arm, jax.random.uniform(key, arm.q.shape, arm.q.dtype, minval=lower, maxval=upper)
+
+    def update(self, scene: ArmState, memory: Array, *, key: PRNGKeyArray) -> Float[Array, "robots nq"]:
+        """The goal stays."""
+        return memory
+
+    def observe(self, scene: ArmState, memory: Array) -> Float[Array, "robots nq"]:
+        """The goal."""
+        return memory
+
+    def terms(self, scene: ArmState, memory: Array) -> dict[str, Float[Array, " robots"]]:
+        """Minus the Euclidean distance to the goal [rad]."""
+        return {"distance": -jnp.sqrt(jnp.sum((scene.q - memory) ** 2, axis=-1))}
+
+    def success(self, scene: ArmState, memory: Array) -> Float[Array, " robots"]:
+        """1 where the mean distance over the joints is within the tolerance."""
+        return (self._error(scene, memory) < self.settings.tolerance).astype(scene.q.dtype)
+
+    def metrics(self, scene: ArmState, memory: Array) -> dict[str, Float[Array, " robots"]]:
+        """Mean distance over the joints [deg]."""
+        return {"error": jnp.rad2deg(self._error(scene, memory))}
+
+    def _error(self, scene: ArmState, memory: Array) -> Array:
+        return jnp.mean(jnp.abs(scene.q - memory), axis=-1)

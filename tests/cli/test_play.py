@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageSequence
+from tests.rl.policies import ensemble, policy
+
+from genan.actuator import save as save_actuators
+from genan.rl.artifact import save as save_policy
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy and actuators of the two-link arm, and actuators of PAMY2."""
+    base = tmp_path_factory.mktemp("play")
+    save_policy(policy(), base / "policy")
+    save_actuators(ensemble(), base / "two-link")
+    save_actuators(ensemble("pamy2"), base / "pamy2")
+    return base
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No file of one test in the way of another, wide lines, and line drawings, which are quicker."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("MUJOCO_GL", "off")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    return tmp_path
+
+
+def rows(out: str) -> list[list[str]]:
+    return [line.split() for line in out.splitlines() if line[:1].isdigit() and "succeeded" not in line]
+
+
+def test_a_policy_is_played_as_it_was_trained_and_filmed(genan, folder: Path, here: Path) -> None:
+    answer = genan(
+        "play", "reacher", "--policy", folder / "policy", "--actuators", folder / "two-link", "--robot", "two-link",
+        "--episodes", 2, "--video", "film.gif",
+    )  # fmt: skip
+    assert answer.code == 0, answer.err
+    assert "OpenGL does not work here" in answer.out and "Wrote film.gif" in answer.out
+    header, *_ = answer.out.splitlines()
+    assert header.split()[:3] == ["episode", "return", "success"]
+    for row in rows(answer.out):
+        terms = dict(zip(header.split(), row, strict=True))
+        total = sum(float(terms[name]) for name in ("distance", "action", "disagreement", "limit"))
+        assert float(terms["return"]) == pytest.approx(total, abs=0.03)
+    with Image.open(here / "film.gif") as film:
+        durations = [frame.info["duration"] for frame in ImageSequence.Iterator(film)]
+    assert sum(durations) == pytest.approx(1000 * 2 * (2.0 + 0.6), abs=1.0)  # two episodes, whose ends stay a while
+
+
+def test_one_that_knows_nothing_plays_in_the_place_of_an_old_film(genan, folder: Path, here: Path) -> None:
+    (here / "reacher.mp4").write_text("old")
+    (here / "reacher.gif").write_text("old")
+    answer = genan(
+        "play", "reacher", "--agent", "zero", "--actuators", folder / "pamy2", "--episodes", 1, "--overwrite"
+    )
+    assert answer.code == 0, answer.err
+    header, row = answer.out.splitlines()[0].split(), rows(answer.out)
+    assert len(row) == 1 and float(row[0][header.index("action")]) == 0.0
+    assert any((here / f"reacher.{kind}").stat().st_size > 1000 for kind in ("mp4", "gif"))
+
+
+def test_what_cannot_be_is_refused(refused, folder: Path, here: Path) -> None:
+    actuators = ("--actuators", folder / "pamy2")
+    assert "'ball-in-a-cup', 'reacher', 'table-tennis'" in refused("play", "reach", *actuators)
+    assert "At least one episode" in refused("play", "reacher", "--episodes", 0)
+    assert "not both" in refused("play", "reacher", "--policy", folder / "policy", "--agent", "zero")
+    assert "no screen" in refused("play", "reacher", "--window")
+    assert "not both" in refused("play", "reacher", "--window", "--video", "a.mp4")
+    assert "'.mp4', '.gif'" in refused("play", "reacher", "--video", "a.avi")
+    assert "no folder" in refused("play", "reacher", "--video", "nowhere/a.gif")
+    (here / "film.gif").write_text("")
+    assert "--overwrite" in refused("play", "reacher", "--video", "film.gif")
+    assert "trained for the task 'reacher'" in refused("play", "table-tennis", "--policy", folder / "policy")
+    assert "There is no policy" in refused("play", "reacher", "--policy", folder / "two-link", *actuators)

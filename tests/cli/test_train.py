@@ -1,0 +1,53 @@
+"""``genan train``: flags, words, Ctrl-C."""
+
+import pytest
+from tests.evaluation.conftest import make_ensemble
+
+from genan import actuator
+from genan.cli import main
+from genan.cli.train import parse
+from genan.errors import SettingError
+from genan.robot import Robot
+
+QUICK = [
+    "--envs", "4", "--steps", "32", "--judge", "4", "--task.pool", "4", "--task.ramped", "0", "--task.duration", "0.05",
+    "--ppo.rollouts", "4", "--ppo.mini-batches", "2", "--ppo.epochs", "1", "--ppo.hidden", "8",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def actuators(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("actuators")
+    actuator.save(make_ensemble(Robot.load("pamy2"), damping=0.5, gain=5.0, members=2, scatter=0.01), folder)
+    return folder
+
+
+def test_a_policy_is_trained_and_a_second_time_refused(actuators, tmp_path, capsys):
+    command = ["train", "reacher", "--actuators", str(actuators), "--out", str(tmp_path / "run"), *QUICK]
+    assert main(command) == 0
+    words = capsys.readouterr().err
+    assert "success in simulation:" in words and "95 % interval" in words
+    assert f"genan play reacher --policy {tmp_path / 'run'}" in words and "compiled" in words
+    assert main(command) == 2
+    assert "holds a finished policy" in capsys.readouterr().err
+
+
+def test_the_task_decides_what_the_flags_start_from():
+    tennis = parse(["table-tennis"])
+    assert tennis.task.duration == 1.09 and tennis.ppo.rollouts == 109 and str(tennis.out) == "runs/table-tennis"
+    paper = parse(["ball-in-a-cup", "--preset", "paper", "--ppo.epochs", "3"])
+    assert paper.ppo.rollouts == 1024 and paper.ppo.epochs == 3 and paper.ppo.mini_batches == 128
+    changed = parse(["reacher", "--task.action-weight", "250"])
+    assert changed.task.action_weight == 250.0
+
+
+def test_wrong_tasks_and_flags(actuators, tmp_path, capsys):
+    for arguments, came in (([], "nothing"), (["chess"], "'chess'"), (["--envs", "3"], "'--envs'")):
+        with pytest.raises(SettingError, match=f"Which task.*got {came}"):
+            parse(arguments)
+    assert main(["train", "reacher", "--actuators", str(tmp_path / "none"), "--out", str(tmp_path / "x")]) == 2
+    assert "There are no actuators" in capsys.readouterr().err
+    assert main(["train", "reacher", "--actuators", str(actuators), "--robot", "pendulum"]) == 2
+    assert "joints" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["train", "reacher", "--speed", "3"])

@@ -1,0 +1,103 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+from genan.errors import SettingError
+from genan.report import video
+from genan.report.scenes import Snapshot
+from genan.rl.episodes import Episodes
+from genan.robot import Robot
+from genan.simulation import ArmState
+from genan.tasks.reacher import Reacher
+from genan.tasks.settings import ReacherSettings
+
+SIZE = (64, 36)
+STEPS = 20
+
+
+def frames(count: int) -> list[np.ndarray]:
+    """Grey pictures that get brighter."""
+    return [np.full((SIZE[1], SIZE[0], 3), 10 * k, np.uint8) for k in range(count)]
+
+
+def decoded(path: Path) -> np.ndarray:
+    program = video.encoder()
+    assert program is not None
+    command = [program, "-loglevel", "error", "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    return np.frombuffer(done.stdout, np.uint8).reshape(-1, SIZE[1], SIZE[0], 3)
+
+
+def test_an_mp4_holds_the_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("imageio_ffmpeg")
+    path = tmp_path / "film.mp4"
+    video.write_film(iter(frames(12)), path)
+    np.testing.assert_allclose(decoded(path).mean(axis=(1, 2, 3)), 10.0 * np.arange(12), atol=4.0)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_gif_holds_every_second_picture_at_half_the_size(tmp_path: Path) -> None:
+    path = tmp_path / "film.gif"
+    video.write_film(iter(frames(12)), path, fps=50.0)
+    with Image.open(path) as found:
+        assert found.n_frames == 6 and found.size == (32, 18) and found.info["duration"] == 40
+
+
+def test_without_an_encoder_the_film_becomes_a_gif(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert video.film_path(Path("a/film.mp4")) == Path("a/film.gif")
+    with pytest.raises(SettingError, match=r"pip install genan\[video\]"):
+        video.write_film(iter(frames(2)), tmp_path / "film.mp4")
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_formats_are_refused() -> None:
+    with pytest.raises(SettingError, match="'.mp4', '.gif', not as 'film.avi'"):
+        video.film_path(Path("film.avi"))
+
+
+class Slate:
+    """Writes down what it is asked to draw."""
+
+    rendered = True
+
+    def __init__(self) -> None:
+        self.moments: list[float] = []
+        self.episodes = 0
+
+    def restart(self) -> None:
+        self.episodes += 1
+
+    def frame(self, now: Snapshot) -> np.ndarray:
+        self.moments.append(float(now.q[0]))
+        return np.zeros((SIZE[1], SIZE[0], 3), np.uint8)
+
+    def close(self) -> None:
+        pass
+
+
+def test_episodes_are_filmed_at_real_time_up_to_where_they_ran_away() -> None:
+    """Positions count the steps: 100 states per second, 50 pictures per second."""
+    task = Reacher.load(Robot.load("pamy2"), ReacherSettings())
+    q = jnp.broadcast_to(jnp.arange(STEPS + 1.0)[:, None, None], (STEPS + 1, 2, 4))
+    zero = jnp.zeros((STEPS, 2))
+    sound = jnp.ones((STEPS, 2), bool).at[9:, 1].set(False)
+    played = Episodes(
+        ArmState(q, q), q, q, jnp.zeros((STEPS, 2, 4)), zero, {"distance": zero}, zero[0], {"error": zero[0]}, sound
+    )
+    slate = Slate()
+    pictures = list(video.film(task, played, slate, period=0.01, captions=[("a", "won"), ("b", "lost")]))
+    assert slate.episodes == 2 and slate.moments == [*range(0, 21, 2), *range(0, 9, 2)]
+    assert len(pictures) == video.count_pictures(played, period=0.01) == 10 + 4 + 2 * 30
+
+
+def test_a_caption_is_written_into_the_upper_left_corner() -> None:
+    plain = np.full((120, 200, 3), 255, np.uint8)
+    changed = np.argwhere(np.any(video.captioned(plain, "reacher") != plain, axis=-1))
+    assert len(changed) > 20 and changed[:, 0].max() < 20 and changed[:, 1].max() < 100

@@ -1,0 +1,115 @@
+"""Training: what survives an interruption, what is refused, and what a finished one leaves."""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+from tests.evaluation.conftest import make_ensemble
+from tests.tasks.setting import small
+
+from genan import checkpoint
+from genan.errors import GenanError, SettingError
+from genan.rl import artifact
+from genan.rl.settings import FAST
+from genan.rl.train import FAULT, Training, train
+from genan.rl.train_settings import TrainSettings, preset
+from genan.robot import Robot
+
+ROBOT = Robot.load("pamy2")
+ENSEMBLE = make_ensemble(ROBOT, damping=0.5, gain=5.0, members=2, scatter=0.01)
+TASK = small("reacher", duration=0.06)
+PPO = dataclasses.replace(FAST, rollouts=4, mini_batches=2, epochs=2, hidden=(8,))
+SETTINGS = TrainSettings(envs=4, steps=4 * 4 * 4, judge=6, refill=8)
+
+
+def training(out=None, **changes):
+    return Training(TASK, ENSEMBLE, dataclasses.replace(SETTINGS, **changes), ppo=PPO, robot=ROBOT, out=out)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A training to its end."""
+    out = tmp_path_factory.mktemp("whole")
+    seen = []
+    run = training(out)
+    return run, run.run(progress=seen.append), seen, out
+
+
+def test_a_finished_training_leaves_a_policy_with_its_record(whole):
+    run, policy, seen, out = whole
+    assert run.updates == 4 and run.steps == 64
+    assert [now.steps for now in seen] == [16, 32, 48, 64] and seen[-1].seconds_left == 0.0
+    assert all("reward/distance" in now.latest and "learning/kl" in now.latest for now in seen)
+    assert seen[-1].compile_seconds > 0.0
+    loaded = artifact.load(out)
+    observation = np.ones((3, 16), np.float32)
+    np.testing.assert_array_equal(loaded.mean(observation), policy.mean(observation))
+    assert loaded.record["judged"]["episodes"] == 6 and loaded.record["steps"] == 64
+    assert not (out / checkpoint.NAME).exists() and not (out / FAULT).exists()
+    assert list((out / "tensorboard").iterdir())
+
+
+def test_stopping_and_going_on_gives_the_same_policy_to_the_bit(whole, tmp_path):
+    _, policy, _, _ = whole
+    first = training(tmp_path)
+    assert first.run(stopping=lambda: first.steps >= 32) is None
+    assert (tmp_path / checkpoint.NAME).exists()
+    again = training(tmp_path)
+    assert again.resumed == 32
+    found = again.run()
+    for a, b in zip(jax.tree.leaves(policy), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert found.record == policy.record
+
+
+def test_a_checkpoint_of_another_training_is_refused_by_name(whole, tmp_path):
+    run, *_ = whole
+    checkpoint.save(tmp_path, run.learner, identity={**run.identity, "updates": 99}, beside=[])
+    with pytest.raises(SettingError, match="unfinished training of another kind .updates is 99 there and 4 here"):
+        training(tmp_path)
+    (tmp_path / checkpoint.NAME).write_bytes(b"nonsense")
+    with pytest.raises(GenanError, match="cannot be read"):
+        training(tmp_path)
+
+
+def test_a_finished_folder_is_not_written_over(whole, tmp_path):
+    *_, out = whole
+    before = (out / artifact.KIND.weights).read_bytes()
+    with pytest.raises(SettingError, match="holds a finished policy"):
+        training(out)
+    assert (out / artifact.KIND.weights).read_bytes() == before
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingError, match="is a file"):
+        training(tmp_path / "file")
+
+
+def test_a_gpu_that_is_not_there_is_refused():
+    if jax.default_backend() != "cpu":
+        pytest.skip("there is a GPU")
+    with pytest.raises(SettingError, match="A GPU was asked for, but JAX finds none"):
+        training(device="gpu")
+
+
+def test_refusals():
+    for change, words in (
+        ({"envs": 0}, "envs must be at least 1"),
+        ({"steps": 0}, "at least 1 step"),
+        ({"seed": -1}, "not be negative"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            dataclasses.replace(SETTINGS, **change)
+    with pytest.raises(SettingError, match="no setting 'env'"):
+        train("reacher", ENSEMBLE, env=3)
+    with pytest.raises(SettingError, match="no task 'chess'"):
+        train("chess", ENSEMBLE)
+    with pytest.raises(SettingError, match="no preset 'slow'"):
+        preset("reacher", "slow")
+    with pytest.raises(SettingError, match="cannot be split into"):
+        Training(TASK, ENSEMBLE, SETTINGS, ppo=dataclasses.replace(PPO, mini_batches=7), robot=ROBOT)
+
+
+def test_the_settings_are_in_json():
+    assert json.loads(json.dumps(SETTINGS.settings())) == SETTINGS.settings()
+    assert preset("reacher", "paper").rate == 3.949e-05 and preset("table-tennis", "fast").rollouts == 109

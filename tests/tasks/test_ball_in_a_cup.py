@@ -1,0 +1,62 @@
+"""Tracking against NumPy, rewards, and episodes that start on the string's sphere."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tests.tasks.setting import environment
+
+from genan.tasks.ball_in_a_cup import Tracking
+
+
+def test_the_velocity_is_the_mean_of_finite_differences_and_a_missing_ball_changes_nothing_but_its_age():
+    period, rng = 0.01, np.random.default_rng(0)
+    tracking = Tracking(jnp.zeros((1, 5, 3)), jnp.asarray([[0.04, 0.03, 0.02, 0.01, 0.0]]))
+    seen_at, seen = [-4, -3, -2, -1, 0], [np.zeros(3)] * 5
+    for k in range(1, 12):
+        ball, there = rng.normal(size=3), k not in (4, 7, 8)
+        tracking = tracking.later(period, jnp.asarray(ball[None]), jnp.asarray([there]))
+        if there:
+            seen_at, seen = [*seen_at[1:], k], [*seen[1:], ball]
+        np.testing.assert_allclose(tracking.position[0], seen[-1], atol=1e-6)
+        steps = [(b - a) / (period * (j - i)) for a, b, i, j in zip(seen, seen[1:], seen_at, seen_at[1:], strict=False)]
+        np.testing.assert_allclose(tracking.velocity[0], np.mean(steps, axis=0), rtol=1e-4, atol=1e-4)
+
+
+def test_an_episode_starts_on_the_sphere_at_rest_and_is_measured_with_noise():
+    env = environment("ball-in-a-cup", envs=256)
+    state = eqx.filter_jit(env.reset)(jax.random.key(0))
+    scene, task = state.simulator.scene, env.task
+    lengths = jax.vmap(task.scene.string_length)(scene)
+    np.testing.assert_allclose(lengths, 0.2, atol=1e-5)
+    assert np.all(np.asarray(scene.qvel[:, 4:]) == 0.0)
+    true = np.asarray(jax.vmap(task.scene.ball_in_cup_frame)(scene))
+    observed = np.asarray(env.observe(state))
+    assert env.layout[-2:] == (("ball_position", 3), ("ball_velocity", 3))
+    error = observed[:, 12:15] - true
+    assert abs(error.std() - 0.005) < 0.001 and abs(error.mean()) < 0.001
+    np.testing.assert_allclose(observed[:, 15:], 0.0, atol=1e-5)
+
+
+def test_ten_for_the_ball_in_the_cup_and_a_little_less_for_speed():
+    env = environment("ball-in-a-cup", envs=2)
+    task, scene = env.task, env.task.scene
+    q = jnp.asarray([0.0, 0.785, 0.785, 0.0])
+    position, _ = scene.cup_pose(q)
+    qd = jnp.asarray([1.0, 2.0, 0.0, 0.0])
+    inside = scene.start(q, position, qd=qd)
+    outside = scene.start(q, position + jnp.asarray([0.0, 0.0, -0.2]))
+    both = jax.tree.map(lambda a, b: jnp.stack([a, b]), inside, outside)
+    tracking = Tracking(jnp.zeros((2, 5, 3)), jnp.zeros((2, 5)))
+    terms = task.terms(both, tracking)
+    np.testing.assert_allclose(terms["cup"], [1.0, 0.0])
+    np.testing.assert_allclose(terms["velocity"], [-5.0, 0.0])
+    assert task.weights == {"cup": 10.0, "velocity": 0.0025}
+
+
+def test_ball_and_string_can_differ_between_episodes():
+    env = environment("ball-in-a-cup", envs=64, mass_spread=0.2, string_spread=0.1)
+    scene = eqx.filter_jit(env.reset)(jax.random.key(0)).simulator.scene
+    for values, middle, spread in ((scene.ball_mass, 0.054, 0.2), (scene.string_length, 0.2, 0.1)):
+        assert values.min() >= middle * (1 - spread) - 1e-6 and values.max() <= middle * (1 + spread) + 1e-6
+        assert values.std() > 0.3 * middle * spread
