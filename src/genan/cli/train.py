@@ -71,7 +71,7 @@ class Train(Generic[T]):
         from genan.rl.train import Training
 
         if self.trainer == "skrl":
-            from genan.rl.skrl_trainer import SkrlTraining as Training  # type: ignore[no-redef]
+            from genan.rl.skrl_trainer import SkrlTraining as Training
         return Training(
             self.task,
             bundled() if self.actuators is None else self.actuators,
