@@ -34,10 +34,11 @@ pytest: env
 
 DEMO := demo
 
-demo: $(DEMO)/data.h5 $(DEMO)/test.h5 $(DEMO)/actuators/actuator.json
+demo: $(DEMO)/data.h5 $(DEMO)/test.h5 $(DEMO)/actuators/actuator.json $(DEMO)/reacher/policy.json
 	$(BIN)/genan inspect $(DEMO)/data.h5 --robot pamy2 --out $(DEMO)/inspect --overwrite
 	$(BIN)/genan identify --robot virtual-pamy2 --out $(DEMO)/identify --overwrite
 	$(BIN)/genan evaluate --actuators $(DEMO)/actuators --data $(DEMO)/test.h5 --true-torque --out $(DEMO)/evaluate --overwrite
+	$(BIN)/genan play reacher --policy $(DEMO)/reacher --actuators $(DEMO)/actuators --video $(DEMO)/reacher.mp4 --overwrite
 	@echo
 	@echo "The demo is in $(DEMO)/:"
 	@echo "  data.h5                          200 exploration trajectories of the virtual PAMY2"
@@ -49,6 +50,8 @@ demo: $(DEMO)/data.h5 $(DEMO)/test.h5 $(DEMO)/actuators/actuator.json
 	@echo "  evaluate/error.png               how far it can be trusted, against baselines"
 	@echo "  evaluate/rollouts.png            simulated motion over the recording: best, median, worst"
 	@echo "  evaluate/held-control.png        does it come to rest when the control is held, as the robot does?"
+	@echo "  reacher/                         a policy trained on these actuators, with its success rate"
+	@echo "  reacher.mp4                      what it does in the simulator"
 	@echo "Remove the folder to record afresh."
 
 # Interrupted? Run `make demo` again: recording goes on where it stopped.
@@ -60,7 +63,10 @@ $(DEMO)/test.h5: | env
 
 # A small ensemble, for two cores; interrupted, it goes on too.
 $(DEMO)/actuators/actuator.json: $(DEMO)/data.h5 | env
-	$(BIN)/genan fit --data $(DEMO)/data.h5 --robot pamy2 --members 3 --hidden 128 128 --epochs 30 --out $(DEMO)/actuators
+	$(BIN)/genan fit --data $(DEMO)/data.h5 --robot pamy2 --members 3 --hidden 128 128 --epochs 30 --control-noise 0.01 --out $(DEMO)/actuators
+
+$(DEMO)/reacher/policy.json: $(DEMO)/actuators/actuator.json | env
+	$(BIN)/genan train reacher --actuators $(DEMO)/actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out $(DEMO)/reacher
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .ruff_cache .mypy_cache

@@ -124,7 +124,9 @@ def compare(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespac
             theirs.advance()
     print(f"  genan      {ours}; new starts take {100 * ours.share / (ours.update + ours.share):.1f} % of the time")
     print(
-        f"  skrl       {theirs}; genan is {ours.speed / theirs.speed:.1f} times as fast" if theirs else f"  skrl {said}"
+        f"  skrl       {theirs}; genan is {ours.speed / theirs.speed:.1f} times as fast"
+        if theirs
+        else f"  skrl       {said}"
     )
     for engine, (speed, compiled) in arm(training.robot, arguments.envs, repeat).items():
         print(

@@ -1,12 +1,14 @@
 """Tracking against NumPy, rewards, and episodes that start on the string's sphere."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from tests.tasks.setting import environment
 
-from genan.tasks.ball_in_a_cup import Tracking
+from genan.tasks.ball_in_a_cup import Attempt, Tracking
 
 
 def test_the_velocity_is_the_mean_of_finite_differences_and_a_missing_ball_changes_nothing_but_its_age():
@@ -47,8 +49,9 @@ def test_ten_for_the_ball_in_the_cup_and_a_little_less_for_speed():
     inside = scene.start(q, position, qd=qd)
     outside = scene.start(q, position + jnp.asarray([0.0, 0.0, -0.2]))
     both = jax.tree.map(lambda a, b: jnp.stack([a, b]), inside, outside)
-    tracking = Tracking(jnp.zeros((2, 5, 3)), jnp.zeros((2, 5)))
-    terms = task.terms(both, tracking)
+    attempt = Attempt(Tracking(jnp.zeros((2, 5, 3)), jnp.zeros((2, 5))), jnp.zeros(2), jnp.zeros(2))
+    terms = task.terms(both, attempt)
+    assert set(terms) == {"cup", "velocity"}
     np.testing.assert_allclose(terms["cup"], [1.0, 0.0])
     np.testing.assert_allclose(terms["velocity"], [-5.0, 0.0])
     assert task.weights == {"cup": 10.0, "velocity": 0.0025}
@@ -60,3 +63,27 @@ def test_ball_and_string_can_differ_between_episodes():
     for values, middle, spread in ((scene.ball_mass, 0.054, 0.2), (scene.string_length, 0.2, 0.1)):
         assert values.min() >= middle * (1 - spread) - 1e-6 and values.max() <= middle * (1 + spread) + 1e-6
         assert values.std() > 0.3 * middle * spread
+
+
+def test_the_way_leads_round_the_rim_and_what_is_come_nearer_adds_up():
+    env = environment("ball-in-a-cup", envs=1, shaping_weight=10.0)
+    task, scene = env.task, env.task.scene
+    assert task.weights["nearer"] == 10.0
+    q = jnp.asarray([0.0, 0.785, 0.785, 0.0])
+    position, rotation = scene.cup_pose(q)
+
+    def at(x, z):
+        state = scene.start(q, position + rotation @ jnp.asarray([x, 0.0, z]))
+        return jax.tree.map(lambda a: a[None], state)
+
+    path = ((0.0, -0.24), (0.1, -0.1), (0.09, 0.06), (0.05, 0.07), (0.0, 0.05))
+    ways = [float(task._way(at(x, z))[0]) for x, z in path]
+    assert all(a > b for a, b in itertools.pairwise(ways))
+    settings = scene.settings
+    assert abs(float(task._way(at(0.0, settings.floor + 0.03))[0]) - 0.03) < 1e-3
+    _, memory = task.begin(env.settler._at_pose(1, jnp.zeros((1, 4))).scene, key=jax.random.key(0))
+    first, total = float(memory.way[0]), 0.0
+    for x, z in path[1:]:
+        memory = task.update(at(x, z), memory, key=jax.random.key(1))
+        total += float(task.terms(at(x, z), memory)["nearer"][0])
+    assert abs(total - (first - float(memory.way[0]))) < 1e-5

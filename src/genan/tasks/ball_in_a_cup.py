@@ -1,5 +1,6 @@
 """Ball-in-a-cup: swing a ball on a string into the cup."""
 
+import math
 from typing import final
 
 import equinox as eqx
@@ -44,9 +45,19 @@ class Tracking(eqx.Module):
         )
 
 
+class Attempt(eqx.Module):
+    """What is known of an episode."""
+
+    tracking: Tracking
+    way: Float[Array, " robots"]
+    """How far the ball still has to go to be inside the cup, round the rim [m]."""
+    nearer: Float[Array, " robots"]
+    """How much less that is than a step ago [m]."""
+
+
 @final
 class BallInACup(Task):
-    """Ten for every step with the ball in the cup; the memory is what the tracking system says of the ball."""
+    """Ten for every step with the ball in the cup."""
 
     settings: BallInACupSettings = eqx.field(static=True)
     scene: CupScene
@@ -66,10 +77,12 @@ class BallInACup(Task):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights of the catch and of the joint velocity."""
-        return {"cup": self.settings.cup_reward, "velocity": self.settings.velocity_weight}
+        """Weights of the catch, of the joint velocity and of the ball's way."""
+        settings = self.settings
+        found = {"cup": settings.cup_reward, "velocity": settings.velocity_weight}
+        return {**found, "nearer": settings.shaping_weight} if settings.shaping_weight else found
 
-    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[SceneState, Tracking]:
+    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[SceneState, Attempt]:
         """Put the ball somewhere on the sphere that the string allows, at rest, and measure it once."""
         robots = len(arm.q)
         ball_key, mass_key, string_key, noise_key = jax.random.split(key, 4)
@@ -84,34 +97,52 @@ class BallInACup(Task):
         scene = jax.vmap(one)(arm.q, arm.qd, keys, mass, length)
         measured = self._measured(scene, key=noise_key)
         ages = self.period * jnp.arange(self.settings.buffer - 1, -1, -1, dtype=measured.dtype)
-        return scene, Tracking(
+        tracking = Tracking(
             jnp.repeat(measured[:, None], self.settings.buffer, axis=1), jnp.broadcast_to(ages, (robots, len(ages)))
         )
+        way = self._way(scene)
+        return scene, Attempt(tracking, way, jnp.zeros_like(way))
 
-    def update(self, scene: SceneState, memory: Tracking, *, key: PRNGKeyArray) -> Tracking:
+    def update(self, scene: SceneState, memory: Attempt, *, key: PRNGKeyArray) -> Attempt:
         """Measure the ball; sometimes there is nothing to see."""
         noise_key, seen_key = jax.random.split(key)
         measured = self._measured(scene, key=noise_key)
         seen = jax.random.uniform(seen_key, (len(measured),)) >= self.settings.dropout
-        return memory.later(self.period, measured, seen)
+        way = self._way(scene)
+        return Attempt(memory.tracking.later(self.period, measured, seen), way, memory.way - way)
 
-    def observe(self, scene: SceneState, memory: Tracking) -> Float[Array, "robots 6"]:
+    def observe(self, scene: SceneState, memory: Attempt) -> Float[Array, "robots 6"]:
         """The ball as it was last seen."""
-        return jnp.concatenate([memory.position, memory.velocity], axis=-1)
+        return jnp.concatenate([memory.tracking.position, memory.tracking.velocity], axis=-1)
 
-    def terms(self, scene: SceneState, memory: Tracking) -> dict[str, Float[Array, " robots"]]:
-        """In the cup or not, and minus the squared joint velocity [rad^2/s^2]."""
+    def terms(self, scene: SceneState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
+        """In the cup or not; minus the squared joint velocity [rad^2/s^2]; how much nearer the ball has come [m]."""
         qd = jax.vmap(self.scene.qd)(scene)
-        return {"cup": self.success(scene, memory), "velocity": -jnp.sum(qd**2, axis=-1)}
+        found = {"cup": self.success(scene, memory), "velocity": -jnp.sum(qd**2, axis=-1)}
+        return {**found, "nearer": memory.nearer} if self.settings.shaping_weight else found
 
-    def success(self, scene: SceneState, memory: Tracking) -> Float[Array, " robots"]:
+    def success(self, scene: SceneState, memory: Attempt) -> Float[Array, " robots"]:
         """1 where the ball is in the cup."""
         return jax.vmap(self.scene.in_cup)(scene).astype(jnp.float32)
 
-    def metrics(self, scene: SceneState, memory: Tracking) -> dict[str, Float[Array, " robots"]]:
+    def metrics(self, scene: SceneState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
         """How far the string is over its length [mm]."""
         length = self.settings.string_length if scene.string_length is None else scene.string_length
         return {"stretch": 1e3 * jnp.maximum(jax.vmap(self.scene.string_length)(scene) - length, 0.0)}
+
+    def _way(self, scene: SceneState) -> Float[Array, " robots"]:
+        """From the ball to the middle of the cup [m]: straight from above the rim, round its edge from below."""
+        cup = self.scene.settings
+        ball = jax.vmap(self.scene.ball_in_cup_frame)(scene)
+        aside, height = jnp.sqrt(jnp.sum(ball[:, :2] ** 2, axis=-1) + 1e-9), ball[:, 2]
+        over = cup.rim + cup.ball_radius
+        edge = cup.cup_radius + cup.ball_radius
+        down = jnp.sqrt(aside**2 + (height - cup.floor) ** 2)
+        around = jnp.sqrt((aside - edge) ** 2 + (over - height) ** 2)
+        inside = aside < cup.opening_radius
+        return jnp.where(
+            (height > over) | (inside & (height > cup.floor)), down, around + math.hypot(edge, over - cup.floor)
+        )
 
     def _measured(self, scene: SceneState, *, key: PRNGKeyArray) -> Float[Array, "robots 3"]:
         true = jax.vmap(self.scene.ball_in_cup_frame)(scene)

@@ -139,6 +139,9 @@ class BallInACupSettings(TaskSettings):
     """For every step with the ball in the cup."""
     velocity_weight: float = 0.0025
     """Of the penalty -|joint velocity|^2 [s^2/rad^2]."""
+    shaping_weight: float = 0.0
+    """Of the way that the ball has come nearer to the inside of the cup in a step, round the rim [1/m] (not in the
+    paper: 0)."""
     mass_spread: float = 0.0
     """Randomised ball: half width of the range of its mass, as a part of it (not in the paper: 0)."""
     string_spread: float = 0.0
@@ -151,7 +154,7 @@ class BallInACupSettings(TaskSettings):
         for name in ("dropout", "mass_spread", "string_spread"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise SettingError(f"The task's {name} must lie from 0 to below 1, not at {getattr(self, name):g}.")
-        for name in ("noise", "cup_reward", "velocity_weight"):
+        for name in ("noise", "cup_reward", "velocity_weight", "shaping_weight"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise SettingError(f"The task's {name} must be 0 or more, not {getattr(self, name):g}.")
 

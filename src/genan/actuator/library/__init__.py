@@ -1,4 +1,4 @@
-"""Actuators that come with genan: an ensemble for the virtual PAMY2, fitted by ``benchmarks/bundle.py``."""
+"""Actuators that come with genan: an ensemble for the virtual PAMY2 (the README has the command)."""
 
 from importlib import resources
 from pathlib import Path
