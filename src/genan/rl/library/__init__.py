@@ -1,4 +1,4 @@
-"""Policies that come with genan, for some of the tasks, trained on the bundled actuators (the README has the commands)."""
+"""Policies that come with genan, trained on the bundled actuators; the README has the commands."""
 
 from importlib import resources
 from pathlib import Path
