@@ -12,8 +12,8 @@ from genan.tasks.ball import flight
 from genan.tasks.ball.flight import Air, Ball
 from genan.tasks.ball.scene import Scene
 
-#: Steps of the flight that is looked at, each a twelfth of it. Errors: ``docs/table-tennis.md``.
-STEPS = 12
+#: Steps of the flight that is looked at, each an eighth of it. Errors: ``docs/table-tennis.md``.
+STEPS = 8
 
 
 class Outcome(enum.IntEnum):
@@ -85,7 +85,7 @@ def _path(ball: Ball, height: float, air: Air) -> tuple[Ball, Float[Array, ""]]:
         following = _long_step(ball, dt, air)
         return following, following
 
-    _, path = jax.lax.scan(one, ball, length=STEPS, unroll=True)
+    _, path = jax.lax.scan(one, ball, length=STEPS)
     return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), ball, path), dt
 
 

@@ -29,6 +29,13 @@ class Pose(eqx.Module):
     rotation: Float[Array, "3 3"]
     """Columns: across the handle, normal of the face, along the handle (the axes of the robot's ``racket`` site)."""
 
+    def seen_from(self, point: Float[Array, " 3"]) -> Float[Array, " 3"]:
+        """``point`` [m] along the racket's axes, from its centre.
+
+        Summed elementwise: batches of tiny matrix products are slow everywhere, and a GPU would round them to TF32.
+        """
+        return jnp.sum(self.rotation * (point - self.position)[:, None], axis=0)
+
 
 @dataclass(frozen=True)
 class Rubber:
@@ -52,9 +59,9 @@ class Rubber:
             normal: of the face, of length 1; either sign.
             surface: velocity of the racket at the point of contact [m/s].
         """
-        base = surface if self.drags_along else jnp.dot(surface, normal) * normal
+        base = surface if self.drags_along else jnp.sum(surface * normal) * normal
         relative = velocity - base
-        along = jnp.dot(relative, normal) * normal
+        along = jnp.sum(relative * normal) * normal
         return base - self.restitution * along + self.tangential * (relative - along)
 
 
@@ -68,7 +75,7 @@ def contact(
     its foot within the blade's ellipse widened by half the ball's radius (a ball that overlaps the rim by more than
     half its radius is hit). A ball that slips in from the side is met, at the latest, at the middle plane.
     """
-    from_before, from_after = before.rotation.T @ (start - before.position), after.rotation.T @ (end - after.position)
+    from_before, from_after = before.seen_from(start), after.seen_from(end)
     side = jnp.where(from_before[1] < 0.0, -1.0, 1.0)
     high, low = side * from_before[1], side * from_after[1]  # heights above the middle plane, on the side it came from
     margin = 0.5 * scene.ball_radius
@@ -108,8 +115,9 @@ def strike(
     rotation = between(before.rotation, after.rotation)
     normal = rotation[:, 1] / jnp.linalg.norm(rotation[:, 1])
     # The point of the racket that touches moves with its centre and turns with its axes.
-    point = rotation.T @ (at - between(before.position, after.position))
-    surface = ((after.position - before.position) + (after.rotation - before.rotation) @ point) / dt
+    point = Pose(between(before.position, after.position), rotation).seen_from(at)
+    turned = jnp.sum((after.rotation - before.rotation) * point, axis=1)
+    surface = ((after.position - before.position) + turned) / dt
     leaving = rubber.rebound(velocity, normal, surface)
     away = Ball.without_spin(at + (1.0 - fraction) * dt * leaving, leaving)
     return hit, jax.tree.map(lambda struck, free: jnp.where(hit, struck, free), away, end)
