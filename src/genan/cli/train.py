@@ -1,6 +1,7 @@
 """Train a policy for a task in the simulator: reacher, ball-in-a-cup or table-tennis.
 
-Stop it at any time (Ctrl-C, or even kill -9): the same command goes on from its last checkpoint, to the same result.
+Stop it at any time (Ctrl-C, or even kill -9): the same command goes on from its last checkpoint, to the same result
+(not so with --trainer skrl, which keeps what it has learnt as a policy).
 """
 
 from collections.abc import Sequence
