@@ -29,8 +29,9 @@ lint: env
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Two processes: compiling, which is most of the time, uses one core at a time.
 pytest: env
-	$(BIN)/python -m pytest --jaxtyping-packages=genan,beartype.beartype --durations=10
+	$(BIN)/python -m pytest -n 2 --dist loadfile --jaxtyping-packages=genan,beartype.beartype --durations=10
 
 DEMO := demo
 
