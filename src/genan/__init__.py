@@ -1,7 +1,8 @@
 """genan: learn what a robot's actuators do from joint positions alone, simulate them, train policies, deploy them.
 
 ``genan.fit`` learns an ensemble of actuator networks from a recording, ``genan.load`` reads one, and
-``ensemble.torque(q_history, u_history)`` says what the actuators do. Both are imported when they are first used.
+``ensemble.torque(q_history, u_history)`` says what the actuators do; ``genan.train`` learns a policy for a task in a
+simulator driven by them. All are imported when they are first used.
 """
 
 import importlib
@@ -12,11 +13,12 @@ from genan.compiler_fault import avoid_wrong_sums
 if TYPE_CHECKING:
     from genan.actuator.artifact import load
     from genan.actuator.fit import fit
+    from genan.rl.train import train
 
 __version__ = "0.1.0"
-__all__ = ["fit", "load"]
+__all__ = ["fit", "load", "train"]
 
-_HOMES = {"fit": "genan.actuator.fit", "load": "genan.actuator.artifact"}
+_HOMES = {"fit": "genan.actuator.fit", "load": "genan.actuator.artifact", "train": "genan.rl.train"}
 
 avoid_wrong_sums()
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genan.rl.environment import Environment, Outcome
+    from genan.rl.policy import Policy
     from genan.rl.ppo import PPO, Learner, Report
     from genan.rl.settings import FAST, PAPER, PPOSettings
+    from genan.rl.train import Training
 
 _HOMES = {
     "FAST": "settings",
@@ -18,11 +20,24 @@ _HOMES = {
     "Environment": "environment",
     "Learner": "ppo",
     "Outcome": "environment",
+    "Policy": "policy",
     "PPOSettings": "settings",
     "Report": "ppo",
+    "Training": "train",
 }
 
-__all__ = ["FAST", "PAPER", "PPO", "Environment", "Learner", "Outcome", "PPOSettings", "Report"]
+__all__ = [
+    "FAST",
+    "PAPER",
+    "PPO",
+    "Environment",
+    "Learner",
+    "Outcome",
+    "PPOSettings",
+    "Policy",
+    "Report",
+    "Training",
+]
 
 
 def __getattr__(name: str) -> Any:

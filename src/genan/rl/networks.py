@@ -17,8 +17,8 @@ from genan.rl.distribution import Gaussian
 from genan.rl.settings import PPOSettings
 
 POLICY, VALUE = 0, 1
-_ACTIVATIONS = {"leaky_relu": jax.nn.leaky_relu, "elu": jax.nn.elu, "tanh": jnp.tanh}
-_PRECISIONS = {"float32": "highest", "tf32": "default"}
+ACTIVATION_FUNCTIONS = {"leaky_relu": jax.nn.leaky_relu, "elu": jax.nn.elu, "tanh": jnp.tanh}
+PRECISION_NAMES = {"float32": "highest", "tf32": "default"}
 
 
 class Networks(eqx.Module):
@@ -48,7 +48,7 @@ class Networks(eqx.Module):
         self, x: Float[Array, "samples observation"], settings: PPOSettings
     ) -> tuple[Gaussian, Float[Array, " samples"]]:
         """Distribution of the actions and value [standardised], for standardised observations."""
-        activation, precision = _ACTIVATIONS[settings.activation], _PRECISIONS[settings.precision]
+        activation, precision = ACTIVATION_FUNCTIONS[settings.activation], PRECISION_NAMES[settings.precision]
         y = jnp.broadcast_to(x, (2, *x.shape))
         for k, layer in enumerate(self.layers):
             y = _product(activation(y) if k else y, layer.weight, precision) + layer.bias[:, None]

@@ -20,7 +20,7 @@ from genan.data import Channels
 from genan.errors import listing
 from genan.provenance import versions
 from genan.rl.contract import Part, PolicyContract, PolicyError
-from genan.rl.networks import _ACTIVATIONS, POLICY
+from genan.rl.networks import ACTIVATION_FUNCTIONS, POLICY
 from genan.rl.scaler import CLIP, EPSILON
 from genan.rl.settings import PPOSettings
 from genan.rl.update import Agent
@@ -131,7 +131,7 @@ class Policy(eqx.Module):
     def mean(self, observation: Float[Array | np.ndarray, "*batch observation"]) -> Float[Array, "*batch action"]:
         """What the network gives, before the squashing: the action that ``TaskEnvironment.step`` takes."""
         x = self._standardised(jnp.asarray(observation))
-        activation = _ACTIVATIONS[self.contract.activation]
+        activation = ACTIVATION_FUNCTIONS[self.contract.activation]
         for k, layer in enumerate(self.layers):
             x = jnp.matmul(activation(x) if k else x, layer.weight, precision="highest") + layer.bias
         return x

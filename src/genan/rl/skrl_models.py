@@ -10,7 +10,7 @@ from jaxtyping import Array
 from skrl.models.jax import DeterministicMixin, GaussianMixin, Model
 
 from genan.actuator.network import Layer
-from genan.rl.networks import _ACTIVATIONS, _PRECISIONS, POLICY, VALUE, Networks
+from genan.rl.networks import ACTIVATION_FUNCTIONS, POLICY, PRECISION_NAMES, VALUE, Networks
 from genan.rl.settings import PPOSettings
 
 Parameters = dict[str, Any]
@@ -22,7 +22,7 @@ def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
 
     Classes in a function, since Flax copies a model by its fields and would not know of the settings.
     """
-    activation, precision = _ACTIVATIONS[settings.activation], _PRECISIONS[settings.precision]
+    activation, precision = ACTIVATION_FUNCTIONS[settings.activation], PRECISION_NAMES[settings.precision]
     lowest, highest = math.log(settings.deviation_min), math.log(settings.deviation_max)
 
     def perceptron(x: Array, outputs: int) -> Array:
