@@ -6,7 +6,7 @@ Nothing here needs JAX: the command line reads it for its flags.
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from genan.errors import SettingError, listing
 
@@ -188,10 +188,10 @@ class TableTennisSettings(TaskSettings):
     """For the first contact of ball and racket (not given in the paper)."""
     landing_weight: float = 50.0
     """Of the landing reward, 0 to 1 (not given in the paper)."""
-    landing: Literal["lab", "printed"] = "lab"
+    landing: str = "lab"
     """The landing reward: lab, 1 - (d / 2.96)^(3/4), or printed, 1 - 2.96 d^(3/4), with the distance d from the target
     [m]."""
-    landing_paid: Literal["once", "each-step"] = "once"
+    landing_paid: str = "once"
     """When it is paid: once, at the hit, or each-step from the hit on, as the paper's formula can be read."""
 
     def __post_init__(self) -> None:

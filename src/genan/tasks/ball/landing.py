@@ -1,7 +1,6 @@
 """Where a returned ball comes down, and what that is worth."""
 
 import enum
-from typing import Literal
 
 import equinox as eqx
 import jax
@@ -105,9 +104,7 @@ def _at(path: Ball, index: Int[Array, ""]) -> Ball:
     return jax.tree.map(lambda rows: rows[index], path)
 
 
-def landing_reward(
-    point: Float[Array, "*n"], scene: Scene, *, reading: Literal["lab", "printed"] = "lab"
-) -> Float[Array, ""]:
+def landing_reward(point: Float[Array, "*n"], scene: Scene, *, reading: str = "lab") -> Float[Array, ""]:
     """Worth of a landing point (x, y, ...) [m], 1 at the target.
 
     ``lab``: max(1 - (d / 2.96)^(3/4), 0), as in the lab's code. ``printed``: max(1 - 2.96 d^(3/4), 0), as the paper
