@@ -9,14 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from genan.compiler_fault import avoid_wrong_sums
+from genan.version import __version__
 
 if TYPE_CHECKING:
     from genan.actuator.artifact import load
     from genan.actuator.fit import fit
     from genan.rl.train import train
 
-__version__ = "0.1.0"
-__all__ = ["fit", "load", "train"]
+__all__ = ["__version__", "fit", "load", "train"]
 
 _HOMES = {"fit": "genan.actuator.fit", "load": "genan.actuator.artifact", "train": "genan.rl.train"}
 

@@ -3,7 +3,7 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from genan import __version__
+from genan.version import __version__
 
 _PACKAGES = ("jax", "mujoco", "numpy", "scipy", "h5py")
 
