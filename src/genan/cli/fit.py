@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from genan.actuator.settings import FitSettings
+from genan.cli.progress import time_left
 
 if TYPE_CHECKING:
     from genan.actuator.fit import Fitting, Progress
@@ -122,7 +123,7 @@ def _train(console: Any, fitting: "Fitting") -> Any:
 def _speed(now: "Progress") -> str:
     if not now.samples_per_second:
         return ""
-    left = "" if now.seconds_left == float("inf") else f", {_clock(now.seconds_left)} left"
+    left = time_left(now.seconds_left)
     return f"{now.samples_per_second:.3g} samples/s{left}"
 
 
@@ -130,9 +131,3 @@ def _losses(now: "Progress") -> str:
     """The last whole epoch's losses, member by member."""
     rows = (("training", now.train), ("validation", now.validation), ("best epoch", now.best_epoch))
     return "\n".join(f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows) if now.train else ""
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

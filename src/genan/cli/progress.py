@@ -35,3 +35,12 @@ def progress_bar(console: "Console") -> "Progress":
         TimeRemainingColumn(),
         console=console,
     )
+
+
+def time_left(seconds: float) -> str:
+    """How a line of progress ends: ", 1:05 left"; nothing while it is not known."""
+    if seconds == float("inf"):
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f", {hours}:{minutes:02d}:{rest:02d} left" if hours else f", {minutes}:{rest:02d} left"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import tyro
 
+from genan.cli.progress import time_left
 from genan.errors import SettingError, listing
 from genan.rl.settings import PPOSettings
 from genan.rl.train_settings import PRESETS, TrainSettings, preset
@@ -175,7 +176,7 @@ def _speed(now: "Progress") -> str:
     compiled = f"compiled in {now.compile_seconds:.0f} s"
     if not now.steps_per_second:
         return compiled
-    left = "" if now.seconds_left == float("inf") else f", {_clock(now.seconds_left)} left"
+    left = time_left(now.seconds_left)
     return f"{now.steps_per_second:,.0f} steps/s, {compiled}{left}"
 
 
@@ -190,9 +191,3 @@ def _numbers(now: "Progress") -> str:
     ]
     learning = f"deviation {latest['learning/deviation']:.3g}  rate {latest['learning/rate']:.2g}"
     return "\n".join(["  ".join(episode), "  ".join(reward), learning])
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
