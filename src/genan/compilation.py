@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 QUICK = {"xla_gpu_enable_triton_gemm": False}
 """Options for programs with many small matrix products: on a GPU XLA would otherwise try dozens of kernels for each of
-them, which takes longer than it saves (compiling a training: 21 s instead of 56 s on an H200)."""
+them (starting a training of the reacher: 56 s instead of 21 s on an H200; docs/decisions.md says at what price)."""
 
 
 def cache_folder() -> Path:

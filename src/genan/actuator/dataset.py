@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from genan.actuator.architecture import Architecture
+from genan.actuator.contract import Contract
 from genan.actuator.history import History
 from genan.actuator.samples import Samples, on_device, responses, torque_labels, usable_rows
 from genan.actuator.settings import FitSettings
@@ -35,6 +37,26 @@ class Dataset:
     """Lowest and highest controls to learn from."""
     origin: dict[str, Any]
     """Where it comes from, for the record."""
+
+    def contract(
+        self, robot: Robot, history: History, architecture: Architecture, *, members: int, loss: str
+    ) -> Contract:
+        """The contract of networks that learn from this."""
+        channels = self.channels
+        return Contract(
+            robot=robot.name,
+            dt=channels.dt,
+            joints=channels.joints,
+            joint_units=channels.joint_units,
+            controls=channels.controls,
+            control_units=channels.control_units,
+            history=history,
+            architecture=architecture,
+            members=members,
+            loss=loss,
+            q_seen=tuple((float(low), float(high)) for low, high in self.q_seen.T),
+            u_seen=tuple((float(low), float(high)) for low, high in self.u_seen.T),
+        )
 
 
 def gather(

@@ -13,7 +13,6 @@ import numpy as np
 
 from genan import checkpoint
 from genan.actuator import artifact
-from genan.actuator.contract import Contract
 from genan.actuator.dataset import Data, Dataset, gather
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.losses import (
@@ -212,7 +211,8 @@ class Fitting:
         self.precision = _precision(self.settings.precision)
         self.training = _training(self.settings, dataset, scaling, dynamics, self.precision)
         loss = "true-torque" if true_torque is not None else self.settings.loss
-        self.contract = _contract(self.robot, self.settings, dataset, loss)
+        made = self.settings
+        self.contract = dataset.contract(self.robot, made.history, made.architecture, members=made.members, loss=loss)
         self.origin = dataset.origin
         self.state = self._begin()
         self._programs: Programs | None = None
@@ -480,21 +480,3 @@ def _piece(operations: float) -> int:
     """Steps to run in one go, of so many operations each."""
     platform = _platform()
     return min(max(1, round(PIECE_OPERATIONS.get(platform, 1e13) / operations)), PIECE_STEPS.get(platform, 512))
-
-
-def _contract(robot: Robot, settings: FitSettings, dataset: Dataset, loss: str) -> Contract:
-    channels = dataset.channels
-    return Contract(
-        robot=robot.name,
-        dt=channels.dt,
-        joints=channels.joints,
-        joint_units=channels.joint_units,
-        controls=channels.controls,
-        control_units=channels.control_units,
-        history=settings.history,
-        architecture=settings.architecture,
-        members=settings.members,
-        loss=loss,
-        q_seen=tuple((float(low), float(high)) for low, high in dataset.q_seen.T),
-        u_seen=tuple((float(low), float(high)) for low, high in dataset.u_seen.T),
-    )

@@ -20,7 +20,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator import artifact
-from genan.actuator.contract import Contract
 from genan.actuator.dataset import Data, Dataset, gather, load_all
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.network import Layer, apply
@@ -99,7 +98,7 @@ def fit_uan(
         "training": {**training, "device": jax.devices()[0].platform},
         "versions": versions(),
     }
-    contract = _contract(robot, settings, dataset)
+    contract = dataset.contract(robot, settings.history, settings.architecture, members=1, loss=LOSS)
     ensemble = Ensemble(contract, layers, selection.environment.scaling, json.dumps(record, sort_keys=True))
     if out is not None:
         artifact.save(ensemble, out)
@@ -213,21 +212,3 @@ def _train(
         "held_out_distance": distances,
     }
     return jax.tree.map(lambda a: jnp.asarray(np.asarray(a))[None], best), training
-
-
-def _contract(robot: Robot, settings: UanSettings, dataset: Dataset) -> Contract:
-    channels = dataset.channels
-    return Contract(
-        robot=robot.name,
-        dt=channels.dt,
-        joints=channels.joints,
-        joint_units=channels.joint_units,
-        controls=channels.controls,
-        control_units=channels.control_units,
-        history=settings.history,
-        architecture=settings.architecture,
-        members=1,
-        loss=LOSS,
-        q_seen=tuple((float(low), float(high)) for low, high in dataset.q_seen.T),
-        u_seen=tuple((float(low), float(high)) for low, high in dataset.u_seen.T),
-    )
