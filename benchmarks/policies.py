@@ -34,9 +34,8 @@ from genan.dynamics import load_dynamics
 from genan.errors import SettingError
 from genan.rl.skrl_trainer import require_skrl
 from genan.rl.train import Training
-from genan.rl.train_settings import PRESETS, TrainSettings, preset
+from genan.rl.train_settings import PRESETS, TrainSettings, preset, task_preset
 from genan.robot import Robot
-from genan.tasks.load import task_settings
 from genan.tasks.settings import TASKS
 
 ARM_STEPS = 20
@@ -168,7 +167,7 @@ def scale(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespace)
 
 def begun(name: str, ensemble: actuator.Ensemble, envs: int, settings: str) -> tuple[Training, Measured]:
     """A training as ``genan train`` would begin it, after its first update."""
-    training = Training(task_settings(name), ensemble, TrainSettings(envs=envs), ppo=preset(name, settings))
+    training = Training(task_preset(name, settings), ensemble, TrainSettings(envs=envs), ppo=preset(name, settings))
     ours = Measured(training.ppo, training.learner)
     # Every so many steps an eighth of the starts is settled anew, as in a training.
     count = max(1, training.task.pool // 8)

@@ -95,7 +95,7 @@ def _environment(
     settings = task_settings(task) if settings is None else settings
     if settings.name != task:
         raise SettingError(f"The settings are those of {settings.name!r}, not of {task!r}.")
-    ensemble = actuators if isinstance(actuators, Ensemble) else load(actuators or bundled())
+    ensemble = actuators if isinstance(actuators, Ensemble) else load(actuators or bundled(settings.robot))
     machine = Robot.load(robot or settings.robot)
     settings = dataclasses.replace(settings, pool=pool)
     return load_environment(settings, ensemble, envs=envs, robot=machine, stagger=False), machine

@@ -50,6 +50,16 @@ def test_same_seed_same_bytes_two_seeds_differ(genan: Callable, tmp_path: Path) 
     assert recorded.provenance["versions"]["genan"]
 
 
+def test_the_arm_with_the_cup_moves_differently(genan: Callable, tmp_path: Path) -> None:
+    for name in ("virtual-pamy2", "virtual-pamy2-cup"):
+        flags = ("--robot", name, "--shortest-interval", 0.1)
+        assert genan("collect", "--out", tmp_path / f"{name}.h5", "--trajectories", 2, *QUICK, *flags).code == 0
+    racket, cup = (load(tmp_path / f"{name}.h5") for name in ("virtual-pamy2", "virtual-pamy2-cup"))
+    np.testing.assert_array_equal(racket.u, cup.u)
+    assert np.abs(racket.q - cup.q).max() > np.radians(2.0)
+    assert cup.provenance["shortest"] == 0.1
+
+
 def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path) -> None:
     out = tmp_path / "t.h5"
     assert genan("collect", "--out", out, "--trajectories", 2, *QUICK, "--truth-for-evaluation-only").code == 0
@@ -62,7 +72,8 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
     ("flags", "words"),
     [
         (("--trajectories", 0), "Ask for at least one trajectory, not 0."),
-        (("--robot", "pamy3"), "There is no robot 'pamy3' to record on; there are: 'virtual-pamy2'."),
+        (("--robot", "pamy3"), "no robot 'pamy3' to record on; there are: 'virtual-pamy2', 'virtual-pamy2-cup'."),
+        (("--shortest-interval", 0), "--shortest-interval must lie above 0 and not above --interval (0.5 s), not at 0."),
         (("--lower", -2, -1, -1, -1), "range of control 'u1' must lie within -1 to 1 with low < high, got -2 to 0.42"),
         (("--upper", 0.5, 0.5), "--upper needs 4 values, one per control, got 2."),
         (("--duration", 0.001), "at least 3 samples"),

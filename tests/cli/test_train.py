@@ -7,6 +7,7 @@ from genan import actuator
 from genan.cli import main
 from genan.cli.train import parse
 from genan.errors import SettingError
+from genan.tasks.settings import BallInACupSettings
 from genan.robot import Robot
 
 QUICK = [
@@ -37,6 +38,9 @@ def test_the_task_decides_what_the_flags_start_from():
     assert tennis.task.duration == 1.09 and tennis.ppo.rollouts == 109 and str(tennis.out) == "runs/table-tennis"
     paper = parse(["ball-in-a-cup", "--preset", "paper", "--ppo.epochs", "3"])
     assert paper.ppo.rollouts == 1024 and paper.ppo.epochs == 3 and paper.ppo.mini_batches == 128
+    assert paper.task == BallInACupSettings() and paper.training.envs == 1024
+    fast = parse(["ball-in-a-cup", "--task.velocity-weight", "0.5"])
+    assert (fast.task.shaping_weight, fast.task.velocity_weight, fast.training.envs) == (1000.0, 0.5, 4096)
     changed = parse(["reacher", "--task.action-weight", "250"])
     assert changed.task.action_weight == 250.0
 

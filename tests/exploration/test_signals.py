@@ -29,6 +29,16 @@ def test_spline_passes_through_a_drawn_control_every_half_second() -> None:
     np.testing.assert_allclose(u[::250], knots[:4], atol=1e-12)
 
 
+def test_each_trajectory_can_have_its_own_interval() -> None:
+    signal = Spline(0.5, shortest=0.1)
+    np.testing.assert_array_equal(draw(signal), draw(signal))
+    intervals = [float(np.random.default_rng(seed).uniform(0.1, 0.5)) for seed in range(20)]
+    quick = [np.abs(np.diff(draw(signal, seed=seed), axis=0)).mean() for seed in range(20)]
+    assert np.corrcoef(1.0 / np.array(intervals), quick)[0, 1] > 0.7, "shorter intervals, faster controls"
+    with pytest.raises(SettingError, match="shortest must be positive, got 0"):
+        draw(Spline(shortest=0.0))
+
+
 def test_spline_has_no_kinks() -> None:
     u = draw(Spline(), seed=3)
     curvature = np.diff(u, 2, axis=0) / DT**2

@@ -4,6 +4,8 @@ import dataclasses
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from genan import actuator
@@ -24,11 +26,12 @@ def test_everything_together_is_small():
     assert sum(file.stat().st_size for folder in folders for file in folder.rglob("*")) < 12e6
 
 
-@pytest.mark.parametrize("task", ["reacher", "table-tennis"])
+@pytest.mark.parametrize("task", ["reacher", "table-tennis", "ball-in-a-cup"])
 def test_a_policy_belongs_to_the_bundled_actuators_and_has_its_success_on_record(task):
     policy = artifact.load(bundled(task))
-    assert policy.was_trained_on(actuator.load(bundled_actuators()))
-    policy.contract.check_robot(Robot.load("pamy2"))
+    robot = task_settings(task).robot
+    assert policy.was_trained_on(actuator.load(bundled_actuators(robot)))
+    policy.contract.check_robot(Robot.load(robot))
     judged = policy.record["judged"]
     assert policy.contract.task == task and judged["episodes"] == 1000 and judged["success"] >= 0.95
 
@@ -42,8 +45,33 @@ def test_the_reacher_reaches():
     assert verdict.succeeded >= 31 and verdict.metrics["error"] < 1.0 and verdict.faults == 0
 
 
+def test_the_ball_ends_in_the_cup_and_the_string_holds_in_all_swings():
+    settings = dataclasses.replace(task_settings("ball-in-a-cup"), pool=32)
+    env = load_environment(settings, actuator.load(bundled_actuators("pamy2-cup")), envs=32, stagger=False)
+    policy = artifact.load(bundled("ball-in-a-cup"))
+    policy.check_environment(env)
+    scene = env.task.scene
+
+    @jax.jit
+    def episode(key):
+        def step(state, key):
+            state, outcome = env.step(state, policy.mean(env.observe(state)), key=key)
+            length = jax.vmap(scene.string_length)(state.simulator.scene)
+            speed = jnp.linalg.norm(jax.vmap(lambda s: scene.ball(s)[1])(state.simulator.scene), axis=-1)
+            # The last step's state is the next episode's first.
+            return state, (jnp.where(outcome.done, 0.0, length), speed, outcome.success)
+
+        keys = jax.random.split(key, env.horizon)
+        return jax.lax.scan(step, env.reset(key), keys)[1]
+
+    length, speed, success = episode(jax.random.key(7))
+    assert np.max(length) <= settings.string_length + 0.003
+    assert np.median(np.max(speed, axis=0)) > 2.0, "they do swing"
+    assert np.sum(success[-1]) >= 29
+
+
 def test_what_is_not_there_is_refused():
-    with pytest.raises(GenanError, match="no bundled policy for 'chess'; there are: 'reacher', 'table-tennis'"):
+    with pytest.raises(GenanError, match="no bundled policy for 'chess'; there are: 'ball-in-a-cup', 'reacher', "):
         bundled("chess")
-    with pytest.raises(ActuatorError, match="no bundled actuators 'rocket'; there are: 'pamy2'"):
+    with pytest.raises(ActuatorError, match="no bundled actuators 'rocket'; there are: 'pamy2', 'pamy2-cup'"):
         bundled_actuators("rocket")

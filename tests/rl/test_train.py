@@ -64,6 +64,13 @@ def test_stopping_and_going_on_gives_the_same_policy_to_the_bit(whole, tmp_path)
     assert found.record == policy.record
 
 
+def test_without_an_ensemble_one_network_drives():
+    alone = training(member=1)
+    assert alone.ensemble.members == 1 and alone.identity["actuators"] != training().identity["actuators"]
+    with pytest.raises(GenanError, match="There is no member 2; the ensemble has 2"):
+        training(member=2)
+
+
 def test_a_checkpoint_of_another_training_is_refused_by_name(whole, tmp_path):
     run, *_ = whole
     checkpoint.save(tmp_path, run.learner, identity={**run.identity, "updates": 99}, beside=[])

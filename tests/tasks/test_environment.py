@@ -56,6 +56,24 @@ def test_observation_and_reward_are_the_papers(reacher, programs):
     assert np.all(np.asarray(outcome.terms["disagreement"]) < 0.0)
 
 
+def test_strange_robots_have_other_torques_and_call_their_controls_otherwise():
+    env = environment("reacher", duration=0.05, torque_spread=0.2, control_spread=0.05)
+    state = eqx.filter_jit(env.reset)(KEY)
+    strange = state.simulator.strange
+    assert np.all(np.abs(strange.gain - 1.0) <= 0.2) and np.std(strange.gain) > 0.05
+    assert np.all(np.abs(strange.offset) <= 0.05) and np.std(strange.offset) > 0.01
+    np.testing.assert_allclose(env.observe(state)[:, 8:12], state.simulator.u + strange.offset, atol=1e-6)
+
+    word = jax.random.bits(KEY, (2,))
+    u = state.simulator.u + 0.01
+    after = env.simulator.step(state.simulator, u, word=word)
+    torque = env.simulator.drive.torque(*env.simulator._histories(state.simulator, u), word=word)
+    expected = jax.vmap(env.simulator.scene.step)(state.simulator.scene, strange.gain * torque)
+    np.testing.assert_allclose(after.scene.qd, expected.qd, rtol=1e-5, atol=1e-6)
+    with pytest.raises(SettingError, match="torque_spread must lie from 0 to below 1"):
+        small("reacher", torque_spread=1.0)
+
+
 def test_an_episode_ends_after_its_horizon_and_another_begins(reacher, programs):
     reset, step = programs
     state = reset(KEY)

@@ -17,6 +17,9 @@ VERBS = {
     "train": "train a policy for a task in the simulator",
     "play": "show a policy in the simulator: numbers, a video, or a window",
     "export": "write actuators or a policy as ONNX or for NumPy alone, checked for equal output",
+    "serve": "be the virtual PAMY2: a robot in its own protocol, in real time, on a UDP port",
+    "deploy": "run a policy on a robot, once, with every tick recorded",
+    "transfer": "try a policy on a robot, many times: success rate, interval, every trial recorded",
     "fault": "show the state in which a simulation ran away",
     "identify": "identify a robot's linear dynamics and hysteresis, beside the real robot's",
 }

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from genan.exploration import Signal
 
-#: Robots that can be commanded from here.
-ROBOTS = ("virtual-pamy2",)
+#: Robots that can be commanded from here: their description, and what the arm holds.
+ROBOTS = {"virtual-pamy2": ("pamy2", "racket"), "virtual-pamy2-cup": ("pamy2-cup", "cup")}
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,16 @@ class Collect:
     out: Path
     """File to write (HDF5); it must not exist yet."""
     robot: str = "virtual-pamy2"
-    """Robot to record on."""
+    """Robot to record on: virtual-pamy2 (with its racket) or virtual-pamy2-cup (the same arm with a cup, no ball)."""
     trajectories: int = 2500
     """Number of trajectories."""
     signal: Literal["spline", "multisine", "chirp"] = "spline"
     """Excitation: spline is the paper's, a control drawn every half second with a cubic spline between."""
+    interval: float = 0.5
+    """Spline: time between two drawn controls [s]."""
+    shortest_interval: float | None = None
+    """Spline: each trajectory draws its own interval from this to --interval [s], to see faster motions too; left out:
+    all have the same, as in the paper."""
     duration: float = 2.0
     """Length of a trajectory [s]."""
     ramp: float = 2.0
@@ -60,12 +65,19 @@ class Collect:
         for name in ("duration", "ramp", "settle"):
             if not 0.0 <= getattr(self, name) < float("inf"):
                 raise SettingError(f"--{name} must be a time in seconds of at least 0, not {getattr(self, name):g}.")
+        if not 0.0 < self.interval < float("inf"):
+            raise SettingError(f"--interval must be a positive time in seconds, not {self.interval:g}.")
+        if self.shortest_interval is not None and not 0.0 < self.shortest_interval <= self.interval:
+            raise SettingError(
+                f"--shortest-interval must lie above 0 and not above --interval ({self.interval:g} s), not at "
+                f"{self.shortest_interval:g}."
+            )
         if self.seed < 0 or self.robot_seed < 0:
             raise SettingError(f"Seeds must not be negative, got {self.seed} and {self.robot_seed}.")
 
         from genan.robot import Robot
 
-        robot = Robot.load("pamy2")
+        robot = Robot.load(ROBOTS[self.robot][0])
         bounds = self._bounds(robot.u_explore)
         truth = {"tau": 4, "pressure": 8, "q": 4, "qd": 4} if self.truth_for_evaluation_only else None
         provenance = self._provenance(bounds)
@@ -102,7 +114,8 @@ class Collect:
             settle=self.settle,
         )
         started = time.perf_counter()
-        robot = VirtualPamy2(seed=self.robot_seed, hours=self.hours, drift=self.drift)
+        _, held = ROBOTS[self.robot]
+        robot = VirtualPamy2(seed=self.robot_seed, hours=self.hours, drift=self.drift, end_effector=held)
         with interruptible() as interrupt, progress_bar(console) as bar:
             task = bar.add_task("trajectories", total=self.trajectories, completed=done)
             for recording in collect(robot, plan, start=done, stop=self.trajectories):
@@ -127,7 +140,11 @@ class Collect:
     def _signal(self) -> "Signal":
         from genan.exploration import Chirp, Multisine, Spline
 
-        signals: dict[str, Signal] = {"spline": Spline(), "multisine": Multisine(lowest=0.5), "chirp": Chirp()}
+        signals: dict[str, Signal] = {
+            "spline": Spline(self.interval, self.shortest_interval),
+            "multisine": Multisine(lowest=0.5),
+            "chirp": Chirp(),
+        }
         return signals[self.signal]
 
     def _bounds(self, explored: Any) -> Any:
@@ -155,6 +172,7 @@ class Collect:
             "signal": self.signal,
             "signal_seed": self.seed,
             "signal_bounds": bounds.tolist(),
+            **({} if self.signal != "spline" else {"interval": self.interval, "shortest": self.shortest_interval}),
             "duration": self.duration,
             "ramp": self.ramp,
             "settle": self.settle,

@@ -72,7 +72,7 @@ class Play:
         policy = self._policy()
         settings = replace(self._settings(policy), pool=max(_POOL, self.episodes))
         robot = Robot.load(self.robot or settings.robot)
-        ensemble = load(self.actuators if self.actuators is not None else bundled())
+        ensemble = load(self.actuators if self.actuators is not None else bundled(settings.robot))
         environment = load_environment(settings, ensemble, envs=self.episodes, robot=robot, stagger=False)
         if policy is not None:
             policy.check_environment(environment)

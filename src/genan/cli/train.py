@@ -14,7 +14,7 @@ import tyro
 from genan.cli.progress import time_left
 from genan.errors import SettingError, listing
 from genan.rl.settings import PPOSettings
-from genan.rl.train_settings import PRESETS, TrainSettings, preset
+from genan.rl.train_settings import PRESETS, TrainSettings, envs_preset, preset, task_preset
 from genan.tasks.settings import TASKS, TaskSettings
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Train(Generic[T]):
     robot: str | None = None
     """Bundled robot or path of a robot.toml; left out: the one that the task is made for."""
     preset: Literal["fast", "paper"] = "fast"
-    """Where the settings of PPO come from: fast (learns sooner, see docs/policies.md) or paper (its tables)."""
+    """Where the settings come from: fast (learns sooner, see docs/policies.md) or paper (its tables)."""
     trainer: Literal["genan", "skrl"] = "genan"
     """Who trains: genan's compiled PPO, or skrl (pip install genan[skrl])."""
     overwrite: bool = False
@@ -76,7 +76,7 @@ class Train(Generic[T]):
             from genan.rl.skrl_trainer import SkrlTraining as Training
         return Training(
             self.task,
-            bundled() if self.actuators is None else self.actuators,
+            bundled(self.task.robot) if self.actuators is None else self.actuators,
             self.training,
             ppo=self.ppo,
             robot=self.robot,
@@ -94,8 +94,14 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
         came = repr(name) if name else "nothing"
         raise SettingError(f"Which task? Expected one of {listing(sorted(TASKS))} first, but got {came}.")
     chosen = _value(rest, "--preset") or "fast"
-    settings = TASKS[name]()
-    default = Train(out=Path("runs") / name, task=settings, ppo=preset(name, chosen if chosen in PRESETS else "fast"))
+    chosen = chosen if chosen in PRESETS else "fast"
+    settings = task_preset(name, chosen)
+    default = Train(
+        out=Path("runs") / name,
+        training=TrainSettings(envs=envs_preset(name, chosen)),
+        task=settings,
+        ppo=preset(name, chosen),
+    )
     kind: Any = Train[type(settings)]
     command: Train[Any] = tyro.cli(kind, prog=f"{PROG} {name}", description=__doc__, args=rest, default=default)
     return command

@@ -34,14 +34,21 @@ class Spline:
 
     interval: float = 0.5
     """Time between two drawn controls [s]."""
+    shortest: float | None = None
+    """Shortest such time [s]: each trajectory draws its own between this and ``interval``; left out: all have the
+    same, as in the paper."""
 
     def draw(
         self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
     ) -> Float[np.ndarray, "T nu"]:
         """See ``Signal``; the knots are uniform within the bounds."""
         _positive(interval=self.interval)
+        interval = self.interval
+        if self.shortest is not None:
+            _positive(shortest=self.shortest)
+            interval = float(rng.uniform(min(self.shortest, interval), interval))
         t = _times(duration, dt)
-        knots = self.interval * np.arange(int(np.ceil(duration / self.interval - 1e-9)) + 1)
+        knots = interval * np.arange(int(np.ceil(duration / interval - 1e-9)) + 1)
         values = rng.uniform(bounds[0], bounds[1], (len(knots), bounds.shape[1]))
         return np.asarray(CubicSpline(knots, values, bc_type="natural")(t))
 

@@ -1,6 +1,5 @@
 """How good is a policy in the simulator? Many episodes, with the mean of its actions."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from genan.compilation import QUICK
+from genan.intervals import wilson as wilson
 from genan.tasks.environment import EnvironmentState, TaskEnvironment
 
 Act = Callable[[Float[Array, "envs observation"]], Float[Array, "envs action"]]
@@ -76,13 +76,3 @@ def _episodes(
 
     (state, (returns, success, metrics)), _ = jax.lax.scan(step, (state, kept), jax.random.split(step_key, env.horizon))
     return state.fault.count, returns, success, metrics
-
-
-def wilson(succeeded: int, trials: int, *, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's 95 % interval of a success rate."""
-    if trials < 1:
-        return 0.0, 1.0
-    p, n = succeeded / trials, trials
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(middle - half, 0.0), min(middle + half, 1.0)

@@ -22,10 +22,10 @@ from genan.rl.judge import Verdict, judge
 from genan.rl.policy import Policy, actuator_fingerprint
 from genan.rl.ppo import PPO, Learner, Report
 from genan.rl.settings import PPOSettings
-from genan.rl.train_settings import TrainSettings, preset
+from genan.rl.train_settings import TrainSettings, envs_preset, preset, task_preset
 from genan.robot import Robot
 from genan.simulation.fault import write_fault
-from genan.tasks.load import load_environment, task_settings
+from genan.tasks.load import check_task, load_environment
 from genan.tasks.settings import TaskSettings
 from genan.tensorboard import EventFile
 
@@ -74,7 +74,7 @@ def train(
     """Learn a policy in the simulator.
 
     Args:
-        task: name of a task (reacher, ball-in-a-cup, table-tennis), or its settings.
+        task: name of a task (reacher, ball-in-a-cup, table-tennis), which takes its fast preset, or its settings.
         actuators: an ensemble, or the folder of one.
         out: folder for the policy, checkpoints and TensorBoard events; left out, nothing is written. An interrupted
             training goes on from its last checkpoint when the same call is repeated.
@@ -91,8 +91,12 @@ def train(
     for name in settings:
         if name not in known:
             raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
+    if isinstance(task, str):
+        check_task(task)
+        settings.setdefault("envs", envs_preset(task, "fast"))
+        task = task_preset(task, "fast")
     training = Training(
-        task_settings(task) if isinstance(task, str) else task,
+        task,
         actuators,
         TrainSettings(**settings),
         ppo=ppo,
@@ -125,6 +129,8 @@ class Training:
         self.out = None if out is None else Path(out)
         _on_device(settings.device)
         self.ensemble = actuators if isinstance(actuators, Ensemble) else actuator.load(actuators)
+        if settings.member is not None:
+            self.ensemble = self.ensemble.member(settings.member)
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot or task.robot)
         self._clear(overwrite=overwrite)
         self.precision: Precision = _precision(settings.precision)
@@ -360,7 +366,7 @@ def _numbers(report: Report) -> dict[str, float]:
     return numbers
 
 
-def _thinned(curve: list[dict[str, float]], points: int = 200) -> list[dict[str, float | int]]:
+def _thinned(curve: list[dict[str, float]], points: int = 100) -> list[dict[str, float | int]]:
     """At most ``points`` of the curve's updates, with the number of each."""
     every = max(1, -(-len(curve) // points))
     return [

@@ -36,6 +36,24 @@ class SimulatorState(eqx.Module):
     past: Past
     u: Float[Array, "robots nu"]
     """Controls that were commanded last."""
+    strange: "Strange | None" = None
+    """How each robot differs from what the networks learnt; None where none does."""
+
+
+class Strange(eqx.Module):
+    """How robots differ from the one that was recorded: other wear, other specimens. For learning to cope with it."""
+
+    gain: Float[Array, "robots nq"]
+    """Factor on the torque."""
+    offset: Float[Array, "robots nu"]
+    """What a robot's controls are called, less what they do."""
+
+    @classmethod
+    def drawn(cls, robots: int, nq: int, nu: int, *, gain: float, offset: float, key: PRNGKeyArray) -> "Strange":
+        """Gains within 1 +- ``gain`` and offsets within +- ``offset``, uniform, each joint and control by itself."""
+        gain_key, offset_key = jax.random.split(key)
+        draw = lambda key, n: jax.random.uniform(key, (robots, n), minval=-1.0, maxval=1.0)  # noqa: E731
+        return cls(1.0 + gain * draw(gain_key, nq), offset * draw(offset_key, nu))
 
 
 @final
@@ -74,13 +92,14 @@ class Simulator(eqx.Module):
         u: Float[Array, "robots nu"],
         *,
         past: Past | None = None,
+        strange: Strange | None = None,
     ) -> SimulatorState:
         """Robots in the states ``scene`` under the controls ``u``; left out, the past is that they rested there."""
         if past is None:
             span = self.drive.ensemble.contract.history.span
             q = jax.vmap(self.scene.q)(scene)
             past = Past(jnp.repeat(q[:, None], span, axis=1), jnp.repeat(u[:, None], span, axis=1))
-        return SimulatorState(scene, past, u)
+        return SimulatorState(scene, past, u, strange)
 
     def step(self, state: SimulatorState, u: Float[Array, "robots nu"], *, word: UInt32[Array, "2"]) -> SimulatorState:
         """One period later, under the controls ``u``; ``word``, 64 random bits, draws each robot's member."""
@@ -119,7 +138,9 @@ class Simulator(eqx.Module):
         )
         if not self.drive.ensemble.contract.history.span:
             past = state.past
-        return SimulatorState(jax.vmap(self.scene.step)(state.scene, tau), past, u)
+        if state.strange is not None:
+            tau = tau * state.strange.gain
+        return SimulatorState(jax.vmap(self.scene.step)(state.scene, tau), past, u, state.strange)
 
     def _within(self, u: Array) -> Array:
         return jnp.clip(u, np.asarray(self.u_lower, u.dtype), np.asarray(self.u_upper, u.dtype))

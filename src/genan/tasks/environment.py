@@ -13,6 +13,7 @@ from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation import ArmScene, Simulator, SimulatorState
 from genan.simulation.fault import Fault
+from genan.simulation.simulator import Strange
 from genan.simulation.starts import Settler, Settling, Starts
 from genan.tasks.outcome import Outcome
 from genan.tasks.task import Task, limit_penalty
@@ -170,12 +171,26 @@ class TaskEnvironment(eqx.Module):
         draw_key, task_key = jax.random.split(key)
         arm, past, u = starts.draw(self.envs, key=draw_key)
         scene, memory = self.task.begin(arm, key=task_key)
-        return self.simulator.start(scene, u, past=past), memory
+        return self.simulator.start(scene, u, past=past, strange=self._strange(key=jax.random.fold_in(key, 1))), memory
+
+    def _strange(self, *, key: PRNGKeyArray) -> Strange | None:
+        settings = self.task.settings
+        if settings.torque_spread == 0.0 and settings.control_spread == 0.0:
+            return None
+        return Strange.drawn(
+            self.envs,
+            self.simulator.scene.nq,
+            self.simulator.nu,
+            gain=settings.torque_spread,
+            offset=settings.control_spread,
+            key=key,
+        )
 
     def _observe(self, simulator: SimulatorState, memory: Any) -> Float[Array, "envs observation"]:
         scene = self.simulator.scene
         q, qd = jax.vmap(scene.q)(simulator.scene), jax.vmap(scene.qd)(simulator.scene)
-        return jnp.concatenate([q, qd, simulator.u, self.task.observe(simulator.scene, memory)], axis=-1)
+        u = simulator.u if simulator.strange is None else simulator.u + simulator.strange.offset
+        return jnp.concatenate([q, qd, u, self.task.observe(simulator.scene, memory)], axis=-1)
 
     def _sound(self, simulator: SimulatorState, memory: Any) -> Bool[Array, " envs"]:
         """Whether every number of an episode is finite."""

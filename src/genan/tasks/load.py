@@ -1,5 +1,6 @@
 """From a task's name to its environment."""
 
+import logging
 from pathlib import Path
 
 from genan.actuator import Ensemble
@@ -16,9 +17,14 @@ from genan.tasks.task import Task
 
 def task_settings(name: str) -> TaskSettings:
     """The settings of the task called ``name``, as the paper has them."""
+    check_task(name)
+    return TASKS[name]()
+
+
+def check_task(name: str) -> None:
+    """Refuse the name of a task that there is not."""
     if name not in TASKS:
         raise SettingError(f"There is no task {name!r}; there are: {listing(sorted(TASKS))}.")
-    return TASKS[name]()
 
 
 def load_task(settings: TaskSettings, robot: Robot) -> Task:
@@ -46,6 +52,12 @@ def load_environment(
     if not isinstance(robot, Robot):
         robot = Robot.load(robot or settings.robot)
     ensemble.contract.check_robot(robot)
+    if ensemble.contract.robot != robot.name:
+        logging.getLogger(__name__).warning(
+            "The actuators were recorded on %r and drive %r: another load on the joints is not what they know.",
+            ensemble.contract.robot,
+            robot.name,
+        )
     return TaskEnvironment.build(
         load_task(settings, robot), ensemble, robot, envs=envs, stagger=stagger, precision=precision
     )

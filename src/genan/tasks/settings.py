@@ -40,6 +40,11 @@ class TaskSettings:
     ramped: float = 0.5
     """Part of the starts that are ramped from rest, as on the robot, instead of settled from q_drop, as in the paper's
     simulation (not the paper's: it settles all)."""
+    torque_spread: float = 0.0
+    """Robots that differ from the recorded one: half width of the range of a factor on each joint's torque, drawn for
+    each episode (not in the paper: 0)."""
+    control_spread: float = 0.0
+    """The same, of an offset between what a control is called and what it does (not in the paper: 0)."""
     pool: int = 4096
     """Settled robots kept to start from (not in the paper)."""
     action_weight: float = 1250.0
@@ -60,7 +65,9 @@ class TaskSettings:
         for name in ("change", "limit_margin"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise SettingError(f"The task's {name} must be a positive number, not {getattr(self, name):g}.")
-        for name in ("action_weight", "disagreement_weight", "limit_weight"):
+        if not 0.0 <= self.torque_spread < 1.0:
+            raise SettingError(f"The task's torque_spread must lie from 0 to below 1, not at {self.torque_spread:g}.")
+        for name in ("action_weight", "disagreement_weight", "limit_weight", "control_spread"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise SettingError(f"The task's {name} must be 0 or more, not {getattr(self, name):g}.")
         if self.pool < 1:

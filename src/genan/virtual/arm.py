@@ -10,13 +10,24 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Scalar = Array | float
-Vector = tuple[Scalar, Scalar, Scalar]
-Turn = tuple[Scalar, Scalar]
-"""Cosine and sine of an angle."""
+from genan.virtual.vectors import (
+    ZERO,
+    Scalar,
+    Turn,
+    Vector,
+    add,
+    along,
+    cross,
+    dot,
+    into,
+    lever,
+    out_of,
+    scale,
+    vector,
+)
 
 GRAVITY = 9.81
-_AXES = (2, 1, 1, 2)
+AXES = (2, 1, 1, 2)
 
 
 class Arm(eqx.Module):
@@ -70,111 +81,51 @@ class Arm(eqx.Module):
     def acceleration(self, q: Float[Array, "4"], qd: Float[Array, "4"], tau: Float[Array, "4"]) -> Float[Array, "4"]:
         """Joint accelerations [rad/s^2] under the joint torques ``tau`` [N m] and gravity."""
         turns = [(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)]
+        bias = self._newton_euler(turns, [qd[i] for i in range(4)], [0.0] * 4, GRAVITY)
+        return jnp.stack(_solve(self._mass_matrix(turns), [tau[i] - bias[i] for i in range(4)]))
+
+    def mobility(self, q: Float[Array, "4"]) -> Float[Array, "4 4"]:
+        """Inverse of the mass matrix [1/(kg m^2)]: the accelerations that one newton metre more at each joint adds."""
+        matrix = self._mass_matrix([(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)])
+        return jnp.stack([jnp.stack(_solve(matrix, [jnp.asarray(float(i == j)) for i in range(4)])) for j in range(4)])
+
+    def _mass_matrix(self, turns: Sequence[Turn]) -> list[list[Scalar]]:
         zero = [0.0] * 4
-        bias = self._newton_euler(turns, [qd[i] for i in range(4)], zero, GRAVITY)
         columns = [self._newton_euler(turns, zero, [float(i == j) for i in range(4)], 0.0) for j in range(4)]
-        return jnp.stack(
-            _solve([[columns[j][i] for j in range(4)] for i in range(4)], [tau[i] - bias[i] for i in range(4)])
-        )
+        return [[columns[j][i] for j in range(4)] for i in range(4)]
 
     def _newton_euler(
         self, turns: Sequence[Turn], qd: Sequence[Scalar], qdd: Sequence[Scalar], gravity: float
     ) -> list[Scalar]:
         """Joint torques [N m] for velocities ``qd`` and accelerations ``qdd``, link by link outwards and back."""
-        omega, alpha = _ZERO, _ZERO
+        omega, alpha = ZERO, ZERO
         acceleration: Vector = (0.0, 0.0, gravity)
         forces: list[Vector] = []
         moments: list[Vector] = []
-        for i, axis in enumerate(_AXES):
-            origin, centre = _vector(self.offset[i]), _vector(self.centre[i])
-            acceleration = _add(acceleration, _lever(omega, alpha, origin))
-            acceleration, omega, alpha = (_into(axis, turns[i], v) for v in (acceleration, omega, alpha))
-            spin = _along(axis, qd[i])
-            alpha = _add(_add(alpha, _cross(omega, spin)), _along(axis, qdd[i]))
-            omega = _add(omega, spin)
-            forces.append(_scale(self.mass[i], _add(acceleration, _lever(omega, alpha, centre))))
+        for i, axis in enumerate(AXES):
+            origin, centre = vector(self.offset[i]), vector(self.centre[i])
+            acceleration = add(acceleration, lever(omega, alpha, origin))
+            acceleration, omega, alpha = (into(axis, turns[i], v) for v in (acceleration, omega, alpha))
+            spin = along(axis, qd[i])
+            alpha = add(add(alpha, cross(omega, spin)), along(axis, qdd[i]))
+            omega = add(omega, spin)
+            forces.append(scale(self.mass[i], add(acceleration, lever(omega, alpha, centre))))
             momentum = _inertia(self.inertia[i], omega)
-            moments.append(_add(_inertia(self.inertia[i], alpha), _cross(omega, momentum)))
+            moments.append(add(_inertia(self.inertia[i], alpha), cross(omega, momentum)))
         tau: list[Scalar] = [0.0] * 4
-        force, moment = _ZERO, _ZERO
+        force, moment = ZERO, ZERO
         for i in reversed(range(4)):
-            force = _add(force, forces[i])
-            moment = _add(moment, _add(moments[i], _cross(_vector(self.centre[i]), forces[i])))
-            tau[i] = moment[_AXES[i]]
-            force, moment = (_out_of(_AXES[i], turns[i], v) for v in (force, moment))
-            moment = _add(moment, _cross(_vector(self.offset[i]), force))
+            force = add(force, forces[i])
+            moment = add(moment, add(moments[i], cross(vector(self.centre[i]), forces[i])))
+            tau[i] = moment[AXES[i]]
+            force, moment = (out_of(AXES[i], turns[i], v) for v in (force, moment))
+            moment = add(moment, cross(vector(self.offset[i]), force))
         return tau
-
-
-# Vectors are triples of scalars, so that a batch of arms becomes one fused loop. A plain 0.0 stays a plain 0.0.
-
-_ZERO: Vector = (0.0, 0.0, 0.0)
-
-
-def _vector(row: Float[Array, "3"]) -> Vector:
-    return row[0], row[1], row[2]
-
-
-def _is_zero(x: Scalar) -> bool:
-    return isinstance(x, float) and x == 0.0
-
-
-def _times(a: Scalar, b: Scalar) -> Scalar:
-    return 0.0 if _is_zero(a) or _is_zero(b) else a * b
-
-
-def _plus(a: Scalar, b: Scalar) -> Scalar:
-    return b if _is_zero(a) else a if _is_zero(b) else a + b
-
-
-def _minus(a: Scalar, b: Scalar) -> Scalar:
-    return a if _is_zero(b) else a - b
-
-
-def _add(a: Vector, b: Vector) -> Vector:
-    return _plus(a[0], b[0]), _plus(a[1], b[1]), _plus(a[2], b[2])
-
-
-def _scale(s: Scalar, a: Vector) -> Vector:
-    return _times(s, a[0]), _times(s, a[1]), _times(s, a[2])
-
-
-def _dot(a: Vector, b: Vector) -> Scalar:
-    return _plus(_plus(_times(a[0], b[0]), _times(a[1], b[1])), _times(a[2], b[2]))
-
-
-def _cross(a: Vector, b: Vector) -> Vector:
-    x, y, z = (_minus(_times(a[i], b[j]), _times(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1)))
-    return x, y, z
-
-
-def _lever(omega: Vector, alpha: Vector, r: Vector) -> Vector:
-    """Acceleration of a point at ``r`` relative to the origin of a frame that turns."""
-    return _add(_cross(alpha, r), _cross(omega, _cross(omega, r)))
-
-
-def _along(axis: int, x: Scalar) -> Vector:
-    return (0.0, x, 0.0) if axis == 1 else (0.0, 0.0, x)
-
-
-def _into(axis: int, turn: Turn, v: Vector) -> Vector:
-    """Components of ``v`` in a frame turned about the y (1) or z (2) axis."""
-    c, s = turn
-    i, j = (axis + 1) % 3, (axis + 2) % 3
-    out = list(v)
-    out[i] = _plus(_times(c, v[i]), _times(s, v[j]))
-    out[j] = _minus(_times(c, v[j]), _times(s, v[i]))
-    return out[0], out[1], out[2]
-
-
-def _out_of(axis: int, turn: Turn, v: Vector) -> Vector:
-    """Inverse of ``_into``."""
-    return _into(axis, (turn[0], -turn[1]), v)
 
 
 def _inertia(entries: Float[Array, "6"], w: Vector) -> Vector:
     xx, yy, zz, xy, xz, yz = entries
-    return _dot((xx, xy, xz), w), _dot((xy, yy, yz), w), _dot((xz, yz, zz), w)
+    return dot((xx, xy, xz), w), dot((xy, yy, yz), w), dot((xz, yz, zz), w)
 
 
 def _solve(a: list[list[Scalar]], b: list[Scalar]) -> list[Scalar]:

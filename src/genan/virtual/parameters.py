@@ -18,6 +18,7 @@ from genan.virtual.arm import Arm
 from genan.virtual.encoder import Encoder
 from genan.virtual.muscle import Muscle
 from genan.virtual.tendon import Tendon
+from genan.virtual.toy import Toy
 
 DELAY_TICKS = 6
 """Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time together [C]."""
@@ -35,6 +36,8 @@ class Parameters(eqx.Module):
     encoder: Encoder
     delay: int = eqx.field(static=True, default=DELAY_TICKS)
     """Transport delay [ticks of 2 ms]."""
+    toy: Toy | None = None
+    """Cup, string and ball in the robot's hand, if it plays with them."""
 
     def without(self, *effects: str) -> "Parameters":
         """The same robot with these effects (of ``EFFECTS``) switched off."""
@@ -46,9 +49,18 @@ class Parameters(eqx.Module):
         return parameters
 
 
-def design() -> Parameters:
+END_EFFECTORS = ("racket", "cup")
+"""What the arm can hold."""
+
+
+def design(end_effector: str = "racket") -> Parameters:
     """PAMY2 as drawn: every specimen is this one with its own small deviations."""
-    return Parameters(arm=_arm(), muscle=_muscle(), tendon=_tendon(), air=_air(), encoder=_encoder())
+    if end_effector not in END_EFFECTORS:
+        raise SettingError(
+            f"The virtual PAMY2 has no end effector {end_effector!r}; there are: {listing(END_EFFECTORS)}."
+        )
+    arm = _arm() if end_effector == "racket" else _arm_with_cup()
+    return Parameters(arm=arm, muscle=_muscle(), tendon=_tendon(), air=_air(), encoder=_encoder())
 
 
 def _pairs(*per_joint: float) -> jnp.ndarray:
@@ -90,6 +102,29 @@ def _arm() -> Arm:
         viscosity=jnp.array([0.12, 0.43, 0.02, 0.22]),  # [C]
         bearing_friction=jnp.array([0.13, 0.20, 0.05, 0.01]),  # [C]
         bearing_distance=jnp.array([0.1, 0.1, 0.1, 0.3]) * _DEG,  # [A]
+    )
+
+
+#: Forearm tube and cup, as in the robot ``pamy2-cup``: mass [kg], centre [m], inertia xx, yy, zz about it [kg m^2].
+_TUBE = (0.187, np.array([0.0, 0.0, 0.14]), np.array([1.2331e-3, 1.2331e-3, 2.0e-5]))  # [D]
+_CUP = (0.107, np.array([0.030, 0.0, 0.325]), np.array([1.85e-4, 1.30e-4, 1.30e-4]))  # mass [R], the rest [A]
+
+
+def _arm_with_cup() -> Arm:
+    """The arm whose last link carries a cup instead of the racket."""
+    arm = _arm()
+    mass = _TUBE[0] + _CUP[0]
+    centre = (_TUBE[0] * _TUBE[1] + _CUP[0] * _CUP[1]) / mass
+    inertia = np.zeros((3, 3))
+    for part_mass, part_centre, part_inertia in (_TUBE, _CUP):
+        r = part_centre - centre
+        inertia += np.diag(part_inertia) + part_mass * (r @ r * np.eye(3) - np.outer(r, r))
+    entries = inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+    return dataclasses.replace(
+        arm,
+        mass=arm.mass.at[3].set(mass),
+        centre=arm.centre.at[3].set(jnp.asarray(centre)),
+        inertia=arm.inertia.at[3].set(jnp.asarray(entries)),
     )
 
 

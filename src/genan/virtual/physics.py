@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from genan.virtual.parameters import Parameters
+from genan.virtual.toy import ToyState
 
 TICK = 0.002
 """Period of the robot's interface [s]: 500 Hz."""
@@ -39,9 +40,11 @@ class State(eqx.Module):
     opening: Float[Array, "8"]
     """Valve openings, -1 (venting) to 1 (filling)."""
     tau: Float[Array, "4"]
-    """Torque on the links by all but gravity and inertia [N m]: what an ideal sensor in each joint would read."""
+    """Torque on the links by all but gravity, inertia and a toy [N m]: what an ideal joint sensor would read."""
     commands: Float[Array, "delay 8"]
     """Pressure commands on their way [bar], oldest first."""
+    toy: ToyState | None = None
+    """String and ball, where the robot holds a cup with them."""
 
 
 def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"]) -> State:
@@ -97,7 +100,10 @@ def _substep(parameters: Parameters, state: State, command: Float[Array, "8"]) -
     tau = tendon.torque(tendon.joint_tension(tension, q_half, slide))
     tau = tau + arm.passive_torque(q_half, state.qd, state.bearing)
     qd = state.qd + _H * arm.acceleration(q_half, state.qd, tau)
-    q = q_half + 0.5 * _H * qd
+    if parameters.toy is None or state.toy is None:
+        q, toy = q_half + 0.5 * _H * qd, state.toy
+    else:
+        q, qd, toy = parameters.toy.advanced(arm, state.q, state.qd, qd, state.toy, _H)
 
     return State(
         q=q,
@@ -111,4 +117,5 @@ def _substep(parameters: Parameters, state: State, command: Float[Array, "8"]) -
         opening=opening,
         tau=tau,
         commands=state.commands,
+        toy=toy,
     )

@@ -26,7 +26,7 @@ _HANG_TICKS = 1500
 
 
 @contextmanager
-def _on_the_bench() -> Iterator[None]:
+def on_the_bench() -> Iterator[None]:
     """Double precision, and on the CPU: one robot gains nothing from a GPU, and would wait for it at 500 Hz."""
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         yield
@@ -56,10 +56,19 @@ class VirtualPamy2:
     dt = TICK
     """Period of the interface [s]."""
 
-    def __init__(self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0, without: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        hours: float = 0.0,
+        drift: float = 1.0,
+        without: Sequence[str] = (),
+        end_effector: str = "racket",
+    ) -> None:
         """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift`` times the usual rate.
 
-        ``without`` switches effects off, for tests and studies.
+        ``without`` switches effects off, for tests and studies. ``end_effector`` is ``"racket"`` or ``"cup"``: the same
+        arm with another last link. String and ball are in ``genan.virtual.cup_bench``.
         """
         if hours < 0.0 or drift < 0.0:
             raise SettingError(
@@ -69,17 +78,17 @@ class VirtualPamy2:
         self._programs: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._compile_lock = Lock()
         self.hours = hours
-        self.robot = Robot.load("pamy2")
-        with _on_the_bench():
-            self._parameters = specimen(design(), seed).without(*without)
+        with on_the_bench():
+            self._parameters = self._assembled(specimen(design(end_effector), seed)).without(*without)
             self._drift = Drift.drawn(seed, rate=drift)
             self._aged = jax.jit(lambda hours: self._drift.aged(self._parameters, hours))(jnp.asarray(hours))
+        self.robot = Robot.load("pamy2" if end_effector == "racket" else "pamy2-cup")
         self.reset()
 
     def reset(self) -> None:
         """Put the arm back to hang at its rest controls, as after switching the robot on."""
         self._state = self._resting
-        with _on_the_bench():
+        with on_the_bench():
             self._q = np.asarray(_read(self._aged, self._state))
 
     def read(self) -> Float[np.ndarray, "4"]:
@@ -95,14 +104,14 @@ class VirtualPamy2:
         if not np.isfinite(pressure).all():
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
-        with _on_the_bench():
+        with on_the_bench():
             self._state, q = _advance(self._aged, self._state, sent)
             self._q = np.asarray(q)
         return sent
 
     def truth_for_evaluation_only(self) -> Truth:
         """The true state. Not available on a real robot: use it to judge a model, never to train or control."""
-        with _on_the_bench():
+        with on_the_bench():
             return Truth(*(np.asarray(part) for part in _truth(self._state)))
 
     def run(
@@ -118,11 +127,15 @@ class VirtualPamy2:
         command was given), and the truth at the same moments. ``hours`` [h] ages each copy on its own.
         """
         ages = np.full(len(pressures), self.hours) if hours is None else np.asarray(hours, dtype=float)
-        with _on_the_bench():
+        with on_the_bench():
             arguments = (self._parameters, self._drift, self._resting, jnp.asarray(pressures), jnp.asarray(ages))
             program = self._compiled(arguments, skip=pressures.shape[1] - keep)
             q, truth = program(*arguments)
             return np.asarray(q), Truth(*(np.asarray(part) for part in truth))
+
+    def _assembled(self, parameters: Parameters) -> Parameters:
+        """The specimen with whatever else it is put together with."""
+        return parameters
 
     def _compiled(self, arguments: tuple[Any, ...], *, skip: int) -> Callable[..., Any]:
         """The compiled program for a batch of this shape, made once however many threads ask for it."""
@@ -144,7 +157,7 @@ class VirtualPamy2:
 
     @cached_property
     def _resting(self) -> State:
-        with _on_the_bench():
+        with on_the_bench():
             pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
             return _hang(self._aged, jnp.asarray(self.robot.q_rest), pressure)
 

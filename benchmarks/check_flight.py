@@ -1,0 +1,98 @@
+"""Check recorded flights: did any control that was sent leave its range, or change faster than its rate limit?
+
+    python benchmarks/check_flight.py flights.h5 [--rounding 0]
+
+Uses nothing of genan, so that it cannot share a mistake with the guard. It reads the recording (q and u by trajectory)
+and, in flights.ticks/, every tick of every flight: those after a fault, whose readings are not worth keeping, too.
+Prints what it looked at and every violation; the exit code is 1 if there is one. --rounding: what the robot may add by
+rounding a control to its own units.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+ROUNDING_ERROR = 1e-9
+"""Of floating-point numbers; not a violation."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--rounding", type=float, default=0.0)
+    arguments = parser.parse_args()
+    path, slack = arguments.path, arguments.rounding + ROUNDING_ERROR
+    name = path.name.removesuffix(".partial")
+    folder = path.with_name(name.removesuffix(Path(name).suffix) + ".ticks")
+    logs = [np.load(file, allow_pickle=False) for file in sorted(folder.glob("*.npz"))]
+    abouts = [json.loads(str(log["about"])) for log in logs]
+    found: list[str] = []
+    for k, (log, about) in enumerate(zip(logs, abouts, strict=True)):
+        found += check_flight(f"flight {k}", log, about, slack)
+    trajectories = check_recording(path, logs, abouts, found, slack) if path.exists() else 0
+    ticks = sum(len(log["time"]) for log in logs)
+    print(f"{len(logs)} flights, {ticks} ticks, {trajectories} trajectories: {len(found)} violations")
+    for sentence in found:
+        print(sentence)
+    return 1 if found or not (logs or trajectories) else 0
+
+
+def check_flight(name: str, log: np.lib.npyio.NpzFile, about: dict, slack: float) -> list[str]:
+    """Every command the robot took, from the one before the flight to the last."""
+    sent = np.concatenate([[about["u_start"]], log["u"][log["delivered"]]])
+    found = check_controls(name, sent, np.array(about["u_range"]), about["change"], slack)
+    at_rest = np.abs(sent[-1] - about["u_rest"]).max() <= slack
+    if not at_rest and log["delivered"][-1:].all():
+        found.append(f"{name}: it ended at {sent[-1].tolist()}, not at rest")
+    return found
+
+
+def check_recording(
+    path: Path, logs: list[np.lib.npyio.NpzFile], abouts: list[dict], found: list[str], slack: float
+) -> int:
+    """Every trajectory, and that it is what its flight's ticks say; adds to ``found``, returns how many there are."""
+    with h5py.File(path, "r", swmr=path.suffix == ".partial") as file:
+        q, u, lengths, bounds = file["q"][:], file["u"][:], file["length"][:], file.attrs["control_range"]
+    starts = np.cumsum(lengths) - lengths
+    owners = {number: (k, a, b) for k, about in enumerate(abouts) for number, a, b in about["trajectories"]}
+    for number, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        rows = slice(int(start), int(start + length))
+        name = f"trajectory {number}"
+        if not np.isfinite(q[rows]).all():
+            found.append(f"{name}: a joint position is not a number")
+        if number not in owners:
+            found.append(f"{name}: no flight says that it is its own")
+            continue
+        flight, first, stop = owners[number]
+        found += check_controls(name, u[rows], bounds, abouts[flight]["change"], slack)
+        log = logs[flight]
+        if abouts[flight]["dry_run"]:
+            found.append(f"{name}: it comes from a dry run")
+        if not (np.array_equal(q[rows], log["q"][first:stop]) and np.array_equal(u[rows], log["u"][first:stop])):
+            found.append(f"{name}: it differs from ticks {first} to {stop} of flight {flight}")
+        steps = np.diff(log["time"][first:stop])
+        if not (np.abs(steps - abouts[flight]["dt"]) < 0.5 * abouts[flight]["dt"]).all():
+            found.append(f"{name}: its readings are not a period apart")
+    return len(lengths)
+
+
+def check_controls(name: str, u: np.ndarray, bounds: np.ndarray, change: float, slack: float) -> list[str]:
+    """Sentences about controls [ticks, nu] that are no numbers, out of ``bounds`` or faster than ``change``."""
+    if not np.isfinite(u).all():
+        return [f"{name}: a control is not a number"]
+    found = []
+    outside = np.maximum(bounds[0] - u, u - bounds[1]).max()
+    if outside > slack:
+        found.append(f"{name}: a control is {outside:.3g} out of its range")
+    fastest = np.abs(np.diff(u, axis=0)).max(initial=0.0)
+    if fastest > change + slack:
+        found.append(f"{name}: a control changed by {fastest:.6g} in a period, more than {change:g}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

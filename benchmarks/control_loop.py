@@ -1,0 +1,150 @@
+"""How quick a tick of the control loop is, and how well it keeps 500 Hz on this machine.
+
+    python benchmarks/control_loop.py [--ticks 20000] [--seconds 10] [--served HOST:PORT]
+
+First the work of a tick with the bundled reacher, on one core, against a robot in memory that costs nothing: by the
+wall (read, guard, observe, infer, send), and as CPU time from reading to sending, which leaves out the time for which
+other programs had the core. Then a paced run of --seconds (0: none) with the policy, in turns of 10 s with an idle loop
+of the same rate, which only waits for each tick: what it misses is the machine's, not the loop's. With --served, the
+paced loop drives a robot over UDP ('genan serve' in another process) instead of the one in memory.
+"""
+
+import argparse
+import gc
+import os
+import time
+
+import numpy as np
+from machine import machine
+
+from genan.deployment.clock import Clock, StepClock, WallClock
+from genan.deployment.controller import Goal, PolicyController
+from genan.deployment.flight import Flight
+from genan.deployment.interface import Reading, RobotInterface
+from genan.deployment.loop import ControlLoop
+from genan.deployment.pacing import Pacer
+from genan.deployment.registry import open_robot
+from genan.deployment.safety import SafetySettings
+from genan.deployment.summary import Spread
+from genan.rl.library import bundled
+from genan.rl.numpy_policy import load
+from genan.robot import Robot
+
+TURN = 10.0
+"""Length of one turn of the paced loops [s]."""
+WARM = 100
+"""Ticks that are not counted: the first ones find nothing in the caches."""
+GOAL = np.deg2rad([20.0, 40.0, -30.0, 10.0])
+
+
+class MemoryRobot(RobotInterface):
+    """Joints that follow their controls with a lag of 0.1 s."""
+
+    def __init__(self, *, paced: bool) -> None:
+        """In real time, or as fast as it goes."""
+        self.robot = Robot.load("pamy2")
+        self._steps = StepClock(self.robot.dt)
+        self.clock: Clock = WallClock() if paced else self._steps
+        self._rest = self.robot.q_rest
+        self._q = self._rest.copy()
+        self._read_at = 0.0
+        self.cpu: list[float] = []
+        """CPU time of each tick, from reading to sending [s]."""
+
+    def connect(self) -> None:
+        """Nothing to reach."""
+
+    def read(self) -> Reading:
+        """Where the joints are."""
+        self._read_at = time.thread_time()
+        return Reading(self._steps.now(), self._q)
+
+    def command(self, u: np.ndarray) -> np.ndarray:
+        """Move."""
+        self.cpu.append(time.thread_time() - self._read_at)
+        self._q = self._q + 0.02 * (self._rest + u - self._q)
+        self._steps.advance()
+        return u
+
+    def stop(self) -> None:
+        """Nothing to let go of."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ticks", type=int, default=20_000)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--served", help="HOST:PORT of a robot over UDP")
+    arguments = parser.parse_args()
+    print(f"{machine()}; load {os.getloadavg()[0]:.1f}")
+    tick(arguments.ticks)
+    if arguments.seconds > 0.0:
+        paced(arguments.seconds, arguments.served)
+    print(f"load at the end {os.getloadavg()[0]:.1f}")
+
+
+def fly(robot: RobotInterface, seconds: float) -> Flight:
+    """The bundled reacher for ``seconds``. A busy machine must not end it: lateness is what is measured."""
+    safety = SafetySettings(late=1e9, late_ticks=10**9, stale=1.0)
+    policy = load(bundled("reacher"))
+    with ControlLoop(robot, safety=safety) as loop:
+        return loop.run(PolicyController(policy, Goal(GOAL, robot.robot), robot=robot.robot, seconds=seconds))
+
+
+def tick(ticks: int) -> None:
+    """Work of a tick, those with a question to the policy apart; on one core."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    robot = MemoryRobot(paced=False)
+    try:
+        flight = fly(robot, ticks * robot.robot.dt)
+    finally:
+        os.sched_setaffinity(0, cores)
+    ticks_of_policy = flight.during("PolicyController")
+    for name, times in (("wall", flight.work), ("CPU", np.array(robot.cpu))):
+        times = times[ticks_of_policy][WARM:]
+        asked = np.arange(WARM, WARM + len(times)) % 5 == 0
+        print(f"tick, {name}, all {len(times)}: {Spread.of(times)}")
+        print(f"  with the policy asked: {Spread.of(times[asked])}")
+        print(f"  without: {Spread.of(times[~asked])}")
+
+
+def paced(seconds: float, served: str | None) -> None:
+    """Missed ticks of the loop with the policy, and of one that only waits, in turns."""
+    counts = {"policy": [0, 0], "idle": [0, 0]}
+    late: dict[str, list[np.ndarray]] = {"policy": [], "idle": []}
+    for _ in range(max(1, round(seconds / TURN))):
+        turn = min(seconds, TURN)
+        if served:
+            host, _, port = served.rpartition(":")
+            robot: RobotInterface = open_robot("pamy2-udp", host=host, port=int(port))
+        else:
+            robot = MemoryRobot(paced=True)
+        flight = fly(robot, turn)
+        if not flight.stop.sound:
+            print(f"  the policy's turn ended because {flight.stop}")
+        for name, lateness, missed in (("policy", flight.lateness, flight.missed), ("idle", *idle(turn))):
+            late[name].append(lateness)
+            counts[name][0] += len(lateness)
+            counts[name][1] += missed
+    where = f"over UDP to {served}" if served else "robot in memory"
+    for name, (ticks, missed) in counts.items():
+        spread = Spread.of(np.concatenate(late[name]))
+        print(f"paced at 500 Hz, {name}: {missed} missed of {ticks + missed}; lateness {spread}")
+    print(f"  ({where}, {seconds:g} s of each, in turns of {TURN:g} s)")
+
+
+def idle(seconds: float) -> tuple[np.ndarray, int]:
+    """Lateness of each tick of a loop that only waits [s], and how many it missed."""
+    clock = WallClock()
+    lateness = np.empty(round(seconds / 0.002))
+    gc.disable()
+    pacer = Pacer(clock, 0.002, origin=clock.now())
+    for k in range(len(lateness)):
+        _, lateness[k] = pacer.wait()
+    gc.enable()
+    return lateness, pacer.missed
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+r"""What an arm with a cup does under a policy's controls, and what actuators say that it does.
+
+    python benchmarks/cup_actuators.py [--episodes 16] [--actuators FOLDER ...]
+
+The controls of episodes of the bundled ball-in-a-cup policy (from the simulator) are played, without ball and string, on the
+virtual arm with the cup and in the simulator, from the same rest; left out, --actuators are those recorded with the cup and
+those recorded with the racket.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import genan  # noqa: F401  before JAX: see genan.compiler_fault  # isort: skip
+import jax
+import jax.numpy as jnp
+import numpy as np
+from machine import machine
+
+from genan import actuator
+from genan.actuator.library import bundled as bundled_actuators
+from genan.compilation import use_cache
+from genan.rl import artifact
+from genan.rl.library import bundled
+from genan.robot import Robot
+from genan.simulation import ArmScene, ArmState, Simulator
+from genan.tasks.load import load_environment, task_settings
+from genan.virtual import VirtualPamy2
+from genan.virtual.pressures import bar_from_control
+
+MOMENTS = (50, 100, 200, 400)
+"""Ticks of 2 ms after which the joints are compared."""
+RAMP = 1000
+"""Ticks in which the first control is reached from rest."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=16)
+    parser.add_argument("--actuators", type=Path, nargs="+", help="folders")
+    arguments = parser.parse_args()
+    use_cache()
+    print(machine())
+    u = controls(arguments.episodes)[:, : max(MOMENTS) + 1]
+    rest = Robot.load("pamy2-cup").u_rest
+    share = np.arange(1, RAMP + 1)[:, None] / RAMP
+    approach = rest + share * (u[:, :1] - rest)
+    robot = VirtualPamy2(end_effector="cup")
+    _, truth = robot.run(bar_from_control(np.concatenate([approach, u], axis=1)), keep=u.shape[1])
+    for folder in arguments.actuators or [bundled_actuators("pamy2-cup"), bundled_actuators("pamy2")]:
+        simulated = played(actuator.load(folder), u, truth.q[:, 0], truth.qd[:, 0])
+        print(f"\n{folder}: mean absolute error, {len(u)} episodes [deg]")
+        for k in MOMENTS:
+            error = np.degrees(np.abs(simulated[:, k - 1] - truth.q[:, k])).mean(axis=0)
+            print(f"  after {2 * k:3d} ms: " + "  ".join(f"q{j + 1} {e:5.2f}" for j, e in enumerate(error)))
+
+
+def controls(episodes: int) -> np.ndarray:
+    """Controls [episodes, ticks, 4] of the bundled policy in the simulator, at 500 Hz."""
+    settings = replace(task_settings("ball-in-a-cup"), pool=episodes)
+    ensemble = actuator.load(bundled_actuators("pamy2-cup"))
+    env = load_environment(settings, ensemble, envs=episodes, stagger=False)
+    policy = artifact.load(bundled("ball-in-a-cup"))
+
+    @jax.jit
+    def episode(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def step(state, key):
+            after, _ = env.step(state, policy.mean(env.observe(state)), key=key)
+            return after, state.simulator.u
+
+        return jax.lax.scan(step, env.reset(key), jax.random.split(key, env.horizon))[1]
+
+    coarse = np.swapaxes(np.asarray(episode(jax.random.key(0)), float), 0, 1)
+    ticks = np.arange(settings.repeat * (env.horizon - 1) + 1) / settings.repeat
+    return np.stack([np.stack([np.interp(ticks, np.arange(env.horizon), c) for c in one.T], -1) for one in coarse])
+
+
+def played(ensemble: actuator.Ensemble, u: np.ndarray, q: np.ndarray, qd: np.ndarray) -> np.ndarray:
+    """Joint positions [episodes, ticks, 4] after each of the controls, from ``q`` and ``qd``."""
+    robot = Robot.load("pamy2-cup")
+    simulator = Simulator.build(ensemble, robot, ArmScene.load(robot))
+
+    @jax.jit
+    def run(u: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
+        def step(state, row):
+            controls, word = row
+            state = simulator.step(state, controls, word=word)
+            return state, state.scene.q
+
+        words = jax.random.bits(jax.random.key(0), (u.shape[1], 2))
+        start = simulator.start(ArmState(q, qd), u[:, 0])
+        return jnp.swapaxes(jax.lax.scan(step, start, (jnp.swapaxes(u, 0, 1), words))[1], 0, 1)
+
+    return np.asarray(run(*(jnp.asarray(x, jnp.float32) for x in (u, q, qd))))
+
+
+if __name__ == "__main__":
+    main()

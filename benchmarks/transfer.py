@@ -1,0 +1,51 @@
+"""How long transfer trials take on this machine when they are not paced to real time.
+
+    python benchmarks/transfer.py [--task reacher] [--trials 100] [--policy FOLDER] [--robot-seed 0]
+
+Flights are recorded, as 'genan transfer' does; the time includes putting the robot together and compiling it (which a
+second run finds in the cache).
+"""
+
+import argparse
+import os
+import tempfile
+import time
+
+from machine import machine
+
+import genan  # noqa: F401  (before JAX)
+from genan.compilation import use_cache
+from genan.evaluation.arena import OUTCOMES, load_policy
+from genan.evaluation.arenas import open_arena
+from genan.evaluation.transfer import transfer
+from genan.rl.library import bundled
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=list(OUTCOMES), default="reacher")
+    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--policy", help="folder; left out, the bundled policy")
+    parser.add_argument("--robot-seed", type=int, default=0)
+    arguments = parser.parse_args()
+    use_cache()
+    policy = load_policy(arguments.policy or bundled(arguments.task), arguments.task)
+    print(f"{machine()}; load {os.getloadavg()[0]:.1f}")
+    with tempfile.TemporaryDirectory() as out:
+        start = time.perf_counter()
+        first: list[float] = []
+        found = transfer(
+            lambda seed: open_arena(policy, seed=seed),
+            robot_seeds=(arguments.robot_seed,),
+            trials=arguments.trials,
+            out=out,
+            finished=lambda _: first.append(time.perf_counter() - start),
+        )
+        taken = time.perf_counter() - start
+    low, high = found.interval
+    print(f"{arguments.task}: {arguments.trials} trials in {taken:.1f} s, the first after {first[0]:.1f} s")
+    print(f"  {found.succeeded} of {len(found.trials)} succeeded (95 % interval {100 * low:.1f} to {100 * high:.1f} %)")
+
+
+if __name__ == "__main__":
+    main()

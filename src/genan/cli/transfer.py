@@ -1,0 +1,241 @@
+"""Try a policy on a robot, many times, and count: the paper's transfer trials.
+
+Before each trial the initial controls are drawn and ramped to over 2 s; then the policy acts for as long as an episode
+of its task. Every trial is kept in --out (docs/transfer.md). Ctrl-C brings the robot to rest and keeps what is done.
+"""
+
+import math
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from genan.errors import SettingError, listing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from genan.evaluation.arena import Arena
+    from genan.evaluation.transfer import Transfer as Result
+    from genan.rl.numpy_policy import Policy
+
+#: The robot that there are specimens of.
+VIRTUAL = "virtual-pamy2"
+TASKS = ("reacher", "ball-in-a-cup", "table-tennis")
+#: A film of table tennis goes on for so long after the policy's turn [s]: the ball is still in the air.
+AFTER = 0.6
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Flags of ``genan transfer``."""
+
+    task: tyro.conf.Positional[str]
+    """The task: reacher, ball-in-a-cup or table-tennis."""
+    policy: Path | None = None
+    """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes with genan."""
+    trials: int = 100
+    """How many, on each robot."""
+    robot: str = VIRTUAL
+    """Robot to try it on: virtual-pamy2, pamy2-udp, pamy2-o80, or one that another package brings."""
+    robot_seeds: tuple[int, ...] | None = None
+    """Which specimens of the virtual robot, one after the other; left out: 0."""
+    hours: float | None = None
+    """Operating hours behind the virtual robot [h]; left out: 0."""
+    drift: float | None = None
+    """How fast the virtual robot ages; left out: 1."""
+    host: str | None = None
+    """Address of a robot on the network."""
+    port: int | None = None
+    """Its port."""
+    seed: int = 0
+    """Of initial controls and goals. Trial k is the same whatever --trials is."""
+    realtime: bool = False
+    """Pace the virtual robot to real time; others always are."""
+    videos: tuple[int, ...] = ()
+    """Trials to film, on each robot."""
+    out: Path | None = None
+    """Folder for the result and all flights; left out, runs/transfer-TASK."""
+    overwrite: bool = False
+    """Replace what an earlier run put there."""
+
+    def run(self) -> int:
+        """Try, count, film; exit code."""
+        from rich.console import Console
+
+        from genan.cli import INTERRUPTED
+        from genan.cli.interrupt import interruptible
+        from genan.cli.output import check_folder
+        from genan.evaluation.arenas import open_arena
+
+        console = Console(highlight=False, markup=False, soft_wrap=True)
+        out = self.out or Path("runs") / f"transfer-{self.task}"
+        self._check()
+        check_folder(out, overwrite=self.overwrite)
+        policy, settings = self._policy(), self._settings()
+        if self.robot == VIRTUAL:
+            from genan.compilation import use_cache
+
+            use_cache()
+
+        def arena(robot_seed: int | None) -> "Arena":
+            chosen = {} if robot_seed is None else {"seed": robot_seed}
+            return open_arena(policy, robot=self.robot, **chosen, **settings)
+
+        with interruptible() as interrupt:
+            found, error = self._fly(arena, out, lambda: interrupt.requested)
+        if found is not None and found.trials:
+            _print_result(console, found, robot=self.robot)
+            self._film(console, found, out)
+            console.print(f"Wrote {out}")
+        if error is not None:
+            raise error
+        return INTERRUPTED if interrupt.requested else 0
+
+    def _check(self) -> None:
+        if self.task not in TASKS:
+            raise SettingError(f"There is no task {self.task!r} to try; there are: {listing(TASKS)}.")
+        if self.robot != VIRTUAL and self.robot_seeds is not None:
+            raise SettingError(f"There are specimens of {VIRTUAL!r} alone: leave out --robot-seeds for {self.robot!r}.")
+        wrong = [number for number in self.videos if not 0 <= number < self.trials]
+        if wrong:
+            raise SettingError(
+                f"Trials are numbered from 0 to {self.trials - 1}; there is no trial {wrong[0]} to film."
+            )
+
+    def _policy(self) -> "Policy":
+        from genan.evaluation.arena import load_policy
+
+        return load_policy(self._folder(), self.task)
+
+    def _folder(self) -> Path:
+        from genan.rl.library import bundled
+
+        return self.policy if self.policy is not None else bundled(self.task)
+
+    def _settings(self) -> dict[str, Any]:
+        asked = {"hours": self.hours, "drift": self.drift, "host": self.host, "port": self.port}
+        settings: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+        if self.robot == VIRTUAL:
+            settings["paced"] = self.realtime
+        return settings
+
+    def _fly(self, arena: Any, out: Path, stopping: Any) -> "tuple[Result | None, Exception | None]":
+        """The trials there are, and why there are no more, if something went wrong."""
+        from rich.console import Console
+
+        from genan.cli.progress import progress_bar
+        from genan.errors import GenanError
+        from genan.evaluation.transfer import transfer
+
+        seeds = (self.robot_seeds or (0,)) if self.robot == VIRTUAL else (None,)
+        so_far: list[Result] = []
+        with progress_bar(Console(stderr=True)) as bar:
+            line = bar.add_task(self.task, total=self.trials * len(seeds))
+
+            def finished(found: "Result") -> None:
+                so_far[:] = [found]
+                rate = 100.0 * found.succeeded / len(found.trials)
+                words = f"{self.task}: {found.succeeded} of {len(found.trials)} succeeded ({rate:.1f} %)"
+                bar.update(line, completed=len(found.trials), description=words)
+
+            def opened(robot_seed: int | None) -> "Arena":
+                there = arena(robot_seed)
+                if not so_far:
+                    _clear(out)  # only now: a refused command leaves an earlier run alone
+                return there
+
+            try:
+                found = transfer(
+                    opened,
+                    robot_seeds=seeds,
+                    trials=self.trials,
+                    seed=self.seed,
+                    out=out,
+                    about=self._about(),
+                    stopping=stopping,
+                    finished=finished,
+                )
+            except GenanError as error:
+                return (so_far[0] if so_far else None), error
+        return found, None
+
+    def _about(self) -> dict[str, Any]:
+        import hashlib
+
+        from genan.rl.numpy_policy import WEIGHTS
+
+        return {
+            "robot": self.robot,
+            "hours": self.hours or 0.0,
+            "drift": 1.0 if self.drift is None else self.drift,
+            "realtime": self.realtime or self.robot != VIRTUAL,
+            "policy": "bundled" if self.policy is None else str(self.policy),
+            "policy_sha256": hashlib.sha256((self._folder() / WEIGHTS).read_bytes()).hexdigest(),
+        }
+
+    def _film(self, console: "Console", found: "Result", out: Path) -> None:
+        wanted = [trial for trial in found.trials if trial.number in self.videos]
+        if not wanted:
+            return
+        from genan.evaluation.transfer import robot_folder
+        from genan.report.trials import TrialPath, film_trial, load_trial_renderer
+        from genan.report.video import film_path, write_film
+        from genan.robot import Robot
+
+        renderer = load_trial_renderer(self.task, Robot.load(found.about["contract"]["robot"]))
+        try:
+            for trial in wanted:
+                kept = TrialPath.load(out, self.task, trial, after=AFTER if self.task == "table-tennis" else 0.0)
+                path = film_path(robot_folder(out, trial.robot_seed) / f"trial-{trial.number:04d}.mp4")
+                robot = self.robot if trial.robot_seed is None else f"robot {trial.robot_seed}"
+                caption = f"{self.task}   {robot}   trial {trial.number}"
+                write_film(film_trial(kept, renderer, caption=caption, result=trial.outcome), path)
+                console.print(f"Wrote {path}")
+        finally:
+            renderer.close()
+
+
+def _clear(out: Path) -> None:
+    """Take away what an earlier run put into ``out``, and nothing else."""
+    from genan.evaluation.transfer import RESULT
+
+    (out / RESULT).unlink(missing_ok=True)
+    for folder in [*out.glob("robot-*"), out / "robot"]:
+        number = folder.name.removeprefix("robot").removeprefix("-")
+        if folder.is_dir() and (not number or number.isdigit()):
+            shutil.rmtree(folder)
+
+
+def _print_result(console: "Console", found: "Result", *, robot: str) -> None:
+    """One line for each robot, and one for all of them."""
+    from rich.table import Table
+
+    error = found.task == "reacher"
+    # The first is success, which has its own column; a reacher that did not reach needs none.
+    shown = list(found.outcomes())[2 if error else 1 :]
+    table = Table("robot", "success", "percent", "95 % interval", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in [*(["mean error [deg]"] if error else []), *shown]:
+        table.add_column(name)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    rows = [(str(robot if seed is None else seed), found.on(seed)) for seed in found.robot_seeds]
+    for name, part in [*rows, ("all", found)] if len(rows) > 1 else rows:
+        low, high = part.interval
+        counts = part.outcomes()
+        table.add_row(
+            name,
+            f"{part.succeeded} of {len(part.trials)}",
+            f"{100.0 * part.succeeded / len(part.trials):.1f}",
+            f"{100.0 * low:.1f} to {100.0 * high:.1f}",
+            *([_number(part.mean("mean_error"))] if error else []),
+            *(str(counts.get(name, 0)) for name in shown),
+        )
+    table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
+    console.print(table, crop=False)
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2f}"

@@ -1,0 +1,1 @@
+"""Deployment: run a policy on a robot, safely, whatever the robot is reached by."""

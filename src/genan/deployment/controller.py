@@ -1,0 +1,138 @@
+"""Controllers: what a control loop asks for the change of the controls. The policy is one; see also ``phases``."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from genan.deployment.interface import Reading
+from genan.deployment.velocity import FiniteDifference
+from genan.errors import SettingError
+from genan.rl.contract import PolicyContract
+from genan.rl.numpy_policy import Policy
+from genan.robot import Robot
+
+
+@runtime_checkable
+class Controller(Protocol):
+    """Says how the controls change.
+
+    A flight is a row of controllers, one after the other. At every tick each of them that is not over observes the
+    reading, also before its turn has come, so that none begins without a past; the one whose turn it is is asked every
+    ``repeat`` ticks. One may have a method ``done() -> bool``, asked before each tick of its turn: true hands over to
+    the next. Without it, it goes on until the loop is stopped.
+    """
+
+    repeat: int
+    """Ticks between two questions; the answer is added to the controls at each of them."""
+
+    def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
+        """Its turn begins with this tick; called after ``observe`` and before ``act``."""
+        ...
+
+    def observe(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
+        """Every tick: what was read, and the controls that were sent last."""
+        ...
+
+    def act(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+        """The change of the controls in each period until it is asked again."""
+        ...
+
+
+@runtime_checkable
+class TaskObservation(Protocol):
+    """What a policy observes beside q, qd and u: the parts of its observation that belong to the task."""
+
+    def watch(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
+        """Every tick before the policy's turn: time of the reading [s] and joint positions [rad or m]."""
+        ...
+
+    def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
+        """The policy's first tick, after ``watch``."""
+        ...
+
+    def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:
+        """Every tick after that, with the controls that were sent last."""
+        ...
+
+    def parts(self) -> Mapping[str, Any]:
+        """The parts by the names that the policy's contract gives them."""
+        ...
+
+
+class Goal:
+    """The task's part of the reacher: a joint position that stays."""
+
+    def __init__(self, q: Float[np.ndarray, " nq"], robot: Robot) -> None:
+        """Reach ``q`` [rad or m]; a goal outside the joint limits of ``robot`` is refused."""
+        if np.shape(q) != (robot.nq,):
+            raise SettingError(f"A goal needs one entry for each of the {robot.nq} joints, not {np.size(q)}.")
+        for joint, value in zip(robot.joints, q, strict=True):
+            if not joint.lower <= value <= joint.upper:
+                scale, unit = (180.0 / math.pi, "degrees") if joint.unit == "rad" else (1.0, joint.unit)
+                raise SettingError(
+                    f"The goal of joint {joint.name!r} must lie within its limits {scale * joint.lower:.4g} to "
+                    f"{scale * joint.upper:.4g} {unit}, not at {scale * value:.4g}."
+                )
+        self._parts = {"goal": np.array(q, np.float32)}
+
+    def watch(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
+        """There is nothing to see."""
+
+    def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
+        """Nothing begins."""
+
+    def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:
+        """The goal stays."""
+
+    def parts(self) -> Mapping[str, Any]:
+        """The goal [nq] [rad or m]."""
+        return self._parts
+
+
+class PolicyController:
+    """A trained policy, for as long as an episode of its task lasts."""
+
+    def __init__(self, policy: Policy, task: TaskObservation, *, robot: Robot, seconds: float | None = None) -> None:
+        """Refuses a policy that was trained for another robot, by name.
+
+        Args:
+            policy: from ``genan.rl.numpy_policy.load``.
+            task: the other parts of its observation.
+            robot: the robot that it will drive.
+            seconds: how long [s]; left out: as long as an episode in training.
+        """
+        contract = PolicyContract.from_settings(policy.contract)
+        contract.check_robot(robot)
+        seconds = float(contract.constants["duration"]) if seconds is None else seconds
+        if not seconds > 0.0:
+            raise SettingError(f"A policy must run for a positive number of seconds, not {seconds:g}.")
+        self.repeat = policy.repeat
+        self._policy, self._task = policy, task
+        self._velocity = FiniteDifference(robot.nq, robot.dt)
+        self._left: float = math.inf if math.isinf(seconds) else round(seconds / robot.dt)
+        self._begun = False
+
+    def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
+        """Begin the task."""
+        self._begun = True
+        self._task.begin(reading.time, reading.q)
+
+    def observe(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
+        """Difference the readings, and let the task see them."""
+        self._velocity.update(reading)
+        if self._begun:
+            self._left -= 1
+            self._task.update(reading.time, reading.q, u)
+        else:
+            self._task.watch(reading.time, reading.q)
+
+    def act(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+        """What the policy answers."""
+        return self._policy.act(reading.q, self._velocity.qd, u, **self._task.parts())
+
+    def done(self) -> bool:
+        """Whether its time is up."""
+        return self._left <= 0

@@ -1,0 +1,252 @@
+"""``ControlLoop``: reads a robot at every period, asks a controller, sends what may be sent, and stops in order."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+
+import numpy as np
+
+from genan.deployment.controller import Controller
+from genan.deployment.dry_run import DryRun
+from genan.deployment.flight import Flight, TickLog
+from genan.deployment.flight_recorder import FlightRecorder
+from genan.deployment.guard import Guard
+from genan.deployment.interface import LostConnection, Reading, RobotInterface
+from genan.deployment.pacing import Pacer, no_garbage_collection
+from genan.deployment.phases import RampTo
+from genan.deployment.safety import SafetySettings, Stop, StopReason
+from genan.errors import SettingError
+
+TO_REST = "to rest"
+"""Name of the last phase of every flight."""
+
+
+class ControlLoop:
+    """One loop for every robot. Use it in a ``with`` block: it connects at the beginning and lets go at the end."""
+
+    def __init__(
+        self,
+        robot: RobotInterface,
+        *,
+        safety: SafetySettings | None = None,
+        recorder: FlightRecorder | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        max_seconds: float = math.inf,
+    ) -> None:
+        """Nothing happens yet.
+
+        Args:
+            robot: which one.
+            safety: limits; left out: the usual ones. They cannot be switched off altogether.
+            recorder: where flights are kept.
+            stopping: asked at every tick; true ends the flight, as Ctrl-C does.
+            max_seconds: longest flight by the loop's clock, the ramp to rest not counted [s].
+        """
+        if not max_seconds > 0.0:
+            raise SettingError(f"A flight must be allowed a positive number of seconds, not {max_seconds:g}.")
+        safety = SafetySettings() if safety is None else safety
+        self.dry = isinstance(robot, DryRun)
+        if self.dry:  # the arm of a dry run has every reason to stand still
+            safety = replace(safety, frozen=math.inf)
+        self.robot, self.safety = robot, safety
+        self._recorder, self._stopping, self._max_seconds = recorder, stopping, max_seconds
+        self._connected = False
+        self.origin = 0.0
+        """When it connected, by the robot's clock [s]. All ticks lie whole periods after that: a robot in real time may
+        choose the moment."""
+
+    def __enter__(self) -> "ControlLoop":
+        self.robot.connect()
+        self.origin = self.robot.clock.now()
+        self._connected = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the robot; a second call does nothing."""
+        if self._connected:
+            self._connected = False
+            self.robot.stop()
+
+    def run(self, *controllers: Controller) -> Flight:
+        """Let each controller have its turn, then bring the controls to rest; the flight is recorded however it ends.
+
+        After any end but ``StopReason.FINISHED`` the robot is let go, and needs a new loop.
+        """
+        if not self._connected:
+            raise SettingError("The robot was let go, or never reached; begin a new control loop in a 'with' block.")
+        flight = _Flying(self, controllers)
+        try:
+            with no_garbage_collection():
+                flight.fly()
+        finally:
+            if not flight.stop.sound:
+                self.close()
+            ended = flight.ended()
+            if self._recorder is not None:
+                self._recorder.keep(ended)
+        return ended
+
+    def _asked_to_stop(self, seconds: float) -> Stop | None:
+        if self._stopping():
+            return Stop(StopReason.OPERATOR)
+        if seconds >= self._max_seconds:
+            return Stop(StopReason.TIME, f"{self._max_seconds:g} s")
+        return None
+
+
+class _Flying:
+    """A flight that is going on."""
+
+    def __init__(self, loop: ControlLoop, controllers: Sequence[Controller]) -> None:
+        self._loop, self._robot, self._controllers = loop, loop.robot, controllers
+        robot = self._robot.robot
+        self._ask_to_stop = loop._asked_to_stop
+        self._u = self._sent = robot.u_rest
+        self._u.flags.writeable = False
+        self._change = np.zeros(robot.nu)
+        self._log = TickLog(robot.nq, robot.nu)
+        self._turn = self._asked = 0
+        self._ramp: RampTo | None = None
+        self._undelivered = 0
+        self.stop = Stop(StopReason.CONTROLLER, "it was interrupted")  # until it ends in another way
+        self._pacer = Pacer(self._robot.clock, robot.dt, origin=loop.origin)
+        self._guard = Guard(robot, loop.safety, now=0.0)
+
+    def fly(self) -> None:
+        """Tick until the controls are at rest."""
+        while True:
+            try:
+                if not self._tick():
+                    return
+            except KeyboardInterrupt:
+                if self._ramp is not None:
+                    raise
+                self._come_down(Stop(StopReason.OPERATOR))
+            except Exception as error:  # whatever it is, the arm must come to rest
+                if self._ramp is not None:
+                    raise
+                self._come_down(Stop(StopReason.CONTROLLER, _words(error)))
+
+    def ended(self) -> Flight:
+        """All of it."""
+        robot = self._robot.robot
+        names = [getattr(c, "name", type(c).__name__) for c in self._controllers]
+        return Flight(
+            robot=robot,
+            stop=self.stop,
+            phases=(*names, TO_REST),
+            dry=self._loop.dry,
+            change=self._loop.safety.change,
+            u_start=robot.u_rest,
+            missed=self._pacer.missed,
+            **self._log.columns(),
+        )
+
+    def _tick(self) -> bool:
+        """One period; false when there is nothing left to do."""
+        now, lateness = self._pacer.wait()
+        begun = time.perf_counter()
+        flying = self._ramp is None
+        reading, stop = self._read()
+        if flying:
+            stop = stop or self._ask_to_stop(now) or self._guard.check_pace(lateness)
+            if stop is None:
+                assert reading is not None
+                stop = self._guard.check_reading(reading, self._u, now) or self._ask(reading)
+            if stop is not None:
+                self._come_down(stop)
+        if self._ramp is not None:
+            self._change = self._ramp.act(reading, self._u)
+        delivered = self._send()
+        stopped = flying and self._ramp is not None
+        self._log.add(
+            time=math.nan if reading is None else reading.time,
+            loop_time=now,
+            lateness=lateness,
+            work=time.perf_counter() - begun,
+            q=math.nan if reading is None else reading.q,
+            u=self._sent,
+            delivered=delivered,
+            phase=self._turn,
+            reason=self.stop.reason.code if stopped else 0,
+        )
+        return self._ramp is None or not self._ramp.done()
+
+    def _read(self) -> tuple[Reading | None, Stop | None]:
+        try:
+            return self._robot.read(), None
+        except Exception as error:
+            return None, Stop(StopReason.LOST, _words(error))
+
+    def _ask(self, reading: Reading) -> Stop | None:
+        """Let the controllers see the reading, and ask the one whose turn it is; FINISHED when all had theirs."""
+        try:
+            for controller in self._controllers[self._turn :]:
+                controller.observe(reading, self._u)
+            while self._turn < len(self._controllers):
+                controller = self._controllers[self._turn]
+                if _done(controller):
+                    self._turn, self._asked = self._turn + 1, 0
+                    continue
+                if self._asked == 0:
+                    controller.begin(reading, self._u)
+                if self._asked % controller.repeat == 0:
+                    change = np.asarray(controller.act(reading, self._u), float)
+                    stop = self._guard.check_change(change)
+                    if stop is not None:
+                        return stop
+                    self._change = change
+                self._asked += 1
+                return None
+        except Exception as error:
+            return Stop(StopReason.CONTROLLER, _words(error))
+        return Stop(StopReason.FINISHED)
+
+    def _come_down(self, stop: Stop) -> None:
+        """From now on, ramp to rest."""
+        robot, safety = self._robot.robot, self._loop.safety
+        self.stop, self._turn = stop, len(self._controllers)
+        seconds = 0.0 if np.array_equal(self._u, robot.u_rest) else safety.ramp
+        self._ramp = RampTo(robot.u_rest, seconds=seconds, robot=robot, change=safety.change)
+        self._ramp.start(self._u)
+
+    def _send(self) -> bool:
+        """Send the controls for this period; whether the robot took them. ``_u`` is where the next change begins."""
+        wanted = self._guard.limit(self._u, self._change)
+        try:
+            sent = np.array(self._robot.command(wanted), float)
+        except Exception as error:
+            return self._not_delivered(error)
+        self._sent = sent
+        # What a robot rounds must not add up: slow changes would be lost in it.
+        rounded = not np.abs(sent - wanted).max() > self._loop.safety.rounding
+        self._u = wanted if rounded else self._guard.limit(sent, np.zeros_like(sent))
+        self._u.flags.writeable = False
+        return True
+
+    def _not_delivered(self, error: Exception) -> bool:
+        if self._ramp is None:
+            self._come_down(Stop(StopReason.LOST, _words(error)))
+        assert self._ramp is not None
+        self._undelivered += 1
+        # It may come back: try for as long as a ramp takes, from where the robot was left.
+        if self._undelivered * self._robot.robot.dt <= self._loop.safety.ramp:
+            self._ramp.start(self._u)
+        return False
+
+
+def _done(controller: Controller) -> bool:
+    """Whether ``controller`` says that it is done; one that cannot say so never is."""
+    done = getattr(controller, "done", None)
+    return done is not None and bool(done())
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, LostConnection) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,115 @@
+"""``Arena``: where a policy is tried on a robot, and by what it is judged. One for each task.
+
+The protocol is the paper's: initial controls are drawn from those that the policy was trained from and ramped to from
+rest over 2 s; then the policy acts at once, for as long as an episode.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from genan.deployment.controller import Controller
+from genan.deployment.flight import Flight
+from genan.deployment.interface import RobotInterface
+from genan.deployment.phases import RampTo
+from genan.deployment.safety import SafetySettings
+from genan.errors import SettingError
+from genan.rl import numpy_policy
+from genan.rl.contract import PolicyContract, PolicyError
+from genan.rl.numpy_policy import Policy
+
+RAMP = 2.0
+"""Time in which the initial controls are reached [s] (paper)."""
+
+OUTCOMES = {
+    "reacher": ("reached", "not reached"),
+    "ball-in-a-cup": ("in the cup", "string wrapped", "bounced out", "never in"),
+    "table-tennis": ("success", "too long", "too short", "missed", "side"),
+}
+"""What can become of a trial of each task, success first; beside these, why it was stopped (``StopReason``)."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a trial came to."""
+
+    success: bool
+    outcome: str
+    """One of ``OUTCOMES``, or the reason why it was stopped."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What was measured, as JSON can hold it."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A trial that is ready to begin."""
+
+    u: Float[np.ndarray, " nu"]
+    """Initial controls."""
+    controllers: tuple[Controller, ...]
+    """All that have a turn in it, in order."""
+    judge: Callable[[Flight], Verdict]
+    """Says what a flight came to that was not stopped."""
+    goal: Float[np.ndarray, " nq"] | None = None
+    """Joint position to reach [rad or m]."""
+    truth: Callable[[], Mapping[str, Shaped[np.ndarray, "..."]]] = dict
+    """What no sensor says, for films: see ``genan.evaluation.watched``. Empty where there is nothing to see."""
+
+
+class Arena(ABC):
+    """A policy, a robot, and a judge. Subclasses are final, one for each task."""
+
+    task: ClassVar[str]
+
+    def __init__(self, policy: Policy, robot: RobotInterface, *, robot_seed: int | None = None) -> None:
+        """Refuses a policy for another task, or for a robot with other joints, controls, ranges or another rate.
+
+        Args:
+            policy: from ``load_policy``.
+            robot: where it is tried; not connected yet.
+            robot_seed: which specimen that is, if it is one that can be chosen.
+        """
+        check_task(policy, self.task)
+        PolicyContract.from_settings(policy.contract).check_robot(robot.robot)
+        self.policy, self.robot, self.robot_seed = policy, robot, robot_seed
+        self.constants: Mapping[str, Any] = policy.contract["constants"]
+        self.safety = replace(SafetySettings(), change=policy.largest)
+        self._lower, self._upper = (np.array(self.constants[name], float) for name in ("u_lower", "u_upper"))
+        for bound in (self._lower, self._upper):
+            self._ramp(bound)  # refused here, before anything moves
+
+    def attempt(self, trial: int, *, seed: int = 0) -> Attempt:
+        """Make everything ready for a trial. What is drawn depends on ``seed`` and the trial's number alone.
+
+        The robot must be connected.
+        """
+        chance = np.random.default_rng([seed, trial])
+        return self._prepared(trial, chance.uniform(self._lower, self._upper), chance)
+
+    @abstractmethod
+    def _prepared(self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator) -> Attempt:
+        """The trial from initial controls ``u``; ``chance`` for what else is drawn."""
+
+    def _ramp(self, u: Float[np.ndarray, " nu"]) -> RampTo:
+        return RampTo(u, seconds=RAMP, robot=self.robot.robot, change=self.safety.change)
+
+
+def check_task(policy: Policy, task: str) -> None:
+    """Refuse a policy for another task."""
+    if policy.contract.get("task") != task:
+        raise SettingError(f"The policy was trained for the task {policy.contract.get('task')!r}, not for {task!r}.")
+
+
+def load_policy(folder: Path | str, task: str) -> Policy:
+    """The policy in ``folder`` (of 'genan train' or an export), which must be one for ``task``."""
+    try:
+        policy = numpy_policy.load(folder)
+    except numpy_policy.PolicyError as error:
+        raise PolicyError(str(error)) from None
+    check_task(policy, task)
+    return policy

@@ -1,0 +1,85 @@
+"""From a PAMY2's controls to its muscle pressures, as the lab's interface does it: whole counts, clipped per muscle.
+
+::
+
+    p_bar    = 0.0002 counts - 1.7888
+    agonist  = middle - u (max - min) / 2,    antagonist = middle + u (max - min) / 2
+
+Whoever commands a PAMY2, real or virtual, uses this rule; muscles are in the order agonist 1, antagonist 1, agonist 2,
+and so on. It is written for one moment or for any batch of them.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+BAR_PER_COUNT = 0.0002
+BAR_AT_ZERO = -1.7888
+
+HARD_LIMITS = (0.2, 4.0)
+"""Pressures [bar] that the robot's controller accepts at all."""
+
+MUSCLES = 8
+
+
+@dataclass(frozen=True)
+class PressureLimits:
+    """What each muscle of one PAMY2 may be commanded; the robots of the lab differ, and their limits were changed."""
+
+    agonist: tuple[tuple[int, int, int, int], tuple[int, int, int, int]]
+    """Lowest and highest pressure of the agonists [counts], joints 1 to 4."""
+    antagonist: tuple[tuple[int, int, int, int], tuple[int, int, int, int]]
+    """Lowest and highest pressure of the antagonists [counts], joints 1 to 4."""
+
+    @cached_property
+    def counts(self) -> Float[np.ndarray, "2 8"]:
+        """Lowest and highest [counts] of the eight muscles."""
+        interleaved = np.empty((2, MUSCLES))
+        interleaved[:, 0::2], interleaved[:, 1::2] = self.agonist, self.antagonist
+        return interleaved
+
+    @cached_property
+    def bar(self) -> Float[np.ndarray, "2 8"]:
+        """Lowest and highest [bar] of the eight muscles."""
+        return bar_from_counts(self.counts)
+
+    @cached_property
+    def _rule(self) -> tuple[Float[np.ndarray, "8"], Float[np.ndarray, "8"]]:
+        low, high = self.counts
+        return 0.5 * (low + high), np.tile([-0.5, 0.5], MUSCLES // 2) * (high - low)
+
+
+#: The lab's PAMY2 in August 2024.
+AUGUST_2024 = PressureLimits(
+    agonist=((12500, 17500, 12000, 12000), (26500, 22000, 24500, 23000)),
+    antagonist=((12500, 17800, 12000, 12000), (26500, 22000, 25000, 23000)),
+)
+
+
+def bar_from_counts(counts: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    """Gauge pressure [bar] of a value in the interface's counts."""
+    return BAR_PER_COUNT * counts + BAR_AT_ZERO
+
+
+def counts_from_bar(pressure: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    """The interface's counts of a gauge pressure [bar]."""
+    return (pressure - BAR_AT_ZERO) / BAR_PER_COUNT
+
+
+def counts_from_control(
+    u: Float[np.ndarray, "*batch 4"], limits: PressureLimits = AUGUST_2024
+) -> Float[np.ndarray, "*batch 8"]:
+    """Commanded counts of the eight muscles for controls u in [-1, 1]; the fraction of a count is cut off."""
+    middle, swing = limits._rule
+    low, high = limits.counts
+    counts: Float[np.ndarray, "*batch 8"] = np.minimum(np.maximum(middle + swing * u.repeat(2, axis=-1), low), high)
+    return np.trunc(counts)
+
+
+def bar_from_control(
+    u: Float[np.ndarray, "*batch 4"], limits: PressureLimits = AUGUST_2024
+) -> Float[np.ndarray, "*batch 8"]:
+    """Commanded pressures [bar] of the eight muscles for controls u in [-1, 1]."""
+    return bar_from_counts(counts_from_control(u, limits))

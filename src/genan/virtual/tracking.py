@@ -1,0 +1,177 @@
+"""What trackers say of the ball: a Vicon system for the cup's ball, four cameras for the table-tennis ball.
+
+A tracker is fed the true position at each tick (``see``), exposes at its own rate between the ticks, and hands a
+measurement out only once it has arrived (``measurements``). The same seed and the same ball give the same measurements.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from genan.errors import SettingError
+
+
+class Sighting(NamedTuple):
+    """One measurement of the ball."""
+
+    time: float
+    """When it was exposed [s], by the clock that the tracker was fed with."""
+    position: Float[np.ndarray, " 3"]
+    """Centre of the ball [m], in the frame that the tracker was fed in."""
+
+
+@dataclass(frozen=True)
+class TrackerModel:
+    """How a tracker sees. [R] read in a source of the lab, [D] derived from recordings, [A] assumed."""
+
+    rate: float
+    """Frames per second [Hz]."""
+    delay: float
+    """From the exposure until the measurement can be read, on average [s]."""
+    delay_jitter: float
+    """Standard deviation of the delay [s]; frames never overtake each other."""
+    noise: float
+    """Standard deviation of each axis, white [m]."""
+    registration: float = 0.0
+    """Standard deviation of each axis of a constant error, drawn once for a seed: how well the tracker's frame is known
+    [m]."""
+    reflection_rate: float = 0.0
+    """Reflections that begin in a second [1/s]: for a while the position is off, the same way."""
+    reflection_time: float = 0.02
+    """Mean length of one [s]."""
+    reflection_size: float = 0.0
+    """Standard deviation of its error, each axis [m]."""
+    outlier_rate: float = 0.0
+    """Share of the frames that show something else than the ball."""
+    outlier_size: float = 0.3
+    """How far away such a thing is, each axis, standard deviation [m]."""
+    gap_rate: float = 0.0
+    """Gaps that begin in a second [1/s]."""
+    gap_time: float = 0.02
+    """Mean length of one [s]."""
+    hidden_gap_rate: float = 0.0
+    """The same when the ball is wholly hidden [1/s]; in between, in proportion."""
+    hidden_gap_time: float = 0.02
+    """[s]"""
+
+
+VICON = TrackerModel(
+    rate=300.0,  # [R]
+    delay=0.00685,  # [R]
+    delay_jitter=0.0002,  # [A]
+    noise=0.0004,  # [A]
+    reflection_rate=0.7,  # [A]
+    reflection_time=0.02,  # [A]
+    reflection_size=0.003,  # up to 5 mm and more [A]
+    gap_rate=0.3,  # [A]
+    gap_time=0.015,  # [A]
+    hidden_gap_rate=10.0,  # the cup's wall stands between the ball and most of the cameras [A]
+    hidden_gap_time=0.05,  # [A]
+)
+"""Markers on the ball of the cup. Rate and delay: the lab's recorded frames; the rest is assumed."""
+
+CAMERAS = TrackerModel(
+    rate=179.0,  # [D]
+    delay=0.005,  # [A]
+    delay_jitter=0.0007,  # [A]
+    noise=0.0015,  # 1.1 to 2 mm [D]
+    registration=0.005,  # the lab finds 10 to 30 mm between cameras and Vicon [R], and corrects for what it finds [A]
+    outlier_rate=0.002,  # [A]
+    outlier_size=0.5,  # [A]
+    gap_rate=0.4,  # [A]
+    gap_time=0.02,  # [A]
+)
+"""Four colour cameras over the table. Rate and noise: recorded balls; the rest is assumed."""
+
+
+class Tracker:
+    """Sees one ball. ``Vicon`` and ``Cameras`` are the two that there are."""
+
+    def __init__(self, model: TrackerModel, *, seed: int = 0) -> None:
+        """A tracker whose errors are those of ``seed``."""
+        self.model = model
+        self.seed = seed
+        self._offset = model.registration * np.random.default_rng([seed, 0x0FF5E7]).standard_normal(3)
+        self.reset()
+
+    def reset(self, trial: int = 0) -> None:
+        """Forget the ball and begin anew; ``trial`` is which of the seed's sequences of errors comes now."""
+        self._chance = np.random.default_rng([self.seed, 0x7AC, trial])
+        self._next: float | None = None
+        self._last: tuple[float, Float[np.ndarray, " 3"]] | None = None
+        self._blind_until = self._reflected_until = -np.inf
+        self._reflection = np.zeros(3)
+        self._arriving: deque[tuple[float, Sighting]] = deque()
+
+    def see(self, time: float, position: Float[np.ndarray, " 3"], *, hidden: float = 0.0) -> None:
+        """The ball is at ``position`` [m] at ``time`` [s]; ``hidden`` (0 to 1) is how much of the view is blocked.
+
+        Between two calls the ball is taken to have moved straight.
+        """
+        here = np.asarray(position, float)
+        if not (np.isfinite(time) and np.isfinite(here).all()):
+            raise SettingError(f"A ball is somewhere at some time; got {here.tolist()} m at {time} s.")
+        if self._last is None or self._next is None:
+            self._next = time + self._chance.random() / self.model.rate
+        else:
+            before, there = self._last
+            if time <= before:
+                raise SettingError(
+                    f"Time must go on from one sighting to the next; got {time:g} s after {before:g} s (reset the "
+                    "tracker for a new ball)."
+                )
+            while self._next <= time:
+                part = (self._next - before) / (time - before)
+                self._expose(self._next, there + part * (here - there), hidden)
+                self._next += 1.0 / self.model.rate
+        self._last = (time, here)
+
+    def measurements(self, now: float) -> list[Sighting]:
+        """What has arrived until ``now`` [s] and was not handed out before, oldest first."""
+        found = []
+        while self._arriving and self._arriving[0][0] <= now:
+            found.append(self._arriving.popleft()[1])
+        return found
+
+    def _expose(self, time: float, position: Float[np.ndarray, " 3"], hidden: float) -> None:
+        model, chance = self.model, self._chance
+        period = 1.0 / model.rate
+        start, late, lost = chance.random(3)
+        white = chance.standard_normal(7)  # drawn whatever happens, so that one gap does not change all that follows
+        if time < self._blind_until:
+            return
+        if lost < period * (model.gap_rate + hidden * (model.hidden_gap_rate - model.gap_rate)):
+            length = model.gap_time + hidden * (model.hidden_gap_time - model.gap_time)
+            self._blind_until = time + chance.exponential(length)
+            return
+        if time >= self._reflected_until and start < period * model.reflection_rate:
+            self._reflected_until = time + chance.exponential(model.reflection_time)
+            self._reflection = model.reflection_size * white[3:6]
+        seen = position + self._offset + model.noise * white[:3]
+        if time < self._reflected_until:
+            seen = seen + self._reflection
+        if late < model.outlier_rate:
+            seen = seen + model.outlier_size * white[3:6]
+        arrival = time + max(0.5 * model.delay, model.delay + model.delay_jitter * white[6])
+        if self._arriving:
+            arrival = max(arrival, self._arriving[-1][0])
+        self._arriving.append((arrival, Sighting(time, seen)))
+
+
+class Vicon(Tracker):
+    """300 Hz, 6.9 ms late, well below a millimetre but for reflections, blind at times: most in the cup."""
+
+    def __init__(self, *, seed: int = 0, model: TrackerModel = VICON) -> None:
+        """The tracker of ``seed``."""
+        super().__init__(model, seed=seed)
+
+
+class Cameras(Tracker):
+    """179 Hz, 5 ms late, 1.5 mm of noise, at times something else or nothing."""
+
+    def __init__(self, *, seed: int = 0, model: TrackerModel = CAMERAS) -> None:
+        """The tracker of ``seed``."""
+        super().__init__(model, seed=seed)

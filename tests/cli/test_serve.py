@@ -1,0 +1,58 @@
+import signal
+import socket
+from collections.abc import Callable
+
+import pytest
+from tests.deployment.udp_proxy import SpringArm
+
+from genan.robot import Robot
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--robot", "pamy3"), "There is no robot 'pamy3' to serve; there are: 'virtual-pamy2'."),
+        (("--seed", -1), "A seed must not be negative, got -1."),
+        (("--port", 99999), "A port is a number from 1 to 65535, or 0 for a free one, not 99999."),
+        (("--watchdog", 0), "The server's 'watchdog' must be a positive number, not 0."),
+        (("--host", "no.such.host.invalid"), "Port 4700 of no.such.host.invalid cannot be had"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_compiles(refused: Callable, flags: tuple, words: str) -> None:
+    assert words in refused("serve", *flags)
+
+
+def test_a_port_in_use_is_refused_with_a_way_out(refused: Callable) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        sentence = refused("serve", "--port", taken.getsockname()[1])
+    assert "cannot be had (Address already in use), perhaps another 'genan serve' has it" in sentence
+    assert "--port 0 for a free one." in sentence
+
+
+def test_other_addresses_than_this_computers_are_said(genan: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+
+    class Arm(SpringArm):
+        """In place of the virtual robot, which takes seconds to compile."""
+
+        def __init__(self, **settings: float) -> None:
+            super().__init__()
+            built.append(settings)
+            self.robot = Robot.load("pamy2")
+
+        def truth_for_evaluation_only(self) -> None:
+            pass
+
+        def reset(self) -> None:
+            pass
+
+    monkeypatch.setattr("genan.virtual.VirtualPamy2", Arm)
+    monkeypatch.setattr("genan.deployment.server.Server.serve", lambda self, stop: None)
+    before = signal.getsignal(signal.SIGTERM)
+    answer = genan("serve", "--port", 0, "--host", "0.0.0.0", "--seed", 3, "--hours", 2)
+    assert answer.code == 0 and "anyone who can reach 0.0.0.0:" in answer.err
+    answer = genan("serve", "--port", 0)
+    assert answer.out.startswith("virtual PAMY2 serves on 127.0.0.1:") and "anyone" not in answer.err
+    assert built == [{"seed": 3, "hours": 2.0}, {"seed": 0, "hours": 0.0}]
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -1,0 +1,146 @@
+"""``genan transfer``: what it prints, keeps, films and refuses."""
+
+import json
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.deployment.faulty import FaultyRobot, MemoryRobot, Stuck
+from tests.rl.policies import policy
+
+from genan.deployment import registry
+from genan.report import rendering, trials
+from genan.report.scenes import Stage
+from genan.rl.artifact import save
+
+
+class Interrupted(MemoryRobot):
+    """Someone presses Ctrl-C in the middle of its second trial."""
+
+    def command(self, u: np.ndarray) -> np.ndarray:
+        if len(self.commands) == 5000:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().command(u)
+
+
+class Vanishing(FaultyRobot):
+    """It stops sending in its second trial, and cannot be reached again."""
+
+    def __init__(self) -> None:
+        super().__init__(Stuck(stale=True), tick=5000)
+
+    def connect(self) -> None:
+        if self.stopped:
+            raise registry.SettingError("It is gone.")
+        super().connect()
+
+
+@pytest.fixture(autouse=True)
+def robots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Robots in memory, by name."""
+    monkeypatch.setattr(sys.modules[__name__], "Memory", MemoryRobot, raising=False)
+    for name in ("Memory", "Interrupted", "Vanishing"):
+        monkeypatch.setitem(registry.BUILT_IN, name.lower(), f"{__name__}:{name}")
+
+
+class Nothing:
+    """A renderer that counts its pictures."""
+
+    rendered = True
+
+    def __init__(self, stage: Stage, *, size: tuple[int, int] = (64, 36)) -> None:
+        self.stage = stage
+
+    def frame(self, now) -> np.ndarray:
+        self.stage.place(now)
+        return np.full((36, 64, 3), 200, np.uint8)
+
+    def restart(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(genan, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(trials, "load_renderer", Nothing)
+    out = tmp_path / "out"
+    asked = ("transfer", "reacher", "--trials", 1, "--robot-seeds", 4, "--out", out, "--videos", 0)
+    answer = genan(*asked, "--hours", 2)
+    assert answer.code == 0, answer.err
+    kept = json.loads((out / "transfer.json").read_text())
+    assert kept["about"]["hours"] == 2.0 and kept["about"]["policy"] == "bundled" and kept["trials_done"] == 1
+    assert len(kept["about"]["policy_sha256"]) == 64 and kept["about"]["contract"]["task"] == "reacher"
+    assert re.search(rf"^4 +{kept['succeeded']} of 1 ", answer.out, re.MULTILINE) and "mean error [deg]" in answer.out
+    low, high = (f"{100.0 * end:.1f}" for end in kept["interval_95"])
+    assert f"{low} to {high}" in answer.out
+    (video,) = (out / "robot-4").glob("trial-0000.*")
+    assert video.stat().st_size > 0 and f"Wrote {video}" in answer.out
+
+
+def test_a_film_shows_the_policys_turn_with_the_ball_and_the_string(tmp_path: Path) -> None:
+    ticks, balls = tmp_path / "robot-0" / "flights.ticks", tmp_path / "robot-0" / "balls"
+    ticks.mkdir(parents=True), balls.mkdir()
+    time = 7.0 + 0.002 * np.arange(1000)
+    q = np.linspace(0.0, 1.0, 1000)[:, None] * np.ones(4)
+    phase = np.repeat([0, 1, 2], [400, 500, 100])
+    about = json.dumps({"phases": ["RampTo", "PolicyController", "to rest"]})
+    np.savez(ticks / "0003.npz", about=np.array(about), time=time, q=q, phase=phase)
+    ball = np.stack([time, time, time], axis=1)
+    np.savez(balls / "0003.npz", time=time, ball=ball, string=np.stack([0.5 * ball, ball], axis=1)[::10])
+    trial = trials.Trial(3, 0, True, "in the cup", "", [], None)
+    path = trials.TrialPath.load(tmp_path, "ball-in-a-cup", trial)
+    assert (path.start, path.end) == pytest.approx((-0.5, 0.998)) and len(path.moments) == 75
+    base = np.array([0.0, 0.0, 1.21])
+    moment = path.moments[10]  # 0.2 s later
+    np.testing.assert_allclose(moment.ball, 7.0 + 0.3 + 0.2 + base, atol=1e-9)
+    np.testing.assert_allclose(moment.points[-1], moment.ball, atol=0.021)
+    np.testing.assert_allclose(moment.q, q[250])
+    from genan.robot import Robot
+
+    renderer = trials.load_trial_renderer("ball-in-a-cup", Robot.load("pamy2-cup"))
+    assert isinstance(renderer, rendering.Renderer)
+    frames = list(trials.film_trial(trials.TrialPath(path.moments[:1], 0.0, 0.0), renderer, caption="", result=""))
+    renderer.close()
+    assert len(frames) == 31
+
+
+def test_ctrl_c_and_a_robot_that_vanishes_keep_what_is_done(genan, tmp_path: Path) -> None:
+    on = ("transfer", "reacher", "--trials", 5)
+    answer = genan(*on, "--robot", "interrupted", "--out", tmp_path / "stopped")
+    assert answer.code == 130 and "of 1" in answer.out, answer
+    assert json.loads((tmp_path / "stopped" / "transfer.json").read_text())["trials_done"] == 1
+    assert (tmp_path / "stopped" / "robot" / "flights.h5").exists()
+    answer = genan(*on, "--robot", "vanishing", "--out", tmp_path / "gone")
+    assert answer.code == 2 and "It is gone." in answer.err
+    assert "of 2" in answer.out and "the robot sent no new reading" in answer.out
+
+
+def test_another_run_is_replaced_only_when_asked(genan, refused, tmp_path: Path) -> None:
+    on = ("transfer", "reacher", "--robot", "memory", "--out", tmp_path / "out")
+    assert genan(*on, "--trials", 2).code == 0
+    (tmp_path / "out" / "mine.txt").write_text("")
+    assert "--overwrite" in refused(*on, "--trials", 1)
+    assert genan(*on, "--trials", 1, "--overwrite").code == 0
+    ticks = list((tmp_path / "out" / "robot" / "flights.ticks").iterdir())
+    assert len(ticks) == 1 and (tmp_path / "out" / "mine.txt").exists()
+
+
+def test_what_cannot_be_is_refused(refused, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out")
+    on = ("transfer", "reacher", "--robot", "memory", *out)
+    assert "there are: 'reacher', 'ball-in-a-cup', 'table-tennis'" in refused("transfer", "juggling", *out)
+    assert "no policy in" in refused(*on, "--policy", tmp_path / "nowhere")
+    assert "leave out --robot-seeds" in refused(*on, "--robot-seeds", 1)
+    assert "no setting 'hours'" in refused(*on, "--hours", 1)
+    assert "no trial 100 to film" in refused(*on, "--videos", 3, 100)
+    assert "At least one trial" in refused(*on, "--trials", 0)
+    assert "need a ball tracker" in refused("transfer", "table-tennis", "--robot", "memory", *out)
+    save(policy(), tmp_path / "two-link")
+    assert "trained for the joints" in refused(*on, "--policy", tmp_path / "two-link")
+    assert "not for 'table-tennis'" in refused("transfer", "table-tennis", "--policy", tmp_path / "two-link", *out)
+    assert not (tmp_path / "out").exists()

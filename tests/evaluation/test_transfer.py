@@ -1,0 +1,212 @@
+"""Transfer trials in their arenas, judged against what an independent reading of the kept files says."""
+
+import json
+import signal
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+from tests.deployment.faulty import PAMY2, FaultyRobot, MemoryRobot, Stuck
+
+from genan.data import load as load_recording
+from genan.deployment.safety import StopReason
+from genan.errors import DataError, SettingError
+from genan.evaluation import arena as arenas
+from genan.evaluation.arena import OUTCOMES, load_policy
+from genan.evaluation.arenas import open_arena
+from genan.evaluation.reacher_arena import ReacherArena
+from genan.evaluation.transfer import Transfer, Trial, transfer
+from genan.rl.contract import PolicyError
+from genan.rl.library import bundled
+from genan.rl.numpy_policy import Policy
+from genan.robot import Robot
+from genan.virtual.cup_bench import CupOutcome
+from genan.virtual.tennis_bench import Outcome
+
+
+@pytest.fixture(scope="module")
+def reacher() -> Policy:
+    return load_policy(bundled("reacher"), "reacher")
+
+
+def changed(policy: Policy, **constants: object) -> Policy:
+    """The policy with other constants of its task."""
+    other = deepcopy(policy)
+    other.contract["constants"].update(constants)
+    return other
+
+
+def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(reacher: Policy, tmp_path: Path) -> None:
+    seen = []
+    found = transfer(lambda seed: open_arena(reacher, seed=seed), trials=2, out=tmp_path / "out", finished=seen.append)
+    assert [len(so_far.trials) for so_far in seen] == [1, 2] and found == seen[-1] == Transfer.load(tmp_path / "out")
+    assert found.succeeded >= 1 and found.robot_seeds == (0,)
+    folder = tmp_path / "out" / "robot-0"
+    assert load_recording(folder / "flights.h5").lengths.tolist() == [2500] * 2
+    for trial in found.trials:
+        chance = np.random.default_rng([0, trial.number])  # the paper's distributions, from the paper
+        u = chance.uniform([-0.5, -0.6, -0.6, -0.5], [0.5, 0.0, 0.4, 0.5])
+        goal = chance.uniform([-50, 20, -50, -50], [50, 60, 50, 50])
+        np.testing.assert_allclose(trial.u_init, u)
+        np.testing.assert_allclose(np.rad2deg(trial.goal), goal)
+        with np.load(folder / "flights.ticks" / f"{trial.number:04d}.npz") as ticks:
+            np.testing.assert_allclose(ticks["u"][999], u, atol=1e-9)  # reached after 2 s, along a line
+            np.testing.assert_allclose(ticks["u"][499], 0.5 * (u + PAMY2.u_rest), atol=1e-9)
+            error = np.abs(np.rad2deg(ticks["q"][2000]) - goal)  # 2 s of the policy later
+        np.testing.assert_allclose(trial.numbers["error"], error)
+        assert trial.success == (error.mean() < 2.0) == (trial.outcome == "reached")
+
+
+def test_a_trial_does_not_depend_on_how_many_there_are(reacher: Policy) -> None:
+    arena = ReacherArena(reacher, MemoryRobot())
+    first, again, other = arena.attempt(7), arena.attempt(7), arena.attempt(7, seed=1)
+    np.testing.assert_array_equal(first.u, again.u)
+    np.testing.assert_array_equal(first.goal, again.goal)
+    assert (first.u != other.u).any() and (first.u != arena.attempt(8).u).any()
+
+
+def test_a_trial_that_was_stopped_is_a_failure_and_the_next_one_goes_on(reacher: Policy, tmp_path: Path) -> None:
+    robot = FaultyRobot(Stuck(stale=True), tick=2000)
+    arena = ReacherArena(reacher, robot)
+    found = transfer(lambda _: arena, robot_seeds=(None,), trials=2, out=tmp_path)
+    assert [trial.outcome for trial in found.trials] == [StopReason.STALE.value] * 2 and found.succeeded == 0
+    assert "no new reading (for 4" in found.trials[0].stop and robot.stopped == 2
+    assert found.outcomes() == {"reached": 0, "not reached": 0, StopReason.STALE.value: 2}
+    with np.load(tmp_path / "robot" / "flights.ticks" / "0000.npz") as ticks:
+        about = json.loads(str(ticks["about"]))
+    # One that cannot be put back rests for a second first.
+    assert about["phases"] == ["Hold", "RampTo", "PolicyController", "to rest"]
+
+
+def test_the_operator_keeps_what_is_done(reacher: Policy, tmp_path: Path) -> None:
+    done: list[Transfer] = []
+    asked = iter(range(10**9))
+
+    def stopping() -> bool:
+        return bool(done) and next(asked) > 500  # in the middle of the second trial
+
+    arena = ReacherArena(reacher, MemoryRobot())
+    found = transfer(
+        lambda _: arena, robot_seeds=(None,), trials=5, out=tmp_path, stopping=stopping, finished=done.append
+    )
+    assert len(found.trials) == 1 and found == Transfer.load(tmp_path)
+    assert found.about["trials"] == 5 and len(load_recording(tmp_path / "robot" / "flights.h5").lengths) == 2
+
+
+KILLED = """
+import os, signal, sys
+from tests.deployment.faulty import MemoryRobot
+from genan.evaluation.arena import load_policy
+from genan.evaluation.reacher_arena import ReacherArena
+from genan.evaluation.transfer import transfer
+from genan.rl.library import bundled
+
+def finished(found):
+    if len(found.trials) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+arena = ReacherArena(load_policy(bundled("reacher"), "reacher"), MemoryRobot())
+assert "jax" not in sys.modules  # a robot's computer needs none
+transfer(lambda _: arena, robot_seeds=(None,), trials=5, out=sys.argv[1], finished=finished)
+"""
+
+
+def test_a_killed_run_leaves_what_was_done(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], cwd=root, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert [trial.number for trial in Transfer.load(tmp_path).trials] == [0, 1]
+    assert len(load_recording(tmp_path / "robot" / "flights.h5.partial").lengths) == 2
+
+
+def test_table_tennis_returns_the_ball_and_keeps_its_way(tmp_path: Path) -> None:
+    policy = load_policy(bundled("table-tennis"), "table-tennis")
+    (trial,) = transfer(lambda seed: open_arena(policy, seed=seed), trials=1, out=tmp_path).trials
+    assert trial.success and trial.outcome == "success"
+    with np.load(tmp_path / "robot-0" / "balls" / "0000.npz") as kept:
+        time, ball = kept["time"], kept["ball"]
+    with np.load(tmp_path / "robot-0" / "flights.ticks" / "0000.npz") as kept:
+        phase, flown = kept["phase"], kept["time"]
+    assert time[0] == pytest.approx(2.0) and 2.0 < flown[phase == 2][0] < 2.03  # launched after the ramp, soon seen
+    turn = int(np.argmin(ball[:, 1]))
+    assert np.all(np.diff(ball[:turn, 1]) < 0.0)  # it comes, and goes back over the net to the other half
+    down = turn + int(np.argmax((ball[turn:, 2] < 0.80) & (ball[turn:, 1] > ball[turn, 1] + 1.0)))
+    np.testing.assert_allclose(trial.numbers["landing"][:2], ball[down, :2], atol=0.1)
+
+
+@pytest.fixture(scope="module")
+def cup_policy(reacher: Policy) -> Policy:
+    """A policy that leaves the controls alone: its weights are zero."""
+    contract = deepcopy(reacher.contract)
+    contract |= {"task": "ball-in-a-cup", "robot": "pamy2-cup"}
+    contract["constants"] |= {"buffer": 5, "duration": 0.1}
+    contract["observation"] = [
+        {"name": name, "size": size, "words": ""}
+        for name, size in (("q", 4), ("qd", 4), ("u", 4), ("ball_position", 3), ("ball_velocity", 3))
+    ]
+    contract["network"]["hidden"] = [4]
+    shapes = {"layers.0.weight": (18, 4), "layers.0.bias": (4,), "layers.1.weight": (4, 4), "layers.1.bias": (4,)}
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    arrays |= {"scale.mean": np.zeros(18, np.float32), "scale.deviation": np.ones(18, np.float32)}
+    return Policy({"contract": contract, "record": {}}, arrays | {"log_deviation": np.zeros(4, np.float32)})
+
+
+def test_a_ball_that_nobody_swings_is_never_in_the_cup(
+    cup_policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arenas, "RAMP", 0.3)
+    found = transfer(lambda seed: open_arena(cup_policy, seed=seed), trials=1, out=tmp_path)
+    assert found.trials[0].outcome == "never in" and found.trials[0].numbers == {"seconds_in_cup": 0.0}
+    with np.load(tmp_path / "robot-0" / "balls" / "0000.npz") as kept:
+        ball, string = kept["ball"], kept["string"]
+    assert len(string) == -(-len(ball) // 10)
+    np.testing.assert_allclose(string[1, -1], ball[10])  # it ends in the ball
+    assert np.linalg.norm(np.diff(string, axis=1), axis=2).sum(axis=1) == pytest.approx(0.2, abs=0.02)
+
+
+def test_rates_intervals_and_tables() -> None:
+    rows = [("success", 0), ("too long", 0), ("success", 1), ("success", 1), ("side", 1)]
+    trials = [Trial(k, seed, name == "success", name, "", [], None, {"n": k}) for k, (name, seed) in enumerate(rows)]
+    found = Transfer("table-tennis", tuple(trials))
+    expected = binomtest(3, 5).proportion_ci(method="wilson")
+    np.testing.assert_allclose(found.interval, (expected.low, expected.high), atol=1e-6)
+    assert found.on(1).outcomes() == {"success": 2, "too long": 0, "too short": 0, "missed": 0, "side": 1}
+    assert found.mean("n") == 2.0 and np.isnan(found.mean("nothing"))
+    assert OUTCOMES["table-tennis"] == tuple(o.value for o in (*list(Outcome)[:3], Outcome.MISSED, Outcome.SIDE))
+    assert OUTCOMES["ball-in-a-cup"] == tuple(outcome.value for outcome in CupOutcome)
+
+
+def test_what_cannot_be_is_refused(reacher: Policy, cup_policy: Policy, tmp_path: Path) -> None:
+    robot = MemoryRobot()
+    with pytest.raises(SettingError, match="trained for the task 'reacher', not for 'table-tennis'"):
+        load_policy(bundled("reacher"), "table-tennis")
+    with pytest.raises(SettingError, match="trained for the task 'ball-in-a-cup', not for 'reacher'"):
+        ReacherArena(cup_policy, robot)
+    with pytest.raises(SettingError, match="'q1' must lie within its limits -90 to 90 degrees, not at 114.6"):
+        ReacherArena(changed(reacher, goal_upper=[2.0, 1.0, 0.8, 0.8]), robot)
+    with pytest.raises(SettingError, match="controls to go to"):
+        ReacherArena(changed(reacher, u_lower=[-3.0, 0.0, 0.0, 0.0]), robot)
+    robot.robot = Robot.load("two-link")
+    with pytest.raises(PolicyError, match="trained for the joints"):
+        ReacherArena(reacher, robot)
+    with pytest.raises(SettingError, match="need a ball tracker, and none is connected to 'pamy2-udp'"):
+        open_arena(cup_policy, robot="pamy2-udp")
+    with pytest.raises(SettingError, match="no robot 'pamy3'"):
+        open_arena(cup_policy, robot="pamy3")
+    with pytest.raises(SettingError, match="no setting 'host'"):
+        open_arena(cup_policy, host="localhost")
+    with pytest.raises(SettingError, match="At least one trial"):
+        transfer(lambda _: ReacherArena(reacher, MemoryRobot()), trials=0)
+    with pytest.raises(SettingError, match="name one twice"):
+        transfer(lambda _: ReacherArena(reacher, MemoryRobot()), robot_seeds=(1, 1))
+    with pytest.raises(PolicyError, match="no policy in"):
+        load_policy(tmp_path / "nowhere", "reacher")
+    with pytest.raises(DataError, match="'genan transfer' makes one"):
+        Transfer.load(tmp_path)
+    (tmp_path / "transfer.json").write_text("{}")
+    with pytest.raises(DataError, match="not the result of transfer trials"):
+        Transfer.load(tmp_path)
