@@ -40,6 +40,7 @@ demo: $(DEMO)/data.h5 $(DEMO)/test.h5 $(DEMO)/actuators/actuator.json $(DEMO)/re
 	$(BIN)/genan identify --robot virtual-pamy2 --out $(DEMO)/identify --overwrite
 	$(BIN)/genan evaluate --actuators $(DEMO)/actuators --data $(DEMO)/test.h5 --true-torque --out $(DEMO)/evaluate --overwrite
 	$(BIN)/genan play reacher --policy $(DEMO)/reacher --actuators $(DEMO)/actuators --video $(DEMO)/reacher.mp4 --overwrite
+	$(BIN)/genan transfer reacher --policy $(DEMO)/reacher --serve --trials 20 --out $(DEMO)/transfer --overwrite
 	@echo
 	@echo "The demo is in $(DEMO)/:"
 	@echo "  data.h5                          200 exploration trajectories of the virtual PAMY2"
@@ -53,6 +54,7 @@ demo: $(DEMO)/data.h5 $(DEMO)/test.h5 $(DEMO)/actuators/actuator.json $(DEMO)/re
 	@echo "  evaluate/held-control.png        does it come to rest when the control is held, as the robot does?"
 	@echo "  reacher/                         a policy trained on these actuators, with its success rate"
 	@echo "  reacher.mp4                      what it does in the simulator"
+	@echo "  transfer/                        20 trials of it on the virtual robot, reached over UDP as a real one is"
 	@echo "Remove the folder to record afresh."
 
 # Interrupted? Run `make demo` again: recording goes on where it stopped.

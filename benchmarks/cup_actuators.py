@@ -2,9 +2,9 @@ r"""What an arm with a cup does under a policy's controls, and what actuators sa
 
     python benchmarks/cup_actuators.py [--episodes 16] [--actuators FOLDER ...]
 
-The controls of episodes of the bundled ball-in-a-cup policy (from the simulator) are played, without ball and string, on the
-virtual arm with the cup and in the simulator, from the same rest; left out, --actuators are those recorded with the cup and
-those recorded with the racket.
+The controls of episodes of the bundled ball-in-a-cup policy (from the simulator) are played, without ball and string,
+on the virtual arm with the cup and in the simulator, from the same rest; left out, --actuators are those recorded with
+the cup and those recorded with the racket.
 """
 
 import argparse

@@ -73,7 +73,10 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
     [
         (("--trajectories", 0), "Ask for at least one trajectory, not 0."),
         (("--robot", "pamy3"), "no robot 'pamy3' to record on; there are: 'virtual-pamy2', 'virtual-pamy2-cup'."),
-        (("--shortest-interval", 0), "--shortest-interval must lie above 0 and not above --interval (0.5 s), not at 0."),
+        (
+            ("--shortest-interval", 0),
+            "--shortest-interval must lie above 0 and not above --interval (0.5 s), not at 0.",
+        ),
         (("--lower", -2, -1, -1, -1), "range of control 'u1' must lie within -1 to 1 with low < high, got -2 to 0.42"),
         (("--upper", 0.5, 0.5), "--upper needs 4 values, one per control, got 2."),
         (("--duration", 0.001), "at least 3 samples"),

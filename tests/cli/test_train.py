@@ -7,8 +7,8 @@ from genan import actuator
 from genan.cli import main
 from genan.cli.train import parse
 from genan.errors import SettingError
-from genan.tasks.settings import BallInACupSettings
 from genan.robot import Robot
+from genan.tasks.settings import BallInACupSettings
 
 QUICK = [
     "--envs", "4", "--steps", "32", "--judge", "4", "--task.pool", "4", "--task.ramped", "0", "--task.duration", "0.05",

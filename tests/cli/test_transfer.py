@@ -13,7 +13,7 @@ from tests.deployment.faulty import FaultyRobot, MemoryRobot, Stuck
 from tests.rl.policies import policy
 
 from genan.deployment import registry
-from genan.report import rendering, trials
+from genan.report import trials
 from genan.report.scenes import Stage
 from genan.rl.artifact import save
 
@@ -82,33 +82,6 @@ def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(genan, tmp_path
     assert video.stat().st_size > 0 and f"Wrote {video}" in answer.out
 
 
-def test_a_film_shows_the_policys_turn_with_the_ball_and_the_string(tmp_path: Path) -> None:
-    ticks, balls = tmp_path / "robot-0" / "flights.ticks", tmp_path / "robot-0" / "balls"
-    ticks.mkdir(parents=True), balls.mkdir()
-    time = 7.0 + 0.002 * np.arange(1000)
-    q = np.linspace(0.0, 1.0, 1000)[:, None] * np.ones(4)
-    phase = np.repeat([0, 1, 2], [400, 500, 100])
-    about = json.dumps({"phases": ["RampTo", "PolicyController", "to rest"]})
-    np.savez(ticks / "0003.npz", about=np.array(about), time=time, q=q, phase=phase)
-    ball = np.stack([time, time, time], axis=1)
-    np.savez(balls / "0003.npz", time=time, ball=ball, string=np.stack([0.5 * ball, ball], axis=1)[::10])
-    trial = trials.Trial(3, 0, True, "in the cup", "", [], None)
-    path = trials.TrialPath.load(tmp_path, "ball-in-a-cup", trial)
-    assert (path.start, path.end) == pytest.approx((-0.5, 0.998)) and len(path.moments) == 75
-    base = np.array([0.0, 0.0, 1.21])
-    moment = path.moments[10]  # 0.2 s later
-    np.testing.assert_allclose(moment.ball, 7.0 + 0.3 + 0.2 + base, atol=1e-9)
-    np.testing.assert_allclose(moment.points[-1], moment.ball, atol=0.021)
-    np.testing.assert_allclose(moment.q, q[250])
-    from genan.robot import Robot
-
-    renderer = trials.load_trial_renderer("ball-in-a-cup", Robot.load("pamy2-cup"))
-    assert isinstance(renderer, rendering.Renderer)
-    frames = list(trials.film_trial(trials.TrialPath(path.moments[:1], 0.0, 0.0), renderer, caption="", result=""))
-    renderer.close()
-    assert len(frames) == 31
-
-
 def test_ctrl_c_and_a_robot_that_vanishes_keep_what_is_done(genan, tmp_path: Path) -> None:
     on = ("transfer", "reacher", "--trials", 5)
     answer = genan(*on, "--robot", "interrupted", "--out", tmp_path / "stopped")
@@ -144,3 +117,17 @@ def test_what_cannot_be_is_refused(refused, tmp_path: Path) -> None:
     assert "trained for the joints" in refused(*on, "--policy", tmp_path / "two-link")
     assert "not for 'table-tennis'" in refused("transfer", "table-tennis", "--policy", tmp_path / "two-link", *out)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_robot_is_served_for_the_trials_and_gone_after_them(genan, refused, tmp_path: Path) -> None:
+    answer = genan("transfer", "reacher", "--serve", "--robot-seeds", 3, "--trials", 1, "--out", tmp_path / "t")
+    assert answer.code == 0, answer.err
+    found = json.loads((tmp_path / "t" / "transfer.json").read_text())
+    assert found["about"]["robot"] == "pamy2-udp" and found["trials"][0]["robot_seed"] == 3
+    # Whether it reached its goal is not asked: on a busy computer the robot's process may be late.
+    assert (tmp_path / "t" / "robot-3" / "flights.ticks" / "0000.npz").is_file()
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    assert not children.exists() or all(
+        b"serve" not in Path(f"/proc/{child}/cmdline").read_bytes() for child in children.read_text().split()
+    )
+    assert "leave out --robot, --host, --port" in refused("transfer", "reacher", "--serve", "--port", 4700)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from genan.deployment.clock import StepClock
-from genan.deployment.interface import LostConnection, Reading, RobotInterface
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.robot import Robot
 
 PAMY2 = Robot.load("pamy2")
@@ -57,7 +57,7 @@ class FaultyRobot(MemoryRobot):
 class DeafRobot(MemoryRobot):
     """Takes no command from the ``tick``-th to the ``until``-th, and says so."""
 
-    def __init__(self, *, tick: int, until: int = 10**9, error: type[Exception] = LostConnection) -> None:
+    def __init__(self, *, tick: int, until: int = 10**9, error: type[Exception] = ConnectionLostError) -> None:
         super().__init__()
         self._deaf, self._error, self._asked = range(tick, until), error, 0
 
@@ -88,7 +88,7 @@ def nan(reading: Reading, since: int) -> Reading:
 
 
 def lost(reading: Reading, since: int) -> Reading:
-    raise LostConnection("The robot went away.")
+    raise ConnectionLostError("The robot went away.")
 
 
 def broken(reading: Reading, since: int) -> Reading:

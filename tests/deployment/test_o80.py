@@ -5,7 +5,7 @@ from tests.deployment.test_udp import LockstepUdp, Replay
 from tests.deployment.udp_proxy import thread
 
 from genan.deployment.clock import StepClock
-from genan.deployment.interface import LostConnection
+from genan.deployment.interface import ConnectionLostError
 from genan.deployment.o80 import O80Robot
 from genan.errors import SettingError
 from genan.robot.pamy2_pressures import BAR_PER_COUNT, bar_from_counts
@@ -61,7 +61,7 @@ def test_it_reads_what_the_back_end_observes_and_commands_whole_counts_within_ra
             robot.command(np.array([np.inf, 0.0, 0.0, 0.0]))
         robot.stop()
         robot.stop()
-        with pytest.raises(LostConnection, match="'real_robot' is not connected"):
+        with pytest.raises(ConnectionLostError, match="'real_robot' is not connected"):
             robot.command(np.zeros(4))
 
 
@@ -75,12 +75,12 @@ def test_a_back_end_that_stands_still_or_is_not_there_is_lost() -> None:
         assert robot.read() is first
         clock.advance()
         clock.advance()
-        with pytest.raises(LostConnection, match="made no new observation for 300 ms"):
+        with pytest.raises(ConnectionLostError, match="made no new observation for 300 ms"):
             robot.read()
         backend.active = False
-        with pytest.raises(LostConnection, match="is not running; start it"):
+        with pytest.raises(ConnectionLostError, match="is not running; start it"):
             O80Robot().connect()
-        with pytest.raises(LostConnection, match="'another' cannot be attached to"):
+        with pytest.raises(ConnectionLostError, match="'another' cannot be attached to"):
             O80Robot("another").connect()
 
 

@@ -15,7 +15,7 @@ from genan.deployment.answer import Answer
 from genan.deployment.clock import StepClock, WallClock
 from genan.deployment.flight import Flight
 from genan.deployment.flight_recorder import FlightRecorder
-from genan.deployment.interface import LostConnection, Reading, RobotInterface
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.deployment.loop import ControlLoop
 from genan.deployment.safety import SafetySettings, StopReason
 from genan.deployment.telegram import Command, pack_command, unpack_command
@@ -200,14 +200,16 @@ def test_no_robot_there_is_one_sentence() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as deaf:
         deaf.bind(("127.0.0.1", 0))
         robot = Pamy2Udp(port=deaf.getsockname()[1], timeout=0.25)
-        with pytest.raises(LostConnection, match=r"^No robot answers at 127.0.0.1:\d+ \(waited 0.25 s\); switch it on"):
+        with pytest.raises(
+            ConnectionLostError, match=r"^No robot answers at 127.0.0.1:\d+ \(waited 0.25 s\); switch it on"
+        ):
             robot.connect()
-    with pytest.raises(LostConnection, match="is not connected; call connect first"):
+    with pytest.raises(ConnectionLostError, match="is not connected; call connect first"):
         robot.read()
-    with pytest.raises(LostConnection, match="is not connected; call connect first"):
+    with pytest.raises(ConnectionLostError, match="is not connected; call connect first"):
         robot.command(np.zeros(4))
     robot.stop()
-    with pytest.raises(LostConnection, match="There is no robot at no.such.host.invalid"):
+    with pytest.raises(ConnectionLostError, match="There is no robot at no.such.host.invalid"):
         Pamy2Udp("no.such.host.invalid").connect()
 
 
@@ -241,7 +243,7 @@ def test_reading_comes_back_unchanged_and_then_the_connection_is_lost() -> None:
         time.sleep(0.05)
         reading = robot.read()
         assert robot.read() is reading
-        with pytest.raises(LostConnection, match=r"Nothing came from the robot at 127.0.0.1:\d+ for \d+ ms"):
+        with pytest.raises(ConnectionLostError, match=r"Nothing came from the robot at 127.0.0.1:\d+ for \d+ ms"):
             while True:  # as a loop does
                 robot.idle()
                 robot.read()

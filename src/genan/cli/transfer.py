@@ -6,6 +6,7 @@ of its task. Every trial is kept in --out (docs/transfer.md). Ctrl-C brings the 
 
 import math
 import shutil
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from genan.evaluation.transfer import Transfer as Result
     from genan.rl.numpy_policy import Policy
 
-#: The robot that there are specimens of.
-VIRTUAL = "virtual-pamy2"
+#: The robot that there are specimens of, and how it is reached when it is served.
+VIRTUAL, SERVED = "virtual-pamy2", "pamy2-udp"
 TASKS = ("reacher", "ball-in-a-cup", "table-tennis")
 #: A film of table tennis goes on for so long after the policy's turn [s]: the ball is still in the air.
 AFTER = 0.6
@@ -46,6 +47,8 @@ class Transfer:
     """Operating hours behind the virtual robot [h]; left out: 0."""
     drift: float | None = None
     """How fast the virtual robot ages; left out: 1."""
+    serve: bool = False
+    """Serve the virtual robot by a process of its own, in real time, and reach it over UDP in PAMY2's protocol."""
     host: str | None = None
     """Address of a robot on the network."""
     port: int | None = None
@@ -80,14 +83,24 @@ class Transfer:
 
             use_cache()
 
+        stack = ExitStack()
+
         def arena(robot_seed: int | None) -> "Arena":
             chosen = {} if robot_seed is None else {"seed": robot_seed}
+            if self.serve:
+                from genan.deployment.served import served
+
+                stack.close()  # one robot after the other
+                host, port = stack.enter_context(served(seed=robot_seed or 0, hours=self.hours or 0.0))
+                there = open_arena(policy, robot=SERVED, host=host, port=port)
+                there.robot_seed = robot_seed
+                return there
             return open_arena(policy, robot=self.robot, **chosen, **settings)
 
-        with interruptible() as interrupt:
+        with stack, interruptible() as interrupt:
             found, error = self._fly(arena, out, lambda: interrupt.requested)
         if found is not None and found.trials:
-            _print_result(console, found, robot=self.robot)
+            _print_result(console, found, robot=found.about["robot"])
             self._film(console, found, out)
             console.print(f"Wrote {out}")
         if error is not None:
@@ -99,6 +112,10 @@ class Transfer:
             raise SettingError(f"There is no task {self.task!r} to try; there are: {listing(TASKS)}.")
         if self.robot != VIRTUAL and self.robot_seeds is not None:
             raise SettingError(f"There are specimens of {VIRTUAL!r} alone: leave out --robot-seeds for {self.robot!r}.")
+        if self.serve and (self.robot != VIRTUAL or self.host or self.port or self.drift is not None):
+            raise SettingError(
+                f"--serve starts a {VIRTUAL!r} on a free port; leave out --robot, --host, --port and --drift."
+            )
         wrong = [number for number in self.videos if not 0 <= number < self.trials]
         if wrong:
             raise SettingError(
@@ -168,10 +185,10 @@ class Transfer:
         from genan.rl.numpy_policy import WEIGHTS
 
         return {
-            "robot": self.robot,
+            "robot": SERVED if self.serve else self.robot,
             "hours": self.hours or 0.0,
             "drift": 1.0 if self.drift is None else self.drift,
-            "realtime": self.realtime or self.robot != VIRTUAL,
+            "realtime": self.realtime or self.serve or self.robot != VIRTUAL,
             "policy": "bundled" if self.policy is None else str(self.policy),
             "policy_sha256": hashlib.sha256((self._folder() / WEIGHTS).read_bytes()).hexdigest(),
         }

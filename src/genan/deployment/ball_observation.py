@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,7 @@ class TrackedBall:
         self._look(time, q)
 
     def _velocity(self) -> Vector:
-        seen = list(self._seen)
-        return np.mean([(b - a) / (t - s) for (s, a), (t, b) in zip(seen, seen[1:], strict=False)], axis=0)
+        return np.mean([(b - a) / (t - s) for (s, a), (t, b) in pairwise(self._seen)], axis=0)
 
     def _look(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
         self._past.append((time, np.array(q)))

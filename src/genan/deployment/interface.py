@@ -12,7 +12,7 @@ from genan.errors import GenanError
 from genan.robot import Robot
 
 
-class LostConnection(GenanError):
+class ConnectionLostError(GenanError):
     """The robot cannot be reached, or cannot be reached any more."""
 
 
@@ -41,11 +41,11 @@ class RobotInterface(ABC):
 
     @abstractmethod
     def connect(self) -> None:
-        """Reach the robot, or raise ``LostConnection``; a second call does nothing."""
+        """Reach the robot, or raise ``ConnectionLostError``; a second call does nothing."""
 
     @abstractmethod
     def read(self) -> Reading:
-        """The newest reading; it does not wait for a new one. ``LostConnection`` where there is no robot any more."""
+        """The newest reading; it does not wait for a new one. ``ConnectionLostError`` where there is no robot any more."""
 
     @abstractmethod
     def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:

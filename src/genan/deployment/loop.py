@@ -13,7 +13,7 @@ from genan.deployment.dry_run import DryRun
 from genan.deployment.flight import Flight, TickLog
 from genan.deployment.flight_recorder import FlightRecorder
 from genan.deployment.guard import Guard
-from genan.deployment.interface import LostConnection, Reading, RobotInterface
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.deployment.pacing import Pacer, no_garbage_collection
 from genan.deployment.phases import RampTo
 from genan.deployment.safety import SafetySettings, Stop, StopReason
@@ -249,4 +249,4 @@ def _done(controller: Controller) -> bool:
 
 
 def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, LostConnection) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, ConnectionLostError) else f"{type(error).__name__}: {error}"

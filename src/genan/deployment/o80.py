@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.clock import Clock, WallClock
-from genan.deployment.interface import LostConnection, Reading, RobotInterface
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.robot.pamy2_pressures import AUGUST_2024, PressureLimits, bar_from_counts, counts_from_control
@@ -71,7 +71,7 @@ class O80Robot(RobotInterface):
         self._front_end, self._last_heard = front_end, self.clock.now()
 
     def read(self) -> Reading:
-        """The back-end's newest observation; ``LostConnection`` when it stood still for ``lost_after``."""
+        """The back-end's newest observation; ``ConnectionLostError`` when it stood still for ``lost_after``."""
         seen = self._attached().latest()
         time, now = 1e-9 * seen.get_time_stamp(), self.clock.now()
         if self._reading is None or time != self._reading.time:
@@ -108,5 +108,7 @@ class O80Robot(RobotInterface):
             raise self._lost("is not connected")
         return self._front_end
 
-    def _lost(self, what: str) -> LostConnection:
-        return LostConnection(f"The o80 back-end {self._segment!r} {what}; start it (o80_pamy2) and connect again.")
+    def _lost(self, what: str) -> ConnectionLostError:
+        return ConnectionLostError(
+            f"The o80 back-end {self._segment!r} {what}; start it (o80_pamy2) and connect again."
+        )

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.clock import Clock, WallClock
-from genan.deployment.interface import LostConnection, Reading, RobotInterface
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.deployment.telegram import CONNECTED, LEAVING, Fault, pack_command, unpack_state
 from genan.deployment.telegram_order import TelegramOrder
 from genan.deployment.wiring import LAB, Wiring
@@ -101,7 +101,7 @@ class Pamy2Udp(RobotInterface):
         try:
             found = socket.getaddrinfo(self._host, self._port, socket.AF_INET, socket.SOCK_DGRAM)[0][4]
         except (OSError, OverflowError) as error:
-            raise LostConnection(
+            raise ConnectionLostError(
                 f"There is no robot at {self._host}:{self._port} ({error}); give the address of the robot."
             ) from error
         self._address = (str(found[0]), int(found[1]))
@@ -115,7 +115,7 @@ class Pamy2Udp(RobotInterface):
             raise
 
     def read(self) -> Reading:
-        """The newest reading; ``LostConnection`` when nothing came for ``lost_after``.
+        """The newest reading; ``ConnectionLostError`` when nothing came for ``lost_after``.
 
         A client that was away itself, as between two trials, takes the robot up again first: a telegram, an answer.
         """
@@ -126,9 +126,9 @@ class Pamy2Udp(RobotInterface):
         self._here = self.clock.now()
         silence = self._here - self._last_heard
         if self._socket is None or self._reading is None:
-            raise LostConnection(f"The robot at {self._host}:{self._port} is not connected; call connect first.")
+            raise ConnectionLostError(f"The robot at {self._host}:{self._port} is not connected; call connect first.")
         if silence > self._lost_after:
-            raise LostConnection(
+            raise ConnectionLostError(
                 f"Nothing came from the robot at {self._host}:{self._port} for {1e3 * silence:.0f} ms; look whether it "
                 "is switched on and its network cable is in."
             )
@@ -211,7 +211,7 @@ class Pamy2Udp(RobotInterface):
         while self._counts["accepted"] == before:
             now = self.clock.now()
             if now - began > self._timeout:
-                raise LostConnection(
+                raise ConnectionLostError(
                     f"No robot answers at {self._host}:{self._port} (waited {self._timeout:g} s); switch it on, or "
                     "start 'genan serve --robot virtual-pamy2', and look whether another client holds it."
                 )
@@ -234,7 +234,7 @@ class Pamy2Udp(RobotInterface):
 
     def _send(self, pressure: Float[np.ndarray, "8"], *, connection: int = CONNECTED) -> None:
         if self._socket is None:
-            raise LostConnection(f"The robot at {self._host}:{self._port} is not connected; call connect first.")
+            raise ConnectionLostError(f"The robot at {self._host}:{self._port} is not connected; call connect first.")
         self._counter += 1
         self._pressure, self._here = pressure, self.clock.now()
         telegram = pack_command(

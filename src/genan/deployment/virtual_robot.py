@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.clock import Clock, StepClock, WallClock
-from genan.deployment.interface import LostConnection, Reading, RobotInterface
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.robot import Robot
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class VirtualRobot(RobotInterface):
     def bench(self) -> "VirtualPamy2":
         """The robot itself, for who judges a trial. It is not part of the interface."""
         if self._bench is None or not self._connected:
-            raise LostConnection("The virtual robot is not connected; call connect first.")
+            raise ConnectionLostError("The virtual robot is not connected; call connect first.")
         return self._bench
 
     def read(self) -> Reading:
