@@ -45,7 +45,7 @@ class RobotInterface(ABC):
 
     @abstractmethod
     def read(self) -> Reading:
-        """The newest reading; it does not wait for a new one. ``ConnectionLostError`` where there is no robot any more."""
+        """The newest reading, without waiting for one; ``ConnectionLostError`` where there is no robot any more."""
 
     @abstractmethod
     def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
