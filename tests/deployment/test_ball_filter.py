@@ -5,10 +5,11 @@ import jax
 import numpy as np
 import pytest
 
-from genan.deployment.ball_filter import Estimate, Noise, NumpyBallFilter
+from genan.deployment.ball_filter import Estimate, NumpyBallFilter
 from genan.errors import DataError
 from genan.tasks.ball import filter as trained
 from genan.tasks.ball.launcher import Launcher
+from genan.tasks.ball.noise import Noise
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,34 +16,13 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.errors import DataError, listing
+from genan.tasks.ball.noise import NOISE_STEP, Noise
 from genan.tasks.ball.scene import Scene, Vector
 
-#: The step to which the transition noise belongs [s].
-NOISE_STEP = 0.01
 #: A ball this far below the table's surface [m] still counts as touching it.
 DEPTH = 0.05
 #: Velocity factors on the floor.
 FLOOR_FACTORS = np.array([0.4, 0.4, -0.5])
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Variances of the filter: the paper's, as in ``genan.tasks.ball.filter.Noise``."""
-
-    measurement: float = 1e-3
-    """Of a measured position, each axis [m^2]."""
-    position: float = 1e-4
-    """Added to the position over 10 ms [m^2]."""
-    velocity: float = 1e-2
-    """Added to the velocity over 10 ms [m^2/s^2]."""
-    spin: float = 1e-4
-    """Added to the spin over 10 ms [rad^2/s^2]."""
-    bounce: float = 0.0
-    """Added to the velocity when the ball bounces [m^2/s^2]."""
-    first_velocity: float = 100.0
-    """Of the velocity at the first measurement [m^2/s^2]."""
-    first_spin: float = 1.0
-    """Of the spin at the first measurement [rad^2/s^2]."""
 
 
 class Estimate(NamedTuple):

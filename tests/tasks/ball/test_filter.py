@@ -8,8 +8,9 @@ import pytest
 
 from genan.tasks.ball import bounce as table
 from genan.tasks.ball.bounce import Bounce
-from genan.tasks.ball.filter import BallFilter, Noise, filtered, track
+from genan.tasks.ball.filter import BallFilter, filtered, track
 from genan.tasks.ball.flight import Air, Ball
+from genan.tasks.ball.noise import Noise
 from genan.tasks.ball.scene import Scene
 
 LAUNCH = Ball(jnp.array([0.46, 2.95, 1.37]), jnp.array([0.24, -4.15, 2.28]), jnp.array([36.0, 0.0, 0.0]))

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from genan.tasks.ball.filter import MEASURED, BallFilter, FilterState
+from genan.tasks.ball.filter import BallFilter, FilterState
+from genan.tasks.ball.noise import MEASURED
 
 
 def smoothed(
