@@ -28,7 +28,7 @@ def main() -> int:
     path, slack = arguments.path, arguments.rounding + ROUNDING_ERROR
     name = path.name.removesuffix(".partial")
     folder = path.with_name(name.removesuffix(Path(name).suffix) + ".ticks")
-    logs = [np.load(file, allow_pickle=False) for file in sorted(folder.glob("*.npz"))]
+    logs = [read_ticks(file) for file in sorted(folder.glob("*.npz"))]
     abouts = [json.loads(str(log["about"])) for log in logs]
     found: list[str] = []
     for k, (log, about) in enumerate(zip(logs, abouts, strict=True)):
@@ -41,7 +41,13 @@ def main() -> int:
     return 1 if found or not (logs or trajectories) else 0
 
 
-def check_flight(name: str, log: np.lib.npyio.NpzFile, about: dict, slack: float) -> list[str]:
+def read_ticks(path: Path) -> dict[str, np.ndarray]:
+    """Columns of a flight's ticks, by name."""
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def check_flight(name: str, log: dict[str, np.ndarray], about: dict, slack: float) -> list[str]:
     """Every command the robot took, from the one before the flight to the last."""
     sent = np.concatenate([[about["u_start"]], log["u"][log["delivered"]]])
     found = check_controls(name, sent, np.array(about["u_range"]), about["change"], slack)
@@ -52,7 +58,7 @@ def check_flight(name: str, log: np.lib.npyio.NpzFile, about: dict, slack: float
 
 
 def check_recording(
-    path: Path, logs: list[np.lib.npyio.NpzFile], abouts: list[dict], found: list[str], slack: float
+    path: Path, logs: list[dict[str, np.ndarray]], abouts: list[dict], found: list[str], slack: float
 ) -> int:
     """Every trajectory, and that it is what its flight's ticks say; adds to ``found``, returns how many there are."""
     with h5py.File(path, "r", swmr=path.suffix == ".partial") as file:

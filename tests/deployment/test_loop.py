@@ -1,15 +1,14 @@
 """The loop against robots in memory: what it asks and sends, and that every fault ends at rest, for its own reason."""
 
 import gc
-import runpy
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import h5py
 import numpy as np
 import pytest
+from tests.deployment.checking import checked
 from tests.deployment.faulty import (
     PAMY2,
     DeafRobot,
@@ -41,14 +40,6 @@ UP = np.array([0.3, -0.2, 0.1, -0.4])
 
 def ramp(u: np.ndarray = UP, seconds: float = 0.5) -> RampTo:
     return RampTo(u, seconds=seconds, robot=PAMY2, change=0.01)
-
-
-def checked(path: Path, repository: Path) -> None:
-    """By the script that knows nothing of the guard."""
-    script = str(repository / "benchmarks" / "check_flight.py")
-    with patch.object(sys, "argv", [script, str(path)]), pytest.raises(SystemExit) as ended:
-        runpy.run_path(script, run_name="__main__")
-    assert ended.value.code == 0
 
 
 def test_controllers_have_their_turns_and_the_controls_end_at_rest() -> None:
@@ -117,7 +108,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_fault_has_its_reason_and_ends_at_rest(fault: str, tmp_path: Path, repository: Path) -> None:
+def test_every_fault_has_its_reason_and_ends_at_rest(fault: str, tmp_path: Path) -> None:
     make, wildness, reason, delay = FAULTS[fault]
     robot, path = make(), tmp_path / "flights.h5"
     with FlightRecorder(path, PAMY2, provenance={}) as recorder, ControlLoop(robot, recorder=recorder) as loop:
@@ -137,7 +128,7 @@ def test_every_fault_has_its_reason_and_ends_at_rest(fault: str, tmp_path: Path,
         steps = np.diff(flight.u[start - 1 :], axis=0)
         np.testing.assert_allclose(steps, np.broadcast_to(steps[0], steps.shape), atol=1e-9)
     assert len(flight) - seen[0] <= 2 * RAMP_TICKS + 1
-    checked(path, repository)
+    checked(path)
     recording = load(path)  # readable, and free of what the fault spoilt
     assert np.isfinite(recording.q).all()
     with h5py.File(path) as file:
@@ -193,14 +184,14 @@ def test_missed_ticks_are_not_made_up_for() -> None:
     assert np.abs(np.diff(flight.u, axis=0)).max() <= 0.01
 
 
-def test_a_dry_run_sends_nothing_and_says_what_it_would(tmp_path: Path, repository: Path) -> None:
+def test_a_dry_run_sends_nothing_and_says_what_it_would(tmp_path: Path) -> None:
     robot, path = MemoryRobot(), tmp_path / "dry.h5"
     with FlightRecorder(path, PAMY2, provenance={}) as recorder, ControlLoop(DryRun(robot), recorder=recorder) as loop:
         flight = loop.run(ramp(), Wave())
     assert robot.commands == [] and flight.dry and flight.stop.sound, flight.stop
     assert np.abs(flight.u).max() > 0.3 and not path.exists()
     assert 'dry_run": true' in str(np.load(tmp_path / "dry.ticks" / "0000.npz")["about"])
-    checked(path, repository)
+    checked(path)
 
 
 def test_the_loop_goes_on_from_what_was_really_sent() -> None:

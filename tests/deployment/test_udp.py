@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.deployment.checking import checked
 from tests.deployment.udp_proxy import REST, Mangle, Proxy, proxied, served, thread, whole
 
 from genan.data import load
@@ -65,8 +66,9 @@ def fly(
     if recorder.trajectories:
         recording = load(path / "flights.h5")
         assert len(recording) == recorder.trajectories and (np.abs(recording.u) <= 1.0).all()
-    ticks_file = np.load(path / "flights.ticks" / "0000.npz")
-    assert str(ticks_file["about"]).count(flight.stop.reason.name) and len(ticks_file["u"]) == len(flight.u)
+    with np.load(path / "flights.ticks" / "0000.npz") as ticks_file:
+        assert str(ticks_file["about"]).count(flight.stop.reason.name) and len(ticks_file["u"]) == len(flight.u)
+    checked(path / "flights.h5")
     return flight, robot
 
 
