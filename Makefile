@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-.PHONY: env test lint pytest demo clean
+.PHONY: env test lint pytest browser docs demo clean
 
 env: $(VENV)/.installed
 
@@ -30,8 +30,20 @@ lint: env
 	$(BIN)/lint-imports
 
 # Two processes: compiling, which is most of the time, uses one core at a time.
-pytest: env
+pytest: env browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile --jaxtyping-packages=genan,beartype.beartype --durations=10
+
+# The report and the viewer are tried in Chromium, from the system's packages where they may be installed; elsewhere those
+# tests are skipped and say so.
+browser:
+	@command -v chromium chromium-browser google-chrome > /dev/null || test -n "$$CHROMIUM" || { \
+	  test "$$(id -u)" = 0 && command -v apt-get > /dev/null && echo "installing chromium for the tests in a browser ..." && \
+	  (apt-get install -y -qq --no-install-recommends chromium || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium)) > /dev/null 2>&1; \
+	} || echo "no chromium here: the tests in a browser are skipped"
+
+docs: env
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+	@echo "Open site/index.html; for the search: $(BIN)/python -m http.server -d site"
 
 DEMO := demo
 
@@ -40,22 +52,15 @@ demo: $(DEMO)/data.h5 $(DEMO)/test.h5 $(DEMO)/actuators/actuator.json $(DEMO)/re
 	$(BIN)/genan identify --robot virtual-pamy2 --out $(DEMO)/identify --overwrite
 	$(BIN)/genan evaluate --actuators $(DEMO)/actuators --data $(DEMO)/test.h5 --true-torque --out $(DEMO)/evaluate --overwrite
 	$(BIN)/genan play reacher --policy $(DEMO)/reacher --actuators $(DEMO)/actuators --video $(DEMO)/reacher.mp4 --overwrite
-	$(BIN)/genan transfer reacher --policy $(DEMO)/reacher --serve --trials 20 --out $(DEMO)/transfer --overwrite
+	$(BIN)/genan transfer reacher --policy $(DEMO)/reacher --serve --trials 20 --videos 0 --out $(DEMO)/transfer --overwrite
+	$(BIN)/genan report $(DEMO) --out $(DEMO)/report.html --overwrite
 	@echo
-	@echo "The demo is in $(DEMO)/:"
-	@echo "  data.h5                          200 exploration trajectories of the virtual PAMY2"
-	@echo "  inspect/trajectories.png         a few of them"
-	@echo "  inspect/coverage.png             where they have been"
-	@echo "  identify/frequency-response.png  the robot's linear dynamics, joint by joint"
-	@echo "  identify/hysteresis.png          its hysteresis"
-	@echo "  actuators/                       what the actuators do, learnt from positions and commands alone"
-	@echo "  evaluate/error.png               how far it can be trusted, against baselines"
-	@echo "  evaluate/rollouts.png            simulated motion over the recording: best, median, worst"
-	@echo "  evaluate/held-control.png        does it come to rest when the control is held, as the robot does?"
-	@echo "  reacher/                         a policy trained on these actuators, with its success rate"
-	@echo "  reacher.mp4                      what it does in the simulator"
-	@echo "  transfer/                        20 trials of it on the virtual robot, reached over UDP as a real one is"
-	@echo "Remove the folder to record afresh."
+	@echo "Read first:  $(DEMO)/report.html  (opens in any browser, offline): what was recorded, learnt, trained and tried, and how far to trust it"
+	@echo "See it move: $(DEMO)/reacher.mp4 in the simulator, $(DEMO)/transfer/robot-0/trial-0000.mp4 on the robot"
+	@echo "Play with it, in a browser (drag the goal, push the arm):"
+	@echo "             $(BIN)/genan view --live reacher --policy $(DEMO)/reacher --actuators $(DEMO)/actuators"
+	@echo "             $(BIN)/genan view $(DEMO)/test.h5 --actuators $(DEMO)/actuators"
+	@echo "Remove the folder $(DEMO)/ to record afresh."
 
 # Interrupted? Run `make demo` again: recording goes on where it stopped.
 $(DEMO)/data.h5: | env
@@ -72,4 +77,4 @@ $(DEMO)/reacher/policy.json: $(DEMO)/actuators/actuator.json | env
 	$(BIN)/genan train reacher --actuators $(DEMO)/actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out $(DEMO)/reacher
 
 clean:
-	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(DEMO) site build dist .pytest_cache .ruff_cache .mypy_cache

@@ -20,6 +20,10 @@ VERBS = {
     "serve": "be the virtual PAMY2: a robot in its own protocol, in real time, on a UDP port",
     "deploy": "run a policy on a robot, once, with every tick recorded",
     "transfer": "try a policy on a robot, many times: success rate, interval, every trial recorded",
+    "study": "repeat the experiments behind the paper's figures and tables",
+    "search": "search for better settings of a fit, of UAN or of a policy's training",
+    "report": "make one HTML page of everything that runs have left",
+    "view": "look at recordings, and at the robot live, in 3-D in a browser",
     "fault": "show the state in which a simulation ran away",
     "identify": "identify a robot's linear dynamics and hysteresis, beside the real robot's",
 }

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from genan.exploration import Signal
 
-#: Robots that can be commanded from here: their description, and what the arm holds.
-ROBOTS = {"virtual-pamy2": ("pamy2", "racket"), "virtual-pamy2-cup": ("pamy2-cup", "cup")}
-
 
 @dataclass(frozen=True)
 class Collect:
@@ -57,6 +54,7 @@ class Collect:
         """Record, with a progress bar."""
         from genan.data import Channels, Recorder
         from genan.errors import SettingError, listing
+        from genan.virtual.recording import ROBOTS, TRUTH
 
         if self.robot not in ROBOTS:
             raise SettingError(f"There is no robot {self.robot!r} to record on; there are: {listing(ROBOTS)}.")
@@ -79,7 +77,7 @@ class Collect:
 
         robot = Robot.load(ROBOTS[self.robot][0])
         bounds = self._bounds(robot.u_explore)
-        truth = {"tau": 4, "pressure": 8, "q": 4, "qd": 4} if self.truth_for_evaluation_only else None
+        truth = TRUTH if self.truth_for_evaluation_only else None
         provenance = self._provenance(bounds)
         with Recorder.resume_or_create(
             self.out, Channels.of_robot(robot), provenance=provenance, truth=truth
@@ -103,7 +101,8 @@ class Collect:
         if done > self.trajectories:
             console.print(f"{recorder.partial} already holds more than the {self.trajectories} asked for; keeping all.")
         use_cache()
-        from genan.virtual import Plan, VirtualPamy2, collect
+        from genan.virtual import Plan, VirtualPamy2
+        from genan.virtual.recording import ROBOTS, record
 
         plan = Plan(
             seed=self.seed,
@@ -118,13 +117,16 @@ class Collect:
         robot = VirtualPamy2(seed=self.robot_seed, hours=self.hours, drift=self.drift, end_effector=held)
         with interruptible() as interrupt, progress_bar(console) as bar:
             task = bar.add_task("trajectories", total=self.trajectories, completed=done)
-            for recording in collect(robot, plan, start=done, stop=self.trajectories):
-                truth = vars(recording.truth) if self.truth_for_evaluation_only else None
-                recorder.append(recording.q, recording.u, truth=truth, dt=robot.dt)
-                bar.advance(task)
-                if interrupt.requested:
-                    break
-        if len(recorder) < self.trajectories:
+            whole = record(
+                recorder,
+                robot,
+                plan,
+                trajectories=self.trajectories,
+                truth=self.truth_for_evaluation_only,
+                recorded=lambda: bar.advance(task),
+                stopping=lambda: interrupt.requested,
+            )
+        if not whole:
             console.print(
                 f"stopped: {len(recorder)} of {self.trajectories} trajectories are safe in {recorder.partial}; "
                 "the same command goes on from there."

@@ -28,8 +28,8 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
         "notes": list(evaluation.notes),
         "columns": list(errors.columns),
         "units": list(errors.units),
-        "models": {one.name: _curves(one) for one in evaluation.table},
-        "members": {one.name: _curves(one) for one in evaluation.members},
+        "models": {one.name: errors_as_json(one) for one in evaluation.table},
+        "members": {one.name: errors_as_json(one) for one in evaluation.members},
         "held_control": {one.name: _held(one) for one in evaluation.held},
         "torque": None
         if torques is None
@@ -57,7 +57,8 @@ def headline(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _curves(errors: Errors) -> dict[str, Any]:
+def errors_as_json(errors: Errors) -> dict[str, Any]:
+    """One model's errors, in SI units (rad or m)."""
     return {
         "one_step": _estimate(errors.one_step),
         "curve": _estimate(errors.curve),

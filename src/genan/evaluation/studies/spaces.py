@@ -1,0 +1,281 @@
+"""What can be searched for, and among which settings: one space for each trainer.
+
+The defaults are in every space, and a trial with the defaults is the very job that a study does with them.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from genan.errors import SettingError, listing
+from genan.evaluation.studies.job import Job
+from genan.evaluation.studies.recipes import collect_job, evaluate_job, fit_job, train_job, uan_job
+from genan.evaluation.studies.sizes import Size
+from genan.tasks.settings import TASKS
+
+WHAT = ("uan", "fit", *TASKS)
+"""What can be searched for."""
+LONGEST, WIDEST = 20, 3
+"""The longest history and the widest stride that are tried."""
+DIGITS = 4
+"""Significant digits of a setting: what a person can type gives the same trial."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several values, in no order."""
+
+    name: str
+    options: tuple[Any, ...]
+    """As JSON can hold them."""
+    group: str = ""
+    """Which of the job's groups of settings it belongs to: none, ``ppo``, or ``changed`` (those of a task)."""
+
+    def including(self, default: Any) -> "Choice":
+        """With ``default`` among the values."""
+        return self if default in self.options else replace(self, options=(default, *self.options))
+
+    def encoded(self, value: Any) -> str:
+        """How the sampler knows ``value``."""
+        return json.dumps(value)
+
+    def decoded(self, suggestion: Any) -> Any:
+        """The value that the sampler means."""
+        return json.loads(suggestion)
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number between two others."""
+
+    name: str
+    low: float | int
+    high: float | int
+    group: str = ""
+    scale: Literal["log", "linear", "log to one"] = "log"
+    """Where to look closely: near zero, everywhere alike, or near one."""
+    whole: bool = False
+    """Only whole numbers."""
+
+    def including(self, default: float | int) -> "Range":
+        """With ``default`` between the ends."""
+        return replace(self, low=min(self.low, default), high=max(self.high, default))
+
+    @property
+    def ends(self) -> tuple[float | int, float | int]:
+        """Least and greatest as the sampler knows them."""
+        low, high = sorted((self.encoded(self.low), self.encoded(self.high)))
+        return low, high
+
+    def encoded(self, value: float | int) -> float | int:
+        """How the sampler knows ``value``."""
+        return 1.0 - value if self.scale == "log to one" else value
+
+    def decoded(self, suggestion: float | int) -> float | int:
+        """The value that the sampler means."""
+        return suggestion if self.whole else float(f"{self.encoded(suggestion):.{DIGITS}g}")
+
+
+Setting = Choice | Range
+
+
+@dataclass(frozen=True)
+class Space:
+    """A trainer, the settings that are varied, and what makes one set of them better than another."""
+
+    what: str
+    objective: str
+    """What is compared, for people."""
+    unit: str
+    lower_is_better: bool
+    settings: tuple[Setting, ...]
+    defaults: Mapping[str, Any]
+    """Of each of the settings, as JSON can hold it."""
+    base: Job
+    """The training with the defaults."""
+    read: Callable[[Mapping[str, Any]], float | None]
+    """The objective, from the result of a trial's last job; None where it has none."""
+    judge: Callable[[Job], Job] = lambda job: job
+    """The last job of a trial, from its training."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shared(self) -> tuple[Job, ...]:
+        """What all trials need and none of them changes."""
+        last = self.judge(self.base)
+        needs = {need.fingerprint: need for job in (self.base, last) for need in job.needs.values()}
+        return tuple(need for need in needs.values() if need.fingerprint != self.base.fingerprint)
+
+    def job(self, values: Mapping[str, Any], *, label: str) -> Job:
+        """The last job of the trial with these settings; those that are at their defaults are left unsaid."""
+        made = dict(self.base.settings)
+        for setting in self.settings:
+            value = values[setting.name]
+            if value == self.defaults[setting.name]:
+                continue
+            if setting.group:
+                made[setting.group] = {**made[setting.group], setting.name: value}
+            else:
+                made[setting.name] = value
+        return self.judge(replace(self.base, settings=made, label=label))
+
+
+def find_space(what: str, size: Size) -> Space:
+    """The space of ``what``."""
+    if what == "uan":
+        return _uan(size)
+    if what == "fit":
+        return _fit(size)
+    if what not in TASKS:
+        raise SettingError(f"There is no search for {what!r}; there are: {listing(WHAT)}.")
+    if what not in size.training:
+        raise SettingError(f"The size {size.name!r} leaves {what} out; take another --size.")
+    return _task(what, size)
+
+
+def _uan(size: Size) -> Space:
+    from genan.rl.uan_settings import UanSettings
+
+    defaults = UanSettings()
+    known = {**asdict(defaults), **defaults.ppo.settings(), **size.uan}
+    envs = known["envs"]
+    # Not the bound, where episodes end: the objective is cut there, so that a narrow one would look good.
+    settings = (
+        Range("history_length", 1, LONGEST, whole=True),
+        Choice("envs", (envs // 2, envs, 2 * envs, 4 * envs)),
+        Choice("horizon", (None, 50, 100, 200, 500)),
+        Range("smoothness_weight", 1e-5, 1e-1),
+        *_learning(deviation=(0.1, 3.0)),
+        Range("rate", 3e-5, 1e-2, "ppo"),
+        Choice("rollouts", (32, 64, 128, 256), "ppo"),
+        Choice("hidden", _networks(known["hidden"]), "ppo"),
+        Choice("activation", ("tanh", "elu"), "ppo"),
+        Choice("output_gain", (0.01, 0.1, 1.0), "ppo"),
+        Choice("time_limit", ("terminal", "bootstrap"), "ppo"),
+    )
+    return _space(
+        "uan",
+        settings,
+        known,
+        uan_job(size),
+        objective="distance from held-out trajectories",
+        unit="standard deviations",
+        lower_is_better=True,
+        read=lambda result: result["held_out_distance"],
+    )
+
+
+def _fit(size: Size) -> Space:
+    from genan.actuator.settings import FitSettings
+    from genan.evaluation.studies.accuracy_study import DEGREES, PLAIN
+
+    known = {**FitSettings().settings(), **size.fit, **PLAIN}
+    settings = (
+        Range("history_length", 1, LONGEST, whole=True),
+        Range("history_stride", 1, WIDEST, scale="linear", whole=True),
+        Choice("hidden", _networks(known["hidden"])),
+        Choice("activation", ("tanh", "relu", "elu", "softsign")),
+        Choice("rate", (None, 3e-4, 5e-4, 1e-3, 2e-3, 4e-3)),
+        Choice("batch", (None, 512, 1024, 2048, 4096, 8192)),
+        Choice("control_noise", (0.0, 0.003, 0.01, 0.03)),
+        Choice("history_noise", (0.0, 3e-5, 1e-4, 3e-4, 1e-3)),
+    )
+    recording = _judging_recording(size)
+
+    def judge(actuators: Job) -> Job:
+        job = evaluate_job(size, actuators)
+        # All trials are judged at the same samples, whose past is long enough for the longest.
+        made = {**job.settings, "lead": max(size.lead, LONGEST * WIDEST)}
+        return replace(job, settings=made, needs={**job.needs, "data": recording})
+
+    def read(result: Mapping[str, Any]) -> float | None:
+        error = result["ensemble"]["curve"]["mean"][-1][result["columns"].index("overall")]
+        return None if error is None else DEGREES * error
+
+    return _space(
+        "fit",
+        settings,
+        known,
+        fit_job(size, label="position loss", **PLAIN),
+        objective=f"error after {size.horizon} steps on a recording of its own",
+        unit="deg",
+        lower_is_better=True,
+        read=read,
+        judge=judge,
+    )
+
+
+def _task(task: str, size: Size) -> Space:
+    from genan.rl.train_settings import preset, task_preset
+
+    learning = preset(task, "fast")
+    known = {**learning.settings(), **task_preset(task, "fast").settings(), **size.ppo.get(task, {})}
+    # The penalties on actions and disagreement are left alone: they cost success here and win it on a robot.
+    weights = {
+        "reacher": (),
+        "table-tennis": (
+            Range("hit_weight", 1.0, 100.0, "changed"),
+            Range("landing_weight", 5.0, 500.0, "changed"),
+            Choice("landing_paid", ("once", "each-step"), "changed"),
+        ),
+        "ball-in-a-cup": (
+            Range("cup_reward", 1.0, 100.0, "changed"),
+            Range("velocity_weight", 1e-3, 0.1, "changed"),
+            Range("shaping_weight", 100.0, 10_000.0, "changed"),
+        ),
+    }
+    settings = (
+        *_learning(deviation=(0.1, 1.5)),
+        Range("rate", 3e-5, learning.rate_max, "ppo"),
+        Range("kl_threshold", 0.002, 0.03, "ppo"),
+        Choice("hidden", _networks(known["hidden"]), "ppo"),
+        Choice("activation", ("leaky_relu", "elu", "tanh"), "ppo"),
+        Range("limit_weight", 0.1, 10.0, "changed"),
+        *weights[task],
+    )
+    return _space(
+        task,
+        settings,
+        known,
+        train_job(size, task, "position loss"),
+        objective="success in the simulator",
+        unit="%",
+        lower_is_better=False,
+        read=lambda result: 100.0 * result["judged"]["success"],
+        notes=("This is success in the simulator, which says little about a robot: try the best with genan transfer.",),
+    )
+
+
+def _space(what: str, settings: Sequence[Setting], known: Mapping[str, Any], base: Job, **more: Any) -> Space:
+    """A space with the defaults within."""
+    defaults = {setting.name: known[setting.name] for setting in settings}
+    within = tuple(setting.including(defaults[setting.name]) for setting in settings)
+    return Space(what, settings=within, defaults=defaults, base=base, **more)
+
+
+def _learning(deviation: tuple[float, float]) -> tuple[Setting, ...]:
+    """Of PPO, whatever it learns."""
+    return (
+        Range("discount", 0.9, 0.999, "ppo", "log to one"),
+        Range("trace", 0.8, 1.0, "ppo", "linear"),
+        Range("ratio_clip", 0.05, 0.4, "ppo"),
+        Choice("entropy_scale", (0.0, 3e-4, 1e-3, 3e-3, 1e-2), "ppo"),
+        Choice("mini_batches", (4, 8, 16, 32), "ppo"),
+        Range("epochs", 2, 8, "ppo", whole=True),
+        Range("initial_deviation", *deviation, "ppo"),
+    )
+
+
+def _networks(default: Sequence[int]) -> tuple[list[int], ...]:
+    """Narrower, wider and deeper than the default, which they cost in proportion to."""
+    width, depth = int(default[0]), len(default)
+    return ([width // 2] * depth, [width] * depth, [2 * width] * depth, [4 * width] * depth, [width] * (depth + 1))
+
+
+def _judging_recording(size: Size) -> Job:
+    """A recording for the search alone: what is chosen by the test recording cannot be judged by it."""
+    job = collect_job(size, "test")
+    seed = max(size.seeds.values()) + 1
+    label = f"record {size.test} trajectories to search by"
+    return replace(job, settings={**job.settings, "seed": seed}, label=label)

@@ -1,0 +1,151 @@
+"""All studies at their smallest, killed in the middle and gone on with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genan.evaluation.studies.catalogue import STUDIES
+from genan.evaluation.studies.job import Job, in_order
+from genan.evaluation.studies.result import StudyResult
+from genan.evaluation.studies.sizes import SMOKE
+from genan.evaluation.studies.store import DONE, Store
+from genan.evaluation.studies.work import perform
+
+
+def _finished(root: Path) -> dict[str, tuple[int, bytes]]:
+    return {path.parent.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in root.glob(f"*/{DONE}")}
+
+
+def _alive(group: list[int]) -> list[int]:
+    return [pid for pid in group if Path(f"/proc/{pid}").exists() and "Z" not in _state(pid)]
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "Z"
+
+
+def _workers(of: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(of)], capture_output=True, text=True)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def _until(holds: Callable[[], Any], seconds: float = 240.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_all_studies_run_are_killed_go_on_and_are_known(tmp_path: Path) -> None:
+    out = tmp_path / "studies"
+    command = [sys.executable, "-m", "genan", "study", "all", "--size", "smoke", "--out", str(out)]
+    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # In the middle of a job: some are done, and there is a folder of one that is not.
+    _until(
+        lambda: len(_finished(out / "jobs")) >= 4 and len(list((out / "jobs").iterdir())) > len(_finished(out / "jobs"))
+    )
+    workers = _workers(killed.pid)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert workers
+    _until(lambda: not _alive(workers), 20.0)  # no orphans
+    before = _finished(out / "jobs")
+    # A job that was half written is not taken for done.
+    half = out / "jobs" / next(iter(before)) / DONE
+    content = half.read_bytes()
+    half.write_bytes(content[: len(content) // 2])
+
+    went_on = subprocess.run(command, capture_output=True, text=True)
+    assert went_on.returncode == 0, went_on.stdout + went_on.stderr
+    after = _finished(out / "jobs")
+    for name, kept in before.items():
+        assert (after[name] == kept) == (name != half.parent.name), name
+    everything = in_order([job for study in STUDIES.values() for job in study.jobs(SMOKE)])
+    assert set(after) == {job.id for job in everything}
+
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 0 and f"{len(everything)} jobs known already" in again.stdout
+    assert _finished(out / "jobs") == after
+    for name in STUDIES:
+        assert StudyResult.load(out / f"{name}-smoke.study.json").complete
+
+    # The same result as without interruption, in another process and another folder.
+    store, fresh = Store(out / "jobs"), Store(tmp_path / "fresh")
+    for job in in_order([next(job for job in STUDIES["accuracy"].jobs(SMOKE))]):
+        found = perform(job, fresh)
+        kept = store.find(job)
+        assert kept is not None and json.loads(json.dumps(found.result)) == kept.result, job.label
+
+
+def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "genan", "study", "history", "--size", "smoke", "--out", str(tmp_path)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    _until(lambda: (tmp_path / "jobs").exists() and any((tmp_path / "jobs").iterdir()))
+    workers = _workers(running.pid)
+    os.kill(running.pid, signal.SIGINT)
+    said, _ = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "the same command goes on from there" in said
+    assert workers and not _alive(workers)
+    assert not StudyResult.load(tmp_path / "history-smoke.study.json").complete
+
+
+def test_a_job_that_fails_says_why_and_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, genan: Any
+) -> None:
+    # Nothing can be recorded where a folder stands in the recording's place.
+    test = next(job for job in in_order(STUDIES["history"].jobs(SMOKE)) if job.label.endswith("(test)"))
+    blocked = Store(tmp_path / "jobs").folder(test) / ".data.h5.partial"
+    for name in ("data.h5", "data.h5.partial", ".data.h5.partial"):
+        (blocked.parent / name).mkdir(parents=True)
+    answer = genan("study", "history", "--size", "smoke", "--out", tmp_path)
+    assert answer.code == 2
+    assert "failed: record 8 trajectories with the racket (test)" in answer.out
+    assert "failed, which it needs" in answer.out
+    done = {job["kind"] for job in map(_job, (tmp_path / "jobs").glob(f"*/{DONE}"))}
+    assert "fit" in done
+
+
+def _job(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_bytes())["job"]
+
+
+def test_the_plan(tmp_path: Path, genan: Any) -> None:
+    answer = genan("study", "stride", "history", "--size", "full", "--plan", "--out", tmp_path / "none")
+    assert answer.code == 0 and "22 jobs, 22 to do." in answer.out
+    assert not (tmp_path / "none").exists()
+
+
+def test_wrong_names_and_flags(refused: Any) -> None:
+    assert "There is no study 'hystory'; there are: 'accuracy'" in refused("study", "hystory")
+    assert "Which study?" in refused("study")
+    assert "At least one process" in refused("study", "history", "--size", "smoke", "--workers", "0", "--out", "/tmp/x")
+
+
+def test_a_crashed_worker_is_one_failed_job(tmp_path: Path) -> None:
+    from genan.evaluation.studies.local import LocalExecutor
+
+    executor = LocalExecutor(tmp_path, workers=1)
+    job = Job("collect", {"robot": "virtual-pamy2", "trajectories": 10**6}, label="for ever")
+    try:
+        executor.start(job)
+        assert not executor.has_room(job)
+        (worker,) = _workers(os.getpid())
+        os.kill(worker, signal.SIGKILL)
+        events: list[Any] = []
+        _until(lambda: events.extend(executor.wait(0.2)) or events, 60.0)
+        assert events[-1].what == "failed" and "killed 9" in events[-1].error
+        assert executor.has_room(job)
+    finally:
+        executor.close()

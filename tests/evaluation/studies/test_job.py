@@ -1,0 +1,85 @@
+from dataclasses import replace
+
+import pytest
+
+from genan.errors import SettingError
+from genan.evaluation.studies.catalogue import ALL, STUDIES, find_studies
+from genan.evaluation.studies.job import Job, in_order
+from genan.evaluation.studies.paper import paper_figure
+from genan.evaluation.studies.sizes import FULL, SIZES, SMALL, SMOKE, find_size
+
+DATA = Job("collect", {"trajectories": 8, "seed": 0})
+FIT = Job("fit", {"epochs": 2}, {"data": DATA}, label="fit it")
+
+
+def test_a_fingerprint_follows_everything_that_a_result_depends_on_and_nothing_else() -> None:
+    other_data = replace(FIT, needs={"data": replace(DATA, settings={"trajectories": 8, "seed": 1})})
+    assert FIT.fingerprint == replace(FIT, label="another name").fingerprint
+    assert FIT.fingerprint == replace(FIT, settings=dict(reversed(FIT.settings.items()))).fingerprint
+    different = {
+        FIT.fingerprint,
+        replace(FIT, settings={"epochs": 3}).fingerprint,
+        replace(FIT, kind="train").fingerprint,
+        other_data.fingerprint,
+        replace(FIT, needs={"actuators": DATA}).fingerprint,
+    }
+    assert len(different) == 5
+
+
+def test_a_job_that_means_something_else_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = FIT.fingerprint
+    monkeypatch.setattr("genan.evaluation.studies.job.RECIPES", {"collect": 2, "fit": 1})
+    # What is made of other data is something else too.
+    assert Job.from_json(FIT.as_json()).fingerprint != before
+
+
+def test_a_job_comes_back_from_json() -> None:
+    assert Job.from_json(FIT.as_json()) == FIT
+
+
+def test_needs_come_first_and_each_job_once() -> None:
+    again = Job("fit", {"epochs": 2}, {"data": Job("collect", {"seed": 0, "trajectories": 8})})
+    assert in_order([FIT, again, DATA]) == [DATA, FIT]
+
+
+def test_full_is_the_papers_size() -> None:
+    assert FULL.trajectories == 2500 and FULL.test == 800 and FULL.trials == 100
+    for name, places in {
+        "history-1-step": FULL.histories,
+        "stride-1-step": FULL.strides,
+        "rollout-1-step": FULL.rollouts,
+        "dataset-size-1-step": FULL.dataset_sizes,
+        "transfer-reacher": FULL.ablations["reacher"],
+        "transfer-ball-in-a-cup": FULL.ablations["ball-in-a-cup"],
+        "transfer-table-tennis": FULL.ablations["table-tennis"],
+    }.items():
+        assert places == paper_figure(name).places, name
+
+
+@pytest.mark.parametrize("size", [SMOKE, SMALL, FULL], ids=lambda size: size.name)
+def test_studies_share_what_they_have_in_common(size: object) -> None:
+    size = find_size(size.name)  # type: ignore[attr-defined]
+    apart = [len(in_order(study.jobs(size))) for study in STUDIES.values()]
+    together = in_order([job for study in STUDIES.values() for job in study.jobs(size)])
+    assert len(together) < sum(apart)
+    # Everything that is fitted to the racket's data learns from one recording.
+    recordings = {job.needs["data"].id for job in together if job.kind == "fit" and job.settings["robot"] == "pamy2"}
+    assert len(recordings) == 1
+    # The outcomes of table tennis cost nothing once its transfer is known.
+    known = {job.id for job in in_order(STUDIES["transfer"].jobs(size))}
+    assert {job.id for job in in_order(STUDIES["table-tennis"].jobs(size))} <= known
+
+
+def test_the_history_fits_before_the_first_sample_that_is_judged() -> None:
+    for size in SIZES.values():
+        assert max(*size.histories, *(3 * stride for stride in size.strides)) <= size.lead
+
+
+def test_names() -> None:
+    assert [study.name for study in find_studies(["stride", "history", "stride"])] == ["stride", "history"]
+    assert find_studies([ALL]) == tuple(STUDIES.values())
+    for names in ([], ["hystory"]):
+        with pytest.raises(SettingError, match="there are|There are"):
+            find_studies(names)
+    with pytest.raises(SettingError, match="'smoke', 'small', 'full'"):
+        find_size("huge")

@@ -1,0 +1,105 @@
+"""A cluster of two nodes on this machine, and what becomes of jobs there; run by a test, in a process of its own.
+
+python -m tests.evaluation.studies.two_nodes FOLDER: prints one line of JSON.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from genan.evaluation.studies.accuracy_study import plain_fit
+from genan.evaluation.studies.catalogue import STUDIES
+from genan.evaluation.studies.cluster import QUIET, RayExecutor
+from genan.evaluation.studies.executor import Event
+from genan.evaluation.studies.job import Job
+from genan.evaluation.studies.recipes import collect_job
+from genan.evaluation.studies.schedule import run
+from genan.evaluation.studies.sizes import SMOKE, Size
+from genan.evaluation.studies.store import Store
+from genan.evaluation.studies.worker import LOG
+
+TINY = replace(
+    SMOKE,
+    trajectories=6,
+    test=3,
+    horizon=20,
+    histories=(1,),
+    fit={"members": 1, "hidden": [8], "epochs": 1, "batch": 256},
+)
+LONG = 3000
+"""Trajectories of a recording that takes longer than anybody waits here."""
+
+
+def tiny_jobs(size: Size = TINY) -> list[Job]:
+    """A study of one cell, and a job that is refused."""
+    study = STUDIES["history"]
+    refused = replace(plain_fit(size), settings={**plain_fit(size).settings, "members": 0})
+    return [*study.jobs(size), refused]
+
+
+def where(store: Store, job: Job) -> list[tuple[str, int]]:
+    """The nodes and processes that have worked at a job."""
+    log = store.folder(job) / LOG
+    words = log.read_text() if log.exists() else ""
+    return [(node, int(pid)) for node, pid in re.findall(r"on the node (\w+) .*process (\d+)", words)]
+
+
+def until(executor: RayExecutor, enough: Callable[[list[Event]], bool], seconds: float = 60.0) -> list[Event]:
+    events: list[Event] = []
+    end = time.monotonic() + seconds
+    while not enough(events):
+        assert time.monotonic() < end, events
+        events += executor.wait(0.1)
+    return events
+
+
+def main(root: Path) -> dict[str, Any]:
+    os.environ.update(QUIET)
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    second = cluster.add_node(num_cpus=1)
+    store, found = Store(root), {}
+    try:
+        executor = RayExecutor(root, address=cluster.address)
+        found["words"] = executor.words
+        now = run(tiny_jobs(), store, executor)
+        found["failed"], found["done"] = list(now.failed.values()), now.done
+        executor.close()
+        found["left"] = [path.name for path in root.iterdir() if path.name.startswith(".")]
+        found["connected"] = ray.is_initialized()
+
+        executor = RayExecutor(root, address=cluster.address)  # the cluster is still there
+        long = [collect_job(replace(TINY, trajectories=LONG + k)) for k in range(2)]
+        for job in long:
+            executor.start(job)
+        found["room"] = executor.has_room(long[0])
+        shown = until(executor, lambda events: {event.job.id for event in events} == {job.id for job in long})
+        found["shown"] = sorted({event.what for event in shown})
+        there, here = sorted(long, key=lambda job: where(store, job)[0][0] != second.node_id)
+        cluster.remove_node(second, allow_graceful=False)
+        time.sleep(1.0)
+        os.kill(where(store, here)[0][1], signal.SIGKILL)
+        (died,) = [e for e in until(executor, lambda events: any(e.what == "failed" for e in events)) if e.error]
+        found["died"] = [died.job.id == here.id, died.error]
+        until(executor, lambda events: len(where(store, there)) == 2)
+        found["moved"] = where(store, there)[0][0] == second.node_id != where(store, there)[1][0]
+        executor.stop()
+        last = until(executor, lambda events: any(e.what != "progress" for e in events))[-1]
+        found["stopped"] = [last.job.id == there.id, last.what]
+        executor.close()
+    finally:
+        cluster.shutdown()
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))
