@@ -1,5 +1,7 @@
 """What ``genan inspect`` says of a sound, a suspicious and an unfinished recording."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -48,7 +50,11 @@ def test_what_it_prints(recording, tmp_path, capsys, monkeypatch):
         "data-inspect/coverage.png",
     ):
         assert part in text
-    assert sorted(p.name for p in (tmp_path / "data-inspect").iterdir()) == ["coverage.png", "trajectories.png"]
+    names = sorted(p.name for p in (tmp_path / "data-inspect").iterdir())
+    assert names == ["coverage.png", "inspection.json", "trajectories.png"]
+    found = json.loads((tmp_path / "data-inspect" / "inspection.json").read_text())
+    assert found["verdict"] == "Nothing suspicious." and found["trajectories"] == 4 and found["file"] == "data.h5"
+    assert [joint["name"] for joint in found["joints"]] == list(recording.joints)
 
 
 def test_what_is_suspicious_is_printed(recording, tmp_path, capsys):

@@ -23,10 +23,10 @@ class Inspect:
     """Robot it was made on: a bundled robot's name or the path of a robot.toml. Its joints, controls, rate and limits
     are then compared with the recording."""
     out: Path | None = None
-    """Folder for the pictures; it must not exist yet, unless --overwrite is given. Left out: <file>-inspect beside the
-    file, whose pictures are made anew each time."""
+    """Folder for the pictures and inspection.json; it must not exist yet, unless --overwrite is given. Left out:
+    <file>-inspect beside the file, made anew each time."""
     overwrite: bool = False
-    """Replace the pictures that an earlier run put into --out."""
+    """Replace what an earlier run put into --out."""
 
     def run(self) -> int:
         """Inspect, print, draw; exit code."""
@@ -35,6 +35,7 @@ class Inspect:
         from genan.cli.output import check_folder
         from genan.data import inspect, load, summary
         from genan.report.inspection import save_figures
+        from genan.report.inspection_record import save_inspection
         from genan.robot import Robot
 
         folder = self.out or self.file.with_name(f"{self.file.stem}-inspect")
@@ -54,7 +55,8 @@ class Inspect:
         console.print()
         _print_suspicious(console, found.suspicious)
         console.print()
-        for path in save_figures(trajectories, found, folder):
+        pictures = save_figures(trajectories, found, folder)
+        for path in (*pictures, save_inspection(found, head, trajectories.fingerprint, folder)):
             console.print(f"Wrote {path}", markup=False, soft_wrap=True)
         return 0
 
