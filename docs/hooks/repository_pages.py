@@ -1,0 +1,61 @@
+"""What the site needs beyond docs/: the examples and the changelog as pages, and links to files of the repository.
+
+In docs/ a link such as ``../examples/04_drive_a_mujoco_loop.py`` holds where the repository is looked at. On the site
+the file is a page of its own, made here from the file; a link to a file that has none is a warning, which ends a strict
+build.
+"""
+
+import ast
+import logging
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+LOG = logging.getLogger("mkdocs.hooks.genan")
+CHANGELOG = "CHANGELOG.md"
+#: A link of Markdown that leads out of a folder: what stands before, the path, and its anchor.
+OUTWARD = re.compile(r"(?P<before>\]\()(?P<path>\.\./[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page for each example and one for the changelog."""
+    root = Path(config.config_file_path).parent
+    for example in sorted((root / "examples").glob("*.py")):
+        files.append(File.generated(config, page_of(f"examples/{example.name}"), content=example_page(example)))
+    files.append(File.generated(config, page_of(CHANGELOG), content=(root / CHANGELOG).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links to files of the repository to their pages."""
+    here = posixpath.dirname(page.file.src_uri)
+    docs = posixpath.basename(config.docs_dir)
+
+    def led(link: re.Match[str]) -> str:
+        inside = posixpath.normpath(posixpath.join(docs, here, link["path"]))  # as seen from the repository's root
+        if inside.startswith(f"{docs}/"):
+            return link[0]
+        target = page_of(inside)
+        if target not in files.src_uris:
+            LOG.warning("%s links to %s, which has no page on the site", page.file.src_uri, inside)
+            return link[0]
+        return f"{link['before']}{posixpath.relpath(target, here or '.')}{link['anchor'] or ''}"
+
+    return OUTWARD.sub(led, markdown)
+
+
+def page_of(path: str) -> str:
+    """The page on the site that shows a file of the repository."""
+    return "changes.md" if path == CHANGELOG else re.sub(r"\.py$", ".md", path)
+
+
+def example_page(example: Path) -> str:
+    """An example as a page: the first line of its docstring as the title, the rest as text, and the program."""
+    source = example.read_text(encoding="utf-8")
+    title, _, rest = (ast.get_docstring(ast.parse(source)) or example.stem).partition("\n")
+    source = re.sub(r'\A""".*?"""\n+', "", source, flags=re.S)
+    return f'# {title.rstrip(".:")}\n\n{rest.strip()}\n\n```python title="examples/{example.name}"\n{source}```\n'
