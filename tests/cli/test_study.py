@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from genan.evaluation.studies.catalogue import STUDIES
 from genan.evaluation.studies.job import Job, in_order
 from genan.evaluation.studies.result import StudyResult
@@ -101,14 +99,12 @@ def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
     assert not StudyResult.load(tmp_path / "history-smoke.study.json").complete
 
 
-def test_a_job_that_fails_says_why_and_costs_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, genan: Any
-) -> None:
-    # Nothing can be recorded where a folder stands in the recording's place.
+def test_a_job_that_fails_says_why_and_costs_no_other(tmp_path: Path, genan: Any) -> None:
+    # A recording cannot go on from a file that is none.
     test = next(job for job in in_order(STUDIES["history"].jobs(SMOKE)) if job.label.endswith("(test)"))
-    blocked = Store(tmp_path / "jobs").folder(test) / ".data.h5.partial"
-    for name in ("data.h5", "data.h5.partial", ".data.h5.partial"):
-        (blocked.parent / name).mkdir(parents=True)
+    folder = Store(tmp_path / "jobs").folder(test)
+    folder.mkdir(parents=True)
+    (folder / "data.h5.partial").write_bytes(b"not a recording")
     answer = genan("study", "history", "--size", "smoke", "--out", tmp_path)
     assert answer.code == 2
     assert "failed: record 8 trajectories with the racket (test)" in answer.out

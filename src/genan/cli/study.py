@@ -13,12 +13,10 @@ import tyro
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import TaskID
 
     from genan.evaluation.studies.executor import Executor
     from genan.evaluation.studies.job import Job
     from genan.evaluation.studies.result import StudyResult
-    from genan.evaluation.studies.schedule import Progress
     from genan.evaluation.studies.store import Store
 
 
@@ -49,6 +47,7 @@ class Study:
 
         from genan.cli import INTERRUPTED, REFUSED
         from genan.cli.interrupt import interruptible
+        from genan.cli.job_bars import JobBars
         from genan.evaluation.studies.catalogue import find_studies
         from genan.evaluation.studies.schedule import run
         from genan.evaluation.studies.sizes import find_size
@@ -63,7 +62,7 @@ class Study:
         store.root.mkdir(parents=True, exist_ok=True)
         executor = self._executor(store.root)
         try:
-            with interruptible() as interrupt, _Bars(executor.words) as bars:
+            with interruptible() as interrupt, JobBars(executor.words) as bars:
                 now = run(jobs, store, executor, progress=bars.show, stopping=lambda: interrupt.requested)
         finally:
             executor.close()
@@ -92,49 +91,6 @@ class Study:
         from genan.evaluation.studies.local import LocalExecutor
 
         return LocalExecutor(root, workers=self.workers, cpu_workers=self.cpu_workers)
-
-
-class _Bars:
-    """What is going on, on the screen."""
-
-    def __init__(self, where: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self._console = Console(stderr=True, highlight=False, markup=False)
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=self._console,
-        )
-        self._whole = self._bars.add_task(f"jobs, {where}", total=None)
-        self._rows: dict[str, TaskID] = {}
-
-    def __enter__(self) -> "_Bars":
-        self._bars.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bars.stop()
-        if not self._console.is_terminal:
-            self._console.print()  # rich leaves the last line open
-
-    def show(self, now: "Progress") -> None:
-        """Bring the screen up to date."""
-        completed = now.known + now.done + len(now.failed)
-        self._bars.update(self._whole, total=now.total, completed=completed)
-        if now.stopping:
-            self._bars.update(self._whole, description="stopping where that is safe")
-        for key, (job, share) in now.running.items():
-            if key not in self._rows:
-                self._rows[key] = self._bars.add_task(f"  {job.label}", total=100)
-                if not self._console.is_terminal:
-                    self._console.print(f"begun: {job.label}")
-            self._bars.update(self._rows[key], completed=round(100 * share))
-        for key in [key for key in self._rows if key not in now.running]:
-            self._bars.remove_task(self._rows.pop(key))
 
 
 def _print_plan(console: "Console", jobs: "list[Job]", store: "Store") -> int:

@@ -89,6 +89,10 @@ class CupBench(VirtualPamy2):
         self._keep_time()
         return sent
 
+    def push(self, torque: Float[np.ndarray, "4"]) -> None:
+        """Refused: with string and ball on it, this arm cannot be pushed."""
+        raise SettingError("The arm with cup, string and ball cannot be pushed; push a VirtualPamy2 or TennisBench.")
+
     def ball_for_evaluation_only(self) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:
         """True position [m] and velocity [m/s] of the ball in the robot's base frame. A tracker sees less."""
         return self._ball[:3].copy(), self._ball[3:].copy()

@@ -66,15 +66,20 @@ def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array
     )
 
 
-def tick(parameters: Parameters, state: State, command: Float[Array, "8"]) -> State:
-    """The state 2 ms later, when ``command`` [bar] was given at the start of the tick."""
+def tick(
+    parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"] | None = None
+) -> State:
+    """The state 2 ms later, when ``command`` [bar] was given at the start of the tick.
+
+    ``push`` [N m] is a torque on the joints by someone who leans on the arm; no muscle knows of it, nor ``State.tau``.
+    """
     queue = jnp.concatenate([state.commands, command[None]])
     arriving = queue[0]
     state = eqx.tree_at(lambda s: s.commands, state, queue[1:])
-    return jax.lax.fori_loop(0, SUBSTEPS, lambda _, s: _substep(parameters, s, arriving), state)
+    return jax.lax.fori_loop(0, SUBSTEPS, lambda _, s: _substep(parameters, s, arriving, push), state)
 
 
-def _substep(parameters: Parameters, state: State, command: Float[Array, "8"]) -> State:
+def _substep(parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"] | None) -> State:
     muscle, tendon, arm = parameters.muscle, parameters.tendon, parameters.arm
     q_half = state.q + 0.5 * _H * state.qd
 
@@ -99,7 +104,7 @@ def _substep(parameters: Parameters, state: State, command: Float[Array, "8"]) -
     tension = tendon.stiffness * jnp.maximum(y - tendon.path(q_half), 0.0)
     tau = tendon.torque(tendon.joint_tension(tension, q_half, slide))
     tau = tau + arm.passive_torque(q_half, state.qd, state.bearing)
-    qd = state.qd + _H * arm.acceleration(q_half, state.qd, tau)
+    qd = state.qd + _H * arm.acceleration(q_half, state.qd, tau if push is None else tau + push)
     if parameters.toy is None or state.toy is None:
         q, toy = q_half + 0.5 * _H * qd, state.toy
     else:

@@ -78,6 +78,7 @@ class VirtualPamy2:
         self._programs: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._compile_lock = Lock()
         self.hours = hours
+        self._push: Float[np.ndarray, " 4"] | None = None
         with on_the_bench():
             self._parameters = self._assembled(specimen(design(end_effector), seed)).without(*without)
             self._drift = Drift.drawn(seed, rate=drift)
@@ -105,9 +106,21 @@ class VirtualPamy2:
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
         with on_the_bench():
-            self._state, q = _advance(self._aged, self._state, sent)
+            if self._push is None:
+                self._state, q = _advance(self._aged, self._state, sent)
+            else:
+                self._state, q = _advance_pushed(self._aged, self._state, sent, self._push)
             self._q = np.asarray(q)
         return sent
+
+    def push(self, torque: Float[np.ndarray, "4"]) -> None:
+        """Lean on the arm with ``torque`` [N m] on its joints, from now on; zeros let go of it.
+
+        Only commands tick by tick feel it. Zero torque changes no angle, to the last bit.
+        """
+        if not np.isfinite(torque).all():
+            raise SettingError(f"A push must be finite torques, got {torque}.")
+        self._push = np.array(torque, float)
 
     def truth_for_evaluation_only(self) -> Truth:
         """The true state. Not available on a real robot: use it to judge a model, never to train or control."""
@@ -176,6 +189,14 @@ def _read(parameters: Parameters, state: State) -> Float[Array, "4"]:
 @jax.jit
 def _advance(parameters: Parameters, state: State, command: Float[Array, "8"]) -> tuple[State, Float[Array, "4"]]:
     state = tick(parameters, state, command)
+    return state, _read(parameters, state)
+
+
+@jax.jit
+def _advance_pushed(
+    parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"]
+) -> tuple[State, Float[Array, "4"]]:
+    state = tick(parameters, state, command, push)
     return state, _read(parameters, state)
 
 

@@ -127,7 +127,7 @@ def test_a_node_reads_what_there_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("127.0.0.1:9", "There is no Ray cluster at 127.0.0.1:9; start one"),
+        ("127.0.0.1:9", "There is no Ray cluster at 127.0.0.1:9 that lets us in; start one"),
         ("127.0.0.1:99999", "There is no Ray cluster at 127.0.0.1:99999"),
         ("ray://head:10001", "as host:port, not ray://head:10001"),
         ("head", "as host:port, not head"),

@@ -6,7 +6,8 @@ from genan.errors import SettingError
 from genan.evaluation.studies.catalogue import ALL, STUDIES, find_studies
 from genan.evaluation.studies.job import Job, in_order
 from genan.evaluation.studies.paper import paper_figure
-from genan.evaluation.studies.sizes import FULL, SIZES, SMALL, SMOKE, find_size
+from genan.evaluation.studies.recipes import train_job
+from genan.evaluation.studies.sizes import COLUMNS, FULL, SIZES, SMALL, SMOKE, find_size
 
 DATA = Job("collect", {"trajectories": 8, "seed": 0})
 FIT = Job("fit", {"epochs": 2}, {"data": DATA}, label="fit it")
@@ -73,6 +74,16 @@ def test_studies_share_what_they_have_in_common(size: object) -> None:
 def test_the_history_fits_before_the_first_sample_that_is_judged() -> None:
     for size in SIZES.values():
         assert max(*size.histories, *(3 * stride for stride in size.strides)) <= size.lead
+
+
+def test_each_ablation_changes_one_thing() -> None:
+    whole, torque, calm, single, low = (train_job(FULL, "reacher", column) for column in COLUMNS)
+    assert torque.needs["actuators"].settings == {**whole.needs["actuators"].settings, "loss": "torque"}
+    assert torque.settings == whole.settings
+    assert calm.settings == {**whole.settings, "changed": {"disagreement_weight": 0.0}}
+    assert single.settings == {**whole.settings, "training": {**whole.settings["training"], "member": 0}}
+    assert low.settings == {**whole.settings, "changed": {"action_weight": 250.0}}
+    assert {job.needs["actuators"].id for job in (whole, calm, single, low)} == {whole.needs["actuators"].id}
 
 
 def test_names() -> None:

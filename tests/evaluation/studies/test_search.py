@@ -20,7 +20,7 @@ from genan.evaluation.studies.search_result import SearchResult
 from genan.evaluation.studies.sizes import FULL, SIZES, SMALL, SMOKE
 from genan.evaluation.studies.spaces import WHAT, Range, find_space
 from genan.evaluation.studies.store import Store
-from genan.evaluation.studies.work import _tuples
+from genan.evaluation.studies.work import tuples
 
 pytest.importorskip("optuna")
 
@@ -157,15 +157,15 @@ def accept(jobs: Mapping[str, Job]) -> None:
 
     if "fit-uan" in jobs:
         made = dict(jobs["fit-uan"].settings)
-        ppo = replace(PPO_SETTINGS, **_tuples(made.pop("ppo")))
+        ppo = replace(PPO_SETTINGS, **tuples(made.pop("ppo")))
         settings = UanSettings(**{k: v for k, v in made.items() if k not in ("robot", "trajectories")}, ppo=ppo)
         ppo.mini_batch(settings.envs)
     elif "train" in jobs:
         made = dict(jobs["train"].settings)
         replace(task_preset(made["task"], "fast"), **made["changed"])
-        replace(preset(made["task"], "fast"), **_tuples(made["ppo"])).mini_batch(TrainSettings(**made["training"]).envs)
+        replace(preset(made["task"], "fast"), **tuples(made["ppo"])).mini_batch(TrainSettings(**made["training"]).envs)
     else:
-        made = _tuples(jobs["fit"].settings)
+        made = tuples(jobs["fit"].settings)
         FitSettings(**{k: v for k, v in made.items() if k not in ("robot", "trajectories")})
 
 

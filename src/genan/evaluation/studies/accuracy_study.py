@@ -7,7 +7,7 @@ from typing import Any
 
 from genan.evaluation.studies.job import Job
 from genan.evaluation.studies.paper import paper_figure
-from genan.evaluation.studies.recipes import evaluate_job, fit_job, uan_job
+from genan.evaluation.studies.recipes import SEARCHED_UAN, evaluate_job, fit_job, uan_job
 from genan.evaluation.studies.result import Figure, Finding, Series, Value
 from genan.evaluation.studies.sizes import Size
 from genan.evaluation.studies.store import Done
@@ -84,7 +84,7 @@ class Accuracy(AccuracyFigures):
         return {
             "position loss": plain_fit(size),
             "torque loss": fit_job(size, label="torque loss", loss="torque", **PLAIN),
-            "UAN": uan_job(size),
+            "UAN": uan_job(size, **SEARCHED_UAN),
         }
 
     def findings(self, size: Size, figures: Sequence[Figure]) -> tuple[Finding, ...]:

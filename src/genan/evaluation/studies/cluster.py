@@ -246,7 +246,10 @@ def _knock(address: str) -> None:
 
 
 def _nobody(address: str) -> str:
-    return f"There is no Ray cluster at {address}; start one with 'ray start --head', or leave the address out."
+    return (
+        f"There is no Ray cluster at {address} that lets us in; start one with 'ray start --head', or, where it asks "
+        "for a token, give that as Ray's documentation says (RAY_AUTH_MODE=token), or leave the address out."
+    )
 
 
 @contextlib.contextmanager

@@ -120,12 +120,14 @@ class _Worker:
             process_group=0,
             env=environment,
         )
-        threading.Thread(target=self._listen, args=(events,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(events,), daemon=True)
+        self._listener.start()
 
     def _listen(self, events: "queue.Queue[Any]") -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            events.put((self, json.loads(line)))
+        with self._process.stdout as said:
+            for line in said:
+                events.put((self, json.loads(line)))
         events.put((self, {"event": "gone"}))
 
     def give(self, job: Job) -> None:
@@ -144,6 +146,7 @@ class _Worker:
         """Kill the process and wait for its end; its exit code."""
         self._process.kill()
         code = self._process.wait()
+        self._listener.join()
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # an order that could not be sent
             self._process.stdin.close()

@@ -1,5 +1,6 @@
 """The jobs that studies are made of. Two studies that ask for the same thing get the same job."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from genan.evaluation.studies.job import Job
@@ -11,6 +12,17 @@ CUP_INTERVAL = 0.15
 """Shortest time between two drawn controls where the arm holds a cup, which is swung faster [s]."""
 LOW_ACTION_PENALTY = 250.0
 """The paper's, in place of 1250."""
+
+SEARCHED_UAN: Mapping[str, Any] = {
+    "history_length": 1,
+    "horizon": 100,
+    "smoothness_weight": 0.00685,
+    "ppo": {
+        "discount": 0.9799, "trace": 0.8273, "ratio_clip": 0.2339, "mini_batches": 32, "epochs": 6, "rate": 0.0007292,
+        "initial_deviation": 0.1221, "rollouts": 32, "hidden": [32, 32], "time_limit": "bootstrap",
+    },
+}  # fmt: skip
+"""UAN's settings: the best of 40 by ``genan search uan --size full --trials 40 --at-once 6`` (docs/search.md)."""
 
 
 def collect_job(size: Size, part: str = "train", *, cup: bool = False) -> Job:
@@ -40,9 +52,9 @@ def fit_job(size: Size, *, trajectories: int | None = None, cup: bool = False, l
     return Job("fit", settings, {"data": collect_job(size, cup=cup)}, label=f"fit {label}")
 
 
-def uan_job(size: Size) -> Job:
-    """UAN's network on the same recording."""
-    settings: dict[str, Any] = {"robot": "pamy2", "trajectories": size.trajectories, "ppo": {}, **size.uan}
+def uan_job(size: Size, **changed: Any) -> Job:
+    """UAN's network on the same recording; ``changed`` are fields of ``UanSettings``, and of its PPO in ``ppo``."""
+    settings: dict[str, Any] = {"robot": "pamy2", "trajectories": size.trajectories, "ppo": {}, **changed, **size.uan}
     return Job("fit-uan", settings, {"data": collect_job(size)}, label="train UAN")
 
 

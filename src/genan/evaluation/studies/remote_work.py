@@ -101,10 +101,10 @@ def look(path: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def _printing_to(path: Path) -> Iterator[None]:
     """What is printed within goes to the end of this file; then it goes where it went before."""
-    from genan.evaluation.studies.worker import _log_to
+    from genan.evaluation.studies.worker import log_to
 
     before = [os.dup(1), os.dup(2)]
-    _log_to(path)
+    log_to(path)
     try:
         yield
     finally:

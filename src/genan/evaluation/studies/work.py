@@ -99,7 +99,7 @@ def _fit(task: Task) -> dict[str, Any]:
     if (task.folder / CONTRACT).exists():
         ensemble = load(task.folder)
     else:
-        made = _tuples(task.settings)
+        made = tuples(task.settings)
         robot, count = made.pop("robot"), made.pop("trajectories")
         fitting = Fitting(_first(task, count), robot, FitSettings(**made), out=task.folder)
         epochs = fitting.settings.epochs
@@ -119,7 +119,7 @@ def _fit_uan(task: Task) -> dict[str, Any]:
 
     made = task.settings
     robot, count, ppo = made.pop("robot"), made.pop("trajectories"), made.pop("ppo")
-    learning = replace(PPO_SETTINGS, **_tuples(ppo))
+    learning = replace(PPO_SETTINGS, **tuples(ppo))
 
     def show(now: UanProgress) -> None:
         task.progress(now.steps / now.total)
@@ -181,10 +181,10 @@ def _train(task: Task) -> dict[str, Any]:
     else:
         name = made["task"]
         training = Training(
-            replace(task_preset(name, "fast"), **_tuples(made["changed"])),
+            replace(task_preset(name, "fast"), **tuples(made["changed"])),
             task.needs["actuators"],
             TrainSettings(**made["training"]),
-            ppo=replace(preset(name, "fast"), **_tuples(made["ppo"])),
+            ppo=replace(preset(name, "fast"), **tuples(made["ppo"])),
             out=task.folder,
         )
         found = training.run(progress=lambda now: task.progress(now.steps / now.total), stopping=task.stopping)
@@ -226,7 +226,7 @@ def _transfer(task: Task) -> dict[str, Any]:
     }
 
 
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+def tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they were before JSON made lists of tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 

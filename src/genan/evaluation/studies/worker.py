@@ -76,7 +76,7 @@ def serve(root: Path, orders: TextIO, answers: TextIO) -> None:
                 shown[0] = share
                 tell("progress", share=share)
 
-        _log_to(store.folder(job) / LOG)
+        log_to(store.folder(job) / LOG)
         try:
             done = perform(job, store, stopping=lambda: incoming.stop, progress=show)
             tell("done", result=dict(done.result), seconds=done.seconds)
@@ -89,7 +89,7 @@ def serve(root: Path, orders: TextIO, answers: TextIO) -> None:
             tell("failed", error=f"{type(error).__name__}: {error}".splitlines()[0])
 
 
-def _log_to(path: Path) -> None:
+def log_to(path: Path) -> None:
     """From now on what the process prints goes to the end of this file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()

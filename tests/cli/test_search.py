@@ -1,0 +1,99 @@
+"""``genan search``, its trials computed instead of done."""
+
+import json
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.evaluation.studies.fake_executor import FakeExecutor
+
+from genan.errors import GenanError
+from genan.evaluation.studies import local
+from genan.evaluation.studies.job import Job
+from genan.evaluation.studies.store import Store
+
+pytest.importorskip("optuna")
+
+
+def distance(job: Job) -> Mapping[str, Any]:
+    if job.kind == "collect":
+        return {}
+    if job.settings.get("envs", 16) == 32:
+        raise GenanError("Too many at once.")
+    return {"held_out_distance": 0.5 * job.settings.get("history_length", 3), "steps": 1}
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Job], Mapping[str, Any]]], list[Job]]:
+    """Let a function do the jobs; gives the list of those that are begun."""
+
+    def use(answer: Callable[[Job], Mapping[str, Any]]) -> list[Job]:
+        started: list[Job] = []
+
+        def executor(root: Path, *, workers: int) -> FakeExecutor:
+            fake = FakeExecutor(Store(root), answer, room=workers)
+            fake.started = started
+            return fake
+
+        monkeypatch.setattr(local, "LocalExecutor", executor)
+        return started
+
+    return use
+
+
+def test_the_best_trials_are_shown_beside_the_defaults(answers: Any, genan: Any, tmp_path: Path) -> None:
+    started = answers(distance)
+    answer = genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path)
+    assert answer.code == 0, answer
+    kept = json.loads((tmp_path / "search-uan-smoke.search.json").read_bytes())
+    best, values = kept["best"], [trial["value"] for trial in kept["trials"]]
+    assert best["value"] == min(value for value in values if value is not None) < 1.5
+    assert kept["command"] == "genan search uan --trials 12 --size smoke --seed 0 --at-once 2"
+    lines = answer.out.splitlines()
+    assert "defaults" in lines[1] and f"trial {best['number']}" in lines[1]
+    assert f"{100 * (best['value'] / 1.5 - 1):+.1f} %" in lines[3]
+    failed = [trial for trial in kept["trials"] if trial["state"] == "failed"]
+    assert failed and f"{len(failed)} trials failed; --retry-failed tries them again." in answer.out
+
+    done = len(started)
+    assert genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path).out == answer.out
+    assert len(started) == done
+    genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path, "--retry-failed")
+    assert len(started) == done + len(failed)
+
+
+def test_ctrl_c_keeps_what_is_done(answers: Any, genan: Any, tmp_path: Path) -> None:
+    def interrupted(job: Job) -> Mapping[str, Any]:
+        if job.label == "uan, trial 4":
+            signal.raise_signal(signal.SIGINT)
+        return distance(job)
+
+    answers(interrupted)
+    answer = genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path)
+    assert answer.code == 130 and "the same command goes on from there" in answer.out
+    kept = json.loads((tmp_path / "search-uan-smoke.search.json").read_bytes())
+    assert len(kept["trials"]) == 6
+    started = answers(distance)
+    assert genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path).code == 0
+    assert {job.label for job in started} == {f"uan, trial {k}" for k in range(6, 12)}
+
+
+def test_a_search_in_which_all_trials_fail_is_refused(answers: Any, genan: Any, tmp_path: Path) -> None:
+    def fails(job: Job) -> Mapping[str, Any]:
+        if job.kind == "collect":
+            return {}
+        raise GenanError("It ran away.")
+
+    answers(fails)
+    answer = genan("search", "uan", "--size", "smoke", "--trials", 2, "--out", tmp_path)
+    assert answer.code == 2 and "trial 0 failed: It ran away." in answer.out
+
+
+def test_refusals(refused: Any, tmp_path: Path) -> None:
+    assert "There is no search for 'juggling'" in refused("search", "juggling", "--out", tmp_path)
+    assert "at least 1 for trials" in refused("search", "uan", "--trials", 0, "--out", tmp_path)
+    (tmp_path / "search-uan-smoke.search.json").write_text("{}")
+    assert "is not the result of a search" in refused("search", "uan", "--size", "smoke", "--out", tmp_path)
+    assert not (tmp_path / "jobs").exists() or not list((tmp_path / "jobs").iterdir())

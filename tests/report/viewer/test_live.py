@@ -1,0 +1,99 @@
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from genan.compilation import use_cache
+from genan.evaluation import arena
+from genan.report.viewer.live import LiveRobot
+from genan.report.viewer.live_orders import Age, Launch, LiveSettings, Order, Push, Reach, Restart, Ticks
+from genan.rl.library import bundled
+
+Story = Iterator[list[Order]]
+
+
+class Desk:
+    """The other end of a robot: a story that looks at each report and gives orders, and leaves at its end."""
+
+    def __init__(self, story: Callable[["Desk"], Story]) -> None:
+        self.seen: list[Ticks] = []
+        self._story = story(self)
+
+    @property
+    def last(self) -> Ticks:
+        return self.seen[-1]
+
+    def report(self, ticks: Ticks) -> None:
+        self.seen.append(ticks)
+
+    def orders(self) -> list[Order]:
+        try:
+            return next(self._story)
+        except StopIteration:
+            raise EOFError from None
+
+
+def watch(task: str, story: Callable[[Desk], Story]) -> Desk:
+    use_cache()
+    desk = Desk(story)
+    LiveRobot(LiveSettings(task, bundled(task)), desk, realtime=False).run()  # returns when the desk has left
+    return desk
+
+
+def passing(desk: Desk, seconds: float) -> Story:
+    ticks = 0
+    while ticks < seconds / 0.002:
+        yield []
+        ticks += len(desk.last.q)
+
+
+def test_the_arm_follows_the_goal_is_pushed_stopped_restarted_and_aged() -> None:
+    goal, far = np.array([0.5, 0.6, 0.3, -0.2]), {}
+
+    def error(desk: Desk) -> float:
+        return float(np.rad2deg(np.abs(desk.last.q[-1] - goal).mean()))
+
+    def story(desk: Desk) -> Story:
+        yield from passing(desk, 2.5)  # the ramp, and a little of the first goal
+        far["before"] = error(desk)
+        yield [Reach(goal)]
+        yield from passing(desk, 2.0)
+        far["after"] = error(desk)
+        yield [Push(np.array([0.0, 10.0, 0.0]), 0.2)]
+        yield from passing(desk, 0.2)
+        far["pushed"] = error(desk)
+        yield from passing(desk, 1.5)
+        far["recovered"] = error(desk)
+        yield [Push(np.array([0.0, 400.0, 0.0]), 0.3)]
+        yield from passing(desk, 2.0)
+        far["stopped"] = desk.last.stopped
+        far["words"] = desk.last.status
+        yield [Restart()]
+        yield from passing(desk, 2.5)  # the ramp to rest, and on
+        far["again"] = desk.last.stopped
+        yield [Age(200.0)]
+        yield from passing(desk, 1.2)
+        far["hours"] = desk.last.hours
+
+    desk = watch("reacher", story)
+    assert far["before"] > 10.0 and far["after"] < 3.0
+    assert far["pushed"] > far["after"] + 2.0 and far["recovered"] < 3.0
+    assert far["stopped"] and far["words"].startswith("stopped: a joint") and not far["again"]
+    assert far["hours"] == 200.0
+    assert desk.seen[0].placed and not any(ticks.placed for ticks in desk.seen[1:20])
+
+
+def test_a_ball_is_played_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arena, "RAMP", 0.3)  # not to wait for it
+
+    def story(desk: Desk) -> Story:
+        yield from passing(desk, 0.2)
+        assert desk.last.ball is None
+        yield [Launch()]
+        while desk.last.tries == 0 and len(desk.seen) < 300:
+            yield []
+
+    desk = watch("table-tennis", story)
+    assert desk.last.tries == 1
+    balls = np.array([ticks.ball for ticks in desk.seen if ticks.ball is not None])
+    assert balls[:, 1].max() > 1.5 and balls[:, 1].min() < 1.0  # it came from the other side
