@@ -225,7 +225,7 @@ def main() -> None:
         print(f"drawn by Chromium in software     {shows:5.1f} pictures/s (one box alone: {box_shows:.1f}; "
               f"{shows / max(box_shows, 1e-9):.2f} times that)")  # fmt: skip
         print(
-            f"processor time for a picture      {1e3 * cost:5.1f} ms in Chromium (one box alone: {1e3 * box_cost:.1f} ms)"
+            f"processor time for a picture      {1e3 * cost:5.1f} ms in Chromium (one box alone: {1e3 * box_cost:.1f})"
         )
         chromium.close()
     print(f"load of the machine after: {os.getloadavg()[0]:.1f}")

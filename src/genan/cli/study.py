@@ -128,6 +128,8 @@ def _print_result(console: "Console", result: "StudyResult") -> None:
             table.add_row(str(place), *cells)
         table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
         console.print(table, crop=False)
+    if result.headline:
+        console.print(result.headline)
     marks = {True: "as in the paper", False: "NOT as in the paper", None: "cannot be told"}
     for finding in result.findings:
         console.print(f"- {finding.paper} {marks[finding.agrees]}: {finding.ours}")

@@ -12,7 +12,7 @@ from genan.evaluation.studies.result import Figure, Finding, Series, Value
 from genan.evaluation.studies.sizes import Size
 from genan.evaluation.studies.store import Done
 from genan.evaluation.studies.study import Found, Study
-from genan.evaluation.studies.words import all_of, at, below, change, listed, relation, say, sentence
+from genan.evaluation.studies.words import MISSING, all_of, at, below, change, listed, relation, say, sentence
 
 DEGREES = 180.0 / math.pi
 PLAIN: dict[str, Any] = {"history_length": 3, "history_stride": 1}
@@ -63,6 +63,15 @@ class AccuracyFigures(Study):
             caption=self.caption(size),
         )
 
+    def headline(self, size: Size, figures: Sequence[Figure]) -> str:
+        """Where the error is least."""
+        return sentence(
+            ", ".join(
+                f"after {steps} the error is least at {figure.axis.split(' (')[0]} = {_least(figure)}"
+                for steps, figure in zip(("1 step", f"{size.horizon} steps"), figures, strict=False)
+            )
+        )
+
     def caption(self, size: Size) -> str:
         """What was done."""
         return (
@@ -110,6 +119,16 @@ class Accuracy(AccuracyFigures):
                 sentence(against.replace(" as much than", " that of")),
                 all_of([below(other, u) for other, u in zip([*position, *torque], [*uan, *uan], strict=True)]),
             ),
+        )
+
+    def headline(self, size: Size, figures: Sequence[Figure]) -> str:
+        """All three."""
+        return sentence(
+            "; ".join(
+                f"after {steps} the {', the '.join(f'{p} is off by {say(at(figure, p), figure.unit)}' for p in places)}"
+                for steps, figure in zip(("1 step", f"{size.horizon} steps"), figures, strict=True)
+                if (places := figure.places)
+            ).replace("the UAN", "UAN")
         )
 
 
@@ -259,6 +278,18 @@ class RolloutLength(AccuracyFigures):
                 below(at(many, last), at(many, first)),
             ),
         )
+
+
+def _least(figure: Figure) -> str:
+    """Where our value is least, and what it is there."""
+    row = figure.series[0].values
+    if any(value is None for value in row):
+        return MISSING
+    value, place = min(
+        ((value, place) for value, place in zip(row, figure.places, strict=True) if value is not None),
+        key=lambda pair: pair[0].mean,
+    )
+    return f"{place}: {say(value, figure.unit)}"
 
 
 def plain_fit(size: Size) -> Job:

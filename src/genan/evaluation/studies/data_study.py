@@ -61,6 +61,17 @@ class DatasetSize(AccuracyFigures):
             ),
         )
 
+    def headline(self, size: Size, figures: Sequence[Figure]) -> str:
+        """What the least and the most data give."""
+        _, many, reacher = figures
+        return sentence(
+            "; ".join(
+                f"with {count} trajectories the error after {size.horizon} steps is {say(at(many, count), many.unit)} "
+                f"and {say(at(reacher, count), reacher.unit)} of the reacher's trials succeed"
+                for count in (size.dataset_sizes[0], size.dataset_sizes[-1])
+            )
+        )
+
     def notes(self, size: Size) -> tuple[str, ...]:
         """Which actuators these are."""
         return (

@@ -111,6 +111,8 @@ class StudyResult:
     """What repeats it."""
     notes: tuple[str, ...] = ()
     """What a reader must know about this size: how it falls short of the paper's."""
+    headline: str = ""
+    """What came out, in a sentence with its numbers; empty while something is missing."""
 
     @property
     def complete(self) -> bool:

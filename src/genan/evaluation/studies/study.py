@@ -36,6 +36,10 @@ class Study(ABC):
     def findings(self, size: Size, figures: Sequence[Figure]) -> tuple[Finding, ...]:
         """What the paper says, and what the pictures say."""
 
+    @abstractmethod
+    def headline(self, size: Size, figures: Sequence[Figure]) -> str:
+        """What came out, in a sentence."""
+
     def notes(self, size: Size) -> tuple[str, ...]:
         """What a reader must know."""
         return size.notes
@@ -45,6 +49,7 @@ class Study(ABC):
         everything = in_order(self.jobs(size))
         found = {job.fingerprint: done for job in everything if (done := store.find(job)) is not None}
         figures = self.figures(size, found)
+        headline = self.headline(size, figures)
         return StudyResult(
             study=self.name,
             size=size.name,
@@ -57,6 +62,7 @@ class Study(ABC):
             ),
             command=f"genan study {self.name} --size {size.name}",
             notes=self.notes(size),
+            headline="" if MISSING in headline else headline,
         )
 
 

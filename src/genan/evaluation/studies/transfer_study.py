@@ -8,7 +8,7 @@ from genan.evaluation.studies.recipes import train_job, transfer_jobs
 from genan.evaluation.studies.result import Figure, Finding, Series, Value
 from genan.evaluation.studies.sizes import COLUMNS, Size
 from genan.evaluation.studies.study import Found, Study
-from genan.evaluation.studies.words import all_of, at, below, relation, say, sentence
+from genan.evaluation.studies.words import MISSING, all_of, at, below, relation, say, sentence
 from genan.intervals import wilson
 
 TENNIS = "table-tennis"
@@ -50,6 +50,10 @@ class TransferStudy(Study):
 
     name, title = "transfer", "Transfer to the robot"
     question = "How often do policies trained in simulation succeed on the robot, and which part of the method matters?"
+
+    def headline(self, size: Size, figures: Sequence[Figure]) -> str:
+        """How often the whole method succeeds."""
+        return sentence("; ".join(_success_words(figure) for figure in figures))
 
     def notes(self, size: Size) -> tuple[str, ...]:
         """What the intervals do not hold."""
@@ -132,11 +136,30 @@ class TransferStudy(Study):
         return tuple(found)
 
 
+def _success_words(figure: Figure) -> str:
+    """ "Reacher transfers: 94 of 100 trials succeed, 95 % interval 88 to 97 %"."""
+    value = at(figure, COLUMNS[0])
+    task = figure.title.split(":")[0]
+    if value is None or value.count is None or value.low is None or value.high is None:
+        return f"{task}: {MISSING}"
+    count = round(value.mean / 100.0 * value.count)
+    return f"{task} transfers: {count} of {value.count} trials succeed, 95 % interval {value.low:.0f} to {value.high:.0f} %"
+
+
 class TableTennisOutcomes(Study):
     """What becomes of the balls that are not returned."""
 
     name, title = TENNIS, "Table tennis: what becomes of the ball"
     question = "How do policies fail at table tennis?"
+
+    def headline(self, size: Size, figures: Sequence[Figure]) -> str:
+        """What becomes of most balls that are lost."""
+        (figure,) = figures
+        if not figure.places:
+            return MISSING
+        place = figure.places[0]
+        ends = {row.name: at(figure, place, k) for k, row in enumerate(figure.series)}
+        return sentence(f"{place}: {', '.join(f'{end} {say(value, figure.unit)}' for end, value in ends.items())}")
 
     def notes(self, size: Size) -> tuple[str, ...]:
         """What the intervals do not hold."""
