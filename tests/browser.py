@@ -37,7 +37,7 @@ QUIET = (
     "--disable-sync",
     "--disable-dev-shm-usage",
 )
-SOFTWARE_GL = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+SOFTWARE_GL = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-accelerated-2d-canvas")
 #: Schemes that need no network, and hosts that are this machine.
 LOCAL_SCHEMES = ("file", "data", "blob", "about", "chrome", "devtools")
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")

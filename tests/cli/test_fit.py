@@ -34,8 +34,8 @@ def test_fits_and_says_what_comes_next(genan: Callable, data: Path, tmp_path: Pa
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*"))
 
 
-@pytest.mark.parametrize(("length", "stride"), [(1, 1), (2, 1), (3, 1), (5, 1), (10, 1), (20, 1), (3, 2), (3, 5)])
-def test_every_history_of_the_paper_trains(
+@pytest.mark.parametrize(("length", "stride"), [(1, 1), (20, 1), (3, 5)])
+def test_the_shortest_longest_and_widest_history_of_the_paper_train(
     genan: Callable, data: Path, tmp_path: Path, length: int, stride: int
 ) -> None:
     flags = ("--history-length", length, "--history-stride", stride)

@@ -137,13 +137,14 @@ class TransferStudy(Study):
 
 
 def _success_words(figure: Figure) -> str:
-    """ "Reacher transfers: 94 of 100 trials succeed, 95 % interval 88 to 97 %"."""
+    """One figure's first place: "Reacher transfers: 94 of 100 trials succeed, 95 % interval 88 to 97 %"."""
     value = at(figure, COLUMNS[0])
     task = figure.title.split(":")[0]
     if value is None or value.count is None or value.low is None or value.high is None:
         return f"{task}: {MISSING}"
     count = round(value.mean / 100.0 * value.count)
-    return f"{task} transfers: {count} of {value.count} trials succeed, 95 % interval {value.low:.0f} to {value.high:.0f} %"
+    interval = f"95 % interval {value.low:.0f} to {value.high:.0f} %"
+    return f"{task} transfers: {count} of {value.count} trials succeed, {interval}"
 
 
 class TableTennisOutcomes(Study):
