@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+from tests import users_numbers
 
 from genan.compiler_fault import avoid_wrong_sums, check_sums
 
@@ -13,6 +16,16 @@ FLAG = "--xla_cpu_experimental_ynn_fusion_type="
 
 def test_sums_are_right_here() -> None:
     check_sums()
+
+
+def test_the_compiler_as_users_have_it_gives_the_tests_numbers(tmp_path: Path) -> None:
+    """The tests compile with flags of their own (conftest.py); a fault that only full optimisation has shows here."""
+    environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
+    command = [sys.executable, users_numbers.__file__, tmp_path / "numbers.npz"]
+    subprocess.run(command, env=environment, check=True)
+    with np.load(tmp_path / "numbers.npz") as users:
+        for name, ours in users_numbers.numbers().items():
+            np.testing.assert_allclose(ours, users[name], rtol=1e-4, atol=1e-5 * np.abs(ours).max(), err_msg=name)
 
 
 def test_a_choice_of_the_users_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

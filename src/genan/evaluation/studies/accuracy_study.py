@@ -114,8 +114,8 @@ class Accuracy(AccuracyFigures):
                 all_of([below(p, t) for p, t in zip(position, torque, strict=True)]),
             ),
             Finding(
-                "UAN is less accurate than both: it has 12 times the error of the position loss after one step and 11 times "
-                "after 500.",
+                "UAN is less accurate than both: it has 12 times the error of the position loss after one step and 11 "
+                "times after 500.",
                 sentence(against.replace(" as much than", " that of")),
                 all_of([below(other, u) for other, u in zip([*position, *torque], [*uan, *uan], strict=True)]),
             ),
