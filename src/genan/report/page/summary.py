@@ -165,7 +165,8 @@ def study_sentence(result: StudyResult) -> str:
         if mark in marks
     ]
     found = f"of {plural(len(marks), 'finding')} of the paper {', '.join(parts)}" if marks else "nothing to compare"
-    came_out = f"{result.headline} " if result.headline else ""
-    text = f"Study “{result.title}” ({result.size}): {came_out}{found[0].upper()}{found[1:]}"
+    if result.headline:
+        found = f"{result.headline} {found[0].upper()}{found[1:]}"
+    text = f"Study “{result.title}” ({result.size}): {found}"
     missing = sum(job.state != "done" for job in result.jobs)
     return f"{text}; {missing} of its {len(result.jobs)} jobs are not done." if missing else f"{text}."
