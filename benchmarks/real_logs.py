@@ -1,6 +1,6 @@
 """Actuators of a real robot from its logs, judged on runs they have not seen: one command per robot.
 
-    python benchmarks/real_logs.py ../shared/data/real/pamy1.npz [--out runs/pamy1]
+    python benchmarks/real_logs.py pamy1.npz [--out runs/pamy1]
 
 The log is an ``.npz`` with ``q`` [T, nq] (rad, or m for slides), ``u`` [T, nu], ``dt`` (s), ``traj_start``,
 ``traj_end`` and, if known, ``traj_name``, ``u_names``, ``traj_kind``, ``traj_meta`` with ``traj_meta_names``; beside it
@@ -127,7 +127,7 @@ class Protocol:
     cut: bool = False
     """Whether runs may be cut into pieces when there are few."""
     floors: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    """One-step root-mean-square errors to beat, as ../shared/data/README.md gives them [rad]."""
+    """One-step root-mean-square errors to beat, as they came with the data [rad]."""
 
 
 # --------------------------------------------------------------------------- how a log is split
