@@ -28,6 +28,8 @@ class Study:
     """Which, one or more: accuracy, history, stride, rollout, dataset-size, transfer, table-tennis, or all."""
     size: Literal["smoke", "small", "full"] = "small"
     """smoke shows that everything runs (minutes), small is about an hour on two cores, full is the paper's (a GPU)."""
+    seeds: tuple[int, ...] = (0,)
+    """Train every policy once for each of these seeds: how much of a difference is chance?"""
     out: Path = Path("runs/studies")
     """Folder of all studies: their results, and the jobs that they share."""
     on: Literal["local", "ray"] = "local"
@@ -54,7 +56,7 @@ class Study:
         from genan.evaluation.studies.study import store_in
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
-        studies, size = find_studies(self.names), find_size(self.size)
+        studies, size = find_studies(self.names), find_size(self.size).trained(self.seeds)
         store = store_in(self.out)
         jobs = [job for study in studies for job in study.jobs(size)]
         if self.plan:

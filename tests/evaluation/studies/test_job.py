@@ -1,3 +1,4 @@
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -84,6 +85,21 @@ def test_each_ablation_changes_one_thing() -> None:
     assert single.settings == {**whole.settings, "training": {**whole.settings["training"], "member": 0}}
     assert low.settings == {**whole.settings, "changed": {"action_weight": 250.0}}
     assert {job.needs["actuators"].id for job in (whole, calm, single, low)} == {whole.needs["actuators"].id}
+
+
+def test_seeds_train_every_policy_again_and_nothing_else() -> None:
+    once, thrice = FULL, FULL.trained((0, 1, 2))
+    for name in ("transfer", "dataset-size", "table-tennis"):
+        one, three = (Counter(job.kind for job in in_order(STUDIES[name].jobs(size))) for size in (once, thrice))
+        for kind, count in one.items():
+            assert three[kind] == count * (3 if kind in ("train", "transfer") else 1), (name, kind)
+        # What was trained before is not trained again.
+        assert {job.id for job in STUDIES[name].jobs(once)} < {job.id for job in STUDIES[name].jobs(thrice)}
+    assert (once.label, thrice.label) == ("full", "full-seeds-0-1-2")
+    assert (once.flags, thrice.flags) == ("--size full", "--size full --seeds 0 1 2")
+    for wrong in ((), (0, 0), (-1,)):
+        with pytest.raises(SettingError, match="Seeds of trainings must be different numbers"):
+            FULL.trained(wrong)
 
 
 def test_names() -> None:

@@ -77,6 +77,21 @@ def test_errors_are_in_degrees_and_runaways_are_noted(tmp_path: Path) -> None:
     assert first is not None and first.note is None
 
 
+def test_trainings_are_told_one_by_one(tmp_path: Path) -> None:
+    store, size = Store(tmp_path), FULL.trained((0, 1))
+    for k, job in enumerate(job for job in STUDIES["transfer"].jobs(size)):
+        with store.held(job):
+            # Three robots for each training: all succeed after the first, none after the second.
+            store.keep(job, Done(_invented(job, float(k // 3 % 2 == 0)), 1.0, {}, {}))
+    result = STUDIES["transfer"].result(size, store)
+    value = result.figures[0].series[0].values[0]
+    assert value is not None and (value.mean, value.count) == (50.0, 600)
+    assert value.note == "training by training: 300 of 300, 0 of 300"
+    assert any("2 policies" in note for note in result.notes)
+    assert result.filename == "transfer-full-seeds-0-1.study.json"
+    assert result.command == "genan study transfer --size full --seeds 0 1"
+
+
 def test_two_trials_can_tell_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     _filled(store, SMOKE, 0.0)

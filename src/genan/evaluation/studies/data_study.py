@@ -9,7 +9,7 @@ from genan.evaluation.studies.recipes import CONTROL_NOISE, policy_actuators, tr
 from genan.evaluation.studies.result import Figure, Finding, Series, Value
 from genan.evaluation.studies.sizes import Size
 from genan.evaluation.studies.study import Found
-from genan.evaluation.studies.transfer_study import ONE_TRAINING, success
+from genan.evaluation.studies.transfer_study import success, trainings
 from genan.evaluation.studies.words import all_of, at, below, listed, relation, say, sentence
 
 ENSEMBLES = {"ensemble": "position loss", "no ensemble": "no ensemble"}
@@ -76,7 +76,7 @@ class DatasetSize(AccuracyFigures):
         """Which actuators these are."""
         return (
             *size.notes,
-            ONE_TRAINING,
+            trainings(size),
             f"Policies need actuators fitted with noise on the controls ({CONTROL_NOISE:g}), so this study's errors "
             "are those of such actuators, a little above those without.",
         )
@@ -137,7 +137,10 @@ class DatasetSize(AccuracyFigures):
 
     def _trials(self, size: Size, count: int, column: str) -> tuple[Job, ...]:
         # The whole recording is the same job as in the study of transfer.
-        return transfer_jobs(size, train_job(size, "reacher", ENSEMBLES[column], trajectories=count), robots=1)
+        policies = (
+            train_job(size, "reacher", ENSEMBLES[column], trajectories=count, seed=seed) for seed in size.training_seeds
+        )
+        return tuple(job for policy in policies for job in transfer_jobs(size, policy, robots=1))
 
 
 def _no_longer(one: Value | None, other: Value | None) -> bool | None:

@@ -72,12 +72,14 @@ def policy_actuators(size: Size, *, loss: str = "position", cup: bool = False, t
     return fit_job(size, trajectories=count, cup=cup, label=label, loss=loss, control_noise=CONTROL_NOISE)
 
 
-def train_job(size: Size, task: str, column: str, *, trajectories: int | None = None) -> Job:
+def train_job(size: Size, task: str, column: str, *, trajectories: int | None = None, seed: int = 0) -> Job:
     """A policy of ``task``, trained as ``column`` of the paper's ablations says."""
     loss = "torque" if column == "torque loss" else "position"
     actuators = policy_actuators(size, loss=loss, cup=task == "ball-in-a-cup", trajectories=trajectories)
     changed: dict[str, Any] = {} if size.pool is None else {"pool": size.pool}
     training = dict(size.training[task])
+    if seed:
+        training["seed"] = seed
     if column == "no disagreement penalty":
         changed["disagreement_weight"] = 0.0
     elif column == "low action penalty":
@@ -86,7 +88,8 @@ def train_job(size: Size, task: str, column: str, *, trajectories: int | None = 
         training["member"] = 0
     settings = {"task": task, "changed": changed, "training": training, "ppo": dict(size.ppo.get(task, {}))}
     count = "" if trajectories is None else f", {trajectories} trajectories"
-    return Job("train", settings, {"actuators": actuators}, label=f"train {task}: {column}{count}")
+    chance = f", seed {seed}" if seed else ""
+    return Job("train", settings, {"actuators": actuators}, label=f"train {task}: {column}{count}{chance}")
 
 
 def transfer_jobs(size: Size, policy: Job, *, robots: int | None = None) -> tuple[Job, ...]:

@@ -1,7 +1,7 @@
 """How much a study takes: smoke shows that it runs, small is an hour on two cores, full is the paper's."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genan.errors import SettingError, listing
@@ -50,6 +50,29 @@ class Size:
     """Settled robots that episodes start from; None: the task's own."""
     seeds: Mapping[str, int] = field(default_factory=lambda: {"train": 0, "test": 1})
     """Of the exploration signals."""
+    training_seeds: tuple[int, ...] = (0,)
+    """Each policy is trained once for each of them."""
+
+    @property
+    def label(self) -> str:
+        """What its results are called: the name, and how often policies were trained if more than once."""
+        return (
+            self.name if self.training_seeds == (0,) else f"{self.name}-seeds-{'-'.join(map(str, self.training_seeds))}"
+        )
+
+    @property
+    def flags(self) -> str:
+        """What asks for it on the command line."""
+        seeds = "" if self.training_seeds == (0,) else f" --seeds {' '.join(map(str, self.training_seeds))}"
+        return f"--size {self.name}{seeds}"
+
+    def trained(self, seeds: Sequence[int]) -> "Size":
+        """The same with policies trained once for each of ``seeds``."""
+        if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+            raise SettingError(
+                f"Seeds of trainings must be different numbers from 0 on, not {listing(map(str, seeds))}."
+            )
+        return replace(self, training_seeds=tuple(seeds))
 
 
 SMOKE = Size(

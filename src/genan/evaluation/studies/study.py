@@ -52,7 +52,7 @@ class Study(ABC):
         headline = self.headline(size, figures)
         return StudyResult(
             study=self.name,
-            size=size.name,
+            size=size.label,
             title=self.title,
             question=self.question,
             figures=figures,
@@ -60,7 +60,7 @@ class Study(ABC):
             jobs=tuple(
                 _note(job, found.get(job.fingerprint), (failed or {}).get(job.fingerprint)) for job in everything
             ),
-            command=f"genan study {self.name} --size {size.name}",
+            command=f"genan study {self.name} {size.flags}",
             notes=self.notes(size),
             headline="" if MISSING in headline else headline,
         )

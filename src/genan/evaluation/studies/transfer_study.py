@@ -1,6 +1,7 @@
 """How often policies succeed on the robot, and what the parts of the method are good for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from genan.evaluation.studies.job import Job
 from genan.evaluation.studies.paper import paper_figure
@@ -25,18 +26,41 @@ ONE_TRAINING = (
     "Every place is one policy, trained once. The intervals are those of its trials; policies trained again with the "
     "same settings and another seed differ by more."
 )
+SEVERAL_TRAININGS = (
+    "Every place is {count} policies, each trained with a seed of its own. The intervals take all their trials as independent, "
+    "which those of one policy are not: look at the trainings one by one."
+)
+
+
+def trainings(size: Size) -> str:
+    """What a reader must know about how often policies were trained."""
+    count = len(size.training_seeds)
+    return ONE_TRAINING if count == 1 else SEVERAL_TRAININGS.format(count=count)
 
 
 def success(trials: Sequence[Job], found: Found) -> Value | None:
-    """The success rate of one policy over all robots [%], with Wilson's interval; None where a robot is missing."""
+    """The success rate over all trainings and robots [%], with Wilson's interval; None where one is missing."""
     done = [found.get(job.fingerprint) for job in trials]
     if any(one is None for one in done):
         return None
     results = [one.result for one in done if one is not None]
     succeeded, total = (sum(result[name] for result in results) for name in ("succeeded", "trials"))
-    each = ", ".join(f"{result['succeeded']} of {result['trials']}" for result in results)
-    note = f"robot by robot: {each}" if len(results) > 1 else None
-    return _percent(succeeded, total, job=trials[0].id, note=note)
+    return _percent(succeeded, total, job=trials[0].id, note=_one_by_one(trials, results))
+
+
+def _one_by_one(trials: Sequence[Job], results: Sequence[Mapping[str, Any]]) -> str | None:
+    """What the sum is made of: training by training where there are several, or else robot by robot."""
+    if len(results) < 2:
+        return None
+    policies = list(dict.fromkeys(job.needs["policy"].id for job in trials))
+    parts = [[result] for result in results]
+    if len(policies) > 1:
+        parts = [
+            [result for job, result in zip(trials, results, strict=True) if job.needs["policy"].id == policy]
+            for policy in policies
+        ]
+    each = (f"{sum(r['succeeded'] for r in part)} of {sum(r['trials'] for r in part)}" for part in parts)
+    return f"{'training by training' if len(policies) > 1 else 'robot by robot'}: {', '.join(each)}"
 
 
 def _percent(count: int, total: int, *, job: str, note: str | None = None) -> Value:
@@ -57,7 +81,7 @@ class TransferStudy(Study):
 
     def notes(self, size: Size) -> tuple[str, ...]:
         """What the intervals do not hold."""
-        return (*size.notes, ONE_TRAINING)
+        return (*size.notes, trainings(size))
 
     def jobs(self, size: Size) -> Sequence[Job]:
         """Trials of every policy on every robot."""
@@ -164,7 +188,7 @@ class TableTennisOutcomes(Study):
 
     def notes(self, size: Size) -> tuple[str, ...]:
         """What the intervals do not hold."""
-        return (*size.notes, ONE_TRAINING)
+        return (*size.notes, trainings(size))
 
     def jobs(self, size: Size) -> Sequence[Job]:
         """The trials of the study of transfer."""
@@ -221,8 +245,9 @@ class TableTennisOutcomes(Study):
 
 
 def trials_of(size: Size, task: str, column: str) -> tuple[Job, ...]:
-    """The trials of one policy."""
-    return transfer_jobs(size, train_job(size, task, column))
+    """The trials of all policies that were trained in this way."""
+    policies = (train_job(size, task, column, seed=seed) for seed in size.training_seeds)
+    return tuple(job for policy in policies for job in transfer_jobs(size, policy))
 
 
 def _part(trials: Sequence[Job], found: Found, end: str) -> Value | None:
