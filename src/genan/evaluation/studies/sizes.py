@@ -56,9 +56,8 @@ class Size:
     @property
     def label(self) -> str:
         """What its results are called: the name, and how often policies were trained if more than once."""
-        return (
-            self.name if self.training_seeds == (0,) else f"{self.name}-seeds-{'-'.join(map(str, self.training_seeds))}"
-        )
+        seeds = "-".join(map(str, self.training_seeds))
+        return self.name if self.training_seeds == (0,) else f"{self.name}-seeds-{seeds}"
 
     @property
     def flags(self) -> str:
@@ -69,9 +68,7 @@ class Size:
     def trained(self, seeds: Sequence[int]) -> "Size":
         """The same with policies trained once for each of ``seeds``."""
         if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-            raise SettingError(
-                f"Seeds of trainings must be different numbers from 0 on, not {listing(map(str, seeds))}."
-            )
+            raise SettingError(f"Seeds of trainings must be different numbers from 0 on, not {list(seeds)}.")
         return replace(self, training_seeds=tuple(seeds))
 
 

@@ -27,8 +27,8 @@ ONE_TRAINING = (
     "same settings and another seed differ by more."
 )
 SEVERAL_TRAININGS = (
-    "Every place is {count} policies, each trained with a seed of its own. The intervals take all their trials as independent, "
-    "which those of one policy are not: look at the trainings one by one."
+    "Every place is {count} policies, each trained with a seed of its own. The intervals take all their trials as "
+    "independent, which those of one policy are not: look at the trainings one by one."
 )
 
 
