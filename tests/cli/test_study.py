@@ -99,6 +99,20 @@ def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
     assert not StudyResult.load(tmp_path / "history-smoke.study.json").complete
 
 
+def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "genan", "study", "history", "--size", "smoke", "--out", str(tmp_path)]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    _until(lambda: (tmp_path / "jobs").exists() and any((tmp_path / "jobs").iterdir()))
+    workers = _workers(running.pid)
+    os.kill(running.pid, signal.SIGINT)
+    time.sleep(0.3)  # two at the same moment are one
+    os.kill(running.pid, signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert "Traceback" not in said, said
+    assert running.returncode == 130
+    assert workers and not _alive(workers)
+
+
 def test_a_job_that_fails_says_why_and_costs_no_other(tmp_path: Path, genan: Any) -> None:
     # A recording cannot go on from a file that is none.
     test = next(job for job in in_order(STUDIES["history"].jobs(SMOKE)) if job.label.endswith("(test)"))

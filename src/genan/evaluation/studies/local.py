@@ -35,7 +35,8 @@ class LocalExecutor(Executor):
         if gpu:
             self._limits["cpu"] = cpu_workers or max(1, cores - 2)
         self._workers: dict[str, list[_Worker]] = {lane: [] for lane in self._limits}
-        self._events: queue.Queue[tuple[_Worker, dict[str, Any]]] = queue.Queue()
+        # The simple kind, which a second Ctrl-C may interrupt anywhere.
+        self._events: queue.SimpleQueue[tuple[_Worker, dict[str, Any]]] = queue.SimpleQueue()
         count = self._limits["work"]
         self.words = f"{count} process{'es' if count > 1 else ''} on this machine"
         if gpu:
@@ -103,7 +104,7 @@ class LocalExecutor(Executor):
 class _Worker:
     """One process, and what it works at."""
 
-    def __init__(self, root: Path, events: "queue.Queue[Any]", lane: str) -> None:
+    def __init__(self, root: Path, events: "queue.SimpleQueue[Any]", lane: str) -> None:
         self.lane = lane
         self.job: Job | None = None
         environment = dict(os.environ)
@@ -123,7 +124,7 @@ class _Worker:
         self._listener = threading.Thread(target=self._listen, args=(events,), daemon=True)
         self._listener.start()
 
-    def _listen(self, events: "queue.Queue[Any]") -> None:
+    def _listen(self, events: "queue.SimpleQueue[Any]") -> None:
         assert self._process.stdout is not None
         with self._process.stdout as said:
             for line in said:
