@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,9 +30,9 @@ class AccuracyFigures(Study):
     paper_series = "position loss"
     logarithmic = False
 
+    @abstractmethod
     def cells(self, size: Size) -> Mapping[str | float | int, Job]:
         """The actuators to judge, by their place on the axis."""
-        raise NotImplementedError
 
     def jobs(self, size: Size) -> Sequence[Job]:
         """One judgement for each place."""
