@@ -27,6 +27,7 @@ class Kind:
     format: str
     """Name of the format, as it stands in the contract."""
     version: int
+    """The newest version that is read and, unless an older one is asked for, written."""
     weights: str
     """Name of the file with the arrays."""
     contract: str
@@ -41,6 +42,8 @@ class Kind:
     """How to make one anew: "fit again"."""
     unfinished: str
     """What is to be said where there is a checkpoint in its place."""
+    oldest: int | None = None
+    """The oldest version that is read; left out: the newest alone."""
     others: tuple[tuple[str, str], ...] = ()
     """Contract files of other kinds that may be given by mistake, and what lies beside them."""
 
@@ -51,20 +54,27 @@ class Kind:
         *,
         contract: dict[str, Any],
         record: dict[str, Any],
+        version: int | None = None,
     ) -> Path:
-        """Write both files into ``folder``, replacing those there; each appears whole or not at all."""
+        """Write both files into ``folder``, replacing those there; each appears whole or not at all.
+
+        ``version``: an older one than the newest, for content that readers of old can read.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         weights = tensor_bytes(dict(arrays))
         write_atomically(folder / self.weights, weights)
-        write_atomically(folder / self.contract, self.text(weights, contract=contract, record=record).encode())
+        text = self.text(weights, contract=contract, record=record, version=version)
+        write_atomically(folder / self.contract, text.encode())
         return folder
 
-    def text(self, weights: bytes, *, contract: dict[str, Any], record: dict[str, Any]) -> str:
+    def text(
+        self, weights: bytes, *, contract: dict[str, Any], record: dict[str, Any], version: int | None = None
+    ) -> str:
         """The contract file beside an array file with the bytes ``weights``."""
         settings: dict[str, Any] = {
             "format": self.format,
-            "version": self.version,
+            "version": self.version if version is None else version,
             "contract": contract,
             "record": record,
             "weights_sha256": hashlib.sha256(weights).hexdigest(),
@@ -104,10 +114,11 @@ class Kind:
             raise self.error(
                 f"{path} is not a contract of genan, or is damaged; fetch it anew or {self.again}."
             ) from None
-        if not known or version != self.version:
+        readable = range(self.version if self.oldest is None else self.oldest, self.version + 1)
+        if not known or version not in readable:
             raise self.error(
                 f"{path} is of format {settings['format']!r}, version {version}; this genan reads {self.format!r}, "
-                f"version {self.version}."
+                f"version {' and '.join(map(str, readable))}."
             )
         if found != seal(settings):
             raise self.error(

@@ -5,8 +5,11 @@ import jax.numpy as jnp
 
 from genan.actuator import Contract, Ensemble, History
 from genan.actuator.architecture import Architecture
-from genan.actuator.network import initialise
+from genan.actuator.network import Layer, Skip, initialise
 from genan.actuator.scaling import Scaling
+from genan.actuator.terms import Terms
+
+TERMS = Terms(friction=((0.01, 0.05), (0.02, 0.1), (0.005, 0.5)), turning=(0, 2), products=(3, 5))
 
 CASES = {
     "one joint, no past": {"nq": 1, "nu": 3, "history": History(0)},
@@ -19,6 +22,11 @@ CASES = {
     "relu": {"activation": "relu"},
     "elu": {"activation": "elu"},
     "softsign": {"activation": "softsign"},
+    "delay": {"nq": 2, "nu": 3, "history": History(3, stride=2, delay=4)},
+    "delay, no past": {"nq": 1, "nu": 2, "history": History(0, delay=2)},
+    "linear with terms": {"history": History(2, terms=TERMS), "hidden": ()},
+    "one turning joint": {"nq": 1, "nu": 2, "history": History(1, terms=Terms((), (0,)))},
+    "network on a base": {"history": History(3, stride=2, delay=1, terms=TERMS), "skip": True},
 }
 
 
@@ -30,6 +38,7 @@ def make(
     hidden: tuple[int, ...] = (32, 32),
     activation: str = "tanh",
     members: int = 3,
+    skip: bool = False,
 ) -> Ensemble:
     """Random networks with a scaling as a recording gives: positions vary by 0.5, their differences by 0.01."""
     a, b, c, d = jax.random.split(jax.random.key(nq + 10 * nu + 100 * history.length), 4)
@@ -42,7 +51,7 @@ def make(
         controls=controls,
         control_units=("bar",) * nu,
         history=history,
-        architecture=Architecture(hidden, activation),
+        architecture=Architecture(hidden, activation, skip),
         members=members,
         loss="position",
         q_seen=((-1.0, 1.0),) * nq,
@@ -50,7 +59,14 @@ def make(
     )
     inputs = contract.inputs
     layers = jax.vmap(lambda key: initialise(contract.architecture, inputs, nq, key=key))(jax.random.split(a, members))
+    if skip:
+        keys = jax.random.split(d, 4)
+        straight = jax.random.normal(keys[0], (members, inputs, nq)), jax.random.normal(keys[1], (members, nq))
+        bounds = [sign * jax.random.uniform(key, (members, inputs)) for sign, key in ((-1.0, keys[2]), (1.0, keys[3]))]
+        last = Layer(layers[-2].weight + 0.1, layers[-2].bias)  # it is zero at first, and would hide what is before it
+        layers = (*layers[:-2], last, Skip(*straight, *bounds))
     size = [x for n in (nq, nu) for x in [0.5] * n + [0.01 if history.delta else 0.5] * (n * history.length)]
+    size += [0.5] * history.terms.count
     scaling = Scaling(
         0.3 * jax.random.normal(b, (inputs,)) * jnp.array(size),
         jax.random.uniform(c, (inputs,), minval=0.5, maxval=2.0) * jnp.array(size),

@@ -223,7 +223,7 @@ def test_a_finished_folder_is_not_written_over(driven: Trajectories, tmp_path: P
 
 
 def test_settings_that_do_not_exist_or_contradict_are_refused(driven: Trajectories) -> None:
-    with pytest.raises(SettingError, match=r"no setting 'epoch'; there are: loss, rollout"):
+    with pytest.raises(SettingError, match=r"no setting 'epoch'; there are: loss, balance"):
         genan.fit(driven, "pendulum", epoch=3)
     for settings, words in (
         ({"loss": "torques"}, "no loss 'torques'; there are: 'position', 'torque', 'multi-step'"),

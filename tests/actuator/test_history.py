@@ -1,6 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.actuator.ensembles import TERMS
 
 from genan.actuator.history import History
 from genan.actuator.samples import usable_rows
@@ -36,6 +37,28 @@ def test_window_holds_every_stride_th_sample() -> None:
         window = window.push(jnp.asarray([1.0 * k]), jnp.asarray([-1.0 * k]))
     assert window.q_history.ravel().tolist() == [4, 7, 10]
     assert window.u_history.ravel().tolist() == [-4, -7, -10]
+
+
+def test_a_delay_shifts_the_controls_alone() -> None:
+    history = History(2, 3, delay=2)
+    assert (list(history.lags), list(history.control_lags)) == ([6, 3, 0], [8, 5, 2])
+    window = Window.at_rest(history, jnp.zeros(1), jnp.zeros(1))
+    for k in range(1, 13):
+        window = window.push(jnp.asarray([1.0 * k]), jnp.asarray([-1.0 * k]))
+    assert window.q_history.ravel().tolist() == [6, 9, 12]
+    assert window.u_history.ravel().tolist() == [-4, -7, -10]
+    assert usable_rows(np.array([12]), history)[0].tolist() == [8, 9, 10]
+
+
+@pytest.mark.parametrize("history", [History(3), History(2, delta=False), History(0), History(2, terms=TERMS)])
+def test_many_at_once_are_the_same_as_one_by_one(history: History) -> None:
+    rng = np.random.default_rng(1)
+    q, u = rng.normal(size=(7, history.rows, 3)), rng.normal(size=(7, history.rows, 5))
+    many = history.features_of_many(q, u)
+    assert many.shape == (7, history.inputs(3, 5))
+    for k in range(7):
+        one = history.features(jnp.asarray(q[k]), jnp.asarray(u[k]))
+        np.testing.assert_allclose(many[k], np.asarray(one), atol=1e-6)
 
 
 def test_usable_rows_never_cross_a_boundary() -> None:

@@ -68,15 +68,22 @@ def test_evaluate_prints_draws_and_keeps(genan: Callable, tmp_path: Path, judged
     answer = genan("evaluate", "--actuators", ours, "--compare", other, "--data", judged_file, "--horizon", 100)
     assert answer.code == 0, answer.err
     for word in ("ours", "other", "a member alone", "ridge ARX", "constant velocity", "standing still", "1 step",
-                 "100 steps", "diverged", "95 %", "Held control", "it settles", "rank correlation"):  # fmt: skip
+                 "100 steps", "diverged", "95 %", "Held control", "it settles", "rank correlation",
+                 "Beside the baselines", "better in", "New to the model", "Verdict", "The model is off by",
+                 "report.html"):  # fmt: skip
         assert word in answer.out, word
     assert "left out" not in answer.out and "fitted to:" not in answer.out
     folder = ours / "evaluation"
-    for picture in ("error.png", "rollouts.png", "held-control.png", "torque.png", "disagreement.png"):
+    for picture in ("error.png", "rollouts.png", "held-control.png", "torque.png", "disagreement.png", "novelty.png"):
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     numbers = json.loads((folder / "evaluation.json").read_text())
     assert list(numbers["models"])[:3] == ["ours", "other", "a member alone"]
     assert len(numbers["models"]["ours"]["curve"]["low"]) == 100 and numbers["torque"]["correlation"]
+    assert len(numbers["certainty"]["comparisons"]) == 6 and numbers["certainty"]["recordings"] == 4
+    assert list(numbers["novelty"]["beyond"]) == ["q"] and numbers["versions"]["genan"] and len(numbers["verdict"]) > 2
+    assert (ours / "reference.safetensors").exists()
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "How far to trust ours" in page and "Beside the baselines" in page and "New to the model" in page
     kept = load(ours)
     assert kept.record["metrics"]["horizon"] == 100 and kept.record["settings"] == {"rate": 1}
     assert kept.record["metrics"]["one_step"] == numbers["models"]["ours"]["one_step"]
@@ -85,9 +92,12 @@ def test_evaluate_prints_draws_and_keeps(genan: Callable, tmp_path: Path, judged
     assert (other / "actuator.json").read_bytes() == before
 
     again = genan(
-        "evaluate", "--actuators", ours, "--data", judged_file, "--horizon", 1000, "--train-data", judged_file
-    )
-    assert again.code == 0 and "not 1000" in again.out and "ridge ARX" in again.out  # the folder is made anew
+        "evaluate", "--actuators", ours, "--data", judged_file, "--horizon", 1000, "--train-data", judged_file,
+        "--no-report",
+    )  # fmt: skip
+    assert (
+        again.code == 0 and "not 1000" in again.out and "ridge ARX" in again.out and "report.html" not in again.out
+    )  # the folder is made anew
     assert json.loads((folder / "evaluation.json").read_text())["horizon"] == 689
 
 
@@ -106,10 +116,11 @@ def test_without_the_training_recording_there_are_no_baselines(
     )
     for k, (record, words) in enumerate(cases):
         folder = artifact(tmp_path / f"a{k}", members=1, damping=-0.3, record=record)
-        answer = genan("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 20)
+        answer = genan("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 20, "--no-report")
         assert answer.code == 0, answer.err
         out = " ".join(answer.out.split())
         assert words in out and "--train-data" in out and "ARX" not in out
+        assert "no training recording to make it from" in out and "New to the model" not in out
         assert "unfit for training policies" in out
 
 
@@ -122,7 +133,7 @@ def test_several_training_recordings(genan: Callable, refused: Callable, tmp_pat
         "data": {"path": [str(path) for path in paths], "fingerprint": Trajectories.concatenate(parts).fingerprint}
     }
     folder = artifact(tmp_path / "a", members=1, record=record)
-    arguments = ("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 5)
+    arguments = ("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 5, "--no-report")
     answer = genan(*arguments)
     assert answer.code == 0 and "ridge ARX" in answer.out, answer.err
     assert "one training recording" in refused(*arguments, "--true-torque")
@@ -131,7 +142,7 @@ def test_several_training_recordings(genan: Callable, refused: Callable, tmp_pat
 def test_where_it_writes(refused: Callable, genan: Callable, tmp_path: Path, judged_file: Path) -> None:
     folder, out = artifact(tmp_path / "a", members=1), tmp_path / "out"
     out.mkdir()
-    arguments = ("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 5, "--out", out)
+    arguments = ("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 5, "--out", out, "--no-report")
     assert "--overwrite" in refused(*arguments)
     assert genan(*arguments, "--overwrite").code == 0 and (out / "error.png").exists()
     assert not (folder / "evaluation").exists()
@@ -145,6 +156,15 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
     assert "two-link" in refused("evaluate", "--actuators", folder, "--data", judged_file, "--robot", "two-link")
     assert "There are no actuators" in refused("evaluate", "--actuators", tmp_path / "no", "--data", judged_file)
     assert "There is no file" in refused("evaluate", "--actuators", folder, "--data", tmp_path / "no.h5")
+    assert "--cross-validate K" in refused("evaluate", "--actuators", folder)
+    assert "nothing to cross-validate on" in refused("evaluate", "--actuators", folder, "--cross-validate", 2)
+    assert "from 2 to 4 parts" in refused(
+        "evaluate", "--actuators", artifact(tmp_path / "s", record={"settings": {"epochs": 1}}), "--cross-validate", 9,
+        "--data", judged_file,
+    )  # fmt: skip
+    assert "one way of fitting" in refused(
+        "evaluate", "--actuators", folder, "--cross-validate", 2, "--data", judged_file, "--uan"
+    )
     stranger = artifact(tmp_path / "b", members=1, name="my-own-arm")
     assert "'my-own-arm'" in refused("evaluate", "--actuators", stranger, "--data", judged_file)
     assert "--train-data" in refused("evaluate", "--actuators", folder, "--data", judged_file, "--true-torque")
@@ -158,7 +178,8 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
 
 def test_a_stranger_can_be_judged_with_his_robot(genan: Callable, tmp_path: Path, judged_file: Path) -> None:
     folder = artifact(tmp_path / "b", members=1, name="my-own-arm")
-    answer = genan("evaluate", "--actuators", folder, "--data", judged_file, "--robot", "pendulum", "--horizon", 5)
+    answer = genan("evaluate", "--actuators", folder, "--data", judged_file, "--robot", "pendulum", "--horizon", 5,
+                   "--no-report")  # fmt: skip
     assert answer.code == 0, answer.err
 
 
@@ -175,7 +196,33 @@ def test_networks_on_true_torques_stand_beside(
     monkeypatch.setattr("genan.actuator.baselines.true_torque.true_torque_baseline", baseline)
     answer = genan(
         "evaluate", "--actuators", folder, "--data", judged_file, "--train-data", judged_file, "--true-torque",
-        "--horizon", 5,
+        "--horizon", 5, "--no-report",
     )  # fmt: skip
     assert answer.code == 0 and "true torques" in answer.out
     assert asked == [(judged_file, "pendulum", folder / "baselines" / "true-torque")]
+
+
+def test_cross_validation_is_printed_and_goes_on_after_an_interruption(
+    genan: Callable, tmp_path: Path, judged_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = {"data": {"path": str(judged_file), "fingerprint": recording(0).fingerprint}, "settings": {"epochs": 1}}
+    folder = artifact(tmp_path / "a", members=1, record=record)
+    learnt = []
+
+    def fitted(data, robot, settings, out, what, progress, stopping):
+        learnt.append((len(data), settings.epochs, out.name))
+        return load(folder) if len(learnt) != 2 else None
+
+    monkeypatch.setattr("genan.evaluation.cross_validation._fitted", fitted)
+    arguments = ("evaluate", "--actuators", folder, "--cross-validate", 2, "--horizon", 10)
+    answer = genan(*arguments)
+    assert answer.code == 130 and "the same command goes on" in answer.err
+    answer = genan(*arguments)
+    assert answer.code == 0, answer.err
+    assert learnt == 2 * [(2, 1, "1"), (2, 1, "2")]
+    for words in ("fitted anew 2 times", "ridge ARX", "Beside the baselines", "Verdict", "all but one of 2 parts"):
+        assert words in " ".join(answer.out.split()), words
+    numbers = json.loads((folder / "cross-validation" / "evaluation.json").read_text())
+    assert len(numbers["cross_validation"]) == 2 and numbers["models"]["a"]["samples"] == 4 * 689
+    assert "How far to trust a" in (folder / "cross-validation" / "report.html").read_text(encoding="utf-8")
+    assert "metrics" not in load(folder).record and not (folder / "evaluation").exists()

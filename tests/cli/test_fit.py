@@ -94,8 +94,10 @@ def test_actuators_of_another_robot_are_not_gone_on_from(
 def test_one_trajectory(refused: Callable, tmp_path: Path) -> None:
     whole = waves(Robot.load("two-link"))
     write(tmp_path / "one.h5", Trajectories.from_list(whole.channels, [(whole[0].q, whole[0].u)]))
-    words = refused("fit", "--data", tmp_path / "one.h5", "--robot", "two-link", "--out", tmp_path / "run")
+    words = refused("fit", "--data", tmp_path / "one.h5", "--robot", "two-link", "--out", tmp_path / "run", *FEW)
     assert "validation needs another" in words
+    words = refused("fit", "--data", tmp_path / "one.h5", "--robot", "two-link", "--out", tmp_path / "run")
+    assert "too few or too short to be cross-validated" in words
 
 
 def test_ctrl_c_saves_and_the_same_command_goes_on(genan: Callable, data: Path, tmp_path: Path) -> None:

@@ -51,7 +51,8 @@ def test_what_it_prints(recording, tmp_path, capsys, monkeypatch):
     ):
         assert part in text
     names = sorted(p.name for p in (tmp_path / "data-inspect").iterdir())
-    assert names == ["coverage.png", "inspection.json", "trajectories.png"]
+    pictures = ["coverage.png", "lag.png", "resolution.png", "spectrum.png", "trajectories.png"]
+    assert names == sorted([*pictures, "inspection.html", "inspection.json"])
     found = json.loads((tmp_path / "data-inspect" / "inspection.json").read_text())
     assert found["verdict"] == "Nothing suspicious." and found["trajectories"] == 4 and found["file"] == "data.h5"
     assert [joint["name"] for joint in found["joints"]] == list(recording.joints)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from genan.data import Channels, Trajectories, inspect
+from genan.data.identifiability import obstacles
 from genan.robot import Robot
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "real"
@@ -169,8 +170,8 @@ def test_short_and_duplicated_trajectories():
     ("name", "shape", "quantum", "phrase"),
     [
         ("pamy1", (1153, 4, 8), (0.000633, 0.001267, 0.001267, 0.001354), "Joint 'q4' stands exactly still"),
-        ("double_pendulum", (20, 2, 2), (None, None), ""),
-        ("xl330", (12, 1, 3), (None,), "Joint 'q1' stands exactly still"),
+        ("double_pendulum", (20, 2, 2), (25 / 65535, 25 / 65535), ""),
+        ("xl330", (12, 1, 3), (2 * np.pi / 4096,), "Joint 'q1' stands exactly still"),
     ],
 )
 def test_real_logs(name, shape, quantum, phrase):
@@ -179,16 +180,17 @@ def test_real_logs(name, shape, quantum, phrase):
     log = np.load(REAL / f"{name}.npz")
     cuts = list(zip(log["traj_start"], log["traj_end"], strict=True))
     q, u = log["q"], log["u"].astype(float)
-    found = inspect(
-        recording(
-            [q[start:stop] for start, stop in cuts],
-            [u[start:stop] for start, stop in cuts],
-            dt=float(log["dt"]),
-            control_range=np.stack([u.min(axis=0), u.max(axis=0)]),
-        )
+    trajectories = recording(
+        [q[start:stop] for start, stop in cuts],
+        [u[start:stop] for start, stop in cuts],
+        dt=float(log["dt"]),
+        control_range=np.stack([u.min(axis=0), u.max(axis=0)]),
     )
+    found = inspect(trajectories)
     assert (found.trajectories, len(found.joints), len(found.controls)) == shape
     for joint, expected in zip(found.joints, quantum, strict=True):
         assert joint.quantum == (None if expected is None else pytest.approx(expected, rel=2e-3))
     assert phrase in "\n".join(found.suspicious)
+    assert ("Stiction: joint 'q1'" in "\n".join(found.verdict)) == (name != "double_pendulum")
+    assert obstacles(trajectories, found, history_reach=3) == ()
     assert not any("jumps" in sentence or "degrees" in sentence for sentence in found.suspicious)

@@ -9,9 +9,10 @@ from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, DataError, RobotError, SettingError
 from genan.evaluation import evaluate
-from genan.evaluation.accuracy import judge_baseline, judge_ensemble, with_overall
+from genan.evaluation.accuracy import judge_baseline, judge_ensemble
 from genan.evaluation.predictions import recorded_past, rollouts
 from genan.evaluation.record import as_json, headline
+from genan.evaluation.sums import with_overall
 from genan.evaluation.trial import divergence_bound, plan
 from genan.robot import Robot
 

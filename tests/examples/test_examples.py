@@ -1,19 +1,23 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.any_robot import AnyRobot
 
 from genan.actuator import Contract, Ensemble, History, save
 from genan.actuator import load as load_actuators
 from genan.actuator.architecture import Architecture
+from genan.actuator.export import export_onnx
 from genan.actuator.network import initialise
 from genan.actuator.rollout import rollout
 from genan.actuator.scaling import Scaling
+from genan.data import load, write
 from genan.dynamics import load_dynamics
 from genan.robot import Robot
 
@@ -45,10 +49,9 @@ def test_02_retraces_to_rounding() -> None:
     assert error is not None and float(error[1]) == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.fixture(scope="module")
-def actuators(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two small random networks for PAMY2."""
-    robot = Robot.load("pamy2")
+def random_actuators(name: str, history: History, torque: float) -> Ensemble:
+    """Two small random networks for a robot."""
+    robot = Robot.load(name)
     contract = Contract(
         robot=robot.name,
         dt=robot.dt,
@@ -56,28 +59,33 @@ def actuators(tmp_path_factory: pytest.TempPathFactory) -> Path:
         joint_units=tuple(joint.unit for joint in robot.joints),
         controls=robot.control_names,
         control_units=tuple(control.unit for control in robot.controls),
-        history=History(2, stride=2),
+        history=history,
         architecture=Architecture((16, 16)),
         members=2,
         loss="position",
-        q_seen=((-1.0, 1.0),) * 4,
-        u_seen=((-1.0, 1.0),) * 4,
+        q_seen=((-1.0, 1.0),) * robot.nq,
+        u_seen=((-1.0, 1.0),) * robot.nu,
     )
     keys = jax.random.split(jax.random.key(0), 2)
-    layers = jax.vmap(lambda key: initialise(contract.architecture, contract.inputs, 4, key=key))(keys)
+    layers = jax.vmap(lambda key: initialise(contract.architecture, contract.inputs, robot.nq, key=key))(keys)
     inputs = jnp.ones(contract.inputs)
-    scaling = Scaling(0.1 * inputs, 0.5 * inputs, jnp.zeros(4), jnp.array([4.0, 8.0, 4.0, 0.2]))
-    return save(Ensemble(contract, layers, scaling), tmp_path_factory.mktemp("actuators"))
+    spread = torque * jnp.array([0.5, 1.0, 0.5, 0.025])[: robot.nq]
+    return Ensemble(contract, layers, Scaling(0.1 * inputs, 0.5 * inputs, jnp.zeros(robot.nq), spread))
 
 
-def positions(actuators: Path, size: float, *, steps: int) -> np.ndarray:
+@pytest.fixture(scope="module")
+def actuators(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(random_actuators("pamy2", History(2, stride=2), 8.0), tmp_path_factory.mktemp("actuators"))
+
+
+def positions(actuators: Path, size: float, *, steps: int, robot: str = "pamy2") -> np.ndarray:
     """Where the arm is after these steps [nq], by genan's own rollout; ``size`` is that of the control."""
-    robot, ensemble = Robot.load("pamy2"), load_actuators(actuators)
+    body, ensemble = Robot.load(robot), load_actuators(actuators)
     history = ensemble.contract.history
-    u = np.tile(robot.u_rest, (history.span + steps, 1))
-    u[history.span :] += size * np.sin(2.0 * np.pi * np.arange(steps)[:, None] * robot.dt)
-    q = jnp.tile(jnp.asarray(robot.q_rest, jnp.float32), (history.span + 1, 1))
-    moved = rollout(ensemble.torque, load_dynamics(robot), history, q=q, u=jnp.asarray(u, jnp.float32))
+    u = np.tile(body.u_rest, (history.reach + steps, 1))
+    u[history.reach :] += size * np.sin(2.0 * np.pi * np.arange(steps)[:, None] * body.dt)
+    q = jnp.tile(jnp.asarray(body.q_rest, jnp.float32), (history.reach + 1, 1))
+    moved = rollout(ensemble.torque, load_dynamics(body), history, q=q, u=jnp.asarray(u, jnp.float32))
     return np.asarray(moved[-1])
 
 
@@ -97,3 +105,50 @@ def test_05_drives_mjx_as_genan_does(actuators: Path) -> None:
     expected = [positions(actuators, size, steps=100) for size in (0.1, 0.4)]
     assert np.abs(expected[0] - expected[1]).max() > 0.01
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_08_drives_another_simulator_as_genan_does(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="ONNX needs pip install genan[onnx]")
+    ensemble = random_actuators("pendulum", History(3, stride=2, delay=4), 4.0)
+    out = run("08", export_onnx(ensemble, tmp_path / "pendulum.onnx"))
+    found = [float(value) for value in re.findall(r"q (\S+) rad", out)]
+    saved = save(ensemble, tmp_path / "actuators")
+    expected = [positions(saved, size, steps=200, robot="pendulum")[0] for size in (1.0, 2.0, 3.0)]
+    assert np.ptp(expected) > 0.01
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_03_beats_the_baselines_open_loop(tmp_path: Path) -> None:
+    out = run("03", tmp_path)
+    far = {name.strip(): float(error) for name, error in re.findall(r"^  (.+?) +\S+e\S+   (\S+)$", out, re.M)}
+    assert far["ensemble"] < 0.5 * min(far["constant velocity"], far["standing still"])
+    assert (tmp_path / "actuators" / "actuator.json").exists()
+
+
+@pytest.fixture(scope="module")
+def never_seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """What example 07 makes of a robot's logs, and what it prints."""
+    folder = tmp_path_factory.mktemp("never-seen")
+    robot = AnyRobot(2, names=("shoulder", "elbow"))
+    robot.write_model(folder / "arm.xml")
+    (folder / "logs").mkdir()
+    for k in range(6):
+        robot.write_csv(robot.log(3.0, k), folder / "logs" / f"run_{k}.csv")
+    return folder / "out", run("07", folder / "arm.xml", folder / "logs", folder / "out")
+
+
+def test_07_goes_from_logs_to_a_judged_model(never_seen: tuple[Path, str]) -> None:
+    folder, out = never_seen
+    assert "4 recordings" in out and "2 recordings" in out and "as accurate as standing still" in out
+    assert Robot.load(folder).joint_names == ("shoulder", "elbow")
+
+
+def test_09_tells_a_new_log_from_an_old_one(never_seen: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = never_seen
+    known = load(folder / "test.h5")
+    write(tmp_path / "new.h5", replace(known, q=3.0 * known.q))
+    shares = []
+    for log in (folder / "test.h5", tmp_path / "new.h5"):
+        out = run("09", folder / "actuators", folder / "data.h5", log)
+        shares.append([float(share) for share in re.findall(r": (\S+) % of the samples", out)])
+    assert max(shares[0]) < 20.0 < 40.0 < min(shares[1])

@@ -6,12 +6,16 @@ import pytest
 
 from genan.errors import DataError
 from genan.evaluation import Evaluation
-from genan.evaluation.accuracy import Errors, with_overall
+from genan.evaluation.accuracy import Errors
 from genan.evaluation.actuators import Overlay
 from genan.evaluation.held_control import HeldControl
+from genan.evaluation.novelty import Novelty, Stretch, Strip
 from genan.evaluation.statistics import Estimate
+from genan.evaluation.sums import with_overall
 from genan.evaluation.torques import Honesty, TorqueComparison
 from genan.report.actuators import save_figures
+from genan.report.novelty import novelty_figure
+from genan.report.style import style
 
 
 def estimate(values: np.ndarray, units: tuple[str, ...], *, known: bool = True) -> Estimate:
@@ -60,6 +64,19 @@ def evaluation(
     )  # fmt: skip
 
 
+def novelty(nq: int, *, strips: int = 3, new: bool = True, reason: str = "position") -> Novelty:
+    """What is new in a log, made up."""
+    rng, joints = np.random.default_rng(1), tuple(f"joint{i}" for i in range(nq))
+    known = reason in ("position", "velocity")
+    stretch = Stretch("log 7", 7, "joint0", "rad", 1.0, 1.5, 2.5, reason, (0.1, 0.9) if known else None,
+                      (-0.5, 0.5) if known else None)  # fmt: skip
+    return Novelty(
+        joints, ("rad",) * nq, 1000, np.full(nq, 0.2 if new else 0.01), 0.2, np.full((5, nq), 0.04), (("log 7", 0.4),),
+        (stretch,), tuple(Strip(f"log {k}", k, 3.0, rng.gamma(2.0, 0.4, (90, nq))) for k in range(strips)),
+        np.full(nq, 0.3), np.full(nq, np.nan), 0.4, np.full(nq, 2.0),
+    )  # fmt: skip
+
+
 def picture_size(path: Path) -> tuple[int, int]:
     data = path.read_bytes()
     assert data.startswith(b"\x89PNG")
@@ -87,14 +104,23 @@ def test_pictures_of_any_size(tmp_path, made):
         assert 400 < width < 3000 and 250 < height < 4000
 
 
+@pytest.mark.parametrize(("nq", "strips"), [(1, 1), (4, 6), (12, 2)])
+def test_strips_of_novelty(tmp_path, nq, strips):
+    with style():
+        novelty_figure(replace(evaluation(1), novelty=novelty(nq, strips=strips))).savefig(tmp_path / "a.png")
+    width, height = picture_size(tmp_path / "a.png")
+    assert width == 1200 and 200 < height < 3000
+
+
 def test_without_truth_and_robot(tmp_path):
     made = evaluation(2)
-    save_figures(made, tmp_path)
+    assert save_figures(replace(made, novelty=novelty(2)), tmp_path)[-1].name == "novelty.png"
     assert (tmp_path / "torque.png").exists()
     held = replace(made.held[0], robot_speed_left=None, pose_difference=None, robot_speed=None)
     paths = save_figures(replace(made, torques=None, honesty=(), held=(held,)), tmp_path)
     assert [path.name for path in paths] == NAMES[:3]
-    assert not (tmp_path / "torque.png").exists() and not (tmp_path / "disagreement.png").exists()
+    assert not (tmp_path / "torque.png").exists() and not (tmp_path / "novelty.png").exists()
+    assert not (tmp_path / "disagreement.png").exists()
 
 
 def test_a_model_that_says_nothing(tmp_path):

@@ -34,7 +34,13 @@ def picture_size(path: Path) -> tuple[int, int]:
 def test_pictures_of_any_size(tmp_path, nq, nu, quantum):
     trajectories = recording(nq, nu, quantum=quantum)
     paths = save_figures(trajectories, inspect(trajectories), tmp_path / "new" / "folder")
-    assert [path.name for path in paths] == ["trajectories.png", "coverage.png"]
+    assert [path.name for path in paths] == [
+        "trajectories.png",
+        "coverage.png",
+        "resolution.png",
+        "lag.png",
+        "spectrum.png",
+    ]
     for path in paths:
         width, height = picture_size(path)
         assert 400 < width < 3000 and 300 < height < 4000
@@ -49,7 +55,7 @@ def test_a_recording_that_hardly_moves(tmp_path):
 
 def test_pictures_are_made_again(tmp_path):
     trajectories = recording(1, 1)
-    (first, _) = save_figures(trajectories, inspect(trajectories), tmp_path)
+    first, *_ = save_figures(trajectories, inspect(trajectories), tmp_path)
     first.write_bytes(b"old")
     save_figures(trajectories, inspect(trajectories), tmp_path)
     assert min(picture_size(first)) > 200

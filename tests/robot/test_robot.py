@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from genan.errors import RobotError
-from genan.robot import Robot, bundled_robots
+from genan.robot import LogColumn, LogEntry, Robot, bundled_robots
 
 ARM = """<mujoco><worldbody><body name="a">
   <inertial mass="1" pos="0 0 -0.2" diaginertia="1e-3 1e-3 1e-3"/><joint name="one" axis="0 1 0" {first}/>
@@ -94,6 +94,13 @@ def test_units_become_si_and_mjcf_limits_are_taken(tmp_path: Path) -> None:
     assert [joint.unit for joint in robot.joints] == ["rad", "m"]
 
 
+def test_where_logs_have_things(tmp_path: Path) -> None:
+    toml = TOML.replace('name = "two"', 'name = "two"\nlog = "q2"\nlog_unit = "deg"\nlog_offset = 90')
+    robot = Robot.load(write(tmp_path, toml + '[import]\ntime = "t"\ngap = 0.5\n'))
+    assert [joint.log for joint in robot.joints] == [LogColumn(), LogColumn("q2", "deg", 1.0, 90.0)]
+    assert robot.log == LogEntry(time="t", gap=0.5) and robot.controls[0].log == LogColumn()
+
+
 def test_joint_order_may_differ_from_the_model(tmp_path: Path) -> None:
     toml = TOML.replace('"one"', '"x"').replace('"two"', '"one"').replace('"x"', '"two"')
     robot = Robot.load(write(tmp_path, toml))
@@ -180,6 +187,11 @@ def test_free_joint_is_refused_by_name(tmp_path: Path) -> None:
         ('model = "arm.xml"', 'model = "leg.xml"', "does not exist"),
         ('model = "arm.xml"', 'model = "arm.xml"\nend_effector = "hand"', "'hand' is not a site"),
         ("[[controls]]", "[[controls", "is not valid TOML"),
+        ('name = "two"', 'name = "two"\nlog = 3', 'expected log = "..." (a text), found 3'),
+        ('name = "two"', 'name = "two"\nlog_scale = 0', "log_scale must not be 0"),
+        ("[[controls]]", "[import]\nrate = 5\n[[controls]]", "[import]: unknown key 'rate'"),
+        ("[[controls]]", "[import]\ngap = -1\n[[controls]]", "gap must be a positive time"),
+        ("dt = 0.01", "dt = 0.01\nimport = 3", "[import] must be a table, not 3"),
         ('[[controls]]\nname = "u"\nrange = [-1, 1]\n', "", "expected one or more [[controls]] tables"),
     ],
 )

@@ -31,24 +31,34 @@ def ensemble_like(history, members=1):
     return dataclasses.replace(shape, contract=contract, scaling=scaling)
 
 
-@pytest.mark.parametrize("history", [History(3), History(2, stride=3), History(0), History(1, delta=False)])
+HISTORIES = [
+    History(3),
+    History(2, stride=3),
+    History(0),
+    History(1, delta=False),
+    History(2, stride=2, delay=3),
+    History(0, delay=2),
+]
+
+
+@pytest.mark.parametrize("history", HISTORIES)
 def test_one_member_under_recorded_controls_is_the_rollout_of_the_evaluation(history):
     ensemble = ensemble_like(history)
     rng = np.random.default_rng(0)
-    span, steps, robots = history.span, 60, 3
+    span, reach, steps, robots = history.span, history.reach, 60, 3
     past_rows = max(span, 1) + 1
     t = 0.002 * np.arange(past_rows)
     q = (ROBOT.q_rest + rng.normal(size=(robots, 1, 4)) * 0.2 + rng.normal(size=(robots, 1, 4)) * t[:, None]).astype(
         np.float32
     )
-    u = rng.uniform(-0.3, 0.3, (robots, span + steps, 4)).astype(np.float32)
+    u = rng.uniform(-0.3, 0.3, (robots, reach + steps, 4)).astype(np.float32)
     expected = rollouts(ensemble, load_dynamics(ROBOT), q, u)[0]
 
     simulator = Simulator.build(ensemble, ROBOT, ArmScene.load(ROBOT))
     arm = ArmState(jnp.asarray(q[:, -1]), jnp.asarray((q[:, -1] - q[:, -2]) / np.float32(ROBOT.dt)))
-    past = Past(jnp.asarray(q[:, past_rows - 1 - span : -1]), jnp.asarray(u[:, :span]))
-    state = simulator.start(arm, jnp.asarray(u[:, max(span - 1, 0)]), past=past)
-    controls = jnp.asarray(u[:, span:]).swapaxes(0, 1)
+    past = Past(jnp.asarray(q[:, past_rows - 1 - span : -1]), jnp.asarray(u[:, :reach]))
+    state = simulator.start(arm, jnp.asarray(u[:, max(reach - 1, 0)]), past=past)
+    controls = jnp.asarray(u[:, reach:]).swapaxes(0, 1)
     _, found = jax.lax.scan(lambda s, u: (lambda s: (s, s.scene.q))(simulator.step(s, u, word=WORD)), state, controls)
     np.testing.assert_allclose(found.swapaxes(0, 1), expected, atol=2e-6)
 

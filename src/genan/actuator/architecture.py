@@ -17,6 +17,8 @@ class Architecture:
     """Neurons of each hidden layer."""
     activation: str = "tanh"
     """What each hidden layer ends in."""
+    skip: bool = False
+    """Whether a linear function of the inputs is added to what the hidden layers give."""
 
     def __post_init__(self) -> None:
         if any(width < 1 for width in self.hidden):

@@ -11,7 +11,7 @@ import numpy as np
 
 from genan.actuator.contract import Contract
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.network import Layer
+from genan.actuator.network import Layer, Skip
 from genan.actuator.scaling import Scaling
 from genan.errors import ActuatorError
 from genan.sealed import Kind
@@ -20,7 +20,8 @@ from genan.sealed import seal as _seal  # noqa: F401
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 KIND = Kind(
     format="genan actuators",
-    version=1,
+    version=2,
+    oldest=1,
     weights=WEIGHTS,
     contract=CONTRACT,
     error=ActuatorError,
@@ -34,7 +35,10 @@ KIND = Kind(
 
 def save(ensemble: Ensemble, folder: Path | str) -> Path:
     """Write the artifact into ``folder``, replacing one that is there; each file appears whole or not at all."""
-    return KIND.write(folder, tensors(ensemble), contract=ensemble.contract.settings(), record=ensemble.record)
+    contract = ensemble.contract
+    return KIND.write(
+        folder, tensors(ensemble), contract=contract.settings(), record=ensemble.record, version=contract.version
+    )
 
 
 def load(folder: Path | str) -> Ensemble:
@@ -48,7 +52,10 @@ def tensors(ensemble: Ensemble) -> dict[str, np.ndarray]:
     """Weights and scaling by name; ``layers.0.weight`` is [members, inputs, outputs]."""
     named = {}
     for k, layer in enumerate(ensemble.layers):
-        named[f"layers.{k}.weight"], named[f"layers.{k}.bias"] = layer.weight, layer.bias
+        name = "skip" if isinstance(layer, Skip) else f"layers.{k}"
+        named[f"{name}.weight"], named[f"{name}.bias"] = layer.weight, layer.bias
+        if isinstance(layer, Skip):
+            named["skip.low"], named["skip.high"] = layer.low, layer.high
     for name in ("input_mean", "input_std", "torque_mean", "torque_std"):
         named[f"scaling.{name}"] = getattr(ensemble.scaling, name)
     return {name: np.ascontiguousarray(array, np.float32) for name, array in named.items()}
@@ -56,7 +63,8 @@ def tensors(ensemble: Ensemble) -> dict[str, np.ndarray]:
 
 def contract_text(ensemble: Ensemble, weights: bytes) -> str:
     """``actuator.json`` for ``ensemble`` whose weights file has the bytes ``weights``."""
-    return KIND.text(weights, contract=ensemble.contract.settings(), record=ensemble.record)
+    contract = ensemble.contract
+    return KIND.text(weights, contract=contract.settings(), record=ensemble.record, version=contract.version)
 
 
 def assemble(contract: Contract, arrays: dict[str, np.ndarray], *, record: dict[str, Any], where: str) -> Ensemble:
@@ -66,13 +74,20 @@ def assemble(contract: Contract, arrays: dict[str, np.ndarray], *, record: dict[
     for k, (rows, columns) in enumerate(sizes):
         expected[f"layers.{k}.weight"] = (contract.members, rows, columns)
         expected[f"layers.{k}.bias"] = (contract.members, columns)
+    if contract.architecture.skip:
+        expected["skip.weight"] = (contract.members, contract.inputs, contract.nq)
+        expected["skip.bias"] = (contract.members, contract.nq)
+        expected["skip.low"] = expected["skip.high"] = (contract.members, contract.inputs)
     expected |= {f"scaling.input_{part}": (contract.inputs,) for part in ("mean", "std")}
     expected |= {f"scaling.torque_{part}": (contract.nq,) for part in ("mean", "std")}
     KIND.check_arrays(arrays, expected, where=where)
-    layers = tuple(
+    layers: tuple[Layer, ...] = tuple(
         Layer(jnp.asarray(arrays[f"layers.{k}.weight"]), jnp.asarray(arrays[f"layers.{k}.bias"]))
         for k in range(len(sizes))
     )
+    if contract.architecture.skip:
+        parts = (jnp.asarray(arrays[f"skip.{part}"]) for part in ("weight", "bias", "low", "high"))
+        layers = (*layers, Skip(*parts))
     scaling = Scaling(
         *(jnp.asarray(arrays[f"scaling.{name}"]) for name in ("input_mean", "input_std", "torque_mean", "torque_std"))
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from genan.actuator.architecture import Architecture
 from genan.actuator.history import History
+from genan.actuator.terms import Terms
 from genan.data import Channels
 from genan.errors import ActuatorError, listing
 from genan.robot import Robot
@@ -64,6 +65,11 @@ class Contract:
         return len(self.controls)
 
     @property
+    def version(self) -> int:
+        """Version of the artifact's format that can hold this: older readers must refuse what they do not know."""
+        return 2 if self.history.delay or self.history.terms or self.architecture.skip else 1
+
+    @property
     def inputs(self) -> int:
         """Number of network inputs."""
         return self.history.inputs(self.nq, self.nu)
@@ -108,11 +114,14 @@ class Contract:
                 "length": self.history.length,
                 "stride": self.history.stride,
                 "delta": self.history.delta,
+                **({"delay": self.history.delay} if self.history.delay else {}),
+                **({"terms": self.history.terms.settings()} if self.history.terms else {}),
                 "order": "oldest first; the last row is now",
             },
             "network": {
                 "hidden": list(self.architecture.hidden),
                 "activation": self.architecture.activation,
+                **({"skip": True} if self.architecture.skip else {}),
                 "members": self.members,
             },
             "loss": self.loss,
@@ -132,8 +141,16 @@ class Contract:
                 joint_units=tuple(map(str, settings["joint_units"])),
                 controls=tuple(map(str, settings["controls"])),
                 control_units=tuple(map(str, settings["control_units"])),
-                history=History(int(past["length"]), int(past["stride"]), bool(past["delta"])),
-                architecture=Architecture(tuple(map(int, network["hidden"])), str(network["activation"])),
+                history=History(
+                    int(past["length"]),
+                    int(past["stride"]),
+                    bool(past["delta"]),
+                    int(past.get("delay", 0)),
+                    Terms.from_settings(past["terms"]) if "terms" in past else Terms(),
+                ),
+                architecture=Architecture(
+                    tuple(map(int, network["hidden"])), str(network["activation"]), bool(network.get("skip", False))
+                ),
                 members=int(network["members"]),
                 loss=str(settings["loss"]),
                 q_seen=_pairs(settings["q_seen"]),

@@ -1,7 +1,7 @@
 """What a fit learns from: a recording, checked for whether anything can be learnt from it, split by trajectory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genan.actuator.architecture import Architecture
+from genan.actuator.base_model import friction_terms
 from genan.actuator.contract import Contract
+from genan.actuator.folds import Unit, folds, rows_of_part
 from genan.actuator.history import History
 from genan.actuator.samples import Samples, on_device, responses, torque_labels, usable_rows
 from genan.actuator.settings import FitSettings
@@ -27,10 +29,18 @@ class Dataset:
 
     channels: Channels
     samples: Samples
-    train_rows: Int[np.ndarray, " n"]
-    validation_rows: Int[np.ndarray, " v"]
+    history: History
+    """What the networks see, with the terms that the data give."""
+    parts: tuple[Int[np.ndarray, "_"], ...]
+    """Rows to learn from and rows to select by; or, with folds, the rows of each fold."""
+    folded: bool
+    """Whether ``parts`` are folds, of which each network leaves out another."""
+    units: tuple[tuple[Unit, ...], ...]
+    """With folds, the recordings of each; else nothing."""
+    cut: bool
+    """Whether there were so few recordings that they had to be cut to be folds."""
     validation_trajectories: Int[np.ndarray, " k"]
-    """Which trajectories were held out, counted from 0."""
+    """Which trajectories were held out, counted from 0; with folds: all, each by some network."""
     q_seen: Float[np.ndarray, "2 nq"]
     """Lowest and highest positions to learn from [rad or m]."""
     u_seen: Float[np.ndarray, "2 nu"]
@@ -38,9 +48,20 @@ class Dataset:
     origin: dict[str, Any]
     """Where it comes from, for the record."""
 
-    def contract(
-        self, robot: Robot, history: History, architecture: Architecture, *, members: int, loss: str
-    ) -> Contract:
+    @property
+    def train_rows(self) -> Int[np.ndarray, " n"]:
+        """Rows that some network learns from."""
+        return np.concatenate(self.parts) if self.folded else self.parts[0]
+
+    def left_out(self, member: int) -> int:
+        """The part that a member does not learn from."""
+        return member % len(self.parts) if self.folded else 1
+
+    def learnt(self, member: int) -> list[int]:
+        """The parts that a member learns from."""
+        return [part for part in range(len(self.parts)) if part != self.left_out(member)]
+
+    def contract(self, robot: Robot, architecture: Architecture, *, members: int, loss: str) -> Contract:
         """The contract of networks that learn from this."""
         channels = self.channels
         return Contract(
@@ -50,7 +71,7 @@ class Dataset:
             joint_units=channels.joint_units,
             controls=channels.controls,
             control_units=channels.control_units,
-            history=history,
+            history=self.history,
             architecture=architecture,
             members=members,
             loss=loss,
@@ -66,16 +87,35 @@ def gather(
     settings: FitSettings,
     *,
     true_torque: Float[np.ndarray, "rows nq"] | None = None,
+    history: History | None = None,
 ) -> Dataset:
-    """Load, check, split and prepare. ``true_torque`` [N m or N] replaces the torques of inverse dynamics."""
-    history = settings.history
+    """Load, check, split and prepare.
+
+    Args:
+        data: the recording.
+        robot: the robot it was made on.
+        dynamics: its rigid body.
+        settings: of the fit.
+        true_torque: instead of the torques of inverse dynamics [N m or N].
+        history: what the networks see, where that is known from networks that there are already.
+    """
     trajectories, paths = load_all(data)
     trajectories.check_robot(robot)
     channels, lengths = trajectories.channels, trajectories.lengths
+    train, held_out = split_usable(trajectories, settings)
+    if history is None:
+        history = settings.history
+        if settings.base in ("parametric", "both"):
+            history = replace(history, terms=friction_terms(trajectories, train, channels, history))
     rows = usable_rows(lengths, history, rollout=settings.steps)
-    train, held_out = split_usable(lengths, settings)
-    train_rows, validation_rows = (np.concatenate([rows[k] for k in part]) for part in (train, held_out))
-    _check_amount(len(train_rows), history, channels)
+    members: tuple[tuple[Unit, ...], ...] = ()
+    cut = False
+    if settings.folds is None:
+        parts = tuple(np.concatenate([rows[k] for k in part]) for part in (train, held_out))
+    else:
+        members, cut = folds(trajectories, history, count=settings.folds, steps=settings.steps)
+        parts = tuple(map(rows_of_part, members))
+    _check_amount(sum(map(len, parts[:1] if settings.folds is None else parts)), history, channels)
     q_seen, u_seen = (_seen(x, lengths, train) for x in (trajectories.q, trajectories.u))
     _check_motion(channels, q_seen, u_seen, allow_constant=settings.allow_constant)
     origin = {
@@ -83,8 +123,9 @@ def gather(
         "fingerprint": trajectories.fingerprint,
         "trajectories": len(lengths),
         "trajectories_too_short": int(sum(len(part) == 0 for part in rows)),
-        "train_samples": len(train_rows),
-        "validation_samples": len(validation_rows),
+        "recordings": len(set(trajectories.recordings)),
+        "train_samples": len(parts[0]) if settings.folds is None else sum(map(len, parts)),
+        "validation_samples": len(parts[1]) if settings.folds is None else 0,
         "provenance": dict(trajectories.provenance),
     }
     # Double precision goes as soon as it is not needed: at no time there is more than twice the recording in memory.
@@ -95,7 +136,8 @@ def gather(
     del positions
     closed_form = settings.loss == "position" and true_torque is None
     samples = Samples(q, u, tau, responses(q, dynamics) if closed_form else None)
-    return Dataset(channels, samples, train_rows, validation_rows, held_out, q_seen, u_seen, origin)
+    folded = settings.folds is not None
+    return Dataset(channels, samples, history, parts, folded, members, cut, held_out, q_seen, u_seen, origin)
 
 
 def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
@@ -110,24 +152,27 @@ def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
 
 
 def split_usable(
-    lengths: Int[np.ndarray, " N"], settings: FitSettings
+    trajectories: Trajectories, settings: FitSettings
 ) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " v"]]:
-    """Trajectories to learn from and to select by, of those that are long enough."""
-    history = settings.history
-    shortest = max(history.span, 1) + 1 + settings.steps
+    """Trajectories to learn from and to select by, of those that are long enough; with folds, all are both."""
+    history, lengths = settings.history, trajectories.lengths
+    shortest = max(history.reach, 1) + 1 + settings.steps
     usable = np.flatnonzero(lengths >= shortest)
     if len(usable) == 0:
         raise DataError(
-            f"A history that reaches {history.span} samples back (length {history.length}, stride {history.stride}) "
-            f"and {settings.steps} step(s) ahead need trajectories of at least {shortest} samples, but the longest has "
-            f"{int(lengths.max())}; take a shorter history or longer recordings."
+            f"A history that reaches {history.reach} samples back (length {history.length}, stride {history.stride}, "
+            f"delay {history.delay}) and {settings.steps} step(s) ahead need trajectories of at least {shortest} "
+            f"samples, but the longest has {int(lengths.max())}; take a shorter history or longer recordings."
         )
-    if len(usable) == 1:
+    if settings.folds is not None:
+        return usable, usable
+    names = [trajectories.recordings[k] for k in usable]
+    if len(set(names)) == 1:
         raise DataError(
-            "There is one trajectory that is long enough, and validation needs another: record more, or cut the "
-            f"recording into several trajectories of at least {shortest} samples."
+            "There is one recording that is long enough, and validation needs another: record more, cut the "
+            f"recording into several trajectories of at least {shortest} samples, or give --choose always."
         )
-    train, held_out = split(len(usable), fraction=1.0 - settings.validation, seed=settings.split_seed)
+    train, held_out = split(names, fraction=1.0 - settings.validation, seed=settings.split_seed)
     return usable[train], usable[held_out]
 
 

@@ -21,7 +21,8 @@ class Ensemble(eqx.Module):
     """Actuator networks that map histories of positions and controls to joint torques.
 
     Histories have shape [..., H + 1, nq] and [..., H + 1, nu], oldest sample first and the present one last, taken
-    every s-th sample at the period ``dt`` that the networks were fitted at. Positions are in rad (m for slides),
+    every s-th sample at the period ``dt`` that the networks were fitted at; where the history has a delay of d samples,
+    the last control is the one commanded d samples ago. Positions are in rad (m for slides),
     controls in the units of the recording, torques in N m (N for slides). Leading axes are batches.
     """
 

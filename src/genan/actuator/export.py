@@ -16,6 +16,7 @@ from genan.actuator import numpy_runtime
 from genan.actuator.artifact import CONTRACT, WEIGHTS, contract_text, load, tensors
 from genan.actuator.contract import Contract
 from genan.actuator.ensemble import Ensemble
+from genan.actuator.history import History
 from genan.errors import ActuatorError
 from genan.exports import OPSET, Graph, open_session, place_file, place_folder, run_module
 
@@ -50,7 +51,7 @@ def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> 
     first; outputs ``torque`` [batch, nq] (the mean over the members), ``torques`` [members, batch, nq] [N m or N] and
     ``disagreement`` [batch] [N m]. Differences to now and all scaling are inside. The metadata has the whole contract
     and record as JSON text under ``genan``, and ``dt``, ``joints``, ``controls``, ``history_length``,
-    ``history_stride`` to be read at a glance.
+    ``history_stride`` and ``history_delay`` to be read at a glance.
 
     Args:
         ensemble: the fitted actuators.
@@ -116,10 +117,10 @@ def probes(
     rng = np.random.default_rng(seed)
     contract, history = ensemble.contract, ensemble.contract.history
     mean, std = (np.asarray(x, np.float64) for x in (ensemble.scaling.input_mean, ensemble.scaling.input_std))
-    split = history.rows * contract.nq
+    split, whole = history.rows * contract.nq, history.rows * (contract.nq + contract.nu)
     time = -np.asarray(history.lags, np.float64)[:, None] * contract.dt
     found = []
-    for m, s, n in ((mean[:split], std[:split], contract.nq), (mean[split:], std[split:], contract.nu)):
+    for m, s, n in ((mean[:split], std[:split], contract.nq), (mean[split:whole], std[split:whole], contract.nu)):
         drawn = (m + s * rng.uniform(-3.0, 3.0, (count, len(m)))).reshape(count, history.rows, n)
         if history.delta:
             drawn[:, 1:] += drawn[:, :1]
@@ -153,13 +154,19 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
             rows = node("Gather", x, past, axis=1)
             parts.append(node("Sub", rows, parts[0]) if history.delta else rows)
         features.append(node("Flatten", node("Concat", *parts, axis=1), axis=1))
-    value = node("Concat", *features, axis=1)
+    value = node("Concat", *features, *_terms(node, history), axis=1)
     value = node("Div", node("Sub", value, arrays["scaling.input_mean"]), arrays["scaling.input_std"])
-    for k in range(len(ensemble.layers)):
+    inputs = value
+    if contract.architecture.skip:
+        value = node("Min", node("Max", inputs, arrays["skip.low"][:, None]), arrays["skip.high"][:, None])
+    for k in range(len(contract.architecture.hidden) + 1):
         if k:
             value = node(_OPERATORS[contract.architecture.activation], value)
         value = node("MatMul", value, arrays[f"layers.{k}.weight"])
         value = node("Add", value, arrays[f"layers.{k}.bias"][:, None])
+    if contract.architecture.skip:
+        straight = node("Add", node("MatMul", inputs, arrays["skip.weight"]), arrays["skip.bias"][:, None])
+        value = node("Add", straight, value)
     members, first, last = np.array([contract.members], np.float32), np.array([0]), np.array([-1])
     node("Add", node("Mul", value, arrays["scaling.torque_std"]), arrays["scaling.torque_mean"], name="torques")
     node("Div", node("ReduceSum", "torques", first, keepdims=0), members, name="torque")
@@ -167,7 +174,7 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
     variance = node("Div", node("ReduceSum", node("Mul", apart, apart), first, keepdims=0), members)
     node("ReduceSum", node("Sqrt", variance), last, keepdims=0, name="disagreement")
 
-    inputs = [
+    asked = [
         tensor("q_history", ["batch", history.rows, contract.nq], "positions [rad or m], oldest first"),
         tensor("u_history", ["batch", history.rows, contract.nu], "controls, oldest first"),
     ]
@@ -176,7 +183,36 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
         tensor("torques", [contract.members, "batch", contract.nq], "of each member [N m or N]"),
         tensor("disagreement", ["batch"], "deviation over the members, summed over the joints [N m]"),
     ]
-    return graph.model("actuators", inputs, outputs, _metadata(ensemble))
+    return graph.model("actuators", asked, outputs, _metadata(ensemble))
+
+
+def _terms(node: Callable[..., str], history: History) -> list[str]:
+    """The inputs beside the history, [batch, k] each, in the order of ``Terms.features``."""
+    terms, parts = history.terms, []
+    now = node("Gather", "q_history", np.array(history.length), axis=1) if terms else ""
+    if terms.friction:
+        change = node("Sub", now, node("Gather", "q_history", np.array(history.length - 1), axis=1))
+        for bends in zip(*terms.friction, strict=True):
+            parts.append(node("Tanh", node("Div", change, np.array(bends, np.float32))))
+    if terms.turning:
+        angle = node("Gather", now, np.array(terms.turning), axis=1)
+        waves = node("Sin", angle), node("Cos", angle)
+        parts += waves
+        first, second = (np.array(part, np.int64) for part in terms.pairs)
+        if len(first):
+            parts += [
+                node("Mul", node("Gather", a, first, axis=1), node("Gather", b, second, axis=1))
+                for a in waves
+                for b in waves
+            ]
+    if terms.products:
+        u = node("Gather", "u_history", np.array(history.length), axis=1)
+        joints, controls, one, other = (np.array(part, np.int64) for part in terms.factors)
+        parts += [
+            node("Mul", node("Gather", u, controls, axis=1), node("Gather", now, joints, axis=1)),
+            node("Mul", node("Gather", u, one, axis=1), node("Gather", u, other, axis=1)),
+        ]
+    return parts
 
 
 def _metadata(ensemble: Ensemble) -> dict[str, str]:
@@ -188,6 +224,7 @@ def _metadata(ensemble: Ensemble) -> dict[str, str]:
         "controls": ", ".join(contract.controls),
         "history_length": str(contract.history.length),
         "history_stride": str(contract.history.stride),
+        "history_delay": str(contract.history.delay),
     }
 
 
@@ -208,8 +245,14 @@ dt   {contract.dt!r} s: one call per dt, neither more often nor less
 
 drive remembers the past for you; actuators.torque(q_history, u_history) does not: its histories
 [..., {history.rows}, {contract.nq}] and [..., {history.rows}, {contract.nu}] hold samples {history.stride} dt apart,
-oldest first, and their last row is now. torques(...) gives each of the {contract.members} networks, disagreement(...)
-their standard deviation, summed over the joints.
+oldest first, and their last row is now{_delayed(history)}. torques(...) gives each of the
+{contract.members} networks, disagreement(...) their standard deviation, summed over the joints.
 
 {WEIGHTS} and {CONTRACT} belong together and are sealed: a changed file is refused.
 """
+
+
+def _delayed(history: History) -> str:
+    if not history.delay:
+        return ""
+    return f"\n(of u_history: {history.delay} dt ago, because a command acts no sooner)"

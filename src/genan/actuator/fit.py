@@ -13,6 +13,7 @@ import numpy as np
 
 from genan import checkpoint
 from genan.actuator import artifact
+from genan.actuator.base_model import BaseProblem, as_layer, uses
 from genan.actuator.dataset import Data, Dataset, gather
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.losses import (
@@ -21,10 +22,11 @@ from genan.actuator.losses import (
     MultiStepLoss,
     PositionLoss,
     TorqueLoss,
+    balanced_scale,
     multi_step_scale,
     position_scale,
 )
-from genan.actuator.network import Precision, initialise
+from genan.actuator.network import Layer, Precision, initialise
 from genan.actuator.scaling import Scaling
 from genan.actuator.settings import FitSettings
 from genan.actuator.training import Programs, Schooling, State, Training
@@ -167,7 +169,8 @@ def fit_true_torque(
         history_length=past.length,
         history_stride=past.stride,
         delta=past.delta,
-        hidden=shape.hidden,
+        delay=past.delay,
+        hidden=shape.hidden or FitSettings().hidden,
         activation=shape.activation,
         members=1,
         allow_constant=True,
@@ -197,6 +200,8 @@ class Fitting:
         """Check everything, prepare the data, and take up an unfinished fit that lies in ``out``."""
         check_sums()
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
+        named = None if isinstance(robot, Robot) or not Path(robot).exists() else str(Path(robot).resolve())
+        self.robot_path = named
         self.out = None if out is None else Path(out)
         self._clear(overwrite=overwrite)
         self.start = start if start is None or isinstance(start, Ensemble) else artifact.load(start)
@@ -204,15 +209,17 @@ class Fitting:
         if self.start is not None:
             self.start.contract.check_robot(self.robot)
         dynamics = load_dynamics(self.robot)
-        dataset = gather(data, self.robot, dynamics, self.settings, true_torque=true_torque)
+        past = None if self.start is None else self.start.contract.history
+        dataset = gather(data, self.robot, dynamics, self.settings, true_torque=true_torque, history=past)
+        self.dataset, self.dynamics = dataset, dynamics
         self.validation_trajectories = dataset.validation_trajectories
         rows = dataset.train_rows
-        scaling = self.start.scaling if self.start else Scaling.of_samples(dataset.samples, rows, self.settings.history)
+        scaling = self.start.scaling if self.start else Scaling.of_samples(dataset.samples, rows, dataset.history)
         self.precision = _precision(self.settings.precision)
         self.training = _training(self.settings, dataset, scaling, dynamics, self.precision)
         loss = "true-torque" if true_torque is not None else self.settings.loss
         made = self.settings
-        self.contract = dataset.contract(self.robot, made.history, made.architecture, members=made.members, loss=loss)
+        self.contract = dataset.contract(self.robot, made.architecture, members=made.members, loss=loss)
         self.origin = dataset.origin
         self.state = self._begin()
         self._programs: Programs | None = None
@@ -253,6 +260,7 @@ class Fitting:
         """The best weights so far."""
         record = {
             "settings": self.settings.settings(),
+            "robot": self.robot_path,
             "data": self.origin,
             "training": {
                 "epochs": int(self.state.epoch),
@@ -271,8 +279,17 @@ class Fitting:
         best = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), self.state.best)
         return Ensemble(self.contract, best, self.training.loss.member.scaling, json.dumps(record, sort_keys=True))
 
+    @property
+    def closed_form(self) -> bool:
+        """Whether there is nothing to train: the base torque model is all of it."""
+        return self.start is None and self.settings.base != "none" and not self.settings.hidden
+
     def _unfinished(self) -> bool:
-        return int(self.state.epoch) < self.settings.epochs and not bool(jnp.all(self.state.stopped))
+        return (
+            not self.closed_form
+            and int(self.state.epoch) < self.settings.epochs
+            and not bool(jnp.all(self.state.stopped))
+        )
 
     def _epoch(self, pace: Pace, progress: ProgressFunction | None, stopping: Callable[[], bool]) -> bool:
         """One epoch, or the rest of it; False when it was stopped in between."""
@@ -344,7 +361,24 @@ class Fitting:
             return self.training.begin_from(jax.tree.map(jnp.copy, self.start.layers))
         contract = self.contract
         initial = lambda key: initialise(contract.architecture, contract.inputs, contract.nq, key=key)  # noqa: E731
-        return self.training.begin(initial, contract.members)
+        if self.settings.base == "none":
+            return self.training.begin(initial, contract.members)
+        base = self._base()
+        return self.training.begin(initial, contract.members, base)
+
+    def _base(self) -> Layer:
+        """The base torque model of each member, fitted to what that member learns from."""
+        dataset, made, members = self.dataset, self.settings, self.contract.members
+        loss = self.training.loss
+        scale = np.asarray(loss.scale) if isinstance(loss, PositionLoss) else 1.0
+        used = uses(made.base, dataset.history, dataset.channels.nq, dataset.channels.nu)
+        problem = BaseProblem(dataset.samples, dataset.parts, dataset.history, loss.member.scaling, used, scale=scale)
+        splits = {dataset.left_out(k): dataset.learnt(k) for k in range(members)}
+        ridge = problem.best_ridge([(learnt, out) for out, learnt in splits.items()])
+        solved = {out: problem.solve(ridge, learnt) for out, learnt in splits.items()}
+        self.origin["ridge"] = ridge
+        weights = np.stack([solved[dataset.left_out(k)] for k in range(members)])
+        return as_layer(weights, problem.seen if made.hidden else None)
 
     def _clear(self, *, overwrite: bool) -> None:
         """Refuse a folder with finished actuators or a file; with ``overwrite``, forget what is there."""
@@ -420,6 +454,9 @@ def _like(settings: FitSettings, start: Ensemble) -> FitSettings:
         history_length=past.length,
         history_stride=past.stride,
         delta=past.delta,
+        delay=past.delay,
+        base="both" if shape.skip else "none",  # it is in the weights and stays as it is
+        folds=None,
         hidden=shape.hidden,
         activation=shape.activation,
         members=start.members,
@@ -444,16 +481,17 @@ def _training(
     settings: FitSettings, dataset: Dataset, scaling: Scaling, dynamics: Dynamics, precision: Precision
 ) -> Training:
     samples, rows = dataset.samples, dataset.train_rows
-    member = Member(settings.history, settings.activation, scaling, precision)
+    member = Member(dataset.history, settings.activation, scaling, precision)
     loss: Loss
     if samples.response is not None:
-        loss = PositionLoss(member, position_scale(samples, rows))
+        loss = PositionLoss(member, (balanced_scale if settings.balance else position_scale)(samples, rows))
     elif settings.loss == "torque":
         loss = TorqueLoss(member)
     else:
         loss = MultiStepLoss(member, dynamics, multi_step_scale(samples, rows, dynamics, steps=settings.steps))
-    batch = settings.batch_for(len(rows))
-    inputs, outputs = settings.history.inputs(dataset.channels.nq, dataset.channels.nu), dataset.channels.nq
+    own = _own_rows(dataset, settings.members) if dataset.folded else None
+    batch = settings.batch_for(len(rows) if own is None else own[0].shape[1])
+    inputs, outputs = dataset.history.inputs(dataset.channels.nq, dataset.channels.nu), dataset.channels.nq
     weights = sum(a * b for a, b in settings.architecture.sizes(inputs, outputs))
     schooling = Schooling(
         epochs=settings.epochs,
@@ -463,10 +501,21 @@ def _training(
         patience=settings.patience,
         noise=(settings.history_noise,) * outputs,
         control_noise=_control_noise(settings, scaling, dataset.channels.nq, dataset.channels.nu),
+        weight_decay=settings.weight_decay,
         seed=settings.seed,
         piece=_piece(6.0 * weights * batch * settings.members * settings.steps),
     )
-    return Training(loss, samples, jnp.asarray(rows), jnp.asarray(dataset.validation_rows), schooling)
+    if own is None:
+        return Training(loss, samples, jnp.asarray(rows), jnp.asarray(dataset.parts[1]), None, schooling)
+    return Training(loss, samples, *map(jnp.asarray, own), schooling)
+
+
+def _own_rows(dataset: Dataset, members: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows to learn from [members, n] and to select by [members, v], filled up by repeating, and how many count."""
+    learnt = [np.concatenate([dataset.parts[part] for part in dataset.learnt(k)]) for k in range(members)]
+    held = [dataset.parts[dataset.left_out(k)] for k in range(members)]
+    filled = (np.stack([np.resize(rows, max(map(len, lists))) for rows in lists]) for lists in (learnt, held))
+    return *filled, np.array([len(rows) for rows in held], np.int32)  # type: ignore[return-value]
 
 
 def _control_noise(settings: FitSettings, scaling: Scaling, nq: int, nu: int) -> tuple[float, ...]:

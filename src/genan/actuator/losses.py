@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator.history import History
-from genan.actuator.network import Layer, Precision, apply
+from genan.actuator.network import Layer, Precision, Skip, apply
 from genan.actuator.rollout import rollout
 from genan.actuator.samples import Samples, sum_over
 from genan.actuator.scaling import Scaling
@@ -40,6 +40,8 @@ class Member(eqx.Module):
         """Torque for one history or a batch of them [N m or N]."""
         features = self.history.features if q_history.ndim == 2 else jax.vmap(self.history.features)
         x = (features(q_history, u_history) - self.scaling.input_mean) / self.scaling.input_std
+        if isinstance(layers[-1], Skip):  # the base torque model was fitted before and stays
+            layers = (*layers[:-1], jax.lax.stop_gradient(layers[-1]))
         y = apply(layers, x, activation=self.activation, precision=self.precision)
         return y * self.scaling.torque_std + self.scaling.torque_mean
 
@@ -112,9 +114,9 @@ class PositionLoss(Loss):
     """Squared error of the next position, in closed form: dt^2 A(q)^-1 (tau_hat - tau). No simulator in the loop."""
 
     member: Member
-    scale: Float[Array, ""]
+    scale: Float[Array, "*nq"]
     """Error of a model without torque, root mean square over samples and joints [rad]: one number, so that the joints
-    keep the weights that their positions have."""
+    keep the weights that their positions have. Or one for each joint, when they shall count the same."""
 
     def error(
         self,
@@ -151,7 +153,7 @@ class MultiStepLoss(Loss):
 
     @property
     def controls(self) -> int:  # noqa: D102
-        return self.member.history.span + len(self.scale)
+        return self.member.history.reach + len(self.scale)
 
     def positions(
         self, layers: Sequence[Layer], samples: Samples, row: Int[Array, ""], noise: Noise | None
@@ -159,7 +161,7 @@ class MultiStepLoss(Loss):
         """The R positions after ``row`` as the model predicts them [rad or m]."""
         history = self.member.history
         past = samples.q[row + jnp.arange(1 - self.window, 1)]
-        u = samples.u[row + jnp.arange(-history.span, len(self.scale))]
+        u = samples.u[row + jnp.arange(-history.reach, len(self.scale))]
         noise = Noise() if noise is None else noise
         return rollout(
             lambda q, u: self.member.torque(layers, q, u),
@@ -197,6 +199,17 @@ def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array
 
     total = float(np.sum(sum_over(squares, samples, rows)))
     return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
+
+
+def balanced_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, " nq"]:
+    """Root mean square error of constant velocity, joint by joint, over the samples at ``rows`` [rad or m]."""
+
+    def squares(samples: Samples, row: Array) -> Array:
+        before, now, after = (samples.q[row + k] for k in (-1, 0, 1))
+        return ((after - now) - (now - before)) ** 2
+
+    found = np.sqrt(sum_over(squares, samples, rows) / len(rows))
+    return jnp.asarray(np.where(found > 0.0, found, 1.0), samples.q.dtype)
 
 
 def multi_step_scale(

@@ -24,8 +24,23 @@ class Layer(eqx.Module):
     bias: Float[Array, "... outputs"]
 
 
+class Skip(Layer):
+    """The linear function of the inputs that goes past the hidden layers; the last of a member's layers.
+
+    The hidden layers then see the inputs cut to the range of the training data: outside it, what they have learnt to
+    correct at its edge is a better guess than what they would make up, and the linear function goes on alone.
+    """
+
+    low: Float[Array, "... inputs"]
+    high: Float[Array, "... inputs"]
+    """Range of the standardised inputs."""
+
+
 def initialise(architecture: Architecture, inputs: int, outputs: int, *, key: PRNGKeyArray) -> tuple[Layer, ...]:
-    """Layers of one member, uniform within 1 / sqrt(fan-in), as PyTorch and Equinox do."""
+    """Layers of one member, uniform within 1 / sqrt(fan-in), as PyTorch and Equinox do.
+
+    With a skip, everything that the hidden layers lead to is zero at first, and so is the skip.
+    """
     layers = []
     for (rows, columns), k in zip(
         architecture.sizes(inputs, outputs), jax.random.split(key, len(architecture.hidden) + 1), strict=True
@@ -38,6 +53,11 @@ def initialise(architecture: Architecture, inputs: int, outputs: int, *, key: PR
                 jax.random.uniform(b, (columns,), minval=-bound, maxval=bound),
             )
         )
+    if architecture.skip:
+        last = layers[-1]
+        layers[-1] = Layer(jnp.zeros_like(last.weight), jnp.zeros_like(last.bias))
+        unbounded = jnp.full(inputs, jnp.inf)
+        layers.append(Skip(jnp.zeros((inputs, outputs)), jnp.zeros(outputs), -unbounded, unbounded))
     return tuple(layers)
 
 
@@ -49,6 +69,10 @@ def apply(
     precision: Precision = "float32",
 ) -> Float[Array, "... outputs"]:
     """Output of one member for standardised inputs ``x``."""
+    if isinstance(layers[-1], Skip):
+        skip = layers[-1]
+        inside = jnp.clip(x, skip.low, skip.high)
+        return _affine(skip, x, "float32") + apply(layers[:-1], inside, activation=activation, precision=precision)
     squash = _SQUASH[activation]
     for k, layer in enumerate(layers[:-1]):
         # The first layer sees q itself, of which 8 bits would be a fifth of a degree: it is never below TF32.

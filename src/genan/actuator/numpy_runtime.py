@@ -26,7 +26,7 @@ import numpy as np
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 FORMAT = "genan actuators"
-VERSION = 1
+VERSIONS = (1, 2)
 DT_TOLERANCE = 1e-6
 """Two time steps are the same when they differ by less than this fraction."""
 
@@ -65,6 +65,8 @@ class Actuators:
         length: past samples in a history besides the present one, H.
         stride: samples from one of them to the next, s.
         delta: whether the networks see past samples as differences to the present one.
+        delay: samples that pass before a command does anything, d; a ``u_history`` ends with the command of d samples
+            ago. ``drive`` sees to it by itself.
     """
 
     def __init__(self, settings: dict[str, Any], arrays: dict[str, np.ndarray], *, where: str = WEIGHTS) -> None:
@@ -77,8 +79,15 @@ class Actuators:
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
             self.members = int(network["members"])
             self.length, self.stride, self.delta = int(past["length"]), int(past["stride"]), bool(past["delta"])
+            self.delay = int(past.get("delay", 0))
+            terms = past.get("terms", {"friction": [], "turning": [], "products": None})
+            # [bends, nq] of the friction, and the joints whose sines and cosines are inputs
+            self._bends = np.array(terms["friction"], np.float32).T
+            self._turning = [int(joint) for joint in terms["turning"]]
+            self._products = terms["products"] is not None
+            skip = bool(network.get("skip", False))
             hidden, activation = [int(width) for width in network["hidden"]], str(network["activation"])
-            if self.length < 0 or self.stride < 1 or self.members < 1 or not self.dt > 0.0:
+            if self.length < 0 or self.stride < 1 or self.members < 1 or self.delay < 0 or not self.dt > 0.0:
                 raise ValueError("history, members or dt out of range")
         except (KeyError, TypeError, ValueError) as error:
             raise ActuatorsError(
@@ -88,7 +97,11 @@ class Actuators:
             there = ", ".join(map(repr, ACTIVATIONS))
             raise ActuatorsError(f"There is no activation {activation!r}; there are: {there}.")
         self._squash = ACTIVATIONS[activation]
-        inputs = (self.length + 1) * (self.nq + self.nu)
+        k = len(self._turning)
+        self._pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+        self._plain = (self.length + 1) * (self.nq + self.nu)
+        crossed = self.nu * self.nq + self.nu * (self.nu + 1) // 2 if self._products else 0
+        inputs = self._plain + self._bends.size + 2 * k + 4 * len(self._pairs) + crossed
         widths = [inputs, *hidden, self.nq]
         get = lambda name, *shape: _array(arrays, name, shape, where)  # noqa: E731
         self._layers = [
@@ -98,6 +111,16 @@ class Actuators:
             )
             for k in range(len(widths) - 1)
         ]
+        self._skip = (
+            (
+                get("skip.weight", self.members, inputs, self.nq),
+                get("skip.bias", self.members, self.nq)[:, None],
+                get("skip.low", self.members, inputs)[:, None],
+                get("skip.high", self.members, inputs)[:, None],
+            )
+            if skip
+            else None
+        )
         self._input_mean, self._input_std = (get(f"scaling.input_{part}", inputs) for part in ("mean", "std"))
         self._torque_mean, self._torque_std = (get(f"scaling.torque_{part}", self.nq) for part in ("mean", "std"))
 
@@ -118,11 +141,15 @@ class Actuators:
         batch = int(np.prod(leading, dtype=int))
         features = np.empty((batch, len(self._input_mean)), np.float32)
         split = q.shape[-2] * self.nq
-        for x, part in ((q, features[:, :split]), (u, features[:, split:])):
+        for x, part in ((q, features[:, :split]), (u, features[:, split : self._plain])):
             rows = x.reshape(batch, *x.shape[-2:])[:, ::-1].copy()  # now first
             if self.delta:
                 rows[:, 1:] -= rows[:, :1]
             part[:] = rows.reshape(part.shape)
+        if features.shape[1] > self._plain:
+            past = q.reshape(batch, *q.shape[-2:])
+            before = past[:, -2] if self.length else past[:, -1]
+            features[:, self._plain :] = self._terms(past[:, -1], before, u.reshape(batch, *u.shape[-2:])[:, -1])
         return self._forward((features - self._input_mean) / self._input_std).reshape(self.members, *leading, self.nq)
 
     def disagreement(self, q_history: Any, u_history: Any) -> np.ndarray:
@@ -153,14 +180,37 @@ class Actuators:
         """Torques [members, batch, nq] for standardised inputs [batch, inputs], computed in ``buffers`` if given."""
         last = len(self._layers) - 1
         x = x[None]
+        straight = None
+        if self._skip is not None:
+            weight, bias, low, high = (part[members] for part in self._skip)
+            straight = np.matmul(x, weight) + bias
+            x = np.minimum(np.maximum(x, low), high)
         for k, (weight, bias) in enumerate(self._layers):
             x = np.matmul(x, weight[members], out=None if buffers is None else buffers[k][members])
             x += bias[members]
             if k < last:
                 self._squash(x)
+        if straight is not None:
+            x += straight
         x *= self._torque_std
         x += self._torque_mean
         return x
+
+    def _terms(self, q: np.ndarray, before: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Inputs beside the history [batch, k]: of positions now and one stride before [batch, nq] [rad or m], and of
+        the last controls that count [batch, nu].
+        """
+        parts = [np.tanh((q - before) / bends) for bends in self._bends]
+        if self._turning:
+            angle = q[:, self._turning]
+            sine, cosine = np.sin(angle), np.cos(angle)
+            first, second = [i for i, _ in self._pairs], [j for _, j in self._pairs]
+            parts += [sine, cosine]
+            parts += [a[:, first] * b[:, second] for a in (sine, cosine) for b in (sine, cosine)]
+        if self._products:
+            one, other = np.triu_indices(self.nu)
+            parts += [(u[:, :, None] * q[:, None, :]).reshape(len(u), -1), u[:, one] * u[:, other]]
+        return np.concatenate(parts, axis=1)
 
     def _check(self, q: np.ndarray, u: np.ndarray) -> None:
         rows = self.length + 1
@@ -183,15 +233,16 @@ class Drive:
     def __init__(self, actuators: Actuators, q: Any, u: Any) -> None:
         self.actuators = actuators
         a = actuators
-        self._samples, rows = a.length * a.stride + 1, a.length + 1
+        self._span, rows = a.length * a.stride + 1, a.length + 1
+        self._samples = self._span + a.delay
         # Every sample is written twice, this many rows apart: the window is then always one piece.
         self._q = np.empty((2 * self._samples, a.nq), np.float32)
         self._u = np.empty((2 * self._samples, a.nu), np.float32)
         self._next = 0
-        self._inputs = np.empty((1, rows * (a.nq + a.nu)), np.float32)
+        self._inputs = np.empty((1, len(a._input_mean)), np.float32)
         self._parts = (
-            (self._q, self._inputs[0, : rows * a.nq].reshape(rows, a.nq)),
-            (self._u, self._inputs[0, rows * a.nq :].reshape(rows, a.nu)),
+            (self._q, a.delay, self._inputs[0, : rows * a.nq].reshape(rows, a.nq)),
+            (self._u, 0, self._inputs[0, rows * a.nq : a._plain].reshape(rows, a.nu)),
         )
         self._buffers = [np.empty((a.members, 1, weight.shape[2]), np.float32) for weight, _ in a._layers]
         self.reset(q, u)
@@ -217,10 +268,14 @@ class Drive:
         self._q[k] = self._q[k + samples] = q
         self._u[k] = self._u[k + samples] = u
         self._next = k = (k + 1) % samples
-        for ring, rows in self._parts:
-            rows[:] = ring[k : k + samples][:: -a.stride]
+        for ring, first, rows in self._parts:
+            rows[:] = ring[k + first : k + first + self._span][:: -a.stride]
             if a.delta:
                 rows[1:] -= rows[0]
+        if self._inputs.shape[1] > a._plain:
+            before = self._q[k + samples - 1 - a.stride] if a.length else q
+            acting = self._u[k + self._span - 1]  # the command of d samples ago
+            self._inputs[:, a._plain :] = a._terms(q[None], before[None], acting[None])
         x = self._inputs
         x -= a._input_mean
         x /= a._input_std
@@ -231,12 +286,13 @@ class Drive:
     @property
     def q_history(self) -> np.ndarray:
         """Positions that the networks see now, oldest first [H + 1, nq] [rad or m]."""
-        return self._q[self._next : self._next + self._samples : self.actuators.stride].copy()
+        first = self._next + self.actuators.delay
+        return self._q[first : first + self._span : self.actuators.stride].copy()
 
     @property
     def u_history(self) -> np.ndarray:
         """Controls that the networks see now, oldest first [H + 1, nu]."""
-        return self._u[self._next : self._next + self._samples : self.actuators.stride].copy()
+        return self._u[self._next : self._next + self._span : self.actuators.stride].copy()
 
     def _sample(self, name: str, value: Any, channels: int) -> np.ndarray:
         x = _floats(name, value)
@@ -299,9 +355,10 @@ def _read_contract(folder: Path) -> dict[str, Any]:
         form, version = settings["format"], settings["version"]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
         raise ActuatorsError(f"{path} is not a contract of genan, or is damaged; fetch it anew or fit again.") from None
-    if form != FORMAT or version != VERSION:
+    if form != FORMAT or version not in VERSIONS:
         raise ActuatorsError(
-            f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version {VERSION}."
+            f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version "
+            f"{' and '.join(map(str, VERSIONS))}."
         )
     if seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest():
         raise ActuatorsError(

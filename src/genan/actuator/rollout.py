@@ -29,10 +29,10 @@ def rollout(
         dynamics: the rigid body.
         history: what the actuators see of the past.
         q: the last max(sH, 1) + 1 positions, oldest first; the last is now.
-        u: controls from the oldest of the history to the last step: [sH + R, nu]; R follows from their number.
+        u: controls from the oldest of the history to the last step: [sH + d + R, nu]; R follows from their number.
         state: position and velocity to start from; left out, those that ``q`` ends with.
     """
-    steps = len(u) - history.span
+    steps = len(u) - history.reach
     start = (q[-1], (q[-1] - q[-2]) / dynamics.dt) if state is None else state
 
     def step(carry: tuple[Array, tuple[Array, Array]], r: Array) -> tuple[tuple[Array, tuple[Array, Array]], Array]:

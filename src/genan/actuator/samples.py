@@ -43,8 +43,7 @@ class Samples(eqx.Module):
 
     def histories(self, row: Int[Array, ""], history: History) -> tuple[Float[Array, "H nq"], Float[Array, "H nu"]]:
         """Histories of positions and controls that end at ``row``."""
-        rows = row - jnp.asarray(history.lags)
-        return self.q[rows], self.u[rows]
+        return self.q[row - jnp.asarray(history.lags)], self.u[row - jnp.asarray(history.control_lags)]
 
     def displacement(
         self, rows: Int[Array | np.ndarray, " batch"], tau: Float[Array, "batch nq"]
@@ -62,7 +61,7 @@ class Samples(eqx.Module):
 def usable_rows(lengths: Int[np.ndarray, " N"], history: History, *, rollout: int = 1) -> list[np.ndarray]:
     """For each trajectory the rows t that have a whole history, a velocity, and ``rollout`` rows after them."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    first = max(history.span, 1)
+    first = max(history.reach, 1)
     return [
         np.arange(start + first, end - rollout, dtype=np.int32) for start, end in itertools.pairwise(offsets.tolist())
     ]

@@ -9,6 +9,7 @@ from genan.actuator.history import History
 from genan.errors import SettingError, listing
 
 LOSSES = ("position", "torque", "multi-step")
+BASES = ("none", "linear", "parametric", "both")
 SCHEDULES = ("cosine", "constant")
 PRECISIONS = ("auto", "float32", "tf32", "bfloat16")
 
@@ -20,6 +21,9 @@ class FitSettings:
     loss: str = "position"
     """What to minimise: position (the next position), torque (torques from inverse dynamics), or multi-step (the next
     --rollout positions)."""
+    balance: bool = False
+    """Let every joint count the same in the position loss, relative to how much its speed changes; otherwise joints
+    that move more count more."""
     rollout: int | None = None
     """Steps of the multi-step loss; left out: 10."""
     history_length: int = 3
@@ -28,6 +32,9 @@ class FitSettings:
     """Samples from one of them to the next."""
     delta: bool = True
     """Give the network past samples as differences to the present one."""
+    delay: int = 0
+    """Whole samples between a command and the first thing it does, as 'genan inspect' finds it: the networks see
+    commands that much older, here, in simulation and on the robot."""
     history_noise: float = 0.0
     """Standard deviation of white noise on the position history in training [rad, m for slides]."""
     control_noise: float = 0.0
@@ -39,6 +46,14 @@ class FitSettings:
     """What hidden layers end in: tanh, relu, elu or softsign."""
     members: int = 5
     """Networks in the ensemble."""
+    base: str = "none"
+    """Torque model, fitted in closed form, that the networks add to: none, linear (in the history), parametric (gain,
+    spring, viscous and Coulomb friction, offset, gravity) or both. Without hidden layers it is the whole model."""
+    weight_decay: float = 0.0
+    """How fast weights that nothing holds go to zero, per unit of learning rate; the base is left alone."""
+    folds: int | None = None
+    """Cut the recordings into this many parts and let each network leave out another one, to select by and to be
+    judged on; left out: one part (--validation) is held out for all networks."""
     epochs: int = 150
     """Passes over the training data; each member keeps the weights of its lowest validation loss."""
     patience: int | None = None
@@ -65,12 +80,21 @@ class FitSettings:
         _among("loss", self.loss, LOSSES)
         _among("schedule", self.schedule, SCHEDULES)
         _among("precision", self.precision, PRECISIONS)
+        _among("base", self.base, BASES)
         for name in ("members", "epochs", "rollout", "batch", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(f"The setting {name} must be at least 1, not {value}.")
+        if self.balance and self.loss != "position":
+            raise SettingError(f"Only the loss 'position' can be balanced over the joints, not {self.loss!r}.")
         if self.rollout is not None and self.loss != "multi-step":
             raise SettingError(f"A rollout of {self.rollout} steps needs the loss 'multi-step', not {self.loss!r}.")
+        if not (self.weight_decay >= 0.0 and math.isfinite(self.weight_decay)):
+            raise SettingError(f"The weight decay must be 0 or more, not {self.weight_decay:g}.")
+        if self.folds is not None and not 2 <= self.folds <= self.members:
+            raise SettingError(
+                f"There must be at least 2 folds and a network for each, not {self.folds} folds for {self.members}."
+            )
         if not 0.0 < self.validation < 1.0:
             raise SettingError(
                 f"The part held out for validation must lie between 0 and 1, not at {self.validation:g}."
@@ -93,12 +117,12 @@ class FitSettings:
     @property
     def history(self) -> History:
         """What the network sees of the past."""
-        return History(self.history_length, self.history_stride, self.delta)
+        return History(self.history_length, self.history_stride, self.delta, self.delay)
 
     @property
     def architecture(self) -> Architecture:
         """Shape of each network."""
-        return Architecture(tuple(self.hidden), self.activation)
+        return Architecture(tuple(self.hidden), self.activation, skip=self.base != "none" and bool(self.hidden))
 
     def batch_for(self, samples: int) -> int:
         """Batch size for this many training samples."""

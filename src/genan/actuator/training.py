@@ -18,7 +18,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from genan.actuator.losses import Loss, Noise
-from genan.actuator.network import Layer
+from genan.actuator.network import Layer, Skip
 from genan.actuator.samples import Samples
 from genan.actuator.shuffle import shuffled
 
@@ -37,6 +37,8 @@ class Schooling:
     """Standard deviation of the white noise on each joint's position history [rad or m]."""
     control_noise: tuple[float, ...]
     """The same for each control, in its unit."""
+    weight_decay: float
+    """Of the matrices, per unit of learning rate."""
     seed: int
     """Of the first member; member k has seed + k."""
     piece: int = 64
@@ -69,31 +71,44 @@ class Training(eqx.Module):
 
     loss: Loss
     samples: Samples
-    train_rows: Int[Array, " n"]
-    validation_rows: Int[Array, " v"]
+    train_rows: Int[Array, "*members n"]
+    """For all members, or for each its own (filled up by repeating where one has fewer)."""
+    validation_rows: Int[Array, "*members v"]
+    validation_count: Int[Array, " members"] | None
+    """How many of its own validation rows count for each member; None: one list for all, and all of it."""
     schooling: Schooling = eqx.field(static=True)
 
     @property
     def batch(self) -> int:
         """Samples of each member's step; all there are, when they are fewer than asked for."""
-        return min(self.schooling.batch, len(self.train_rows))
+        return min(self.schooling.batch, self.train_rows.shape[-1])
 
     @property
     def piece(self) -> int:
         """Steps that are run in one go, about a second's work for a CPU; a training can stop between two pieces."""
-        steps = len(self.train_rows) // self.batch
+        steps = self.train_rows.shape[-1] // self.batch
         pieces = -(-steps // max(1, self.schooling.piece))
         return steps // pieces
 
     @property
     def steps(self) -> int:
         """Steps in an epoch; what does not fill a batch, or a piece, waits for another epoch's order."""
-        return len(self.train_rows) // self.batch // self.piece * self.piece
+        return self.train_rows.shape[-1] // self.batch // self.piece * self.piece
 
-    def begin(self, initial: Callable[[PRNGKeyArray], tuple[Layer, ...]], members: int) -> State:
-        """The state before the first step; ``initial`` makes one member's weights from its key."""
+    def begin(
+        self, initial: Callable[[PRNGKeyArray], tuple[Layer, ...]], members: int, base: Layer | None = None
+    ) -> State:
+        """The state before the first step; ``initial`` makes one member's weights from its key.
+
+        ``base``, where given, takes the place of the last layer of all members: the base torque model.
+        """
         one = lambda seed: initial(jax.random.fold_in(jax.random.key(seed), 0))  # noqa: E731
-        return jax.jit(lambda seeds: self._begin(jax.vmap(one)(seeds)))(self.schooling.seed + np.arange(members))
+
+        def begun(seeds: Array, base: Layer | None) -> State:
+            layers = jax.vmap(one)(seeds)
+            return self._begin(layers if base is None else (*layers[:-1], base))
+
+        return jax.jit(begun)(self.schooling.seed + np.arange(members), base)
 
     def begin_from(self, layers: tuple[Layer, ...]) -> State:
         """The state before the first step of members that have weights already."""
@@ -101,11 +116,13 @@ class Training(eqx.Module):
 
     def _begin(self, layers: tuple[Layer, ...]) -> State:
         members = len(layers[0].bias)
+        # With a base under them, the networks are worth something before they have learnt anything.
+        worth = _validation_losses(self, layers) if isinstance(layers[-1], Skip) else jnp.full(members, jnp.inf)
         return State(
             layers=layers,
             adam=jax.vmap(self._optimiser().init)(layers),
             best=jax.tree.map(jnp.copy, layers),
-            best_loss=jnp.full(members, jnp.inf, jnp.result_type(float)),
+            best_loss=jnp.asarray(worth, jnp.result_type(float)),
             best_epoch=jnp.zeros(members, jnp.int32),
             stopped=jnp.zeros(members, bool),
             epoch=jnp.asarray(0, jnp.int32),
@@ -176,18 +193,20 @@ def _advance(training: Training, state: State) -> State:
     draw = jax.vmap(lambda key, use: jax.random.fold_in(jax.random.fold_in(key, use), state.epoch), in_axes=(0, None))
     words, keys = jax.vmap(jax.random.key_data)(draw(seeds, 1)), draw(seeds, 2)
     places = jnp.arange(training.batch, dtype=jnp.int32)
-    count = len(training.train_rows)
+    count = training.train_rows.shape[-1]
     value_and_grad = jax.value_and_grad(training._mean_loss)
     optimiser = training._optimiser()
 
     def member(layers: tuple[Layer, ...], adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array) -> Any:
         loss, gradient = value_and_grad(layers, rows, key)
         update, adam = optimiser.update(gradient, adam)
-        return jax.tree.map(lambda w, d: w - rate * d, layers, update), adam, loss
+        return tuple(map(partial(_updated, rate, training.schooling.weight_decay), layers, update)), adam, loss
 
     def step(state: State, _: None) -> tuple[State, None]:
         i = state.step
-        rows = jax.vmap(lambda word: training.train_rows[shuffled(i * training.batch + places, count, word)])(words)
+        order = jax.vmap(lambda word: shuffled(i * training.batch + places, count, word))(words)
+        own = training.train_rows.ndim == 2
+        rows = jax.vmap(lambda rows, order: rows[order], (0 if own else None, 0))(training.train_rows, order)
         rate = training._rate(state.epoch * training.steps + i)
         layers, adam, loss = jax.vmap(member, in_axes=(0, 0, 0, 0, None))(
             state.layers, state.adam, rows, jax.vmap(jax.random.fold_in, (0, None))(keys, i), rate
@@ -205,7 +224,7 @@ def _advance(training: Training, state: State) -> State:
 
 @partial(jax.jit, donate_argnums=1)
 def _close_epoch(training: Training, state: State) -> tuple[State, Float[Array, " members"]]:
-    loss = jax.vmap(partial(_validation_loss, training))(state.layers)
+    loss = _validation_losses(training, state.layers)
     epoch = state.epoch + 1
     better = (loss < state.best_loss) & ~state.stopped
     best_epoch = jnp.where(better, epoch, state.best_epoch)
@@ -229,11 +248,26 @@ def _close_epoch(training: Training, state: State) -> tuple[State, Float[Array, 
     ), loss
 
 
-def _validation_loss(training: Training, layers: tuple[Layer, ...]) -> Float[Array, ""]:
+def _updated(rate: Array, decay: float, layer: Layer, update: Layer) -> Layer:
+    """A layer after one step of the optimiser."""
+    if decay == 0.0 or isinstance(layer, Skip):
+        return jax.tree.map(lambda w, d: w - rate * d, layer, update)
+    return Layer(layer.weight - rate * (update.weight + decay * layer.weight), layer.bias - rate * update.bias)
+
+
+def _validation_losses(training: Training, layers: tuple[Layer, ...]) -> Float[Array, " members"]:
+    if training.validation_count is None:
+        return jax.vmap(partial(_validation_loss, training), (0, None))(layers, training.validation_rows)
+    return jax.vmap(partial(_validation_loss, training))(layers, training.validation_rows, training.validation_count)
+
+
+def _validation_loss(
+    training: Training, layers: tuple[Layer, ...], rows: Int[Array, " v"], known: Int[Array, ""] | None = None
+) -> Float[Array, ""]:
     """Mean over all validation samples, in batches of the training's size (the last one is filled up and masked)."""
-    rows, batch = training.validation_rows, min(4 * training.batch, len(training.validation_rows))
+    batch, total_rows = min(4 * training.batch, len(rows)), len(rows) if known is None else known
     count = -(-len(rows) // batch)
-    used = jnp.arange(count * batch) < len(rows)
+    used = jnp.arange(count * batch) < total_rows
     rows = jnp.resize(rows, (count, batch))
 
     def block(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
@@ -241,7 +275,7 @@ def _validation_loss(training: Training, layers: tuple[Layer, ...]) -> Float[Arr
         return total + jnp.sum(jnp.where(mask, training.loss(layers, training.samples, some, None), 0.0)), None
 
     total, _ = jax.lax.scan(block, jnp.zeros(()), (rows, used.reshape(count, batch)))
-    return total / len(training.validation_rows)
+    return total / total_rows
 
 
 def host(state: State) -> State:

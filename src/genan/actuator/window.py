@@ -11,16 +11,15 @@ class Window(eqx.Module):
     """The last samples of one robot, as many as a history spans. Immutable: ``push`` gives the next one."""
 
     history: History = eqx.field(static=True)
-    q: Float[Array, "samples nq"]
+    q: Float[Array, "positions nq"]
     """Positions [sH + 1, nq] [rad or m], oldest first."""
-    u: Float[Array, "samples nu"]
-    """Controls [sH + 1, nu], oldest first."""
+    u: Float[Array, "controls nu"]
+    """Controls [sH + d + 1, nu], oldest first."""
 
     @classmethod
     def at_rest(cls, history: History, q: Float[Array, " nq"], u: Float[Array, " nu"]) -> "Window":
         """A robot that has been at ``q`` under ``u`` for as long as the history reaches."""
-        samples = history.span + 1
-        return cls(history, jnp.tile(q, (samples, 1)), jnp.tile(u, (samples, 1)))
+        return cls(history, jnp.tile(q, (history.span + 1, 1)), jnp.tile(u, (history.reach + 1, 1)))
 
     def push(self, q: Float[Array, " nq"], u: Float[Array, " nu"]) -> "Window":
         """One sample later: ``q`` measured and ``u`` commanded now; the oldest sample goes."""
@@ -33,9 +32,9 @@ class Window(eqx.Module):
     @property
     def q_history(self) -> Float[Array, "rows nq"]:
         """Every s-th position, oldest first [H + 1, nq]."""
-        return self.q[:: self.history.stride]
+        return self.history.of_window(self.q, self.u)[0]
 
     @property
     def u_history(self) -> Float[Array, "rows nu"]:
-        """Every s-th control, oldest first [H + 1, nu]."""
-        return self.u[:: self.history.stride]
+        """Every s-th control up to the one of d samples ago, oldest first [H + 1, nu]."""
+        return self.history.of_window(self.q, self.u)[1]

@@ -1,6 +1,7 @@
 """The command line: ``genan VERB``. One file per verb, imported only when that verb is used."""
 
 import importlib
+import keyword
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -10,7 +11,9 @@ from genan import __version__
 #: Verbs in the order of the work, with the line that ``genan --help`` shows.
 VERBS = {
     "robots": "list the robots there are, or check and show one",
+    "new-robot": "describe your robot: write a robot.toml from its model and one of its logs",
     "collect": "record exploration data on a robot",
+    "import": "bring logs of other programs into a recording: tables, arrays, bags, datasets",
     "inspect": "say what is in a recording, and whether it is any good",
     "fit": "learn what the actuators do from a recording",
     "evaluate": "say how far fitted actuators can be trusted, against baselines, with pictures",
@@ -54,13 +57,13 @@ def _run(verb: str, arguments: list[str]) -> int:
 
     from genan.errors import GenanError
 
-    module = importlib.import_module(f"genan.cli.{verb}")
+    module = importlib.import_module(f"genan.cli.{verb.replace('-', '_')}" + "_" * keyword.iskeyword(verb))
     _show_log()
     try:
         if hasattr(module, "parse"):  # its flags depend on each other
             command = module.parse(arguments)
         else:
-            kind = getattr(module, verb.capitalize())
+            kind = getattr(module, verb.title().replace("-", ""))
             command = tyro.cli(kind, prog=f"genan {verb}", description=module.__doc__, args=arguments)
         return int(command.run())
     except GenanError as error:

@@ -1,7 +1,8 @@
 """Judge fitted actuators on a recording they were not fitted to.
 
-Position errors one step ahead and open loop, with 95 % intervals over trajectories, beside models to beat; the
-held-control test; and pictures of all of it. The headline is kept in the artifact.
+Position errors one step ahead and open loop, with 95 % intervals over recordings, beside models to beat and how certain
+the difference is; the held-control test; where the recording is new to the model; pictures, a page and a verdict. Or,
+with --cross-validate, the same fit judged on its own recordings, each left out once.
 """
 
 from dataclasses import dataclass
@@ -23,8 +24,12 @@ class Evaluate:
 
     actuators: Path
     """The artifact to judge: the --out of 'genan fit'."""
-    data: Path
-    """A recording that it was not fitted to."""
+    data: Path | None = None
+    """A recording that it was not fitted to. With --cross-validate: the recordings to leave out in turn; left out,
+    those that it was fitted to."""
+    cross_validate: int | None = None
+    """Fit anew so many times with the same settings, each time without another part of the recordings, and judge on
+    that part. The fits are kept in 'folds' in the artifact: a second run, or one after Ctrl-C, goes on from there."""
     compare: tuple[Path, ...] = ()
     """Other artifacts to judge beside it."""
     robot: str | None = None
@@ -41,35 +46,52 @@ class Evaluate:
     trained the first time, for a minute or two, and kept in the artifact."""
     uan_steps: int | None = None
     """Steps of its training; left out: as many as were measured to be worth it."""
+    report: bool = True
+    """Write report.html, one page with all of it."""
     out: Path | None = None
-    """Folder for the pictures and evaluation.json; it must not exist yet, unless --overwrite is given. Left out:
-    'evaluation' in the artifact, made anew each time."""
+    """Folder for the pictures, evaluation.json and report.html; it must not exist yet, unless --overwrite is given.
+    Left out: 'evaluation' (or 'cross-validation') in the artifact, made anew each time."""
     overwrite: bool = False
-    """Replace what an earlier run put into --out."""
+    """Replace what an earlier run put into --out; with --cross-validate, fit all anew."""
 
     def run(self) -> int:
         """Judge, print, draw, keep the headline; exit code."""
         from rich.console import Console
 
         from genan.cli.output import check_folder
+        from genan.errors import SettingError
 
-        folder = self.out or self.actuators / "evaluation"
+        if self.data is None and self.cross_validate is None:
+            raise SettingError("Give a recording to judge by (--data), or --cross-validate K.")
+        folder = self.out or self.actuators / ("evaluation" if self.cross_validate is None else "cross-validation")
         check_folder(folder, overwrite=self.overwrite or self.out is None)
 
         from genan.compilation import use_cache
 
         use_cache()
         from genan.actuator import load
-        from genan.cli.evaluation_tables import print_evaluation
-        from genan.evaluation import evaluate
         from genan.evaluation.actuators import load_robot
-        from genan.report.actuators import save_figures
 
         ensemble = load(self.actuators)
-        names = _names([self.actuators, *self.compare])
-        others = {name: load(path) for name, path in zip(names[1:], self.compare, strict=True)}
         robot = load_robot(ensemble, self.robot)
         screen = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        console = Console(highlight=False)
+        if self.cross_validate is not None:
+            return self._cross_validate(ensemble, robot, folder, console, screen)
+        return self._evaluate(ensemble, robot, folder, console, screen)
+
+    def _evaluate(
+        self, ensemble: "Ensemble", robot: "Robot", folder: Path, console: "Console", screen: "Console"
+    ) -> int:
+        from genan.actuator import load
+        from genan.cli.evaluation_tables import print_evaluation
+        from genan.evaluation import evaluate
+        from genan.evaluation.trained_on import find_reference
+        from genan.report.actuators import save_figures
+
+        assert self.data is not None
+        names = _names([self.actuators, *self.compare])
+        others = {name: load(path) for name, path in zip(names[1:], self.compare, strict=True)}
         with _Bars(screen) as bars:
             train, missing = self._training_data(ensemble)
             if self.true_torque:
@@ -77,6 +99,7 @@ class Evaluate:
             if self.uan:
                 others["UAN"], words = self._uan(train, robot, bars)
                 screen.print(words)
+            reference, unknown = find_reference(self.actuators, ensemble, train, progress=bars)
             found = evaluate(
                 ensemble,
                 self.data,
@@ -84,16 +107,73 @@ class Evaluate:
                 name=names[0],
                 compare=others,
                 train=train,
+                reference=reference,
                 horizon=self.horizon,
                 progress=bars,
             )
-        console = Console(highlight=False)
-        print_evaluation(console, found, missing=missing)
+        print_evaluation(console, found, missing=[words for words in (missing, unknown) if words])
         paths = save_figures(found, folder)
         self._keep(ensemble, found, folder)
-        for path in (*paths, folder / "evaluation.json"):
-            console.print(f"Wrote {path}", markup=False, soft_wrap=True)
+        self._wrote(console, folder, [*paths, folder / "evaluation.json"])
         return 0
+
+    def _cross_validate(
+        self, ensemble: "Ensemble", robot: "Robot", folder: Path, console: "Console", screen: "Console"
+    ) -> int:
+        from genan.cli import INTERRUPTED
+        from genan.cli.evaluation_tables import print_cross_validation
+        from genan.cli.interrupt import interruptible
+        from genan.errors import SettingError
+        from genan.evaluation.cross_validation import FOLDS, cross_validate
+        from genan.evaluation.record import cross_validation_as_json
+        from genan.report.actuators import save_cross_validation_figure
+        from genan.report.verdict import cross_validation_verdict
+
+        assert self.cross_validate is not None
+        if self.compare or self.true_torque or self.uan:
+            raise SettingError("--cross-validate judges one way of fitting; leave --compare, --true-torque and --uan.")
+        train, missing = self._training_data(ensemble, self.data or self.train_data)
+        if train is None:
+            raise SettingError(f"There is nothing to cross-validate on: {missing} Or give it by --data.")
+        with _Bars(screen) as bars, interruptible() as interrupt:
+            found = cross_validate(
+                ensemble,
+                train,
+                robot,
+                parts=self.cross_validate,
+                folder=self.actuators / FOLDS,
+                name=_names([self.actuators])[0],
+                horizon=self.horizon,
+                overwrite=self.overwrite,
+                progress=bars,
+                stopping=lambda: interrupt.requested,
+            )
+        if found is None:
+            screen.print(
+                f"stopped; what is done is safe in {self.actuators / FOLDS}: the same command goes on from it."
+            )
+            return INTERRUPTED
+        print_cross_validation(console, found)
+        path = save_cross_validation_figure(found, folder)
+        _write_json(folder / "evaluation.json", cross_validation_as_json(found), cross_validation_verdict(found))
+        self._wrote(console, folder, [path, folder / "evaluation.json"])
+        return 0
+
+    def _wrote(self, console: "Console", folder: Path, paths: list[Path]) -> None:
+        """Say what was written, and write the page."""
+        if self.report:
+            from genan.report.page.build import write_report
+
+            inspected = [
+                path.with_name(f"{path.stem}-inspect") / "inspection.json"
+                for path in (self.data, self.train_data)
+                if path is not None
+            ]
+            runs = [folder, self.actuators / "actuator.json", *(path for path in inspected if path.is_file())]
+            title = f"How far to trust {self.actuators.resolve().name}"
+            paths = [*paths, write_report(runs, folder / "report.html", overwrite=True, title=title).path]
+        for path in paths:
+            console.print(f"Wrote {path}", markup=False, soft_wrap=True)
 
     def _train_paths(self, ensemble: "Ensemble") -> list[Path]:
         """The training recordings; several when the actuators were fitted to several."""
@@ -102,13 +182,16 @@ class Evaluate:
         found = ensemble.record.get("data", {}).get("path") or []
         return [Path(path) for path in ([found] if isinstance(found, str) else found)]
 
-    def _training_data(self, ensemble: "Ensemble") -> "tuple[Trajectories | None, str | None]":
-        """The recording to fit baselines to; or None, and why not."""
+    def _training_data(
+        self, ensemble: "Ensemble", given: Path | None = None
+    ) -> "tuple[Trajectories | None, str | None]":
+        """The recording to fit baselines to, or the one ``given``; or None, and why not."""
         from genan.data import Trajectories, load
         from genan.errors import GenanError
 
-        if self.train_data is not None:
-            return load(self.train_data), None
+        given = given or self.train_data
+        if given is not None:
+            return load(given), None
         hint = "the baselines were left out; give the training recording by --train-data."
         paths, fingerprint = self._train_paths(ensemble), ensemble.record.get("data", {}).get("fingerprint")
         if not paths or not fingerprint:
@@ -164,17 +247,23 @@ class Evaluate:
     def _keep(self, ensemble: "Ensemble", found: "Evaluation", folder: Path) -> None:
         """All numbers into ``evaluation.json``, the headline into the artifact."""
         import json
+        from dataclasses import replace
 
-        from genan.actuator import Ensemble, save
+        from genan.actuator import save
         from genan.evaluation.record import as_json, headline
-        from genan.files import write_atomically
+        from genan.report.verdict import verdict
 
-        write_atomically(folder / "evaluation.json", (json.dumps(as_json(found)) + "\n").encode())
+        _write_json(folder / "evaluation.json", as_json(found), verdict(found))
         record = {**ensemble.record, "metrics": headline(found)}
-        save(
-            Ensemble(ensemble.contract, ensemble.layers, ensemble.scaling, json.dumps(record, sort_keys=True)),
-            self.actuators,
-        )
+        save(replace(ensemble, record_json=json.dumps(record, sort_keys=True)), self.actuators)
+
+
+def _write_json(path: Path, content: dict[str, Any], verdict: tuple[str, ...]) -> None:
+    import json
+
+    from genan.files import write_atomically
+
+    write_atomically(path, (json.dumps({**content, "verdict": list(verdict)}) + "\n").encode())
 
 
 def _names(paths: list[Path]) -> list[str]:

@@ -1,29 +1,39 @@
-"""What ``genan evaluate`` prints: errors of every model, errors by joint, and the held-control test."""
+"""What ``genan evaluate`` prints: errors of every model and how certain they are, by joint, the held-control test,
+where the recording is new to the model, and the verdict.
+"""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from genan.actuator.reference import REASONS
 from genan.report.style import reading_unit
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from genan.evaluation import Evaluation
+    from genan.evaluation.certainty import Standing
+    from genan.evaluation.cross_validation import CrossValidation
     from genan.evaluation.held_control import HeldControl
+    from genan.evaluation.novelty import Novelty
     from genan.evaluation.statistics import Estimate
 
 
-def print_evaluation(console: Any, found: "Evaluation", *, missing: str | None) -> None:
-    """Print all of it. ``missing``: why there are no baselines."""
+def print_evaluation(console: Any, found: "Evaluation", *, missing: Sequence[str] = ()) -> None:
+    """Print all of it. ``missing``: why there are no baselines, or no knowledge of what the model was trained on."""
+    from genan.report.verdict import verdict
+
     samples, rollouts = found.errors.samples, found.errors.rollouts
+    pieces = f" of {found.recordings} recordings" if 0 < found.recordings < found.trajectories else ""
     console.print(
-        f"[bold]{_escaped(found.name)}[/bold] on {found.trajectories} trajectories of robot {_escaped(found.robot)}: "
-        f"{samples} single steps and {rollouts} rollouts of {found.horizon} steps ({found.horizon * found.dt:.3g} s), "
-        f"from sample {found.first} on."
+        f"[bold]{_escaped(found.name)}[/bold] on {found.trajectories} trajectories{pieces} of robot "
+        f"{_escaped(found.robot)}: {samples} single steps and {rollouts} rollouts of {found.horizon} steps "
+        f"({found.horizon * found.dt:.3g} s), from sample {found.first} on."
     )
     warnings = ["This is the recording that the actuators were fitted to: the errors say nothing about new motions."]
-    for sentence in [*(warnings if found.is_training_data else []), *found.notes, *([missing] if missing else [])]:
+    for sentence in [*(warnings if found.is_training_data else []), *found.notes, *missing]:
         console.print(f"[yellow]•[/yellow] {_escaped(sentence)}", soft_wrap=True)
     console.print()
     console.print(_models(found))
@@ -33,11 +43,102 @@ def print_evaluation(console: Any, found: "Evaluation", *, missing: str | None) 
         for title, step in (("1 step", None), (f"{found.horizon} steps", -1)):
             console.print(_joints(found, title, step))
             console.print()
+    _print_standing(console, found.standing)
     _print_held(console, found)
     _print_torques(console, found)
+    _print_novelty(console, found.novelty)
+    _print_verdict(console, verdict(found))
 
 
-def _models(found: "Evaluation") -> "Table":
+def print_cross_validation(console: Any, found: "CrossValidation") -> None:
+    """Print all of it."""
+    from genan.report.verdict import cross_validation_verdict
+
+    console.print(
+        f"[bold]{_escaped(found.name)}[/bold], fitted anew {len(found.folds)} times without a part of the "
+        f"{found.recordings} recordings ({found.trajectories} trajectories) of robot {_escaped(found.robot)} and "
+        f"judged on it: {found.errors.samples} single steps and {found.errors.rollouts} rollouts of {found.horizon} "
+        f"steps ({found.horizon * found.dt:.3g} s).",
+        soft_wrap=True,
+    )
+    for sentence in found.notes:
+        console.print(f"[yellow]•[/yellow] {_escaped(sentence)}", soft_wrap=True)
+    console.print()
+    console.print(_models(found))
+    console.print(f"[dim]{_words(found)}[/dim]")
+    console.print()
+    if len(found.errors.joints) > 1:
+        for title, step in (("1 step", None), (f"{found.horizon} steps", -1)):
+            console.print(_joints(found, title, step))
+            console.print()
+    _print_standing(console, found.standing)
+    _print_verdict(console, cross_validation_verdict(found))
+
+
+def _print_standing(console: Any, standing: "Standing | None") -> None:
+    """How much better than each baseline, and how certain that is."""
+    if standing is None:
+        return
+    console.print("[bold]Beside the baselines[/bold]:", soft_wrap=True)
+    colours = {"better": "green", "level": "yellow", "worse": "red"}
+    for one in standing.comparisons:
+        of = f" ({reading_unit(one.unit)[0]})" if len(standing.units) > 1 else ""
+        console.print(
+            f"[{colours[one.verdict]}]•[/{colours[one.verdict]}] {_escaped(f'{one.sentence}{of}')}", soft_wrap=True
+        )
+    console.print()
+
+
+def _print_novelty(console: Any, novelty: "Novelty | None") -> None:
+    """Where the recording is new to the model."""
+    from genan.report.verdict import why_words
+
+    if novelty is None:
+        return
+    console.print(
+        "[bold]New to the model[/bold]: samples with a score beyond 1 (1 % of a recording like those trained on).",
+        soft_wrap=True,
+    )
+    table = _table("joint", "mostly", "beyond 1")
+    for name in ("error beyond / within", "r, 1 step", "r, rollout"):
+        table.add_column(name, justify="right")
+    for j, joint in enumerate(novelty.joints):
+        mostly = REASONS[int(novelty.reasons[:, j].argmax())] if novelty.beyond[j] > 0.0 else "-"
+        table.add_row(
+            _escaped(joint), mostly, f"{100 * novelty.beyond[j]:.2g} %",
+            _number(float(novelty.error_ratio[j])), _correlation(novelty.step_correlation[j]),
+            _correlation(novelty.rollout_correlation[j]),
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        f"[dim]Error: one step ahead. r: rank correlation of score and error; of all joints along rollouts "
+        f"{_correlation(novelty.whole_correlation)}.[/dim]",
+        soft_wrap=True,
+    )
+    if novelty.new.any():
+        table = _table("recording", "joint", "from [s]", "to [s]", "score")
+        table.add_column("why", justify="left", overflow="fold")
+        for one in novelty.stretches:
+            table.add_row(
+                _escaped(one.recording), _escaped(one.joint), f"{one.begin:.2f}", f"{one.end:.2f}", _number(one.peak),
+                _escaped(why_words(one)),
+            )  # fmt: skip
+        console.print(table)
+    console.print()
+
+
+def _correlation(value: float) -> str:
+    return f"{value:.2f}" if np.isfinite(value) else "-"
+
+
+def _print_verdict(console: Any, sentences: Sequence[str]) -> None:
+    console.print("[bold]Verdict[/bold]")
+    for sentence in sentences:
+        console.print(f"• {_escaped(sentence)}", soft_wrap=True)
+    console.print()
+
+
+def _models(found: "Evaluation | CrossValidation") -> "Table":
     """One row per model; columns for each unit: 1 step, the horizon, and how many diverged."""
     table = _table("mean absolute error")
     first = len(found.errors.joints)
@@ -55,10 +156,10 @@ def _models(found: "Evaluation") -> "Table":
     return table
 
 
-def _words(found: "Evaluation") -> str:
+def _words(found: "Evaluation | CrossValidation") -> str:
     known = np.isfinite(found.errors.one_step.low).all()
-    words = "In brackets 95 % intervals over trajectories." if known else "One trajectory: no interval."
-    if found.average is not None:
+    words = "In brackets 95 % intervals over recordings." if known else "One recording: no interval."
+    if getattr(found, "average", None) is not None:
         words += " A member alone: mean over the members, each running by itself."
     if any(errors.diverged for errors in found.table):
         bounds = dict.fromkeys(
@@ -69,7 +170,7 @@ def _words(found: "Evaluation") -> str:
     return words
 
 
-def _joints(found: "Evaluation", title: str, step: int | None) -> "Table":
+def _joints(found: "Evaluation | CrossValidation", title: str, step: int | None) -> "Table":
     """One row per model, one column per joint: one step ahead (None), or the ``step``-th of the rollouts."""
     table = _table(title)
     count = len(found.errors.joints)

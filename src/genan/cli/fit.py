@@ -1,19 +1,29 @@
 """Fit an ensemble of actuator networks to a recording: from joint positions and controls alone to joint torques.
 
-Stop it at any time (Ctrl-C, or even kill -9): the same command goes on from its last checkpoint, to the same result.
+With few data it also chooses how free the model may be, by cross-validation over whole recordings: a linear or
+parametric torque model alone, networks on what that leaves, or networks alone. Data that cannot say anything about the
+actuators are refused. Stop it at any time (Ctrl-C, or even kill -9): the same command goes on from its last checkpoint,
+to the same result.
 """
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from genan.actuator.settings import FitSettings
 from genan.cli.progress import time_left
 
+MOST_TO_CHOOSE = 150_000
+"""Samples up to which the model is chosen by cross-validation without being asked for."""
+
+MOST_TO_INSPECT = 200_000
+"""Samples that are looked at before a fit."""
+
 if TYPE_CHECKING:
     from genan.actuator.fit import Fitting, Progress
+    from genan.data import Trajectories
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,11 @@ class Fit:
     Their errors on old and new data are shown before and after."""
     old_data: Path | None = None
     """Recording that the actuators of --from were fitted to; left out, the file that they name."""
+    choose: Literal["auto", "always", "never"] = "auto"
+    """Whether to choose the model by cross-validation. auto: for up to 150,000 samples, unless a setting below that
+    the choice would make is given."""
+    anyway: bool = False
+    """Go on although the recording looks as if nothing could be learnt from it."""
     overwrite: bool = False
     """Replace what an earlier fit left in --out."""
     settings: tyro.conf.OmitArgPrefixes[FitSettings] = field(default_factory=FitSettings)
@@ -50,6 +65,12 @@ class Fit:
             from genan.errors import SettingError
 
             raise SettingError(f"--from and --out are the same folder, {self.out}; give another --out.")
+        chosen = self._chooses(console)
+        self._refuse(console, chosen=chosen)
+        if chosen:
+            from genan.cli.fit_choice import choose
+
+            return choose(console, self)
         fitting = Fitting(
             self.data, self.robot, self.settings, out=self.out, start=self.from_, overwrite=self.overwrite
         )
@@ -67,8 +88,65 @@ class Fit:
             from genan.cli.refit_table import print_before_and_after
 
             print_before_and_after(console, fitting, ensemble, old=self.old_data)
+        keep_reference(ensemble, self.data, self.out, held_out=fitting.validation_trajectories)
         console.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
         return 0
+
+    def _refuse(self, console: Any, *, chosen: bool) -> None:
+        """Refuse recordings from which nothing can be identified."""
+        from genan.actuator.dataset import load_all
+        from genan.data import inspect
+        from genan.data.identifiability import obstacles
+        from genan.errors import DataError
+
+        trajectories = some_of(load_all(self.data)[0], MOST_TO_INSPECT)
+        # A choice tries the delay that the recording shows.
+        reach = len(trajectories.q) if chosen and not self.settings.delay else self.settings.history.reach
+        found = obstacles(trajectories, inspect(trajectories), history_reach=reach)
+        if found and not self.anyway:
+            raise DataError(f"{' '.join(found)} To fit all the same, give --anyway.")
+        for sentence in found:
+            console.print(f"going on anyway: {sentence}")
+
+    def _chooses(self, console: Any) -> bool:
+        """Whether the model is chosen by cross-validation; says why not where it might be expected."""
+        from genan.actuator.choice import chosen_fields
+        from genan.data import summary
+        from genan.errors import SettingError
+
+        if self.choose == "never" or (self.choose == "auto" and self.from_ is not None):
+            return False
+        if self.from_ is not None:
+            raise SettingError("--from goes on with the networks it is given; leave out --choose always.")
+        if self.choose == "always":
+            return True
+        given = chosen_fields(self.settings)
+        samples = sum(summary(path).samples for path in self.data)
+        if samples > MOST_TO_CHOOSE:
+            return False
+        if given:
+            flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            console.print(f"{flags} given, so the model is not chosen by cross-validation (--choose always does).")
+            return False
+        return True
+
+
+def some_of(trajectories: "Trajectories", samples: int) -> "Trajectories":
+    """So many trajectories, evenly spread, that they have about this many samples."""
+    import numpy as np
+
+    count = max(2, round(len(trajectories) * samples / len(trajectories.q)))
+    if count >= len(trajectories):
+        return trajectories
+    return trajectories.select(np.linspace(0, len(trajectories) - 1, count).round().astype(int))
+
+
+def keep_reference(ensemble: Any, data: tuple[Path, ...], out: Path, *, held_out: Any = None) -> None:
+    """What the networks have seen, beside them, so that new logs can be held against it without the recording."""
+    from genan.actuator.dataset import load_all
+    from genan.actuator.reference import Reference
+
+    Reference.of(ensemble, load_all(data)[0], held_out=held_out).save(out)
 
 
 def _introduce(console: Any, fitting: "Fitting") -> None:

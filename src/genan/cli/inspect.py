@@ -1,4 +1,4 @@
-"""Say what is in a recording and what looks suspicious, and draw its trajectories and its coverage."""
+"""Say what is in a recording, what looks suspicious and what to do before training; draw it."""
 
 import math
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class Inspect:
     """Robot it was made on: a bundled robot's name or the path of a robot.toml. Its joints, controls, rate and limits
     are then compared with the recording."""
     out: Path | None = None
-    """Folder for the pictures and inspection.json; it must not exist yet, unless --overwrite is given. Left out:
-    <file>-inspect beside the file, made anew each time."""
+    """Folder for the page, the pictures and inspection.json; it must not exist yet, unless --overwrite is given. Left
+    out: <file>-inspect beside the file, made anew each time."""
     overwrite: bool = False
     """Replace what an earlier run put into --out."""
 
@@ -33,8 +33,10 @@ class Inspect:
         from rich.console import Console
 
         from genan.cli.output import check_folder
-        from genan.data import inspect, load, summary
+        from genan.data import inspect, summary
+        from genan.data.stamped import load_with_timing
         from genan.report.inspection import save_figures
+        from genan.report.inspection_page import save_page
         from genan.report.inspection_record import save_inspection
         from genan.robot import Robot
 
@@ -42,36 +44,39 @@ class Inspect:
         check_folder(folder, overwrite=self.overwrite or self.out is None)
         robot = Robot.load(self.robot) if self.robot is not None else None
         head = summary(self.file)
-        trajectories = load(self.file)
+        trajectories, timing = load_with_timing(self.file)
         if robot is not None:
             trajectories.check_robot(robot)
-        found = inspect(trajectories, robot)
+        found = inspect(trajectories, robot, timing=timing)
         console = Console(highlight=False)
         _print_head(console, head, found, trajectories.fingerprint)
-        for table in (_joint_table(found), _control_table(found)):
+        for table in (_joint_table(found), _sensing_table(found), _control_table(found)):
             console.print(table)
             console.print()
         console.print(_pairs(found))
         console.print()
-        _print_suspicious(console, found.suspicious)
+        _print_sentences(console, "Suspicious", "yellow", found.suspicious, "Nothing suspicious.")
+        console.print()
+        _print_sentences(console, "Verdict", "cyan", found.verdict, "")
         console.print()
         pictures = save_figures(trajectories, found, folder)
-        for path in (*pictures, save_inspection(found, head, trajectories.fingerprint, folder)):
+        record = save_inspection(found, head, trajectories.fingerprint, folder)
+        for path in (*pictures, record, save_page(found, head, pictures, folder)):
             console.print(f"Wrote {path}", markup=False, soft_wrap=True)
         return 0
 
 
-def _print_suspicious(console: Any, sentences: tuple[str, ...]) -> None:
+def _print_sentences(console: Any, title: str, colour: str, sentences: tuple[str, ...], otherwise: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
     if not sentences:
-        console.print("[green]Nothing suspicious.[/green]")
+        console.print(f"[green]{otherwise}[/green]")
         return
-    console.print("[bold]Suspicious[/bold]")
+    console.print(f"[bold]{title}[/bold]")
     table = Table.grid(padding=(0, 1))
     for sentence in sentences:
-        table.add_row("[yellow]•[/yellow]", Text(sentence))
+        table.add_row(f"[{colour}]•[/{colour}]", Text(sentence))
     console.print(table)
 
 
@@ -87,6 +92,7 @@ def _print_head(console: Any, head: "Summary", found: "Inspection", fingerprint:
         ("recording", f"{head.path}{unfinished}"),
         ("trajectories", f"{found.trajectories} of {_span(found.shortest, found.longest)}, {found.samples} samples"),
         ("in all", f"{_duration(found.duration)} at {1.0 / found.dt:.6g} Hz (dt {found.dt:.6g} s)"),
+        *_clock(found),
         ("fingerprint", fingerprint),
         ("provenance", "; ".join(f"{key} {_plain(value)}" for key, value in head.provenance.items()) or "not given"),
     ]
@@ -98,11 +104,47 @@ def _print_head(console: Any, head: "Summary", found: "Inspection", fingerprint:
     console.print()
 
 
+def _clock(found: "Inspection") -> list[tuple[str, str]]:
+    timing = found.timing
+    if timing is None:
+        return []
+    words = (
+        f"every {1e3 * timing.period:.5g} ms, jitter {100 * timing.jitter:.2g} %, {timing.gap_count} gaps, "
+        f"{timing.duplicated} twice, {timing.reversed} backwards"
+    )
+    return [("time stamps", words)]
+
+
+def _sensing_table(found: "Inspection") -> "Table":
+    """How finely each joint is measured, what drives it, and when."""
+    from genan.report.inspection_page import lag_words
+    from genan.report.style import reading_unit
+
+    table = _table(
+        "joint", "unit", "quantum", "1-step signal", "noise", "is motion", "clear at", "lag", "most by", "stuck"
+    )
+    for joint, lag in zip(found.joints, found.lag.joints, strict=True):
+        unit, factor = reading_unit(joint.unit)
+        table.add_row(
+            joint.name,
+            unit,
+            "-" if joint.quantum is None else _number(factor * joint.quantum),
+            _number(factor * joint.signal),
+            _number(factor * joint.noise),
+            f"{100 * joint.signal_share:.2g} %",
+            "-" if joint.clear_stride is None else f"{joint.clear_stride} x dt",
+            lag_words(lag.steps, found.dt),
+            lag.control or "-",
+            f"{100 * joint.stuck:.2g} %",
+        )
+    return table
+
+
 def _joint_table(found: "Inspection") -> "Table":
     from genan.report.style import reading_unit
 
     limits = any(joint.limits_covered is not None for joint in found.joints)
-    table = _table("joint", "unit", "from", "to", "std", "speed", "99 %", "max", "step", "cells")
+    table = _table("joint", "unit", "from", "to", "std", "speed", "99 %", "max", "95 % Hz", "cells")
     if limits:
         table.add_column("limits", justify="right")
     for joint in found.joints:
@@ -110,7 +152,7 @@ def _joint_table(found: "Inspection") -> "Table":
         numbers = (joint.lowest, joint.highest, joint.deviation)
         speeds = (joint.speed_median, joint.speed_p99, joint.speed_highest)
         cells = [joint.name, unit, *(_number(factor * number) for number in (*numbers, *speeds))]
-        cells.append("-" if joint.quantum is None else _number(factor * joint.quantum))
+        cells.append(_number(joint.excited))
         cells.append(f"{100 * joint.phase_covered:.0f} %")
         if limits:
             cells.append("-" if joint.limits_covered is None else f"{100 * joint.limits_covered:.0f} %")
@@ -123,8 +165,10 @@ def _pairs(found: "Inspection") -> str:
     from genan.data.measures import CELLS
 
     words = (
-        "Speed per second: median, 99th percentile, highest. Step: smallest of the encoder. Cells: visited of "
-        f"{CELLS} x {CELLS}, q and qd."
+        "Speed per second: median, 99th percentile, highest. 95 % Hz: 95 % of the power is below. Cells: visited of "
+        f"{CELLS} x {CELLS}, q and qd (a control: u and its rate). 1-step signal: what one sample of acceleration adds "
+        "to q that is motion. Clear at: samples per step that bring it above the quantum. Lag: from command to "
+        "acceleration, in samples. Most by: the control with the strongest effect. Stuck: still while commands change."
     )
     parts = found.pairs_covered
     if parts:
@@ -137,7 +181,7 @@ def _pairs(found: "Inspection") -> str:
 
 
 def _control_table(found: "Inspection") -> "Table":
-    table = _table("control", "unit", "range", "used", "at an end", "fastest")
+    table = _table("control", "unit", "range", "used", "at an end", "fastest", "95 % Hz", "cells")
     for control in found.controls:
         table.add_row(
             control.name,
@@ -146,6 +190,8 @@ def _control_table(found: "Inspection") -> "Table":
             f"{_number(control.lowest)} to {_number(control.highest)}",
             f"{100 * control.saturated:.1f} %",
             _number(control.fastest),
+            _number(control.excited),
+            f"{100 * control.covered:.0f} %",
         )
     return table
 

@@ -1,9 +1,10 @@
 """``inspect``: what is in a recording, in numbers, and what looks wrong, in sentences."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from genan.data.finite_differences import finite_differences
+from genan.data.lag import Lag, find_lag
 from genan.data.measures import (
     ControlInspection,
     JointInspection,
@@ -13,12 +14,17 @@ from genan.data.measures import (
     measure_control,
     measure_joint,
 )
-from genan.data.suspicion import suspicious
+from genan.data.quantum import joint_quanta
+from genan.data.spectrum import Spectrum, measure_spectrum
+from genan.data.stamped import imported_timing
+from genan.data.suspicion import irregular, suspicious
+from genan.data.timing import Timing
 from genan.data.trajectories import Trajectories
+from genan.data.verdict import verdict
 from genan.robot import Robot
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Inspection:
     """What is in a recording. Durations in seconds."""
 
@@ -34,24 +40,40 @@ class Inspection:
     """For each pair of joints, part of the cells visited on a grid of their positions."""
     suspicious: tuple[str, ...]
     """What looks wrong, one sentence each."""
+    timing: Timing | None
+    """Regularity of the log's time stamps; None where it had none."""
+    lag: Lag
+    """From commands to accelerations."""
+    spectrum: Spectrum
+    """Which frequencies are excited."""
+    decimation: int | None
+    """Samples per step at which every joint's motion stands clear of its encoder; None where none tried is enough."""
+    verdict: tuple[str, ...]
+    """What is good, what to record again, what to do before training: one sentence each."""
 
 
-def inspect(trajectories: Trajectories, robot: Robot | None = None) -> Inspection:
+def inspect(trajectories: Trajectories, robot: Robot | None = None, *, timing: Timing | None = None) -> Inspection:
     """Look at a recording.
 
     Args:
         trajectories: the recording.
         robot: the robot it was made on, where known; its joint limits are looked at too.
+        timing: what its time stamps say, where it has some; left out: what an import wrote down of them.
     """
+    timing = timing or imported_timing(trajectories)
+    spectrum = measure_spectrum(trajectories)
+    quanta = joint_quanta(trajectories)
     motion = finite_differences(trajectories.q, lengths=trajectories.lengths, dt=trajectories.dt)
     bounds = grid_bounds(trajectories, robot)
     joints = tuple(
-        measure_joint(trajectories, motion, column, robot, bounds[:, column]) for column in range(bounds.shape[1])
+        measure_joint(trajectories, motion, column, robot, bounds[:, column], quantum, spectrum)
+        for column, quantum in enumerate(quanta)
     )
-    controls = tuple(measure_control(trajectories, column) for column in range(len(trajectories.controls)))
+    controls = tuple(measure_control(trajectories, column, spectrum) for column in range(len(trajectories.controls)))
     pairs = itertools.combinations(range(len(joints)), 2)
     durations = trajectories.lengths * trajectories.dt
-    return Inspection(
+    strides = [joint.clear_stride for joint in joints if joint.lowest < joint.highest]
+    found = Inspection(
         trajectories=len(trajectories),
         samples=len(trajectories.q),
         dt=trajectories.dt,
@@ -66,5 +88,11 @@ def inspect(trajectories: Trajectories, robot: Robot | None = None) -> Inspectio
             )
             for a, b in pairs
         },
-        suspicious=suspicious(trajectories, joints, controls),
+        suspicious=(*irregular(timing, trajectories.dt), *suspicious(trajectories, joints, controls)),
+        timing=timing,
+        lag=find_lag(trajectories),
+        spectrum=spectrum,
+        decimation=None if None in strides else max((stride for stride in strides if stride), default=1),
+        verdict=(),
     )
+    return replace(found, verdict=verdict(found))

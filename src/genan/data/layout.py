@@ -5,7 +5,7 @@ the same content is the same bytes.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from jaxtyping import Int
 from genan.data.channels import Channels
 from genan.data.checks import counted, provenance_text
 from genan.data.disk import new_file, publish, reason
+from genan.data.names import checked_names, own_names
 from genan.errors import DataError, listing
 
 FORMAT = "genan-trajectories"
@@ -47,6 +48,8 @@ class Summary:
     """Name and number of columns of each dataset that is for evaluation only."""
     unfinished: bool
     """Whether the recording is going on or was interrupted."""
+    recordings: tuple[str, ...]
+    """Name of the recording that each trajectory is a piece of [N]."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -147,9 +150,12 @@ def summarise(file: h5py.File, path: Path) -> Summary:
             raise DataError("its provenance must be a JSON table.")
     except (DataError, ValueError, TypeError) as error:
         raise DataError(f"{path} describes itself wrongly: {error}") from None
-    lengths = _dataset(file, path, "length", 1, kinds="iu")[:].astype(np.int64)
-    rows = int(lengths.sum())
     unfinished = bool(file.attrs.get("unfinished", False))
+    cuts = _dataset(file, path, "length", 1, kinds="iu")
+    if unfinished and len(cuts):
+        _refuse_cut(cuts, len(cuts), path)
+    lengths = cuts[:].astype(np.int64)
+    rows = int(lengths.sum())
     truth = {name: _dataset(file, path, f"{TRUTH}/{name}", 2).shape[1] for name in file.get(TRUTH, ())}
     columns = {"q": channels.nq, "u": channels.nu, **{f"{TRUTH}/{name}": width for name, width in truth.items()}}
     for name, width in columns.items():
@@ -163,7 +169,8 @@ def summarise(file: h5py.File, path: Path) -> Summary:
             )
         if unfinished and rows:
             _refuse_cut(dataset, rows, path)
-    return Summary(path, channels, provenance, lengths, truth, unfinished)
+    names = _recordings(file, path, len(lengths), unfinished)
+    return Summary(path, channels, provenance, lengths, truth, unfinished, names)
 
 
 def describe(file: h5py.File, channels: Channels, provenance: Mapping[str, Any]) -> None:
@@ -192,6 +199,7 @@ def write_finished(
     provenance: Mapping[str, Any],
     lengths: Int[np.ndarray, " N"],
     columns: Mapping[str, Any],
+    recordings: Sequence[str] = (),
 ) -> None:
     """Write a whole finished file at once: under a temporary name, onto the disk, then to ``path`` in one step.
 
@@ -201,9 +209,12 @@ def write_finished(
         provenance: where the content comes from.
         lengths: samples of each trajectory [N].
         columns: by dataset name, anything [rows or more, columns] that can be sliced (an array or an HDF5 dataset).
+        recordings: name of the recording of each trajectory [N]; left out: each is its own.
     """
     rows = int(lengths.sum())
     temporary = path.with_name(path.name + ".writing")
+    # Kept to the end: a dataset that is let go while the disk is full takes the process down.
+    written: list[h5py.Dataset] = []
     with new_file(temporary) as file:
         describe(file, channels, provenance)
         for name, source in columns.items():
@@ -218,11 +229,38 @@ def write_finished(
                 fletcher32=True,
                 track_times=False,
             )
+            written.append(target)
             for start in range(0, rows, BLOCK_ROWS):
                 stop = min(start + BLOCK_ROWS, rows)
                 target[start:stop] = source[start:stop]
-        file.create_dataset("length", data=lengths.astype("<i8"), track_times=False)
+        written += write_lengths(file, lengths, recordings)
     publish(temporary, path)
+
+
+def write_lengths(file: h5py.File, lengths: Int[np.ndarray, " N"], recordings: Sequence[str]) -> list[h5py.Dataset]:
+    """Write what cuts the rows into trajectories, and which recording each is of where they are not all their own."""
+    written = [file.create_dataset("length", data=lengths.astype("<i8"), track_times=False)]
+    if tuple(recordings) not in ((), own_names(len(lengths))):
+        encoded = [name.encode() for name in recordings]
+        kind = h5py.string_dtype("utf-8", max(map(len, encoded)))  # fixed length: see ``describe``
+        written += [file.create_dataset("recording", data=np.array(encoded, dtype=kind), track_times=False)]
+    return written
+
+
+def _recordings(file: h5py.File, path: Path, count: int, unfinished: bool) -> tuple[str, ...]:
+    if "recording" not in file:
+        return own_names(count)
+    dataset = file["recording"]
+    if not isinstance(dataset, h5py.Dataset) or h5py.check_string_dtype(dataset.dtype) is None or dataset.ndim != 1:
+        raise DataError(f"{path}: the dataset 'recording' should be a list of names, one for each trajectory.")
+    names = _texts(dataset[:count] if unfinished else dataset[:]) if len(dataset) else ()
+    if unfinished:  # names may be missing where the recorder was not given any
+        names = tuple(name or str(number) for number, name in enumerate(names))
+        names += own_names(count)[len(names) :]
+    try:
+        return checked_names(names, count)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def _attribute(file: h5py.File, path: Path, name: str) -> Any:
@@ -233,7 +271,7 @@ def _attribute(file: h5py.File, path: Path, name: str) -> Any:
 
 def _refuse_cut(dataset: h5py.Dataset, rows: int, path: Path) -> None:
     """HDF5 reads zeros beyond the end of an unfinished file; refuse one whose last counted rows are not there."""
-    last = dataset.id.get_chunk_info_by_coord((rows - 1, 0))
+    last = dataset.id.get_chunk_info_by_coord((rows - 1, 0)[: dataset.ndim])
     if last.byte_offset is None or last.byte_offset + last.size > path.stat().st_size:
         raise DataError(f"{path} is cut short: the end of {dataset.name!r} is missing; copy it again from its source.")
 

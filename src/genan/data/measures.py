@@ -6,12 +6,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genan.data.finite_differences import Differences
-from genan.data.quantum import find_quantum
+from genan.data.resolution import measure_resolution
+from genan.data.spectrum import Spectrum
+from genan.data.stiction import Sticking, measure_sticking
 from genan.data.trajectories import Trajectories
 from genan.robot import Robot
 
 #: Coverage is counted on a grid of this many cells along each axis.
 CELLS = 20
+#: Motion is clear where one step of acceleration adds this many quanta to the position, root mean square.
+CLEAR = 1.0
 #: A control within this fraction of its range from a bound is at the bound.
 _AT_BOUND = 1e-6
 #: A control with at most this many values is a switch, and being at a bound is its purpose.
@@ -42,6 +46,31 @@ class JointInspection:
     """Part of the range between the limits that was visited."""
     phase_covered: float
     """Part of the cells visited on a grid of position and velocity."""
+    signal: float
+    """Root mean square of what one step of acceleration adds to the position that is motion, not the sensor."""
+    noise: float
+    """Root mean square of the rest of ``second_difference``: rounding and sensor noise."""
+    clear_stride: int | None
+    """Fewest samples per step at which motion adds a quantum (or the noise's equal); None where none is enough."""
+    stuck: float
+    """Part of the time that the joint stands still while a command changes."""
+    stuck_count: int
+    """How often it does."""
+    stuck_longest: float
+    """For how long at most [s]."""
+    excited: float
+    """Frequency below which 95 % of the position's power is [Hz]."""
+
+    @property
+    def signal_share(self) -> float:
+        """Part of the variance of the one-step second differences that is motion."""
+        total = self.signal**2 + self.noise**2
+        return self.signal**2 / total if total > 0.0 else 0.0
+
+    @property
+    def stiction(self) -> bool:
+        """Whether standing still under changing commands is more than a coincidence."""
+        return Sticking(self.stuck, self.stuck_count, self.stuck_longest).stiction
 
 
 @dataclass(frozen=True)
@@ -60,6 +89,10 @@ class ControlInspection:
     """Part of the samples at either bound; zero for a switch."""
     fastest: float
     """Largest rate of change."""
+    covered: float
+    """Part of the cells visited on a grid of the control and its rate of change, over the range it took."""
+    excited: float
+    """Frequency below which 95 % of its power is [Hz]."""
 
 
 def measure_joint(
@@ -68,8 +101,12 @@ def measure_joint(
     column: int,
     robot: Robot | None,
     bounds: Float[np.ndarray, "2"],
+    quantum: float | None,
+    spectrum: Spectrum,
 ) -> JointInspection:
-    """One joint's numbers; ``bounds``: where the grid of its positions begins and ends [rad or m]."""
+    """One joint's numbers; ``bounds``: where the grid of its positions begins and ends, ``quantum``: the encoder's
+    smallest step [rad or m].
+    """
     q, qd = trajectories.q[:, column], motion.qd[:, column]
     dt = trajectories.dt
     speed = np.abs(qd)
@@ -78,6 +115,8 @@ def measure_joint(
     if robot is not None and np.isfinite(robot.q_range[:, column]).all():
         limits = (float(robot.q_range[0, column]), float(robot.q_range[1, column]))
     lowest, highest = float(q.min()), float(q.max())
+    resolution = measure_resolution(q, trajectories.lengths, quantum)
+    sticking = measure_sticking(trajectories, column)
     return JointInspection(
         name=trajectories.joints[column],
         unit=trajectories.joint_units[column],
@@ -87,17 +126,24 @@ def measure_joint(
         speed_median=median,
         speed_p99=p99,
         speed_highest=float(speed.max()),
-        quantum=find_quantum(qd * dt, largest=float(np.abs(q).max())),
+        quantum=quantum,
         second_difference=float(np.sqrt(np.mean((motion.qdd[:, column] * dt**2) ** 2))),
         limits=limits,
         limits_covered=None
         if limits is None
         else max(0.0, (min(highest, limits[1]) - max(lowest, limits[0])) / (limits[1] - limits[0])),
         phase_covered=covered(cells(q[motion.rows], bounds), cells(qd, np.array([-p999, p999]))),
+        signal=resolution.signal,
+        noise=resolution.noise,
+        clear_stride=resolution.clear_stride(quantum, CLEAR),
+        stuck=sticking.share,
+        stuck_count=sticking.count,
+        stuck_longest=sticking.longest,
+        excited=spectrum.edge(spectrum.joints[column]),
     )
 
 
-def measure_control(trajectories: Trajectories, column: int) -> ControlInspection:
+def measure_control(trajectories: Trajectories, column: int, spectrum: Spectrum) -> ControlInspection:
     """One control's numbers."""
     u = trajectories.u[:, column]
     lower, upper = (float(bound) for bound in trajectories.control_range[:, column])
@@ -114,7 +160,19 @@ def measure_control(trajectories: Trajectories, column: int) -> ControlInspectio
         highest=float(u.max()),
         saturated=0.0 if switch else float(np.mean((u <= lower + margin) | (u >= upper - margin))),
         fastest=float(change.max()) / trajectories.dt,
+        covered=_command_coverage(u, trajectories),
+        excited=spectrum.edge(spectrum.controls[column]),
     )
+
+
+def _command_coverage(u: Float[np.ndarray, " rows"], trajectories: Trajectories) -> float:
+    """Part of the cells visited on a grid of a control and its rate, each over the range it took."""
+    rate = np.diff(u, append=u[-1])
+    rate[trajectories.offsets[1:] - 1] = 0.0
+    fast = float(np.quantile(np.abs(rate), 0.999))
+    if not (np.ptp(u) > 0.0 and fast > 0.0):
+        return 0.0
+    return covered(cells(u, np.array([u.min(), u.max()])), cells(rate, np.array([-fast, fast])))
 
 
 def grid_bounds(trajectories: Trajectories, robot: Robot | None) -> Float[np.ndarray, "2 nq"]:

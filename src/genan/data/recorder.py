@@ -29,7 +29,11 @@ from genan.data.layout import (
     summarise,
     write_finished,
 )
+from genan.data.names import LONGEST_NAME, checked_names
 from genan.errors import DataError, listing
+
+#: How a name is kept while recording: texts of variable length cannot be read while the file is written.
+_NAME = h5py.string_dtype("utf-8", LONGEST_NAME)
 
 
 class Recorder:
@@ -53,6 +57,7 @@ class Recorder:
         self._file: h5py.File | None = None
         self._datasets: dict[str, Any] = {}
         self._lengths: list[int] = []
+        self._names: list[str] = []
         self._rows = 0
         try:
             refuse_existing(path)
@@ -115,6 +120,7 @@ class Recorder:
         *,
         truth: Mapping[str, np.ndarray] | None = None,
         dt: float | None = None,
+        recording: str | None = None,
     ) -> None:
         """Add one trajectory; it is checked first, and a refused one changes nothing.
 
@@ -123,6 +129,7 @@ class Recorder:
             u: controls [T, nu], in their units.
             truth: for evaluation only, each [T, columns], with the names given at the start.
             dt: sampling period of this trajectory [s], checked against the recording's.
+            recording: name of the longer recording that this is a piece of; left out: it is one of its own.
         """
         if self._file is None:
             raise DataError(f"The recording into {self.path} is closed; begin it again to add to it.")
@@ -130,16 +137,19 @@ class Recorder:
             self.channels.check_rate(dt, whose=f"trajectory {len(self)}")
         q, u = np.asarray(q, dtype=np.float64), np.asarray(u, dtype=np.float64)
         check_samples(self.channels, q, u, np.array([len(q)]), numbers=[len(self)])
+        (label,) = checked_names([recording or str(len(self))], 1)
         rows = {"q": q, "u": u, **self._checked_truth(truth or {}, len(q))}
         start, stop = self._rows, self._rows + len(q)
         try:
             for name, values in rows.items():
                 self._put(name, values, start, stop)
+            self._put("recording", np.array([label.encode()], dtype=_NAME), len(self), len(self) + 1)
             self._put("length", np.array([len(q)]), len(self), len(self) + 1)
         except (OSError, RuntimeError) as error:
             self._give_up()
             raise DataError(self._stopped(error)) from None
         self._lengths.append(len(q))
+        self._names.append(label)
         self._rows = stop
 
     def finish(self) -> Path:
@@ -149,9 +159,10 @@ class Recorder:
         if not self._lengths:
             raise DataError(f"Zero trajectories were recorded, so {self.path} is not made; record at least one.")
         refuse_existing(self.path)
-        columns = {name: dataset for name, dataset in self._datasets.items() if name != "length"}
+        columns = {name: dataset for name, dataset in self._datasets.items() if name not in ("length", "recording")}
+        lengths = np.array(self._lengths)
         try:
-            write_finished(self.path, self.channels, self.provenance, np.array(self._lengths), columns)
+            write_finished(self.path, self.channels, self.provenance, lengths, columns, self._names)
         except (OSError, RuntimeError) as error:
             self.close()
             raise DataError(self._stopped(error)) from None
@@ -226,6 +237,14 @@ class Recorder:
             self._datasets["length"] = self._file.create_dataset(
                 "length", (0,), "<i8", maxshape=(None,), chunks=(CHUNK_ROWS,), track_times=False
             )
+            self._datasets["recording"] = self._file.create_dataset(
+                "recording",
+                (0,),
+                _NAME,
+                maxshape=(None,),
+                chunks=(CHUNK_ROWS // 16,),
+                track_times=False,
+            )
             if previous is not None:
                 self._copy(previous)
             self._file.flush()
@@ -241,12 +260,17 @@ class Recorder:
         with open_to_read(previous.path) as source:
             there = summarise(source, previous.path)
             for name, target in self._datasets.items():
+                if name == "recording":
+                    target.resize(len(there), axis=0)
+                    target[:] = np.array([entry.encode() for entry in there.recordings], dtype=_NAME)
+                    continue
                 count = len(there) if name == "length" else there.samples
                 target.resize(count, axis=0)
                 for start in range(0, count, BLOCK_ROWS):
                     stop = min(start + BLOCK_ROWS, count)
                     target[start:stop] = source[name][start:stop]
         self._lengths, self._rows = there.lengths.tolist(), there.samples
+        self._names = list(there.recordings)
 
     def _put(self, name: str, values: np.ndarray, start: int, stop: int) -> None:
         """Write rows and hand them to the operating system."""

@@ -44,7 +44,14 @@ def write(path: Path | str, trajectories: Trajectories, *, truth: Mapping[str, n
     lock = Lock(path)
     try:
         refuse_existing(path)
-        write_finished(path, trajectories.channels, trajectories.provenance, trajectories.lengths, columns)
+        write_finished(
+            path,
+            trajectories.channels,
+            trajectories.provenance,
+            trajectories.lengths,
+            columns,
+            trajectories.recordings,
+        )
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path} could not be written: {reason(error)}; nothing was left behind.") from None
     finally:
@@ -68,7 +75,8 @@ def load(path: Path | str, indices: Sequence[int] | np.ndarray | None = None) ->
         if "time" in file:
             _check_time(file, head, numbers)
     try:
-        return Trajectories(head.channels, q, u, lengths, head.provenance)
+        names = tuple(head.recordings[number] for number in numbers)
+        return Trajectories(head.channels, q, u, lengths, head.provenance, names)
     except DataError as error:
         fault = error
     try:  # the same fault again, with the trajectory's number in the file

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 
 from genan.data.checks import counted
 from genan.data.measures import ControlInspection, JointInspection
+from genan.data.timing import Timing
 from genan.data.trajectories import Trajectories
 from genan.errors import listing
 
@@ -26,6 +27,8 @@ REPEATED = 0.02
 SATURATED = 0.2
 #: Part of its range that a control or joint should use at least.
 USED = 0.05
+#: Jitter of time stamps, relative to the period, that is worth a word; and how far a log's period may be from dt.
+JITTER, PERIOD = 0.01, 0.02
 #: Samples below which a trajectory is very short, and part of the median length.
 SHORT_SAMPLES, SHORT_PART = 10, 0.1
 
@@ -49,6 +52,36 @@ def suspicious(
     for control in controls:
         findings += _control_range(control)
     return (*findings, *_coarse(joints), *_short(trajectories), *_duplicates(trajectories))
+
+
+def irregular(timing: Timing | None, dt: float) -> list[str]:
+    """What is wrong with the time stamps of a log."""
+    if timing is None:
+        return []
+    findings = []
+    if timing.gap_count:
+        longest = max(timing.gaps, key=lambda gap: gap.length)
+        times = "1 gap" if timing.gap_count == 1 else f"{timing.gap_count} gaps"
+        findings.append(
+            f"The time stamps have {times}: {longest.length:.4g} s without samples at {longest.time:.4g} s of "
+            f"{longest.recording!r}; an import cuts the recording there."
+        )
+    if timing.jitter > JITTER:
+        findings.append(
+            f"The time stamps jitter by {_percent(timing.jitter)} of the period of {1e3 * timing.period:.4g} ms "
+            "(standard deviation): accelerations taken at equal steps are wrong by about as much; log with a steadier "
+            "clock."
+        )
+    for count, word in ((timing.duplicated, "equal to"), (timing.reversed, "earlier than")):
+        if count:
+            verb = "stamp is" if count == 1 else "stamps are"
+            findings.append(f"{count} of {timing.samples} time {verb} {word} the one before; is the clock right?")
+    if timing.period > 0.0 and abs(timing.period - dt) > PERIOD * dt:
+        findings.append(
+            f"The log was sampled every {1e3 * timing.period:.4g} ms and the recording is at {1e3 * dt:.4g} ms: it was "
+            "resampled, so what happened in between is interpolated or left out."
+        )
+    return findings
 
 
 def _joint_range(joint: JointInspection, q: Float[np.ndarray, " rows"]) -> list[str]:
@@ -143,17 +176,14 @@ def _repeated(trajectories: Trajectories, joint: JointInspection, column: int, s
 
 def _coarse(joints: Sequence[JointInspection]) -> list[str]:
     """The acceleration of one step disappears in the encoder's rounding."""
-    # Rounding alone makes second differences of sqrt(1/2) quantum, root mean square.
-    coarse = [(joint, joint.quantum) for joint in joints if joint.quantum and joint.second_difference < joint.quantum]
+    coarse = [(joint, joint.quantum) for joint in joints if joint.quantum and 0.0 < joint.signal < joint.quantum]
     if not coarse:
         return []
-    details = ", ".join(
-        f"{joint.name} {_angle(joint.second_difference, joint)} of {_angle(q, joint)}" for joint, q in coarse
-    )
+    details = ", ".join(f"{joint.name} {_angle(joint.signal, joint)} of {_angle(q, joint)}" for joint, q in coarse)
     return [
         f"Too coarsely measured for the rate: joint {listing(joint.name for joint, _ in coarse)}; what one sample of "
-        f"acceleration adds to the position (root mean square, rounding included) is less than one step of the encoder "
-        f"({details}), so single accelerations are mostly rounding; learn over several samples."
+        f"acceleration adds to the position (root mean square) is less than one step of the encoder ({details}), so "
+        "single accelerations are mostly rounding; learn over several samples."
     ]
 
 

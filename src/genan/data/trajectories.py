@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from genan.data.channels import Channels
 from genan.data.checks import check_indices, check_samples, differences, provenance_text, rows_of
+from genan.data.names import checked_names, joined_names, recording_numbers
 from genan.errors import DataError
 from genan.robot import Robot
 
@@ -54,6 +55,10 @@ class Trajectories:
     """[N]: samples of each trajectory."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Where this comes from (robot, seed, versions, ...); anything JSON can hold."""
+    recordings: tuple[str, ...] = ()
+    """[N]: name of the recording that each trajectory is a piece of; left out: "0", "1", ..., each its own. Pieces of
+    one recording (cut at a gap, or read at several phases) are alike, so nothing may learn from one and be tested on
+    another."""
 
     def __post_init__(self) -> None:
         for name, dtype in (("q", np.float64), ("u", np.float64), ("lengths", np.int64)):
@@ -62,24 +67,34 @@ class Trajectories:
             object.__setattr__(self, name, array)
         object.__setattr__(self, "provenance", json.loads(provenance_text(self.provenance)))
         check_samples(self.channels, self.q, self.u, self.lengths)
+        object.__setattr__(self, "recordings", checked_names(self.recordings, len(self.lengths)))
 
     @classmethod
     def from_list(
         cls,
         channels: Channels,
-        recordings: Sequence[tuple[np.ndarray, np.ndarray]],
+        pairs: Sequence[tuple[np.ndarray, np.ndarray]],
         *,
         provenance: Mapping[str, Any] | None = None,
+        recordings: Sequence[str] = (),
     ) -> "Trajectories":
-        """From one pair (q [T, nq], u [T, nu]) per trajectory; T may differ between them."""
-        for number, (q, u) in enumerate(recordings):
+        """From one pair (q [T, nq], u [T, nu]) per trajectory; T may differ between them.
+
+        Args:
+            channels: what the columns mean.
+            pairs: positions [rad or m] and controls of each trajectory.
+            provenance: where this comes from.
+            recordings: name of the recording of each trajectory [N]; left out: each is its own.
+        """
+        for number, (q, u) in enumerate(pairs):
             check_samples(channels, q, u, np.array([len(q)]), numbers=[number])
         return cls(
             channels=channels,
-            q=np.concatenate([q for q, _ in recordings]) if recordings else np.zeros((0, channels.nq)),
-            u=np.concatenate([u for _, u in recordings]) if recordings else np.zeros((0, channels.nu)),
-            lengths=np.array([len(q) for q, _ in recordings], dtype=np.int64),
+            q=np.concatenate([q for q, _ in pairs]) if pairs else np.zeros((0, channels.nq)),
+            u=np.concatenate([u for _, u in pairs]) if pairs else np.zeros((0, channels.nu)),
+            lengths=np.array([len(q) for q, _ in pairs], dtype=np.int64),
             provenance=provenance or {},
+            recordings=tuple(recordings),
         )
 
     @classmethod
@@ -92,12 +107,14 @@ class Trajectories:
             if differing:
                 raise DataError(f"Recording {number} (counted from 0) does not fit the first: {differing}.")
         origins = [part.provenance for part in parts]
+        same = all(origin == origins[0] for origin in origins)
         return cls(
             channels=parts[0].channels,
             q=np.concatenate([part.q for part in parts]),
             u=np.concatenate([part.u for part in parts]),
             lengths=np.concatenate([part.lengths for part in parts]),
-            provenance=origins[0] if all(origin == origins[0] for origin in origins) else {"concatenated": origins},
+            provenance=origins[0] if same else {"concatenated": origins},
+            recordings=joined_names([part.recordings for part in parts], same_origin=same and bool(origins[0])),
         )
 
     def __len__(self) -> int:
@@ -148,6 +165,11 @@ class Trajectories:
         return np.concatenate([[0], np.cumsum(self.lengths)])
 
     @cached_property
+    def recording_numbers(self) -> Int[np.ndarray, " N"]:
+        """Number of each trajectory's recording, counted from 0 in the order in which the recordings first appear."""
+        return recording_numbers(self.recordings)
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of names, units, dt, lengths, q and u: the same for the same content, however it is stored."""
         settings = {key: value for key, value in self.channels.settings().items() if key != "control_range"}
@@ -160,7 +182,8 @@ class Trajectories:
         """The trajectories at ``indices`` (counted from 0), in that order, as a copy."""
         chosen = check_indices(indices, len(self))
         rows = rows_of(self.offsets[chosen], self.lengths[chosen])
-        return Trajectories(self.channels, self.q[rows], self.u[rows], self.lengths[chosen], self.provenance)
+        names = tuple(self.recordings[index] for index in chosen)
+        return Trajectories(self.channels, self.q[rows], self.u[rows], self.lengths[chosen], self.provenance, names)
 
     def padded(self) -> tuple[Float[np.ndarray, "N T nq"], Float[np.ndarray, "N T nu"], Bool[np.ndarray, "N T"]]:
         """(q [N, T, nq], u [N, T, nu], mask [N, T]): T is the longest; padding is zero and its mask False."""

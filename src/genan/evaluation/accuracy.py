@@ -4,24 +4,24 @@ Errors are absolute differences of positions, averaged over samples or rollouts.
 diverged; its error is cut at the trial's bound, so that one of them does not hide all the others.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from genan.actuator import Ensemble
 from genan.actuator.baselines import Baseline, one_step, open_loop
 from genan.dynamics import Dynamics
 from genan.evaluation.predictions import Progress, recorded_past, rollouts, step_blocks
 from genan.evaluation.statistics import Estimate, bootstrap
+from genan.evaluation.sums import Sums, groups
 from genan.evaluation.torques import TorqueSamples
 from genan.evaluation.trial import Trial
 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Mean absolute position errors of one model, with 95 % intervals over trajectories.
+    """Mean absolute position errors of one model, with 95 % intervals over whole recordings.
 
     The last axis of an estimate has one column per joint, then the mean over the joints of each unit: one column, or
     two for a robot with hinges and slides.
@@ -40,6 +40,31 @@ class Errors:
     """Rollouts in the mean."""
     diverged: int
     """Rollouts that ran away; their error is cut."""
+    one_step_rms: Estimate | None = None
+    """Root mean square error one sample ahead [nq + units] [rad or m]."""
+    rollout_rms: Estimate | None = None
+    """Root mean square error after R steps open loop [nq + units] [rad or m]."""
+    sums: Sums | None = None
+    """Errors of each recording, which models are compared by; None for a member of an ensemble."""
+
+    @classmethod
+    def of(
+        cls, name: str, joints: tuple[str, ...], sums: Sums, *, diverged: int, rollouts: int | None = None
+    ) -> "Errors":
+        """From the errors of each recording."""
+        return cls(
+            name=name,
+            joints=joints,
+            joint_units=sums.joint_units,
+            one_step=bootstrap(sums.one_step, sums.samples),
+            curve=bootstrap(sums.curve, sums.rollouts),
+            samples=int(sums.samples.sum()),
+            rollouts=int(sums.rollouts.sum()) if rollouts is None else rollouts,
+            diverged=diverged,
+            one_step_rms=sums.one_step_rms(),
+            rollout_rms=sums.rollout_rms(),
+            sums=sums,
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -71,81 +96,69 @@ class Judged:
     """Mean absolute error over steps and joints of each rollout, each joint relative to the divergence bound."""
     torques: TorqueSamples
     """Predicted torques at some of the samples."""
-
-
-def groups(joint_units: Sequence[str]) -> tuple[str, ...]:
-    """The units there are, in the order of the joints."""
-    return tuple(dict.fromkeys(joint_units))
+    step_errors: Float[np.ndarray, "k nq"]
+    """Absolute one-step errors of the mean torque at the same samples [rad or m]."""
 
 
 def judge_ensemble(
-    name: str, ensemble: Ensemble, dynamics: Dynamics, trial: Trial, *, progress: Progress | None = None
+    name: str,
+    ensemble: Ensemble,
+    dynamics: Dynamics,
+    trial: Trial,
+    *,
+    members: bool = True,
+    progress: Progress | None = None,
 ) -> Judged:
-    """Errors of an ensemble and of its members."""
-    units, count = trial.trajectories.joint_units, len(trial.trajectories)
+    """Errors of an ensemble and, unless ``members`` is False, of its members alone."""
+    data, of = trial.trajectories, trial.trajectories.recording_numbers
     say = progress or (lambda what, done, total: None)
-    sums = np.zeros((1 + ensemble.members, count, len(units)))
+    sums = [Sums.zero(trial) for _ in range(1 + ensemble.members)]
     torques = TorqueSamples.empty(trial)
-    for block in step_blocks(ensemble, dynamics, trial.trajectories, trial.rows):
+    step_errors = np.zeros((len(torques.rows), data.channels.nq))
+    for block in step_blocks(ensemble, dynamics, data, trial.rows):
         size = _cut(block.error, trial.bound)[0]
         for model, part in zip(sums, size, strict=True):
-            _add(model, trial.row_owner[block.part], part)
+            model.add_steps(of[trial.row_owner[block.part]], part)
         torques.take(block)
+        kept = np.arange(-block.part.start % torques.stride, size.shape[1], torques.stride)
+        step_errors[(block.part.start + kept) // torques.stride] = size[0, kept]
         say(f"{name}: one step", block.part.stop, len(trial.rows))
-    counts = np.bincount(trial.row_owner, minlength=count)
-    single = [bootstrap(with_overall(model, units), counts) for model in sums]
 
-    q, u = recorded_past(ensemble, trial.trajectories, trial.starts, steps=trial.horizon)
-    total = len(trial.starts)
+    q, u = recorded_past(ensemble, data, trial.starts, steps=trial.horizon)
+    total, owner = len(trial.starts), of[trial.start_owner]
     mean = rollouts(ensemble, dynamics, q, u, report=lambda done: say(f"{name}: {trial.horizon} steps", done, total))[0]
     size, diverged = _cut(mean - trial.recorded, trial.bound)
-    errors = _errors(name, trial, single[0], size, int(diverged.sum()))
+    sums[0].add_rollouts(owner, size)
+    errors = Errors.of(name, data.joints, sums[0], diverged=int(diverged.sum()))
     of_rollout = (size / trial.bound).mean(axis=(1, 2))
-    if ensemble.members == 1:
-        return Judged(errors, None, (), mean, mean[None], of_rollout, torques)
+    if ensemble.members == 1 or not members:
+        return Judged(errors, None, (), mean, mean[None], of_rollout, torques, step_errors)
     alone = rollouts(
         ensemble, dynamics, q, u, members=True, report=lambda done: say(f"{name}: members alone", done, total)
     )
-    members, average, runaways = [], np.zeros_like(size), 0
+    each, runaways = [], 0
     for k, positions in enumerate(alone):
         size, diverged = _cut(positions - trial.recorded, trial.bound)
-        members.append(_errors(f"member {k + 1}", trial, single[1 + k], size, int(diverged.sum())))
-        average += size / ensemble.members
-        runaways += int(diverged.sum())
-    step = bootstrap(with_overall(sums[1:].mean(axis=0), units), counts)
-    each = _errors("a member alone", trial, step, average, runaways, rollouts=total * ensemble.members)
-    return Judged(errors, each, tuple(members), mean, alone, of_rollout, torques)
+        sums[1 + k].add_rollouts(owner, size)
+        found = Errors.of(f"member {k + 1}", data.joints, sums[1 + k], diverged=int(diverged.sum()))
+        each.append(replace(found, sums=None))
+        runaways += found.diverged
+    average = Errors.of(
+        "a member alone", data.joints, Sums.mean(sums[1:]), diverged=runaways, rollouts=total * ensemble.members
+    )
+    return Judged(errors, average, tuple(each), mean, alone, of_rollout, torques, step_errors)
 
 
-def judge_baseline(baseline: Baseline, trial: Trial) -> Errors:
-    """Errors of a baseline, at the same samples and starts."""
-    units, count = trial.trajectories.joint_units, len(trial.trajectories)
-    predicted = one_step(baseline, trial.trajectories, trial.rows)
-    size = _cut(predicted - trial.trajectories.q[trial.rows + 1], trial.bound)[0]
-    sums = np.zeros((count, len(units)))
-    _add(sums, trial.row_owner, size)
-    single = bootstrap(with_overall(sums, units), np.bincount(trial.row_owner, minlength=count))
-    positions = open_loop(baseline, trial.trajectories, trial.starts, steps=trial.horizon)
+def judge_baseline(baseline: Baseline, trial: Trial, *, name: str | None = None) -> Errors:
+    """Errors of a baseline, at the same samples and starts. ``name``: what to call it instead of by its own."""
+    data, of = trial.trajectories, trial.trajectories.recording_numbers
+    predicted = one_step(baseline, data, trial.rows)
+    sums = Sums.zero(trial)
+    sums.add_steps(of[trial.row_owner], _cut(predicted - data.q[trial.rows + 1], trial.bound)[0])
+    positions = open_loop(baseline, data, trial.starts, steps=trial.horizon)
     size, diverged = _cut(positions - trial.recorded, trial.bound)
-    return _errors(baseline.name, trial, single, size, int(diverged.sum()))
-
-
-def with_overall(errors: Float[np.ndarray, "*batch nq"], joint_units: Sequence[str]) -> Float[np.ndarray, "*batch k"]:
-    """``errors`` with the mean over the joints of each unit appended."""
-    means = [errors[..., [one == unit for one in joint_units]].mean(axis=-1) for unit in groups(joint_units)]
-    return np.concatenate([errors, np.stack(means, axis=-1)], axis=-1)
-
-
-def _errors(
-    name: str, trial: Trial, single: Estimate, size: np.ndarray, diverged: int, *, rollouts: int | None = None
-) -> Errors:
-    """From the absolute errors of every rollout [s, R, nq]."""
-    data = trial.trajectories
-    sums = np.zeros((len(data), *size.shape[1:]))
-    _add(sums, trial.start_owner, size)
-    curve = bootstrap(with_overall(sums, data.joint_units), np.bincount(trial.start_owner, minlength=len(data)))
-    count = len(size) if rollouts is None else rollouts
-    return Errors(name, data.joints, data.joint_units, single, curve, len(trial.rows), count, diverged)
+    sums.add_rollouts(of[trial.start_owner], size)
+    return Errors.of(name or baseline.name, data.joints, sums, diverged=int(diverged.sum()))
 
 
 def _cut(difference: np.ndarray, bound: Float[np.ndarray, " nq"]) -> tuple[np.ndarray, np.ndarray]:
@@ -154,9 +167,3 @@ def _cut(difference: np.ndarray, bound: Float[np.ndarray, " nq"]) -> tuple[np.nd
     size[~np.isfinite(size)] = np.inf
     past = size > bound
     return np.minimum(size, bound), np.asarray(past.any(axis=(-2, -1)))
-
-
-def _add(sums: Float[np.ndarray, "N *shape"], owner: Int[np.ndarray, " n"], values: np.ndarray) -> None:
-    """Add each of ``values`` [n, ...] to the sum of its owner; the owners are in rising order."""
-    present, begins = np.unique(owner, return_index=True)
-    sums[present] += np.add.reduceat(values, begins, axis=0)

@@ -10,11 +10,15 @@ from jaxtyping import Float
 from genan.actuator import Ensemble
 from genan.actuator.baselines import Arx, Baseline, ConstantVelocity, StandingStill
 from genan.actuator.baselines.arx import ORDERS
+from genan.actuator.reference import Reference
 from genan.data import Trajectories, load, read_truth_for_evaluation_only, summary
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError
 from genan.evaluation.accuracy import Errors, Judged, judge_baseline, judge_ensemble
+from genan.evaluation.certainty import Standing
+from genan.evaluation.certainty import compare as compare_with
 from genan.evaluation.held_control import HeldControl, find_starts, judge_held_control
+from genan.evaluation.novelty import Novelty, find_novelty
 from genan.evaluation.predictions import Progress
 from genan.evaluation.torques import (
     Honesty,
@@ -82,6 +86,12 @@ class Evaluation:
     honesty: tuple[Honesty, ...]
     """Disagreement against the error of torques, where they are known, and of positions; empty for an ensemble of one,
     which cannot disagree."""
+    recordings: int = 0
+    """Recordings that the trajectories are pieces of."""
+    standing: Standing | None = None
+    """How much better than the baselines it is, and how certain that is; None without baselines."""
+    novelty: Novelty | None = None
+    """Where it should not be trusted; None where it is not known what it was trained on."""
 
     @property
     def table(self) -> tuple[Errors, ...]:
@@ -98,6 +108,7 @@ def evaluate(
     name: str = "ensemble",
     compare: Mapping[str, Ensemble] | None = None,
     train: Trajectories | Path | str | None = None,
+    reference: Reference | None = None,
     horizon: int = HORIZON,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -110,6 +121,7 @@ def evaluate(
         name: what to call them.
         compare: other ensembles to judge at the same samples, by name.
         train: the recording that the baselines are fitted to; left out, there are none.
+        reference: what the actuators were trained on, to tell where the recording is new to them.
         horizon: steps of the open-loop rollouts.
         progress: told what is being done, how much of it is done, and how much there is.
     """
@@ -119,7 +131,7 @@ def evaluate(
     for each in everyone.values():
         each.contract.check_robot(body)
         each.contract.check_channels(recording.channels, whose="the recording")
-    trial = plan(recording, [each.contract.history.span for each in everyone.values()], horizon=horizon)
+    trial = plan(recording, [each.contract.history.reach for each in everyone.values()], horizon=horizon)
     dynamics = load_dynamics(body)
 
     judged = {key: judge_ensemble(key, each, dynamics, trial, progress=progress) for key, each in everyone.items()}
@@ -133,7 +145,8 @@ def evaluate(
     if progress is not None:
         progress("held control", len(everyone), len(everyone))
 
-    baselines = [] if train is None else _fit_baselines(train, ensemble, trial, progress)
+    baselines = [] if train is None else fit_baselines(train, ensemble, trial, progress)
+    beaten = tuple(judge_baseline(baseline, trial) for baseline in baselines)
     torques = None if isinstance(data, Trajectories) else _true_torques(main, trial, data)
     honesty = [] if torques is None else [honesty_of_torques(main.torques, torques)]
     honesty.append(honesty_of_positions(ensemble, trial, main.positions))
@@ -153,18 +166,24 @@ def evaluate(
         members=main.members,
         average=main.average,
         compared=tuple(found.errors for key, found in judged.items() if key != name),
-        baselines=tuple(judge_baseline(baseline, trial) for baseline in baselines),
+        baselines=beaten,
         held=tuple(held),
         overlays=_overlays(main, trial),
         torques=torques,
         honesty=tuple(honesty) if ensemble.members > 1 else (),
+        recordings=len(set(recording.recordings)),
+        standing=compare_with(main.errors, beaten),
+        novelty=None if reference is None else find_novelty(reference, ensemble, trial, main),
     )
 
 
 def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
-    """``robot``, or the bundled one that the actuators were fitted for."""
+    """``robot``, or the one that the actuators were fitted for: where its robot.toml was then, or the bundled one."""
     if isinstance(robot, Robot):
         return robot
+    known = ensemble.record.get("robot")
+    if robot is None and known and Path(known).exists():
+        return Robot.load(Path(known))
     if robot is None and ensemble.contract.robot not in bundled_robots():
         raise ActuatorError(
             f"The actuators were fitted for robot {ensemble.contract.robot!r}, which does not come with genan; give "
@@ -173,9 +192,10 @@ def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
     return Robot.load(ensemble.contract.robot if robot is None else robot)
 
 
-def _fit_baselines(
-    train: Trajectories | Path | str, ensemble: Ensemble, trial: Trial, progress: Progress | None
+def fit_baselines(
+    train: Trajectories | Path | str, ensemble: Ensemble, trial: Trial, progress: Progress | None = None
 ) -> list[Baseline]:
+    """Models to beat, fitted to ``train``: ridge ARX, constant velocity, standing still."""
     recording = train if isinstance(train, Trajectories) else load(train)
     ensemble.contract.check_channels(recording.channels, whose="the training recording")
     orders = {order for order in (*ORDERS, ensemble.contract.history.span) if 1 <= order <= trial.first}

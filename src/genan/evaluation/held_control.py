@@ -69,8 +69,20 @@ class HeldControl:
         return self.diverged == 0 and self.limit_cycling <= TOLERATED
 
     @property
+    def compared(self) -> bool:
+        """Whether the robot itself held these controls."""
+        return self.robot_speed_left is not None
+
+    @property
     def verdict(self) -> str:
         """In words."""
+        if not (self.fit_for_training or self.compared):
+            what = f"ran away from {self.diverged}" if self.diverged else f"still moves after {self.still_moving}"
+            return (
+                f"not known to be fit for training policies: it {what} of {self.starts} controls that the robot never "
+                "held. A robot driven by torque may do that, one with springs or position control may not: record some "
+                "seconds of held controls to tell."
+            )
         if self.diverged:
             return f"unfit for training policies: it ran away from {self.diverged} of {self.starts} held controls."
         moving = f"after {WHOLE:g} s of held control it still moves in {self.still_moving} of {self.starts} starts"
@@ -105,7 +117,7 @@ def judge_held_control(
     data, history, dt = holds.trajectories, ensemble.contract.history, holds.trajectories.dt
     steps = max(1, round(WHOLE / dt))
     past = holds.starts[:, None] + np.arange(-max(history.span, 1), 1)
-    before = data.u[holds.starts[:, None] + np.arange(-history.span, 0)]
+    before = data.u[holds.starts[:, None] + np.arange(-history.reach, 0)]
     held = np.repeat(data.u[holds.starts][:, None], steps, axis=1)
     positions = rollouts(ensemble, dynamics, data.q[past], np.concatenate([before, held], axis=1))[0]
     start = data.q[holds.starts][:, None]

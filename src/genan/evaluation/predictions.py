@@ -51,7 +51,8 @@ def step_blocks(
     The error is dt^2 (predicted minus recorded acceleration): the same number as the difference of the positions,
     without the rounding of single precision in it.
     """
-    lags = -np.asarray(ensemble.contract.history.lags)
+    history = ensemble.contract.history
+    lags, control_lags = -np.asarray(history.lags), -np.asarray(history.control_lags)
     q, u, dt = trajectories.q, trajectories.u, trajectories.dt
     size = at_once(SAMPLES)
     for k in range(0, len(rows), size):
@@ -60,7 +61,7 @@ def step_blocks(
         now = np.concatenate([now, np.repeat(now[-1:], size - count)])
         qd = (q[now] - q[now - 1]) / dt
         qdd = (q[now + 1] - 2.0 * q[now] + q[now - 1]) / dt**2
-        histories = q[now[:, None] + lags], u[now[:, None] + lags]
+        histories = q[now[:, None] + lags], u[now[:, None] + control_lags]
         error, torque = _one_step(ensemble, dynamics, *map(_single, (*histories, qd, qdd)))
         yield StepBlock(slice(k, k + count), np.asarray(error)[:, :count], np.asarray(torque)[:, :count])
 
@@ -90,14 +91,14 @@ def rollouts(
         ensemble: the actuators.
         dynamics: the rigid body.
         q: the last max(span, 1) + 1 positions of each start, oldest first [rad or m].
-        u: controls from the oldest of the history to the last step [s, span + R, nu].
+        u: controls from the oldest of the history to the last step [s, reach + R, nu].
         members: each member alone instead of the mean torque (then ``models`` is their number, else 1).
         report: told after each block how many rollouts are done.
     """
     total = len(q)
     block = -(-total // -(-total // at_once(ROLLOUTS)))
     run = _member_rollouts if members else _mean_rollouts
-    models, steps = ensemble.members if members else 1, u.shape[1] - ensemble.contract.history.span
+    models, steps = ensemble.members if members else 1, u.shape[1] - ensemble.contract.history.reach
     positions = np.empty((models, total, steps, q.shape[2]), np.float32)
     for k in range(0, total, block):
         some = np.minimum(np.arange(k, k + block), total - 1)
@@ -113,9 +114,9 @@ def recorded_past(
     ensemble: Ensemble, trajectories: Trajectories, starts: Int[np.ndarray, " s"], *, steps: int
 ) -> tuple[Float[np.ndarray, "s past nq"], Float[np.ndarray, "s controls nu"]]:
     """What ``rollouts`` needs from a recording to run ``steps`` steps along the recorded controls."""
-    span = ensemble.contract.history.span
-    past = starts[:, None] + np.arange(-max(span, 1), 1)
-    return trajectories.q[past], trajectories.u[starts[:, None] + np.arange(-span, steps)]
+    history = ensemble.contract.history
+    past = starts[:, None] + np.arange(-max(history.span, 1), 1)
+    return trajectories.q[past], trajectories.u[starts[:, None] + np.arange(-history.reach, steps)]
 
 
 @partial(jax.jit, static_argnums=1)

@@ -4,10 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from genan.actuator.reference import REASONS
 from genan.evaluation.accuracy import Errors
 from genan.evaluation.actuators import Evaluation
+from genan.evaluation.certainty import Comparison, Standing
+from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.held_control import HeldControl
+from genan.evaluation.novelty import Novelty
 from genan.evaluation.statistics import Estimate
+from genan.provenance import versions
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:
@@ -20,6 +25,7 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
         "recording": {
             "fingerprint": evaluation.fingerprint,
             "trajectories": evaluation.trajectories,
+            "recordings": evaluation.recordings,
             "training_data": evaluation.is_training_data,
         },
         "first_sample": evaluation.first,
@@ -37,6 +43,37 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
         "disagreement": [
             {"against": one.words, "rank_correlation": _plain(one.rank_correlation)} for one in evaluation.honesty
         ],
+        "certainty": None if evaluation.standing is None else standing_as_json(evaluation.standing),
+        "novelty": None if evaluation.novelty is None else _novelty(evaluation.novelty),
+        "versions": versions(),
+    }
+
+
+def cross_validation_as_json(found: CrossValidation) -> dict[str, Any]:
+    """Every number of a cross-validation, in the form of an evaluation and in SI units."""
+    return {
+        "actuators": found.name,
+        "robot": found.robot,
+        "dt": found.dt,
+        "recording": {
+            "fingerprint": found.fingerprint,
+            "trajectories": found.trajectories,
+            "recordings": found.recordings,
+            "training_data": False,
+        },
+        "cross_validation": [
+            {"recordings": list(fold.recordings), "one_step": _plain(fold.one_step), "rollout": _plain(fold.rollout)}
+            for fold in found.folds
+        ],
+        "horizon": found.horizon,
+        "divergence_bound": _plain(found.bound),
+        "notes": list(found.notes),
+        "columns": list(found.errors.columns),
+        "units": list(found.errors.units),
+        "models": {one.name: errors_as_json(one) for one in found.table},
+        "held_control": {},
+        "certainty": standing_as_json(found.standing),
+        "versions": versions(),
     }
 
 
@@ -61,10 +98,71 @@ def errors_as_json(errors: Errors) -> dict[str, Any]:
     """One model's errors, in SI units (rad or m)."""
     return {
         "one_step": _estimate(errors.one_step),
+        "one_step_rms": None if errors.one_step_rms is None else _estimate(errors.one_step_rms),
+        "rollout_rms": None if errors.rollout_rms is None else _estimate(errors.rollout_rms),
         "curve": _estimate(errors.curve),
         "samples": errors.samples,
         "rollouts": errors.rollouts,
         "diverged": errors.diverged,
+    }
+
+
+def standing_as_json(standing: Standing) -> dict[str, Any]:
+    """How much better than the baselines a model is, and how certain that is."""
+    return {
+        "recordings": standing.recordings,
+        "overall": list(standing.overall),
+        "better_than_all": dict(zip(standing.units, standing.spans, strict=True)),
+        "comparisons": [_comparison(one) for one in standing.comparisons],
+    }
+
+
+def _comparison(one: Comparison) -> dict[str, Any]:
+    return {
+        "baseline": one.baseline,
+        "steps": one.steps,
+        "seconds": _plain(one.seconds),
+        "unit": one.unit,
+        "ratio": {"mean": _plain(one.ratio), "low": _plain(one.low), "high": _plain(one.high)},
+        "rms_ratio": _plain(one.rms_ratio),
+        "joint_ratios": _plain(one.joint_ratios),
+        "probability_better": _plain(one.better),
+        "chance": _plain(one.chance),
+        "better_in": one.wins,
+        "recordings": one.recordings,
+        "verdict": one.verdict,
+        "certainty": one.certainty,
+        "sentence": one.sentence,
+    }
+
+
+def _novelty(found: Novelty) -> dict[str, Any]:
+    return {
+        "samples": found.samples,
+        "beyond": dict(zip(found.joints, _plain(found.beyond), strict=True)),
+        "beyond_any_joint": _plain(found.anywhere),
+        "reasons": {name: _plain(row) for name, row in zip(REASONS, found.reasons, strict=True)},
+        "recordings": {name: _plain(part) for name, part in found.recordings},
+        "stretches": [
+            {
+                "recording": one.recording,
+                "trajectory": one.trajectory,
+                "joint": one.joint,
+                "from": _plain(one.begin),
+                "to": _plain(one.end),
+                "peak": _plain(one.peak),
+                "reason": one.reason,
+                "span": None if one.span is None else _plain(one.span),
+                "trained": None if one.known is None else _plain(one.known),
+            }
+            for one in found.stretches
+        ],
+        "rank_correlation": {
+            "one_step": dict(zip(found.joints, _plain(found.step_correlation), strict=True)),
+            "rollout": dict(zip(found.joints, _plain(found.rollout_correlation), strict=True)),
+            "rollout_all_joints": _plain(found.whole_correlation),
+        },
+        "error_beyond_over_within": dict(zip(found.joints, _plain(found.error_ratio), strict=True)),
     }
 
 

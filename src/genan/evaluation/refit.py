@@ -48,7 +48,7 @@ def compare(
         except GenanError as error:
             missing = f"No table for the {words}: {error}"
             continue
-        trial = plan(held_out, [before.contract.history.span])
+        trial = plan(held_out, [before.contract.history.reach])
         judged = [judge_ensemble(words, one, load_dynamics(robot), trial).errors for one in (before, after)]
         found.append(BeforeAndAfter(words, len(held_out), *judged))
     return found, missing
@@ -64,5 +64,5 @@ def _held_out(ensemble: Ensemble, path: Path | None) -> Trajectories:
     if trajectories.fingerprint != origin.get("fingerprint"):
         raise DataError(f"{named} is not the recording that they were fitted to; give it by --old-data.")
     made = {**ensemble.record["settings"], "hidden": tuple(ensemble.record["settings"]["hidden"])}
-    _, held_out = split_usable(trajectories.lengths, FitSettings(**made))
+    _, held_out = split_usable(trajectories, FitSettings(**made))
     return trajectories.select(held_out[:MOST])

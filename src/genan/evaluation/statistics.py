@@ -1,7 +1,7 @@
-"""How certain a mean is: bootstrap over trajectories.
+"""How certain a mean is: bootstrap over recordings.
 
-Samples of one trajectory, and rollouts that start in it, are not independent; so whole trajectories are drawn again,
-with everything that belongs to them.
+Samples of one recording, rollouts that start in it and pieces that it was cut into are not independent; so whole
+recordings are drawn again, with everything that belongs to them.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 
 from genan.errors import SettingError
 
-#: Times that the trajectories are drawn anew.
+#: Times that the recordings are drawn anew.
 RESAMPLES = 1000
 
 #: Columns that are resampled at once, so that a whole curve needs little memory.
@@ -25,7 +25,7 @@ class Estimate:
 
     mean: Float[np.ndarray, "*shape"]
     low: Float[np.ndarray, "*shape"]
-    """Lower end of the interval; not a number when there is only one trajectory."""
+    """Lower end of the interval; not a number when there is only one recording."""
     high: Float[np.ndarray, "*shape"]
 
     def __getitem__(self, index: Any) -> "Estimate":
@@ -45,12 +45,12 @@ def bootstrap(
     level: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """Mean over everything counted, with the percentile interval of means over trajectories drawn with replacement.
+    """Mean over everything counted, with the percentile interval of means over recordings drawn with replacement.
 
     Args:
-        sums: sum of the errors of each trajectory [N, ...], in any unit.
-        counts: how many errors each sum holds [N]; trajectories without any are left out.
-        resamples: times that N trajectories are drawn.
+        sums: sum of the errors of each recording [N, ...], in any unit.
+        counts: how many errors each sum holds [N]; recordings without any are left out.
+        resamples: times that N recordings are drawn.
         level: part of the resampled means inside the interval.
         seed: the same seed gives the same interval.
     """
@@ -60,7 +60,7 @@ def bootstrap(
         )
     used = counts > 0
     if not used.any():
-        raise SettingError("There is nothing to take a mean of: no trajectory has a sample.")
+        raise SettingError("There is nothing to take a mean of: no recording has a sample.")
     sums, counts = sums[used], counts[used].astype(np.float64)
     flat = sums.reshape(len(sums), -1)
     mean = flat.sum(axis=0) / counts.sum()

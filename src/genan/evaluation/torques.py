@@ -131,7 +131,8 @@ def honesty_of_positions(ensemble: Ensemble, trial: Trial, positions: Float[np.n
     steps = min(STEPS, trial.horizon)
     past = trial.starts[:, None] + np.arange(-history.span, 1)
     q = np.concatenate([data.q[past], positions[:, : steps - 1]], axis=1)
-    u = data.u[trial.starts[:, None] + np.arange(-history.span, steps)]
+    u = data.u[trial.starts[:, None] + np.arange(-history.reach, steps)]
+    # In both, the oldest that is seen at the first step comes first; so the same places hold what later steps see.
     lags = history.span - np.asarray(history.lags) + np.arange(steps)[:, None]  # [steps, H + 1]
     found = _disagreement(ensemble, *(x[:, lags].reshape(-1, history.rows, x.shape[-1]) for x in (q, u)))
     along = found.reshape(len(q), steps).mean(axis=1)

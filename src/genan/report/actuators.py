@@ -10,7 +10,9 @@ from genan.errors import DataError
 from genan.evaluation import Evaluation
 from genan.evaluation.accuracy import Errors
 from genan.evaluation.actuators import Overlay
+from genan.evaluation.cross_validation import CrossValidation
 from genan.report.actuator_checks import disagreement_figure, held_control_figure, plain_ticks, torque_figure
+from genan.report.novelty import novelty_figure
 from genan.report.style import COLOURS, GREY, label, reading_unit, style
 
 if TYPE_CHECKING:
@@ -31,9 +33,11 @@ def save_figures(evaluation: Evaluation, folder: Path) -> tuple[Path, ...]:
         figures["torque.png"] = torque_figure
     if evaluation.honesty:
         figures["disagreement.png"] = disagreement_figure
+    if evaluation.novelty is not None and evaluation.novelty.strips:
+        figures["novelty.png"] = novelty_figure
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for stale in ("torque.png", "disagreement.png"):
+        for stale in ("torque.png", "disagreement.png", "novelty.png"):
             (folder / stale).unlink(missing_ok=True)
         with style():
             for name, draw in figures.items():
@@ -43,7 +47,18 @@ def save_figures(evaluation: Evaluation, folder: Path) -> tuple[Path, ...]:
     return tuple(folder / name for name in figures)
 
 
-def horizon_figure(evaluation: Evaluation) -> "Figure":
+def save_cross_validation_figure(found: CrossValidation, folder: Path) -> Path:
+    """Write the picture of a cross-validation into ``folder`` (made if need be); return its path."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with style():
+            horizon_figure(found).savefig(folder / "error.png")
+    except OSError as error:
+        raise DataError(f"The picture could not be written into {folder}: {error.strerror or error}.") from None
+    return folder / "error.png"
+
+
+def horizon_figure(evaluation: Evaluation | CrossValidation) -> "Figure":
     """Mean absolute error against the steps open loop: all joints together above, each joint below."""
     from matplotlib.figure import Figure
 
@@ -78,7 +93,7 @@ def horizon_figure(evaluation: Evaluation) -> "Figure":
     return figure
 
 
-def _draw_curves(panel: "Axes", evaluation: Evaluation, column: int) -> None:
+def _draw_curves(panel: "Axes", evaluation: Evaluation | CrossValidation, column: int) -> None:
     unit, factor = reading_unit(evaluation.errors.units[column])
     steps = np.arange(1, evaluation.horizon + 1)
     marker = "o" if len(steps) == 1 else None
@@ -90,21 +105,22 @@ def _draw_curves(panel: "Axes", evaluation: Evaluation, column: int) -> None:
             panel.fill_between(steps, curve.low, curve.high, color=look["color"], alpha=0.22, linewidth=0)
 
     for line, errors in zip(LINES, evaluation.baselines, strict=False):
-        draw(errors, color="#555555", linestyle=line, label=_name(errors, evaluation), zorder=1)
-    for k, errors in enumerate(evaluation.members):
+        draw(errors, color="#555555", linestyle=line, label=_name(errors), zorder=1)
+    members, compared = (evaluation.members, evaluation.compared) if isinstance(evaluation, Evaluation) else ((), ())
+    for k, errors in enumerate(members):
         name = "its members alone" if k == 0 else None
         draw(errors, color=COLOURS[4], linewidth=0.5, label=name, zorder=2)
-    for colour, errors in zip(OTHERS, evaluation.compared, strict=False):
-        draw(errors, band=True, color=colour, label=_name(errors, evaluation), zorder=3)
+    for colour, errors in zip(OTHERS, compared, strict=False):
+        draw(errors, band=True, color=colour, label=_name(errors), zorder=3)
     draw(evaluation.errors, band=True, color=COLOURS[0], linewidth=1.6, label=evaluation.name, zorder=4)
-    some = any((errors.curve.mean[:, column] > 0.0).any() for errors in (*evaluation.table, *evaluation.members))
+    some = any((errors.curve.mean[:, column] > 0.0).any() for errors in (*evaluation.table, *members))
     panel.set(xscale="log", yscale="log" if some else "linear", ylabel=f"error [{unit}]")
     panel.set_xlim(0.95 if len(steps) > 1 else 0.5, len(steps) * 1.05 if len(steps) > 1 else 2.0)
     panel.grid(visible=True, color=GREY, alpha=0.2, linewidth=0.4)
     plain_ticks(panel.xaxis, panel.yaxis)
 
 
-def _name(errors: Errors, evaluation: Evaluation) -> str:
+def _name(errors: Errors) -> str:
     if not errors.diverged:
         return errors.name
     return f"{errors.name}\n({100 * errors.diverged / errors.rollouts:.2g} % diverged)"

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from genan.data import Inspection, Trajectories, finite_differences
 from genan.data.measures import ControlInspection, JointInspection
 from genan.errors import DataError
+from genan.report.inspection_curves import lag_figure, resolution_figure, spectrum_figure, timing_figure
 from genan.report.style import COLOURS, GREY, label, reading_unit, style
 
 if TYPE_CHECKING:
@@ -29,22 +30,34 @@ BINS, COUNTED = 64, 400_000
 FAINTEST = 1e-3
 
 
-def save_figures(trajectories: Trajectories, inspection: Inspection, folder: Path) -> tuple[Path, Path]:
-    """Write ``trajectories.png`` and ``coverage.png`` into ``folder`` (made if need be) and return their paths."""
+def save_figures(trajectories: Trajectories, inspection: Inspection, folder: Path) -> tuple[Path, ...]:
+    """Write the pictures into ``folder`` (made if need be) and return their paths.
+
+    ``trajectories.png``, ``coverage.png``, ``resolution.png``, ``lag.png``, ``spectrum.png``, and ``timing.png`` where
+    the time stamps have gaps.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         raise DataError(f"{folder} is not a folder, so no pictures can be put there; give another --out.") from None
-    paths = folder / "trajectories.png", folder / "coverage.png"
+    paths = []
     with style():
-        for path, figure in zip(
-            paths, (sample_figure(trajectories, inspection), coverage_figure(trajectories, inspection)), strict=True
-        ):
+        figures = {
+            "trajectories.png": sample_figure(trajectories, inspection),
+            "coverage.png": coverage_figure(trajectories, inspection),
+            "resolution.png": resolution_figure(trajectories, inspection),
+            "lag.png": lag_figure(inspection),
+            "spectrum.png": spectrum_figure(inspection),
+        }
+        if inspection.timing is not None and inspection.timing.gaps:
+            figures["timing.png"] = timing_figure(inspection.timing)
+        for name, figure in figures.items():
             try:
-                figure.savefig(path)
+                figure.savefig(folder / name)
             except OSError as error:
-                raise DataError(f"{path} could not be written: {error.strerror}.") from None
-    return paths
+                raise DataError(f"{folder / name} could not be written: {error.strerror}.") from None
+            paths.append(folder / name)
+    return tuple(paths)
 
 
 def sample_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure":

@@ -6,6 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from genan.data import Inspection, Summary
 from genan.files import write_atomically
 from genan.provenance import versions
@@ -17,7 +19,10 @@ FILE = "inspection.json"
 def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: Path) -> Path:
     """Write ``inspection.json`` into ``folder``, whole or not at all; returns the file. SI units (rad or m, s)."""
     numbers = asdict(found)
-    pairs = numbers.pop("pairs_covered")
+    pairs, spectrum, verdict = (numbers.pop(name) for name in ("pairs_covered", "spectrum", "verdict"))
+    numbers["timing"] = None if found.timing is None else found.timing.as_json()
+    for joint, measured in zip(numbers["joints"], found.joints, strict=True):
+        joint["signal_share"] = measured.signal_share
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -25,7 +30,9 @@ def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: 
         "fingerprint": fingerprint,
         "unfinished": head.unfinished,
         "verdict": " ".join(found.suspicious) or "Nothing suspicious.",
+        "words": list(verdict),
         **numbers,
+        "spectrum": {name: np.round(values, 9).tolist() for name, values in spectrum.items()},
         "pairs_covered": [{"joints": list(pair), "covered": covered} for pair, covered in pairs.items()],
         "provenance": head.provenance,
         "versions": versions(),

@@ -98,7 +98,7 @@ def fit_uan(
         "training": {**training, "device": jax.devices()[0].platform},
         "versions": versions(),
     }
-    contract = dataset.contract(robot, settings.history, settings.architecture, members=1, loss=LOSS)
+    contract = dataset.contract(robot, settings.architecture, members=1, loss=LOSS)
     ensemble = Ensemble(contract, layers, selection.environment.scaling, json.dumps(record, sort_keys=True))
     if out is not None:
         artifact.save(ensemble, out)
@@ -136,7 +136,7 @@ class Selection(eqx.Module):
 
         def one(start: Int[Array, ""]) -> Float[Array, ""]:
             q = jax.lax.dynamic_slice_in_dim(samples.q, start - past, past + 1 + self.steps)
-            u = jax.lax.dynamic_slice_in_dim(samples.u, start - history.span, history.span + self.steps)
+            u = jax.lax.dynamic_slice_in_dim(samples.u, start - history.reach, history.reach + self.steps)
             simulated = rollout(torque, environment.dynamics, history, q=q[: past + 1], u=u)
             away = jnp.abs(simulated - q[past + 1 :]) / environment.deviation
             return jnp.mean(jnp.where(away <= environment.bound, away, environment.bound))
@@ -160,7 +160,7 @@ def _supervised(settings: UanSettings) -> FitSettings:
 def _prepare(lengths: Int[np.ndarray, " N"], dataset: Dataset, dynamics: Dynamics, settings: UanSettings) -> Selection:
     """Episodes along the trajectories to learn from, and rollouts along the others."""
     everything = np.arange(len(lengths))
-    learnt = np.setdiff1d(everything[lengths > max(settings.history.span, 1) + 1], dataset.validation_trajectories)
+    learnt = np.setdiff1d(everything[lengths > max(settings.history.reach, 1) + 1], dataset.validation_trajectories)
     starts, horizon = find_starts(lengths, learnt, settings.history, settings.horizon)
     environment = UanEnvironment(
         samples=dataset.samples,

@@ -77,7 +77,7 @@ class UanEnvironment(eqx.Module):
 
     def observe(self, state: UanState) -> Float[Array, "envs observation"]:
         """What the network sees, standardised."""
-        rows = state.row[:, None] - jnp.asarray(self.history.lags, jnp.int32)
+        rows = state.row[:, None] - jnp.asarray(self.history.control_lags, jnp.int32)
         features = jax.vmap(self.history.features)(state.q[:, :: self.history.stride], self.samples.u[rows])
         return (features - self.scaling.input_mean) / self.scaling.input_std
 
@@ -124,7 +124,7 @@ def find_starts(
 
     Without a ``horizon``, an episode is as long as half of the trajectories allow (all, where they are equally long).
     """
-    first = max(history.span, 1)
+    first = max(history.reach, 1)
     room = lengths[trajectories] - 1 - first
     steps = int(np.median(room)) if horizon is None else horizon
     if int(room.max()) < steps:

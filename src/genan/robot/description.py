@@ -11,9 +11,36 @@ from genan.errors import RobotError, listing
 #: Factor from a unit a person writes to the SI unit used inside.
 JOINT_UNITS = {"rad": 1.0, "deg": math.pi / 180.0, "m": 1.0, "mm": 1e-3}
 
-_TOP_KEYS = ("name", "description", "model", "dt", "end_effector", "joints", "controls")
-_JOINT_KEYS = ("name", "unit", "range", "rest")
-_CONTROL_KEYS = ("name", "unit", "range", "rest", "explore")
+_LOG_KEYS = ("log", "log_unit", "log_scale", "log_offset")
+_TOP_KEYS = ("name", "description", "model", "dt", "end_effector", "joints", "controls", "import")
+_JOINT_KEYS = ("name", "unit", "range", "rest", *_LOG_KEYS)
+_CONTROL_KEYS = ("name", "unit", "range", "rest", "explore", *_LOG_KEYS)
+_IMPORT_KEYS = ("time", "time_unit", "format", "gap")
+
+
+@dataclass(frozen=True)
+class LogColumn:
+    """Where logs of other programs have a joint or a control: (scale * logged + offset) is its value in ``unit``."""
+
+    column: str | None = None
+    """Name of the column, topic field or array; None: nothing is said about it."""
+    unit: str | None = None
+    """Unit in the log; None: the one that the robot has it in."""
+    scale: float = 1.0
+    offset: float = 0.0
+    """In ``unit``."""
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """The ``[import]`` table: how logs of other programs are read, see ``genan import``."""
+
+    time: str | None = None
+    """Column of the time stamps."""
+    time_unit: str | None = None
+    format: str | None = None
+    gap: float | None = None
+    """A longer time without samples cuts a recording [s]."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +51,7 @@ class JointEntry:
     unit: str | None
     range: tuple[float, float] | None
     rest: float | None
+    log: LogColumn
 
 
 @dataclass(frozen=True)
@@ -35,6 +63,7 @@ class ControlEntry:
     range: tuple[float, float]
     rest: float
     explore: tuple[float, float]
+    log: LogColumn
 
 
 @dataclass(frozen=True)
@@ -48,6 +77,7 @@ class Description:
     end_effector: str | None
     joints: tuple[JointEntry, ...]
     controls: tuple[ControlEntry, ...]
+    log: LogEntry
 
 
 def read_description(path: Path) -> Description:
@@ -77,6 +107,30 @@ def read_description(path: Path) -> Description:
         end_effector=_text(table, "end_effector", where) if "end_effector" in table else None,
         joints=joints,
         controls=controls,
+        log=_import(table.get("import", {}), f"{where}: [import]"),
+    )
+
+
+def _import(table: Any, where: str) -> LogEntry:
+    if not isinstance(table, dict):
+        raise RobotError(f"{where} must be a table, not {table!r}.")
+    _known_keys(table, _IMPORT_KEYS, where)
+    texts = {key: _text(table, key, where) if key in table else None for key in ("time", "time_unit", "format")}
+    gap = _number(table, "gap", where) if "gap" in table else None
+    if gap is not None and gap <= 0.0:
+        raise RobotError(f"{where}: gap must be a positive time in seconds, not {gap:g}.")
+    return LogEntry(**texts, gap=gap)
+
+
+def _log(entry: dict[str, Any], where: str) -> LogColumn:
+    scale = _number(entry, "log_scale", where) if "log_scale" in entry else 1.0
+    if scale == 0.0:
+        raise RobotError(f"{where}: log_scale must not be 0.")
+    return LogColumn(
+        column=_text(entry, "log", where) if "log" in entry else None,
+        unit=_text(entry, "log_unit", where) if "log_unit" in entry else None,
+        scale=scale,
+        offset=_number(entry, "log_offset", where) if "log_offset" in entry else 0.0,
     )
 
 
@@ -88,7 +142,8 @@ def _joint(entry: dict[str, Any], where: str) -> JointEntry:
     if unit is not None and unit not in JOINT_UNITS:
         raise RobotError(f"{where}: unit must be one of {listing(JOINT_UNITS)}, not {unit!r}.")
     bounds = _interval(entry, "range", where) if "range" in entry else None
-    return JointEntry(name, unit, bounds, _number(entry, "rest", where) if "rest" in entry else None)
+    rest = _number(entry, "rest", where) if "rest" in entry else None
+    return JointEntry(name, unit, bounds, rest, _log(entry, where))
 
 
 def _control(entry: dict[str, Any], where: str) -> ControlEntry:
@@ -103,7 +158,7 @@ def _control(entry: dict[str, Any], where: str) -> ControlEntry:
             raise RobotError(
                 f"{where}: {key} {value:g} lies outside the control's range {bounds[0]:g} to {bounds[1]:g}."
             )
-    return ControlEntry(name, _text(entry, "unit", where, default="1"), bounds, rest, explore)
+    return ControlEntry(name, _text(entry, "unit", where, default="1"), bounds, rest, explore, _log(entry, where))
 
 
 def _known_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:

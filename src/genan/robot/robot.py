@@ -1,7 +1,7 @@
 """``Robot``: what machine this is. Joints, controls, rate, and the rigid-body model behind them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.errors import RobotError, listing
-from genan.robot.description import JOINT_UNITS, ControlEntry, JointEntry, read_description
+from genan.robot.description import JOINT_UNITS, ControlEntry, JointEntry, LogColumn, LogEntry, read_description
 from genan.robot.model import compile_model, joint_names
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Joint:
     """Highest position the robot may take [rad or m]; +inf where the model sets no limit."""
     rest: float
     """Position the robot rests at [rad or m]."""
+    log: LogColumn = field(default_factory=LogColumn)
+    """Where logs of other programs have it."""
 
     @property
     def unit(self) -> str:
@@ -53,6 +55,8 @@ class Control:
     explore_lower: float
     explore_upper: float
     """Range that exploration draws from, inside ``lower`` to ``upper``."""
+    log: LogColumn = field(default_factory=LogColumn)
+    """Where logs of other programs have it."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class Robot:
     model_file: Path
     dof: tuple[int, ...]
     """For each joint, its coordinate in the model."""
+    log: LogEntry = field(default_factory=LogEntry)
+    """How logs of other programs are read."""
 
     @classmethod
     def load(cls, source: str | Path) -> "Robot":
@@ -101,6 +107,7 @@ class Robot:
             end_effector=description.end_effector,
             model_file=model_file,
             dof=order,
+            log=description.log,
         )
 
     @cached_property
@@ -215,8 +222,8 @@ def _joint(entry: JointEntry, model: "mujoco.MjModel", index: int, path: Path) -
             f"{path}: joint {entry.name!r} rests at {rest:g} {_KIND_UNITS[kind][0]}, outside its range {lower:g} to "
             f"{upper:g}."
         )
-    return Joint(entry.name, kind, lower, upper, rest)
+    return Joint(entry.name, kind, lower, upper, rest, entry.log)
 
 
 def _control(entry: ControlEntry) -> Control:
-    return Control(entry.name, entry.unit, *entry.range, entry.rest, *entry.explore)
+    return Control(entry.name, entry.unit, *entry.range, entry.rest, *entry.explore, entry.log)

@@ -24,7 +24,7 @@ class Past(eqx.Module):
 
     q: Float[Array, "robots span nq"]
     """Positions [rad or m]."""
-    u: Float[Array, "robots span nu"]
+    u: Float[Array, "robots reach nu"]
     """Controls."""
 
 
@@ -96,9 +96,9 @@ class Simulator(eqx.Module):
     ) -> SimulatorState:
         """Robots in the states ``scene`` under the controls ``u``; left out, the past is that they rested there."""
         if past is None:
-            span = self.drive.ensemble.contract.history.span
+            history = self.drive.ensemble.contract.history
             q = jax.vmap(self.scene.q)(scene)
-            past = Past(jnp.repeat(q[:, None], span, axis=1), jnp.repeat(u[:, None], span, axis=1))
+            past = Past(jnp.repeat(q[:, None], history.span, axis=1), jnp.repeat(u[:, None], history.reach, axis=1))
         return SimulatorState(scene, past, u, strange)
 
     def step(self, state: SimulatorState, u: Float[Array, "robots nu"], *, word: UInt32[Array, "2"]) -> SimulatorState:
@@ -123,21 +123,16 @@ class Simulator(eqx.Module):
         return jax.lax.scan(further, state, words)[0], disagreement
 
     def _histories(self, state: SimulatorState, u: Array) -> tuple[Array, Array]:
-        history = self.drive.ensemble.contract.history
         q = jax.vmap(self.scene.q)(state.scene)
-        stride = history.stride
-        return (
-            jnp.concatenate([state.past.q[:, ::stride], q[:, None]], axis=1),
-            jnp.concatenate([state.past.u[:, ::stride], u[:, None]], axis=1),
-        )
+        samples = (jnp.concatenate([a, b[:, None]], axis=1) for a, b in ((state.past.q, q), (state.past.u, u)))
+        found: tuple[Array, Array] = self.drive.ensemble.contract.history.of_window(*samples)
+        return found
 
     def _moved(self, state: SimulatorState, u: Array, tau: Array) -> SimulatorState:
         q = jax.vmap(self.scene.q)(state.scene)
         past = Past(
-            *(jnp.concatenate([a[:, 1:], b[:, None]], axis=1) for a, b in ((state.past.q, q), (state.past.u, u)))
+            *(jnp.concatenate([a, b[:, None]], axis=1)[:, 1:] for a, b in ((state.past.q, q), (state.past.u, u)))
         )
-        if not self.drive.ensemble.contract.history.span:
-            past = state.past
         if state.strange is not None:
             tau = tau * state.strange.gain
         return SimulatorState(jax.vmap(self.scene.step)(state.scene, tau), past, u, state.strange)

@@ -147,7 +147,7 @@ def _evaluate(task: Task) -> dict[str, Any]:
     ensemble, recording = load_actuators(task.needs["actuators"]), load(task.needs["data"] / DATA)
     dynamics = load_dynamics(Robot.load(made["robot"]))
     # All models of all studies are judged at the same samples, however far each looks back.
-    trial = plan(recording, [made["lead"], ensemble.contract.history.span], horizon=made["horizon"])
+    trial = plan(recording, [made["lead"], ensemble.contract.history.reach], horizon=made["horizon"])
     shares = {"one step": 0.0, "steps": 0.3, "alone": 0.6}
 
     def show(what: str, done: int, total: int) -> None:

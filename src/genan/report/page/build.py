@@ -12,7 +12,7 @@ from string import Template
 
 from genan.errors import GenanError, SettingError
 from genan.files import write_atomically
-from genan.report.page.gather import Material, gather
+from genan.report.page.gather import PICTURES, Material, gather
 from genan.report.page.markup import Markup, escaped, joined, tag
 from genan.report.page.plots import plot
 from genan.report.page.sections import (
@@ -139,7 +139,7 @@ def _sections(material: Material) -> list[tuple[str, str, str, bool, Section]]:
             "The data",
             "Everything is learnt from recordings of the robot moving: joint positions and controls. What is in them "
             "bounds what can be learnt.",
-            bool(material.inspections or material.pictures),
+            bool(material.inspections or any(PICTURES[one.path.name][0] == "data" for one in material.pictures)),
             data_section,
         ),
         (

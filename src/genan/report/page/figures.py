@@ -63,7 +63,7 @@ def error_figure(found: Found[Evaluated]) -> Figure:
         logarithmic=True,
         caption=(
             f"Every model starts from recorded states of {run.trajectories} trajectories, gets the recorded controls "
-            f"and runs on alone, in steps of {ahead(run.dt)}. Bands are 95 % intervals over trajectories."
+            f"and runs on alone, in steps of {ahead(run.dt)}. Bands are 95 % intervals over recordings."
         ),
     )
 

@@ -35,10 +35,12 @@ PICTURES = {
     "hysteresis.png": ("data", "Joint angle over a control swept slowly up and down: the loop is the hysteresis."),
     "rollouts.png": ("actuators", "Simulated motion over the recorded one: the best, the median and the worst case."),
     "held-control.png": ("actuators", "What happens when the controls are held."),
+    "novelty.png": ("actuators", "Where a log is new to the model, by time and joint: the worst of it."),
 }
 """Pictures of ``genan inspect``, ``identify`` and ``evaluate``: the section they belong to, and what they show."""
-JOBS = ("job.json", "seconds.json")
-"""A folder with one of these is a job of a study. What it found is in the study's result."""
+JOBS = ("job.json", "seconds.json", "folds.json")
+"""A folder with one of these is a job of a study, or holds the fits of a cross-validation. What they found is in the
+result of the whole."""
 LOOKED_FOR = f"*{SUFFIX}, evaluation.json, {RESULT}, policy.json, actuator.json, inspection.json, .mp4 and .gif"
 
 _STUDIES = ("accuracy", "history", "stride", "rollout", "dataset-size", "transfer", "table-tennis")

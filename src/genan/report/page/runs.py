@@ -26,6 +26,32 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """How a model stands beside one baseline, so far ahead."""
+
+    verdict: str
+    """better, level or worse."""
+    certainty: str
+    """certain, likely or open."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A while in which a joint was where the model had not been."""
+
+    recording: str
+    joint: str
+    begin: float
+    """[s]"""
+    end: float
+    """[s]"""
+    peak: float
+    """Highest score; infinite where the model's answer is no number."""
+    reason: str
+
+
+@dataclass(frozen=True)
 class Evaluated:
     """``evaluation.json``: fitted actuators beside what they must beat."""
 
@@ -43,6 +69,14 @@ class Evaluated:
     """The held-control verdict of each model in words, and whether it is fit for training."""
     notes: tuple[str, ...]
     versions: Mapping[str, str]
+    verdict: tuple[str, ...] = ()
+    """What to do with it, one sentence each."""
+    comparisons: tuple[Compared, ...] = ()
+    """How it stands beside the baselines."""
+    beyond: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+    """Of each joint, the part of the samples that were new to the model, and how much larger the error is there."""
+    stretches: tuple[Stretch, ...] = ()
+    """Where they were most so."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +160,32 @@ def load_evaluated(path: Path) -> Evaluated:
         },
         notes=tuple(str(note) for note in content["notes"]),
         versions=_versions(content),
+        verdict=tuple(str(sentence) for sentence in content.get("verdict") or ()),
+        comparisons=tuple(
+            Compared(str(one["verdict"]), str(one["certainty"]), str(one["sentence"]))
+            for one in (content.get("certainty") or {}).get("comparisons", ())
+        ),
+        beyond=_beyond(content.get("novelty") or {}),
+        stretches=tuple(
+            Stretch(
+                recording=str(one["recording"]),
+                joint=str(one["joint"]),
+                begin=float(one["from"]),
+                end=float(one["to"]),
+                peak=math.inf if one["peak"] is None else float(one["peak"]),
+                reason=str(one["reason"]),
+            )
+            for one in (content.get("novelty") or {}).get("stretches", ())
+        ),
     )
+
+
+def _beyond(novelty: Mapping[str, Any]) -> Mapping[str, tuple[float, float | None]]:
+    ratios = novelty.get("error_beyond_over_within") or {}
+    return {
+        str(joint): (float(part), None if ratios.get(joint) is None else float(ratios[joint]))
+        for joint, part in (novelty.get("beyond") or {}).items()
+    }
 
 
 def _accuracy(name: str, content: dict[str, Any], column: int) -> Accuracy:

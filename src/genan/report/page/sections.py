@@ -14,6 +14,7 @@ from genan.report.page.plots import plot
 from genan.report.page.runs import Evaluated
 from genan.report.page.summary import data_sentence
 from genan.report.page.tables import figure_table
+from genan.report.page.trust_section import trust_parts
 from genan.report.page.words import duration, number, percent, slug, task_words
 from genan.report.style import reading_unit
 
@@ -118,6 +119,7 @@ def actuators_section(material: Material, sheet: Sheet) -> Markup:
     parts: list[Part] = []
     for found in material.evaluations:
         parts += [tag("h3", f"How accurate: {found.label}"), sheet.chart(error_figure(found)), _accuracies(found)]
+        parts.append(trust_parts(found, alone=len(material.evaluations) == 1))
         parts += [tag("p", note, class_="note") for note in found.content.notes]
     parts.append(_pictures(material, sheet, "actuators"))
     if material.actuators:
@@ -158,11 +160,17 @@ def _accuracies(found: Found[Evaluated]) -> Markup:
                 number(factor * model.one_step.mean),
                 "–" if last is None else number(factor * last.mean),
                 f"{model.diverged} of {model.rollouts}" if model.diverged else "none",
-                mark,
+                *([mark] if run.held else []),
             ]
         )
     end = duration(run.dt * len(run.models[0].curve))
-    header = ["model", f"one step [{unit}]", f"after {end} [{unit}]", "ran away", "controls held"]
+    header = [
+        "model",
+        f"one step [{unit}]",
+        f"after {end} [{unit}]",
+        "ran away",
+        *(["controls held"] if run.held else []),
+    ]
     said = [tag("li", tag("strong", name), f": {verdict}") for name, (verdict, _) in run.held.items()]
     explained = (
         "Controls held: a robot whose controls do not change comes to rest. A model that does not is no place to train "
@@ -171,7 +179,7 @@ def _accuracies(found: Found[Evaluated]) -> Markup:
     return joined(
         [
             table(header, rows, numeric=(1, 2, 3)),
-            tag("p", explained, class_="note"),
+            tag("p", explained, class_="note") if said else None,
             tag("ul", *said) if said else None,
         ]
     )

@@ -61,7 +61,10 @@ def sentences(material: Material) -> Iterator[tuple[str, str]]:
         if len(some) > MANY:
             yield "transfer", range_sentence(task, some)
     for evaluation in material.evaluations:
-        yield "actuators", accuracy_sentence(evaluation, named=len(material.evaluations) > 1)
+        if len(material.evaluations) == 1 and evaluation.content.verdict:
+            yield from (("actuators", sentence) for sentence in evaluation.content.verdict)
+        else:
+            yield "actuators", accuracy_sentence(evaluation, named=len(material.evaluations) > 1)
     for inspection in material.inspections:
         yield "data", data_sentence(inspection)
     for policy in material.policies:

@@ -28,7 +28,7 @@ class _State(eqx.Module):
     """Their velocities [rad/s or m/s]."""
     robot_q: Float[Array, "more nq"]
     """Past positions of the robot: at least two, for its velocity [rad or m]."""
-    u: Float[Array, "samples nu"]
+    u: Float[Array, "controls nu"]
     """Past controls."""
 
 
@@ -63,7 +63,7 @@ class Ghosts:
     @property
     def first(self) -> int:
         """Ticks for which the ghosts stay with the robot: until the networks have a whole past to look at."""
-        return max(self.ensemble.contract.history.span, 1)
+        return max(self.ensemble.contract.history.reach, 1)
 
     def forget(self) -> None:
         """The next tick has no past: another trajectory, or the robot was put elsewhere."""
@@ -99,13 +99,13 @@ class Ghosts:
         return simulated
 
     def _begin(self, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> _State:
-        span = self.ensemble.contract.history.span
+        history = self.ensemble.contract.history
         now = jnp.asarray(q, jnp.float32)
         return _State(
-            q=jnp.tile(now, (self.models, span + 1, 1)),
+            q=jnp.tile(now, (self.models, history.span + 1, 1)),
             qd=jnp.zeros((self.models, len(q))),
-            robot_q=jnp.tile(now, (max(span, 1) + 1, 1)),
-            u=jnp.tile(jnp.asarray(u, jnp.float32), (span + 1, 1)),
+            robot_q=jnp.tile(now, (max(history.span, 1) + 1, 1)),
+            u=jnp.tile(jnp.asarray(u, jnp.float32), (history.reach + 1, 1)),
         )
 
 
@@ -140,14 +140,13 @@ def _advance(
 def _torques(
     ensemble: Ensemble,
     past: Float[Array, "models samples nq"],
-    u: Float[Array, "samples nu"],
+    u: Float[Array, "controls nu"],
     robot: Float[Array, "samples nq"],
 ) -> tuple[Float[Array, "models nq"], Float[Array, "members nq"]]:
     """Torques on the ghosts, and of each member on the robot's own past [N m or N]: each network is read once."""
-    stride = ensemble.contract.history.stride
-    histories = jnp.concatenate([past, robot[None]])[:, ::stride]
-    controls = jnp.broadcast_to(u[::stride], (len(histories), *u[::stride].shape))
-    x = ensemble.inputs(histories, controls)
+    arms = jnp.concatenate([past, robot[None]])
+    histories, controls = ensemble.contract.history.of_window(arms, u)
+    x = ensemble.inputs(histories, jnp.broadcast_to(controls, (len(arms), *controls.shape)))
 
     def member(layers: Any, own: Float[Array, " inputs"]) -> Float[Array, "3 nq"]:
         return apply(layers, jnp.stack([x[0], own, x[-1]]), activation=ensemble.contract.architecture.activation)

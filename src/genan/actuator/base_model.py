@@ -1,0 +1,195 @@
+"""The base torque model: linear in what a network sees, solved in closed form, chosen on recordings it has not seen.
+
+Three kinds. ``linear``: the history alone. ``parametric``: gain, spring (of a stiffness that may be commanded), viscous
+and Coulomb friction, offset and the gravity that a rigid-body model with slightly wrong masses lacks; present samples,
+one velocity and the terms of ``genan.actuator.terms``. ``both``: all of it but products of controls, with which a long
+history is too free. The error that is minimised is that of the next position where the loss
+of the fit is, and of the torque where that is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from genan.actuator.history import History
+from genan.actuator.network import Layer, Skip
+from genan.actuator.samples import Samples
+from genan.actuator.scaling import Scaling
+from genan.actuator.terms import Terms
+from genan.data import Channels, Trajectories
+
+KINDS = ("linear", "parametric", "both")
+
+RIDGES = (1e-8, 1e-6, 1e-4, 1e-2)
+"""Penalties that are tried, relative to the mean curvature of the loss."""
+
+MOST_SAMPLES = 20_000
+"""A linear model of a few hundred weights gains nothing from more."""
+
+BENDS = (0.02, 0.2)
+"""Speeds at which friction bends, as parts of each joint's root mean square speed: stiction and a softer onset."""
+
+
+def friction_terms(
+    trajectories: Trajectories, numbers: Int[np.ndarray, " m"], channels: Channels, history: History
+) -> Terms:
+    """Terms for a robot that moves as in the trajectories ``numbers``."""
+    squares, count = np.zeros(channels.nq), 0
+    for number in numbers.tolist():
+        change = np.diff(trajectories[number].q[:: history.stride], axis=0)
+        squares, count = squares + (change**2).sum(axis=0), count + len(change)
+    usual = np.sqrt(squares / max(1, count))
+    usual = np.where(usual > 0.0, usual, 1.0)
+    turning = tuple(k for k, unit in enumerate(channels.joint_units) if unit == "rad")
+    friction = tuple(tuple(float(f"{bend * one:.6g}") for bend in BENDS) for one in usual) if history.length else ()
+    return Terms(friction, turning, (channels.nq, channels.nu))
+
+
+def uses(kind: str, history: History, nq: int, nu: int, *, length: int | None = None) -> Bool[np.ndarray, " inputs"]:
+    """Which inputs a base model of this ``kind`` uses; ``length``: past samples, at most those of the history."""
+    length = history.length if length is None else length
+    past = np.arange(history.rows)
+    now = past <= 1 if kind == "parametric" else past <= length  # one past sample is the velocity
+    q = np.repeat(now, nq)
+    u = np.repeat(now if kind != "parametric" else past == 0, nu)
+    terms = np.full(history.terms.count, kind != "linear")
+    if kind == "both" and history.terms.products:
+        terms[-(nu * nq + nu * (nu + 1) // 2) :] = False
+    return np.concatenate([q, u, terms])
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The samples of some recordings, as a linear model wants them."""
+
+    x: Float[np.ndarray, "n inputs_and_one"]
+    """Standardised inputs and, last, ones."""
+    y: Float[np.ndarray, "n nq"]
+    """Standardised torques."""
+    response: Float[np.ndarray, "n nq nq"]
+    """What standardised torques do to the next position, in units of the scale; or to themselves."""
+
+    def sums(
+        self, used: Bool[np.ndarray, " inputs_and_one"]
+    ) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, " k"]]:
+        """Matrix and right-hand side of the normal equations of the weights of ``used`` inputs, joint after joint."""
+        x = self.x[:, used]
+        nq, width = self.y.shape[1], x.shape[1]
+        weight = np.einsum("nij,nik->njk", self.response, self.response)
+        pull = np.einsum("njk,nk->nj", weight, self.y)
+        gram = np.empty((nq, width, nq, width))
+        for j in range(nq):
+            for k in range(j + 1):
+                gram[j, :, k] = (x * weight[:, j, k, None]).T @ x
+                gram[k, :, j] = gram[j, :, k].T
+        return gram.reshape(nq * width, nq * width), (pull.T @ x).reshape(-1)
+
+
+class BaseProblem:
+    """Linear models of the torque from groups of recordings."""
+
+    def __init__(
+        self,
+        samples: Samples,
+        groups: Sequence[Int[np.ndarray, "_"]],
+        history: History,
+        scaling: Scaling,
+        used: Bool[np.ndarray, " inputs"],
+        *,
+        scale: Float[np.ndarray, "*nq"] | float = 1.0,
+    ) -> None:
+        """Over the rows of each of ``groups``, thinned out where there are very many.
+
+        Args:
+            samples: the recording on the device.
+            groups: rows of each group.
+            history: what a network sees.
+            scaling: how that is standardised.
+            used: the inputs that the model uses.
+            scale: what errors are divided by, joint by joint, before they are squared [rad or m].
+        """
+        every = max(1, -(-sum(map(len, groups)) // MOST_SAMPLES))
+        weight = np.broadcast_to(1.0 / np.asarray(scale, np.float64), (samples.nq,))
+        self.groups = [_group(samples, rows[::every], history, scaling, weight) for rows in groups]
+        self._used = np.append(used, True)
+        self._sums = [group.sums(self._used) for group in self.groups]
+        self.nq, self.inputs = samples.nq, len(scaling.input_mean)
+
+    def solve(self, ridge: float, groups: Sequence[int]) -> Float[np.ndarray, "inputs_and_one nq"]:
+        """Weights of the standardised inputs and, last, the offsets, fitted to some of the groups."""
+        gram, cross = (np.sum([self._sums[g][part] for g in groups], axis=0) for part in (0, 1))
+        punished = np.tile(np.append(np.ones(int(self._used.sum()) - 1), 0.0), self.nq)  # offsets are free
+        scale = float(np.diag(gram).mean())
+        gram[np.diag_indices_from(gram)] += ridge * scale * punished + 1e-12 * scale
+        weights = np.zeros((self.inputs + 1, self.nq))
+        weights[self._used] = np.linalg.solve(gram, cross).reshape(self.nq, -1).T
+        return weights
+
+    @property
+    def seen(self) -> Float[np.ndarray, "2 inputs"]:
+        """Lowest and highest standardised inputs of all groups."""
+        x = [group.x[:, :-1] for group in self.groups]
+        return np.stack([np.min([a.min(axis=0) for a in x], axis=0), np.max([a.max(axis=0) for a in x], axis=0)])
+
+    def errors(self, weights: Float[np.ndarray, "inputs_and_one nq"], group: int) -> Float[np.ndarray, " nq"]:
+        """Mean square error of each joint over one group, in units of the scale: of the next position, or torque."""
+        one = self.groups[group]
+        off = np.einsum("nij,nj->ni", one.response, one.x @ weights - one.y)
+        return np.asarray((off**2).mean(axis=0))
+
+    def best_ridge(self, folds: Sequence[tuple[Sequence[int], int]]) -> float:
+        """The ridge with the lowest error, each joint relative to its best, over (groups to fit, group to judge)."""
+        table = np.array(
+            [
+                np.sum([self.errors(self.solve(ridge, train), judged) for train, judged in folds], axis=0)
+                for ridge in RIDGES
+            ]
+        )
+        relative = table / np.maximum(table.min(axis=0), np.finfo(float).tiny)
+        return RIDGES[int(np.argmin(relative.mean(axis=1)))]
+
+
+def _group(
+    samples: Samples,
+    rows: Int[np.ndarray, " n"],
+    history: History,
+    scaling: Scaling,
+    weight: Float[np.ndarray, " nq"],
+) -> Group:
+    at = rows.astype(np.int64)
+    q, u = np.asarray(samples.q), np.asarray(samples.u)
+    past = q[at[:, None] - np.asarray(history.lags)], u[at[:, None] - np.asarray(history.control_lags)]
+    mean, std, torque_mean, torque_std = (
+        np.asarray(a, np.float64)
+        for a in (scaling.input_mean, scaling.input_std, scaling.torque_mean, scaling.torque_std)
+    )
+    x = (history.features_of_many(*(a.astype(np.float64) for a in past)) - mean) / std
+    y = (np.asarray(samples.tau)[at] - torque_mean) / torque_std
+    response = weight[:, None] * _responses(samples, at) * torque_std
+    return Group(np.concatenate([x, np.ones((len(at), 1))], axis=1), y, response)
+
+
+def as_layer(
+    weights: Float[np.ndarray, "members inputs_and_one nq"], seen: Float[np.ndarray, "2 inputs"] | None
+) -> Layer:
+    """Base models, one for each member, as a layer; past hidden layers that see inputs in the range ``seen``."""
+    import jax.numpy as jnp
+
+    straight = jnp.asarray(weights[:, :-1], jnp.float32), jnp.asarray(weights[:, -1], jnp.float32)
+    if seen is None:
+        return Layer(*straight)
+    low, high = (jnp.tile(jnp.asarray(bound, jnp.float32), (len(weights), 1)) for bound in seen)
+    return Skip(*straight, low, high)
+
+
+def _responses(samples: Samples, at: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n nq nq"]:
+    """What a torque does: to the next position, or (torque loss) to itself."""
+    nq = samples.nq
+    if samples.response is None:
+        return np.broadcast_to(np.eye(nq), (len(at), nq, nq))
+    whole = np.empty((len(at), nq, nq))
+    i, j = np.tril_indices(nq)
+    whole[:, i, j] = whole[:, j, i] = np.asarray(samples.response)[at]
+    return whole

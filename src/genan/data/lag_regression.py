@@ -1,0 +1,227 @@
+"""Linear prediction of a joint from its own past and from commands of one delay or another, for ``find_lag``.
+
+Positions carry noise, so their past is not used as it is, but as far as commands explain it (instrumental variables):
+everything is projected onto the commands of the last second. Noise has no part in that; a fit to noisy positions would
+find the delay of its own errors.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from genan.data.trajectories import Trajectories
+
+#: Rows the regression looks at, and fewest that a lag can be told from.
+ROWS, FEWEST = 4_000, 150
+#: Commands so far back are instruments [s], and the longest average of them.
+MEMORY, WIDEST = 1.0, 0.05
+#: So many instruments, at most, resolve the delays looked for.
+INSTRUMENTS = 150
+#: Part of the second difference that a linear model may miss without being called wrong.
+MODEL_ERROR = 0.01
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A way for commands to act: how often they are integrated before they are a position."""
+
+    degree: int
+    """0: the position is a copy of the command; 1: it moves at that speed; 2: so it accelerates; 3: through a lag."""
+    past: int
+    """Past positions that count, one stride apart."""
+    price: float
+    """By how much it must be better than others, in units of the noise's variance."""
+    factor: float = 1.0
+    """How many times better it must be."""
+
+
+#: What moves has mass, so a command that acts as a position or a speed must show it by more than chance does. A lag
+#: explains a little of everything: where there is one, the model without it is some 40 times worse, elsewhere hardly 2.
+STRUCTURES = (Structure(0, 2, 20.0), Structure(1, 2, 20.0), Structure(2, 2, 0.0), Structure(3, 3, 0.0, 4.0))
+DIRECT = STRUCTURES[2]
+
+
+@dataclass(frozen=True, eq=False)
+class Commands:
+    """The commands of a recording, prepared once for all joints that are looked at with one stride."""
+
+    rows: Int[np.ndarray, " rows"]
+    """Samples whose position is predicted."""
+    stride: int
+    moving: Int[np.ndarray, " moving"]
+    """Columns of the controls that change."""
+    delays: Int[np.ndarray, " delays"]
+    instruments: Float[np.ndarray, "rows instruments"]
+    """Orthonormal."""
+    splines: tuple[Float[np.ndarray, "samples moving"], ...]
+    """Commands averaged over a stride once, twice, ...: what a degree of integration makes of them."""
+    raw: Float[np.ndarray, "samples moving"]
+    """Standardised."""
+    _taps: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, trajectories: Trajectories, *, stride: int, longest: float) -> "Commands | None":
+        """None where there is too little to look at: short trajectories, no commands."""
+        lengths = trajectories.lengths
+        usable = int(np.quantile(lengths, 0.5))
+        furthest = min(round(longest / trajectories.dt), usable // 4)
+        memory = min(round(MEMORY / trajectories.dt) + furthest, usable // 2)
+        reach = max(memory, furthest + 6 * stride) + 10 * stride
+        enough = lengths > reach
+        moving = np.flatnonzero(np.ptp(trajectories.u, axis=0) > 0.0)
+        count = int((lengths[enough] - reach).sum())
+        if count < FEWEST or not len(moving):
+            return None
+        chosen = np.flatnonzero(enough)
+        first, last = trajectories.offsets[chosen] + reach, trajectories.offsets[chosen] + lengths[chosen]
+        rows = np.concatenate([np.arange(a, b, stride) for a, b in zip(first, last, strict=True)])
+        rows = rows[:: max(1, len(rows) // ROWS)]
+        u = trajectories.u[:, moving]
+        deviation = u[rows].std(axis=0)
+        keep = deviation > 1e-12 * np.abs(u).max(axis=0)
+        if len(rows) < FEWEST or not keep.any():
+            return None
+        raw = (u[:, keep] - u[rows][:, keep].mean(axis=0)) / deviation[keep]
+        splines = [averaged(raw, stride)]
+        for _ in range(3):
+            splines.append(averaged(splines[-1], stride))
+        for degree, weights in ((2, (0.5, 0.5)), (3, (1 / 6, 4 / 6, 1 / 6))):  # a command is held for a whole sample
+            held = splines[degree].copy()
+            held[2:] = sum(w * splines[degree][2 - k : len(held) - k] for k, w in enumerate(weights))
+            splines[degree] = held
+        sums = np.cumsum(splines[0], axis=0)
+        columns = [
+            (sums[rows - 1 - lag] - sums[rows - 1 - lag - wide]) / wide
+            for lag, wide in _windows(furthest + 4 * stride, memory, stride, len(keep), WIDEST / trajectories.dt)
+        ]
+        instruments = orthonormal(np.column_stack([np.ones(len(rows)), *columns]))
+        delays = np.arange(-1, furthest + 1)
+        return cls(rows, stride, moving[keep], delays, instruments, tuple(splines), raw)
+
+    def taps(self, degree: int) -> tuple[Float[np.ndarray, "rows taps"], Float[np.ndarray, "instruments taps"]]:
+        """The commands that act, at every delay, and their projection onto the instruments."""
+        if degree not in self._taps:
+            spline = self.splines[degree]
+            values = spline[(self.rows - 1)[:, None] - self.delays].reshape(len(self.rows), -1)
+            self._taps[degree] = values, self.instruments.T @ values
+        return self._taps[degree]
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """One joint's second difference at a stride and its past, projected onto the instruments."""
+
+    commands: Commands
+    own: Float[np.ndarray, "rows own"]
+    """Further instruments, orthonormal and orthogonal to the commands: the joints' older past."""
+    bend: Float[np.ndarray, " instruments"]
+    past: Float[np.ndarray, "instruments past"]
+    noise: float
+    """Variance of one sample that no model has to explain."""
+    _taps: dict[int, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, commands: Commands, q: Float[np.ndarray, "samples nq"], column: int, shift: int = 0
+    ) -> "Response | None":
+        """``q``: positions averaged over a stride; ``shift``: rows by which the joints are moved away from the
+        commands, to see what chance does.
+        """
+        rows, s = np.roll(commands.rows, shift), commands.stride
+        joint = q[:, column]
+        bend = joint[rows] - 2.0 * joint[rows - s] + joint[rows - 2 * s]
+        speed = float(np.sqrt(np.mean((joint[rows] - joint[rows - s]) ** 2)))
+        if not (speed > 0.0 and bend.any()):
+            return None
+        past = features(q, column, rows - s, s, speed)
+        # noise of a sample has no part in samples that are older than those it is in
+        own = np.hstack([features(q, column, rows - back * s, s, speed) for back in (4, 5)])
+        shared = commands.instruments
+        own = own / np.sqrt((own**2).sum(axis=0) + 1e-300)
+        own = orthonormal(own - shared @ (shared.T @ own), rank=1e-9)
+        rest = np.column_stack([past, bend])
+        rest = rest - shared @ (shared.T @ rest) - own @ (own.T @ rest)
+        basis = orthonormal(rest[:, :-1], rank=1e-12)
+        left = rest[:, -1] - basis @ (basis.T @ rest[:, -1])
+        noise = float((left**2).sum()) / max(1, len(rows) - shared.shape[1] - own.shape[1] - basis.shape[1])
+        noise = max(noise, MODEL_ERROR**2 * float(np.mean(bend**2)))
+        both = np.vstack([shared.T @ np.column_stack([past, bend]), own.T @ np.column_stack([past, bend])])
+        return cls(commands, own, both[:, -1], both[:, :-1], noise)
+
+    def taps(self, degree: int) -> Float[np.ndarray, "delays instruments moving"]:
+        """The commands that act, at every delay, projected."""
+        if degree not in self._taps:
+            values, shared = self.commands.taps(degree)
+            both = np.vstack([shared, self.own.T @ values])
+            both = both.reshape(len(both), len(self.commands.delays), -1)
+            self._taps[degree] = np.ascontiguousarray(np.moveaxis(both, 1, 0))
+        return self._taps[degree]
+
+    def left(
+        self, structure: Structure, taps: Float[np.ndarray, "delays instruments taps"]
+    ) -> Float[np.ndarray, " delays"]:
+        """Sum of squares along the instruments that past and taps leave, in units of the noise's variance."""
+        past = orthonormal(self.past[:, : self.past.shape[1] - 3 + structure.past], rank=1e-10)
+        bend = self.bend - past @ (past.T @ self.bend)
+        taps = taps / np.sqrt((taps**2).sum(axis=1, keepdims=True) + 1e-300)
+        taps = taps - past @ (past.T @ taps)
+        across = np.swapaxes(taps, 1, 2)
+        along = across @ bend
+        gain = np.linalg.solve(across @ taps + 1e-10 * np.eye(taps.shape[2]), along[:, :, None])[:, :, 0]
+        return np.asarray(np.maximum(0.0, bend @ bend - (along * gain).sum(axis=1)) / self.noise)
+
+
+def features(
+    q: Float[np.ndarray, "samples nq"], column: int, rows: Int[np.ndarray, " rows"], stride: int, speed: float
+) -> Float[np.ndarray, "rows features"]:
+    """What a joint's acceleration may depend on: positions, speeds, gravity, drag, dry friction; a lag comes last."""
+    joint = q[:, column]
+    level = float(joint[rows].mean())
+    step = joint[rows] - joint[rows - stride]
+    others = np.delete(np.arange(q.shape[1]), column)
+    return np.column_stack(
+        [
+            np.ones(len(rows)),
+            joint[rows] - level,
+            step,
+            np.sin(joint[rows]),
+            np.cos(joint[rows]),
+            np.abs(step) * step / speed,
+            np.tanh(step / (0.2 * speed)) * speed,
+            q[rows][:, others] - q[rows][:, others].mean(axis=0),
+            q[rows][:, others] - q[rows - stride][:, others],
+            joint[rows - stride] - joint[rows - 2 * stride],
+        ]
+    )
+
+
+def _windows(fine: int, memory: int, stride: int, controls: int, widest: float) -> list[tuple[int, int]]:
+    """Age of the youngest, and number, of the commands that each instrument averages: single ones, then more."""
+    width = float(max(1, fine * controls // INSTRUMENTS))
+    place, windows = 0.0, []
+    while place + width <= memory:
+        windows.append((round(place), max(1, round(width))))
+        place += width
+        if place >= fine:
+            width = min(1.3 * max(width, stride), max(stride, widest))
+    return windows
+
+
+def averaged(values: Float[np.ndarray, "rows columns"], stride: int) -> Float[np.ndarray, "rows columns"]:
+    """Mean of each sample and the ``stride`` - 1 before it; the first ones of a trajectory mix with the one before."""
+    if stride == 1:
+        return values
+    total = np.cumsum(values, axis=0)
+    mean = values.copy()
+    mean[stride:] = (total[stride:] - total[:-stride]) / stride
+    return mean
+
+
+def orthonormal(columns: Float[np.ndarray, "rows k"], *, rank: float = 1e-6) -> Float[np.ndarray, "rows r"]:
+    """An orthonormal basis of the columns' span; directions that add nearly nothing are left out."""
+    sizes = np.sqrt((columns**2).sum(axis=0))
+    scaled = columns[:, sizes > 0.0] / sizes[sizes > 0.0]
+    values, vectors = np.linalg.eigh(scaled.T @ scaled)
+    keep = values > rank * values[-1]
+    return np.asarray(scaled @ (vectors[:, keep] / np.sqrt(values[keep])))

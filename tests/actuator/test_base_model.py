@@ -1,0 +1,73 @@
+"""The base torque model, against a drive that is one and against an independent least-squares solver."""
+
+import numpy as np
+import pytest
+from tests.actuator.driven import driven
+
+import genan
+from genan.actuator import FitSettings, Fitting
+from genan.actuator.base_model import BaseProblem, uses
+from genan.actuator.history import History
+from genan.actuator.terms import Terms
+
+
+@pytest.fixture(scope="module")
+def fitting() -> Fitting:
+    settings = FitSettings(base="both", hidden=(), folds=4, members=4, history_length=2)
+    return Fitting(driven(delay=0), "pendulum", settings)
+
+
+def test_a_drive_with_friction_is_found_exactly() -> None:
+    """tau = 0.4 u - 0.05 qd - 0.1 tanh(qd / 0.2) - 0.2 q - 0.05, the commands three samples late."""
+    data = driven(delay=3)
+    found = genan.fit(data, "pendulum", base="parametric", hidden=(), folds=4, members=4, history_length=1, delay=3)
+    assert found.contract.history.delay == 3 and not found.contract.architecture.skip
+    q, u, dt = data.q, data.u, data.dt
+    rows = np.arange(10, 250)
+    qd = (q[rows] - q[rows - 1]) / dt
+    true = 0.4 * u[rows - 3] - 0.05 * qd - 0.1 * np.tanh(qd / 0.2) - 0.2 * q[rows] - 0.05
+    histories = (x[rows[:, None] - np.array(lags)] for x, lags in ((q, [1, 0]), (u, [4, 3])))
+    torque = np.asarray(found.torque(*(x.astype(np.float32) for x in histories)))
+    assert np.sqrt(np.mean((torque - true) ** 2)) < 0.02 * true.std()
+
+
+def test_the_wrong_delay_is_worse() -> None:
+    data = driven(delay=3)
+    left = []
+    for delay in (0, 3, 4):  # a history of 1 also sees the command before
+        settings = FitSettings(base="linear", hidden=(), folds=4, members=4, history_length=1, delay=delay)
+        one = Fitting(data, "pendulum", settings)
+        used = uses("linear", one.dataset.history, 1, 1)
+        scaling = one.training.loss.member.scaling
+        problem = BaseProblem(one.dataset.samples, one.dataset.parts, one.dataset.history, scaling, used)
+        left.append(float(problem.errors(problem.solve(1e-8, [1, 2, 3]), 0)[0]))
+    assert left[1] < 0.5 * min(left[0], left[2])
+
+
+def test_the_solution_is_that_of_plain_least_squares(fitting: Fitting) -> None:
+    dataset, loss = fitting.dataset, fitting.training.loss
+    used = uses("linear", dataset.history, 1, 1)
+    problem = BaseProblem(dataset.samples, dataset.parts, dataset.history, loss.member.scaling, used)
+    found = problem.solve(0.0, [0, 1])
+    x = np.concatenate(
+        [problem.groups[g].x[:, np.append(used, True)] * problem.groups[g].response[:, 0] for g in (0, 1)]
+    )
+    y = np.concatenate([problem.groups[g].y * problem.groups[g].response[:, 0] for g in (0, 1)])
+    expected = np.linalg.lstsq(x, y, rcond=None)[0]
+    np.testing.assert_allclose(found[np.append(used, True)], expected, rtol=1e-3, atol=1e-5)
+    off = (x @ expected - y)[: len(problem.groups[0].y)]
+    np.testing.assert_allclose(problem.errors(found, 0), (off**2).mean(axis=0), rtol=1e-4)
+
+
+def test_kinds_use_what_they_say() -> None:
+    history = History(3, terms=Terms(((0.1,), (0.1,)), (0,), (2, 1)))
+    counted = {kind: int(uses(kind, history, 2, 1).sum()) for kind in ("linear", "parametric", "both")}
+    assert counted == {"linear": 12, "parametric": 4 + 1 + 2 + 2 + 3, "both": 12 + 2 + 2}
+
+
+def test_every_member_leaves_out_another_part(fitting: Fitting) -> None:
+    dataset = fitting.dataset
+    assert [dataset.left_out(k) for k in range(4)] == [0, 1, 2, 3]
+    assert dataset.learnt(2) == [0, 1, 3]
+    weights = np.asarray(fitting.run().layers[0].weight)
+    assert all(not np.array_equal(weights[0], weights[k]) for k in (1, 2, 3))

@@ -1,0 +1,120 @@
+"""The choice: a linear drive gets a linear model, another gets a network, and a stopped choice goes on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.actuator.driven import driven
+
+from genan.actuator import FitSettings, artifact
+from genan.actuator.candidates import Candidate
+from genan.actuator.choice import CANDIDATES, Choice, Choosing, Judged, chosen_fields
+from genan.actuator.fit import Fitting
+from genan.actuator.out_of_fold import Errors, Examination, judge_baselines, judge_ensemble
+from genan.dynamics import load_dynamics
+from genan.errors import SettingError
+
+QUICK = FitSettings(epochs=2, history_length=2, batch=256, hidden=(8,))
+
+
+def test_a_drive_of_a_known_kind_gets_a_model_of_that_kind(tmp_path: Path) -> None:
+    ensemble, choice = Choosing(driven(delay=2), "pendulum", QUICK, out=tmp_path / "a", delays=(0, 2)).run()
+    assert "delay 2" in choice.linear.candidate.name and choice.linear.candidate.settings.base in ("parametric", "both")
+    assert ensemble.contract.history.delay == 2 and choice.chosen.candidate.settings.base in ("parametric", "both")
+    assert choice.chosen is choice.linear or choice.chosen.beats(choice.linear)
+    kept = artifact.load(tmp_path / "a")
+    assert kept.record["choice"]["chosen"] == choice.chosen.candidate.name
+    assert kept.contract == ensemble.contract and not (tmp_path / "a" / CANDIDATES).exists()
+    with pytest.raises(SettingError, match="holds finished actuators"):
+        Choosing(driven(delay=2), "pendulum", QUICK, out=tmp_path / "a")
+
+
+def test_a_stopped_choice_goes_on_where_it_was(tmp_path: Path) -> None:
+    data, seen = driven(delay=0), []
+
+    def report(name: str, number: int, total: int, progress: object) -> None:
+        seen.append(name)
+
+    choosing = Choosing(data, "pendulum", QUICK, out=tmp_path / "a")
+    assert choosing.run(report=report, stopping=lambda: "parametric + network 8" in seen) is None
+    assert not (tmp_path / "a" / artifact.CONTRACT).exists()
+    trained: set[str] = set()
+
+    def watch(name: str, number: int, total: int, progress: object) -> None:
+        if progress is not None:
+            trained.add(name)
+
+    ensemble, choice = Choosing(data, "pendulum", QUICK, out=tmp_path / "a").run(report=watch)
+    assert trained == {"parametric + network 8", "network 8 alone"}  # the one before was finished
+    assert len(choice.judged) == 6 and ensemble.contract.history.delay == 0
+
+
+def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
+    data = driven(delay=0)
+    settings = FitSettings(base="linear", hidden=(), folds=4, members=4, history_length=2)
+    fitting = Fitting(data, "pendulum", settings)
+    ensemble = fitting.run()
+    whole = Examination.of(fitting.dataset, lead=3)
+    assert whole.steps * data.dt <= 0.5
+    exam = replace(
+        whole, rows=tuple(rows[::200] for rows in whole.rows), starts=tuple(s[:1] for s in whole.starts), steps=12
+    )
+    found = judge_ensemble("linear", ensemble, fitting.dataset, fitting.dynamics, exam)
+    dynamics, dt = load_dynamics(fitting.robot), data.dt
+    squares, ends = [], []
+    for member in range(4):
+        alone = ensemble.member(member)
+        for row in exam.rows[member].tolist():
+            tau = alone.torque(data.q[row - 2 : row + 1][None], data.u[row - 2 : row + 1][None])[0]
+            now, speed = jnp.asarray(data.q[row]), jnp.asarray((data.q[row] - data.q[row - 1]) / dt)
+            position, _ = dynamics.step(now, speed, tau)
+            squares.append((np.asarray(position) - data.q[row + 1]) ** 2)
+        for row in exam.starts[member].tolist():
+            now, speed = jnp.asarray(data.q[row]), jnp.asarray((data.q[row] - data.q[row - 1]) / dt)
+            q, state = [*data.q[row - 2 : row + 1]], (now, speed)
+            for r in range(exam.steps):
+                tau = alone.torque(np.stack(q[-3:])[None], data.u[row + r - 2 : row + r + 1][None])[0]
+                state = dynamics.step(*state, tau)
+                q.append(np.asarray(state[0]))
+            off = np.abs(np.asarray(state[0]) - data.q[row + exam.steps])
+            ends.append(np.minimum(off, exam.bound) ** 2)  # some run away
+    np.testing.assert_allclose(found.one_step, np.sqrt(np.mean(squares, axis=0)), rtol=0.02, atol=1e-7)
+    np.testing.assert_allclose(found.rollout, np.sqrt(np.mean(ends, axis=0)), rtol=0.02, atol=1e-5)
+    still, constant, arx = judge_baselines(data, fitting.dataset, exam)
+    assert [one.name for one in (still, constant, arx)] == ["standing still", "constant velocity", "ridge ARX"]
+    assert found.one_step < constant.one_step < still.one_step
+
+
+def judged(name: str, one_step: float, rollout: float, *, linear: bool) -> Judged:
+    settings = FitSettings(base="linear", hidden=() if linear else (8,))
+    errors = Errors(name, np.array([one_step]), np.array([rollout]))
+    return Judged(Candidate(name, name, settings), errors, one_step, rollout)
+
+
+def test_a_network_must_be_better_in_both_and_by_more_than_chance() -> None:
+    linear = judged("linear", 1.0, 1.0, linear=True)
+    assert judged("good", 0.9, 0.9, linear=False).beats(linear)
+    assert not judged("worse open loop", 0.5, 1.01, linear=False).beats(linear)
+    assert not judged("worse one step", 1.01, 0.5, linear=False).beats(linear)
+    assert not judged("level", 0.999, 0.999, linear=False).beats(linear)
+
+
+def test_a_better_baseline_is_owned_up_to() -> None:
+    linear, network = judged("linear", 1.0, 1.0, linear=True), judged("n", 0.8, 0.8, linear=False)
+    better = Errors("ridge ARX", np.array([0.5]), np.array([2.0]))
+    words = Choice((linear, network), (better,), linear, network, 5, 0.1, ("rad",), False).sentences
+    assert words[-1].startswith("Beware: ridge ARX is better there one step ahead (1.6 times as accurate)")
+
+
+def test_no_network_is_handed_out_that_is_worse() -> None:
+    linear, network = judged("linear", 1.0, 1.0, linear=True), judged("n", 0.8, 1.2, linear=False)
+    words = Choice((linear, network), (), linear, linear, 5, 0.1, ("rad",), True).sentences
+    assert "stretches of the recordings: linear" in words[0] and "too few recordings" in words[1]
+    assert words[2].endswith("had 0.8 times its error one step ahead and 1.2 times after 0.5 s.")
+
+
+def test_settings_made_by_hand_are_seen() -> None:
+    assert chosen_fields(FitSettings(history_noise=1e-4, seed=3)) == []
+    assert chosen_fields(FitSettings(hidden=(8,), epochs=3)) == ["hidden", "epochs"]

@@ -1,0 +1,61 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from genan.actuator.folds import deal, folds, rows_of_part, units
+from genan.actuator.history import History
+from genan.data import Channels, Trajectories
+from genan.errors import DataError
+
+CHANNELS = Channels(dt=0.01, joints=("a",), controls=("u",), control_range=np.array([[-1.0], [1.0]]))
+HISTORY = History(2, delay=1)
+
+
+def moving(lengths: list[int], names: list[str], speeds: list[float] | None = None) -> Trajectories:
+    rng = np.random.default_rng(0)
+    speeds = speeds or [1.0] * len(lengths)
+    pairs = [
+        (np.cumsum(speed * rng.normal(size=(n, 1)), axis=0), rng.uniform(-1, 1, (n, 1)))
+        for n, speed in zip(lengths, speeds, strict=True)
+    ]
+    return Trajectories.from_list(CHANNELS, pairs, recordings=names)
+
+
+def test_a_recording_is_in_one_part_whole() -> None:
+    names = [f"run {k // 3}" for k in range(30)]  # three phases of each
+    data = moving([20] * 30, names)
+    parts, cut = folds(data, HISTORY, count=5, steps=1)
+    assert not cut and len(parts) == 5 and {len(part) for part in parts} == {2}
+    owner = np.repeat(np.array(names), data.lengths)
+    seen: list[str] = []
+    for part in parts:
+        mine = set(owner[rows_of_part(part)])
+        assert mine == {unit.name for unit in part}
+        seen += mine
+    assert sorted(seen) == sorted(set(names))
+
+
+def test_lively_recordings_are_dealt_out_evenly() -> None:
+    speeds = [9.0, 8.0, 1.0, 1.1, 1.2, 0.9]
+    data = moving([50] * 6, [f"r{k}" for k in range(6)], speeds)
+    parts, _ = folds(data, HISTORY, count=2, steps=1)
+    assert all(len({"r0", "r1"} & {unit.name for unit in part}) == 1 for part in parts)
+    assert deal([5.0, 4.0, 3.0, 2.0, 1.0], 2) == [[0, 3, 4], [1, 2]]
+
+
+def test_few_recordings_are_cut_in_time_with_a_gap_as_long_as_a_history() -> None:
+    data = moving([400], ["long"])
+    parts, cut = folds(data, HISTORY, count=5, steps=1)
+    assert cut and len(parts) == 5
+    rows = [np.sort(rows_of_part(part)) for part in parts]
+    everything = np.concatenate(rows)
+    assert len(np.unique(everything)) == len(everything)
+    ends = sorted((run[0], run[-1]) for part in parts for unit in part for run in unit.rows)
+    for (_, end), (start, _) in itertools.pairwise(ends):
+        assert start - HISTORY.reach > end + 1  # neither its history nor the next position reaches over
+
+
+def test_too_little_for_two_parts_is_refused() -> None:
+    with pytest.raises(DataError, match="needs at least 2 recordings"):
+        units(moving([9], ["short"]), HISTORY, steps=1, fewest=5)

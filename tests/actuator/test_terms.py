@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from genan.actuator.history import History
+from genan.actuator.terms import Terms
+from genan.errors import SettingError
+
+
+def test_the_terms_are_what_they_say() -> None:
+    terms = Terms(friction=((0.1,), (0.5,)), turning=(0, 1), products=(2, 1))
+    q, u = np.array([[0.3, -0.2], [0.4, 0.1]]), np.array([[1.0], [3.0]])
+    found = np.concatenate(terms.features(q, u, np))
+    s, c = np.sin(q[1]), np.cos(q[1])
+    expected = [np.tanh(1.0), np.tanh(0.6), *s, *c, s[0] * s[1], s[0] * c[1], c[0] * s[1], c[0] * c[1], 1.2, 0.3, 9.0]
+    np.testing.assert_allclose(found, expected)
+    assert terms.count == len(expected)
+    assert Terms.from_settings(terms.settings()) == terms
+
+
+def test_a_planar_pairs_gravity_is_linear_in_them() -> None:
+    """sin(q1 + q2), the weight of the second link of a pendulum of two, is made of the products."""
+    q = np.random.default_rng(0).normal(size=(50, 1, 2))
+    features = np.concatenate(Terms(turning=(0, 1)).features(q, q, np), axis=-1)
+    weight = np.stack([np.sin(q[:, 0].sum(axis=-1)), np.cos(q[:, 0].sum(axis=-1))], axis=1)
+    left = weight - features @ np.linalg.lstsq(features, weight, rcond=None)[0]
+    assert np.abs(left).max() < 1e-10
+
+
+def test_no_terms_are_nothing() -> None:
+    assert not Terms() and Terms().count == 0 and History(3).inputs(2, 3) == 20
+
+
+@pytest.mark.parametrize("wrong", [{"friction": ((0.1,), (0.1, 0.2))}, {"friction": ((0.0,),)}, {"turning": (1, 0)}])
+def test_impossible_terms_are_refused(wrong: dict) -> None:
+    with pytest.raises(SettingError):
+        Terms(**wrong)
+
+
+def test_friction_needs_a_velocity() -> None:
+    with pytest.raises(SettingError, match="history of length 0 has none"):
+        History(0, terms=Terms(friction=((0.1,),)))
