@@ -102,3 +102,18 @@ def test_an_existing_folder_is_written_into_only_when_asked(
     assert (out / "coverage.png").read_bytes().startswith(b"\x89PNG")
     for _ in range(2):  # the folder named after the recording is genan's own
         assert genan("inspect", recording).code == 0
+
+
+def test_a_raw_log_is_inspected_through_an_import(genan: Callable, tmp_path: Path) -> None:
+    robot = Robot.load("pamy2")
+    time = robot.dt * np.arange(1500)
+    q = robot.q_rest + 0.3 * np.sin(6 * time[:, None] + np.arange(4))
+    names = ["time", *robot.joint_names, *robot.control_names]
+    columns = np.column_stack([time, q, 0.3 * np.sin(6 * time[:, None] + np.arange(4) + 0.3)])
+    log = tmp_path / "log.csv"
+    np.savetxt(log, columns, delimiter=",", header=",".join(names), comments="")
+    answer = genan("inspect", log, "--robot", "pamy2", "--out", tmp_path / "seen")
+    assert answer.code == 0, answer.err
+    assert "time stamps" in answer.out and "Verdict" in answer.out
+    assert "log.csv" in (tmp_path / "seen" / "inspection.html").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", "seen"]

@@ -32,11 +32,10 @@ NOT_RUN: dict[str, str] = {
     ),
     "genan evaluate --actuators runs/pamy2 --cross-validate 3": "fits three times; tests/cli/test_evaluate.py",
     "genan evaluate --actuators runs/pamy2 --data new.h5 --out runs/new-log": "runs with test.h5 on the same page",
-    "genan fit --data new.h5 --robot pamy2 --from runs/pamy2 --out runs/pamy2-may": "runs for another robot in README.md",
+    "genan fit --data new.h5 --robot pamy2 --from runs/pamy2 --out runs/pamy2-may": "runs in README.md",
     "genan fit --data train.h5 --robot pamy2 --control-noise 0.01 --out runs/actuators": "runs in getting-started.md",
     "genan collect --robot virtual-pamy2-cup --shortest-interval 0.15 --out cup.h5": "a second robot to compile",
     "genan fit --data cup.h5 --robot pamy2-cup --control-noise 0.01 --out runs/actuators-cup": "needs that recording",
-    "python record.py": "the reader's own program",
 }
 
 #: Pages whose Python is not run, but for its imports: why.

@@ -28,7 +28,6 @@ from tests.docs.settings import (
     PREPARED,
     REPLACED,
     SMALLER,
-    SMALLER_ON,
     given,
 )
 
@@ -70,7 +69,7 @@ def test_the_page_runs(page: Path, kitchen: Kitchen, tmp_path: Path, capsys: pyt
     for what in PREPARED.get(name, ()):
         made_by = given(what, tmp_path)
         for words in made_by:
-            kitchen.run(smaller(words, name), tmp_path, capsys)
+            kitchen.run(smaller(words), tmp_path, capsys)
     names: dict[str, Any] = {"__name__": "docs"}
     exec(PRELUDES.get(name, ""), names)
     for step in steps(page):
@@ -91,7 +90,7 @@ def run_command(step: Command, kitchen: Kitchen, folder: Path, capsys: pytest.Ca
     elif " ".join(step.words) not in NOT_RUN:
         if out in PREPARED.get(step.page, ()):  # what was given to the commands before is now made anew
             (folder / out).unlink() if (folder / out).is_file() else shutil.rmtree(folder / out, ignore_errors=True)
-        kitchen.run(smaller(words, step.page), folder, capsys)
+        kitchen.run(smaller(words), folder, capsys)
 
 
 def run_program(step: Program, names: dict[str, Any], folder: Path) -> None:
@@ -158,10 +157,10 @@ def parse(words: tuple[str, ...], where: str) -> None:
         assert not stop.code, f"{where}: genan does not understand it"
 
 
-def smaller(words: tuple[str, ...], page: str) -> tuple[str, ...]:
+def smaller(words: tuple[str, ...]) -> tuple[str, ...]:
     """A command with the flags of ``SMALLER`` in place of its own."""
     result = list(words)
-    for flag, values in SMALLER_ON.get(page, SMALLER).get(words[0], SMALLER.get(words[0], {})).items():
+    for flag, values in SMALLER.get(words[0], {}).items():
         if flag in result:
             place = result.index(flag)
             end = next((k for k in range(place + 1, len(result)) if result[k].startswith("--")), len(result))
@@ -231,7 +230,7 @@ def test_the_tables_hold_nothing_that_is_gone() -> None:
     typed = {" ".join(step.words) for page in PAGES for step in steps(page) if isinstance(step, Command)}
     assert set(NOT_RUN) <= typed
     pages = {name_of(page) for page in PAGES}
-    assert {*PREPARED, *PRELUDES, *IMPORTS_ONLY, *SMALLER_ON} <= pages
+    assert {*PREPARED, *PRELUDES, *IMPORTS_ONLY} <= pages
     verbs = {command.split()[1] for command in typed if command.startswith("genan ")}
     assert {*ELSEWHERE, *SMALLER} <= set(VERBS) and set(ELSEWHERE) & verbs
     text = "\n".join(page.read_text() for page in PAGES)

@@ -4,7 +4,8 @@ Three kinds. ``linear``: the history alone. ``parametric``: gain, spring (of a s
 and Coulomb friction, offset and the gravity that a rigid-body model with slightly wrong masses lacks; present samples,
 one velocity and the terms of ``genan.actuator.terms``. ``both``: all of it but products of controls, with which a long
 history is too free. The error that is minimised is that of the next position where the loss
-of the fit is, and of the torque where that is.
+of the fit is, and of the torque where that is. What the data do not say is left at the torque that keeps the velocity,
+not at none: the ridge draws the weights towards the model of that torque.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from genan.data import Channels, Trajectories
 
 KINDS = ("linear", "parametric", "both")
 
-RIDGES = (1e-8, 1e-6, 1e-4, 1e-2)
+RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Penalties that are tried, relative to the mean curvature of the loss."""
 
 MOST_SAMPLES = 20_000
@@ -68,17 +69,22 @@ class Group:
     """Standardised inputs and, last, ones."""
     y: Float[np.ndarray, "n nq"]
     """Standardised torques."""
+    hold: Float[np.ndarray, "n nq"]
+    """Standardised torques that would keep the velocity."""
     response: Float[np.ndarray, "n nq nq"]
     """What standardised torques do to the next position, in units of the scale; or to themselves."""
 
     def sums(
-        self, used: Bool[np.ndarray, " inputs_and_one"]
+        self, used: Bool[np.ndarray, " inputs_and_one"], origin: Float[np.ndarray, "inputs_and_one nq"]
     ) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, " k"]]:
-        """Matrix and right-hand side of the normal equations of the weights of ``used`` inputs, joint after joint."""
+        """Matrix and right-hand side of the normal equations of the weights of ``used`` inputs, joint after joint.
+
+        The weights are counted from ``origin``.
+        """
         x = self.x[:, used]
         nq, width = self.y.shape[1], x.shape[1]
         weight = np.einsum("nij,nik->njk", self.response, self.response)
-        pull = np.einsum("njk,nk->nj", weight, self.y)
+        pull = np.einsum("njk,nk->nj", weight, self.y - self.x @ origin)
         gram = np.empty((nq, width, nq, width))
         for j in range(nq):
             for k in range(j + 1):
@@ -114,8 +120,21 @@ class BaseProblem:
         weight = np.broadcast_to(1.0 / np.asarray(scale, np.float64), (samples.nq,))
         self.groups = [_group(samples, rows[::every], history, scaling, weight) for rows in groups]
         self._used = np.append(used, True)
-        self._sums = [group.sums(self._used) for group in self.groups]
         self.nq, self.inputs = samples.nq, len(scaling.input_mean)
+        self._origin = self._holding()
+        self._sums = [group.sums(self._used, self._origin) for group in self.groups]
+
+    def _holding(self) -> Float[np.ndarray, "inputs_and_one nq"]:
+        """The model, of the same inputs, of the torque that keeps the velocity."""
+        width = int(self._used.sum())
+        gram, cross = np.zeros((width, width)), np.zeros((width, self.nq))
+        for group in self.groups:
+            x = group.x[:, self._used]
+            gram, cross = gram + x.T @ x, cross + x.T @ group.hold
+        gram[np.diag_indices_from(gram)] += 1e-6 * np.diag(gram).mean()
+        weights = np.zeros((self.inputs + 1, self.nq))
+        weights[self._used] = np.linalg.solve(gram, cross)
+        return weights
 
     def solve(self, ridge: float, groups: Sequence[int]) -> Float[np.ndarray, "inputs_and_one nq"]:
         """Weights of the standardised inputs and, last, the offsets, fitted to some of the groups."""
@@ -123,8 +142,8 @@ class BaseProblem:
         punished = np.tile(np.append(np.ones(int(self._used.sum()) - 1), 0.0), self.nq)  # offsets are free
         scale = float(np.diag(gram).mean())
         gram[np.diag_indices_from(gram)] += ridge * scale * punished + 1e-12 * scale
-        weights = np.zeros((self.inputs + 1, self.nq))
-        weights[self._used] = np.linalg.solve(gram, cross).reshape(self.nq, -1).T
+        weights = self._origin.copy()
+        weights[self._used] += np.linalg.solve(gram, cross).reshape(self.nq, -1).T
         return weights
 
     @property
@@ -166,9 +185,14 @@ def _group(
         for a in (scaling.input_mean, scaling.input_std, scaling.torque_mean, scaling.torque_std)
     )
     x = (history.features_of_many(*(a.astype(np.float64) for a in past)) - mean) / std
-    y = (np.asarray(samples.tau)[at] - torque_mean) / torque_std
-    response = weight[:, None] * _responses(samples, at) * torque_std
-    return Group(np.concatenate([x, np.ones((len(at), 1))], axis=1), y, response)
+    tau, moves = np.asarray(samples.tau, np.float64)[at], _responses(samples, at)
+    hold = tau
+    if samples.response is not None:
+        before, now, after = (q[at + k].astype(np.float64) for k in (-1, 0, 1))
+        hold = tau - np.linalg.solve(moves, ((after - now) - (now - before))[:, :, None])[:, :, 0]
+    y, held = (tau - torque_mean) / torque_std, (hold - torque_mean) / torque_std
+    response = weight[:, None] * moves * torque_std
+    return Group(np.concatenate([x, np.ones((len(at), 1))], axis=1), y, held, response)
 
 
 def as_layer(

@@ -43,6 +43,9 @@ class Import:
     """Rate of the log [Hz]: take its samples as equally spaced, whatever the time stamps say."""
     format: Literal["npz", "csv", "parquet", "rosbag", "lerobot", "tfrecord", "o80"] | None = None
     """Format of the logs, where it cannot be found out."""
+    stamps: Literal["auto", "header", "receipt"] = "auto"
+    """Time of a bag's samples: of its header (when measured) or of receipt (when recorded); auto: the header's where
+    it is no more than 250 ms before that of receipt."""
     gap: float | None = None
     """A longer time without samples cuts a recording [s]; left out: 3 periods of the log."""
     positions: Literal["interpolate", "nearest"] = "interpolate"
@@ -88,7 +91,18 @@ class Import:
             offset=_numbers(self.offset, "offset"),
             **{
                 name: getattr(self, name)
-                for name in ("time", "time_unit", "rate", "format", "gap", "positions", "phases", "only", "without")
+                for name in (
+                    "time",
+                    "time_unit",
+                    "rate",
+                    "format",
+                    "stamps",
+                    "gap",
+                    "positions",
+                    "phases",
+                    "only",
+                    "without",
+                )
             },
             test=self.test,
             accept_units=self.accept_units,
@@ -104,7 +118,7 @@ class Import:
         from genan.data.importing import open_source
 
         for path in self.sources:
-            source = open_source(path, settings.format or robot.log.format)
+            source = open_source(path, settings.format or robot.log.format, stamps=settings.stamps)
             columns = source.columns()
             print(f"{path}: {source.format}, {source.size / 1e6:.1f} MB, {len(columns)} columns")
             for column in columns:

@@ -1,8 +1,10 @@
 """Say what is in a recording, what looks suspicious and what to do before training; draw it."""
 
 import math
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import tyro
@@ -18,7 +20,8 @@ class Inspect:
     """Flags of ``genan inspect``."""
 
     file: tyro.conf.Positional[Path]
-    """The recording (an HDF5 file of genan; the .partial file of an unfinished recording works too)."""
+    """The recording (an HDF5 file of genan; the .partial file of an unfinished recording works too), or with --robot a
+    log that ``genan import`` can read; it is imported for the inspection only."""
     robot: str | None = None
     """Robot it was made on: a bundled robot's name or the path of a robot.toml. Its joints, controls, rate and limits
     are then compared with the recording."""
@@ -43,8 +46,15 @@ class Inspect:
         folder = self.out or self.file.with_name(f"{self.file.stem}-inspect")
         check_folder(folder, overwrite=self.overwrite or self.out is None)
         robot = Robot.load(self.robot) if self.robot is not None else None
-        head = summary(self.file)
-        trajectories, timing = load_with_timing(self.file)
+        with ExitStack() as stack:
+            file = self.file
+            if robot is not None and file.exists() and file.suffix not in (".h5", ".hdf5", ".partial"):
+                from genan.data.importing import import_logs
+
+                file = Path(stack.enter_context(TemporaryDirectory())) / f"{self.file.stem}.h5"
+                import_logs([self.file], robot, file)
+            head = replace(summary(file), path=self.file)
+            trajectories, timing = load_with_timing(file)
         if robot is not None:
             trajectories.check_robot(robot)
         found = inspect(trajectories, robot, timing=timing)

@@ -90,7 +90,7 @@ def inspect(trajectories: Trajectories, robot: Robot | None = None, *, timing: T
         },
         suspicious=(*irregular(timing, trajectories.dt), *suspicious(trajectories, joints, controls)),
         timing=timing,
-        lag=find_lag(trajectories),
+        lag=find_lag(trajectories, quanta=quanta),
         spectrum=spectrum,
         decimation=None if None in strides else max((stride for stride in strides if stride), default=1),
         verdict=(),

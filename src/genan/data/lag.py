@@ -6,6 +6,7 @@ friction do; whether a command is a position, a speed, a torque or a pressure th
 by trying each (``lag_regression.STRUCTURES``): the simplest that explains as much as the others counts.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +73,7 @@ class Lag:
         return None if self.steps is None else self.steps * self.dt
 
 
-def find_lag(trajectories: Trajectories, *, longest: float = 0.25) -> Lag:
+def find_lag(trajectories: Trajectories, *, longest: float = 0.25, quanta: Sequence[float | None] | None = None) -> Lag:
     """Find the delay between commands and accelerations, joint by joint.
 
     A lag of d means that row t of u acts on the acceleration of row t + d; 0: while q moves from row t to t + 1.
@@ -80,8 +81,9 @@ def find_lag(trajectories: Trajectories, *, longest: float = 0.25) -> Lag:
     Args:
         trajectories: the recording.
         longest: longest delay looked for [s].
+        quanta: each encoder's smallest step [rad or m], where they are known already.
     """
-    quanta = joint_quanta(trajectories)
+    quanta = joint_quanta(trajectories) if quanta is None else quanta
     trajectories = _thinned(trajectories)
     prepared: dict[int, Commands | None] = {}
     joints = []

@@ -121,7 +121,7 @@ _TEMPLATE = """<!DOCTYPE html>
   --tint: #1c2831; }} }}
 .page.single {{ display: block; }}
 .single main > .box, .single .picture {{ max-width: none; }}
-.single h2 {{ margin-top: 2.2rem; }}
+.single h2 {{ margin-top: 2.2rem; max-width: none; }}
 .single .verdict {{ font-style: normal; }}
 .single td {{ white-space: nowrap; }}
 .single img {{ max-width: 100%; height: auto; background: #fff; }}

@@ -49,7 +49,7 @@ def test_plain_arrays_cut_into_recordings(tmp_path, monkeypatch, save, chunk):
     )
     source = NpzSource(tmp_path / "log.npz")
     assert NpzSource.matches(tmp_path / "log.npz") and source.period == 0.01
-    assert source.positions == ("q:0", "q:1") and source.commands == ("u:0", "u:1", "u:2")
+    assert source.positions == ("q:0", "q:1") and source.commands == ("goal", "enable", "gain")
     assert {"q:0", "u:2", "goal", "enable", "tau", "tau:0"} <= {column.name for column in source.columns()}
     found, facts = read(source, ["q:1", "gain", "tau"])
     assert facts == {"first": {"kind": "sysid", "mass": 1.0}, "second": {"kind": "swing", "mass": 2.0, "gain": 3.0}}

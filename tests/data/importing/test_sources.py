@@ -30,3 +30,9 @@ def test_the_format_is_found_out(tmp_path):
             open_source(tmp_path / path)
     with pytest.raises(SettingError, match="no format 'xls'; the formats are: 'npz'"):
         open_source(tmp_path / "c.dat", "xls")
+
+
+def test_only_bags_have_two_time_stamps(tmp_path):
+    np.savez(tmp_path / "a.npz", q=np.zeros((3, 1)))
+    with pytest.raises(SettingError, match="only samples of a bag have two time stamps"):
+        open_source(tmp_path / "a.npz", stamps="receipt")

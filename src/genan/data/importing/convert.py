@@ -81,7 +81,7 @@ def import_logs(
     settings = replace(settings, format=settings.format or robot.log.format, gap=settings.gap or robot.log.gap)
     out, test = Path(out), None if test_out is None else Path(test_out)
     _check(sources, out, test, settings)
-    logs = [open_source(Path(path), settings.format) for path in sources]
+    logs = [open_source(Path(path), settings.format, stamps=settings.stamps) for path in sources]
     mappings = [map_columns(robot, log, settings) for log in logs]
     known = _recordings(logs, mappings, needs_list(settings))
     chosen = choice(settings, known)

@@ -83,13 +83,13 @@ class NpzSource(Source):
         return self._of("u")
 
     def _of(self, array: str) -> tuple[str, ...]:
-        clocks = _clocks(self._first)
-        return tuple(
-            f"{array}:{k}"
-            for clock in clocks
-            for name, (of, k) in clock.columns.items()
-            if name == f"{of}:{k}" and of == array
-        )
+        """The columns of an array, each by the name it was given, or else by its number."""
+        found: dict[int, str] = {}
+        for clock in _clocks(self._first):
+            for name, (of, k) in clock.columns.items():
+                if of == array and (k not in found or found[k] == f"{array}:{k}"):
+                    found[k] = name
+        return tuple(found[k] for k in sorted(found))
 
     def columns(self) -> tuple[Column, ...]:
         """From the headers of the (first) file's arrays."""

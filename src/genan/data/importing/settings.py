@@ -30,6 +30,8 @@ class ImportSettings:
     """Rate of the log [Hz]: samples are taken as equally spaced, and time stamps are not used."""
     format: str | None = None
     """Format of the log; left out: found out."""
+    stamps: Literal["auto", "header", "receipt"] = "auto"
+    """Time of a bag's samples: when they were measured, or recorded; auto: the first where it agrees with the other."""
     gap: float | None = None
     """A longer time without samples cuts a recording [s]; left out: ``GAP_PERIODS`` periods."""
     positions: Literal["interpolate", "nearest"] = "interpolate"

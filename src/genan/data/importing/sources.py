@@ -27,8 +27,20 @@ def source_class(name: str) -> type[Source]:
     return found
 
 
-def open_source(path: Path, format: str | None = None) -> Source:
-    """The log at ``path``; its format is found out where it is not given."""
+def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") -> Source:
+    """The log at ``path``; its format is found out where it is not given. ``stamps``: which of a bag's two to use."""
+    found = _open(path, format)
+    if stamps == "auto":
+        return found
+    if found.format != "rosbag":
+        raise SettingError(
+            f"{path} is in the format {found.format!r}; only samples of a bag have two time stamps to choose from, so "
+            "leave out --stamps."
+        )
+    return type(found)(path, stamps=stamps)  # type: ignore[call-arg]
+
+
+def _open(path: Path, format: str | None) -> Source:
     if not path.exists():
         raise DataError(f"There is no log {path}.")
     if format is not None:
