@@ -64,6 +64,8 @@ PRELUDES: dict[str, str] = {}
 Words = tuple[str, ...]
 _COLLECT = ("collect", "--trajectories", "2500", "--truth-for-evaluation-only", "--out", "train.h5")
 _TEST = ("collect", "--trajectories", "800", "--seed", "1", "--truth-for-evaluation-only", "--out", "test.h5")
+_DESCRIBE = ("new-robot", "arm.xml", "--logs", "bags")
+_IMPORT = ("import", "bags", "--robot", "robot.toml", "--out", "mine.h5")
 _FIT = ("fit", "--data", "train.h5", "--robot", "pamy2", "--loss", "position", "--out", "runs/pamy2")
 
 
@@ -102,12 +104,14 @@ _GIVEN: dict[str, tuple[Words, ...] | Callable[[Path], None]] = {
     "the reader's logs": prepare_logs,
     "the reader's recordings": prepare_recordings,
     "the reader's table": prepare_table,
+    "mine.h5": (_DESCRIBE, _IMPORT),
 }
 
 #: What each page takes for granted, in the order in which it is made.
 PREPARED: dict[str, tuple[str, ...]] = {
     "README.md": ("the reader's logs", "the reader's recordings"),
     "data-format.md": ("the reader's table",),
+    "inspect.md": ("the reader's logs", "mine.h5"),
     "from-your-logs.md": ("the reader's logs",),
     "robots.md": ("the reader's logs",),
     "add-a-robot.md": ("the reader's logs",),

@@ -11,6 +11,15 @@ from genan.actuator.samples import usable_rows
 from genan.data import Trajectories
 from genan.errors import DataError
 
+FEWEST_WHOLE = 3
+"""Recordings (or kinds of commands) from which on whole ones are left out."""
+
+MOST_COMPARED, LOOKED_AT = 300, 200
+"""Recordings up to which commands are compared, and samples of each that are."""
+
+ALIKE = 0.1
+"""Commands that differ by less than this part of their deviation (root mean square) are the same."""
+
 
 @dataclass(frozen=True, eq=False)
 class Unit:
@@ -27,22 +36,26 @@ class Unit:
 
 
 def units(trajectories: Trajectories, history: History, *, steps: int, fewest: int) -> tuple[list[Unit], bool]:
-    """The recordings that have samples; and whether they had to be cut into stretches to be at least ``fewest``.
+    """What is dealt out; and whether recordings had to be cut in time, because there are fewer than three.
+
+    Recordings under the same commands, repeated or with another setting of the robot, are one unit: left out one by
+    one, each would be judged by a model that has seen its like.
 
     Args:
         trajectories: the recording.
         history: what a sample needs before it.
         steps: rows that a sample needs after it.
-        fewest: parts that there must be; fewer recordings are cut in time, with a gap as long as a history.
+        fewest: stretches that recordings are cut into where they must be, with a gap as long as a history between them.
     """
     runs: dict[str, list[np.ndarray]] = {}
-    for name, rows in zip(
-        trajectories.recordings, usable_rows(trajectories.lengths, history, rollout=steps), strict=True
-    ):
+    rows_of_each = usable_rows(trajectories.lengths, history, rollout=steps)
+    for name, rows in zip(trajectories.recordings, rows_of_each, strict=True):
         if len(rows):
             runs.setdefault(name, []).append(rows)
-    if len(runs) >= fewest:
-        return [Unit(name, tuple(rows)) for name, rows in runs.items()], False
+    whole = [Unit(name, tuple(rows)) for name, rows in runs.items()]
+    alike = together(trajectories, whole)
+    if len(alike) >= FEWEST_WHOLE or len(whole) >= FEWEST_WHOLE:
+        return (alike if len(alike) >= FEWEST_WHOLE else whole), False
     total = sum(len(rows) for parts in runs.values() for rows in parts)
     gap, found = max(history.reach, 1) + steps, []
     for name, parts in runs.items():
@@ -59,6 +72,34 @@ def units(trajectories: Trajectories, history: History, *, steps: int, fewest: i
             "record more, or give --choose never."
         )
     return found, True
+
+
+def together(trajectories: Trajectories, whole: Sequence[Unit]) -> list[Unit]:
+    """Units under the same commands as one. A control that is constant in every recording is a setting, no command."""
+    if len(whole) > MOST_COMPARED:
+        return list(whole)
+    u = trajectories.u
+    spread = u.std(axis=0)
+    looks = [u[_evenly(unit.rows[0], LOOKED_AT)] for unit in whole]
+    commands = np.flatnonzero(np.max([look.std(axis=0) for look in looks], axis=0) > 1e-6 * spread)
+    seen: list[tuple[np.ndarray, list[Unit]]] = []
+    for unit, look in zip(whole, looks, strict=True):
+        mine = look[:, commands] / np.where(spread[commands] > 0.0, spread[commands], 1.0)
+        for theirs, members in seen:
+            same_length = abs(len(unit.rows[0]) - len(members[0].rows[0])) <= 0.02 * len(unit.rows[0])
+            if same_length and float(np.sqrt(((mine - theirs) ** 2).mean())) < ALIKE:
+                members.append(unit)
+                break
+        else:
+            seen.append((mine, [unit]))
+    return [
+        Unit(" and ".join(one.name for one in members), tuple(rows for one in members for rows in one.rows))
+        for _, members in seen
+    ]
+
+
+def _evenly(rows: Int[np.ndarray, " n"], count: int) -> Int[np.ndarray, " count"]:
+    return rows[np.linspace(0, len(rows) - 1, count).round().astype(int)].astype(np.int64)
 
 
 def folds(

@@ -86,11 +86,12 @@ def judge_baselines(trajectories: Trajectories, dataset: Dataset, examination: E
         _judge_baseline([model] * len(dataset.parts), trajectories, examination)
         for model in (StandingStill(), ConstantVelocity())
     ]
-    if not dataset.cut and len(dataset.parts) > 2:
+    if not dataset.cut:
         known = np.asarray(trajectories.recordings)
         arx = []
         for part in range(len(dataset.parts)):
-            names = {unit.name for unit in dataset.units[part]}
+            rows = np.concatenate([unit.all_rows for unit in dataset.units[part]]).astype(np.int64)
+            names = set(known[np.searchsorted(trajectories.offsets, rows, side="right") - 1])
             learnt = np.flatnonzero([name not in names for name in known])
             arx.append(Arx.fit(trajectories.select(learnt)))
         found.append(_judge_baseline(arx, trajectories, examination))
