@@ -50,6 +50,8 @@ class Inspection:
     """Samples per step at which every joint's motion stands clear of its encoder; None where none tried is enough."""
     verdict: tuple[str, ...]
     """What is good, what to record again, what to do before training: one sentence each."""
+    phases: float = 1.0
+    """How many of the trajectories show the same motion: every k-th sample of a log, taken in all k ways."""
 
 
 def inspect(trajectories: Trajectories, robot: Robot | None = None, *, timing: Timing | None = None) -> Inspection:
@@ -94,5 +96,15 @@ def inspect(trajectories: Trajectories, robot: Robot | None = None, *, timing: T
         spectrum=spectrum,
         decimation=None if None in strides else max((stride for stride in strides if stride), default=1),
         verdict=(),
+        phases=_phases(trajectories),
     )
     return replace(found, verdict=verdict(found))
+
+
+def _phases(trajectories: Trajectories) -> float:
+    """As the import wrote it down: every k-th sample of a log in all k ways, or in one."""
+    made = trajectories.provenance.get("import", {}).get("resampling", {})
+    if not any("all" in words and "phases" in words for words in made.get("words", [])):
+        return 1.0
+    counts = {int(every): int(count) for every, count in made["every"].items()}
+    return sum(every * count for every, count in counts.items()) / max(1, sum(counts.values()))

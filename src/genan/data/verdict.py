@@ -1,5 +1,6 @@
 """The verdict on a recording: what is good, what to record again, what to do before training."""
 
+import math
 from typing import TYPE_CHECKING
 
 from genan.errors import listing
@@ -17,14 +18,23 @@ BROAD = 0.25
 
 def verdict(found: "Inspection") -> tuple[str, ...]:
     """A few sentences, each with its number; ``found.verdict`` itself is not looked at."""
-    sentences = [_amount(found), _clock(found), _resolution(found), _lag(found), _excitation(found), *_again(found)]
+    sentences = [
+        _amount(found),
+        _clock(found),
+        _quanta(found),
+        _resolution(found),
+        _lag(found),
+        _excitation(found),
+        *_again(found),
+    ]
     return tuple(sentence for sentence in sentences if sentence)
 
 
 def _amount(found: "Inspection") -> str:
     covered = min(joint.phase_covered for joint in found.joints)
-    length = f"{found.duration:.3g} s" if found.duration < LITTLE else f"{found.duration / 60.0:.3g} min"
-    if found.duration < LITTLE:
+    duration = found.duration / found.phases
+    length = f"{duration:.3g} s" if duration < LITTLE else f"{duration / 60.0:.3g} min"
+    if duration < LITTLE:
         return (
             f"Only {length} of motion: enough for a parametric model, little for a network; record some minutes more."
         )
@@ -47,6 +57,16 @@ def _clock(found: "Inspection") -> str:
         )
     jitter = f"jitter {100 * timing.jitter:.2g} %"
     return f"The clock is steady: a sample every {1e3 * timing.period:.4g} ms, {jitter}, no gaps."
+
+
+def _quanta(found: "Inspection") -> str:
+    """The encoders' smallest steps, as a person reads them."""
+    steps = []
+    for joint in found.joints:
+        if joint.quantum is not None:
+            value, unit = (math.degrees(joint.quantum), "deg") if joint.unit == "rad" else (1e3 * joint.quantum, "mm")
+            steps.append(f"{joint.name} by {value:.3g} {unit}")
+    return f"Encoders step: {', '.join(steps)}." if steps else ""
 
 
 def _resolution(found: "Inspection") -> str:
