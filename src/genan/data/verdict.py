@@ -18,16 +18,8 @@ BROAD = 0.25
 
 def verdict(found: "Inspection") -> tuple[str, ...]:
     """A few sentences, each with its number; ``found.verdict`` itself is not looked at."""
-    sentences = [
-        _amount(found),
-        _clock(found),
-        _quanta(found),
-        _resolution(found),
-        _lag(found),
-        _excitation(found),
-        *_again(found),
-    ]
-    return tuple(sentence for sentence in sentences if sentence)
+    looks = (_amount, _clock, _quanta, _resolution, _lag, _excitation)
+    return tuple(sentence for sentence in (*(look(found) for look in looks), *_again(found)) if sentence)
 
 
 def _amount(found: "Inspection") -> str:
