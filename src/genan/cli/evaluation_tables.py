@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genan.actuator.reference import REASONS
-from genan.report.style import reading_unit
+from genan.report.style import reading_unit, short
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -120,8 +120,8 @@ def _print_novelty(console: Any, novelty: "Novelty | None") -> None:
         table.add_column("why", justify="left", overflow="fold")
         for one in novelty.stretches:
             table.add_row(
-                _escaped(one.recording), _escaped(one.joint), f"{one.begin:.2f}", f"{one.end:.2f}", _number(one.peak),
-                _escaped(why_words(one)),
+                _escaped(short(one.recording)), _escaped(one.joint), f"{one.begin:.2f}", f"{one.end:.2f}",
+                _number(one.peak), _escaped(why_words(one)),
             )  # fmt: skip
         console.print(table)
     console.print()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from genan.evaluation import Evaluation
-from genan.report.style import GREY
+from genan.report.style import GREY, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +42,8 @@ def novelty_figure(evaluation: Evaluation) -> "Figure":
         panel.set_xlim(0.0, strip.duration)
         panel.tick_params(axis="y", length=0)
         beyond = 100.0 * float((strip.score > 1.0).any(axis=1).mean())
-        panel.set_title(f"recording {strip.recording}: beyond 1 for {beyond:.2g} % of the time", loc="left", fontsize=8)
+        title = f"recording {short(strip.recording)}: beyond 1 for {beyond:.2g} % of the time"
+        panel.set_title(title, loc="left", fontsize=8)
     axes[-1].set_xlabel("time [s]")
     bar = figure.colorbar(ScalarMappable(scale, colours), ax=list(axes), shrink=min(1.0, 1.6 / figure.get_figheight()),
                           aspect=14, extend="max", ticks=[0.0, 1.0, 2.0, 3.0])  # fmt: skip

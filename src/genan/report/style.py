@@ -50,3 +50,8 @@ def reading_unit(unit: str) -> tuple[str, float]:
 def label(name: str, unit: str) -> str:
     """An axis label: the name, and the unit where there is one."""
     return name if unit in ("1", "") else f"{name} [{unit}]"
+
+
+def short(name: str, longest: int = 40) -> str:
+    """The end of a long name, where names of recordings differ: ``".../experiment03/trajectory.csv"``."""
+    return name if len(name) <= longest else f"...{name[len(name) - longest + 3 :]}"

@@ -9,7 +9,7 @@ from genan.evaluation.accuracy import Errors
 from genan.evaluation.certainty import Standing, time_words
 from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.novelty import Novelty, Stretch
-from genan.report.style import reading_unit
+from genan.report.style import reading_unit, short
 
 #: From so many recordings on a difference can be certain (chance alone: 1 in 256).
 ENOUGH = 8
@@ -86,7 +86,7 @@ def novelty_words(novelty: Novelty) -> str:
 
 def stretch_words(one: Stretch) -> str:
     """Where it is, which joint, and why: "recording 8, 3.46 to 3.83 s, q2: a combination not seen before"."""
-    return f"recording {one.recording}, {one.begin:.2f} to {one.end:.2f} s, {one.joint}: {why_words(one)}"
+    return f"recording {short(one.recording)}, {one.begin:.2f} to {one.end:.2f} s, {one.joint}: {why_words(one)}"
 
 
 def why_words(one: Stretch) -> str:
@@ -137,7 +137,7 @@ def _wish(joint: str, stretches: Sequence[Stretch]) -> str:
         return f"motions of {joint} that are as fast ({why_words(one)})"
     if one.reason == "command":
         return f"commands to {joint} as large as here"
-    return f"motions of {joint} like recording {one.recording} at {one.begin:.1f} to {one.end:.1f} s"
+    return f"motions of {joint} like recording {short(one.recording)} at {one.begin:.1f} to {one.end:.1f} s"
 
 
 def listing_of(parts: Sequence[str]) -> str:
