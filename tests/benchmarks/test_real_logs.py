@@ -1,6 +1,8 @@
 """The recorded logs of real robots through the commands of the tutorial; skipped where the logs are not at hand."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,9 +21,13 @@ CASES = {case.name: case for case in real_logs.CASES}
 
 def test_swing_ups_of_the_double_pendulum_are_predicted_from_identification_runs(tmp_path: Path) -> None:
     """Better than ridge ARX and constant velocity, one step ahead and after 0.5 s, on every joint."""
-    folder = tmp_path / "case"
-    seconds = real_logs.judge(CASES["double-pendulum"], REAL, folder)
-    _, steps = real_logs.row(CASES["double-pendulum"], folder, seconds)
+    # In a process of its own, with the compiler as users have it: a fit is more than a few quick compilations.
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    command = [sys.executable, real_logs.__file__, REAL, "--only", "double-pendulum", "--out", tmp_path]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    folder = tmp_path / "double-pendulum"
+    _, steps = real_logs.row(CASES["double-pendulum"], folder, {})
     assert (steps["model"] < steps["ridge ARX"]).all() and (steps["model"] < steps["constant velocity"]).all()
     found = json.loads((folder / "actuators" / "evaluation" / "evaluation.json").read_text())
     ends = {name.split(",")[0]: np.array(errors["curve"]["mean"][-1]) for name, errors in found["models"].items()}

@@ -15,6 +15,7 @@ from genan.deployment.phases import RampTo
 from genan.deployment.registry import open_robot, robots_available
 from genan.deployment.virtual_robot import VirtualRobot
 from genan.errors import SettingError
+from genan.robot import Robot
 
 
 class Bus:
@@ -52,7 +53,8 @@ def entries(monkeypatch: pytest.MonkeyPatch, repository: Path) -> ModuleType:
     return module
 
 
-def test_the_documented_example_flies(entries: ModuleType) -> None:
+def test_the_documented_example_flies(entries: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Robot.load("two-link").model_file.parent)  # where there is a robot.toml, as the page has it
     bus = Bus()
     entries.open_bus = lambda device: bus if device == "/dev/null" else None
     robot = open_robot("bench-arm", device="/dev/null")

@@ -26,8 +26,8 @@ KINDS = ("linear", "parametric", "both")
 RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Penalties that are tried, relative to the mean curvature of the loss."""
 
-MOST_SAMPLES = 20_000
-"""A linear model of a few hundred weights gains nothing from more."""
+OPERATIONS, FEWEST_SAMPLES = 2e10, 15_000
+"""What setting up the equations may cost, and samples that are used all the same; the others are passed over evenly."""
 
 BENDS = (0.02, 0.2)
 """Speeds at which friction bends, as parts of each joint's root mean square speed: stiction and a softer onset."""
@@ -116,7 +116,8 @@ class BaseProblem:
             used: the inputs that the model uses.
             scale: what errors are divided by, joint by joint, before they are squared [rad or m].
         """
-        every = max(1, -(-sum(map(len, groups)) // MOST_SAMPLES))
+        cost = float(used.sum() + 1) ** 2 * samples.nq * (samples.nq + 1)
+        every = max(1, -(-sum(map(len, groups)) // max(FEWEST_SAMPLES, int(OPERATIONS / cost))))
         weight = np.broadcast_to(1.0 / np.asarray(scale, np.float64), (samples.nq,))
         self.groups = [_group(samples, rows[::every], history, scaling, weight) for rows in groups]
         self._used = np.append(used, True)

@@ -189,7 +189,7 @@ def test_several_rates(robot, tmp_path):
 
 
 _CHILD = """
-import sys
+import signal, sys
 from dataclasses import replace
 from genan.data.importing import import_logs
 from genan.robot import Robot
@@ -198,6 +198,7 @@ def progress(done, size):
     print("half", flush=True)
     sys.stdin.readline()
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
 import_logs([sys.argv[1]], replace(Robot.load("two-link"), dt=0.01), sys.argv[2], progress=progress)
 """
 
