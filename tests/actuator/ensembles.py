@@ -39,6 +39,7 @@ def make(
     activation: str = "tanh",
     members: int = 3,
     skip: bool = False,
+    record: str = '{"data": "abc", "metrics": {"error": [1.0, 0.9, 1.1]}}',
 ) -> Ensemble:
     """Random networks with a scaling as a recording gives: positions vary by 0.5, their differences by 0.01."""
     a, b, c, d = jax.random.split(jax.random.key(nq + 10 * nu + 100 * history.length), 4)
@@ -73,4 +74,4 @@ def make(
         jax.random.normal(d, (nq,)),
         jnp.linspace(0.1, 8.0, nq),
     )
-    return Ensemble(contract, layers, scaling, '{"data": "abc", "metrics": {"error": [1.0, 0.9, 1.1]}}')
+    return Ensemble(contract, layers, scaling, record)

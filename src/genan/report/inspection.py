@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Trajectories drawn over each other.
 SHOWN = 4
+#: Characters of a name that has room beside its panel.
+LONG_NAME = 10
 #: Panels beside each other.
 ACROSS = 6
 #: Cells along each axis of a density, and samples it is counted from.
@@ -81,7 +83,10 @@ def sample_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure
                 one = trajectories[number]
                 values = factor * (one.q if isinstance(channel, JointInspection) else one.u)[:, column]
                 panel.plot(one.dt * np.arange(len(one)), values, color=colour, label=f"trajectory {number}")
-            panel.set_ylabel(label(channel.name, unit))
+            if len(channel.name) <= LONG_NAME:
+                panel.set_ylabel(label(channel.name, unit))
+            else:  # beside a low panel there is no room for it
+                panel.set_title(label(channel.name, unit), loc="left", fontsize=7, pad=2)
             panel.margins(x=0.01, y=0.12)
             panel.locator_params(axis="y", nbins=4)
             _mark_bounds(panel, channel, factor)

@@ -213,7 +213,7 @@ def _value(mean: Any, low: Any, high: Any) -> Value | None:
 
 def load_fitted(path: Path) -> Fitted:
     """``actuator.json`` of ``genan fit``."""
-    content = _formatted(path, "genan actuators")
+    content = _formatted(path, "genan actuators", newest=2)
     contract, record = content["contract"], content["record"]
     training = record.get("training") or {}
     losses = [[float(loss) for loss in epoch] for epoch in training.get("validation_loss") or ()]
@@ -282,10 +282,11 @@ def load_inspected(path: Path) -> Inspected:
     )
 
 
-def _formatted(path: Path, kind: str) -> dict[str, Any]:
+def _formatted(path: Path, kind: str, *, newest: int = 1) -> dict[str, Any]:
     content = read_json(path)
-    if (content.get("format"), content.get("version")) != (kind, 1):
-        raise DataError(f"its format is {content.get('format')!r}, version {content.get('version')!r}, not {kind!r}, 1")
+    if content.get("format") != kind or content.get("version") not in range(1, newest + 1):
+        came = f"{content.get('format')!r}, version {content.get('version')!r}"
+        raise DataError(f"its format is {came}, not {kind!r}, {newest}")
     return content
 
 
