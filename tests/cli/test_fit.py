@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.actuator.driven import driven
 from tests.actuator.setting import waves
 
 from genan.actuator import artifact
@@ -117,3 +118,29 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(genan: Callable, data: Path, 
     genan(*[str(tmp_path / "whole") if part == str(tmp_path / "run") else part for part in command])
     one, other = (artifact.tensors(artifact.load(tmp_path / name)) for name in ("run", "whole"))
     assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_data_that_cannot_say_anything_are_refused_unless_told_to_go_on(
+    genan: Callable, refused: Callable, tmp_path: Path
+) -> None:
+    write(tmp_path / "late.h5", driven(delay=40))
+    command = ("fit", "--data", tmp_path / "late.h5", "--robot", "pendulum", "--out", tmp_path / "run", *FEW)
+    words = refused(*command)
+    assert "the network never sees the command that acts" in words and "--anyway" in words
+    assert any(f"give --delay {delay}." in words for delay in (39, 40, 41)), words
+    assert not (tmp_path / "run").exists()
+    answer = genan(*command, "--anyway")
+    assert answer.code == 0 and "going on anyway: Commands act" in answer.err
+    assert artifact.load(tmp_path / "run").contract.history.delay == 0
+    assert genan(*command[:-2], "--delay", 40, "--overwrite").code == 0
+    assert artifact.load(tmp_path / "run").contract.history.delay == 40
+
+
+def test_few_data_get_a_chosen_model(genan: Callable, tmp_path: Path) -> None:
+    write(tmp_path / "few.h5", driven(delay=0))
+    command = ("fit", "--data", tmp_path / "few.h5", "--robot", "pendulum", "--out", tmp_path / "run")
+    answer = genan(*command, "--choose", "always", "--epochs", 2, "--hidden", 8, "--history-length", 1)
+    assert answer.code == 0, answer.err
+    assert "Chosen by cross-validation over whole recordings" in answer.err and "ridge ARX" in answer.err
+    record = artifact.load(tmp_path / "run").record
+    assert record["choice"]["chosen"] in record["choice"]["tried"] and (tmp_path / "run/reference.safetensors").exists()

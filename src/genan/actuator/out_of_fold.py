@@ -93,7 +93,10 @@ def judge_baselines(trajectories: Trajectories, dataset: Dataset, examination: E
             rows = np.concatenate([unit.all_rows for unit in dataset.units[part]]).astype(np.int64)
             names = set(known[np.searchsorted(trajectories.offsets, rows, side="right") - 1])
             learnt = np.flatnonzero([name not in names for name in known])
-            arx.append(Arx.fit(trajectories.select(learnt)))
+            try:
+                arx.append(Arx.fit(trajectories.select(learnt)))
+            except DataError:  # too few or too short for it
+                return tuple(found)
         found.append(_judge_baseline(arx, trajectories, examination))
     return tuple(found)
 

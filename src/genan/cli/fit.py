@@ -18,12 +18,12 @@ from genan.cli.progress import time_left
 MOST_TO_CHOOSE = 150_000
 """Samples up to which the model is chosen by cross-validation without being asked for."""
 
-MOST_TO_INSPECT = 200_000
-"""Samples that are looked at before a fit."""
+MOST_TO_INSPECT = 40_000
+"""Samples of a larger recording that are looked at before a fit."""
 
 if TYPE_CHECKING:
     from genan.actuator.fit import Fitting, Progress
-    from genan.data import Trajectories
+    from genan.data import Inspection, Trajectories
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Fit:
 
             raise SettingError(f"--from and --out are the same folder, {self.out}; give another --out.")
         chosen = self._chooses(console)
-        self._refuse(console, chosen=chosen)
+        found = self._refuse(console, chosen=chosen)
         if chosen:
             from genan.cli.fit_choice import choose
 
-            return choose(console, self)
+            return choose(console, self, lag=found.lag)
         fitting = Fitting(
             self.data, self.robot, self.settings, out=self.out, start=self.from_, overwrite=self.overwrite
         )
@@ -88,25 +88,43 @@ class Fit:
             from genan.cli.refit_table import print_before_and_after
 
             print_before_and_after(console, fitting, ensemble, old=self.old_data)
-        keep_reference(ensemble, self.data, self.out, held_out=fitting.validation_trajectories)
+        if len(fitting.dataset.samples.q) <= MOST_TO_CHOOSE:  # of more, 'genan evaluate' keeps it
+            keep_reference(ensemble, self.data, self.out, held_out=fitting.validation_trajectories)
         console.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
         return 0
 
-    def _refuse(self, console: Any, *, chosen: bool) -> None:
-        """Refuse recordings from which nothing can be identified."""
-        from genan.actuator.dataset import load_all
+    def _refuse(self, console: Any, *, chosen: bool) -> "Inspection":
+        """Refuse recordings from which nothing can be identified; what was found in them."""
         from genan.data import inspect
         from genan.data.identifiability import obstacles
         from genan.errors import DataError
 
-        trajectories = some_of(load_all(self.data)[0], MOST_TO_INSPECT)
+        trajectories = self._some()
         # A choice tries the delay that the recording shows.
         reach = len(trajectories.q) if chosen and not self.settings.delay else self.settings.history.reach
-        found = obstacles(trajectories, inspect(trajectories), history_reach=reach)
+        inspection = inspect(trajectories)
+        found = obstacles(trajectories, inspection, history_reach=reach)
         if found and not self.anyway:
             raise DataError(f"{' '.join(found)} To fit all the same, give --anyway.")
         for sentence in found:
             console.print(f"going on anyway: {sentence}")
+        return inspection
+
+    def _some(self) -> "Trajectories":
+        """All trajectories, or of many so many, evenly spread, that they can be looked at in a second or two."""
+        import numpy as np
+
+        from genan.data import Trajectories, load, summary
+
+        heads = [summary(path) for path in self.data]
+        samples = sum(head.samples for head in heads)
+        part = 1.0 if samples <= MOST_TO_CHOOSE else MOST_TO_INSPECT / samples
+        parts = []
+        for head in heads:
+            count = min(len(head), max(2, round(part * len(head))))
+            chosen = np.linspace(0, len(head) - 1, count).round().astype(int)
+            parts.append(load(head.path, None if count == len(head) else chosen))
+        return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
 
     def _chooses(self, console: Any) -> bool:
         """Whether the model is chosen by cross-validation; says why not where it might be expected."""
@@ -129,16 +147,6 @@ class Fit:
             console.print(f"{flags} given, so the model is not chosen by cross-validation (--choose always does).")
             return False
         return True
-
-
-def some_of(trajectories: "Trajectories", samples: int) -> "Trajectories":
-    """So many trajectories, evenly spread, that they have about this many samples."""
-    import numpy as np
-
-    count = max(2, round(len(trajectories) * samples / len(trajectories.q)))
-    if count >= len(trajectories):
-        return trajectories
-    return trajectories.select(np.linspace(0, len(trajectories) - 1, count).round().astype(int))
 
 
 def keep_reference(ensemble: Any, data: tuple[Path, ...], out: Path, *, held_out: Any = None) -> None:

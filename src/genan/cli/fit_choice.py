@@ -6,13 +6,11 @@ if TYPE_CHECKING:
     from genan.actuator.choice import Choice
     from genan.actuator.fit import Progress as Training
     from genan.cli.fit import Fit
-
-MOST_SAMPLES = 200_000
-"""Samples that the delay is estimated from."""
+    from genan.data.lag import Lag
 
 
-def choose(console: Any, asked: "Fit") -> int:
-    """Choose, fit, print; exit code."""
+def choose(console: Any, asked: "Fit", *, lag: "Lag") -> int:
+    """Choose, fit, print; exit code. ``lag``: what the recording shows of the commands' delay."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from genan.actuator.choice import Choosing
@@ -25,7 +23,7 @@ def choose(console: Any, asked: "Fit") -> int:
         asked.robot,
         asked.settings,
         out=asked.out,
-        delays=_delays(console, asked),
+        delays=_delays(console, asked, lag),
         overwrite=asked.overwrite,
     )
     recordings = len(set(choosing.trajectories.recordings))
@@ -86,16 +84,11 @@ def print_choice(console: Any, choice: "Choice") -> None:
         console.print(sentence)
 
 
-def _delays(console: Any, asked: "Fit") -> tuple[int, ...]:
+def _delays(console: Any, asked: "Fit", lag: "Lag") -> tuple[int, ...]:
     """Delays to choose from [samples]: the one that was given, or none and the one that the recording shows."""
     if asked.settings.delay:
         return (asked.settings.delay,)
-    from genan.actuator.dataset import load_all
-    from genan.cli.fit import some_of
-    from genan.data.lag import find_lag
-
-    lag = find_lag(some_of(load_all(asked.data)[0], MOST_SAMPLES))
     if not lag.steps:
         return (0,)
     console.print(f"Commands seem to act {lag.steps} samples ({1e3 * lag.steps * lag.dt:.3g} ms) late: that is tried.")
-    return (0, lag.steps)
+    return tuple(sorted({0, lag.steps - 1, lag.steps}))  # it is right to a sample, and one too many hides the command
