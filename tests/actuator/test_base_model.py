@@ -1,5 +1,7 @@
 """The base torque model, against a drive that is one and against an independent least-squares solver."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.actuator.driven import driven
@@ -71,3 +73,22 @@ def test_every_member_leaves_out_another_part(fitting: Fitting) -> None:
     assert dataset.learnt(2) == [0, 1, 3]
     weights = np.asarray(fitting.run().layers[0].weight)
     assert all(not np.array_equal(weights[0], weights[k]) for k in (1, 2, 3))
+
+
+def test_actuators_with_a_base_can_be_gone_on_from(tmp_path: Path) -> None:
+    data = driven(delay=1)
+    made = {
+        "base": "both",
+        "hidden": (8,),
+        "folds": 3,
+        "members": 3,
+        "history_length": 2,
+        "delay": 1,
+        "weight_decay": 0.1,
+    }
+    old = genan.fit(data, "pendulum", out=tmp_path / "old", epochs=2, batch=128, **made)
+    new = genan.fit(data, "pendulum", start=tmp_path / "old", epochs=1, batch=128)
+    assert new.contract.history == old.contract.history and new.contract.architecture.skip
+    for part in ("weight", "bias", "low", "high"):  # the base stays, the networks go on
+        np.testing.assert_array_equal(getattr(new.layers[-1], part), getattr(old.layers[-1], part))
+    assert not np.array_equal(new.layers[0].weight, old.layers[0].weight)

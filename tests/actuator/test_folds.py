@@ -59,3 +59,17 @@ def test_few_recordings_are_cut_in_time_with_a_gap_as_long_as_a_history() -> Non
 def test_too_little_for_two_parts_is_refused() -> None:
     with pytest.raises(DataError, match="needs at least 2 recordings"):
         units(moving([9], ["short"]), HISTORY, steps=1, fewest=5)
+
+
+def test_recordings_under_the_same_commands_are_left_out_together() -> None:
+    rng = np.random.default_rng(3)
+    commands = [rng.uniform(-1, 1, (60, 1)) for _ in range(4)]
+    pairs = [(rng.normal(size=(60, 1)), commands[k % 4] + 1e-3) for k in range(12)]
+    pairs = [(q, np.clip(u, -1, 1)) for q, u in pairs]
+    data = Trajectories.from_list(CHANNELS, pairs, recordings=[f"r{k}" for k in range(12)])
+    parts, cut = folds(data, HISTORY, count=5, steps=1)
+    assert not cut and sorted(unit.name for part in parts for unit in part) == [
+        f"r{k} and r{k + 4} and r{k + 8}" for k in range(4)
+    ]
+    still = Trajectories.from_list(CHANNELS, [(q, np.zeros_like(u)) for q, u in pairs])
+    assert len(folds(still, HISTORY, count=5, steps=1)[0]) == 5  # no commands to tell them by

@@ -37,6 +37,15 @@ def test_folds_are_balanced_and_never_cut_a_recording():
     assert [len(part) for part in folds(pieces("abc", [20, 20, 20]), 3)] == [1, 1, 1]
 
 
+def test_recordings_under_the_same_commands_are_in_one_part():
+    rng = np.random.default_rng(0)
+    commands = [rng.uniform(-1, 1, (40, 1)) for _ in range(3)]
+    pairs = [(np.zeros((40, 1)), commands[k % 3]) for k in range(9)]
+    data = Trajectories.from_list(Channels.of_robot(Robot.load("pendulum")), pairs)
+    assert sorted(sorted(part.tolist()) for part in folds(data, 3)) == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    assert len(folds(data, 5)) == 5  # more than there are kinds of commands: by recordings
+
+
 def test_folds_that_cannot_be_made():
     with pytest.raises(SettingError, match="from 2 to 3 parts"):
         folds(pieces("abc", [20, 20, 20]), 4)

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from genan.actuator.artifact import load, save
     from genan.actuator.contract import Contract
     from genan.actuator.ensemble import Ensemble
-    from genan.actuator.fit import Fitting, Progress, fit
+    from genan.actuator.fit import Fitting, fit
     from genan.actuator.history import History
+    from genan.actuator.progress import Progress
     from genan.actuator.settings import FitSettings
     from genan.actuator.window import Window
 
@@ -21,7 +22,7 @@ _HOMES = {
     "FitSettings": "settings",
     "Fitting": "fit",
     "History": "history",
-    "Progress": "fit",
+    "Progress": "progress",
     "Window": "window",
     "fit": "fit",
     "load": "artifact",

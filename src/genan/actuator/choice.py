@@ -6,7 +6,6 @@ more than chance would have it, or the linear model is what is handed out. The n
 ensemble: nothing is trained twice.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ from genan.actuator import artifact
 from genan.actuator.candidates import Candidate, linear_candidates, network_candidates
 from genan.actuator.dataset import Data, load_all
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.fit import Fitting, Progress
+from genan.actuator.fit import Fitting
 from genan.actuator.out_of_fold import Errors, Examination, judge_baselines, judge_ensemble
+from genan.actuator.progress import Progress
 from genan.actuator.settings import FitSettings
 from genan.errors import ActuatorError, SettingError
 from genan.robot import Robot
@@ -206,8 +206,7 @@ class Choosing:
             fitting.dataset.cut,
         )
         found = ensembles[chosen.candidate.name]
-        record = {**found.record, "choice": choice.record()}
-        ensemble = Ensemble(found.contract, found.layers, found.scaling, json.dumps(record, sort_keys=True))
+        ensemble = found.with_record(choice=choice.record())
         if self.out is not None:
             artifact.save(ensemble, self.out)
             shutil.rmtree(self.out / CANDIDATES, ignore_errors=True)

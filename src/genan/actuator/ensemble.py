@@ -102,6 +102,11 @@ class Ensemble(eqx.Module):
         layers = jax.tree.map(lambda array: array[index : index + 1], self.layers)
         return Ensemble(replace(self.contract, members=1), layers, self.scaling, self.record_json)
 
+    def with_record(self, **entries: Any) -> "Ensemble":
+        """The same actuators with ``entries`` added to their record, or in place of those of the same name."""
+        record = json.dumps({**self.record, **entries}, sort_keys=True)
+        return Ensemble(self.contract, self.layers, self.scaling, record)
+
     def start(self, q: Float[Array | np.ndarray, " nq"], u: Float[Array | np.ndarray, " nu"]) -> Window:
         """The window of a robot at rest at ``q`` [rad or m] under ``u``: push what comes next, read its histories."""
         return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))

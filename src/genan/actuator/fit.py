@@ -14,26 +14,19 @@ import numpy as np
 from genan import checkpoint
 from genan.actuator import artifact
 from genan.actuator.base_model import BaseProblem, as_layer, uses
-from genan.actuator.dataset import Data, Dataset, gather
+from genan.actuator.dataset import Data, gather
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.losses import (
-    Loss,
-    Member,
-    MultiStepLoss,
-    PositionLoss,
-    TorqueLoss,
-    balanced_scale,
-    multi_step_scale,
-    position_scale,
-)
-from genan.actuator.network import Layer, Precision, initialise
+from genan.actuator.losses import PositionLoss
+from genan.actuator.network import Layer, initialise
+from genan.actuator.preparation import platform, precision_for, prepare_training
+from genan.actuator.progress import Pace, Progress, ProgressFunction
 from genan.actuator.scaling import Scaling
 from genan.actuator.settings import FitSettings
-from genan.actuator.training import Programs, Schooling, State, Training
+from genan.actuator.training import Programs, State
 from genan.compilation import compiling
 from genan.compiler_fault import check_sums
 from genan.data import read_truth_for_evaluation_only
-from genan.dynamics import Dynamics, load_dynamics
+from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, SettingError
 from genan.provenance import versions
 from genan.robot import Robot
@@ -41,12 +34,6 @@ from genan.tensorboard import EventFile
 
 CHECKPOINT_SECONDS = 10.0
 """Time between two checkpoints [s]; a killed fit loses no more than this."""
-
-PIECE_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}
-"""Floating-point operations to run in one go: on a CPU a second or two, which is how long Ctrl-C may wait."""
-
-PIECE_STEPS = {"cpu": 64, "gpu": 512}
-"""Steps to run in one go at most; a GPU loses milliseconds whenever the host looks."""
 
 EVENTS = "tensorboard"
 """Folder of the TensorBoard events within a fit's folder."""
@@ -58,58 +45,6 @@ class Curve:
 
     train: list[list[float]]
     validation: list[list[float]]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a fit stands."""
-
-    epoch: int
-    """Whole epochs done."""
-    epochs: int
-    """Epochs to do."""
-    share: float
-    """Part of the present epoch that is done, 0 to 1."""
-    train: list[float]
-    """Each member's mean training loss in the last whole epoch; empty before there is one."""
-    validation: list[float]
-    """Each member's validation loss after the last whole epoch; empty before there is one."""
-    best_epoch: list[int]
-    """Epoch of each member's lowest validation loss so far."""
-    samples_per_second: float
-    """Samples that all members together have learnt from per second, in this run."""
-    seconds_left: float
-    """Estimated time to the last epoch [s]."""
-
-
-class Pace:
-    """How fast a fit goes, compiling left out."""
-
-    def __init__(self, training: Training, *, members: int) -> None:
-        self._piece = training.piece * training.batch * members
-        self._epoch = training.steps * training.batch * members
-        self._samples = 0
-        self._begun: float | None = None
-
-    def count(self) -> None:
-        """One more piece is done."""
-        if self._begun is None:
-            self._begun = time.perf_counter()
-        else:
-            self._samples += self._piece
-
-    @property
-    def samples_per_second(self) -> float:
-        """Samples of all members per second, validation and everything else included; 0 before it is known."""
-        passed = time.perf_counter() - self._begun if self._begun is not None else 0.0
-        return self._samples / passed if passed > 0.0 else 0.0
-
-    def seconds_for(self, epochs: float) -> float:
-        """Time that ``epochs`` more epochs take [s]; infinite before it is known."""
-        return epochs * self._epoch / self.samples_per_second if self._samples else float("inf")
-
-
-ProgressFunction = Callable[[Progress], None]
 
 
 class DivergedError(ActuatorError):
@@ -215,8 +150,8 @@ class Fitting:
         self.validation_trajectories = dataset.validation_trajectories
         rows = dataset.train_rows
         scaling = self.start.scaling if self.start else Scaling.of_samples(dataset.samples, rows, dataset.history)
-        self.precision = _precision(self.settings.precision)
-        self.training = _training(self.settings, dataset, scaling, dynamics, self.precision)
+        self.precision = precision_for(self.settings.precision)
+        self.training = prepare_training(self.settings, dataset, scaling, dynamics, self.precision)
         loss = "true-torque" if true_torque is not None else self.settings.loss
         made = self.settings
         self.contract = dataset.contract(self.robot, made.architecture, members=made.members, loss=loss)
@@ -268,7 +203,7 @@ class Fitting:
                 "best_validation_loss": np.asarray(self.state.best_loss).tolist(),
                 "batch": self.training.batch,
                 "precision": self.precision,
-                "device": _platform(),
+                "device": platform(),
                 "train_loss": self.curve.train,
                 "validation_loss": self.curve.validation,
                 "fault": fault,
@@ -463,69 +398,3 @@ def _like(settings: FitSettings, start: Ensemble) -> FitSettings:
         rate=settings.rate or 2e-4,
         allow_constant=True,  # what the old data varied need not vary again
     )
-
-
-def _platform() -> str:
-    platform: str = jax.devices()[0].platform
-    return platform
-
-
-def _precision(asked: str) -> Precision:
-    if asked == "auto":
-        return "bfloat16" if _platform() == "gpu" else "float32"
-    found: Precision = asked  # type: ignore[assignment]  # FitSettings has checked it
-    return found
-
-
-def _training(
-    settings: FitSettings, dataset: Dataset, scaling: Scaling, dynamics: Dynamics, precision: Precision
-) -> Training:
-    samples, rows = dataset.samples, dataset.train_rows
-    member = Member(dataset.history, settings.activation, scaling, precision)
-    loss: Loss
-    if samples.response is not None:
-        loss = PositionLoss(member, (balanced_scale if settings.balance else position_scale)(samples, rows))
-    elif settings.loss == "torque":
-        loss = TorqueLoss(member)
-    else:
-        loss = MultiStepLoss(member, dynamics, multi_step_scale(samples, rows, dynamics, steps=settings.steps))
-    own = _own_rows(dataset, settings.members) if dataset.folded else None
-    batch = settings.batch_for(len(rows) if own is None else own[0].shape[1])
-    inputs, outputs = dataset.history.inputs(dataset.channels.nq, dataset.channels.nu), dataset.channels.nq
-    weights = sum(a * b for a, b in settings.architecture.sizes(inputs, outputs))
-    schooling = Schooling(
-        epochs=settings.epochs,
-        batch=batch,
-        rate=settings.rate_for(batch),
-        schedule=settings.schedule,
-        patience=settings.patience,
-        noise=(settings.history_noise,) * outputs,
-        control_noise=_control_noise(settings, scaling, dataset.channels.nq, dataset.channels.nu),
-        weight_decay=settings.weight_decay,
-        seed=settings.seed,
-        piece=_piece(6.0 * weights * batch * settings.members * settings.steps),
-    )
-    if own is None:
-        return Training(loss, samples, jnp.asarray(rows), jnp.asarray(dataset.parts[1]), None, schooling)
-    return Training(loss, samples, *map(jnp.asarray, own), schooling)
-
-
-def _own_rows(dataset: Dataset, members: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows to learn from [members, n] and to select by [members, v], filled up by repeating, and how many count."""
-    learnt = [np.concatenate([dataset.parts[part] for part in dataset.learnt(k)]) for k in range(members)]
-    held = [dataset.parts[dataset.left_out(k)] for k in range(members)]
-    filled = (np.stack([np.resize(rows, max(map(len, lists))) for rows in lists]) for lists in (learnt, held))
-    return *filled, np.array([len(rows) for rows in held], np.int32)  # type: ignore[return-value]
-
-
-def _control_noise(settings: FitSettings, scaling: Scaling, nq: int, nu: int) -> tuple[float, ...]:
-    """Standard deviation of the noise on each control, in its unit."""
-    present = settings.history.rows * nq  # the inputs of q come first, and of a control's the present one
-    deviation = np.asarray(scaling.input_std[present : present + nu], np.float64)
-    return tuple((settings.control_noise * deviation).tolist())
-
-
-def _piece(operations: float) -> int:
-    """Steps to run in one go, of so many operations each."""
-    platform = _platform()
-    return min(max(1, round(PIECE_OPERATIONS.get(platform, 1e13) / operations)), PIECE_STEPS.get(platform, 512))

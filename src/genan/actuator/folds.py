@@ -53,9 +53,13 @@ def units(trajectories: Trajectories, history: History, *, steps: int, fewest: i
         if len(rows):
             runs.setdefault(name, []).append(rows)
     whole = [Unit(name, tuple(rows)) for name, rows in runs.items()]
-    alike = together(trajectories, whole)
-    if len(alike) >= FEWEST_WHOLE or len(whole) >= FEWEST_WHOLE:
-        return (alike if len(alike) >= FEWEST_WHOLE else whole), False
+    alike = [
+        Unit(" and ".join(whole[k].name for k in some), tuple(rows for k in some for rows in whole[k].rows))
+        for some in same_commands(trajectories, [unit.rows[0] for unit in whole])
+    ]
+    for found in (alike, whole):
+        if len(found) >= FEWEST_WHOLE:
+            return found, False
     total = sum(len(rows) for parts in runs.values() for rows in parts)
     gap, found = max(history.reach, 1) + steps, []
     for name, parts in runs.items():
@@ -74,28 +78,28 @@ def units(trajectories: Trajectories, history: History, *, steps: int, fewest: i
     return found, True
 
 
-def together(trajectories: Trajectories, whole: Sequence[Unit]) -> list[Unit]:
-    """Units under the same commands as one. A control that is constant in every recording is a setting, no command."""
-    if len(whole) > MOST_COMPARED:
-        return list(whole)
+def same_commands(trajectories: Trajectories, runs: Sequence[Int[np.ndarray, "_"]]) -> list[list[int]]:
+    """Recordings under the same commands together, by number; each is given by the rows of one of its runs.
+
+    A control that is constant in every recording is a setting, no command.
+    """
     u = trajectories.u
     spread = u.std(axis=0)
-    looks = [u[_evenly(unit.rows[0], LOOKED_AT)] for unit in whole]
+    looks = [u[_evenly(rows, LOOKED_AT)] for rows in runs]
     commands = np.flatnonzero(np.max([look.std(axis=0) for look in looks], axis=0) > 1e-6 * spread)
-    seen: list[tuple[np.ndarray, list[Unit]]] = []
-    for unit, look in zip(whole, looks, strict=True):
-        mine = look[:, commands] / np.where(spread[commands] > 0.0, spread[commands], 1.0)
+    if not len(commands) or len(runs) > MOST_COMPARED:
+        return [[number] for number in range(len(runs))]
+    seen: list[tuple[np.ndarray, list[int]]] = []
+    for number, (rows, look) in enumerate(zip(runs, looks, strict=True)):
+        mine = look[:, commands] / spread[commands]
         for theirs, members in seen:
-            same_length = abs(len(unit.rows[0]) - len(members[0].rows[0])) <= 0.02 * len(unit.rows[0])
+            same_length = abs(len(rows) - len(runs[members[0]])) <= 0.02 * len(rows)
             if same_length and float(np.sqrt(((mine - theirs) ** 2).mean())) < ALIKE:
-                members.append(unit)
+                members.append(number)
                 break
         else:
-            seen.append((mine, [unit]))
-    return [
-        Unit(" and ".join(one.name for one in members), tuple(rows for one in members for rows in one.rows))
-        for _, members in seen
-    ]
+            seen.append((mine, [number]))
+    return [members for _, members in seen]
 
 
 def _evenly(rows: Int[np.ndarray, " n"], count: int) -> Int[np.ndarray, " count"]:

@@ -246,16 +246,12 @@ class Evaluate:
 
     def _keep(self, ensemble: "Ensemble", found: "Evaluation", folder: Path) -> None:
         """All numbers into ``evaluation.json``, the headline into the artifact."""
-        import json
-        from dataclasses import replace
-
         from genan.actuator import save
         from genan.evaluation.record import as_json, headline
         from genan.report.verdict import verdict
 
         _write_json(folder / "evaluation.json", as_json(found), verdict(found))
-        record = {**ensemble.record, "metrics": headline(found)}
-        save(replace(ensemble, record_json=json.dumps(record, sort_keys=True)), self.actuators)
+        save(ensemble.with_record(metrics=headline(found)), self.actuators)
 
 
 def _write_json(path: Path, content: dict[str, Any], verdict: tuple[str, ...]) -> None:

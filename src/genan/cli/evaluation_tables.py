@@ -35,15 +35,7 @@ def print_evaluation(console: Any, found: "Evaluation", *, missing: Sequence[str
     warnings = ["This is the recording that the actuators were fitted to: the errors say nothing about new motions."]
     for sentence in [*(warnings if found.is_training_data else []), *found.notes, *missing]:
         console.print(f"[yellow]•[/yellow] {_escaped(sentence)}", soft_wrap=True)
-    console.print()
-    console.print(_models(found))
-    console.print(f"[dim]{_words(found)}[/dim]")
-    console.print()
-    if len(found.errors.joints) > 1:
-        for title, step in (("1 step", None), (f"{found.horizon} steps", -1)):
-            console.print(_joints(found, title, step))
-            console.print()
-    _print_standing(console, found.standing)
+    _print_errors(console, found)
     _print_held(console, found)
     _print_torques(console, found)
     _print_novelty(console, found.novelty)
@@ -63,6 +55,12 @@ def print_cross_validation(console: Any, found: "CrossValidation") -> None:
     )
     for sentence in found.notes:
         console.print(f"[yellow]•[/yellow] {_escaped(sentence)}", soft_wrap=True)
+    _print_errors(console, found)
+    _print_verdict(console, cross_validation_verdict(found))
+
+
+def _print_errors(console: Any, found: "Evaluation | CrossValidation") -> None:
+    """The errors of all models, of each joint, and how the model stands beside the baselines."""
     console.print()
     console.print(_models(found))
     console.print(f"[dim]{_words(found)}[/dim]")
@@ -72,7 +70,6 @@ def print_cross_validation(console: Any, found: "CrossValidation") -> None:
             console.print(_joints(found, title, step))
             console.print()
     _print_standing(console, found.standing)
-    _print_verdict(console, cross_validation_verdict(found))
 
 
 def _print_standing(console: Any, standing: "Standing | None") -> None:

@@ -22,7 +22,8 @@ MOST_TO_INSPECT = 40_000
 """Samples of a larger recording that are looked at before a fit."""
 
 if TYPE_CHECKING:
-    from genan.actuator.fit import Fitting, Progress
+    from genan.actuator.fit import Fitting
+    from genan.actuator.progress import Progress
     from genan.data import Inspection, Trajectories
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genan.actuator.choice import Choice
-    from genan.actuator.fit import Progress as Training
+    from genan.actuator.progress import Progress as Training
     from genan.cli.fit import Fit
     from genan.data.lag import Lag
 

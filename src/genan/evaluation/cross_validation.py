@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from genan.actuator import Ensemble, load
 from genan.actuator.artifact import CONTRACT
 from genan.actuator.fit import Fitting
+from genan.actuator.folds import same_commands
 from genan.actuator.settings import FitSettings
 from genan.data import Trajectories
 from genan.dynamics import load_dynamics
@@ -76,6 +77,8 @@ class CrossValidation:
 def folds(trajectories: Trajectories, count: int, *, seed: int = 0) -> tuple[Int[np.ndarray, " k"], ...]:
     """Trajectories of each of ``count`` parts with about the same number of samples; no recording is in two of them.
 
+    Nor are recordings under the same commands, as long as there are enough of other ones.
+
     Args:
         trajectories: what to cut.
         count: parts, at least 2 and no more than there are recordings.
@@ -91,6 +94,13 @@ def folds(trajectories: Trajectories, count: int, *, seed: int = 0) -> tuple[Int
             else "Cross-validation needs at least two recordings, and there is one; cut it into several trajectories "
             "that are recordings of their own, or record more."
         )
+    firsts = [int(np.flatnonzero(of == number)[0]) for number in range(len(sizes))]
+    alike = same_commands(trajectories, [np.arange(*trajectories.offsets[k : k + 2]) for k in firsts])
+    if len(alike) >= count:
+        group = np.empty(len(sizes), np.int64)
+        for number, members in enumerate(alike):
+            group[members] = number
+        of, sizes = group[of], np.bincount(group, sizes)
     order = np.argsort(-sizes * np.random.default_rng(seed).uniform(0.7, 1.0, len(sizes)), kind="stable")
     total, part_of = np.zeros(count), np.empty(len(sizes), np.int64)
     for recording in order:  # roughly the longest that is left, to the part with the fewest samples
