@@ -1,5 +1,7 @@
 """Random ensembles of several shapes, for the tests of the exports."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 
@@ -7,9 +9,10 @@ from genan.actuator import Contract, Ensemble, History
 from genan.actuator.architecture import Architecture
 from genan.actuator.network import Layer, Skip, initialise
 from genan.actuator.scaling import Scaling
-from genan.actuator.terms import Terms
+from genan.actuator.terms import Servo, Terms
 
 TERMS = Terms(friction=((0.01, 0.05), (0.02, 0.1), (0.005, 0.5)), turning=(0, 2), products=(3, 5))
+SERVOS = (Servo(0, 1, (3,), (2, 4)), Servo(2, 0, (), (4,)), Servo(1, 0, (2, 3), ()))
 
 CASES = {
     "one joint, no past": {"nq": 1, "nu": 3, "history": History(0)},
@@ -27,6 +30,15 @@ CASES = {
     "linear with terms": {"history": History(2, terms=TERMS), "hidden": ()},
     "one turning joint": {"nq": 1, "nu": 2, "history": History(1, terms=Terms((), (0,)))},
     "network on a base": {"history": History(3, stride=2, delay=1, terms=TERMS), "skip": True},
+    "stiction": {
+        "history": History(1, terms=replace(TERMS, servos=SERVOS, standing=((0, 0.02), (1, 0.01)))),
+        "skip": True,
+    },
+    "stiction without servos": {
+        "history": History(2, terms=replace(TERMS, standing=((1, 0.02), (2, 0.01)))),
+        "hidden": (),
+    },
+    "servos": {"history": History(1, stride=2, delay=1, terms=replace(TERMS, servos=SERVOS)), "skip": True},
 }
 
 

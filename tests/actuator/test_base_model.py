@@ -10,7 +10,7 @@ import genan
 from genan.actuator import FitSettings, Fitting
 from genan.actuator.base_model import BaseProblem, uses
 from genan.actuator.history import History
-from genan.actuator.terms import Terms
+from genan.actuator.terms import Servo, Terms
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,19 @@ def test_kinds_use_what_they_say() -> None:
     history = History(3, terms=Terms(((0.1,), (0.1,)), (0,), (2, 1)))
     counted = {kind: int(uses(kind, history, 2, 1).sum()) for kind in ("linear", "parametric", "both")}
     assert counted == {"linear": 12, "parametric": 4 + 1 + 2 + 2 + 3, "both": 12 + 2 + 2}
+
+
+def test_the_controls_of_a_servo_count_as_such() -> None:
+    """Of goal, switch, gain and one more control the gain adds nothing, and only the last has products."""
+    history = History(2, terms=Terms(products=(1, 4), servos=(Servo(0, 0, (1,), (2,)),)))
+    plain, ends = 3 * (1 + 4), {"parametric": (1, 1), "both": (0, 0)}
+    for kind, (crossed, squared) in ends.items():
+        used = uses(kind, history, 1, 4)
+        controls = used[3:plain].reshape(3, 4)
+        assert not controls[:, 2].any() and controls[0, [0, 1, 3]].all()
+        assert used[plain : plain + 4].tolist() == [False, False, False, bool(crossed)]
+        assert used[plain + 4 : plain + 14].sum() == squared and used[plain + 14 :].tolist() == [True, True]
+    assert not uses("linear", history, 1, 4)[plain:].any()
 
 
 def test_every_member_leaves_out_another_part(fitting: Fitting) -> None:

@@ -212,7 +212,7 @@ def test_an_edited_or_foreign_contract_is_refused(artifact: Path) -> None:
     path.write_bytes(b"\xff\xfe\xff")
     assert sentence(artifact).startswith("ART/actuator.json is not a contract of genan")
     for change, words in (
-        (lambda s: s.update(version=3), "is of format 'genan actuators', version 3; this file reads"),
+        (lambda s: s.update(version=4), "is of format 'genan actuators', version 4; this file reads"),
         (lambda s: s["contract"].pop("joints"), "contract is not complete (KeyError: 'joints')"),
         (lambda s: s["contract"]["history"].update(stride=0), "(ValueError: history, members or dt out of range)"),
         (lambda s: s.pop("record"), "contract is not complete (KeyError: 'record')"),

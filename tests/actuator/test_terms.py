@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from genan.actuator.history import History
-from genan.actuator.terms import Terms
+from genan.actuator.terms import Servo, Terms
 from genan.errors import SettingError
 
 
@@ -24,6 +24,36 @@ def test_a_planar_pairs_gravity_is_linear_in_them() -> None:
     weight = np.stack([np.sin(q[:, 0].sum(axis=-1)), np.cos(q[:, 0].sum(axis=-1))], axis=1)
     left = weight - features @ np.linalg.lstsq(features, weight, rcond=None)[0]
     assert np.abs(left).max() < 1e-10
+
+
+def test_a_servo_pulls_to_its_goal_by_its_gains_if_it_is_on() -> None:
+    terms = Terms(servos=(Servo(1, 0, (1,), (2, 3)), Servo(0, 0, (), (3,))))
+    q, u = np.array([[9.0, 9.0], [0.5, 0.2]]), np.array([[9.0] * 4, [0.6, 1.0, 200.0, 3.0]])
+    found = np.concatenate(terms.features(q, u, np))
+    np.testing.assert_allclose(found, [0.4, 80.0, 1.2, 0.3])
+    off = np.concatenate(terms.features(q, u * [1.0, 0.0, 1.0, 1.0], np))
+    np.testing.assert_allclose(off, [0.0, 0.0, 0.0, 0.3])
+    assert terms.count == 4 and Terms.from_settings(terms.settings()) == terms
+
+
+def test_stiction_holds_against_weight_and_drive_while_a_joint_stands() -> None:
+    servo = Servo(0, 0, (1,), ())
+    terms = Terms(turning=(0,), products=(2, 2), servos=(servo,), standing=((0, 0.1), (1, 0.2)))
+    q, u = np.array([[0.4, 0.3], [0.5, 0.3]]), np.array([[9.0, 9.0], [0.7, 1.0]])
+    found = np.concatenate(terms.features(q, u, np))
+    slow = np.exp(-1.0)
+    np.testing.assert_allclose(found[-5:], [slow * np.sin(0.5), slow * np.cos(0.5), slow * 0.2, 0.7, 1.0])
+    assert terms.count == len(found) and Terms.from_settings(terms.settings()) == terms
+    moving = np.concatenate(terms.features(q - [[1.0, 1.0], [0.0, 0.0]], u, np))
+    np.testing.assert_allclose(moving[-5:], 0.0, atol=1e-10)
+    np.testing.assert_allclose(moving[:-5], found[:-5])
+    with pytest.raises(SettingError, match="needs the number of controls"):
+        Terms(standing=((0, 0.1),))
+
+
+def test_a_servo_without_switch_and_gain_is_refused() -> None:
+    with pytest.raises(SettingError, match="linear in the history"):
+        Servo(0, 0)
 
 
 def test_no_terms_are_nothing() -> None:

@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.deployment.faulty import FaultyRobot, MemoryRobot, Stuck
+from tests.deployment.udp_proxy import PATIENT, served
+from tests.docs.typed import typed
 from tests.rl.policies import policy
 
 from genan.data import load
 from genan.deployment import registry
 from genan.rl.artifact import save
+from genan.rl.library import bundled
+from genan.robot import Robot
 
 GOAL = ("--goal", 10, 30, 20, 0)
 
@@ -22,13 +26,17 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[__name__]
     monkeypatch.setattr(module, "Memory", MemoryRobot, raising=False)
     monkeypatch.setattr(module, "Stale", lambda: FaultyRobot(Stuck(stale=True), tick=100), raising=False)
+    monkeypatch.setattr(module, "MyArm", lambda: MemoryRobot(robot=Robot.load("two-link")), raising=False)
+    monkeypatch.setitem(registry.BUILT_IN, "my-arm", f"{__name__}:MyArm")
     monkeypatch.setitem(registry.BUILT_IN, "memory", f"{__name__}:Memory")
     monkeypatch.setitem(registry.BUILT_IN, "stale", f"{__name__}:Stale")
 
 
 def test_the_bundled_reacher_reaches_and_is_recorded(genan, tmp_path: Path) -> None:
     path = tmp_path / "flights.h5"
-    answer = genan("deploy", "reacher", *GOAL, "--record", path)
+    answer = genan(
+        *typed("genan deploy reacher --robot virtual-pamy2 --goal 10 30 20 0 --record flights.h5", record=path)
+    )
     assert answer.code == 0, answer.err
     assert "ended because all was done" in answer.out and "0 missed" in answer.out and f"Wrote {path}" in answer.out
     (error,) = re.findall(r"at the end: ([\d.]+) on average", answer.out)
@@ -49,6 +57,33 @@ def test_dry_runs_limits_and_faults_have_their_exit_codes(genan, robots: None, t
     answer = genan("deploy", "reacher", "--robot", "stale", *GOAL, "--record", tmp_path / "stale.h5")
     assert answer.code == 1 and "no new reading (for 42 ms)" in answer.out
     assert load(tmp_path / "stale.h5").lengths.tolist() == [101]
+
+
+def test_the_readers_own_robot_is_flown(genan, robots: None, tmp_path: Path) -> None:
+    save(policy(), tmp_path / "reacher")
+    answer = genan(
+        *typed(
+            "genan deploy reacher --robot my-arm --policy reacher --goal 20 40 --dry-run", policy=tmp_path / "reacher"
+        )
+    )
+    assert answer.code == 0 and answer.out.startswith("Dry run: ended because all was done"), answer
+
+
+def test_a_robot_on_the_network_is_looked_at(genan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genan.deployment.safety.SafetySettings", lambda: PATIENT)
+    with served() as there:
+        answer = genan(
+            *typed(
+                "genan deploy reacher --robot pamy2-udp --host 192.168.0.110 --policy runs/reacher --goal 10 30 20 0 "
+                "--dry-run",
+                *("--port", there.server.address[1], "--max-seconds", 0.3),
+                host="127.0.0.1",
+                policy=bundled("reacher"),
+            )
+        )
+        commanded = np.array(there.plant.commanded)
+    assert answer.code == 0 and answer.out.startswith("Dry run: "), answer
+    assert "client" in there.events() and np.ptp(commanded, axis=0).max() < 1e-6  # it was reached, and rested
 
 
 def test_what_cannot_be_is_refused(refused, robots: None, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.docs.typed import typed
 
 import genan.cli
 from genan.actuator import Contract, Ensemble, History, load, save
@@ -142,7 +143,13 @@ def test_several_training_recordings(genan: Callable, refused: Callable, tmp_pat
 def test_where_it_writes(refused: Callable, genan: Callable, tmp_path: Path, judged_file: Path) -> None:
     folder, out = artifact(tmp_path / "a", members=1), tmp_path / "out"
     out.mkdir()
-    arguments = ("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 5, "--out", out, "--no-report")
+    arguments = typed(
+        "genan evaluate --actuators runs/pamy2 --data new.h5 --out runs/new-log",
+        *("--horizon", 5, "--no-report"),
+        actuators=folder,
+        data=judged_file,
+        out=out,
+    )
     assert "--overwrite" in refused(*arguments)
     assert genan(*arguments, "--overwrite").code == 0 and (out / "error.png").exists()
     assert not (folder / "evaluation").exists()
@@ -186,7 +193,7 @@ def test_a_stranger_can_be_judged_with_his_robot(genan: Callable, tmp_path: Path
 def test_networks_on_true_torques_stand_beside(
     genan: Callable, tmp_path: Path, judged_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = artifact(tmp_path / "a", members=2)
+    folder, other = artifact(tmp_path / "a", members=2), artifact(tmp_path / "b", members=1)
     asked = []
 
     def baseline(ensemble, train_path, robot, progress, *, out):
@@ -195,9 +202,14 @@ def test_networks_on_true_torques_stand_beside(
 
     monkeypatch.setattr("genan.actuator.baselines.true_torque.true_torque_baseline", baseline)
     answer = genan(
-        "evaluate", "--actuators", folder, "--data", judged_file, "--train-data", judged_file, "--true-torque",
-        "--horizon", 5, "--no-report",
-    )  # fmt: skip
+        *typed(
+            "genan evaluate --actuators runs/position --compare runs/torque --data test.h5 --true-torque",
+            *("--train-data", judged_file, "--horizon", 5, "--no-report"),
+            actuators=folder,
+            compare=other,
+            data=judged_file,
+        )
+    )
     assert answer.code == 0 and "true torques" in answer.out
     assert asked == [(judged_file, "pendulum", folder / "baselines" / "true-torque")]
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.actuator.driven import driven
 from tests.actuator.setting import waves
+from tests.docs.typed import typed
 
 from genan.actuator import artifact
 from genan.data import Trajectories, write
@@ -57,7 +58,16 @@ def test_going_on_shows_errors_before_and_after(genan: Callable, data: Path, tmp
     genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "old", *FEW)
     write(tmp_path / "new.h5", waves(Robot.load("two-link"), lengths=(90, 80, 100, 70, 85, 95), seed=4))
     flags = ("--robot", "two-link", "--epochs", 2, "--batch", 64)
-    answer = genan("fit", "--data", tmp_path / "new.h5", "--from", tmp_path / "old", "--out", tmp_path / "new", *flags)
+    answer = genan(
+        *typed(
+            "genan fit --data new.h5 --robot pamy2 --from runs/pamy2 --out runs/pamy2-may",
+            *flags[2:],
+            data=tmp_path / "new.h5",
+            robot="two-link",
+            out=tmp_path / "new",
+            **{"from": tmp_path / "old"},
+        )
+    )
     assert answer.code == 0, answer.err
     assert "before" in answer.out and "new data" in answer.out and "old data" in answer.out
     data.unlink()

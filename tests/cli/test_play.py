@@ -2,6 +2,8 @@ from pathlib import Path
 
 import pytest
 from PIL import Image, ImageSequence
+from tests.cli.pictures import Nothing
+from tests.docs.typed import typed
 from tests.rl.policies import ensemble, policy
 
 from genan.actuator import save as save_actuators
@@ -33,11 +35,17 @@ def rows(out: str) -> list[list[str]]:
     return [line.split() for line in out.splitlines() if line[:1].isdigit() and "succeeded" not in line]
 
 
-def test_a_policy_is_played_as_it_was_trained_and_filmed(genan, folder: Path, here: Path) -> None:
-    answer = genan(
-        "play", "reacher", "--policy", folder / "policy", "--actuators", folder / "two-link", "--robot", "two-link",
-        "--episodes", 2, "--video", "film.gif",
-    )  # fmt: skip
+def test_a_policy_is_played_as_it_was_trained_and_filmed(
+    genan, folder: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on = ("--robot", "two-link", "--episodes", 2)
+    mine = typed(
+        "genan play reacher --policy reacher --actuators actuators",
+        *(*on, "--video", "film.gif"),
+        policy=folder / "policy",
+        actuators=folder / "two-link",
+    )
+    answer = genan(*mine)
     assert answer.code == 0, answer.err
     assert "OpenGL does not work here" in answer.out and "Wrote film.gif" in answer.out
     header, *_ = answer.out.splitlines()
@@ -49,6 +57,15 @@ def test_a_policy_is_played_as_it_was_trained_and_filmed(genan, folder: Path, he
     with Image.open(here / "film.gif") as film:
         durations = [frame.info["duration"] for frame in ImageSequence.Iterator(film)]
     assert sum(durations) == pytest.approx(1000 * 2 * (2.0 + 0.6), abs=1.0)  # two episodes, whose ends stay a while
+    monkeypatch.setattr("genan.report.rendering.load_renderer", Nothing)
+    same = genan(
+        *typed(
+            "genan play reacher --policy runs/reacher",
+            *(*on, "--actuators", folder / "two-link", "--video", "same.gif"),
+            policy=folder / "policy",
+        )
+    )
+    assert same.code == 0 and rows(same.out) == rows(answer.out) and (here / "same.gif").exists()
 
 
 def test_one_that_knows_nothing_plays_in_the_place_of_an_old_film(genan, folder: Path, here: Path) -> None:
@@ -61,6 +78,13 @@ def test_one_that_knows_nothing_plays_in_the_place_of_an_old_film(genan, folder:
     header, row = answer.out.splitlines()[0].split(), rows(answer.out)
     assert len(row) == 1 and float(row[0][header.index("action")]) == 0.0
     assert any((here / f"reacher.{kind}").stat().st_size > 1000 for kind in ("mp4", "gif"))
+
+
+def test_the_bundled_policy_returns_a_ball(genan, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genan.report.rendering.load_renderer", Nothing)
+    answer = genan(*typed("genan play table-tennis", "--episodes", 1))
+    assert answer.code == 0 and "1 of 1 episode succeeded" in answer.out, answer
+    assert any((here / f"table-tennis.{kind}").exists() for kind in ("mp4", "gif"))
 
 
 def test_what_cannot_be_is_refused(refused, folder: Path, here: Path) -> None:

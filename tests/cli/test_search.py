@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.typed import typed
 from tests.evaluation.studies.fake_executor import FakeExecutor
 
 from genan.errors import GenanError
@@ -45,7 +46,9 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Job], Mappin
 
 def test_the_best_trials_are_shown_beside_the_defaults(answers: Any, genan: Any, tmp_path: Path) -> None:
     started = answers(distance)
-    answer = genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path)
+    answer = genan(
+        *typed("genan search uan --size small --trials 50", "--out", tmp_path, size="smoke", trials=12),
+    )
     assert answer.code == 0, answer
     kept = json.loads((tmp_path / "search-uan-smoke.search.json").read_bytes())
     best, values = kept["best"], [trial["value"] for trial in kept["trials"]]
@@ -62,6 +65,20 @@ def test_the_best_trials_are_shown_beside_the_defaults(answers: Any, genan: Any,
     assert len(started) == done
     genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path, "--retry-failed")
     assert len(started) == done + len(failed)
+
+
+def test_a_fit_is_searched_for_by_its_error(answers: Any, genan: Any, tmp_path: Path) -> None:
+    def error(job: Job) -> Mapping[str, Any]:
+        return {"columns": ["overall"], "ensemble": {"curve": {"mean": [[0.01]]}}} if job.kind == "evaluate" else {}
+
+    started = answers(error)
+    answer = genan(*typed("genan search fit --size small --trials 30", "--out", tmp_path, trials=3))
+    assert answer.code == 0 and "error after 500 steps" in answer.out and "0.573" in answer.out, answer
+    assert {job.kind: [other.kind for other in started].count(job.kind) for job in started} == {
+        "collect": 2,
+        "fit": 3,
+        "evaluate": 3,
+    }
 
 
 def test_ctrl_c_keeps_what_is_done(answers: Any, genan: Any, tmp_path: Path) -> None:

@@ -7,15 +7,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+from tests.docs.typed import typed
+
 from genan.evaluation.studies.catalogue import STUDIES
 from genan.evaluation.studies.job import Job, in_order
+from genan.evaluation.studies.recipes import policy_actuators
 from genan.evaluation.studies.result import StudyResult
 from genan.evaluation.studies.sizes import SMOKE
 from genan.evaluation.studies.store import DONE, Store
 from genan.evaluation.studies.work import perform
+from genan.rl.artifact import load as load_policy
 
 
 def _finished(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -45,9 +51,26 @@ def _until(holds: Callable[[], Any], seconds: float = 240.0) -> None:
         time.sleep(0.05)
 
 
-def test_all_studies_run_are_killed_go_on_and_are_known(tmp_path: Path) -> None:
-    out = tmp_path / "studies"
-    command = [sys.executable, "-m", "genan", "study", "all", "--size", "smoke", "--out", str(out)]
+@dataclass(frozen=True)
+class Studied:
+    """All studies, killed in the middle and gone on with."""
+
+    out: Path
+    command: list[str]
+    workers: list[int]
+    """Processes of the one that was killed."""
+    before: dict[str, tuple[int, bytes]]
+    """Jobs that it had finished."""
+    half: str
+    """The one among them that was half written, or so it looked."""
+    went_on: "subprocess.CompletedProcess[str]"
+    after: dict[str, tuple[int, bytes]]
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Studied:
+    out = tmp_path_factory.mktemp("studied") / "studies"
+    command = [sys.executable, "-m", "genan", *typed("genan study all --size smoke", "--out", out)]
     killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     # In the middle of a job: some are done, and there is a folder of one that is not.
     _until(
@@ -56,23 +79,25 @@ def test_all_studies_run_are_killed_go_on_and_are_known(tmp_path: Path) -> None:
     workers = _workers(killed.pid)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    assert workers
     _until(lambda: not _alive(workers), 20.0)  # no orphans
     before = _finished(out / "jobs")
-    # A job that was half written is not taken for done.
     half = out / "jobs" / next(iter(before)) / DONE
     content = half.read_bytes()
     half.write_bytes(content[: len(content) // 2])
-
     went_on = subprocess.run(command, capture_output=True, text=True)
-    assert went_on.returncode == 0, went_on.stdout + went_on.stderr
-    after = _finished(out / "jobs")
-    for name, kept in before.items():
-        assert (after[name] == kept) == (name != half.parent.name), name
+    return Studied(out, command, workers, before, half.parent.name, went_on, _finished(out / "jobs"))
+
+
+def test_all_studies_run_are_killed_go_on_and_are_known(studied: Studied, tmp_path: Path) -> None:
+    out, before, after = studied.out, studied.before, studied.after
+    assert studied.workers
+    assert studied.went_on.returncode == 0, studied.went_on.stdout + studied.went_on.stderr
+    for name, kept in before.items():  # a job that was half written is not taken for done
+        assert (after[name] == kept) == (name != studied.half), name
     everything = in_order([job for study in STUDIES.values() for job in study.jobs(SMOKE)])
     assert set(after) == {job.id for job in everything}
 
-    again = subprocess.run(command, capture_output=True, text=True)
+    again = subprocess.run(studied.command, capture_output=True, text=True)
     assert again.returncode == 0 and f"{len(everything)} jobs known already" in again.stdout
     assert _finished(out / "jobs") == after
     for name in STUDIES:
@@ -84,6 +109,54 @@ def test_all_studies_run_are_killed_go_on_and_are_known(tmp_path: Path) -> None:
         found = perform(job, fresh)
         kept = store.find(job)
         assert kept is not None and json.loads(json.dumps(found.result)) == kept.result, job.label
+
+
+def test_one_study_two_studies_and_a_search_take_over_what_is_known(studied: Studied, genan: Any) -> None:
+    on = ("--out", studied.out)
+    answer = genan(*typed("genan study accuracy --size small", *on, size="smoke"))
+    assert answer.code == 0 and "UAN" in answer.out and "8 jobs known already" in answer.out, answer
+    answer = genan(*typed("genan study history stride --size full", *on, size="smoke"))
+    assert answer.code == 0 and "jobs known already" in answer.out, answer
+    assert [line for line in answer.out.splitlines() if line.startswith("Wrote ")] == [
+        f"Wrote {studied.out / name}-smoke.study.json" for name in ("history", "stride")
+    ]
+    pytest.importorskip("optuna")
+    # The first trial has the defaults: it is the training of a study.
+    answer = genan(*typed("genan search reacher --size full --trials 40 --at-once 4", *on, size="smoke", trials=1))
+    assert answer.code == 0 and "success in the simulator [%], 1 trials" in answer.out, answer
+    assert set(_finished(studied.out / "jobs")) == set(studied.after)
+
+
+#: ``genan`` for each list of words, in one process and without the tests' checks of types: it starts sooner.
+COMMANDS = (
+    "import json, sys; from genan.cli import main; sys.exit(max(main(words) for words in json.loads(sys.argv[1])))"
+)
+
+
+def test_policies_are_trained_on_the_actuators_of_a_study(studied: Studied, tmp_path: Path) -> None:
+    """With the settings of the study's own trainings, whose programs are then compiled already."""
+    jobs = Store(studied.out / "jobs")
+    few = (
+        "--envs", 32, "--judge", 32, "--task.pool", SMOKE.pool, "--ppo.rollouts", 64, "--ppo.mini-batches", 2,
+    )  # fmt: skip
+    tennis = typed(
+        "genan train table-tennis --actuators runs/actuators --steps 25000000 --out runs/table-tennis",
+        *few,
+        actuators=jobs.folder(policy_actuators(SMOKE)),
+        steps=2048,
+        out=tmp_path / "tennis",
+    )
+    cup = typed(
+        "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 150000000 --out runs/ball-in-a-cup",
+        *few,
+        actuators=jobs.folder(policy_actuators(SMOKE, cup=True)),
+        steps=2048,
+        out=tmp_path / "cup",
+    )
+    command = [sys.executable, "-c", COMMANDS, json.dumps([tennis, cup])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr.count("of 32 episodes") == 2, done.stderr
+    assert [load_policy(tmp_path / name).contract.robot for name in ("tennis", "cup")] == ["pamy2", "pamy2-cup"]
 
 
 def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:

@@ -1,12 +1,19 @@
 """``genan train``: flags, words, Ctrl-C."""
 
-import pytest
-from tests.evaluation.conftest import make_ensemble
+from pathlib import Path
 
+import pytest
+from tests.docs.typed import typed
+from tests.evaluation.conftest import make_ensemble
+from tests.rl.policies import TASK
+from tests.rl.policies import ensemble as two_link_ensemble
+
+import genan.robot
 from genan import actuator
 from genan.cli import main
 from genan.cli.train import parse
 from genan.errors import SettingError
+from genan.rl.artifact import load
 from genan.robot import Robot
 from genan.tasks.settings import BallInACupSettings
 
@@ -14,6 +21,8 @@ QUICK = [
     "--envs", "4", "--steps", "32", "--judge", "4", "--task.pool", "4", "--task.ramped", "0", "--task.duration", "0.05",
     "--ppo.rollouts", "4", "--ppo.mini-batches", "2", "--ppo.epochs", "1", "--ppo.hidden", "8",
 ]  # fmt: skip
+#: What a reacher with other than four joints is told.
+RANGES = ("u_lower", "u_upper", "q_drop", "goal_lower", "goal_upper")
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +32,26 @@ def actuators(tmp_path_factory):
     return folder
 
 
-def test_a_policy_is_trained_and_a_second_time_refused(actuators, tmp_path, capsys):
-    command = ["train", "reacher", "--actuators", str(actuators), "--out", str(tmp_path / "run"), *QUICK]
+def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
+    mine = {"robot": Path(genan.robot.__file__).parent / "library" / "two-link" / "robot.toml"}
+    mine["actuators"] = actuator.save(two_link_ensemble(), tmp_path / "mine")
+    few = [word for name in RANGES for word in (f"--task.{name.replace('_', '-')}", *getattr(TASK, name))] + QUICK
+    command = typed(
+        "genan train reacher --robot robot.toml --actuators actuators --out reacher",
+        *("--task.action-weight", 250, *few),
+        **mine,
+        out=tmp_path / "run",
+    )
     assert main(command) == 0
     words = capsys.readouterr().err
     assert "success in simulation:" in words and "95 % interval" in words
     assert f"genan play reacher --policy {tmp_path / 'run'}" in words and "compiled" in words
     assert main(command) == 2
     assert "holds a finished policy" in capsys.readouterr().err
+    flags = [word for name, value in mine.items() for word in (f"--{name}", value)]
+    again = typed("genan train reacher --task.action-weight 250", "--out", tmp_path / "again", *flags, *few)
+    assert main(again) == 0  # the same training, which is not compiled twice
+    assert load(tmp_path / "again").contract.constants["action_weight"] == 250.0
 
 
 def test_the_task_decides_what_the_flags_start_from():

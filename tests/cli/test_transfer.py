@@ -9,13 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.cli.pictures import Nothing
 from tests.deployment.faulty import FaultyRobot, MemoryRobot, Stuck
+from tests.deployment.udp_proxy import served
+from tests.docs.typed import typed
 from tests.rl.policies import policy
 
 from genan.deployment import registry
+from genan.evaluation.arena import load_policy
 from genan.report import trials
-from genan.report.scenes import Stage
 from genan.rl.artifact import save
+from genan.rl.library import bundled
+from genan.robot import Robot
 
 
 class Interrupted(MemoryRobot):
@@ -25,6 +30,13 @@ class Interrupted(MemoryRobot):
         if len(self.commands) == 5000:
             os.kill(os.getpid(), signal.SIGINT)
         return super().command(u)
+
+
+class MyArm(MemoryRobot):
+    """The reader's own, which has two joints."""
+
+    def __init__(self) -> None:
+        super().__init__(robot=Robot.load("two-link"))
 
 
 class Vanishing(FaultyRobot):
@@ -45,35 +57,24 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "Memory", MemoryRobot, raising=False)
     for name in ("Memory", "Interrupted", "Vanishing"):
         monkeypatch.setitem(registry.BUILT_IN, name.lower(), f"{__name__}:{name}")
-
-
-class Nothing:
-    """A renderer that counts its pictures."""
-
-    rendered = True
-
-    def __init__(self, stage: Stage, *, size: tuple[int, int] = (64, 36)) -> None:
-        self.stage = stage
-
-    def frame(self, now) -> np.ndarray:
-        self.stage.place(now)
-        return np.full((36, 64, 3), 200, np.uint8)
-
-    def restart(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+    monkeypatch.setitem(registry.BUILT_IN, "my-arm", f"{__name__}:MyArm")
 
 
 def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(genan, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(trials, "load_renderer", Nothing)
     out = tmp_path / "out"
-    asked = ("transfer", "reacher", "--trials", 1, "--robot-seeds", 4, "--out", out, "--videos", 0)
-    answer = genan(*asked, "--hours", 2)
+    answer = genan(
+        *typed(
+            "genan transfer reacher --policy runs/reacher --trials 100",
+            *("--robot-seeds", 4, "--out", out, "--videos", 0, "--hours", 2),
+            policy=bundled("reacher"),
+            trials=1,
+        )
+    )
     assert answer.code == 0, answer.err
     kept = json.loads((out / "transfer.json").read_text())
-    assert kept["about"]["hours"] == 2.0 and kept["about"]["policy"] == "bundled" and kept["trials_done"] == 1
+    assert kept["about"]["hours"] == 2.0 and kept["trials_done"] == 1
+    assert kept["about"]["policy"] == str(bundled("reacher"))
     assert len(kept["about"]["policy_sha256"]) == 64 and kept["about"]["contract"]["task"] == "reacher"
     assert re.search(rf"^4 +{kept['succeeded']} of 1 ", answer.out, re.MULTILINE) and "mean error [deg]" in answer.out
     low, high = (f"{100.0 * end:.1f}" for end in kept["interval_95"])
@@ -96,6 +97,7 @@ def test_ctrl_c_and_a_robot_that_vanishes_keep_what_is_done(genan, tmp_path: Pat
 def test_another_run_is_replaced_only_when_asked(genan, refused, tmp_path: Path) -> None:
     on = ("transfer", "reacher", "--robot", "memory", "--out", tmp_path / "out")
     assert genan(*on, "--trials", 2).code == 0
+    assert json.loads((tmp_path / "out" / "transfer.json").read_text())["about"]["policy"] == "bundled"
     (tmp_path / "out" / "mine.txt").write_text("")
     assert "--overwrite" in refused(*on, "--trials", 1)
     assert genan(*on, "--trials", 1, "--overwrite").code == 0
@@ -120,7 +122,15 @@ def test_what_cannot_be_is_refused(refused, tmp_path: Path) -> None:
 
 
 def test_a_robot_is_served_for_the_trials_and_gone_after_them(genan, refused, tmp_path: Path) -> None:
-    answer = genan("transfer", "reacher", "--serve", "--robot-seeds", 3, "--trials", 1, "--out", tmp_path / "t")
+    answer = genan(
+        *typed(
+            "genan transfer reacher --policy reacher --serve --trials 20 --out transfer",
+            *("--robot-seeds", 3),
+            policy=bundled("reacher"),
+            trials=1,
+            out=tmp_path / "t",
+        )
+    )
     assert answer.code == 0, answer.err
     found = json.loads((tmp_path / "t" / "transfer.json").read_text())
     assert found["about"]["robot"] == "pamy2-udp" and found["trials"][0]["robot_seed"] == 3
@@ -131,3 +141,37 @@ def test_a_robot_is_served_for_the_trials_and_gone_after_them(genan, refused, tm
         b"serve" not in Path(f"/proc/{child}/cmdline").read_bytes() for child in children.read_text().split()
     )
     assert "leave out --robot, --host, --port" in refused("transfer", "reacher", "--serve", "--port", 4700)
+
+
+def test_the_readers_own_robot_is_tried(genan, tmp_path: Path) -> None:
+    save(policy(), tmp_path / "reacher")
+    answer = genan(
+        *typed(
+            "genan transfer reacher --robot my-arm --policy reacher --trials 20",
+            *("--out", tmp_path / "out"),
+            policy=tmp_path / "reacher",
+            trials=2,
+        )
+    )
+    assert answer.code == 0 and re.search(r"^my-arm +\d of 2 ", answer.out, re.MULTILINE), answer
+    assert json.loads((tmp_path / "out" / "transfer.json").read_text())["about"]["robot"] == "my-arm"
+
+
+def test_a_robot_on_the_network_is_tried(genan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # In real time: a ramp and a policy of tenths of a second.
+    monkeypatch.setattr("genan.evaluation.arena.RAMP", 0.3)
+    monkeypatch.setattr("genan.evaluation.reacher_arena.PAUSE", 0.1)
+    short = load_policy(bundled("reacher"), "reacher")
+    short.contract["constants"]["duration"] = 0.2
+    monkeypatch.setattr("genan.evaluation.arena.load_policy", lambda folder, task: short)
+    with served() as there:
+        answer = genan(
+            *typed(
+                "genan transfer reacher --robot pamy2-udp --host 192.168.0.110 --trials 20",
+                *("--port", there.server.address[1], "--out", tmp_path / "out"),
+                host="127.0.0.1",
+                trials=1,
+            )
+        )
+    assert answer.code == 0 and re.search(r"^pamy2-udp +\d of 1 ", answer.out, re.MULTILINE), answer
+    assert np.ptp(there.plant.commanded, axis=0).max() > 0.01  # it was moved, if for a moment

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.docs.typed import typed
 
+from genan.actuator.library import bundled as bundled_actuators
 from genan.data import Channels, Trajectories, write
 from genan.robot import Robot
 
@@ -57,7 +59,7 @@ def policy(task: str) -> Path:
 
 
 def test_it_serves_until_ctrl_c_and_leaves_no_process_behind() -> None:
-    command = [sys.executable, "-m", "genan", "view", "--live", "--port", "0"]
+    command = [sys.executable, "-m", "genan", *typed("genan view --live", "--port", 0)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as viewer:
         try:
             assert viewer.stdout is not None
@@ -76,6 +78,44 @@ def test_it_serves_until_ctrl_c_and_leaves_no_process_behind() -> None:
     while [pid for pid in robots if running(pid)]:
         assert time.monotonic() < end, "the robot's process outlived the page"
         time.sleep(0.1)
+
+
+@pytest.fixture
+def visited(genan: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """Run a command in this process; someone looks at the page once it is there, and ends it."""
+
+    def look(address: str) -> None:
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert answer.status == 200
+        print(f"looked at {address}")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("genan.cli.view._say", look)
+    return genan
+
+
+def test_recordings_and_flights_are_shown(visited: Callable, recording: Path, tmp_path: Path) -> None:
+    (tmp_path / "flights.h5").symlink_to(recording)
+    for words in (
+        typed(
+            "genan view data/pamy2.h5 --actuators runs/pamy2",
+            *("--port", 0),
+            instead={"data/pamy2.h5": recording},
+            actuators=bundled_actuators("pamy2"),
+        ),
+        typed(
+            "genan view runs/transfer-reacher/robot-0/flights.h5",
+            *("--port", 0),
+            instead={"runs/transfer-reacher/robot-0/flights.h5": tmp_path / "flights.h5"},
+        ),
+    ):
+        answer = visited(*words)
+        assert answer.code == 0 and "looked at http://127.0.0.1:" in answer.out and "closed" in answer.out, answer
+
+
+def test_table_tennis_is_shown_on_an_old_robot(visited: Callable) -> None:
+    answer = visited(*typed("genan view --live table-tennis --hours 50", "--port", 0))
+    assert answer.code == 0 and "looked at http://127.0.0.1:" in answer.out and "closed" in answer.out, answer
 
 
 def children(pid: int) -> list[int]:

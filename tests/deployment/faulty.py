@@ -14,10 +14,10 @@ PAMY2 = Robot.load("pamy2")
 class MemoryRobot(RobotInterface):
     """Joints that follow their controls with a lag, read by encoders that count."""
 
-    def __init__(self, *, gain: float = 1.0, lag: float = 0.1, count: float = 4e-4) -> None:
-        self.robot, self.clock = PAMY2, StepClock(PAMY2.dt)
-        self._q, self._target = PAMY2.q_rest, PAMY2.q_rest
-        self._gain, self._share, self._count = gain, PAMY2.dt / lag, count
+    def __init__(self, *, robot: Robot = PAMY2, gain: float = 1.0, lag: float = 0.1, count: float = 4e-4) -> None:
+        self.robot, self.clock = robot, StepClock(robot.dt)
+        self._q, self._rest = robot.q_rest, robot.q_rest
+        self._gain, self._share, self._count = gain, robot.dt / lag, count
         self.connected = False
         self.commands: list[np.ndarray] = []
         self.stopped = 0
@@ -30,7 +30,7 @@ class MemoryRobot(RobotInterface):
 
     def command(self, u: np.ndarray) -> np.ndarray:
         self.commands.append(u.copy())
-        self._q = self._q + self._share * (PAMY2.q_rest + self._gain * u - self._q)
+        self._q = self._q + self._share * (self._rest + self._gain * u - self._q)
         self.clock.advance()
         return u.copy()
 

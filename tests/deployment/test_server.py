@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.deployment.udp_proxy import REST, SpringArm
+from tests.docs.typed import typed
 
 from genan.deployment.server import Server, ServerSettings, listen
 from genan.deployment.server_log import ServerLog
@@ -221,7 +222,10 @@ SERVE = "from genan.cli import main; raise SystemExit(main())"
 
 def test_sigkill_of_the_client_the_served_virtual_robot_ramps_to_rest_within_100_ms(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    command = [sys.executable, "-c", SERVE, "serve", "--port", "0", "--log", str(log), "--ramp", "0.3"]
+    words = typed(
+        "genan serve --robot virtual-pamy2 --port 4700 --seed 0 --log serve.jsonl", "--ramp", 0.3, port=0, log=log
+    )
+    command = [sys.executable, "-c", SERVE, *words]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = server.stdout.readline()

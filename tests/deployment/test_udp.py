@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.deployment.checking import checked
-from tests.deployment.udp_proxy import REST, Mangle, Proxy, proxied, served, thread, whole
+from tests.deployment.udp_proxy import PATIENT, REST, Mangle, Proxy, proxied, served, thread, whole
+from tests.docs.programs import run_block
 
 from genan.data import load
 from genan.deployment.answer import Answer
@@ -25,9 +26,6 @@ from genan.deployment.wiring import LAB
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.robot.pamy2_pressures import AUGUST_2024, BAR_PER_COUNT, bar_from_control
-
-#: Tests share a machine: what it does to their timing must not end a flight that is about something else.
-PATIENT = SafetySettings(ramp=0.2, stale=1.0, late=2.0, late_ticks=10_000, leap=2.0, frozen=2.0)
 
 
 class Swing:
@@ -213,6 +211,15 @@ def test_no_robot_there_is_one_sentence() -> None:
     robot.stop()
     with pytest.raises(ConnectionLostError, match="There is no robot at no.such.host.invalid"):
         Pamy2Udp("no.such.host.invalid").connect()
+
+
+def test_the_documented_program_speaks_to_the_robot() -> None:
+    with served() as there:
+        here = {'"192.168.0.110", 4700, rise=3.0': f"port={there.server.address[1]}, rise=0.2"}
+        left = run_block("pamy2-protocol.md", 0, smaller=here)
+    reading = left["reading"]
+    assert reading.time > 0.0 and reading.q.shape == (4,) and reading.extra["pressure"].shape == (8,)
+    np.testing.assert_array_equal(left["sent"], left["robot"].robot.u_rest)
 
 
 def test_settings_are_refused_by_name() -> None:

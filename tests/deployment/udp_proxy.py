@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from genan.deployment.clock import WallClock
+from genan.deployment.safety import SafetySettings
 from genan.deployment.server import Server, ServerSettings, listen
 from genan.deployment.server_log import ServerLog
 from genan.robot import Robot
@@ -20,6 +21,9 @@ Mangle = Callable[[bytes], list[bytes]]
 """What becomes of a datagram: none, one, or several in its place."""
 
 REST = bar_from_control(np.zeros(4))
+
+#: Tests share a machine: what it does to their timing must not end a flight that is about something else.
+PATIENT = SafetySettings(ramp=0.2, stale=1.0, late=2.0, late_ticks=10_000, leap=2.0, frozen=2.0)
 
 
 def whole(data: bytes) -> list[bytes]:

@@ -1,65 +1,137 @@
-"""How the pages' commands are run in the tests: made small, left to other tests, or not at all, and why."""
+"""How the pages' commands and programs are run in the tests: made small, or by other tests."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.docs.balls import prepare_ball_recordings
 from tests.docs.own_robot import prepare_logs, prepare_recordings, prepare_table
 
-#: Flags that are set to these values wherever the verb is run; None: the flag is left out.
-SMALLER: dict[str, dict[str, tuple[str, ...] | None]] = {
+#: Flags that are set to these values wherever the verb is run.
+SMALLER: dict[str, dict[str, tuple[str, ...]]] = {
     "collect": {"--trajectories": ("4",)},  # of 2 s each
     "fit": {"--members": ("1",), "--hidden": ("8",), "--epochs": ("1",)},
-    "evaluate": {"--horizon": ("20",), "--true-torque": None},  # which trains another network first
+    "evaluate": {"--horizon": ("20",)},
 }
 
-#: Verbs that are only parsed here: why, and the test that runs them.
-ELSEWHERE: dict[str, tuple[str, str]] = {
-    "train": ("compiles for a quarter of a minute for each task", "tests/cli/test_train.py"),
-    "play": ("draws films of a simulation that is compiled first", "tests/cli/test_play.py"),
-    "transfer": ("runs a robot, in real time with --serve", "tests/cli/test_transfer.py"),
-    "deploy": ("runs a robot; some pages name hosts in a laboratory", "tests/cli/test_deploy.py"),
-    "serve": ("runs until it is stopped", "tests/cli/test_serve.py"),
-    "view": ("runs until it is stopped", "tests/cli/test_view.py"),
-    "study": ("the smallest study takes minutes", "tests/cli/test_study.py"),
-    "search": ("the smallest search takes minutes", "tests/cli/test_search.py"),
-    "identify": ("records a minute of motion, and compiles it", "tests/cli/test_identify.py"),
+#: Words that are added to single lines.
+ADDED: dict[str, tuple[str, ...]] = {
+    "python benchmarks/virtual_ball_gun.py check --data ball_trajectories.npz": ("--balls", "6"),
 }
 
-#: Single lines that are only parsed here: why not, and where the like is run.
-NOT_RUN: dict[str, str] = {
-    "genan evaluate --actuators runs/position --compare runs/torque --data test.h5 --true-torque": (
-        "eight seconds for two more flags; tests/cli/test_evaluate.py"
-    ),
-    "genan evaluate --actuators runs/pamy2 --cross-validate 3": "fits three times; tests/cli/test_evaluate.py",
-    "genan evaluate --actuators runs/pamy2 --data new.h5 --out runs/new-log": "runs with test.h5 on the same page",
-    "genan fit --data new.h5 --robot pamy2 --from runs/pamy2 --out runs/pamy2-may": "runs in README.md",
-    "genan fit --data train.h5 --robot pamy2 --control-noise 0.01 --out runs/actuators": "runs in getting-started.md",
-    "genan collect --robot virtual-pamy2-cup --shortest-interval 0.15 --out cup.h5": "a second robot to compile",
-    "genan fit --data cup.h5 --robot pamy2-cup --control-noise 0.01 --out runs/actuators-cup": "needs that recording",
+#: Verbs whose lines are never run on the page itself, and why: other tests run each of them, as ``ELSEWHERE`` says.
+LONG: dict[str, str] = {
+    "train": "compiles for a quarter of a minute for each task",
+    "play": "draws films of a simulation that is compiled first",
+    "transfer": "runs a robot, in real time with --serve",
+    "deploy": "runs a robot; some pages name hosts in a laboratory",
+    "serve": "runs until it is stopped",
+    "view": "runs until it is stopped",
+    "study": "the smallest study takes minutes",
+    "search": "the smallest search takes minutes",
+    "identify": "records a minute of motion, and compiles it",
 }
 
-#: Pages whose Python is not run, but for its imports: why.
-IMPORTS_ONLY: dict[str, str] = {
-    "actuators.md": "fits five networks; the same calls run in tests/actuator/test_fit.py",
-    "add-a-robot.md": "speaks to a robot that the reader has; tests/deployment/test_registry.py",
-    "ball-in-a-cup.md": "parts of a program; tests/simulation/test_cup_scene.py",
-    "data-format.md": "tests/data/test_documentation.py runs it with logs",
-    "deployment.md": "flies a robot; tests/deployment/test_loop.py",
-    "index.md": "fits five networks; tests/actuator/test_fit.py",
-    "pamy2-protocol.md": "speaks to a robot; tests/deployment/test_udp.py",
-    "policies.md": "trains for minutes; tests/rl/test_train.py, tests/rl/test_export_numpy.py",
-    "search.md": "searches for minutes; tests/evaluation/studies/test_search.py",
-    "table-tennis.md": "needs a recording of balls; tests/tasks/ball/test_recorded_balls.py",
-    "transfer.md": "100 trials on three robots; tests/evaluation/test_transfer.py",
-    "virtual-pamy2.md": "parts of a program; tests/virtual/test_cup_bench.py",
-    "virtual-table-tennis.md": "plays a rally; tests/virtual/test_tennis_bench.py",
+#: Lines that other tests run, by ``typed`` (tests/docs/typed.py), because what they need is at hand there.
+ELSEWHERE: dict[str, str] = {
+    line: f"tests/{test}.py"
+    for test, lines in {
+        "benchmarks/test_real_logs": ("python benchmarks/real_logs.py logs --out runs/real",),  # where the logs are
+        "cli/test_deploy": (
+            "genan deploy reacher --robot my-arm --policy reacher --goal 20 40 --dry-run",
+            "genan deploy reacher --robot pamy2-udp --host 192.168.0.110 --policy runs/reacher --goal 10 30 20 0 "
+            "--dry-run",
+            "genan deploy reacher --robot virtual-pamy2 --goal 10 30 20 0 --record flights.h5",
+        ),
+        "cli/test_evaluate": (
+            "genan evaluate --actuators runs/pamy2 --data new.h5 --out runs/new-log",
+            "genan evaluate --actuators runs/position --compare runs/torque --data test.h5 --true-torque",
+        ),
+        "cli/test_fit": ("genan fit --data new.h5 --robot pamy2 --from runs/pamy2 --out runs/pamy2-may",),
+        "cli/test_play": (
+            "genan play reacher --policy reacher --actuators actuators",
+            "genan play reacher --policy runs/reacher",
+            "genan play table-tennis",
+        ),
+        "cli/test_search": (
+            "genan search fit --size small --trials 30",
+            "genan search uan --size small --trials 50",
+        ),
+        "cli/test_study": (
+            "genan search reacher --size full --trials 40 --at-once 4",
+            "genan study accuracy --size small",
+            "genan study all --size smoke",
+            "genan study history stride --size full",
+            "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 150000000 --out runs/ball-in-a-cup",
+            "genan train table-tennis --actuators runs/actuators --steps 25000000 --out runs/table-tennis",
+        ),
+        "cli/test_train": (
+            "genan train reacher --robot robot.toml --actuators actuators --out reacher",
+            "genan train reacher --task.action-weight 250",
+        ),
+        "cli/test_transfer": (
+            "genan transfer reacher --policy reacher --serve --trials 20 --out transfer",
+            "genan transfer reacher --policy runs/reacher --trials 100",
+            "genan transfer reacher --robot my-arm --policy reacher --trials 20",
+            "genan transfer reacher --robot pamy2-udp --host 192.168.0.110 --trials 20",
+        ),
+        "cli/test_view": (
+            "genan view --live",
+            "genan view --live table-tennis --hours 50",
+            "genan view data/pamy2.h5 --actuators runs/pamy2",
+            "genan view runs/transfer-reacher/robot-0/flights.h5",
+        ),
+        "deployment/test_server": ("genan serve --robot virtual-pamy2 --port 4700 --seed 0 --log serve.jsonl",),
+        "evaluation/studies/two_nodes": (
+            "genan study all --size full --on ray --ray-address head:6379 --out /shared/studies",
+        ),
+        "evaluation/test_cross_validation": ("genan evaluate --actuators runs/pamy2 --cross-validate 3",),
+        "evaluation/test_transfer": ("genan transfer table-tennis --robot-seeds 0 1 2 --videos 0 3",),
+        "rl/test_train": (
+            "genan train reacher",
+            "genan train reacher --actuators actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out reacher",
+            "genan train reacher --actuators runs/actuators --steps 20000000 --out runs/reacher",
+        ),
+    }.items()
+    for line in lines
+}
+
+#: Blocks of Python, by page and number (from 0), that other tests run with ``run_block``: what they need is made there.
+BLOCKS_ELSEWHERE: dict[tuple[str, int], str] = {
+    ("pamy2-protocol.md", 0): "tests/deployment/test_udp.py",
+    ("policies.md", 0): "tests/rl/test_train.py",
+    ("search.md", 0): "tests/evaluation/studies/test_search.py",
+    ("transfer.md", 0): "tests/evaluation/test_transfer.py",
+    ("transfer.md", 1): "tests/evaluation/test_transfer.py",
+    ("virtual-pamy2.md", 0): "tests/virtual/test_cup_bench.py",
+    ("virtual-table-tennis.md", 0): "tests/virtual/test_tennis_bench.py",
 }
 
 #: Text of Python blocks that is made small.
-REPLACED: dict[str, str] = {}
+REPLACED: dict[str, str] = {
+    'out="runs/pamy2-python"': 'members=1, hidden=(8,), epochs=1, out="runs/pamy2-python"',
+    '"data.h5", "pamy2",': '"data.h5", "pamy2", members=1, hidden=(8,), epochs=1,',
+    "RampTo(u, seconds=2.0, robot=arm": "RampTo(u, seconds=0.2, robot=arm",
+}
 
 #: Names that a page's Python takes for granted.
-PRELUDES: dict[str, str] = {}
+PRELUDES: dict[str, str] = {
+    "data-format.md": """
+import numpy as np
+my_logs = [(np.sin(0.1 * np.arange(2 * rows)).reshape(rows, 2), np.zeros((rows, 2))) for rows in (5, 9)]
+""",
+    "index.md": "import numpy as np; q_history, u_history = np.zeros((2, 4, 4))",
+    "policies.md": """
+import jax, numpy as np
+from genan.actuator import load
+from genan.actuator.library import bundled
+from genan.robot import Robot
+from genan.tasks.load import load_environment, task_settings
+robot, ensemble = Robot.load("pamy2"), load(bundled())
+env = load_environment(task_settings("reacher"), ensemble, envs=2)
+key, observation = jax.random.key(0), np.zeros(16, np.float32)
+q = qd = u = goal = np.zeros(4)
+""",
+}
 
 Words = tuple[str, ...]
 _COLLECT = ("collect", "--trajectories", "2500", "--truth-for-evaluation-only", "--out", "train.h5")
@@ -93,12 +165,34 @@ def _new(folder: Path) -> None:
     shutil.copy(folder / "train.h5", folder / "new.h5")
 
 
+def _data(folder: Path) -> None:
+    import shutil
+
+    shutil.copy(folder / "train.h5", folder / "data.h5")
+
+
+def _balls(folder: Path) -> None:
+    """Two balls of the bundled launcher, as a tracker at 100 Hz would have logged them."""
+    import jax
+    import numpy as np
+
+    from genan.tasks.ball.launcher import Launcher
+
+    path = Launcher.load().fly(key=jax.random.key(0), duration=1.3)
+    rows = np.column_stack([0.01 * np.arange(120), np.asarray(path.position)[:600:5]])
+    both = np.concatenate([np.column_stack([np.full(120, ball), rows]) for ball in (0, 1)])
+    np.savetxt(folder / "my_balls.csv", both, delimiter=",", header="ball,t,x,y,z", comments="")
+
+
 #: What pages take for granted: commands that make it, or a function that does.
 _GIVEN: dict[str, tuple[Words, ...] | Callable[[Path], None]] = {
     "train.h5": (_COLLECT,),
     "test.h5": (_TEST,),
     "runs/pamy2": (_FIT,),
     "new.h5": _new,
+    "data.h5": _data,
+    "my_balls.csv": _balls,
+    "ball_trajectories.npz": prepare_ball_recordings,
     "runs/reacher": _policy,
     "runs of all kinds": _runs,
     "the reader's logs": prepare_logs,
@@ -111,6 +205,9 @@ _GIVEN: dict[str, tuple[Words, ...] | Callable[[Path], None]] = {
 PREPARED: dict[str, tuple[str, ...]] = {
     "README.md": ("the reader's logs", "the reader's recordings"),
     "data-format.md": ("the reader's table",),
+    "index.md": ("train.h5", "data.h5"),
+    "table-tennis.md": ("my_balls.csv", "ball_trajectories.npz"),
+    "virtual-table-tennis.md": ("ball_trajectories.npz",),
     "inspect.md": ("the reader's logs", "mine.h5"),
     "from-your-logs.md": ("the reader's logs",),
     "robots.md": ("the reader's logs",),

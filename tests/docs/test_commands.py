@@ -1,10 +1,12 @@
 """Every command on every page runs, in order, each page in a folder of its own.
 
 Commands run as they are written, but for what the tables in ``tests/docs/settings.py`` say: flags that are made small,
-verbs that other tests run and that are only parsed here, and lines that cannot run on a test machine. What is in no
-table runs: a new page is covered the moment it is written.
+and lines that other tests run, where what they need is at hand; here they are parsed, and the other test is looked up.
+What is in no table runs: a new page is covered the moment it is written. A line that would take minutes is refused
+until some test runs it.
 """
 
+import ast
 import contextlib
 import hashlib
 import importlib
@@ -15,21 +17,25 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.docs.blocks import PAGES, ROOT, Command, Program, inline, name_of, steps
+from tests.docs.programs import programs
 from tests.docs.settings import (
+    ADDED,
+    BLOCKS_ELSEWHERE,
     ELSEWHERE,
-    IMPORTS_ONLY,
-    NOT_RUN,
+    LONG,
     PRELUDES,
     PREPARED,
     REPLACED,
     SMALLER,
     given,
 )
+from tests.docs.typed import lines
 
 from genan.cli import VERBS, main
 
@@ -76,45 +82,63 @@ def test_the_page_runs(page: Path, kitchen: Kitchen, tmp_path: Path, capsys: pyt
         if isinstance(step, Program):
             run_program(step, names, tmp_path)
         elif step.words[0] == "genan":
-            run_command(step, kitchen, tmp_path, capsys)
-        else:
+            parse(step.words[1:], str(step))
+            if not elsewhere(step):
+                run_command(step, kitchen, tmp_path, capsys)
+        elif not elsewhere(step):
             run_other(step, tmp_path)
+
+
+def elsewhere(step: Command) -> bool:
+    """Whether another test runs it; one that is said to and does not fails here."""
+    line = " ".join(step.words)
+    if line not in ELSEWHERE:
+        return False
+    assert line in typed_in(ROOT / ELSEWHERE[line]), f"{step} is said to be run by {ELSEWHERE[line]}, which does not"
+    return True
 
 
 def run_command(step: Command, kitchen: Kitchen, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = step.words[1:]
-    parse(words, str(step))
     verb, out = words[0], words[words.index("--out") + 1] if "--out" in words else None
-    if verb in ELSEWHERE:
-        assert (ROOT / ELSEWHERE[verb][1]).is_file(), f"{verb} is said to be run by {ELSEWHERE[verb][1]}"
-    elif " ".join(step.words) not in NOT_RUN:
-        if out in PREPARED.get(step.page, ()):  # what was given to the commands before is now made anew
-            (folder / out).unlink() if (folder / out).is_file() else shutil.rmtree(folder / out, ignore_errors=True)
-        kitchen.run(smaller(words), folder, capsys)
+    assert verb not in LONG, (
+        f"nothing runs {step}: give it to typed() in a test that runs genan {verb}, and name that test in ELSEWHERE"
+    )
+    if out in PREPARED.get(step.page, ()):  # what was given to the commands before is now made anew
+        (folder / out).unlink() if (folder / out).is_file() else shutil.rmtree(folder / out, ignore_errors=True)
+    kitchen.run(smaller(words), folder, capsys)
 
 
 def run_program(step: Program, names: dict[str, Any], folder: Path) -> None:
-    """A block of Python, with the names that the blocks before it have left; or its imports alone."""
+    """A block of Python, with the names that the blocks before it have left."""
+    number = programs(step.page).index(step)
+    if (step.page, number) in BLOCKS_ELSEWHERE:
+        test = BLOCKS_ELSEWHERE[step.page, number]
+        called = f'run_block("{step.page}", {number}'
+        assert called in (ROOT / test).read_text(), f"{step} is said to be run by {test}"
+        return
     text = step.text
     for old, new in REPLACED.items():
         text = text.replace(old, new)
-    if step.page in IMPORTS_ONLY:
-        compile(step.text, str(step), "exec")
-        text = "\n".join(re.findall(r"^(?:from genan\S* )?import genan.*$|^from genan\S* import .*$", step.text, re.M))
+    exported = [str(folder / "robot" / what) for what in ("actuators", "policy")]  # where pages export to
     with contextlib.chdir(folder):
-        sys.path.insert(0, str(folder / "robot" / "actuators"))  # where a page exports to
+        sys.path[:0] = exported
+        importlib.invalidate_caches()  # an earlier block may have looked before there was anything
         try:
             exec(compile(text, str(step), "exec"), names)
         finally:
-            sys.path.pop(0)
-            sys.modules.pop("numpy_runtime", None)
+            del sys.path[: len(exported)]
+            for module in ("numpy_runtime", "numpy_policy"):
+                sys.modules.pop(module, None)
 
 
 def run_other(step: Command, folder: Path) -> None:
-    """Commands that are not genan's."""
+    """Commands that are not genan's.
+
+    ``pip`` and ``make`` are looked at only: a test installs nothing, ``make demo`` takes minutes, and ``make test`` is
+    what runs this.
+    """
     program, *rest = step.words
-    if " ".join(step.words) in NOT_RUN:
-        return
     if program == "pip":
         asked = re.findall(r"\[([\w,]+)\]", " ".join(rest))
         assert asked and {extra for part in asked for extra in part.split(",")} <= set(EXTRAS), str(step)
@@ -127,12 +151,12 @@ def run_other(step: Command, folder: Path) -> None:
 
 
 def run_python(step: Command, rest: list[str], folder: Path) -> None:
-    if rest[0].startswith("benchmarks/"):  # they need logs that are not in the repository
-        text = (ROOT / rest[0]).read_text()
-        flags = [word for word in rest if word.startswith("--")]
-        assert all(f'"{flag}"' in text or flag[2:].replace("-", "_") in text for flag in flags), str(step)
-        return
     small = ["5" if before == "-n" else word for before, word in zip(["", *rest], rest, strict=False)]
+    if rest[0].startswith("benchmarks/"):
+        small[0] = str(ROOT / rest[0])
+        if "--out" in rest:
+            (folder / rest[rest.index("--out") + 1]).parent.mkdir(parents=True, exist_ok=True)
+    small += ADDED.get(" ".join(step.words), ())
     where = folder / "robot" / "actuators" if "timeit" in rest else folder
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, *small], cwd=where, env=environment, capture_output=True, text=True)
@@ -165,9 +189,16 @@ def smaller(words: tuple[str, ...]) -> tuple[str, ...]:
             place = result.index(flag)
             end = next((k for k in range(place + 1, len(result)) if result[k].startswith("--")), len(result))
             del result[place:end]
-        if values is not None:
-            result += [flag, *values]
+        result += [flag, *values]
     return tuple(result)
+
+
+@cache
+def typed_in(test: Path) -> frozenset[str]:
+    """The lines that a test runs: the first arguments of its calls of ``typed``, where they are written there."""
+    calls = [node for node in ast.walk(ast.parse(test.read_text())) if isinstance(node, ast.Call) and node.args]
+    first = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "typed"]
+    return frozenset(word.value for word in first if isinstance(word, ast.Constant))
 
 
 def run_genan(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -227,11 +258,11 @@ def help_of() -> dict[str, str]:
 
 
 def test_the_tables_hold_nothing_that_is_gone() -> None:
-    typed = {" ".join(step.words) for page in PAGES for step in steps(page) if isinstance(step, Command)}
-    assert set(NOT_RUN) <= typed
+    gone = {*ELSEWHERE, *ADDED} - lines()
+    assert not gone
     pages = {name_of(page) for page in PAGES}
-    assert {*PREPARED, *PRELUDES, *IMPORTS_ONLY} <= pages
-    verbs = {command.split()[1] for command in typed if command.startswith("genan ")}
-    assert {*ELSEWHERE, *SMALLER} <= set(VERBS) and set(ELSEWHERE) & verbs
+    assert {*PREPARED, *PRELUDES} <= pages
+    assert all(number < len(programs(page)) for page, number in BLOCKS_ELSEWHERE)
+    assert {*LONG, *SMALLER} <= set(VERBS) and not set(LONG) & set(SMALLER)
     text = "\n".join(page.read_text() for page in PAGES)
     assert all(old in text for old in REPLACED)

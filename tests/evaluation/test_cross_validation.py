@@ -3,11 +3,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.docs.typed import typed
 
-from genan.actuator import Ensemble
+from genan.actuator import Ensemble, save
 from genan.actuator.fit import fit
 from genan.actuator.settings import FitSettings
-from genan.data import Channels, Trajectories
+from genan.cli import main
+from genan.data import Channels, Trajectories, write
 from genan.errors import ActuatorError, DataError, SettingError
 from genan.evaluation.cross_validation import PLAN, cross_validate, folds, settings_of
 from genan.evaluation.record import cross_validation_as_json
@@ -91,6 +93,21 @@ def test_every_recording_is_left_out_once_and_finished_folds_are_kept(fitted, tm
     json.dumps(text, allow_nan=False)
     assert text["held_control"] == {} and len(text["cross_validation"]) == 2
     assert "all but one of 2 parts of the 8 recordings" in cross_validation_verdict(found)[0]
+
+
+def test_the_command_does_the_same(fitted, tmp_path: Path):
+    ensemble, data, _ = fitted
+    write(tmp_path / "train.h5", data)
+    save(ensemble, tmp_path / "actuators")
+    command = typed(
+        "genan evaluate --actuators runs/pamy2 --cross-validate 3",
+        *("--data", tmp_path / "train.h5", "--horizon", 30, "--no-report"),
+        actuators=tmp_path / "actuators",
+        cross_validate=2,
+    )
+    assert main(command) == 0
+    found = json.loads((tmp_path / "actuators" / "cross-validation" / "evaluation.json").read_text())
+    assert len(found["cross_validation"]) == 2
 
 
 def test_another_cross_validation_takes_the_place_of_the_first(tmp_path: Path):

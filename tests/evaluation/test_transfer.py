@@ -10,13 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import binomtest
+from tests.cli.pictures import Nothing
 from tests.deployment.faulty import PAMY2, FaultyRobot, MemoryRobot, Stuck
+from tests.docs.programs import run_block
+from tests.docs.typed import typed
 
+from genan.cli import main
 from genan.data import load as load_recording
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError
 from genan.evaluation import arena as arenas
-from genan.evaluation.arena import OUTCOMES, load_policy
+from genan.evaluation.arena import OUTCOMES, Arena, load_policy
 from genan.evaluation.arenas import open_arena
 from genan.evaluation.reacher_arena import ReacherArena
 from genan.evaluation.transfer import Transfer, Trial, transfer
@@ -40,12 +44,18 @@ def changed(policy: Policy, **constants: object) -> Policy:
     return other
 
 
-def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(reacher: Policy, tmp_path: Path) -> None:
-    seen = []
-    found = transfer(lambda seed: open_arena(reacher, seed=seed), trials=2, out=tmp_path / "out", finished=seen.append)
-    assert [len(so_far.trials) for so_far in seen] == [1, 2] and found == seen[-1] == Transfer.load(tmp_path / "out")
-    assert found.succeeded >= 1 and found.robot_seeds == (0,)
-    folder = tmp_path / "out" / "robot-0"
+def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the program of the documentation, on one of its robots."""
+    monkeypatch.chdir(tmp_path)
+    seen: list[Transfer] = []
+    small = {"(0, 1, 2)": "(1,)", "trials=100": "trials=2, finished=seen.append"}
+    found = run_block("transfer.md", 0, smaller=small, seen=seen)["found"]
+    out = tmp_path / "runs" / "transfer"
+    assert [len(so_far.trials) for so_far in seen] == [1, 2] and found == seen[-1] == Transfer.load(out)
+    assert found.succeeded >= 1 and found.robot_seeds == (1,)
+    folder = out / "robot-1"
     assert load_recording(folder / "flights.h5").lengths.tolist() == [2500] * 2
     for trial in found.trials:
         chance = np.random.default_rng([0, trial.number])  # the paper's distributions, from the paper
@@ -123,13 +133,22 @@ def test_a_killed_run_leaves_what_was_done(tmp_path: Path) -> None:
     assert len(load_recording(tmp_path / "robot" / "flights.h5.partial").lengths) == 2
 
 
-def test_table_tennis_returns_the_ball_and_keeps_its_way(tmp_path: Path) -> None:
-    policy = load_policy(bundled("table-tennis"), "table-tennis")
-    (trial,) = transfer(lambda seed: open_arena(policy, seed=seed), trials=1, out=tmp_path).trials
-    assert trial.success and trial.outcome == "success"
-    with np.load(tmp_path / "robot-0" / "balls" / "0000.npz") as kept:
+def test_table_tennis_returns_the_ball_and_keeps_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genan.report.trials.load_renderer", Nothing)
+    command = typed(
+        "genan transfer table-tennis --robot-seeds 0 1 2 --videos 0 3",
+        *("--trials", 1, "--out", tmp_path / "out"),
+        robot_seeds=(0, 1),
+        videos=0,
+    )
+    assert main(command) == 0
+    trial, other = Transfer.load(tmp_path / "out").trials
+    assert trial.success and trial.outcome == "success" and (trial.robot_seed, other.robot_seed) == (0, 1)
+    folder = tmp_path / "out" / "robot-0"
+    assert len(list((tmp_path / "out").glob("robot-*/trial-0000.*"))) == 2  # filmed
+    with np.load(folder / "balls" / "0000.npz") as kept:
         time, ball = kept["time"], kept["ball"]
-    with np.load(tmp_path / "robot-0" / "flights.ticks" / "0000.npz") as kept:
+    with np.load(folder / "flights.ticks" / "0000.npz") as kept:
         phase, flown = kept["phase"], kept["time"]
     assert time[0] == pytest.approx(2.0) and 2.0 < flown[phase == 2][0] < 2.03  # launched after the ramp, soon seen
     turn = int(np.argmin(ball[:, 1]))
@@ -155,17 +174,30 @@ def cup_policy(reacher: Policy) -> Policy:
     return Policy({"contract": contract, "record": {}}, arrays | {"log_deviation": np.zeros(4, np.float32)})
 
 
+@pytest.fixture(scope="module")
+def cup_arena(cup_policy: Policy) -> Arena:
+    return open_arena(cup_policy, seed=0)
+
+
 def test_a_ball_that_nobody_swings_is_never_in_the_cup(
-    cup_policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cup_arena: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arenas, "RAMP", 0.3)
-    found = transfer(lambda seed: open_arena(cup_policy, seed=seed), trials=1, out=tmp_path)
+    found = transfer(lambda _: cup_arena, trials=1, out=tmp_path)
     assert found.trials[0].outcome == "never in" and found.trials[0].numbers == {"seconds_in_cup": 0.0}
     with np.load(tmp_path / "robot-0" / "balls" / "0000.npz") as kept:
         ball, string = kept["ball"], kept["string"]
     assert len(string) == -(-len(ball) // 10)
     np.testing.assert_allclose(string[1, -1], ball[10])  # it ends in the ball
     assert np.linalg.norm(np.diff(string, axis=1), axis=2).sum(axis=1) == pytest.approx(0.2, abs=0.02)
+
+
+def test_the_documented_program_catches_the_ball_with_a_tracker_of_its_own(cup_arena: Arena) -> None:
+    cup_arena.robot.connect()
+    cup_arena.attempt(0)  # the ball hangs
+    names = {"robot": cup_arena.robot, "source": cup_arena._vicon, "load_policy": load_policy, "bundled": bundled}
+    left = run_block("transfer.md", 1, smaller={"seconds=2.0": "seconds=0.2"}, **names)
+    assert left["flight"].stop.reason is StopReason.FINISHED and cup_arena._bench.was_in_cup
 
 
 def test_rates_intervals_and_tables() -> None:

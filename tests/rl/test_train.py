@@ -6,10 +6,14 @@ import json
 import jax
 import numpy as np
 import pytest
+from tests.docs.programs import run_block
+from tests.docs.typed import typed
 from tests.evaluation.conftest import make_ensemble
 from tests.tasks.setting import small
 
 from genan import checkpoint
+from genan.actuator import save as save_actuators
+from genan.cli import main
 from genan.errors import GenanError, SettingError
 from genan.rl import artifact
 from genan.rl.settings import FAST
@@ -19,6 +23,7 @@ from genan.robot import Robot
 
 ROBOT = Robot.load("pamy2")
 ENSEMBLE = make_ensemble(ROBOT, damping=0.5, gain=5.0, members=2, scatter=0.01)
+NAMED = ("reacher", "fast")
 TASK = small("reacher", duration=0.06)
 PPO = dataclasses.replace(FAST, rollouts=4, mini_batches=2, epochs=2, hidden=(8,))
 SETTINGS = TrainSettings(envs=4, steps=4 * 4 * 4, judge=6, refill=8)
@@ -62,6 +67,48 @@ def test_stopping_and_going_on_gives_the_same_policy_to_the_bit(whole, tmp_path)
     for a, b in zip(jax.tree.leaves(policy), jax.tree.leaves(found), strict=True):
         np.testing.assert_array_equal(a, b)
     assert found.record == policy.record
+
+
+def test_the_documented_program_trains_the_same_policy(whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_actuators(ENSEMBLE, tmp_path / "runs" / "pamy2")
+    monkeypatch.setattr("genan.rl.train.task_preset", lambda task, size: TASK if (task, size) == NAMED else None)
+    small = f"steps={SETTINGS.steps}, envs={SETTINGS.envs}, judge={SETTINGS.judge}, refill={SETTINGS.refill}, ppo=PPO"
+    policy = run_block("policies.md", 0, smaller={"steps=10_000_000": small}, PPO=PPO)["policy"]
+    observation = np.ones((3, 16), np.float32)
+    np.testing.assert_array_equal(policy.mean(observation), whole[1].mean(observation))
+    assert (tmp_path / "runs" / "reacher" / "policy.json").is_file()
+
+
+def test_the_documented_commands_train_the_same_policy(whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_actuators(ENSEMBLE, tmp_path / "actuators")
+    flags = (
+        "--judge", 6, "--refill", 8, "--task.pool", 8, "--task.ramped", 0, "--task.duration", 0.06,
+        "--ppo.rollouts", 4, "--ppo.epochs", 2, "--ppo.hidden", 8,
+    )  # fmt: skip
+    batches = ("--ppo.mini-batches", 2)
+    few = ("--envs", 4, "--steps", SETTINGS.steps, *batches)
+    assert main(typed("genan train reacher", "--actuators", "actuators", *few, *flags)) == 0
+    started = typed(
+        "genan train reacher --actuators actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out reacher",
+        *flags,
+        envs=4,
+        ppo__mini_batches=2,
+        steps=SETTINGS.steps,
+    )
+    assert main(started) == 0
+    bundled = typed(
+        "genan train reacher --actuators runs/actuators --steps 20000000 --out runs/reacher",
+        *("--envs", 4, *batches, *flags),
+        actuators="actuators",
+        steps=SETTINGS.steps,
+        out="bundled",
+    )
+    assert main(bundled) == 0
+    for folder in ("runs/reacher", "reacher", "bundled"):
+        for a, b in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(artifact.load(tmp_path / folder)), strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_without_an_ensemble_one_network_drives():

@@ -1,13 +1,16 @@
 """The virtual ball-in-a-cup as a robot: what crosses its interface, and what it says became of a trial."""
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from tests.docs.programs import run_block
 
 from genan.errors import SettingError
+from genan.robot.pamy2_pressures import bar_from_control
 from genan.virtual import VirtualPamy2
 from genan.virtual.cup_bench import CupBench, CupOutcome
 from genan.virtual.robot import on_the_bench
@@ -15,8 +18,14 @@ from genan.virtual.toy_design import toy
 
 
 @pytest.fixture(scope="module")
-def bench() -> CupBench:
-    return CupBench(seed=0)
+def documented() -> dict[str, Any]:
+    """What the program in the documentation leaves; its bench serves all tests."""
+    return run_block("virtual-pamy2.md", 0)
+
+
+@pytest.fixture(scope="module")
+def bench(documented: dict[str, Any]) -> CupBench:
+    return documented["bench"]
 
 
 def hold(bench: CupBench, ticks: int) -> None:
@@ -63,6 +72,12 @@ def test_ball_hangs_still_below_the_cup(bench: CupBench) -> None:
     np.testing.assert_allclose(bench.ball_for_evaluation_only()[0], position, atol=1e-3)
     np.testing.assert_allclose(bench.read(), q, atol=np.radians(0.1))
     assert bench.outcome() is CupOutcome.NEVER_IN and not bench.was_in_cup and bench.time_in_cup == 0.0
+
+
+def test_the_documented_program_reads_and_commands(documented: dict[str, Any], bench: CupBench) -> None:
+    np.testing.assert_array_equal(documented["pressures"], bar_from_control(bench.robot.u_rest))
+    bench.reset(trial=3)
+    np.testing.assert_array_equal(documented["q"], bench.read())
 
 
 def test_trials_repeat_to_the_bit_and_differ_a_little(bench: CupBench) -> None:

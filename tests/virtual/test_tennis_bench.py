@@ -1,9 +1,11 @@
 import dataclasses
 import math
+from typing import Any
 
 import mujoco
 import numpy as np
 import pytest
+from tests.docs.programs import run_block
 
 from genan.errors import SettingError
 from genan.robot import Robot
@@ -19,8 +21,15 @@ STILL = (0.0, 0.0, 0.0)
 
 
 @pytest.fixture(scope="module")
-def bench() -> TennisBench:
-    return TennisBench(seed=0)
+def documented() -> dict[str, Any]:
+    """What the program in the documentation leaves; its bench serves all tests."""
+    left = run_block("virtual-table-tennis.md", 0)
+    return left | {"outcome": left["bench"].outcome(), "landing": left["bench"].landing()}
+
+
+@pytest.fixture(scope="module")
+def bench(documented: dict[str, Any]) -> TennisBench:
+    return documented["bench"]
 
 
 def flown(physics: BallPhysics, ball: BallState, seconds: float, h: float = STEP) -> BallState:
@@ -237,6 +246,11 @@ def test_a_ball_that_nobody_hits_is_missed(bench):
     assert bench.landing() is None
     assert not bench.hit
     assert 1.2 < bench.time < 2.0
+
+
+def test_the_documented_program_follows_a_ball_to_its_end(documented):
+    assert documented["outcome"] is Outcome.MISSED and documented["landing"] is None
+    assert documented["ball"].position[1] < 0.5 and not documented["ball"].hit  # it came to the arm, and past it
 
 
 def test_finish_flies_the_same_ball_and_the_arm_does_not_tick(bench):

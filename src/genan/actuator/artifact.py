@@ -20,7 +20,7 @@ from genan.sealed import seal as _seal  # noqa: F401
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 KIND = Kind(
     format="genan actuators",
-    version=2,
+    version=3,
     oldest=1,
     weights=WEIGHTS,
     contract=CONTRACT,

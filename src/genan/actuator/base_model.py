@@ -3,7 +3,8 @@
 Three kinds. ``linear``: the history alone. ``parametric``: gain, spring (of a stiffness that may be commanded), viscous
 and Coulomb friction, offset and the gravity that a rigid-body model with slightly wrong masses lacks; present samples,
 one velocity and the terms of ``genan.actuator.terms``. ``both``: all of it but products of controls, with which a long
-history is too free. The error that is minimised is that of the next position where the loss
+history is too free. Controls that make up a servo count as such: their products are its own, and a gain adds nothing by
+itself. The error that is minimised is that of the next position where the loss
 of the fit is, and of the torque where that is. What the data do not say is left at the torque that keeps the velocity,
 not at none: the ridge draws the weights towards the model of that torque.
 """
@@ -18,8 +19,10 @@ from genan.actuator.history import History
 from genan.actuator.network import Layer, Skip
 from genan.actuator.samples import Samples
 from genan.actuator.scaling import Scaling
+from genan.actuator.servos import find_servos
 from genan.actuator.terms import Terms
 from genan.data import Channels, Trajectories
+from genan.data.stiction import measure_sticking
 
 KINDS = ("linear", "parametric", "both")
 
@@ -45,7 +48,11 @@ def friction_terms(
     usual = np.where(usual > 0.0, usual, 1.0)
     turning = tuple(k for k, unit in enumerate(channels.joint_units) if unit == "rad")
     friction = tuple(tuple(float(f"{bend * one:.6g}") for bend in BENDS) for one in usual) if history.length else ()
-    return Terms(friction, turning, (channels.nq, channels.nu))
+    servos = find_servos(trajectories, numbers)
+    chosen = trajectories.select(numbers)
+    sticking = [k for k in range(channels.nq) if history.length and measure_sticking(chosen, k).stiction]
+    standing = tuple((k, float(f"{BENDS[-1] * usual[k]:.6g}")) for k in sticking)
+    return Terms(friction, turning, (channels.nq, channels.nu), servos, standing)
 
 
 def uses(kind: str, history: History, nq: int, nu: int, *, length: int | None = None) -> Bool[np.ndarray, " inputs"]:
@@ -55,10 +62,20 @@ def uses(kind: str, history: History, nq: int, nu: int, *, length: int | None = 
     now = past <= 1 if kind == "parametric" else past <= length  # one past sample is the velocity
     q = np.repeat(now, nq)
     u = np.repeat(now if kind != "parametric" else past == 0, nu)
-    terms = np.full(history.terms.count, kind != "linear")
-    if kind == "both" and history.terms.products:
-        terms[-(nu * nq + nu * (nu + 1) // 2) :] = False
-    return np.concatenate([q, u, terms])
+    if kind == "linear":
+        return np.concatenate([q, u, np.zeros(history.terms.count, bool)])
+    terms = history.terms
+    of_servos = {control for servo in terms.servos for control in servo.controls}
+    gains = [gain for servo in terms.servos for gain in servo.gains]
+    u.reshape(-1, nu)[:, gains] = False
+    _, crossed, one, other = terms.factors
+    own = [control not in of_servos for control in crossed] + [
+        not {a, b} & of_servos for a, b in zip(one, other, strict=True)
+    ]
+    products = np.array(own, bool) & (kind == "parametric")
+    shapes = np.ones(sum(map(len, terms.friction)) + 2 * len(terms.turning) + 4 * len(terms.pairs[0]), bool)
+    servos_and_standing = np.ones(terms.count - len(shapes) - len(products), bool)
+    return np.concatenate([q, u, shapes, products, servos_and_standing])
 
 
 @dataclass(frozen=True, eq=False)

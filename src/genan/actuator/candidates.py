@@ -61,38 +61,47 @@ def linear_candidates(settings: FitSettings, *, longest: int, delays: Sequence[i
     return found
 
 
-def network_candidates(settings: FitSettings, best: Candidate, *, samples: int) -> list[Candidate]:
-    """Networks on the residual of the ``best`` linear model, on that of a parametric one, and without any."""
+def network_candidates(settings: FitSettings, best: Candidate, nearest: Candidate, *, samples: int) -> list[Candidate]:
+    """Networks on the residual of linear models of every kind, and without any.
+
+    The kinds are not left to the best linear model alone, nor is the length of the history: what a network can add, the
+    model below it need not have, and a long history that blurs an encoder's steps serves a network as well.
+
+    Args:
+        settings: of the fit.
+        best: the best linear model.
+        nearest: the one that is best one step ahead.
+        longest: past samples of the longest history that was tried, which networks get who have many samples.
+        samples: to learn from.
+    """
     default = FitSettings()
     large = (128, 128) if samples >= MANY else (64, 64) if samples >= 20_000 else (32, 32)
     sizes = [(16,), large] if samples < MANY else [large]
     if settings.hidden != default.hidden:
         sizes = [tuple(settings.hidden)]
     base = best.settings
-    length = max(base.history_length, 3)
     batch = settings.batch or (128 if samples >= MANY else 64)
     epochs = settings.epochs
     if epochs == default.epochs:
         epochs = min(max(round(STEPS[samples >= MANY] * batch / samples), 15), 80)
-    common = replace(
-        base,
-        history_length=length,
-        batch=batch,
-        epochs=epochs,
-        rate=settings.rate or (3e-3 if samples < 20_000 else 1e-3),
-    )
+    common = replace(base, batch=batch, epochs=epochs, rate=settings.rate or (3e-3 if samples < 20_000 else 1e-3))
 
-    def made(kind: str, hidden: tuple[int, ...], decay: float) -> Candidate:
+    def made(kind: str, hidden: tuple[int, ...], decay: float, length: int) -> Candidate:
         size = "x".join(map(str, hidden))
-        on = f"on {_base_words(kind, length, base.delay)}" if kind != "none" else f"alone, with a history of {length}"
-        settings = replace(common, base=kind, hidden=hidden, weight_decay=decay)
+        on = f"on {_base_words(kind, length, base.delay)}" if kind != "none" else "alone"
+        settings = replace(common, base=kind, hidden=hidden, weight_decay=decay, history_length=length)
         name = f"{kind} + network {size}" if kind != "none" else f"network {size} alone"
-        return Candidate(name, f"networks of {size} {on}", settings)
+        return Candidate(f"{name}, H {length}", f"networks of {size} with a history of {length} {on}", settings)
 
-    found = [made(base.base, size, 0.0 if size == (16,) else _DECAY) for size in sizes]
-    if base.base != "parametric" and samples < MANY:
-        found.append(made("parametric", sizes[-1], _DECAY))
-    return [*found, made("none", sizes[-1], 0.0)]
+    short = max(base.history_length, 3) if samples < MANY else longest
+    long = max(nearest.settings.history_length, short)
+    found = [made(base.base, size, 0.0 if size == (16,) else _DECAY, short) for size in sizes]
+    if samples < MANY:
+        others = [kind for kind in ("both", "parametric") if kind != base.base]
+        found += [made(kind, sizes[-1], _DECAY, short) for kind in others]
+        if long > short:
+            found += [made(kind, sizes[-1], _DECAY, long) for kind in ("both", "parametric")]
+    return [*found, made("none", sizes[-1], 0.0, short)]
 
 
 def _base_words(kind: str, length: int, delay: int) -> str:

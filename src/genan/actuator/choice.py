@@ -2,8 +2,9 @@
 
 Every candidate has one network (or linear model) for each part of the recordings, which never sees that part; what they
 predict there, one step ahead and open loop, decides. A network must be better than the best linear model in both, by
-more than chance would have it, or the linear model is what is handed out. The networks of the chosen candidate are the
-ensemble: nothing is trained twice.
+more than chance would have it, or the linear model is what is handed out. Among networks that are, those come first
+that no linear model and no baseline surpasses in either. The networks of the chosen candidate are the ensemble: nothing
+is trained twice.
 """
 
 import shutil
@@ -175,12 +176,16 @@ class Choosing:
                 exam = Examination.of(fitting.dataset, lead=lead - max(candidate.settings.history.reach, 1) + 1)
                 baselines = judge_baselines(self.trajectories, fitting.dataset, exam)
             errors = judge_ensemble(candidate.name, found, fitting.dataset, fitting.dynamics, exam)
-            judged.append(_relative(candidate, errors, baselines))
+            judged.append(Judged(candidate, errors, *_relative_errors(errors, baselines)))
             ensembles[candidate.name] = found
             if number == len(linear):
                 best = min(judged, key=lambda one: one.score)
                 samples = sum(map(len, fitting.dataset.parts))
-                tried += network_candidates(self.settings, best.candidate, samples=samples)
+                nearest = min(judged, key=lambda one: one.one_step)
+                longest = max(one.settings.history_length for one in linear)
+                tried += network_candidates(
+                    self.settings, best.candidate, nearest.candidate, longest=longest, samples=samples
+                )
         assert exam is not None
         return self._finish(judged, baselines, ensembles, exam, fitting)
 
@@ -194,7 +199,11 @@ class Choosing:
     ) -> tuple[Ensemble, Choice]:
         linear = min((one for one in judged if one.candidate.linear), key=lambda one: one.score)
         better = [one for one in judged if not one.candidate.linear and one.beats(linear)]
-        chosen = min(better, key=lambda one: one.score, default=linear)
+        others = [_relative_errors(one, baselines) for one in baselines]
+        others += [(one.one_step, one.rollout) for one in judged if one.candidate.linear]
+        ahead, open_loop = np.min(others, axis=0)
+        unsurpassed = [one for one in better if one.one_step <= ahead and one.rollout <= open_loop]
+        chosen = min(unsurpassed or better, key=lambda one: one.score, default=linear)
         choice = Choice(
             tuple(judged),
             baselines,
@@ -255,12 +264,13 @@ def chosen_fields(settings: FitSettings) -> list[str]:
     return [name for name in names if getattr(settings, name) != getattr(default, name)]
 
 
-def _relative(candidate: Candidate, errors: Errors, baselines: Sequence[Errors]) -> Judged:
+def _relative_errors(errors: Errors, baselines: Sequence[Errors]) -> tuple[float, float]:
+    """Mean over the joints, one step ahead relative to constant velocity, and open loop relative to standing still."""
     known = {one.name: one for one in baselines}
     speed, still = known["constant velocity"].one_step, known["standing still"].rollout
     tiny = np.finfo(float).tiny
-    one_step = float(np.mean(errors.one_step / np.maximum(speed, tiny)))
-    return Judged(candidate, errors, one_step, float(np.mean(errors.rollout / np.maximum(still, tiny))))
+    ahead, open_loop = errors.one_step / np.maximum(speed, tiny), errors.rollout / np.maximum(still, tiny)
+    return float(np.mean(ahead)), float(np.mean(open_loop))
 
 
 def _plain(values: np.ndarray) -> list[float]:

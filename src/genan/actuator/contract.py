@@ -10,6 +10,7 @@ from typing import Any
 
 from genan.actuator.architecture import Architecture
 from genan.actuator.history import History
+from genan.actuator.servos import servo_sentences
 from genan.actuator.terms import Terms
 from genan.data import Channels
 from genan.errors import ActuatorError, listing
@@ -67,7 +68,14 @@ class Contract:
     @property
     def version(self) -> int:
         """Version of the artifact's format that can hold this: older readers must refuse what they do not know."""
+        if self.history.terms.servos or self.history.terms.standing:
+            return 3
         return 2 if self.history.delay or self.history.terms or self.architecture.skip else 1
+
+    @property
+    def servos(self) -> list[str]:
+        """The servos among the joints, each in words."""
+        return servo_sentences(self.history.terms.servos, self.joints, self.controls)
 
     @property
     def inputs(self) -> int:

@@ -190,6 +190,11 @@ def _terms(node: Callable[..., str], history: History) -> list[str]:
     """The inputs beside the history, [batch, k] each, in the order of ``Terms.features``."""
     terms, parts = history.terms, []
     now = node("Gather", "q_history", np.array(history.length), axis=1) if terms else ""
+    u = (
+        node("Gather", "u_history", np.array(history.length), axis=1)
+        if terms.products or terms.servos or terms.standing
+        else ""
+    )
     if terms.friction:
         change = node("Sub", now, node("Gather", "q_history", np.array(history.length - 1), axis=1))
         for bends in zip(*terms.friction, strict=True):
@@ -206,12 +211,29 @@ def _terms(node: Callable[..., str], history: History) -> list[str]:
                 for b in waves
             ]
     if terms.products:
-        u = node("Gather", "u_history", np.array(history.length), axis=1)
         joints, controls, one, other = (np.array(part, np.int64) for part in terms.factors)
         parts += [
             node("Mul", node("Gather", u, controls, axis=1), node("Gather", now, joints, axis=1)),
             node("Mul", node("Gather", u, one, axis=1), node("Gather", u, other, axis=1)),
         ]
+    of_u = lambda control: node("Gather", u, np.array([control]), axis=1)  # noqa: E731
+    drives: dict[int, list[str]] = {}
+    for servo in terms.servos:
+        pull = node("Sub", of_u(servo.goal), node("Gather", now, np.array([servo.joint]), axis=1))
+        for switch in servo.switches:
+            pull = node("Mul", pull, of_u(switch))
+        pulls = [pull] * bool(servo.switches) + [node("Mul", pull, of_u(gain)) for gain in servo.gains]
+        drives.setdefault(servo.joint, []).extend(pulls)
+        parts += pulls
+    for joint, bend in terms.standing:
+        angle = node("Gather", now, np.array([joint]), axis=1)
+        before = node("Gather", "q_history", np.array(history.length - 1), axis=1)
+        slowness = node(
+            "Div", node("Sub", angle, node("Gather", before, np.array([joint]), axis=1)), np.array(bend, np.float32)
+        )
+        stands = node("Exp", node("Neg", node("Mul", slowness, slowness)))
+        held = [node("Sin", angle), node("Cos", angle)] if joint in terms.turning else []
+        parts += [node("Mul", stands, one) for one in [*held, *drives.get(joint, [u])]]
     return parts
 
 

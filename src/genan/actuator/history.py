@@ -40,7 +40,7 @@ class History:
             raise SettingError(f"The history's stride must be 1 or more samples, not {self.stride}.")
         if self.delay < 0:
             raise SettingError(f"The delay must be 0 or more samples, not {self.delay}.")
-        if self.terms.friction and self.length < 1:
+        if (self.terms.friction or self.terms.standing) and self.length < 1:
             raise SettingError("Friction needs a velocity, and a history of length 0 has none; take 1 or more.")
 
     @property

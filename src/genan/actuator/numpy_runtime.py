@@ -26,7 +26,7 @@ import numpy as np
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 FORMAT = "genan actuators"
-VERSIONS = (1, 2)
+VERSIONS = (1, 2, 3)
 DT_TOLERANCE = 1e-6
 """Two time steps are the same when they differ by less than this fraction."""
 
@@ -85,6 +85,11 @@ class Actuators:
             self._bends = np.array(terms["friction"], np.float32).T
             self._turning = [int(joint) for joint in terms["turning"]]
             self._products = terms["products"] is not None
+            self._servos = [
+                (int(one["joint"]), int(one["goal"]), list(one["switches"]), list(one["gains"]))
+                for one in terms.get("servos", [])
+            ]
+            self._standing = [(int(joint), float(bend)) for joint, bend in terms.get("standing", [])]
             skip = bool(network.get("skip", False))
             hidden, activation = [int(width) for width in network["hidden"]], str(network["activation"])
             if self.length < 0 or self.stride < 1 or self.members < 1 or self.delay < 0 or not self.dt > 0.0:
@@ -101,7 +106,13 @@ class Actuators:
         self._pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
         self._plain = (self.length + 1) * (self.nq + self.nu)
         crossed = self.nu * self.nq + self.nu * (self.nu + 1) // 2 if self._products else 0
-        inputs = self._plain + self._bends.size + 2 * k + 4 * len(self._pairs) + crossed
+        pulls = [(joint, bool(switches) + len(gains)) for joint, _, switches, gains in self._servos]
+        held = [
+            2 * (joint in self._turning) + (sum(count for own, count in pulls if own == joint) or self.nu)
+            for joint, _ in self._standing
+        ]
+        beside = crossed + sum(count for _, count in pulls) + sum(held)
+        inputs = self._plain + self._bends.size + 2 * k + 4 * len(self._pairs) + beside
         widths = [inputs, *hidden, self.nq]
         get = lambda name, *shape: _array(arrays, name, shape, where)  # noqa: E731
         self._layers = [
@@ -210,6 +221,17 @@ class Actuators:
         if self._products:
             one, other = np.triu_indices(self.nu)
             parts += [(u[:, :, None] * q[:, None, :]).reshape(len(u), -1), u[:, one] * u[:, other]]
+        drives: dict[int, list[np.ndarray]] = {}
+        for joint, goal, switches, gains in self._servos:
+            pull = ((u[:, goal] - q[:, joint]) * u[:, switches].prod(axis=1))[:, None]
+            pulls = [pull] * bool(switches) + [pull * u[:, gains]]
+            drives.setdefault(joint, []).extend(pulls)
+            parts += pulls
+        for joint, bend in self._standing:
+            angle = q[:, [joint]]
+            stands = np.exp(-(((angle - before[:, [joint]]) / np.float32(bend)) ** 2))
+            held = [np.sin(angle), np.cos(angle)] if joint in self._turning else []
+            parts += [stands * one for one in held + drives.get(joint, [u])]
         return np.concatenate(parts, axis=1)
 
     def _check(self, q: np.ndarray, u: np.ndarray) -> None:

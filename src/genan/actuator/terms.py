@@ -3,14 +3,62 @@
 With these terms among its inputs, a model that is linear in all of them can have Coulomb friction (a tanh of the
 velocity); can correct the gravity of a rigid-body model whose masses are a little wrong (sines and cosines of the
 angles, and their products for every pair of joints: all that the gravity of a planar pair of links is made of); and can
-have a stiffness that is commanded (products of controls with positions and with each other: a servo's gain, its switch,
-the pressure of a muscle).
+have a stiffness that is commanded (products of controls with positions and with each other: the pressure of a muscle);
+can be a servo, which pulls towards a commanded position with a gain and a switch that are commanded too; and can have
+stiction, which holds against weight and drive for as long as a joint stands.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 from genan.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Servo:
+    """A joint that is pulled to a commanded position, with a gain or behind a switch that are controls themselves.
+
+    Its inputs are the way to go (goal less position) times all switches, where there are any, and that times each gain.
+    Joints and controls are counted from 0.
+    """
+
+    joint: int
+    goal: int
+    """The control that is the position to go to, in the joint's unit."""
+    switches: tuple[int, ...] = ()
+    """Controls without which there is no pull."""
+    gains: tuple[int, ...] = ()
+    """Controls that the pull is proportional to."""
+
+    def __post_init__(self) -> None:
+        if not self.count:
+            raise SettingError("A servo without switch and gain is linear in the history; leave it out of the terms.")
+
+    @property
+    def count(self) -> int:
+        """Number of inputs."""
+        return bool(self.switches) + len(self.gains)
+
+    @property
+    def controls(self) -> tuple[int, ...]:
+        """All of its controls."""
+        return self.goal, *self.switches, *self.gains
+
+    def features(self, q: Any, u: Any) -> list[Any]:
+        """The inputs [..., 1] of positions [..., nq] [rad or m] and controls [..., nu]."""
+        pull = u[..., self.goal, None] - q[..., self.joint, None]
+        for switch in self.switches:
+            pull = pull * u[..., switch, None]
+        return [pull] * bool(self.switches) + [pull * u[..., gain, None] for gain in self.gains]
+
+    def settings(self) -> dict[str, Any]:
+        """Everything here as JSON can hold it."""
+        return {
+            "joint": self.joint,
+            "goal": self.goal,
+            "switches": list(self.switches),
+            "gains": list(self.gains),
+        }
 
 
 @dataclass(frozen=True)
@@ -25,15 +73,25 @@ class Terms:
     products: tuple[int, int] | None = None
     """Number of joints and of controls, where the products of each control with each position, and of every two
     controls, are inputs."""
+    servos: tuple[Servo, ...] = ()
+    """Joints whose pull to a commanded position is an input."""
+    standing: tuple[tuple[int, float], ...] = ()
+    """Joints with stiction, counted from 0, and the change of position over one stride of the history with which one
+    no longer stands [rad or m]. Inputs: what it then holds against, times exp(-(change / this)^2): its sine and cosine,
+    if it turns, and the inputs of its servo, or all controls where it has none."""
 
     def __post_init__(self) -> None:
         if len({len(bends) for bends in self.friction}) > 1 or any(not w > 0.0 for b in self.friction for w in b):
             raise SettingError(f"Every joint needs equally many positive bends of its friction, not {self.friction}.")
+        if any(not bend > 0.0 for _, bend in self.standing):
+            raise SettingError(f"A joint stands up to a positive change of its position, not as in {self.standing}.")
+        if self.products is None and not {joint for joint, _ in self.standing} <= {one.joint for one in self.servos}:
+            raise SettingError("Stiction of a joint that is no servo needs the number of controls; give the products.")
         if list(self.turning) != sorted(set(self.turning)) or any(joint < 0 for joint in self.turning):
             raise SettingError(f"The turning joints must be named once, in rising order, not as {self.turning}.")
 
     def __bool__(self) -> bool:
-        return bool(self.friction or self.turning or self.products)
+        return bool(self.friction or self.turning or self.products or self.servos or self.standing)
 
     @property
     def count(self) -> int:
@@ -41,7 +99,13 @@ class Terms:
         k = len(self.turning)
         nq, nu = self.products or (0, 0)
         products = nu * nq + nu * (nu + 1) // 2
-        return sum(map(len, self.friction)) + 2 * k + 4 * (k * (k - 1) // 2) + products
+        servos = sum(servo.count for servo in self.servos)
+        held = sum(2 * (joint in self.turning) + self._drives(joint, nu) for joint, _ in self.standing)
+        return sum(map(len, self.friction)) + 2 * k + 4 * (k * (k - 1) // 2) + products + servos + held
+
+    def _drives(self, joint: int, nu: int) -> int:
+        """Inputs by which a joint is driven."""
+        return sum(servo.count for servo in self.servos if servo.joint == joint) or nu
 
     def features(self, q_history: Any, u_history: Any, xp: Any) -> list[Any]:
         """The inputs, as arrays [..., k] to be put one behind the other.
@@ -51,7 +115,7 @@ class Terms:
             u_history: controls [..., H + 1, nu], oldest first.
             xp: the module that computes, ``numpy`` or ``jax.numpy``.
         """
-        q, parts = q_history[..., -1, :], []
+        q, u, parts = q_history[..., -1, :], u_history[..., -1, :], []
         if self.friction:
             change = q - q_history[..., -2, :]
             for bends in zip(*self.friction, strict=True):
@@ -65,9 +129,19 @@ class Terms:
                 for b in (sine, cosine):
                     parts.append(a[..., first] * b[..., second])
         if self.products:
-            u = u_history[..., -1, :]
             joints, controls, one, other = self.factors
             parts += [u[..., controls] * q[..., joints], u[..., one] * u[..., other]]
+        pulls = [servo.features(q, u) for servo in self.servos]
+        parts += [pull for each in pulls for pull in each]
+        for joint, bend in self.standing:
+            change = q[..., joint, None] - q_history[..., -2, joint, None]
+            stands = xp.exp(-((change / bend) ** 2))
+            angle = q[..., joint, None]
+            held = [xp.sin(angle), xp.cos(angle)] if joint in self.turning else []
+            own = [
+                pull for servo, each in zip(self.servos, pulls, strict=True) if servo.joint == joint for pull in each
+            ]
+            parts += [stands * one for one in [*held, *(own or [u])]]
         return parts
 
     @property
@@ -92,6 +166,8 @@ class Terms:
             "friction": [list(bends) for bends in self.friction],
             "turning": list(self.turning),
             "products": products,
+            **({"servos": [servo.settings() for servo in self.servos]} if self.servos else {}),
+            **({"standing": [[joint, bend] for joint, bend in self.standing]} if self.standing else {}),
         }
 
     @classmethod
@@ -100,4 +176,9 @@ class Terms:
         friction = tuple(tuple(float(w) for w in bends) for bends in settings["friction"])
         nq_nu = settings["products"]
         products = None if nq_nu is None else (int(nq_nu[0]), int(nq_nu[1]))
-        return cls(friction, tuple(int(joint) for joint in settings["turning"]), products)
+        servos = tuple(
+            Servo(int(one["joint"]), int(one["goal"]), tuple(map(int, one["switches"])), tuple(map(int, one["gains"])))
+            for one in settings.get("servos", ())
+        )
+        standing = tuple((int(joint), float(bend)) for joint, bend in settings.get("standing", ()))
+        return cls(friction, tuple(int(joint) for joint in settings["turning"]), products, servos, standing)

@@ -18,7 +18,7 @@ from genan.cli.progress import time_left
 MOST_TO_CHOOSE = 150_000
 """Samples up to which the model is chosen by cross-validation without being asked for."""
 
-MOST_TO_INSPECT = 40_000
+MOST_TO_INSPECT = 10_000
 """Samples of a larger recording that are looked at before a fit."""
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class Fit:
             return INTERRUPTED
         best = ", ".join(map(str, ensemble.record["training"]["best_epoch"]))
         console.print(f"{_networks(ensemble.members)} (best of epoch {best}) in {self.out}.")
+        for sentence in ensemble.contract.servos:
+            console.print(sentence)
         if fitting.start is not None:
             from genan.cli.refit_table import print_before_and_after
 

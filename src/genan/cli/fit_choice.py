@@ -48,6 +48,8 @@ def choose(console: Any, asked: "Fit", *, lag: "Lag") -> int:
         return INTERRUPTED
     ensemble, choice = found
     print_choice(console, choice)
+    for sentence in ensemble.contract.servos:
+        console.print(sentence)
     keep_reference(ensemble, asked.data, asked.out)
     console.print(f"{ensemble.members} {'models' if choice.chosen.candidate.linear else 'networks'} in {asked.out}.")
     console.print(f"Next: genan evaluate --actuators {asked.out} --data TEST.h5")

@@ -51,7 +51,9 @@ def test_a_study_gives_the_same_numbers_as_here(cluster: tuple[dict[str, Any], S
     for job in in_order(study.jobs(TINY)):
         assert perform(job, here).result == remote.find(job).result  # type: ignore[union-attr]
     assert study.result(TINY, here).figures == study.result(TINY, remote).figures
-    assert study.result(TINY, remote).complete and found["done"] == len(in_order(study.jobs(TINY)))
+    jobs = len(in_order(study.jobs(TINY)))
+    assert study.result(TINY, remote).complete and f"{jobs} jobs done now, 0 known already" in found["said"]
+    assert (found["done"], found["known"]) == (0, jobs)  # the same, asked for in Python
 
 
 @needs_ray

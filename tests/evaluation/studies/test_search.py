@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.programs import run_block
 from tests.evaluation.studies.fake_executor import FakeExecutor
 
 from genan.errors import DataError, GenanError, SettingError
+from genan.evaluation.studies import local
 from genan.evaluation.studies.accuracy_study import plain_fit
 from genan.evaluation.studies.job import Job, in_order
 from genan.evaluation.studies.recipes import collect_job, train_job, uan_job
@@ -60,6 +62,21 @@ def test_the_best_settings_are_found_beyond_chance(store: Store) -> None:
     assert result.complete and len(result.trials) == 120
     assert [t.value for t in result.ranked()] == sorted(t.value for t in result.trials if t.value is not None)
     assert result.hardware == ({"processor": "none"},) and result.trials[1].seconds == 1.5
+
+
+def test_the_documented_program_searches(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = []
+
+    def executor(root: Path, *, workers: int) -> FakeExecutor:
+        made.append((root, workers))
+        return FakeExecutor(Store(root), bowl)
+
+    monkeypatch.setattr(local, "LocalExecutor", executor)
+    result = run_block("search.md", 0, smaller={"trials=50": "trials=5"})["result"]
+    assert made == [(Path("runs/studies/jobs"), 2)]
+    expected = search("uan", SMALL, store, FakeExecutor(store, bowl), trials=5)
+    assert result == expected and len(result.trials) == 5
 
 
 def test_trials_that_fail_do_not_stop_it(store: Store) -> None:

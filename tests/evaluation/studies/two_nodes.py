@@ -3,6 +3,8 @@
 python -m tests.evaluation.studies.two_nodes FOLDER: prints one line of JSON.
 """
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -14,6 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.docs.typed import typed
+
+from genan.cli import main as genan
 from genan.evaluation.studies.accuracy_study import plain_fit
 from genan.evaluation.studies.catalogue import STUDIES
 from genan.evaluation.studies.cluster import QUIET, RayExecutor
@@ -21,8 +26,9 @@ from genan.evaluation.studies.executor import Event
 from genan.evaluation.studies.job import Job
 from genan.evaluation.studies.recipes import collect_job
 from genan.evaluation.studies.schedule import run
-from genan.evaluation.studies.sizes import SMOKE, Size
+from genan.evaluation.studies.sizes import SIZES, SMOKE, Size
 from genan.evaluation.studies.store import Store
+from genan.evaluation.studies.study import store_in
 from genan.evaluation.studies.worker import LOG
 
 TINY = replace(
@@ -60,6 +66,21 @@ def until(executor: RayExecutor, enough: Callable[[list[Event]], bool], seconds:
     return events
 
 
+def study_by_command(address: str, root: Path) -> str:
+    """What ``genan study`` says of the tiny study, which it does on the cluster; the other studies take minutes."""
+    SIZES["full"] = TINY
+    command = typed(
+        "genan study all --size full --on ray --ray-address head:6379 --out /shared/studies",
+        instead={"all": "history"},
+        ray_address=address,
+        out=root.parent,
+    )
+    assert store_in(root.parent).root == root
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+        assert genan(command) == 0, said.getvalue()
+    return said.getvalue()
+
+
 def main(root: Path) -> dict[str, Any]:
     os.environ.update(QUIET)
     import ray
@@ -69,10 +90,11 @@ def main(root: Path) -> dict[str, Any]:
     second = cluster.add_node(num_cpus=1)
     store, found = Store(root), {}
     try:
+        found["said"] = study_by_command(cluster.address, root)
         executor = RayExecutor(root, address=cluster.address)
         found["words"] = executor.words
         now = run(tiny_jobs(), store, executor)
-        found["failed"], found["done"] = list(now.failed.values()), now.done
+        found["failed"], found["done"], found["known"] = list(now.failed.values()), now.done, now.known
         executor.close()
         found["left"] = [path.name for path in root.iterdir() if path.name.startswith(".")]
         found["connected"] = ray.is_initialized()

@@ -1,0 +1,24 @@
+"""Films without drawing."""
+
+import numpy as np
+
+from genan.report.scenes import Stage
+
+
+class Nothing:
+    """A renderer whose pictures are all grey: films are written at once."""
+
+    rendered = True
+
+    def __init__(self, stage: Stage, *, size: tuple[int, int] = (64, 36)) -> None:
+        self.stage = stage
+
+    def frame(self, now) -> np.ndarray:
+        self.stage.place(now)
+        return np.full((36, 64, 3), 200, np.uint8)
+
+    def restart(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
