@@ -61,7 +61,9 @@ def linear_candidates(settings: FitSettings, *, longest: int, delays: Sequence[i
     return found
 
 
-def network_candidates(settings: FitSettings, best: Candidate, nearest: Candidate, *, samples: int) -> list[Candidate]:
+def network_candidates(
+    settings: FitSettings, best: Candidate, nearest: Candidate, *, longest: int, samples: int
+) -> list[Candidate]:
     """Networks on the residual of linear models of every kind, and without any.
 
     The kinds are not left to the best linear model alone, nor is the length of the history: what a network can add, the

@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], S
         env={**os.environ, "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(done.stdout.splitlines()) == 1, done.stdout[-3000:]  # Ray keeps quiet

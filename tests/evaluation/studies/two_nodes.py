@@ -57,7 +57,7 @@ def where(store: Store, job: Job) -> list[tuple[str, int]]:
     return [(node, int(pid)) for node, pid in re.findall(r"on the node (\w+) .*process (\d+)", words)]
 
 
-def until(executor: RayExecutor, enough: Callable[[list[Event]], bool], seconds: float = 60.0) -> list[Event]:
+def until(executor: RayExecutor, enough: Callable[[list[Event]], bool], seconds: float = 180.0) -> list[Event]:
     events: list[Event] = []
     end = time.monotonic() + seconds
     while not enough(events):
