@@ -1,11 +1,12 @@
 """Real robots from their logs to a judgement, by the three commands of docs/from-your-logs.md.
 
-    python benchmarks/real_logs.py LOGS [--out runs/real] [--only pamy1 xl330]
+    python benchmarks/real_logs.py LOGS [--out runs/real] [--only pamy1 xl330-800]
 
 LOGS is a folder with ``<name>.npz`` and the robot's model ``<name>.xml``. For every case below, ``genan new-robot``
 writes a robot.toml, then ``genan import``, ``genan fit`` and ``genan evaluate`` are run as they are printed, and one
 table at the end says how far each model is off on the recordings it was not fitted to, and what ``genan inspect``
-said. A case that is finished is not run again. docs/real-logs.md has the results.
+said. A case that is finished is not run again; the cases named after manoeuvres are run where they are asked for.
+docs/real-logs.md has the results.
 """
 
 import argparse
@@ -32,19 +33,29 @@ class Case:
 
     name: str
     log: str
-    test: str
+    test: tuple[str, ...]
     """Recordings to judge by, as ``genan import --test`` takes them."""
     words: str
     dt: float | None = None
     """Period to work at [s], where it is not the log's."""
+    asked: bool = False
+    """Whether it is run only where it is asked for by name."""
 
 
 CASES = (
-    Case("pamy1", "pamy1", "last:20%", "the last 20 % of 1153 episodes"),
-    Case("double-pendulum", "double_pendulum", "kind=acrobot", "swing-ups, learnt from identification runs", 0.01),
+    Case("pamy1", "pamy1", ("last:20%",), "the last 20 % of 1153 episodes"),
+    Case("double-pendulum", "double_pendulum", ("kind=acrobot",), "swing-ups, learnt from identification runs", 0.01),
     *(
-        Case(f"xl330-{gain}", "xl330", f"kp_firmware={gain}", f"gain {gain}, learnt from the others", 0.01)
+        Case(f"xl330-{gain}", "xl330", (f"kp_firmware={gain}",), f"gain {gain}, learnt from the others", 0.01)
         for gain in (100, 200, 800)
+    ),
+    *(
+        Case(f"xl330-{name}", "xl330", tuple(f"*{at}.json" for at in when), f"{name}, at all gains", 0.01, True)
+        for name, when in {
+            "sweep": ("10h28m10", "10h28m42", "10h29m47"),
+            "ramp": ("10h28m24", "10h28m57", "10h30m02"),
+            "swings": ("10h28m32", "10h29m04", "10h30m10"),
+        }.items()
     ),
 )
 
@@ -79,7 +90,7 @@ def judge(case: Case, logs: Path, folder: Path) -> dict[str, Any]:
     robot, train, test = folder / "robot.toml", folder / "train.h5", folder / "test.h5"
     seconds = {}
     if not train.exists():
-        flags = ("--test", case.test, "--test-out", test)
+        flags = ("--test", *case.test, "--test-out", test)
         seconds["import"] = run("import", logs / f"{case.log}.npz", "--robot", robot, "--out", train, *flags)
         run("inspect", train, "--robot", robot, "--out", folder / "inspection")
     if not (folder / "actuators" / "actuator.json").exists():
@@ -124,13 +135,14 @@ def main() -> None:
     rows, words, means = [], [], []
     for case in CASES:
         there = (given.logs / f"{case.log}.npz").exists()
-        if not there or (given.only and not {case.name, case.log} & set(given.only)):
+        wanted = {case.name} | (set() if case.asked else {case.log})
+        if not there or (case.asked if not given.only else not wanted & set(given.only)):
             continue
         folder = given.out / case.name
         line, steps = row(case, folder, judge(case, given.logs, folder))
         rows.append(line)
         words.append((case.name, inspected(folder)))
-        if case.log == "xl330":
+        if case.log == "xl330" and not case.asked:
             means.append([errors.mean() for errors in steps.values()])
     columns = [
         "case",

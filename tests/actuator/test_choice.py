@@ -10,7 +10,7 @@ from tests.actuator.driven import driven
 
 from genan.actuator import FitSettings, artifact
 from genan.actuator.candidates import Candidate
-from genan.actuator.choice import CANDIDATES, Choice, Choosing, Judged, chosen_fields
+from genan.actuator.choice import CANDIDATES, Choice, Choosing, Judged, chosen_fields, decide
 from genan.actuator.fit import Fitting
 from genan.actuator.out_of_fold import Errors, Examination, judge_baselines, judge_ensemble
 from genan.dynamics import load_dynamics
@@ -38,7 +38,7 @@ def test_a_stopped_choice_goes_on_where_it_was(tmp_path: Path) -> None:
         seen.append(name)
 
     choosing = Choosing(data, "pendulum", QUICK, out=tmp_path / "a")
-    assert choosing.run(report=report, stopping=lambda: "parametric + network 8" in seen) is None
+    assert choosing.run(report=report, stopping=lambda: "parametric + network 8, H 2" in seen) is None
     assert not (tmp_path / "a" / artifact.CONTRACT).exists()
     trained: set[str] = set()
 
@@ -47,7 +47,7 @@ def test_a_stopped_choice_goes_on_where_it_was(tmp_path: Path) -> None:
             trained.add(name)
 
     ensemble, choice = Choosing(data, "pendulum", QUICK, out=tmp_path / "a").run(report=watch)
-    assert trained == {"parametric + network 8", "network 8 alone"}  # the one before was finished
+    assert trained == {"parametric + network 8, H 2", "network 8 alone, H 2"}  # the one before was finished
     assert len(choice.judged) == 6 and ensemble.contract.history.delay == 0
 
 
@@ -99,6 +99,19 @@ def test_a_network_must_be_better_in_both_and_by_more_than_chance() -> None:
     assert not judged("worse open loop", 0.5, 1.01, linear=False).beats(linear)
     assert not judged("worse one step", 1.01, 0.5, linear=False).beats(linear)
     assert not judged("level", 0.999, 0.999, linear=False).beats(linear)
+
+
+def test_what_something_plain_surpasses_comes_last() -> None:
+    errors = lambda name, ahead, end: Errors(name, np.array([ahead]), np.array([end]))  # noqa: E731
+    guesses = errors("constant velocity", 1.0, 9.0), errors("standing still", 9.0, 1.0)
+    best, near = judged("best", 0.8, 0.5, linear=True), judged("near", 0.6, 1.5, linear=True)
+    far, sound = judged("far", 0.7, 0.1, linear=False), judged("sound", 0.6, 0.4, linear=False)
+    worse = judged("worse", 0.5, 0.6, linear=False)
+    assert decide([best, near, far, sound, worse], guesses) == (best, sound)
+    assert decide([best, far, sound], guesses) == (best, far)  # nothing plain is nearer than either
+    assert decide([best, near, far], guesses) == (best, far)  # there is nothing sound
+    assert decide([best, far, sound], (*guesses, errors("ridge ARX", 0.65, 2.0))) == (best, sound)
+    assert decide([best, near, worse], guesses) == (best, best)
 
 
 def test_a_better_baseline_is_owned_up_to() -> None:

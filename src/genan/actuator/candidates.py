@@ -95,7 +95,8 @@ def network_candidates(
         name = f"{kind} + network {size}" if kind != "none" else f"network {size} alone"
         return Candidate(f"{name}, H {length}", f"networks of {size} with a history of {length} {on}", settings)
 
-    short = max(base.history_length, 3) if samples < MANY else longest
+    given = settings.history_length != default.history_length
+    short = base.history_length if given else max(base.history_length, 3) if samples < MANY else longest
     long = max(nearest.settings.history_length, short)
     found = [made(base.base, size, 0.0 if size == (16,) else _DECAY, short) for size in sizes]
     if samples < MANY:

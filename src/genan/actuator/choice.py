@@ -197,13 +197,7 @@ class Choosing:
         exam: Examination,
         fitting: Fitting,
     ) -> tuple[Ensemble, Choice]:
-        linear = min((one for one in judged if one.candidate.linear), key=lambda one: one.score)
-        better = [one for one in judged if not one.candidate.linear and one.beats(linear)]
-        others = [_relative_errors(one, baselines) for one in baselines]
-        others += [(one.one_step, one.rollout) for one in judged if one.candidate.linear]
-        ahead, open_loop = np.min(others, axis=0)
-        unsurpassed = [one for one in better if one.one_step <= ahead and one.rollout <= open_loop]
-        chosen = min(unsurpassed or better, key=lambda one: one.score, default=linear)
+        linear, chosen = decide(judged, baselines)
         choice = Choice(
             tuple(judged),
             baselines,
@@ -262,6 +256,17 @@ def chosen_fields(settings: FitSettings) -> list[str]:
     default = FitSettings()
     names = ("base", "folds", "hidden", "history_length", "weight_decay", "members", "epochs", "batch", "rate", "loss")
     return [name for name in names if getattr(settings, name) != getattr(default, name)]
+
+
+def decide(judged: Sequence[Judged], baselines: Sequence[Errors]) -> tuple[Judged, Judged]:
+    """The best linear model, and what is handed out."""
+    linear = min((one for one in judged if one.candidate.linear), key=lambda one: one.score)
+    better = [one for one in judged if not one.candidate.linear and one.beats(linear)]
+    others = [_relative_errors(one, baselines) for one in baselines]
+    others += [(one.one_step, one.rollout) for one in judged if one.candidate.linear]
+    ahead, open_loop = np.min(others, axis=0)
+    unsurpassed = [one for one in better if one.one_step <= ahead and one.rollout <= open_loop]
+    return linear, min(unsurpassed or better, key=lambda one: one.score, default=linear)
 
 
 def _relative_errors(errors: Errors, baselines: Sequence[Errors]) -> tuple[float, float]:

@@ -115,7 +115,8 @@ def _excitation(found: "Inspection") -> str:
     edges = [control.excited for control in found.controls if control.lowest < control.highest]
     if not edges:
         return "No command ever changes: nothing can be learnt about the actuators."
-    low, high = min(edges), max(edges)
+    changing = [edge for edge in edges if edge > 0.0] or edges  # what is set once for a recording has no frequency
+    low, high = min(changing), max(changing)
     motion = max(joint.excited for joint in found.joints)
     span = f"{high:.3g} Hz" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g} Hz"
     words = f"Commands have 95 % of their power below {span}, the motion below {motion:.3g} Hz"
