@@ -102,8 +102,7 @@ def network_candidates(
     if samples < MANY:
         others = [kind for kind in ("both", "parametric") if kind != base.base]
         found += [made(kind, sizes[-1], _DECAY, short) for kind in others]
-        if long > short:
-            found += [made(kind, sizes[-1], _DECAY, long) for kind in ("both", "parametric")]
+        found += [made("both", sizes[-1], _DECAY, long)] * (long > short)
     return [*found, made("none", sizes[-1], 0.0, short)]
 
 
