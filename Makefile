@@ -31,7 +31,7 @@ lint: env
 
 # Two processes: compiling, which is most of the time, uses one core at a time.
 pytest: env browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile --jaxtyping-packages=genan,beartype.beartype --durations=10
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --jaxtyping-packages=genan,beartype.beartype --durations=10
 
 # The report and the viewer are tried in Chromium, from the system's packages where they may be installed; elsewhere those
 # tests are skipped and say so.

@@ -18,6 +18,22 @@ if tuple(int(part) for part in version("jaxlib").split(".")[:3]) < (0, 11, 1):
     _FLAGS.append("--xla_cpu_use_fusion_emitters=false")
 os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, os.environ.get("XLA_FLAGS", "")]).strip()
 
+#: The longest files come first, so that no process is left alone with one of them at the end.
+LONGEST = (
+    "cli/test_study.py",
+    "benchmarks/test_real_logs.py",
+    "docs/test_commands.py",
+    "evaluation/studies/test_cluster.py",
+    "cli/test_collect.py",
+    "test_any_robot.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    places = {here / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
 
 @pytest.fixture
 def repository() -> Path:
