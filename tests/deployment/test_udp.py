@@ -51,9 +51,14 @@ class Swing:
 
 
 def fly(
-    proxy: Proxy, path: Path, safety: SafetySettings = PATIENT, ticks: int = 150, meanwhile: Callable = lambda: None
+    proxy: Proxy,
+    path: Path,
+    safety: SafetySettings = PATIENT,
+    ticks: int = 150,
+    meanwhile: Callable = lambda: None,
+    lost_after: float = 1.5,
 ) -> tuple[Flight, Pamy2Udp]:
-    robot = Pamy2Udp(port=proxy.address[1], lost_after=1.5)
+    robot = Pamy2Udp(port=proxy.address[1], lost_after=lost_after, timeout=2.0 * lost_after)
     with FlightRecorder(path / "flights.h5", robot.robot, provenance={}) as recorder:
         loop = ControlLoop(robot, safety=safety, recorder=recorder)
         with loop:
@@ -190,7 +195,9 @@ def test_server_that_starts_again_is_noticed(tmp_path: Path) -> None:
             first.close()
             stack.enter_context(served(port))
 
-        flight, robot = fly(proxy, tmp_path, PATIENT, 1000, restart)
+        # A server takes a while to start, the longer the more runs beside it.
+        patient = replace(PATIENT, stale=20.0, frozen=20.0)
+        flight, robot = fly(proxy, tmp_path, patient, 10_000, restart, lost_after=20.0)
     assert flight.stop.reason is StopReason.CLOCK and "back" in flight.stop.detail, flight.stop
     assert robot.statistics["robot started again"] == 1
     check_sent(proxy.sent)
