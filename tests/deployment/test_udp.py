@@ -185,7 +185,7 @@ def test_server_that_stalls_is_noticed(tmp_path: Path) -> None:
 
 def test_server_that_starts_again_is_noticed(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        first = ExitStack()
+        first = stack.enter_context(ExitStack())
         there = first.enter_context(served())
         proxy = stack.enter_context(proxied(there.server.address))
 
