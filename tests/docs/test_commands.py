@@ -135,13 +135,16 @@ def run_program(step: Program, names: dict[str, Any], folder: Path) -> None:
 def run_other(step: Command, folder: Path) -> None:
     """Commands that are not genan's.
 
-    ``pip`` and ``make`` are looked at only: a test installs nothing, ``make demo`` takes minutes, and ``make test`` is
-    what runs this.
+    ``pip`` finds everything installed, genan from this folder, and asks no index. ``make`` is looked at only: ``make
+    demo`` takes minutes, and ``make test`` is what runs this.
     """
     program, *rest = step.words
     if program == "pip":
         asked = re.findall(r"\[([\w,]+)\]", " ".join(rest))
         assert asked and {extra for part in asked for extra in part.split(",")} <= set(EXTRAS), str(step)
+        words = [word.replace(".[", "genan[") for word in rest]
+        done = subprocess.run([sys.executable, "-m", "pip", *words, "--no-index"], capture_output=True, text=True)
+        assert done.returncode == 0 and "does not provide" not in done.stderr, f"{step}\n{done.stderr}"
     elif program == "make":
         assert re.search(rf"^{rest[0]}:", (ROOT / "Makefile").read_text(), re.M), str(step)
     elif program == "python":
