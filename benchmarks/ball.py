@@ -1,15 +1,17 @@
-r"""Recorded table-tennis balls against the models: fit a launcher to them, and check what is predicted of them.
+r"""Recorded table-tennis balls against the models: fit a launcher to them, and check what is
+predicted of them.
 
     python benchmarks/ball.py fit --data ball_trajectories.npz --group originals_2019 \
         --camera-group aimy_nospin_1140rpm --out src/genan/tasks/ball/library/ballgun-2019.json
     python benchmarks/ball.py check --data ball_trajectories.npz
     python benchmarks/ball.py steps
 
-``fit`` writes a launcher's JSON file; the bundled ``ballgun-2019`` was made by the first line. ``check`` fits drag,
-spin and bounce to the first half of each group, filters the first 0.3 s of every ball of the second half, predicts it
-through its bounce to the racket's plane, and says by how much it misses; and it sets balls of the bundled launcher
-beside recorded ones. ``steps`` measures what the length of a step costs. Groups are in the world frame or, where the
-file's ``meta_json`` says "launcher", in a launcher's (x along the shot, table at ball-centre height z = 0.759 m).
+``fit`` writes a launcher's JSON file; the bundled ``ballgun-2019`` was made by the first line.
+``check`` fits drag, spin and bounce to the first half of each group, filters the first 0.3 s of
+every ball of the second half, predicts it through its bounce to the racket's plane, and says by how
+much it misses; and it sets balls of the bundled launcher beside recorded ones. ``steps`` measures
+what the length of a step costs. Groups are in the world frame or, where the file's ``meta_json``
+says "launcher", in a launcher's (x along the shot, table at ball-centre height z = 0.759 m).
 """
 
 import json
@@ -34,7 +36,8 @@ from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball.recordings import Recording, load, read
 from genan.tasks.ball.scene import Scene
 
-#: Racket's plane in the lab's frame, and for launcher-frame balls the farthest that all of them were followed [m].
+#: Racket's plane in the lab's frame, and for launcher-frame balls the farthest that all of them
+#: were followed [m].
 PLANE, LAUNCHER_PLANE = 0.0, 0.4
 #: Where a launcher's origin is put in the world: its balls then start where those of 2019 do [m].
 LAUNCHER_AT, LAUNCHER_TABLE = (0.46, 3.05), 0.759
@@ -52,7 +55,8 @@ class Fit:
     group: str | None = None
     """Which group of the file."""
     camera_group: str | None = None
-    """Group with the camera's own time stamps, in any frame: says how often and how well the camera sees."""
+    """Group with the camera's own time stamps, in any frame: says how often and how well the camera
+    sees."""
     source: str = ""
     """What to write down as the source."""
 
@@ -91,7 +95,9 @@ def groups(path: Path) -> dict[str, tuple[tuple[Recording, ...], float]]:
             names = [name.removesuffix("__t") for name in file.files if name.endswith("__t")]
             meta = json.loads(str(file["meta_json"]))["groups"] if "meta_json" in file.files else {}
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} cannot be read as a .npz with groups of balls ({error}).") from error
+        raise DataError(
+            f"{path} cannot be read as a .npz with groups of balls ({error})."
+        ) from error
     found = {}
     for name in names:
         if str(meta.get(name, {}).get("frame", "")).startswith("launcher"):
@@ -105,7 +111,9 @@ def _to_world(one: Recording) -> Recording:
     """From a launcher's frame: the shot along -y, the table at our table's height."""
     x, y, z = one.positions.T
     lift = Scene().contact_height - LAUNCHER_TABLE
-    return Recording(one.times, np.stack([LAUNCHER_AT[0] + y, LAUNCHER_AT[1] - x, z + lift], axis=1), one.name)
+    return Recording(
+        one.times, np.stack([LAUNCHER_AT[0] + y, LAUNCHER_AT[1] - x, z + lift], axis=1), one.name
+    )
 
 
 def crossing(times: np.ndarray, positions: np.ndarray, y: float) -> tuple[float, np.ndarray] | None:
@@ -115,7 +123,9 @@ def crossing(times: np.ndarray, positions: np.ndarray, y: float) -> tuple[float,
     if k == 0:
         return None
     part = (positions[k - 1, 1] - y) / (positions[k - 1, 1] - positions[k, 1])
-    return times[k - 1] + part * (times[k] - times[k - 1]), positions[k - 1] + part * (positions[k] - positions[k - 1])
+    return times[k - 1] + part * (times[k] - times[k - 1]), positions[k - 1] + part * (
+        positions[k] - positions[k - 1]
+    )
 
 
 def recorded_crossing(one: Recording, y: float) -> tuple[float, np.ndarray] | None:
@@ -132,16 +142,23 @@ def recorded_crossing(one: Recording, y: float) -> tuple[float, np.ndarray] | No
 
 
 @eqx.filter_jit
-def _predicted(ball_filter: BallFilter, times: jax.Array, positions: jax.Array, seen: jax.Array) -> jax.Array:
+def _predicted(
+    ball_filter: BallFilter, times: jax.Array, positions: jax.Array, seen: jax.Array
+) -> jax.Array:
     """Positions from the estimate after ``seen`` + 1 measurements on, each ``STEP``."""
     means = track(ball_filter, times, positions).mean
     ball = Ball(means[seen, :3], means[seen, 3:6], means[seen, 6:])
     steps = round(AHEAD / STEP)
-    return table.fly(ball, ball_filter.air, ball_filter.bounce, ball_filter.scene, dt=STEP, steps=steps).position
+    return table.fly(
+        ball, ball_filter.air, ball_filter.bounce, ball_filter.scene, dt=STEP, steps=steps
+    ).position
 
 
-def misses(balls: tuple[Recording, ...], ball_filter: BallFilter, y: float, window: float = WINDOW) -> Misses:
-    """Filter the first ``window`` [s] of each ball, predict it to the plane at ``y`` [m], compare."""
+def misses(
+    balls: tuple[Recording, ...], ball_filter: BallFilter, y: float, window: float = WINDOW
+) -> Misses:
+    """Filter the first ``window`` [s] of each ball, predict it to the plane at ``y`` [m],
+    compare."""
     rows = max(int(np.sum(one.times <= window)) for one in balls)
 
     found = []
@@ -150,13 +167,20 @@ def misses(balls: tuple[Recording, ...], ball_filter: BallFilter, y: float, wind
         if truth is None:
             continue
         seen = int(np.sum(one.times <= window))
-        # The scan's length is the same for all balls; what it says after ``seen`` samples is the last that counts.
-        times = np.concatenate([one.times[:seen], one.times[seen - 1] + 0.01 * np.arange(1, rows - seen + 1)])
+        # The scan's length is the same for all balls; what it says after ``seen`` samples is the
+        # last that counts.
+        times = np.concatenate(
+            [one.times[:seen], one.times[seen - 1] + 0.01 * np.arange(1, rows - seen + 1)]
+        )
         positions = np.concatenate(
             [one.positions[:seen], np.repeat(one.positions[seen - 1 : seen], rows - seen, axis=0)]
         )
         path = np.asarray(
-            _predicted(ball_filter, *(jnp.asarray(a, jnp.float32) for a in (times, positions)), jnp.asarray(seen - 1)),
+            _predicted(
+                ball_filter,
+                *(jnp.asarray(a, jnp.float32) for a in (times, positions)),
+                jnp.asarray(seen - 1),
+            ),
             np.float64,
         )
         stamps = one.times[seen - 1] + STEP * np.arange(len(path))
@@ -164,7 +188,13 @@ def misses(balls: tuple[Recording, ...], ball_filter: BallFilter, y: float, wind
         there = [np.interp(truth[0], stamps, path[:, axis]) for axis in range(3)]
         # A prediction that does not come to the plane at all counts as infinitely far.
         place = np.inf if meets is None else np.linalg.norm(meets[1] - truth[1])
-        found.append((place, np.inf if meets is None else meets[0] - truth[0], np.linalg.norm(there - truth[1])))
+        found.append(
+            (
+                place,
+                np.inf if meets is None else meets[0] - truth[0],
+                np.linalg.norm(there - truth[1]),
+            )
+        )
     if not found:
         raise DataError(
             f"None of the {len(balls)} balls was followed to the plane y = {y} m; there is nothing to check."
@@ -182,7 +212,9 @@ def check(flags: Check) -> None:
     print(
         f"{'group':22} {'model of the filter':34} {'balls':>5} {'miss in the plane [cm]':>30} {'time':>11} {'ball':>9}"
     )
-    print(f"{'':22} {'':34} {'':5} {'25 %':>9}{'median':>7}{'75 %':>7}{'95 %':>7} {'median':>11} {'median':>9}")
+    print(
+        f"{'':22} {'':34} {'':5} {'25 %':>9}{'median':>7}{'75 %':>7}{'95 %':>7} {'median':>11} {'median':>9}"
+    )
     for name, (balls, y) in groups(flags.data).items():
         learnt, held_out = halves(balls)
         launcher = fitting.launcher(learnt, scene, camera=fitting.Camera(), source="")
@@ -193,27 +225,43 @@ def check(flags: Check) -> None:
         }
         for words, ball_filter in models.items():
             found = misses(held_out, ball_filter, y, flags.window)
-            quarters = "".join(f"{100 * q:7.1f}" for q in np.percentile(found.place, [25, 50, 75, 95]))
+            quarters = "".join(
+                f"{100 * q:7.1f}" for q in np.percentile(found.place, [25, 50, 75, 95])
+            )
             late, ball = 1e3 * np.median(found.time), 100 * np.median(found.ball)
-            print(f"{name:22} {words:34} {len(found.place):5}   {quarters} {late:+8.1f} ms {ball:6.1f} cm", flush=True)
-    print(f"\nCrossing y = {PLANE} m: mean and deviation of time [s], x and z [m]; balls that are there by 1.09 s")
+            print(
+                f"{name:22} {words:34} {len(found.place):5}   {quarters} {late:+8.1f} ms {ball:6.1f} cm",
+                flush=True,
+            )
+    print(
+        f"\nCrossing y = {PLANE} m: mean and deviation of time [s], x and z [m]; balls that are there by 1.09 s"
+    )
     for name, (balls, y) in groups(flags.data).items():
         if y == PLANE:
             _print_crossings(name, [recorded_crossing(one, y) for one in balls])
     drawn = Launcher.load().sample_balls(400, key=jax.random.key(0), duration=1.5)
     times = STEP * np.arange(drawn.positions.shape[1])
-    _print_crossings("bundled launcher", [crossing(times, path, PLANE) for path in np.asarray(drawn.positions)])
-    print("\nFiltered observations of the bundled launcher's balls: median error of position [mm] and velocity [m/s]")
+    _print_crossings(
+        "bundled launcher", [crossing(times, path, PLANE) for path in np.asarray(drawn.positions)]
+    )
+    print(
+        "\nFiltered observations of the bundled launcher's balls: median error of position [mm] and velocity [m/s]"
+    )
     truth = np.concatenate([drawn.positions, drawn.velocities], axis=-1)[:, :: round(0.01 / STEP)]
     error = np.asarray(drawn.observations) - truth
     for tick in (1, 2, 5, 10, 20, 50, 70, 95):
-        place, speed = (np.median(np.linalg.norm(error[:, tick, part], axis=-1)) for part in (slice(3), slice(3, 6)))
+        place, speed = (
+            np.median(np.linalg.norm(error[:, tick, part], axis=-1))
+            for part in (slice(3), slice(3, 6))
+        )
         print(f"  after {10 * tick:3} ms {1e3 * place:8.1f} {speed:8.2f}")
 
 
 def _print_crossings(name: str, found: list[tuple[float, np.ndarray] | None]) -> None:
     rows = np.array([(time, point[0], point[2]) for time, point in filter(None, found)])
-    numbers = "".join(f"{m:9.3f} +-{s:6.3f}" for m, s in zip(rows.mean(axis=0), rows.std(axis=0), strict=True))
+    numbers = "".join(
+        f"{m:9.3f} +-{s:6.3f}" for m, s in zip(rows.mean(axis=0), rows.std(axis=0), strict=True)
+    )
     print(f"  {name:22}{numbers}{100 * np.mean(rows[:, 0] < 1.09):8.0f} %")
 
 
@@ -235,7 +283,9 @@ def steps() -> None:
         fine(np.zeros(3), velocity),
         Ball(*(jnp.asarray(a, jnp.float32) for a in (np.zeros(3), velocity, spin))),
     )
-    print("position after 1 s, error [mm]:  midpoint rule (float32)   semi-implicit Euler (float64)")
+    print(
+        "position after 1 s, error [mm]:  midpoint rule (float32)   semi-implicit Euler (float64)"
+    )
     for dt in (0.002, 0.01, 0.02):
         ours = flight.predict(start, 1.0, air, steps=round(1.0 / dt)).position
         p, v = np.zeros(3), velocity
@@ -248,7 +298,10 @@ def steps() -> None:
 
 def fit(flags: Fit) -> None:
     balls, scene = load(flags.data, group=flags.group), Scene()
-    source = flags.source or f"{flags.data.name}{f', {flags.group}' if flags.group else ''}, {len(balls)} balls"
+    source = (
+        flags.source
+        or f"{flags.data.name}{f', {flags.group}' if flags.group else ''}, {len(balls)} balls"
+    )
     seen = read(flags.data, group=flags.camera_group) if flags.camera_group else None
     camera = fitting.camera(seen) if seen else fitting.Camera()
     found = fitting.launcher(balls, scene, camera=camera, source=source)

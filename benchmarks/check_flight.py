@@ -1,11 +1,12 @@
-"""Check recorded flights: did any control that was sent leave its range, or change faster than its rate limit?
+"""Check recorded flights: did any control that was sent leave its range, or change faster than its
+rate limit?
 
     python benchmarks/check_flight.py flights.h5 [--rounding 0]
 
-Uses nothing of genan, so that it cannot share a mistake with the guard. It reads the recording (q and u by trajectory)
-and, in flights.ticks/, every tick of every flight: those after a fault, whose readings are not worth keeping, too.
-Prints what it looked at and every violation; the exit code is 1 if there is one. --rounding: what the robot may add by
-rounding a control to its own units.
+Uses nothing of genan, so that it cannot share a mistake with the guard. It reads the recording (q
+and u by trajectory) and, in flights.ticks/, every tick of every flight: those after a fault, whose
+readings are not worth keeping, too. Prints what it looked at and every violation; the exit code is
+1 if there is one. --rounding: what the robot may add by rounding a control to its own units.
 """
 
 import argparse
@@ -21,7 +22,9 @@ ROUNDING_ERROR = 1e-9
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path", type=Path)
     parser.add_argument("--rounding", type=float, default=0.0)
     arguments = parser.parse_args()
@@ -35,7 +38,9 @@ def main() -> int:
         found += check_flight(f"flight {k}", log, about, slack)
     trajectories = check_recording(path, logs, abouts, found, slack) if path.exists() else 0
     ticks = sum(len(log["time"]) for log in logs)
-    print(f"{len(logs)} flights, {ticks} ticks, {trajectories} trajectories: {len(found)} violations")
+    print(
+        f"{len(logs)} flights, {ticks} ticks, {trajectories} trajectories: {len(found)} violations"
+    )
     for sentence in found:
         print(sentence)
     return 1 if found or not (logs or trajectories) else 0
@@ -58,13 +63,27 @@ def check_flight(name: str, log: dict[str, np.ndarray], about: dict, slack: floa
 
 
 def check_recording(
-    path: Path, logs: list[dict[str, np.ndarray]], abouts: list[dict], found: list[str], slack: float
+    path: Path,
+    logs: list[dict[str, np.ndarray]],
+    abouts: list[dict],
+    found: list[str],
+    slack: float,
 ) -> int:
-    """Every trajectory, and that it is what its flight's ticks say; adds to ``found``, returns how many there are."""
+    """Every trajectory, and that it is what its flight's ticks say; adds to ``found``, returns how
+    many there are."""
     with h5py.File(path, "r", swmr=path.suffix == ".partial") as file:
-        q, u, lengths, bounds = file["q"][:], file["u"][:], file["length"][:], file.attrs["control_range"]
+        q, u, lengths, bounds = (
+            file["q"][:],
+            file["u"][:],
+            file["length"][:],
+            file.attrs["control_range"],
+        )
     starts = np.cumsum(lengths) - lengths
-    owners = {number: (k, a, b) for k, about in enumerate(abouts) for number, a, b in about["trajectories"]}
+    owners = {
+        number: (k, a, b)
+        for k, about in enumerate(abouts)
+        for number, a, b in about["trajectories"]
+    }
     for number, (start, length) in enumerate(zip(starts, lengths, strict=True)):
         rows = slice(int(start), int(start + length))
         name = f"trajectory {number}"
@@ -78,7 +97,10 @@ def check_recording(
         log = logs[flight]
         if abouts[flight]["dry_run"]:
             found.append(f"{name}: it comes from a dry run")
-        if not (np.array_equal(q[rows], log["q"][first:stop]) and np.array_equal(u[rows], log["u"][first:stop])):
+        if not (
+            np.array_equal(q[rows], log["q"][first:stop])
+            and np.array_equal(u[rows], log["u"][first:stop])
+        ):
             found.append(f"{name}: it differs from ticks {first} to {stop} of flight {flight}")
         steps = np.diff(log["time"][first:stop])
         if not (np.abs(steps - abouts[flight]["dt"]) < 0.5 * abouts[flight]["dt"]).all():
@@ -86,8 +108,11 @@ def check_recording(
     return len(lengths)
 
 
-def check_controls(name: str, u: np.ndarray, bounds: np.ndarray, change: float, slack: float) -> list[str]:
-    """Sentences about controls [ticks, nu] that are no numbers, out of ``bounds`` or faster than ``change``."""
+def check_controls(
+    name: str, u: np.ndarray, bounds: np.ndarray, change: float, slack: float
+) -> list[str]:
+    """Sentences about controls [ticks, nu] that are no numbers, out of ``bounds`` or faster than
+    ``change``."""
     if not np.isfinite(u).all():
         return [f"{name}: a control is not a number"]
     found = []
@@ -96,7 +121,9 @@ def check_controls(name: str, u: np.ndarray, bounds: np.ndarray, change: float, 
         found.append(f"{name}: a control is {outside:.3g} out of its range")
     fastest = np.abs(np.diff(u, axis=0)).max(initial=0.0)
     if fastest > change + slack:
-        found.append(f"{name}: a control changed by {fastest:.6g} in a period, more than {change:g}")
+        found.append(
+            f"{name}: a control changed by {fastest:.6g} in a period, more than {change:g}"
+        )
     return found
 
 

@@ -2,11 +2,12 @@
 
     python benchmarks/control_loop.py [--ticks 20000] [--seconds 10] [--served HOST:PORT]
 
-First the work of a tick with the bundled reacher, on one core, against a robot in memory that costs nothing: by the
-wall (read, guard, observe, infer, send), and as CPU time from reading to sending, which leaves out the time for which
-other programs had the core. Then a paced run of --seconds (0: none) with the policy, in turns of 10 s with an idle loop
-of the same rate, which only waits for each tick: what it misses is the machine's, not the loop's. With --served, the
-paced loop drives a robot over UDP ('genan serve' in another process) instead of the one in memory.
+First the work of a tick with the bundled reacher, on one core, against a robot in memory that costs
+nothing: by the wall (read, guard, observe, infer, send), and as CPU time from reading to sending,
+which leaves out the time for which other programs had the core. Then a paced run of --seconds (0:
+none) with the policy, in turns of 10 s with an idle loop of the same rate, which only waits for
+each tick: what it misses is the machine's, not the loop's. With --served, the paced loop drives a
+robot over UDP ('genan serve' in another process) instead of the one in memory.
 """
 
 import argparse
@@ -71,7 +72,9 @@ class MemoryRobot(RobotInterface):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ticks", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--served", help="HOST:PORT of a robot over UDP")
@@ -84,11 +87,14 @@ def main() -> None:
 
 
 def fly(robot: RobotInterface, seconds: float) -> Flight:
-    """The bundled reacher for ``seconds``. A busy machine must not end it: lateness is what is measured."""
+    """The bundled reacher for ``seconds``. A busy machine must not end it: lateness is what is
+    measured."""
     safety = SafetySettings(late=1e9, late_ticks=10**9, stale=1.0)
     policy = load(bundled("reacher"))
     with ControlLoop(robot, safety=safety) as loop:
-        return loop.run(PolicyController(policy, Goal(GOAL, robot.robot), robot=robot.robot, seconds=seconds))
+        return loop.run(
+            PolicyController(policy, Goal(GOAL, robot.robot), robot=robot.robot, seconds=seconds)
+        )
 
 
 def tick(ticks: int) -> None:
@@ -123,7 +129,10 @@ def paced(seconds: float, served: str | None) -> None:
         flight = fly(robot, turn)
         if not flight.stop.sound:
             print(f"  the policy's turn ended because {flight.stop}")
-        for name, lateness, missed in (("policy", flight.lateness, flight.missed), ("idle", *idle(turn))):
+        for name, lateness, missed in (
+            ("policy", flight.lateness, flight.missed),
+            ("idle", *idle(turn)),
+        ):
             late[name].append(lateness)
             counts[name][0] += len(lateness)
             counts[name][1] += missed

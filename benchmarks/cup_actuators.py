@@ -2,9 +2,9 @@ r"""What an arm with a cup does under a policy's controls, and what actuators sa
 
     python benchmarks/cup_actuators.py [--episodes 16] [--actuators FOLDER ...]
 
-The controls of episodes of the bundled ball-in-a-cup policy (from the simulator) are played, without ball and string,
-on the virtual arm with the cup and in the simulator, from the same rest; left out, --actuators are those recorded with
-the cup and those recorded with the racket.
+The controls of episodes of the bundled ball-in-a-cup policy (from the simulator) are played,
+without ball and string, on the virtual arm with the cup and in the simulator, from the same rest;
+left out, --actuators are those recorded with the cup and those recorded with the racket.
 """
 
 import argparse
@@ -35,7 +35,9 @@ RAMP = 1000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--episodes", type=int, default=16)
     parser.add_argument("--actuators", type=Path, nargs="+", help="folders")
     arguments = parser.parse_args()
@@ -47,12 +49,18 @@ def main() -> None:
     approach = rest + share * (u[:, :1] - rest)
     robot = VirtualPamy2(end_effector="cup")
     _, truth = robot.run(bar_from_control(np.concatenate([approach, u], axis=1)), keep=u.shape[1])
-    for folder in arguments.actuators or [bundled_actuators("pamy2-cup"), bundled_actuators("pamy2")]:
+    for folder in arguments.actuators or [
+        bundled_actuators("pamy2-cup"),
+        bundled_actuators("pamy2"),
+    ]:
         simulated = played(actuator.load(folder), u, truth.q[:, 0], truth.qd[:, 0])
         print(f"\n{folder}: mean absolute error, {len(u)} episodes [deg]")
         for k in MOMENTS:
             error = np.degrees(np.abs(simulated[:, k - 1] - truth.q[:, k])).mean(axis=0)
-            print(f"  after {2 * k:3d} ms: " + "  ".join(f"q{j + 1} {e:5.2f}" for j, e in enumerate(error)))
+            print(
+                f"  after {2 * k:3d} ms: "
+                + "  ".join(f"q{j + 1} {e:5.2f}" for j, e in enumerate(error))
+            )
 
 
 def controls(episodes: int) -> np.ndarray:
@@ -72,7 +80,12 @@ def controls(episodes: int) -> np.ndarray:
 
     coarse = np.swapaxes(np.asarray(episode(jax.random.key(0)), float), 0, 1)
     ticks = np.arange(settings.repeat * (env.horizon - 1) + 1) / settings.repeat
-    return np.stack([np.stack([np.interp(ticks, np.arange(env.horizon), c) for c in one.T], -1) for one in coarse])
+    return np.stack(
+        [
+            np.stack([np.interp(ticks, np.arange(env.horizon), c) for c in one.T], -1)
+            for one in coarse
+        ]
+    )
 
 
 def played(ensemble: actuator.Ensemble, u: np.ndarray, q: np.ndarray, qd: np.ndarray) -> np.ndarray:

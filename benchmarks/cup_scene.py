@@ -1,9 +1,11 @@
-"""How fast the scene of ball-in-a-cup steps: ``CupScene`` beside plain MJX and MuJoCo C on the same scene, in one run.
+"""How fast the scene of ball-in-a-cup steps: ``CupScene`` beside plain MJX and MuJoCo C on the same
+scene, in one run.
 
     python benchmarks/cup_scene.py [--envs 64 256 1024] [--steps 100] [--no-mjx]
 
-Runs on whatever JAX finds, CPU or GPU. MJX steps ``genan.simulation.cup_model`` with 8 boxes for the wall and few
-iterations of the solver, which favours it; MuJoCo C has the same model and runs on one core.
+Runs on whatever JAX finds, CPU or GPU. MJX steps ``genan.simulation.cup_model`` with 8 boxes for
+the wall and few iterations of the solver, which favours it; MuJoCo C has the same model and runs on
+one core.
 """
 
 import argparse
@@ -37,11 +39,18 @@ def main() -> None:
     model = cup_model(robot, scene.settings, facets=FACETS)
     model.opt.iterations, model.opt.ls_iterations = 4, 8
     print(f"{machine()}, JAX {jax.__version__} on {jax.devices()[0].device_kind}")
-    print(f"ball-in-a-cup, {arguments.steps} steps of {robot.dt} s, float32, random starts on the string's sphere")
+    print(
+        f"ball-in-a-cup, {arguments.steps} steps of {robot.dt} s, float32, random starts on the string's sphere"
+    )
     print(f"MuJoCo C, one core    {in_c(model, scene) / 1e6:8.3f} M steps/s")
     for envs in arguments.envs:
-        compile_s, speed = timed(jax.vmap(scene.step), starts(scene, envs), scene, envs, arguments.steps)
-        print(f"CupScene, {envs:6d} envs {speed / 1e6:8.3f} M steps/s, compiled in {compile_s:.1f} s", flush=True)
+        compile_s, speed = timed(
+            jax.vmap(scene.step), starts(scene, envs), scene, envs, arguments.steps
+        )
+        print(
+            f"CupScene, {envs:6d} envs {speed / 1e6:8.3f} M steps/s, compiled in {compile_s:.1f} s",
+            flush=True,
+        )
         if not arguments.no_mjx:
             step, states = in_mjx(model, starts(scene, envs))
             compile_s, plain = timed(step, states, scene, envs, arguments.steps)
@@ -67,11 +76,15 @@ def torques(scene: CupScene, envs: int) -> jax.Array:
     return scene.dynamics.bias(q, jnp.zeros(4)) + jnp.asarray([0.1, 0.3, 0.1, 0.01]) * noise
 
 
-def timed(step: Callable, states: Any, scene: CupScene, envs: int, steps: int) -> tuple[float, float]:
+def timed(
+    step: Callable, states: Any, scene: CupScene, envs: int, steps: int
+) -> tuple[float, float]:
     """Seconds to compile, and steps of one scene per second, best of five."""
 
     def run(states: Any, tau: jax.Array) -> Any:
-        return jax.lax.scan(lambda states, _: (step(states, tau), None), states, None, length=steps)[0]
+        return jax.lax.scan(
+            lambda states, _: (step(states, tau), None), states, None, length=steps
+        )[0]
 
     tau = torques(scene, envs)
     begin = time.perf_counter()
@@ -88,7 +101,9 @@ def timed(step: Callable, states: Any, scene: CupScene, envs: int, steps: int) -
 
 
 def in_mjx(model: mujoco.MjModel, states: SceneState) -> tuple[Callable, Any]:
-    with contextlib.redirect_stdout(None):  # MJX prints that its optional Warp engine is not installed
+    with contextlib.redirect_stdout(
+        None
+    ):  # MJX prints that its optional Warp engine is not installed
         from mujoco import mjx
 
     on_device = mjx.put_model(model, impl="jax")

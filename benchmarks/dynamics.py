@@ -1,8 +1,10 @@
-"""How fast the bare arm steps: the chain specialised to PAMY2 beside MJX and MuJoCo C, in the same run.
+"""How fast the bare arm steps: the chain specialised to PAMY2 beside MJX and MuJoCo C, in the same
+run.
 
     python benchmarks/dynamics.py [--batch 1024] [--steps 100]
 
-Runs on whatever JAX finds, CPU or GPU. Errors are against MuJoCo C, relative to the largest acceleration of each state.
+Runs on whatever JAX finds, CPU or GPU. Errors are against MuJoCo C, relative to the largest
+acceleration of each state.
 """
 
 import argparse
@@ -43,11 +45,15 @@ def main() -> None:
             f"{engine:<6} 30-step gradient {gradient / 1e6:8.2f} M steps/s, compiled in {gradient_compile_s:.1f} s",
             flush=True,
         )
-    print(f"chain / MJX {speeds['chain'] / speeds['mjx']:.1f}, chain / MuJoCo C {speeds['chain'] / c:.1f}")
+    print(
+        f"chain / MJX {speeds['chain'] / speeds['mjx']:.1f}, chain / MuJoCo C {speeds['chain'] / c:.1f}"
+    )
 
 
 def states(batch: int) -> list[jax.Array]:
-    return [0.3 * jax.random.normal(key, (batch, 4)) for key in jax.random.split(jax.random.key(0), 3)]
+    return [
+        0.3 * jax.random.normal(key, (batch, 4)) for key in jax.random.split(jax.random.key(0), 3)
+    ]
 
 
 def rollout(dynamics: Dynamics, steps: int) -> Callable[..., jax.Array]:

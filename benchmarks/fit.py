@@ -1,13 +1,14 @@
 """How long does a fit take, what eats the time, and how much memory?
 
     python benchmarks/fit.py --trajectories 500 --epochs 30           # two cores
-    python benchmarks/fit.py --trajectories 2500 --epochs 150         # a GPU: the paper's fit, five networks at once
-    python benchmarks/fit.py --trajectories 2500 --epochs 3 --loss multi-step --rollout 30 --members 1
-    python benchmarks/fit.py --trajectories 10000 --epochs 2 --hidden 8 --memory
+    python benchmarks/fit.py --trajectories 2500 --epochs 150         # a GPU: the paper's fit, five
+    networks at once python benchmarks/fit.py --trajectories 2500 --epochs 3 --loss multi-step
+    --rollout 30 --members 1 python benchmarks/fit.py --trajectories 10000 --epochs 2 --hidden 8
+    --memory
 
-Times the parts of ``genan fit`` from the file to the artifact, and sets the arithmetic rate of training beside that of
-plain matrix products of the same size and precision in the same run. ``--memory`` reports the largest memory of the
-process beside that of the data.
+Times the parts of ``genan fit`` from the file to the artifact, and sets the arithmetic rate of
+training beside that of plain matrix products of the same size and precision in the same run.
+``--memory`` reports the largest memory of the process beside that of the data.
 """
 
 import multiprocessing
@@ -45,7 +46,8 @@ class Benchmark:
     batch: int | None = None
     precision: str = "auto"
     data: Path | None = None
-    """Recording of pamy2; left out, smooth made-up motion of the same size (time does not depend on what it shows)."""
+    """Recording of pamy2; left out, smooth made-up motion of the same size (time does not depend on
+    what it shows)."""
     memory: bool = False
     """Report the largest memory too; meaningful in a process of its own."""
 
@@ -56,19 +58,24 @@ def made_up(count: int, path: Path) -> None:
     rng = np.random.default_rng(0)
     t = np.arange(1000)[:, None] * robot.dt
     wave = lambda n: np.sin(rng.uniform(2, 20, n) * t + rng.uniform(0, 6, n))  # noqa: E731
-    recordings = [(robot.q_rest + 0.5 * wave(robot.nq), 0.5 * wave(robot.nu)) for _ in range(min(count, 100))]
+    recordings = [
+        (robot.q_rest + 0.5 * wave(robot.nq), 0.5 * wave(robot.nu)) for _ in range(min(count, 100))
+    ]
     recordings = [recordings[k % len(recordings)] for k in range(count)]
     write(path, Trajectories.from_list(Channels.of_robot(robot), recordings))
 
 
 def product_rate(members: int, batch: int, width: int, precision: str) -> float:
-    """Operations per second of [members, batch, width] x [members, width, width], as training's largest products."""
+    """Operations per second of [members, batch, width] x [members, width, width], as training's
+    largest products."""
     dtype = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
     x, w = jnp.ones((members, batch, width), dtype), jnp.full((members, width, width), 1e-3, dtype)
 
     @jax.jit
     def run(x: jax.Array, w: jax.Array) -> jax.Array:
-        step = lambda k, x: jnp.matmul(x, w, precision="highest" if precision == "float32" else "default")  # noqa: E731
+        step = lambda k, x: jnp.matmul(
+            x, w, precision="highest" if precision == "float32" else "default"
+        )  # noqa: E731
         return jax.lax.fori_loop(0, rounds, step, x)
 
     rounds = max(4, int(2e11 / (2 * members * batch * width**2)))
@@ -85,7 +92,9 @@ def main(flags: Benchmark) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = flags.data or Path(folder) / "data.h5"
         if flags.data is None:  # in a process of its own, whose memory does not count
-            maker = multiprocessing.get_context("spawn").Process(target=made_up, args=(flags.trajectories, path))
+            maker = multiprocessing.get_context("spawn").Process(
+                target=made_up, args=(flags.trajectories, path)
+            )
             maker.start()
             maker.join()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -97,14 +106,20 @@ def main(flags: Benchmark) -> None:
         fitting = Fitting(path, robot, settings, out=Path(folder) / "out")
         prepared = time.perf_counter()
         marks: list[float] = []
-        fitting.run(progress=lambda now: marks.append(time.perf_counter()) if now.share == 0.0 else None)
+        fitting.run(
+            progress=lambda now: marks.append(time.perf_counter()) if now.share == 0.0 else None
+        )
         done = time.perf_counter()
     rows, held_out = len(fitting.training.train_rows), len(fitting.training.validation_rows)
     sizes = settings.architecture.sizes(fitting.contract.inputs, robot.nq)
     weights = sum(a * b for a, b in sizes)
     steps = settings.steps
     once = 2 * weights + 4 * weights - (2 * sizes[0][0] * sizes[0][1] if steps == 1 else 0)
-    work = flags.members * steps * (fitting.training.steps * fitting.training.batch * once + 2 * weights * held_out)
+    work = (
+        flags.members
+        * steps
+        * (fitting.training.steps * fitting.training.batch * once + 2 * weights * held_out)
+    )
     per_epoch = np.diff(marks).mean() if len(marks) > 1 else float("nan")
     print(
         f"{rows} samples to learn from, {flags.members} networks of {weights} weights, batch {fitting.training.batch}"
@@ -112,10 +127,14 @@ def main(flags: Benchmark) -> None:
     print(f"{'all included':<28} {done - start:8.2f} s")
     print(f"{'load, labels, scaling':<28} {prepared - start:8.2f} s")
     print(f"{'first epoch (compiles)':<28} {marks[0] - prepared:8.2f} s")
-    print(f"{'each further epoch':<28} {per_epoch:8.4f} s, {flags.members * rows / per_epoch:.3g} samples/s")
+    print(
+        f"{'each further epoch':<28} {per_epoch:8.4f} s, {flags.members * rows / per_epoch:.3g} samples/s"
+    )
     if settings.architecture.hidden:
         rate = work / per_epoch
-        limit = product_rate(flags.members, fitting.training.batch, settings.hidden[0], fitting.precision)
+        limit = product_rate(
+            flags.members, fitting.training.batch, settings.hidden[0], fitting.precision
+        )
         print(
             f"{'arithmetic':<28} {rate / 1e9:8.0f} GFLOP/s, {rate / limit:.2f} of plain products in the same run",
             end="",

@@ -1,8 +1,10 @@
-"""How fast bags and data sets are imported: MB/s from file to recording, the memory, and the reading alone.
+"""How fast bags and data sets are imported: MB/s from file to recording, the memory, and the
+reading alone.
 
-Run ``python benchmarks/import_bags.py [MB]`` (default 200); it needs twice that on disk in the temporary folder. Each
-import runs in a process of its own, so that its peak memory can be told; CPU s are those of all its threads. The bags
-are of a 7-joint arm: joint states (position, velocity, effort) and commands at 500 Hz.
+Run ``python benchmarks/import_bags.py [MB]`` (default 200); it needs twice that on disk in the
+temporary folder. Each import runs in a process of its own, so that its peak memory can be told; CPU
+s are those of all its threads. The bags are of a 7-joint arm: joint states (position, velocity,
+effort) and commands at 500 Hz.
 """
 
 import json
@@ -52,11 +54,17 @@ print(json.dumps(numbers | {"samples": made.data.samples, "size": made.size}))
 def robot(folder: Path) -> Path:
     """A chain of seven hinges."""
     folder.mkdir(exist_ok=True)
-    bodies = "".join(f'<body><joint name="q{i}" axis="0 1 0"/><geom size="0.1" pos="0 0 1"/>' for i in range(NQ))
-    (folder / "model.xml").write_text(f"<mujoco><worldbody>{bodies}{'</body>' * NQ}</worldbody></mujoco>")
+    bodies = "".join(
+        f'<body><joint name="q{i}" axis="0 1 0"/><geom size="0.1" pos="0 0 1"/>' for i in range(NQ)
+    )
+    (folder / "model.xml").write_text(
+        f"<mujoco><worldbody>{bodies}{'</body>' * NQ}</worldbody></mujoco>"
+    )
     joints = "".join(f'[[joints]]\nname = "q{i}"\n' for i in range(NQ))
     controls = "".join(f'[[controls]]\nname = "u{i}"\nrange = [-3, 3]\n' for i in range(NQ))
-    (folder / "robot.toml").write_text(f'name = "chain"\nmodel = "model.xml"\ndt = {DT}\n{joints}{controls}')
+    (folder / "robot.toml").write_text(
+        f'name = "chain"\nmodel = "model.xml"\ndt = {DT}\n{joints}{controls}'
+    )
     return folder
 
 
@@ -69,7 +77,8 @@ def samples(rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def messages(rows: int, wire: str) -> tuple[Any, list[tuple[int, bytes, bytes]]]:
-    """Types, and stamp, joint state and command of each row; the messages of 2000 rows are repeated."""
+    """Types, and stamp, joint state and command of each row; the messages of 2000 rows are
+    repeated."""
     from rosbags.typesys import Stores, get_typestore
 
     store = get_typestore(Stores.ROS1_NOETIC if wire == "ros1" else Stores.ROS2_HUMBLE)
@@ -80,8 +89,14 @@ def messages(rows: int, wire: str) -> tuple[Any, list[tuple[int, bytes, bytes]]]
     states, commands = [], []
     for i in range(len(q)):
         time = types["builtin_interfaces/msg/Time"](0, 0)
-        header = types["std_msgs/msg/Header"](*([0, time, "base"] if wire == "ros1" else [time, "base"]))
-        states.append(bytearray(encode(types[JOINT_STATE](header, names, q[i], 0 * q[i], 0 * q[i]), JOINT_STATE)))
+        header = types["std_msgs/msg/Header"](
+            *([0, time, "base"] if wire == "ros1" else [time, "base"])
+        )
+        states.append(
+            bytearray(
+                encode(types[JOINT_STATE](header, names, q[i], 0 * q[i], 0 * q[i]), JOINT_STATE)
+            )
+        )
         commands.append(bytes(encode(types[ARRAY](layout, u[i]), ARRAY)))
     made = []
     for i in range(rows):
@@ -98,7 +113,11 @@ def write_bag(path: Path, rows: int, kind: str) -> Path:
 
     store, made = messages(rows, "ros1" if kind == "ros1" else "cdr")
     path = path / ("run.bag" if kind == "ros1" else "run")
-    options = {} if kind == "ros1" else {"version": 9, "storage_plugin": rosbag2.StoragePlugin[kind.upper()]}
+    options = (
+        {}
+        if kind == "ros1"
+        else {"version": 9, "storage_plugin": rosbag2.StoragePlugin[kind.upper()]}
+    )
     with rosbag1.Writer(path) if kind == "ros1" else rosbag2.Writer(path, **options) as writer:
         state = writer.add_connection("/joint_states", JOINT_STATE, typestore=store)
         command = writer.add_connection("/cmd", ARRAY, typestore=store)
@@ -118,7 +137,9 @@ def write_mcap(path: Path, rows: int, compression: str) -> Path:
         writer.start("ros2")
         channels = []
         for topic, kind in (("/joint_states", JOINT_STATE), ("/cmd", ARRAY)):
-            schema = writer.register_schema(kind, "ros2msg", store.generate_msgdef(kind, ros_version=2)[0].encode())
+            schema = writer.register_schema(
+                kind, "ros2msg", store.generate_msgdef(kind, ros_version=2)[0].encode()
+            )
             channels.append(writer.register_channel(topic, "cdr", schema))
         for stamp, *both in made:
             for channel, data in zip(channels, both, strict=True):
@@ -142,11 +163,22 @@ def write_tfrecord(path: Path, rows: int) -> Path:
         for name, x in zip(("observation/state", "action"), samples(2000), strict=True)
     }
     count = len(lists["action"])
-    entries = [(f"steps/{name}", _field(2, _field(1, x.astype("<f4").tobytes()))) for name, x in lists.items()]
+    entries = [
+        (f"steps/{name}", _field(2, _field(1, x.astype("<f4").tobytes())))
+        for name, x in lists.items()
+    ]
     entries.append(("steps/is_first", _field(3, _field(1, bytes([1]) + bytes(count - 1)))))
-    data = _field(1, b"".join(_field(1, _field(1, name.encode()) + _field(2, value)) for name, value in entries))
+    data = _field(
+        1,
+        b"".join(_field(1, _field(1, name.encode()) + _field(2, value)) for name, value in entries),
+    )
     head = struct.pack("<Q", len(data))
-    record = head + struct.pack("<I", masked(crc32c(head))) + data + struct.pack("<I", masked(crc32c(data)))
+    record = (
+        head
+        + struct.pack("<I", masked(crc32c(head)))
+        + data
+        + struct.pack("<I", masked(crc32c(data)))
+    )
     (path / "pamy2_dynamic_motions-train.tfrecord-00000-of-00001").write_bytes(record * 2)
     return path
 
@@ -159,7 +191,10 @@ def write_lerobot(path: Path, rows: int) -> Path:
     (path / "meta").mkdir()
     (path / "data" / "chunk-000").mkdir(parents=True)
     rng = np.random.default_rng(0)
-    features = {name: {"dtype": "float32", "shape": [NQ], "names": None} for name in ("observation.state", "action")}
+    features = {
+        name: {"dtype": "float32", "shape": [NQ], "names": None}
+        for name in ("observation.state", "action")
+    }
     info = {"codebase_version": "v3.0", "fps": 1 / DT, "features": features, "data_path": "data/"}
     (path / "meta" / "info.json").write_text(json.dumps(info))
     noise = 1e-3 * rng.normal(size=(rows, NQ))  # so that it does not compress to nothing
@@ -170,20 +205,38 @@ def write_lerobot(path: Path, rows: int) -> Path:
         for name, x in zip(features, both, strict=True)
     }
     frame, episode = np.arange(n) % 50_000, np.arange(n) // 50_000
-    columns |= {"timestamp": (frame * DT).astype(np.float32), "frame_index": frame, "episode_index": episode}
-    pq.write_table(pa.table(columns), path / "data" / "chunk-000" / "file-000.parquet", row_group_size=100_000)
+    columns |= {
+        "timestamp": (frame * DT).astype(np.float32),
+        "frame_index": frame,
+        "episode_index": episode,
+    }
+    pq.write_table(
+        pa.table(columns), path / "data" / "chunk-000" / "file-000.parquet", row_group_size=100_000
+    )
     return path
 
 
-def measure(name: str, write: Callable[[Path], Path], joints: str, controls: str, folder: Path) -> None:
-    """Writes a log, imports it and prints a line; ``joints`` and ``controls`` name the columns by number."""
+def measure(
+    name: str, write: Callable[[Path], Path], joints: str, controls: str, folder: Path
+) -> None:
+    """Writes a log, imports it and prints a line; ``joints`` and ``controls`` name the columns by
+    number."""
     place = folder / name.replace(" ", "_").replace(",", "")
     place.mkdir()
     path = write(place)
     columns = [
-        json.dumps({f"{key}{i}": text.format(i) for i in range(NQ)}) for key, text in (("q", joints), ("u", controls))
+        json.dumps({f"{key}{i}": text.format(i) for i in range(NQ)})
+        for key, text in (("q", joints), ("u", controls))
     ]
-    command = [sys.executable, "-c", CHILD, str(path), str(folder / "robot"), str(folder / "out.h5"), *columns]
+    command = [
+        sys.executable,
+        "-c",
+        CHILD,
+        str(path),
+        str(folder / "robot"),
+        str(folder / "out.h5"),
+        *columns,
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(f"{name}: {ended.stderr}")
@@ -208,14 +261,36 @@ def main() -> None:
         folder = Path(name)
         robot(folder / "robot")
         for kind in ("NONE", "LZ4", "ZSTD"):
-            measure(f"MCAP {kind.lower()}", lambda path, kind=kind: write_mcap(path, rows, kind), *bag, folder)
+            measure(
+                f"MCAP {kind.lower()}",
+                lambda path, kind=kind: write_mcap(path, rows, kind),
+                *bag,
+                folder,
+            )
         for kind in ("mcap", "sqlite3", "ros1"):
             share = rows if kind == "mcap" else rows // 4
-            measure(f"bag {kind}", lambda path, kind=kind, n=share: write_bag(path, n, kind), *bag, folder)
+            measure(
+                f"bag {kind}",
+                lambda path, kind=kind, n=share: write_bag(path, n, kind),
+                *bag,
+                folder,
+            )
         n = int(size / 57)
-        measure("TFRecord", lambda path: write_tfrecord(path, n), "observation/state:{}", "action:{}", folder)
+        measure(
+            "TFRecord",
+            lambda path: write_tfrecord(path, n),
+            "observation/state:{}",
+            "action:{}",
+            folder,
+        )
         n = int(size / 60)
-        measure("LeRobot", lambda path: write_lerobot(path, n), "observation.state:{}", "action:{}", folder)
+        measure(
+            "LeRobot",
+            lambda path: write_lerobot(path, n),
+            "observation.state:{}",
+            "action:{}",
+            folder,
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""How fast logs are imported: MB/s of each format, beside reading the same bytes and nothing else, and the memory.
+"""How fast logs are imported: MB/s of each format, beside reading the same bytes and nothing else,
+and the memory.
 
-Run ``python benchmarks/importing.py [MB]`` (default 400); it needs four times that on disk in the temporary folder.
-Each import runs in a process of its own, so that its peak memory can be told.
+Run ``python benchmarks/importing.py [MB]`` (default 400); it needs four times that on disk in the
+temporary folder. Each import runs in a process of its own, so that its peak memory can be told.
 """
 
 import csv
@@ -47,7 +48,9 @@ def robot(folder: Path, dt: float) -> Path:
     (folder / "model.xml").write_text(MODEL)
     joints = "".join(f'[[joints]]\nname = "q{i}"\n' for i in range(NQ))
     controls = "".join(f'[[controls]]\nname = "u{i}"\nrange = [-3, 3]\n' for i in range(NU))
-    (folder / "robot.toml").write_text(f'name = "chain"\nmodel = "model.xml"\ndt = {dt}\n{joints}{controls}')
+    (folder / "robot.toml").write_text(
+        f'name = "chain"\nmodel = "model.xml"\ndt = {dt}\n{joints}{controls}'
+    )
     return folder
 
 
@@ -105,16 +108,37 @@ def main() -> None:
     size = (float(sys.argv[1]) if len(sys.argv) > 1 else 400.0) * 1e6
     rows = int(size / 8 / (NQ + NU))
     print(machine())
-    print(f"{NQ} joints and {NU} controls at {1 / DT:g} Hz, {rows / 1e6:.1f} million samples; MB are of the log file")
-    print(f"{'log':<34}{'MB':>8}{'s':>8}{'MB/s':>8}{'CPU s':>8}{'MB/CPU s':>10}{'of raw read':>13}{'peak MB':>9}")
-    print("(CPU seconds of all threads: what an idle core would need, however busy this machine is)")
+    print(
+        f"{NQ} joints and {NU} controls at {1 / DT:g} Hz, {rows / 1e6:.1f} million samples; MB are of the log file"
+    )
+    print(
+        f"{'log':<34}{'MB':>8}{'s':>8}{'MB/s':>8}{'CPU s':>8}{'MB/CPU s':>10}{'of raw read':>13}{'peak MB':>9}"
+    )
+    print(
+        "(CPU seconds of all threads: what an idle core would need, however busy this machine is)"
+    )
     cases: list[tuple[str, str, float, Callable[[Path], None]]] = [
         ("npz, float64", "a.npz", DT, lambda p: write_npz(p, rows, "f8", np.savez)),
         ("npz, float32", "b.npz", DT, lambda p: write_npz(p, rows, "f4", np.savez)),
-        ("npz, float32, compressed", "c.npz", DT, lambda p: write_npz(p, rows, "f4", np.savez_compressed)),
-        ("npz, float64, every 5th sample", "d.npz", 5 * DT, lambda p: write_npz(p, rows, "f8", np.savez)),
+        (
+            "npz, float32, compressed",
+            "c.npz",
+            DT,
+            lambda p: write_npz(p, rows, "f4", np.savez_compressed),
+        ),
+        (
+            "npz, float64, every 5th sample",
+            "d.npz",
+            5 * DT,
+            lambda p: write_npz(p, rows, "f8", np.savez),
+        ),
         ("parquet", "e.parquet", DT, lambda p: write_parquet(p, rows, 0.0)),
-        ("parquet, 5 % jitter, interpolated", "f.parquet", 5 * DT, lambda p: write_parquet(p, rows, 0.05)),
+        (
+            "parquet, 5 % jitter, interpolated",
+            "f.parquet",
+            5 * DT,
+            lambda p: write_parquet(p, rows, 0.05),
+        ),
         ("csv", "g.csv", DT, lambda p: write_csv(p, rows // TEXT_SHARE)),
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -125,7 +149,9 @@ def main() -> None:
             raw = raw_reading(source)
             chain, out = robot(Path(folder) / f"robot_{dt:g}", dt), Path(folder) / "out.h5"
             child = [sys.executable, "-c", CHILD, str(source), str(chain), str(out)]
-            found = json.loads(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
+            found = json.loads(
+                subprocess.run(child, capture_output=True, text=True, check=True).stdout
+            )
             megabytes = source.stat().st_size / 1e6
             speed = megabytes / found["seconds"]
             print(

@@ -1,9 +1,11 @@
-"""How far do the members disagree when a policy changes its mind? Disagreement after kinks in the control.
+"""How far do the members disagree when a policy changes its mind? Disagreement after kinks in the
+control.
 
     python benchmarks/kinks.py runs/pamy2 [runs/other ...]
 
-Settled robots get a new random change of control every 10 ms, as from a policy in training; at each of the five periods
-until the next one the standard deviation of the members' torques, summed over the joints, is taken [N m].
+Settled robots get a new random change of control every 10 ms, as from a policy in training; at each
+of the five periods until the next one the standard deviation of the members' torques, summed over
+the joints, is taken [N m].
 """
 
 import argparse
@@ -23,7 +25,8 @@ ROBOTS, STEPS = 128, 50
 
 @eqx.filter_jit
 def by_period(env: TaskEnvironment, state: EnvironmentState, deviation: float) -> jax.Array:
-    """Mean disagreement at each of the five periods [N m]; ``deviation`` of the actions, before the squashing."""
+    """Mean disagreement at each of the five periods [N m]; ``deviation`` of the actions, before the
+    squashing."""
     simulator, settings = env.simulator, env.task.settings
 
     def step(robots, key):
@@ -31,16 +34,24 @@ def by_period(env: TaskEnvironment, state: EnvironmentState, deviation: float) -
         change = settings.change * jnp.tanh(deviation * noise)
 
         def period(robots, word):
-            found = simulator.drive.disagreement(*simulator._histories(robots, simulator._within(robots.u + change)))
-            return simulator.step(robots, simulator._within(robots.u + change), word=word), jnp.mean(found)
+            found = simulator.drive.disagreement(
+                *simulator._histories(robots, simulator._within(robots.u + change))
+            )
+            return simulator.step(
+                robots, simulator._within(robots.u + change), word=word
+            ), jnp.mean(found)
 
         return jax.lax.scan(period, robots, jax.random.bits(key, (settings.repeat, 2)))
 
-    return jnp.mean(jax.lax.scan(step, state.simulator, jax.random.split(jax.random.key(1), STEPS))[1], axis=0)
+    return jnp.mean(
+        jax.lax.scan(step, state.simulator, jax.random.split(jax.random.key(1), STEPS))[1], axis=0
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("actuators", nargs="+")
     print(machine())
     for folder in parser.parse_args().actuators:
@@ -49,7 +60,10 @@ def main() -> None:
         state = eqx.filter_jit(env.reset)(jax.random.key(0))
         for deviation in (0.0, 0.03, 0.1, 0.3):
             row = "  ".join(f"{x:6.3f}" for x in by_period(env, state, deviation))
-            print(f"{folder}: deviation {deviation:4.2f}, periods 1 to {settings.repeat} [N m]: {row}", flush=True)
+            print(
+                f"{folder}: deviation {deviation:4.2f}, periods 1 to {settings.repeat} [N m]: {row}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

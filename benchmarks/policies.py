@@ -1,14 +1,17 @@
-r"""How fast a policy learns: steps of it per second, updates included, next to skrl and to the bare arm in MJX.
+r"""How fast a policy learns: steps of it per second, updates included, next to skrl and to the bare
+arm in MJX.
 
-    python benchmarks/policies.py [--task reacher table-tennis ball-in-a-cup] [--envs 1024] [--updates 5]
-    python benchmarks/policies.py --scaling 256 1024 4096 16384 --skrl 0
+    python benchmarks/policies.py [--task reacher table-tennis ball-in-a-cup] [--envs 1024]
+    [--updates 5] python benchmarks/policies.py --scaling 256 1024 4096 16384 --skrl 0
 
-Runs on whatever JAX finds, CPU or GPU. A speed is the number of the policy's steps, all environments together, between
-two updates, over the median time of several rollouts with their updates; genan's has its share of settling new starts
-added. skrl trains the same environment with the same settings, networks and starts, its updates in turn with genan's.
-The arm alone takes as many steps as it does in one step of the policy (``repeat``, 5), under constant torques: once as
-mjx.step with contacts off, once as genan.dynamics calls MJX, without the constraints of joint limits. Times of
-compiling are those of this process, unless --cache lets it take what an earlier one compiled.
+Runs on whatever JAX finds, CPU or GPU. A speed is the number of the policy's steps, all
+environments together, between two updates, over the median time of several rollouts with their
+updates; genan's has its share of settling new starts added. skrl trains the same environment with
+the same settings, networks and starts, its updates in turn with genan's. The arm alone takes as
+many steps as it does in one step of the policy (``repeat``, 5), under constant torques: once as
+mjx.step with contacts off, once as genan.dynamics calls MJX, without the constraints of joint
+limits. Times of compiling are those of this process, unless --cache lets it take what an earlier
+one compiled.
 """
 
 import argparse
@@ -80,15 +83,25 @@ class Measured:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--task", nargs="+", choices=sorted(TASKS), default=["reacher"])
     parser.add_argument("--envs", type=int, default=1024)
     parser.add_argument("--updates", type=int, default=5, help="that are timed, after the first")
-    parser.add_argument("--actuators", type=Path, help="folder of actuators; left out: those that come with genan")
+    parser.add_argument(
+        "--actuators", type=Path, help="folder of actuators; left out: those that come with genan"
+    )
     parser.add_argument("--preset", choices=PRESETS, default="fast")
-    parser.add_argument("--skrl", type=int, default=2, help="updates that skrl is timed over; 0: leave it out")
-    parser.add_argument("--scaling", type=int, nargs="+", default=[], help="numbers of environments to compare")
-    parser.add_argument("--cache", action="store_true", help="take programs that were compiled before")
+    parser.add_argument(
+        "--skrl", type=int, default=2, help="updates that skrl is timed over; 0: leave it out"
+    )
+    parser.add_argument(
+        "--scaling", type=int, nargs="+", default=[], help="numbers of environments to compare"
+    )
+    parser.add_argument(
+        "--cache", action="store_true", help="take programs that were compiled before"
+    )
     arguments = parser.parse_args()
     if arguments.updates < 1 or arguments.skrl < 0:
         parser.error("--updates must be at least 1, and --skrl 0 or more")
@@ -97,7 +110,10 @@ def main() -> None:
     ensemble = actuator.load(arguments.actuators or bundled())
     network = ensemble.contract.architecture
     print(f"{machine()}, JAX {jax.__version__} on {jax.devices()[0].device_kind}; load {load()}")
-    print(f"actuators: {ensemble.members} networks of {' x '.join(map(str, network.hidden))}", flush=True)
+    print(
+        f"actuators: {ensemble.members} networks of {' x '.join(map(str, network.hidden))}",
+        flush=True,
+    )
     for name in arguments.task:
         compare(name, ensemble, arguments)
         if arguments.scaling:
@@ -115,13 +131,17 @@ def compare(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespac
         f"with compiling and settling {training.task.pool} starts",
         flush=True,
     )
-    theirs, said = (by_skrl(training, ours.learner), "not installed") if arguments.skrl else (None, "left out")
+    theirs, said = (
+        (by_skrl(training, ours.learner), "not installed") if arguments.skrl else (None, "left out")
+    )
     for k in range(max(arguments.updates, arguments.skrl)):
         if k < arguments.updates:
             ours.advance()
         if theirs and k < arguments.skrl:
             theirs.advance()
-    print(f"  genan      {ours}; new starts take {100 * ours.share / (ours.update + ours.share):.1f} % of the time")
+    print(
+        f"  genan      {ours}; new starts take {100 * ours.share / (ours.update + ours.share):.1f} % of the time"
+    )
     print(
         f"  skrl       {theirs}; genan is {ours.speed / theirs.speed:.1f} times as fast"
         if theirs
@@ -136,7 +156,8 @@ def compare(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespac
 
 
 def by_skrl(training: Training, learner: Any) -> Measured | None:
-    """The same environments, settings, networks and starts, trained by skrl; None where it is not installed."""
+    """The same environments, settings, networks and starts, trained by skrl; None where it is not
+    installed."""
     try:
         require_skrl()
     except SettingError:
@@ -165,21 +186,32 @@ def scale(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespace)
         )
 
 
-def begun(name: str, ensemble: actuator.Ensemble, envs: int, settings: str) -> tuple[Training, Measured]:
+def begun(
+    name: str, ensemble: actuator.Ensemble, envs: int, settings: str
+) -> tuple[Training, Measured]:
     """A training as ``genan train`` would begin it, after its first update."""
-    training = Training(task_preset(name, settings), ensemble, TrainSettings(envs=envs), ppo=preset(name, settings))
+    training = Training(
+        task_preset(name, settings), ensemble, TrainSettings(envs=envs), ppo=preset(name, settings)
+    )
     ours = Measured(training.ppo, training.learner)
     # Every so many steps an eighth of the starts is settled anew, as in a training.
     count = max(1, training.task.pool // 8)
-    refill = eqx.filter_jit(lambda env, state, key: env.refill(state, count, key=key), compiler_options=QUICK)
-    seconds = clocked(lambda k: refill(training.env, ours.learner.scene.state, jax.random.key(k)), 2)
+    refill = eqx.filter_jit(
+        lambda env, state, key: env.refill(state, count, key=key), compiler_options=QUICK
+    )
+    seconds = clocked(
+        lambda k: refill(training.env, ours.learner.scene.state, jax.random.key(k)), 2
+    )
     ours.share = seconds / max(1, round(training.settings.refill / training.ppo_settings.rollouts))
     return training, ours
 
 
 def arm(robot: Robot, envs: int, repeat: int) -> dict[str, tuple[float, float]]:
-    """The arm alone in MJX, by the way it is called: so many times ``repeat`` steps per second, and compiling [s]."""
-    with contextlib.redirect_stdout(None):  # MJX prints that its optional Warp engine is not installed
+    """The arm alone in MJX, by the way it is called: so many times ``repeat`` steps per second, and
+    compiling [s]."""
+    with contextlib.redirect_stdout(
+        None
+    ):  # MJX prints that its optional Warp engine is not installed
         from mujoco import mjx
     model = copy.copy(robot.mj_model)
     model.geom_contype[:] = model.geom_conaffinity[:] = 0
@@ -190,10 +222,14 @@ def arm(robot: Robot, envs: int, repeat: int) -> dict[str, tuple[float, float]]:
 
     def whole(q: jax.Array, qd: jax.Array, tau: jax.Array) -> jax.Array:
         begun = data.replace(qpos=q, qvel=qd, qfrc_applied=tau)
-        return jax.lax.scan(lambda d, _: (mjx.step(model, d), None), begun, None, length=count)[0].qpos
+        return jax.lax.scan(lambda d, _: (mjx.step(model, d), None), begun, None, length=count)[
+            0
+        ].qpos
 
     def smooth(q: jax.Array, qd: jax.Array, tau: jax.Array) -> jax.Array:
-        return jax.lax.scan(lambda s, _: (dynamics.step(*s, tau), None), (q, qd), None, length=count)[0][0]
+        return jax.lax.scan(
+            lambda s, _: (dynamics.step(*s, tau), None), (q, qd), None, length=count
+        )[0][0]
 
     found = {}
     for name, function in (("mjx.step", whole), ("MJX smooth", smooth)):

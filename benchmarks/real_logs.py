@@ -2,11 +2,12 @@
 
     python benchmarks/real_logs.py LOGS [--out runs/real] [--only pamy1 xl330-800]
 
-LOGS is a folder with ``<name>.npz`` and the robot's model ``<name>.xml``. For every case below, ``genan new-robot``
-writes a robot.toml, then ``genan import``, ``genan fit`` and ``genan evaluate`` are run as they are printed, and one
-table at the end says how far each model is off on the recordings it was not fitted to, and what ``genan inspect``
-said. A case that is finished is not run again; the cases named after manoeuvres are run where they are asked for.
-docs/real-logs.md has the results.
+LOGS is a folder with ``<name>.npz`` and the robot's model ``<name>.xml``. For every case below,
+``genan new-robot`` writes a robot.toml, then ``genan import``, ``genan fit`` and ``genan evaluate``
+are run as they are printed, and one table at the end says how far each model is off on the
+recordings it was not fitted to, and what ``genan inspect`` said. A case that is finished is not run
+again; the cases named after manoeuvres are run where they are asked for. docs/real-logs.md has the
+results.
 """
 
 import argparse
@@ -44,13 +45,32 @@ class Case:
 
 CASES = (
     Case("pamy1", "pamy1", ("last:20%",), "the last 20 % of 1153 episodes"),
-    Case("double-pendulum", "double_pendulum", ("kind=acrobot",), "swing-ups, learnt from identification runs", 0.01),
+    Case(
+        "double-pendulum",
+        "double_pendulum",
+        ("kind=acrobot",),
+        "swing-ups, learnt from identification runs",
+        0.01,
+    ),
     *(
-        Case(f"xl330-{gain}", "xl330", (f"kp_firmware={gain}",), f"gain {gain}, learnt from the others", 0.01)
+        Case(
+            f"xl330-{gain}",
+            "xl330",
+            (f"kp_firmware={gain}",),
+            f"gain {gain}, learnt from the others",
+            0.01,
+        )
         for gain in (100, 200, 800)
     ),
     *(
-        Case(f"xl330-{name}", "xl330", tuple(f"*{at}.json" for at in when), f"{name}, at all gains", 0.01, True)
+        Case(
+            f"xl330-{name}",
+            "xl330",
+            tuple(f"*{at}.json" for at in when),
+            f"{name}, at all gains",
+            0.01,
+            True,
+        )
         for name, when in {
             "sweep": ("10h28m10", "10h28m42", "10h29m47"),
             "ramp": ("10h28m24", "10h28m57", "10h30m02"),
@@ -71,7 +91,8 @@ def run(*words: str | Path) -> float:
 
 
 def describe(case: Case, logs: Path, folder: Path) -> None:
-    """``genan new-robot``, and the line of its robot.toml that a person would change: the period to work at."""
+    """``genan new-robot``, and the line of its robot.toml that a person would change: the period to
+    work at."""
     run("new-robot", logs / f"{case.log}.xml", "--logs", logs / f"{case.log}.npz", "--out", folder)
     path = folder / "robot.toml"
     text = path.read_text()
@@ -91,18 +112,26 @@ def judge(case: Case, logs: Path, folder: Path) -> dict[str, Any]:
     seconds = {}
     if not train.exists():
         flags = ("--test", *case.test, "--test-out", test)
-        seconds["import"] = run("import", logs / f"{case.log}.npz", "--robot", robot, "--out", train, *flags)
+        seconds["import"] = run(
+            "import", logs / f"{case.log}.npz", "--robot", robot, "--out", train, *flags
+        )
         run("inspect", train, "--robot", robot, "--out", folder / "inspection")
     if not (folder / "actuators" / "actuator.json").exists():
-        seconds["fit"] = run("fit", "--data", train, "--robot", robot, "--out", folder / "actuators")
+        seconds["fit"] = run(
+            "fit", "--data", train, "--robot", robot, "--out", folder / "actuators"
+        )
     dt = json.loads((folder / "actuators" / "actuator.json").read_text())["contract"]["dt"]
     horizon = str(round(SECONDS / dt))
-    seconds["evaluate"] = run("evaluate", "--actuators", folder / "actuators", "--data", test, "--horizon", horizon)
+    seconds["evaluate"] = run(
+        "evaluate", "--actuators", folder / "actuators", "--data", test, "--horizon", horizon
+    )
     finished.write_text(json.dumps(seconds))
     return seconds
 
 
-def row(case: Case, folder: Path, seconds: dict[str, float]) -> tuple[list[str], dict[str, np.ndarray]]:
+def row(
+    case: Case, folder: Path, seconds: dict[str, float]
+) -> tuple[list[str], dict[str, np.ndarray]]:
     """One line of the table, and the root mean square errors one step ahead by model [rad]."""
     found = json.loads((folder / "actuators" / "evaluation" / "evaluation.json").read_text())
     record = json.loads((folder / "actuators" / "actuator.json").read_text())["record"]
@@ -111,11 +140,18 @@ def row(case: Case, folder: Path, seconds: dict[str, float]) -> tuple[list[str],
     joints = len(found["columns"]) - 1
     one = lambda errors: 1e3 * np.array(errors["one_step_rms"]["mean"][:joints])  # noqa: E731
     end = lambda errors: np.rad2deg(errors["curve"]["mean"][-1][-1])  # noqa: E731
-    steps = {"model": one(mine), **{name: one(models[name]) for name in ("ridge ARX", "constant velocity")}}
+    steps = {
+        "model": one(mine),
+        **{name: one(models[name]) for name in ("ridge ARX", "constant velocity")},
+    }
     cells = [f"{case.name}: {case.words}", record["choice"]["chosen"]]
     cells += [" ".join(f"{x:.3g}" for x in errors) for errors in steps.values()]
-    cells += [f"{end(errors):.3g}" for errors in (mine, models["ridge ARX"], models["standing still"])]
-    cells += [f"{found['models']['actuators']['diverged']}/{found['models']['actuators']['rollouts']}"]
+    cells += [
+        f"{end(errors):.3g}" for errors in (mine, models["ridge ARX"], models["standing still"])
+    ]
+    cells += [
+        f"{found['models']['actuators']['diverged']}/{found['models']['actuators']['rollouts']}"
+    ]
     return [*cells, f"{seconds.get('fit', float('nan')):.0f} s"], steps
 
 
@@ -130,7 +166,9 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     asked.add_argument("logs", type=Path, help="folder with the logs and models")
     asked.add_argument("--out", type=Path, default=Path("runs/real"))
-    asked.add_argument("--only", nargs="*", help="cases or logs to run; left out: all that are there")
+    asked.add_argument(
+        "--only", nargs="*", help="cases or logs to run; left out: all that are there"
+    )
     given = asked.parse_args()
     rows, words, means = [], [], []
     for case in CASES:
@@ -156,7 +194,9 @@ def main() -> None:
         "diverged",
         "fit",
     ]
-    print(f"\n{machine()}\n\nOne step: root mean square by joint [1e-3 rad]; after {SECONDS} s: mean absolute [deg].\n")
+    print(
+        f"\n{machine()}\n\nOne step: root mean square by joint [1e-3 rad]; after {SECONDS} s: mean absolute [deg].\n"
+    )
     for line in (columns, ["---"] * len(columns), *rows):
         print("|", " | ".join(line), "|")
     if len(means) > 1:

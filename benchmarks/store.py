@@ -1,6 +1,8 @@
-"""Recordings on disk: how long it takes to record 2500 trajectories, and to open the file and read 100 of them.
+"""Recordings on disk: how long it takes to record 2500 trajectories, and to open the file and read
+100 of them.
 
-Run ``python benchmarks/store.py``; it needs about 0.8 GB of disk in the temporary folder for a few seconds.
+Run ``python benchmarks/store.py``; it needs about 0.8 GB of disk in the temporary folder for a few
+seconds.
 """
 
 import tempfile
@@ -29,8 +31,14 @@ def trajectory(number: int) -> tuple[np.ndarray, np.ndarray]:
     """Smooth controls, positions rounded to an encoder's quantum, as from a robot."""
     rng = np.random.default_rng(number)
     t = 0.002 * np.arange(LENGTH)[:, None]
-    u = sum(rng.uniform(-0.3, 0.3, NU) * np.sin(rng.uniform(1, 12, NU) * t + rng.uniform(0, 6, NU)) for _ in range(3))
-    q = sum(rng.uniform(-0.5, 0.5, NQ) * np.sin(rng.uniform(1, 12, NQ) * t + rng.uniform(0, 6, NQ)) for _ in range(3))
+    u = sum(
+        rng.uniform(-0.3, 0.3, NU) * np.sin(rng.uniform(1, 12, NU) * t + rng.uniform(0, 6, NU))
+        for _ in range(3)
+    )
+    q = sum(
+        rng.uniform(-0.5, 0.5, NQ) * np.sin(rng.uniform(1, 12, NQ) * t + rng.uniform(0, 6, NQ))
+        for _ in range(3)
+    )
     return np.round(q / QUANTUM) * QUANTUM, u
 
 
@@ -47,7 +55,10 @@ def main() -> None:
         path, plain = Path(folder) / "data.h5", Path(folder) / "plain.npy"
         recordings = [trajectory(number) for number in range(COUNT)]
         provenance = {"robot": "benchmark"}
-        with Recorder.create(path, channels, provenance=provenance) as recorder, clock(seconds, "append"):
+        with (
+            Recorder.create(path, channels, provenance=provenance) as recorder,
+            clock(seconds, "append"),
+        ):
             for q, u in recordings:
                 recorder.append(q, u)
         with clock(seconds, "resume"):
@@ -72,15 +83,23 @@ def main() -> None:
         size = path.stat().st_size
     print(machine())
     print(f"{COUNT} trajectories of {LENGTH} samples, {NQ} joints and {NU} controls")
-    print(f"file                       {size / 1e6:8.1f} MB ({partial / 1e6:.1f} MB while recording)")
-    print(f"append all                 {seconds['append']:8.2f} s ({1e3 * seconds['append'] / COUNT:.2f} ms each)")
+    print(
+        f"file                       {size / 1e6:8.1f} MB ({partial / 1e6:.1f} MB while recording)"
+    )
+    print(
+        f"append all                 {seconds['append']:8.2f} s ({1e3 * seconds['append'] / COUNT:.2f} ms each)"
+    )
     print(f"resume after a kill        {seconds['resume']:8.2f} s")
     print(f"finish                     {seconds['finish']:8.2f} s")
     print(f"open, count                {1e3 * seconds['summary']:8.1f} ms")
     ratio = seconds["read some"] / seconds["npy"]
-    print(f"open, read {READ}             {1e3 * seconds['read some']:8.1f} ms ({ratio:.1f} x the same rows from .npy)")
+    print(
+        f"open, read {READ}             {1e3 * seconds['read some']:8.1f} ms ({ratio:.1f} x the same rows from .npy)"
+    )
     ratio = seconds["read all"] / seconds["npy whole"]
-    print(f"open, read all             {seconds['read all']:8.2f} s ({ratio:.1f} x np.load of the whole .npy)")
+    print(
+        f"open, read all             {seconds['read all']:8.2f} s ({ratio:.1f} x np.load of the whole .npy)"
+    )
     print(f"fingerprint of all         {seconds['fingerprint']:8.2f} s")
 
 

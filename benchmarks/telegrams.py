@@ -2,8 +2,9 @@
 
     python benchmarks/telegrams.py [--seconds 10]
 
-The served robot is ``genan serve`` in a process of its own on this machine. "Repeated" are ticks of the client in which
-nothing new had come, "skipped" those in which more than one period had passed since the last reading.
+The served robot is ``genan serve`` in a process of its own on this machine. "Repeated" are ticks of
+the client in which nothing new had come, "skipped" those in which more than one period had passed
+since the last reading.
 """
 
 import argparse
@@ -36,7 +37,14 @@ def alone() -> None:
 
 
 def against_the_served_robot(seconds: float) -> None:
-    serve = [sys.executable, "-c", "from genan.cli import main; raise SystemExit(main())", "serve", "--port", "0"]
+    serve = [
+        sys.executable,
+        "-c",
+        "from genan.cli import main; raise SystemExit(main())",
+        "serve",
+        "--port",
+        "0",
+    ]
     server = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
@@ -56,13 +64,17 @@ def against_the_served_robot(seconds: float) -> None:
         server.wait()
     steps = np.diff(times)
     p50, p99, worst = 1e6 * np.percentile(work, [50, 99, 100])
-    print(f"{'read and command, paced':<30}{p50:8.1f} us median, {p99:.1f} us p99, {worst:.1f} us worst")
+    print(
+        f"{'read and command, paced':<30}{p50:8.1f} us median, {p99:.1f} us p99, {worst:.1f} us worst"
+    )
     repeated, skipped = int((steps == 0.0).sum()), int((steps > 0.003).sum())
     print(f"of {ticks} ticks {repeated} repeated, {skipped} skipped; {dict(robot.statistics)}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=10.0, help="length of the paced run [s]")
     flags = parser.parse_args()
     print(machine())

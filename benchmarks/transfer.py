@@ -2,8 +2,8 @@
 
     python benchmarks/transfer.py [--task reacher] [--trials 100] [--policy FOLDER] [--robot-seed 0]
 
-Flights are recorded, as 'genan transfer' does; the time includes putting the robot together and compiling it (which a
-second run finds in the cache).
+Flights are recorded, as 'genan transfer' does; the time includes putting the robot together and
+compiling it (which a second run finds in the cache).
 """
 
 import argparse
@@ -22,7 +22,9 @@ from genan.rl.library import bundled
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--task", choices=list(OUTCOMES), default="reacher")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--policy", help="folder; left out, the bundled policy")
@@ -43,8 +45,12 @@ def main() -> None:
         )
         taken = time.perf_counter() - start
     low, high = found.interval
-    print(f"{arguments.task}: {arguments.trials} trials in {taken:.1f} s, the first after {first[0]:.1f} s")
-    print(f"  {found.succeeded} of {len(found.trials)} succeeded (95 % interval {100 * low:.1f} to {100 * high:.1f} %)")
+    print(
+        f"{arguments.task}: {arguments.trials} trials in {taken:.1f} s, the first after {first[0]:.1f} s"
+    )
+    print(
+        f"  {found.succeeded} of {len(found.trials)} succeeded (95 % interval {100 * low:.1f} to {100 * high:.1f} %)"
+    )
 
 
 if __name__ == "__main__":

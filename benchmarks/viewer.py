@@ -2,11 +2,12 @@
 
     python benchmarks/viewer.py [--seconds 10] [--starts 3] [--size 800x500] [--no-browser]
 
-Starts: from the start of the command to the line with the address, and to the first picture in a Chromium that runs
-already (the arm's triangles are drawn); beside it the time to import viser and MuJoCo alone. Pictures: those that the
-page makes in a second, watched, without a browser; then those that arrive in Chromium and those that it draws (WebGL in
-software), beside the same for a page of viser with one small box that moves as often: what is missing there is the
-machine's. The robot's speed is its time over the wall's. Needs genan[view], playwright and a Chromium.
+Starts: from the start of the command to the line with the address, and to the first picture in a
+Chromium that runs already (the arm's triangles are drawn); beside it the time to import viser and
+MuJoCo alone. Pictures: those that the page makes in a second, watched, without a browser; then
+those that arrive in Chromium and those that it draws (WebGL in software), beside the same for a
+page of viser with one small box that moves as often: what is missing there is the machine's. The
+robot's speed is its time over the wall's. Needs genan[view], playwright and a Chromium.
 """
 
 import argparse
@@ -48,7 +49,9 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-TRIANGLES = "() => window.__viserTestpoints ? window.__viserTestpoints.rendererInfo.render.triangles : 0"
+TRIANGLES = (
+    "() => window.__viserTestpoints ? window.__viserTestpoints.rendererInfo.render.triangles : 0"
+)
 DRAWN = "() => window.__viserTestpoints.rendererInfo.render.frame"
 
 
@@ -77,7 +80,9 @@ class Box:
 
 
 @contextmanager
-def going(make: Callable[[Any], Any], *, watched: bool | None = None) -> Iterator[tuple[Any, Counted]]:
+def going(
+    make: Callable[[Any], Any], *, watched: bool | None = None
+) -> Iterator[tuple[Any, Counted]]:
     """A page of ``make`` at work in a thread."""
     with serving(check_port(0), title="benchmark") as server:
         page = make(server)
@@ -126,12 +131,19 @@ def made(seconds: float) -> None:
     pages: list[LivePage] = []
     with going(live(pages), watched=True) as (_, counted):
         ready(pages[0])
-        before, cpu, reports, begun = counted.pictures, time.process_time(), pages[0].reports, time.perf_counter()
+        before, cpu, reports, begun = (
+            counted.pictures,
+            time.process_time(),
+            pages[0].reports,
+            time.perf_counter(),
+        )
         time.sleep(seconds)
         passed = time.perf_counter() - begun
         rate, spent = (counted.pictures - before) / passed, (time.process_time() - cpu) / passed
         ticks = (pages[0].reports - reports) * 16 / passed
-    print(f"made by the page, 5 ghosts        {rate:5.1f} pictures/s (wanted: {FRAMES}), {100 * spent:.0f} % of a core")
+    print(
+        f"made by the page, 5 ghosts        {rate:5.1f} pictures/s (wanted: {FRAMES}), {100 * spent:.0f} % of a core"
+    )
     print(f"robot in its own process          {ticks:5.0f} ticks/s (real time: 500)")
 
 
@@ -139,14 +151,19 @@ def used(name: str) -> float:
     """Processor time of all processes below this one whose name has ``name`` in it [s]."""
     import psutil
 
-    times = [child.cpu_times() for child in psutil.Process().children(recursive=True) if name in child.name()]
+    times = [
+        child.cpu_times()
+        for child in psutil.Process().children(recursive=True)
+        if name in child.name()
+    ]
     return sum(time.user + time.system for time in times)
 
 
 def drawn(
     chromium: Any, make: Callable[[Any], Any], size: tuple[int, int], seconds: float
 ) -> tuple[float, float, float]:
-    """Messages that arrive and pictures that are drawn in a second, and Chromium's processor time for a picture [s]."""
+    """Messages that arrive and pictures that are drawn in a second, and Chromium's processor time
+    for a picture [s]."""
     with going(make) as (server, _):
         page = chromium.new_page(viewport={"width": size[0], "height": size[1]})
         arrived = [0]
@@ -158,7 +175,12 @@ def drawn(
         page.goto(f"http://127.0.0.1:{server.get_port()}")
         page.wait_for_function(f"({TRIANGLES})() > 0", timeout=60_000)
         page.wait_for_timeout(8_000)  # the robot starts, the ghosts compile
-        first, before, begun, cpu = page.evaluate(DRAWN), arrived[0], time.perf_counter(), used("chrom")
+        first, before, begun, cpu = (
+            page.evaluate(DRAWN),
+            arrived[0],
+            time.perf_counter(),
+            used("chrom"),
+        )
         page.wait_for_timeout(1e3 * seconds)
         passed, spent = time.perf_counter() - begun, used("chrom") - cpu
         pictures = page.evaluate(DRAWN) - first
@@ -174,7 +196,9 @@ def started(chromium: Any, size: tuple[int, int]) -> tuple[float, float]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as viewer:
         try:
             assert viewer.stdout is not None
-            address = next(word for word in viewer.stdout.readline().split() if word.startswith("http"))
+            address = next(
+                word for word in viewer.stdout.readline().split() if word.startswith("http")
+            )
             listening = time.perf_counter() - begun
             page = chromium.new_page(viewport={"width": size[0], "height": size[1]})
             page.goto(address)
@@ -195,7 +219,9 @@ def imported() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--size", default="800x500")
@@ -221,7 +247,9 @@ def main() -> None:
               f"{max(row[1] for row in times):.2f} s)")  # fmt: skip
         arrives, shows, cost = drawn(chromium, live([]), size, asked.seconds)
         box_arrives, box_shows, box_cost = drawn(chromium, Box, size, asked.seconds)
-        print(f"arrive in Chromium, {asked.size:<13} {arrives:5.1f} messages/s (one box alone: {box_arrives:.1f})")
+        print(
+            f"arrive in Chromium, {asked.size:<13} {arrives:5.1f} messages/s (one box alone: {box_arrives:.1f})"
+        )
         print(f"drawn by Chromium in software     {shows:5.1f} pictures/s (one box alone: {box_shows:.1f}; "
               f"{shows / max(box_shows, 1e-9):.2f} times that)")  # fmt: skip
         print(

@@ -1,13 +1,16 @@
-r"""The virtual ball gun against recorded balls: how its numbers were found, and how well they meet the recordings.
+r"""The virtual ball gun against recorded balls: how its numbers were found, and how well they meet
+the recordings.
 
     python benchmarks/virtual_ball_gun.py check --data ball_trajectories.npz
     python benchmarks/virtual_ball_gun.py fit --data ball_trajectories.npz
 
-``check`` prints, side by side, where recorded and virtual balls bounce, how fast before and after, and where and when
-they come to the racket's plane: the median, and half the width of the middle 68 %, because a few of the recorded balls
-have frames missing at the bounce. ``fit`` repeats the calibration: with drag, lift and grip of the virtual physics as
-they are, launch, spin and restitution of every recorded ball by robust least squares over its whole flight, then their
-means, spreads and correlations over the balls; it prints the cost, by which drag, lift and grip were chosen.
+``check`` prints, side by side, where recorded and virtual balls bounce, how fast before and after,
+and where and when they come to the racket's plane: the median, and half the width of the middle 68
+%, because a few of the recorded balls have frames missing at the bounce. ``fit`` repeats the
+calibration: with drag, lift and grip of the virtual physics as they are, launch, spin and
+restitution of every recorded ball by robust least squares over its whole flight, then their means,
+spreads and correlations over the balls; it prints the cost, by which drag, lift and grip were
+chosen.
 """
 
 import itertools
@@ -29,7 +32,8 @@ ROOM, BALL = Room(), BallPhysics()
 LEVEL, PLANE = ROOM.table[2] + BALL.radius, 0.0
 #: Noise of a recorded position, age of the camera's frame included [m], and the fit's step [s].
 NOISE, TICK = 0.005, 0.01
-#: Before a ball's spins [rad/s] and its restitution are known: what they are about, and how far off they may be.
+#: Before a ball's spins [rad/s] and its restitution are known: what they are about, and how far off
+#: they may be.
 PRIOR, PRIOR_SPREAD = np.array([44.0, 4.0, 0.927]), np.array([10.0, 10.0, 0.02])
 
 
@@ -66,12 +70,16 @@ def recorded(path: Path, group: str) -> Flights:
         with np.load(path, allow_pickle=False) as file:
             times, positions, start = (file[f"{group}__{part}"] for part in ("t", "p", "start"))
     except (OSError, KeyError, ValueError) as error:
-        raise DataError(f"{path} cannot be read as a .npz with the group {group!r} ({error}).") from error
+        raise DataError(
+            f"{path} cannot be read as a .npz with the group {group!r} ({error})."
+        ) from error
     length = int(np.diff(start).max())
     padded = np.full((len(start) - 1, length, 3), np.nan)
     for row, (a, b) in enumerate(itertools.pairwise(start)):
         if not np.allclose(times[a:b], TICK * np.arange(b - a), atol=1e-6):
-            raise DataError(f"{path}, {group!r}: expected stamps every {TICK:g} s from 0 on in ball {row}.")
+            raise DataError(
+                f"{path}, {group!r}: expected stamps every {TICK:g} s from 0 on in ball {row}."
+            )
         padded[row, : b - a] = positions[a:b]
     return Flights(TICK * np.arange(length), padded)
 
@@ -128,8 +136,11 @@ WORDS = (
 )  # fmt: skip
 
 
-def _meets(t: np.ndarray, p: np.ndarray, axis: int, level: float, about: float) -> tuple[float, np.ndarray, np.ndarray]:
-    """Time, position and velocity at which the parabola through samples near ``about`` comes to a level of an axis."""
+def _meets(
+    t: np.ndarray, p: np.ndarray, axis: int, level: float, about: float
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Time, position and velocity at which the parabola through samples near ``about`` comes to a
+    level of an axis."""
     curve = np.polynomial.polynomial.polyfit(t - about, p, 2)
     c, b, a = curve[:, axis] - np.array([level, 0.0, 0.0])
     roots = np.roots([a, b, c])
@@ -164,7 +175,11 @@ def fit(flags: Fit) -> None:
         weight = 1.0 / np.sqrt(1.0 + (residual / 3.0) ** 2)
         slopes = np.stack(
             [
-                np.where(there, (_paths(unknowns + step * row, seen.shape[1]) - path) / (step * NOISE), 0.0)
+                np.where(
+                    there,
+                    (_paths(unknowns + step * row, seen.shape[1]) - path) / (step * NOISE),
+                    0.0,
+                )
                 for step, row in zip(steps, np.eye(9), strict=True)
             ],
             axis=-1,
@@ -182,15 +197,27 @@ def fit(flags: Fit) -> None:
     vx, vy, vz = unknowns[:, 3:6].T
     level = np.hypot(vx, vy)
     shots = np.column_stack(
-        [unknowns[:, :3], np.hypot(level, vz), np.arctan2(vx, -vy), np.arctan2(vz, level), unknowns[:, 6:]]
+        [
+            unknowns[:, :3],
+            np.hypot(level, vz),
+            np.arctan2(vx, -vy),
+            np.arctan2(vz, level),
+            unknowns[:, 6:],
+        ]
     )
     names = (*QUANTITIES, "restitution")
-    for name, mean, spread, row in zip(names, shots.mean(axis=0), shots.std(axis=0), np.corrcoef(shots.T), strict=True):
-        print(f"{name:12}{mean:9.4f} +-{spread:8.4f}  correlation " + " ".join(f"{r:5.2f}" for r in row))
+    for name, mean, spread, row in zip(
+        names, shots.mean(axis=0), shots.std(axis=0), np.corrcoef(shots.T), strict=True
+    ):
+        print(
+            f"{name:12}{mean:9.4f} +-{spread:8.4f}  correlation "
+            + " ".join(f"{r:5.2f}" for r in row)
+        )
 
 
 def _paths(unknowns: np.ndarray, length: int) -> np.ndarray:
-    """Positions [balls, length, 3] every 10 ms of balls with these launches, spins about x and z, and restitutions."""
+    """Positions [balls, length, 3] every 10 ms of balls with these launches, spins about x and z,
+    and restitutions."""
     none = np.zeros(len(unknowns))
     x, y, z, vx, vy, vz, top, side, restitution = unknowns.T
     state = np.stack([x, y, z, vx, vy, vz, top, none, side])
@@ -204,7 +231,9 @@ def _paths(unknowns: np.ndarray, length: int) -> np.ndarray:
             for _ in range(3):  # Newton, on the height
                 touching = _flown(state[:, down], until)
                 until = until - (touching[2] - LEVEL) / touching[5]
-            after[:, down] = _flown(_off_table(_flown(state[:, down], until), restitution[down]), TICK - until)
+            after[:, down] = _flown(
+                _off_table(_flown(state[:, down], until), restitution[down]), TICK - until
+            )
             bounced |= down
         state = after
     return path
@@ -221,10 +250,14 @@ def _off_table(state: np.ndarray, restitution: np.ndarray) -> np.ndarray:
     x, y, z, vx, vy, vz, wx, wy, wz = state
     r = BALL.radius
     slide = np.stack([vx - r * wy, vy + r * wx])
-    k = np.minimum(ROOM.grip, ROOM.friction * (1.0 + restitution) * np.abs(vz) / np.linalg.norm(slide, axis=0))
+    k = np.minimum(
+        ROOM.grip, ROOM.friction * (1.0 + restitution) * np.abs(vz) / np.linalg.norm(slide, axis=0)
+    )
     sx, sy = k * slide
     turn = 1.5 / r
-    return np.stack([x, y, z, vx - sx, vy - sy, -restitution * vz, wx - turn * sy, wy + turn * sx, wz])
+    return np.stack(
+        [x, y, z, vx - sx, vy - sy, -restitution * vz, wx - turn * sy, wy + turn * sx, wz]
+    )
 
 
 def main() -> int:

@@ -2,7 +2,8 @@
 
     python benchmarks/virtual_robot.py [--trajectories 2500] [--live-seconds 20]
 
-The reference in the same run is MuJoCo C stepping the bare PAMY2 arm at 500 Hz on one core: no muscles, air or tendons.
+The reference in the same run is MuJoCo C stepping the bare PAMY2 arm at 500 Hz on one core: no
+muscles, air or tendons.
 """
 
 import argparse
@@ -45,7 +46,16 @@ def bare_arm(seconds: float = 100.0) -> float:
 def recording(trajectories: int, bare: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "data.h5"
-        command = [sys.executable, "-m", "genan", "collect", "--trajectories", str(trajectories), "--out", str(out)]
+        command = [
+            sys.executable,
+            "-m",
+            "genan",
+            "collect",
+            "--trajectories",
+            str(trajectories),
+            "--out",
+            str(out),
+        ]
         start = time.perf_counter()
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         took = time.perf_counter() - start
@@ -59,7 +69,8 @@ def recording(trajectories: int, bare: float) -> None:
 
 
 def live(seconds: float) -> None:
-    """Command and read the robot at 500 Hz, paced to real time; the share of a core is CPU time over wall time."""
+    """Command and read the robot at 500 Hz, paced to real time; the share of a core is CPU time
+    over wall time."""
     robot = VirtualPamy2()
     phase = np.array([0.0, 1.0, 2.0, 3.0])
     for _ in range(10):

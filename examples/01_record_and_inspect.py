@@ -1,7 +1,7 @@
 """Record a robot of your own and ask whether the recording is any good.
 
-The robot here is the bundled pendulum, stepped by MuJoCo with a motor of 0.05 N m per volt; put your own robot's
-`command` and `read` in its place. Run it with a folder to write into:
+The robot here is the bundled pendulum, stepped by MuJoCo with a motor of 0.05 N m per volt; put
+your own robot's `command` and `read` in its place. Run it with a folder to write into:
 
     python examples/01_record_and_inspect.py /tmp/pendulum
 """
@@ -26,7 +26,11 @@ def main(folder: Path) -> None:
     ) as recorder:
         for i in range(20):
             rng = np.random.default_rng(i)
-            u = Spline().draw(rng, bounds=0.5 * robot.u_range, duration=2.0, dt=robot.dt).clip(*robot.u_range)
+            u = (
+                Spline()
+                .draw(rng, bounds=0.5 * robot.u_range, duration=2.0, dt=robot.dt)
+                .clip(*robot.u_range)
+            )
             q = np.empty((len(u), robot.nq))
             mujoco.mj_resetData(robot.mj_model, data)
             for t in range(len(u)):

@@ -1,7 +1,8 @@
 """Torques from positions alone: the step that makes a torque sensor unnecessary.
 
-With backward differences for the velocity and central differences for the acceleration, inverse dynamics gives exactly
-the torques that make the simulator retrace a recorded trajectory (the paper's appendix on velocities).
+With backward differences for the velocity and central differences for the acceleration, inverse
+dynamics gives exactly the torques that make the simulator retrace a recorded trajectory (the
+paper's appendix on velocities).
 
     python examples/02_torques_from_positions.py
 """
@@ -23,7 +24,9 @@ def main() -> None:
 
     d = finite_differences(q, lengths=np.array([len(q)]), dt=robot.dt)
     with jax.enable_x64(True):
-        tau = jax.vmap(dynamics.inverse)(jnp.asarray(q[d.rows]), jnp.asarray(d.qd), jnp.asarray(d.qdd))
+        tau = jax.vmap(dynamics.inverse)(
+            jnp.asarray(q[d.rows]), jnp.asarray(d.qd), jnp.asarray(d.qdd)
+        )
 
         def step(state: tuple, torque: jax.Array) -> tuple:
             state = dynamics.step(*state, torque)

@@ -1,8 +1,9 @@
 """Learn a drive from positions and commands alone, and ask how far it can be trusted.
 
-The robot is the bundled two-link arm with hidden drives: the voltage takes 40 ms to become a torque, and dry friction
-eats a part of it. `genan.fit` sees none of this, only recorded q and u. `evaluate` then runs the model open loop
-along recordings that it has not seen, beside a linear model and two guesses.
+The robot is the bundled two-link arm with hidden drives: the voltage takes 40 ms to become a
+torque, and dry friction eats a part of it. `genan.fit` sees none of this, only recorded q and u.
+`evaluate` then runs the model open loop along recordings that it has not seen, beside a linear
+model and two guesses.
 
     python examples/03_fit_and_evaluate.py /tmp/two-link
 """
@@ -23,10 +24,16 @@ from genan.robot import Robot
 def record(robot: Robot, path: Path, *, trajectories: int, seed: int) -> Path:
     """Drive the arm by smooth random voltages; put your own robot here."""
     model, data = robot.mj_model, mujoco.MjData(robot.mj_model)
-    with Recorder.create(path, Channels.of_robot(robot), provenance={"robot": robot.name}) as recorder:
+    with Recorder.create(
+        path, Channels.of_robot(robot), provenance={"robot": robot.name}
+    ) as recorder:
         for i in range(trajectories):
             rng = np.random.default_rng([seed, i])
-            u = Spline().draw(rng, bounds=0.8 * robot.u_range, duration=1.5, dt=robot.dt).clip(*robot.u_range)
+            u = (
+                Spline()
+                .draw(rng, bounds=0.8 * robot.u_range, duration=1.5, dt=robot.dt)
+                .clip(*robot.u_range)
+            )
             q, drive = np.empty((len(u), robot.nq)), np.zeros(robot.nq)
             mujoco.mj_resetData(model, data)
             for t in range(len(u)):
@@ -49,7 +56,9 @@ def main(folder: Path) -> None:
     found = evaluate(ensemble, test, robot, train=train, horizon=250)
     print("mean absolute error after one step (2 ms) and after 250 (0.5 s) [rad]")
     for errors in found.table:
-        print(f"  {errors.name:<22} {errors.one_step.mean[-1]:.2e}   {errors.curve.mean[-1, -1]:.4f}")
+        print(
+            f"  {errors.name:<22} {errors.one_step.mean[-1]:.2e}   {errors.curve.mean[-1, -1]:.4f}"
+        )
     for comparison in found.standing.comparisons:
         print(comparison.sentence)
 

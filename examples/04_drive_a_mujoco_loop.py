@@ -1,12 +1,12 @@
 """Fitted actuators drive a plain MuJoCo loop: no JAX, only NumPy and MuJoCo.
 
-The runtime is one file that needs NumPy alone (`genan export --format numpy` puts a copy beside the weights, for your
-robot's computer). Its `Drive` remembers the past samples for you.
+The runtime is one file that needs NumPy alone (`genan export --format numpy` puts a copy beside the
+weights, for your robot's computer). Its `Drive` remembers the past samples for you.
 
-The contract of a step: at time t the robot is at q(t) and u(t) is commanded; the torque comes from the histories that
-END at t; then the engine steps to t + dt. One call per dt, at the dt that the actuators were fitted at; another is
-refused.
-Joints are in the robot's order, and `robot.dof` says where each of them lies in the model.
+The contract of a step: at time t the robot is at q(t) and u(t) is commanded; the torque comes from
+the histories that END at t; then the engine steps to t + dt. One call per dt, at the dt that the
+actuators were fitted at; another is refused. Joints are in the robot's order, and `robot.dof` says
+where each of them lies in the model.
 
     python examples/04_drive_a_mujoco_loop.py runs/pamy2
 """

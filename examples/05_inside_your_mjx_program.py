@@ -1,11 +1,12 @@
 """Fitted actuators inside your own MJX program: many arms at once, compiled, differentiable.
 
-An `Ensemble` is a pytree: pass it through `jit`, `vmap` and `scan` as you do with your model. `ensemble.start(q, u)`
-gives the window of an arm at rest, `window.push(q, u)` the one a sample later, and `ensemble.torque` the mean torque of
-all members for its histories. (To train policies, let a random member act at every step instead: `ensemble.torques`.)
+An `Ensemble` is a pytree: pass it through `jit`, `vmap` and `scan` as you do with your model.
+`ensemble.start(q, u)` gives the window of an arm at rest, `window.push(q, u)` the one a sample
+later, and `ensemble.torque` the mean torque of all members for its histories. (To train policies,
+let a random member act at every step instead: `ensemble.torques`.)
 
-The contract of a step: push q(t) and u(t), take the torque from the histories that END at t, then step to t + dt.
-`contract.check_robot` refuses another rate, joint order or unit by name.
+The contract of a step: push q(t) and u(t), take the torque from the histories that END at t, then
+step to t + dt. `contract.check_robot` refuses another rate, joint order or unit by name.
 
     python examples/05_inside_your_mjx_program.py runs/pamy2
 """

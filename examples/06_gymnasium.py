@@ -1,9 +1,10 @@
 """A task in Gymnasium: one robot for a look, many robots for a trainer of your own.
 
-`import genan.gymnasium` registers `genan/reacher-v0`, `genan/ball-in-a-cup-v0` and `genan/table-tennis-v0`. An action
-is, for each control, the part of the task's largest change that is added to it: -1 to 1. Episodes have a fixed length,
-so they are truncated, never terminated. `make_vec` steps all robots in one compiled program and begins an episode that
-ends anew in the same step; its last observation is in `infos["final_obs"]`.
+`import genan.gymnasium` registers `genan/reacher-v0`, `genan/ball-in-a-cup-v0` and
+`genan/table-tennis-v0`. An action is, for each control, the part of the task's largest change that
+is added to it: -1 to 1. Episodes have a fixed length, so they are truncated, never terminated.
+`make_vec` steps all robots in one compiled program and begins an episode that ends anew in the same
+step; its last observation is in `infos["final_obs"]`.
 
     pip install genan[gymnasium]
     python examples/06_gymnasium.py runs/pamy2
@@ -28,7 +29,9 @@ def main(folder: str) -> None:
         action = np.zeros(env.action_space.shape, np.float32)  # your policy
         _, reward, _, ended, info = env.step(action)
         total += float(reward)
-    print(f"one robot that does nothing: return {total:.2f}, error {info['metrics']['error']:.2f} deg")
+    print(
+        f"one robot that does nothing: return {total:.2f}, error {info['metrics']['error']:.2f} deg"
+    )
     env.close()
 
     envs = gymnasium.make_vec("genan/reacher-v0", num_envs=ENVS, actuators=folder, pool=POOL)

@@ -1,7 +1,9 @@
-"""From the CSV logs of a robot that genan has never seen to a judged model of its drives, in Python.
+"""From the CSV logs of a robot that genan has never seen to a judged model of its drives, in
+Python.
 
-The same as `genan new-robot`, `import`, `inspect`, `fit` and `evaluate`. You give two things: a model of the rigid body
-(MJCF or URDF) and a folder of logs, one file for each recording, with a time column, joint positions and commands.
+The same as `genan new-robot`, `import`, `inspect`, `fit` and `evaluate`. You give two things: a
+model of the rigid body (MJCF or URDF) and a folder of logs, one file for each recording, with a
+time column, joint positions and commands.
 
     python examples/07_a_robot_never_seen.py arm.xml tables /tmp/mine
 """
@@ -23,7 +25,9 @@ def main(model: str, logs: str, folder: Path) -> None:
 
     robot = Robot.load(path)
     settings = ImportSettings(test=("last:34%",))  # whole recordings, kept to judge by
-    made = import_logs([logs], robot, folder / "data.h5", test_out=folder / "test.h5", settings=settings)
+    made = import_logs(
+        [logs], robot, folder / "data.h5", test_out=folder / "test.h5", settings=settings
+    )
     print(f"to learn from: {made.data.words}")
     print(f"to judge by: {made.test.words}")
 
@@ -31,7 +35,9 @@ def main(model: str, logs: str, folder: Path) -> None:
     print("suspicious:", *(found.suspicious or ["nothing"]), sep="\n  ")
 
     small = {"members": 2, "hidden": (16, 16), "epochs": 20}  # on a GPU leave these out
-    ensemble = genan.fit(folder / "data.h5", path, out=folder / "actuators", history_length=6, **small)
+    ensemble = genan.fit(
+        folder / "data.h5", path, out=folder / "actuators", history_length=6, **small
+    )
 
     judged = evaluate(ensemble, folder / "test.h5", robot, train=folder / "data.h5", horizon=50)
     for comparison in judged.standing.comparisons:

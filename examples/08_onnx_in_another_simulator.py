@@ -1,8 +1,10 @@
-"""Fitted actuators in a simulator that is not MuJoCo: an ONNX file, and a loop that keeps the histories.
+"""Fitted actuators in a simulator that is not MuJoCo: an ONNX file, and a loop that keeps the
+histories.
 
-The other simulator is a pendulum in ten lines of NumPy; put yours in its place. It needs three things of a simulator:
-read the joints, apply torques, step by the dt of the actuators. The ONNX file takes histories of any number of robots
-at once and holds the contract in its metadata; differences, scaling and the networks are inside it.
+The other simulator is a pendulum in ten lines of NumPy; put yours in its place. It needs three
+things of a simulator: read the joints, apply torques, step by the dt of the actuators. The ONNX
+file takes histories of any number of robots at once and holds the contract in its metadata;
+differences, scaling and the networks are inside it.
 
     genan export --actuators runs/pendulum --format onnx --out pendulum.onnx
     python examples/08_onnx_in_another_simulator.py pendulum.onnx
@@ -18,9 +20,14 @@ ROBOTS, STEPS = 3, 200
 
 
 class OtherSimulator:
-    """Pendulums; inertia, gravity and damping are those of the model that the actuators were fitted with."""
+    """Pendulums; inertia, gravity and damping are those of the model that the actuators were fitted
+    with."""
 
-    inertia, weight, damping = 2e-3 + 0.5 * 0.2**2 + 0.002, 0.5 * 9.81 * 0.2, 0.02  # [kg m^2], [N m], [N m s]
+    inertia, weight, damping = (
+        2e-3 + 0.5 * 0.2**2 + 0.002,
+        0.5 * 9.81 * 0.2,
+        0.02,
+    )  # [kg m^2], [N m], [N m s]
 
     def __init__(self, robots: int, dt: float) -> None:
         self.q, self.qd, self.dt = np.zeros((robots, 1)), np.zeros((robots, 1)), dt
@@ -28,7 +35,9 @@ class OtherSimulator:
     def step(self, tau: np.ndarray) -> None:
         """Semi-implicit Euler under torques [robots, 1]."""
         push = tau - self.weight * np.sin(self.q) - self.damping * self.qd
-        self.qd += self.dt * push / (self.inertia + self.dt * self.damping)  # damping implicitly, as MuJoCo does
+        self.qd += (
+            self.dt * push / (self.inertia + self.dt * self.damping)
+        )  # damping implicitly, as MuJoCo does
         self.q += self.dt * self.qd
 
 
@@ -37,12 +46,19 @@ class OnnxDrive:
 
     def __init__(self, path: str) -> None:
         self.session = onnxruntime.InferenceSession(path)
-        self.contract = json.loads(self.session.get_modelmeta().custom_metadata_map["genan"])["contract"]
+        self.contract = json.loads(self.session.get_modelmeta().custom_metadata_map["genan"])[
+            "contract"
+        ]
         past = self.contract["history"]
-        self.stride, self.span, self.delay = past["stride"], past["length"] * past["stride"], past.get("delay", 0)
+        self.stride, self.span, self.delay = (
+            past["stride"],
+            past["length"] * past["stride"],
+            past.get("delay", 0),
+        )
 
     def start(self, q: np.ndarray, u: np.ndarray) -> None:
-        """Robots that have been at q [robots, nq] under u [robots, nu] for as long as the history reaches."""
+        """Robots that have been at q [robots, nq] under u [robots, nu] for as long as the history
+        reaches."""
         self.q = np.repeat(q[:, None], self.span + 1, axis=1).astype(np.float32)
         self.u = np.repeat(u[:, None], self.span + self.delay + 1, axis=1).astype(np.float32)
 
@@ -50,7 +66,10 @@ class OnnxDrive:
         """Torques now [robots, nq], after taking in the positions and commands of now."""
         self.q = np.concatenate([self.q[:, 1:], q[:, None]], axis=1, dtype=np.float32)
         self.u = np.concatenate([self.u[:, 1:], u[:, None]], axis=1, dtype=np.float32)
-        histories = {"q_history": self.q[:, :: self.stride], "u_history": self.u[:, : self.span + 1 : self.stride]}
+        histories = {
+            "q_history": self.q[:, :: self.stride],
+            "u_history": self.u[:, : self.span + 1 : self.stride],
+        }
         return self.session.run(["torque"], histories)[0]
 
 
@@ -65,7 +84,9 @@ def main(path: str) -> None:
         u = sizes * np.sin(2.0 * np.pi * k * simulator.dt)  # your controller
         simulator.step(drive(simulator.q, u))
     for size, q in zip(sizes[:, 0], simulator.q[:, 0], strict=True):
-        print(f"command {size:g}, after {STEPS * simulator.dt:g} s: {contract['joints'][0]} {q:.6f} rad")
+        print(
+            f"command {size:g}, after {STEPS * simulator.dt:g} s: {contract['joints'][0]} {q:.6f} rad"
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Is a new log like what the model was trained on? Where it is not, by time and joint, the model is not to be trusted.
+"""Is a new log like what the model was trained on? Where it is not, by time and joint, the model is
+not to be trusted.
 
-Every sample of every joint gets a score: its position, its velocity, the commands that matter to it, all of them
-together, and how much the networks disagree, each against the training recording. Beyond 1 lies 1 % of a recording like
-those trained on. `genan evaluate` does the same and says whether the errors are larger there; this needs no errors, so
-it also works where the future is not known yet.
+Every sample of every joint gets a score: its position, its velocity, the commands that matter to
+it, all of them together, and how much the networks disagree, each against the training recording.
+Beyond 1 lies 1 % of a recording like those trained on. `genan evaluate` does the same and says
+whether the errors are larger there; this needs no errors, so it also works where the future is not
+known yet.
 
     python examples/09_is_this_log_new.py actuators data.h5 new.h5
 """
@@ -19,7 +21,9 @@ from genan.data import load
 
 def main(actuators: str, train: str, new: str) -> None:
     ensemble, log = genan.load(actuators), load(new)
-    ensemble.contract.check_channels(log.channels, whose=new)  # another rate, order or unit is refused by name
+    ensemble.contract.check_channels(
+        log.channels, whose=new
+    )  # another rate, order or unit is refused by name
     reference = Reference.of(ensemble, load(train))  # reference.save(actuators) keeps it for later
     found = reference.assess(ensemble, log)
 
@@ -35,7 +39,9 @@ def main(actuators: str, train: str, new: str) -> None:
     worst = int(np.nanargmax(found.score.max(axis=1)))
     number = int(np.searchsorted(log.offsets, worst, side="right")) - 1
     at = (worst - log.offsets[number]) * log.dt
-    print(f"most of all in recording {log.recordings[number]} after {at:.2f} s, score {found.score[worst].max():.1f}")
+    print(
+        f"most of all in recording {log.recordings[number]} after {at:.2f} s, score {found.score[worst].max():.1f}"
+    )
 
 
 if __name__ == "__main__":

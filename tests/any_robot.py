@@ -1,8 +1,10 @@
-"""A robot that nobody has seen: a random tree of joints with hidden actuator dynamics, and the logs that it leaves.
+"""A robot that nobody has seen: a random tree of joints with hidden actuator dynamics, and the logs
+that it leaves.
 
-MuJoCo C steps it; nothing of genan takes part. Between a command and the torque at the joints lie a delay of whole
-samples, a coupling of the channels, a first-order lag, a stiffness, and viscous and Coulomb friction, all drawn from
-the seed. It is read through encoders with a quantum, at times that jitter.
+MuJoCo C steps it; nothing of genan takes part. Between a command and the torque at the joints lie a
+delay of whole samples, a coupling of the channels, a first-order lag, a stiffness, and viscous and
+Coulomb friction, all drawn from the seed. It is read through encoders with a quantum, at times that
+jitter.
 """
 
 import csv
@@ -21,7 +23,8 @@ SUBSTEP = 0.001
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """One recording: stamps [T] [s], positions [T, nq] [rad or m], commands [T, nu] from the stamp on."""
+    """One recording: stamps [T] [s], positions [T, nq] [rad or m], commands [T, nu] from the stamp
+    on."""
 
     time: np.ndarray
     q: np.ndarray
@@ -31,7 +34,9 @@ class Log:
 class AnyRobot:
     """Robot number ``seed``, at rest."""
 
-    def __init__(self, seed: int, *, joints: int | None = None, dt: float = 0.01, names: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, seed: int, *, joints: int | None = None, dt: float = 0.01, names: tuple[str, ...] = ()
+    ) -> None:
         rng = np.random.default_rng(seed)
         self.dt = dt
         self.nq = len(names) or joints or int(rng.integers(3, 8))
@@ -48,12 +53,16 @@ class AnyRobot:
         mujoco.mj_forward(self._model, data)
         mujoco.mj_fullM(self._model, data, inertia)
         natural = 2.0 * np.pi * rng.uniform(1.2, 2.2, self.nq)  # [rad/s]
-        self._reach = np.where(self.hinge, rng.uniform(0.4, 0.8, self.nq), rng.uniform(0.05, 0.12, self.nq))
+        self._reach = np.where(
+            self.hinge, rng.uniform(0.4, 0.8, self.nq), rng.uniform(0.05, 0.12, self.nq)
+        )
         self._stiffness = np.diag(inertia) * natural**2
         self._viscous = np.diag(inertia) * 2.0 * rng.uniform(0.4, 0.8, self.nq) * natural
         self._coulomb = 0.05 * self._stiffness * self._reach
         self._lag = rng.uniform(0.03, 0.08, self.nq)  # [s]
-        self._coupling = np.eye(self.nq) + 0.15 * rng.standard_normal((self.nq, self.nq)) / np.sqrt(self.nq)
+        self._coupling = np.eye(self.nq) + 0.15 * rng.standard_normal((self.nq, self.nq)) / np.sqrt(
+            self.nq
+        )
         self._quantum = np.where(self.hinge, 2.0 * np.pi / 2**17, 5e-6)  # [rad or m]
 
     def log(self, seconds: float, seed: int) -> Log:
@@ -69,7 +78,9 @@ class AnyRobot:
             arrived = u[max(0, step // substeps - self.delay)]
             wanted = self._reach * (self._coupling @ arrived)
             drive += SUBSTEP / self._lag * (wanted - drive)
-            friction = self._viscous * data.qvel + self._coulomb * np.tanh(data.qvel / (0.05 * self._reach))
+            friction = self._viscous * data.qvel + self._coulomb * np.tanh(
+                data.qvel / (0.05 * self._reach)
+            )
             data.qfrc_applied[:] = self._stiffness * (drive - data.qpos) - friction
             mujoco.mj_step(self._model, data)
         time = np.arange(count) * self.dt
@@ -85,7 +96,11 @@ class AnyRobot:
 
     def write_csv(self, log: Log, path: Path) -> Path:
         """One table: time, positions, commands."""
-        names = ["time", *(f"{joint}_pos" for joint in self.joints), *(f"{control}_cmd" for control in self.controls)]
+        names = [
+            "time",
+            *(f"{joint}_pos" for joint in self.joints),
+            *(f"{control}_cmd" for control in self.controls),
+        ]
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(names)
@@ -101,12 +116,19 @@ class AnyRobot:
         kind = types.types
         begin = 1_700_000_000_000_000_000
         with Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as bag:
-            states = bag.add_connection("/joint_states", "sensor_msgs/msg/JointState", typestore=types)
-            commands = bag.add_connection("/valves/commands", "std_msgs/msg/Float64MultiArray", typestore=types)
+            states = bag.add_connection(
+                "/joint_states", "sensor_msgs/msg/JointState", typestore=types
+            )
+            commands = bag.add_connection(
+                "/valves/commands", "std_msgs/msg/Float64MultiArray", typestore=types
+            )
             for k, stamp in enumerate(log.time):
                 now = begin + round(1e9 * stamp)
                 header = kind["std_msgs/msg/Header"](
-                    stamp=kind["builtin_interfaces/msg/Time"](sec=now // 10**9, nanosec=now % 10**9), frame_id=""
+                    stamp=kind["builtin_interfaces/msg/Time"](
+                        sec=now // 10**9, nanosec=now % 10**9
+                    ),
+                    frame_id="",
                 )
                 state = kind["sensor_msgs/msg/JointState"](
                     header, list(self.joints), log.q[k], np.empty(0), np.empty(0)
@@ -114,12 +136,17 @@ class AnyRobot:
                 bag.write(states, now, types.serialize_cdr(state, state.__msgtype__))
                 layout = kind["std_msgs/msg/MultiArrayLayout"](dim=[], data_offset=0)
                 command = kind["std_msgs/msg/Float64MultiArray"](layout, log.u[k])
-                bag.write(commands, begin + round(1e9 * self.dt * k), types.serialize_cdr(command, command.__msgtype__))
+                bag.write(
+                    commands,
+                    begin + round(1e9 * self.dt * k),
+                    types.serialize_cdr(command, command.__msgtype__),
+                )
         return path
 
 
 def _commands(count: int, channels: int, dt: float, rng: np.random.Generator) -> np.ndarray:
-    """Straight lines between random knots, 0.2 to 0.7 s apart [count, channels], -1 to 1, from 0 on."""
+    """Straight lines between random knots, 0.2 to 0.7 s apart [count, channels], -1 to 1, from 0
+    on."""
     time = np.arange(count) * dt
     u = np.empty((count, channels))
     for channel in range(channels):
@@ -144,7 +171,9 @@ def _model(joints: tuple[str, ...], hinge: np.ndarray, rng: np.random.Generator)
             f'<inertial mass="{mass:.4f}" pos="{_numbers(com)}" diaginertia="{_numbers(moments)}"/>'
             f'<joint name="{joint}" type="{kind}" axis="{_numbers(axis / np.linalg.norm(axis))}" armature="0.01"/>'
         )
-        closing.append(('<site name="tip" pos="0 0 -0.1"/>' if i == len(joints) - 1 else "") + "</body>")
+        closing.append(
+            ('<site name="tip" pos="0 0 -0.1"/>' if i == len(joints) - 1 else "") + "</body>"
+        )
 
     def body(i: int) -> str:
         inside = "".join(body(child) for child, parent in enumerate(parents) if parent == i)

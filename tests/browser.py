@@ -37,7 +37,11 @@ QUIET = (
     "--disable-sync",
     "--disable-dev-shm-usage",
 )
-SOFTWARE_GL = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-accelerated-2d-canvas")
+SOFTWARE_GL = (
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-accelerated-2d-canvas",
+)
 #: Schemes that need no network, and hosts that are this machine.
 LOCAL_SCHEMES = ("file", "data", "blob", "about", "chrome", "devtools")
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -134,7 +138,9 @@ class Browser:
             more: for playwright's ``new_context``: ``has_touch=True``, ``is_mobile=True``.
         """
         context = self._chromium(webgl).new_context(
-            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", **more
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            **more,
         )
         context.set_default_timeout(PATIENCE)
         self._open.callback(context.close)
@@ -150,7 +156,9 @@ class Browser:
     def _chromium(self, webgl: bool) -> Any:
         if webgl not in self._running:
             arguments = [*QUIET, *(SOFTWARE_GL if webgl else ("--disable-gpu",))]
-            launched = self._playwright.chromium.launch(executable_path=chromium(), args=arguments, timeout=PATIENCE)
+            launched = self._playwright.chromium.launch(
+                executable_path=chromium(), args=arguments, timeout=PATIENCE
+            )
             self._open.callback(launched.close)
             self._running[webgl] = launched
         return self._running[webgl]
@@ -158,7 +166,8 @@ class Browser:
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Browser]:
-    """Opens pages in Chromium; their pictures go to $GENAN_SCREENSHOTS, or to the test's own folder."""
+    """Opens pages in Chromium; their pictures go to $GENAN_SCREENSHOTS, or to the test's own
+    folder."""
     reason = missing()
     if reason is not None:
         pytest.skip(f"No test in a browser: {reason}.")

@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
-# One compile cache for the whole run, commands started by the tests included, and none of the user's own.
+# One compile cache for the whole run, commands started by the tests included, and none of the
+# user's own.
 _CACHE = tempfile.TemporaryDirectory(prefix="genan-test-cache-")
 os.environ["GENAN_CACHE_DIR"] = _CACHE.name
 os.environ["MPLBACKEND"] = "Agg"
 
-# Compiling is most of the tests' time: programs that run for milliseconds are compiled for seconds. XLA is therefore
-# told to optimise little. It aborts at flags that it does not know, so each is set only where it exists: the older
-# code generator, which compiles three times faster, was removed in 0.11.1. Flags of the user's own win.
+# Compiling is most of the tests' time: programs that run for milliseconds are compiled for seconds.
+# XLA is therefore told to optimise little. It aborts at flags that it does not know, so each is set
+# only where it exists: the older code generator, which compiles three times faster, was removed in
+# 0.11.1. Flags of the user's own win.
 _FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
 if tuple(int(part) for part in version("jaxlib").split(".")[:3]) < (0, 11, 1):
     _FLAGS.append("--xla_cpu_use_fusion_emitters=false")

@@ -19,13 +19,16 @@ def test_sums_are_right_here() -> None:
 
 
 def test_the_compiler_as_users_have_it_gives_the_tests_numbers(tmp_path: Path) -> None:
-    """The tests compile with flags of their own (conftest.py); a fault that only full optimisation has shows here."""
+    """The tests compile with flags of their own (conftest.py); a fault that only full optimisation
+    has shows here."""
     environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
     command = [sys.executable, users_numbers.__file__, tmp_path / "numbers.npz"]
     subprocess.run(command, env=environment, check=True)
     with np.load(tmp_path / "numbers.npz") as users:
         for name, ours in users_numbers.numbers().items():
-            np.testing.assert_allclose(ours, users[name], rtol=1e-4, atol=1e-5 * np.abs(ours).max(), err_msg=name)
+            np.testing.assert_allclose(
+                ours, users[name], rtol=1e-4, atol=1e-5 * np.abs(ours).max(), err_msg=name
+            )
 
 
 def test_a_choice_of_the_users_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,5 +55,7 @@ def test_jax_started_too_early_is_noticed() -> None:
     """Either this release is sound, or the check says in one sentence what to do."""
     code = "import jax; jax.numpy.ones(3).sum(); import genan.compiler_fault as c; c.check_sums()"
     environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 or "import genan before using JAX" in done.stderr

@@ -1,4 +1,5 @@
-"""A few numbers that all of genan stands on, to compare compilers: ``python users_numbers.py OUT.npz``."""
+"""A few numbers that all of genan stands on, to compare compilers: ``python users_numbers.py
+OUT.npz``."""
 
 import sys
 
@@ -16,7 +17,8 @@ SAMPLES = 4000  # with a few hundred the wrong sums of jax-ml/jax#39103 do not s
 
 
 def numbers() -> dict[str, np.ndarray]:
-    """Torques and next positions by the bundled ensemble, each member's loss over all samples, and its gradient."""
+    """Torques and next positions by the bundled ensemble, each member's loss over all samples, and
+    its gradient."""
     check_sums()
     dynamics = load_dynamics(Robot.load("pamy2"))
     ensemble = artifact.load(bundled("pamy2"))
@@ -32,7 +34,9 @@ def numbers() -> dict[str, np.ndarray]:
         return jnp.sum(loss), {"torques": torques, "positions": positions, "loss": loss}
 
     gradient, found = jax.jit(jax.grad(losses, has_aux=True))(ensemble)
-    return {name: np.asarray(x) for name, x in (found | {"gradient": gradient.layers[0].weight}).items()}
+    return {
+        name: np.asarray(x) for name, x in (found | {"gradient": gradient.layers[0].weight}).items()
+    }
 
 
 if __name__ == "__main__":

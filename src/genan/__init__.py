@@ -1,8 +1,9 @@
-"""genan: learn what a robot's actuators do from joint positions alone, simulate them, train policies, deploy them.
+"""genan: learn what a robot's actuators do from joint positions alone, simulate them, train
+policies, deploy them.
 
-``genan.fit`` learns an ensemble of actuator networks from a recording, ``genan.load`` reads one, and
-``ensemble.torque(q_history, u_history)`` says what the actuators do; ``genan.train`` learns a policy for a task in a
-simulator driven by them. All are imported when they are first used.
+``genan.fit`` learns an ensemble of actuator networks from a recording, ``genan.load`` reads one,
+and ``ensemble.torque(q_history, u_history)`` says what the actuators do; ``genan.train`` learns a
+policy for a task in a simulator driven by them. All are imported when they are first used.
 """
 
 import importlib

@@ -1,4 +1,5 @@
-"""Unfinished work on disk: the complete state in one file, so that going on gives the same result."""
+"""Unfinished work on disk: the complete state in one file, so that going on gives the same
+result."""
 
 import json
 from pathlib import Path
@@ -19,14 +20,18 @@ State = TypeVar("State")
 
 
 def save(folder: Path, state: Any, *, identity: dict[str, Any], beside: Any) -> None:
-    """Write ``state``, a pytree of arrays; ``identity`` says whose it is, ``beside`` is what else JSON can hold."""
+    """Write ``state``, a pytree of arrays; ``identity`` says whose it is, ``beside`` is what else
+    JSON can hold."""
     metadata = {"identity": json.dumps(identity, sort_keys=True), "beside": json.dumps(beside)}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / NAME, tensor_bytes(_named(state), metadata=metadata))
 
 
-def load(folder: Path, like: State, *, identity: dict[str, Any], work: str) -> tuple[State, Any] | None:
-    """The state in ``folder`` and what is beside it, or None; one of other ``work``, or a damaged file, is refused.
+def load(
+    folder: Path, like: State, *, identity: dict[str, Any], work: str
+) -> tuple[State, Any] | None:
+    """The state in ``folder`` and what is beside it, or None; one of other ``work``, or a damaged
+    file, is refused.
 
     Args:
         folder: where it was saved.
@@ -49,8 +54,12 @@ def load(folder: Path, like: State, *, identity: dict[str, Any], work: str) -> t
         ) from None
     _check_identity(folder, theirs, identity, work)
     expected = _named(like)
-    if any(name not in arrays or arrays[name].shape != array.shape for name, array in expected.items()):
-        raise GenanError(f"{path} is of another version of genan; give --overwrite to begin the {work} anew.")
+    if any(
+        name not in arrays or arrays[name].shape != array.shape for name, array in expected.items()
+    ):
+        raise GenanError(
+            f"{path} is of another version of genan; give --overwrite to begin the {work} anew."
+        )
     leaves = [jnp.asarray(arrays[name]) for name in expected]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), beside
 
@@ -85,5 +94,9 @@ def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings as dotted names."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        flat |= (
+            _flat(value, f"{prefix}{key}.")
+            if isinstance(value, dict)
+            else {f"{prefix}{key}": value}
+        )
     return flat

@@ -1,8 +1,9 @@
-"""Compiling, once: a persistent cache of compiled programs, and a word on the screen when something compiles.
+"""Compiling, once: a persistent cache of compiled programs, and a word on the screen when something
+compiles.
 
-JAX keeps compiled programs in ``~/.cache/genan/compiled`` (or ``$GENAN_CACHE_DIR``), so that the second start of a
-command does not compile again. Every compilation is announced on the logger ``genan.compilation``; the command line
-shows it.
+JAX keeps compiled programs in ``~/.cache/genan/compiled`` (or ``$GENAN_CACHE_DIR``), so that the
+second start of a command does not compile again. Every compilation is announced on the logger
+``genan.compilation``; the command line shows it.
 """
 
 import logging
@@ -15,19 +16,25 @@ from pathlib import Path
 _log = logging.getLogger(__name__)
 
 QUICK = {"xla_gpu_enable_triton_gemm": False}
-"""Options for programs with many small matrix products: on a GPU XLA would otherwise try dozens of kernels for each of
-them (starting a training of the reacher: 56 s instead of 21 s on an H200; docs/decisions.md says at what price)."""
+"""Options for programs with many small matrix products: on a GPU XLA would otherwise try dozens of
+kernels for each of them (starting a training of the reacher: 56 s instead of 21 s on an H200;
+docs/decisions.md says at what price)."""
 
 
 def cache_folder() -> Path:
     """Where compiled programs are kept."""
     override = os.environ.get("GENAN_CACHE_DIR")
-    base = Path(override) if override else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "genan"
+    base = (
+        Path(override)
+        if override
+        else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "genan"
+    )
     return base / "compiled"
 
 
 def use_cache() -> None:
-    """Switch JAX's persistent cache on. A folder that cannot be written costs the cache, not the command."""
+    """Switch JAX's persistent cache on. A folder that cannot be written costs the cache, not the
+    command."""
     import jax
 
     folder = cache_folder()

@@ -1,9 +1,10 @@
 """A fault of the compiler that genan stands on, and how to keep out of its way.
 
-jaxlib 0.10.2 and some releases after it hand sums on the CPU to a library (YNNPACK) and get some of them wrong without
-a word: a product of small matrices and vectors followed by a sum, over a few thousand samples (jax-ml/jax#39103). Half
-of the members of an ensemble then get the losses of their neighbours. The library is switched off through
-``XLA_FLAGS``, which must happen before JAX starts its first computation; matrix products are as fast without it.
+jaxlib 0.10.2 and some releases after it hand sums on the CPU to a library (YNNPACK) and get some of
+them wrong without a word: a product of small matrices and vectors followed by a sum, over a few
+thousand samples (jax-ml/jax#39103). Half of the members of an ensemble then get the losses of their
+neighbours. The library is switched off through ``XLA_FLAGS``, which must happen before JAX starts
+its first computation; matrix products are as fast without it.
 """
 
 import os
@@ -15,7 +16,8 @@ _FLAG = "--xla_cpu_experimental_ynn_fusion_type="
 
 
 def avoid_wrong_sums() -> None:
-    """Switch the faulty library off, in the releases that know the switch; a choice of the user's own is kept."""
+    """Switch the faulty library off, in the releases that know the switch; a choice of the user's
+    own is kept."""
     try:
         release = tuple(int(part) for part in version("jaxlib").split(".")[:3])
     except (PackageNotFoundError, ValueError):
@@ -26,7 +28,8 @@ def avoid_wrong_sums() -> None:
 
 
 def check_sums() -> None:
-    """Refuse to go on where the fault is still there, because JAX was started before genan was imported."""
+    """Refuse to go on where the fault is still there, because JAX was started before genan was
+    imported."""
     import jax
     import jax.numpy as jnp
     import numpy as np

@@ -1,14 +1,15 @@
 """What genan says when it cannot go on.
 
-Every message is one sentence that says what was expected, what came, and what to do. The command line prints it
-without a traceback and exits with code 2.
+Every message is one sentence that says what was expected, what came, and what to do. The command
+line prints it without a traceback and exits with code 2.
 """
 
 from collections.abc import Iterable
 
 
 class GenanError(Exception):
-    """Base of every error that is the user's to mend; the message is meant to be read by a person."""
+    """Base of every error that is the user's to mend; the message is meant to be read by a
+    person."""
 
 
 class RobotError(GenanError):

@@ -1,4 +1,5 @@
-"""What exports have in common: none gets its name before it was checked, and how ONNX files are made and run."""
+"""What exports have in common: none gets its name before it was checked, and how ONNX files are
+made and run."""
 
 import importlib
 import os
@@ -22,7 +23,8 @@ Check = Callable[[Path], None]
 
 
 def place_folder(out: Path, contents: Mapping[str, bytes], check: Check) -> Path:
-    """Write the files ``contents`` into the folder ``out`` once ``check`` lets them pass; other files in it stay."""
+    """Write the files ``contents`` into the folder ``out`` once ``check`` lets them pass; other
+    files in it stay."""
     if out.exists() and not out.is_dir():
         raise SettingError(f"{out} is a file, and a NumPy export is a folder; give another place.")
     unchecked = _unchecked(out)
@@ -75,12 +77,17 @@ class Graph:
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
 
-    def node(self, operator: str, *inputs: str | np.ndarray, name: str | None = None, **attributes: Any) -> str:
-        """Add one operation; inputs are names of values or constant arrays. Returns its output's name."""
+    def node(
+        self, operator: str, *inputs: str | np.ndarray, name: str | None = None, **attributes: Any
+    ) -> str:
+        """Add one operation; inputs are names of values or constant arrays. Returns its output's
+        name."""
         names = []
         for value in inputs:
             if isinstance(value, np.ndarray):
-                self._constants.append(self._onnx.numpy_helper.from_array(value, f"constant_{len(self._constants)}"))
+                self._constants.append(
+                    self._onnx.numpy_helper.from_array(value, f"constant_{len(self._constants)}")
+                )
                 names.append(self._constants[-1].name)
             else:
                 names.append(value)
@@ -90,9 +97,13 @@ class Graph:
 
     def tensor(self, name: str, shape: Sequence[int | str], words: str) -> Any:
         """An input or output of float32; an axis with a name is free."""
-        return self._onnx.helper.make_tensor_value_info(name, self._onnx.TensorProto.FLOAT, shape, doc_string=words)
+        return self._onnx.helper.make_tensor_value_info(
+            name, self._onnx.TensorProto.FLOAT, shape, doc_string=words
+        )
 
-    def model(self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], metadata: dict[str, str]) -> bytes:
+    def model(
+        self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], metadata: dict[str, str]
+    ) -> bytes:
         """The finished file; the same graph gives the same bytes."""
         helper = self._onnx.helper
         operators = [helper.make_opsetid("", self._opset)]
@@ -115,7 +126,9 @@ def open_session(path: Path | str, *, error: type[GenanError]) -> Any:
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     try:
-        return onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(
+            os.fspath(path), options, providers=["CPUExecutionProvider"]
+        )
     except Exception as fault:  # onnxruntime's errors have no base class of their own
         reason = " ".join(str(fault).split())
         raise error(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write ``content`` to a temporary name beside ``path``, make sure it is on the disk, and rename it."""
+    """Write ``content`` to a temporary name beside ``path``, make sure it is on the disk, and
+    rename it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -1,10 +1,11 @@
-"""genan's tasks for Gymnasium: ``genan/reacher-v0``, ``genan/ball-in-a-cup-v0``, ``genan/table-tennis-v0``.
+"""genan's tasks for Gymnasium: ``genan/reacher-v0``, ``genan/ball-in-a-cup-v0``,
+``genan/table-tennis-v0``.
 
-Importing this module registers them, for ``gymnasium.make`` (one robot) and ``gymnasium.make_vec`` (many, compiled).
-Arguments of both: ``actuators`` (the folder of fitted ones, or an ``Ensemble``; left out, those that come with genan),
-``settings`` (the task's constants), ``robot`` (left out, the one that the task is made for) and ``pool`` (settled
-robots that episodes start from). ``genan.rl.gymnasium_env``
-says what actions and infos mean.
+Importing this module registers them, for ``gymnasium.make`` (one robot) and ``gymnasium.make_vec``
+(many, compiled). Arguments of both: ``actuators`` (the folder of fitted ones, or an ``Ensemble``;
+left out, those that come with genan), ``settings`` (the task's constants), ``robot`` (left out, the
+one that the task is made for) and ``pool`` (settled robots that episodes start from).
+``genan.rl.gymnasium_env`` says what actions and infos mean.
 """
 
 import dataclasses
@@ -34,7 +35,9 @@ def register() -> None:
     try:
         import gymnasium
     except ImportError:
-        raise GenanError("Gymnasium is not installed; 'pip install genan[gymnasium]' brings it.") from None
+        raise GenanError(
+            "Gymnasium is not installed; 'pip install genan[gymnasium]' brings it."
+        ) from None
     for task in TASKS:
         if environment_id(task) not in gymnasium.registry:
             gymnasium.register(
@@ -58,7 +61,9 @@ def make_env(
     from genan.rl.gymnasium_env import GenanEnv
 
     environment, machine = _environment(task, actuators, settings, robot, pool, envs=1)
-    return GenanEnv(environment, picture=_Picture(environment, machine) if render_mode is not None else None)
+    return GenanEnv(
+        environment, picture=_Picture(environment, machine) if render_mode is not None else None
+    )
 
 
 def make_vector_env(
@@ -95,7 +100,9 @@ def _environment(
     settings = task_settings(task) if settings is None else settings
     if settings.name != task:
         raise SettingError(f"The settings are those of {settings.name!r}, not of {task!r}.")
-    ensemble = actuators if isinstance(actuators, Ensemble) else load(actuators or bundled(settings.robot))
+    ensemble = (
+        actuators if isinstance(actuators, Ensemble) else load(actuators or bundled(settings.robot))
+    )
     machine = Robot.load(robot or settings.robot)
     settings = dataclasses.replace(settings, pool=pool)
     return load_environment(settings, ensemble, envs=envs, robot=machine, stagger=False), machine

@@ -1,7 +1,8 @@
-"""Folders of two files that belong together: arrays (safetensors) and the contract that says what they are for (JSON).
+"""Folders of two files that belong together: arrays (safetensors) and the contract that says what
+they are for (JSON).
 
-Nothing in them is code. The contract carries a checksum of the arrays and one of itself, its seal, so a damaged file, a
-mixed-up pair or an edit by hand is refused instead of driving an arm.
+Nothing in them is code. The contract carries a checksum of the arrays and one of itself, its seal,
+so a damaged file, a mixed-up pair or an edit by hand is refused instead of driving an arm.
 """
 
 import hashlib
@@ -56,7 +57,8 @@ class Kind:
         record: dict[str, Any],
         version: int | None = None,
     ) -> Path:
-        """Write both files into ``folder``, replacing those there; each appears whole or not at all.
+        """Write both files into ``folder``, replacing those there; each appears whole or not at
+        all.
 
         ``version``: an older one than the newest, for content that readers of old can read.
         """
@@ -69,7 +71,12 @@ class Kind:
         return folder
 
     def text(
-        self, weights: bytes, *, contract: dict[str, Any], record: dict[str, Any], version: int | None = None
+        self,
+        weights: bytes,
+        *,
+        contract: dict[str, Any],
+        record: dict[str, Any],
+        version: int | None = None,
     ) -> str:
         """The contract file beside an array file with the bytes ``weights``."""
         settings: dict[str, Any] = {
@@ -95,7 +102,9 @@ class Kind:
         try:
             return settings, parse_tensors(weights)
         except SafetensorError as error:
-            raise self.error(f"{path} cannot be read ({error}); fetch it anew or {self.again}.") from None
+            raise self.error(
+                f"{path} cannot be read ({error}); fetch it anew or {self.again}."
+            ) from None
 
     def read_contract(self, folder: Path) -> dict[str, Any]:
         """Everything in the contract file, checked against its own seal."""
@@ -103,13 +112,17 @@ class Kind:
             raise self.error(f"{self.none} in {folder}: no such folder; give {self.origin}.")
         path = folder / self.contract
         if not path.exists():
-            raise self.error(f"{self.none} in {folder}: it has no {self.contract}{self._instead(folder)}")
+            raise self.error(
+                f"{self.none} in {folder}: it has no {self.contract}{self._instead(folder)}"
+            )
         try:
             settings: dict[str, Any] = json.loads(self._bytes(path))
             found = settings.pop("seal")
             known = settings["format"] == self.format
             version = settings["version"]
-            missing = [key for key in ("contract", "record", "weights_sha256") if key not in settings]
+            missing = [
+                key for key in ("contract", "record", "weights_sha256") if key not in settings
+            ]
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
             raise self.error(
                 f"{path} is not a contract of genan, or is damaged; fetch it anew or {self.again}."
@@ -132,15 +145,22 @@ class Kind:
     def check_arrays(
         self, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], *, where: str
     ) -> None:
-        """Refuse arrays of another shape than the contract implies, not of float32, or with numbers not finite."""
+        """Refuse arrays of another shape than the contract implies, not of float32, or with numbers
+        not finite."""
         for name, shape in shapes.items():
             if name not in arrays or arrays[name].shape != shape:
                 came = list(arrays[name].shape) if name in arrays else "nothing"
-                raise self.error(f"{where} must hold {name} of shape {list(shape)}, but holds {came}; {self.again}.")
+                raise self.error(
+                    f"{where} must hold {name} of shape {list(shape)}, but holds {came}; {self.again}."
+                )
             if arrays[name].dtype != np.float32:
-                raise self.error(f"{where} must hold {name} in float32, but holds {arrays[name].dtype}; {self.again}.")
+                raise self.error(
+                    f"{where} must hold {name} in float32, but holds {arrays[name].dtype}; {self.again}."
+                )
             if not np.isfinite(arrays[name]).all():
-                raise self.error(f"{where} holds numbers in {name} that are not finite; {self.again}.")
+                raise self.error(
+                    f"{where} holds numbers in {name} that are not finite; {self.again}."
+                )
 
     def _instead(self, folder: Path) -> str:
         """The end of the sentence about a folder without a contract."""
@@ -151,7 +171,9 @@ class Kind:
 
     def _bytes(self, path: Path) -> bytes:
         if not path.exists():
-            raise self.error(f"There is no {path}; an artifact has the two files {self.weights} and {self.contract}.")
+            raise self.error(
+                f"There is no {path}; an artifact has the two files {self.weights} and {self.contract}."
+            )
         return path.read_bytes()
 
 

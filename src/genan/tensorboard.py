@@ -1,6 +1,8 @@
-"""Scalars for TensorBoard, without TensorBoard: an event file is a row of records, each an Event of a few fields.
+"""Scalars for TensorBoard, without TensorBoard: an event file is a row of records, each an Event of
+a few fields.
 
-The format is TensorFlow's: length, masked checksum of the length, the message, masked checksum of the message.
+The format is TensorFlow's: length, masked checksum of the length, the message, masked checksum of
+the message.
 """
 
 import struct
@@ -19,7 +21,9 @@ class EventFile:
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Add one point to each curve; a ``/`` in a name makes a group."""
-        summary = b"".join(_message(1, _text(1, tag) + _float(2, float(value))) for tag, value in values.items())
+        summary = b"".join(
+            _message(1, _text(1, tag) + _float(2, float(value))) for tag, value in values.items()
+        )
         self._write(_message(5, summary), step=step)
 
     def close(self) -> None:

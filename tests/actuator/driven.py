@@ -13,11 +13,13 @@ from genan.robot import Robot
 
 @cache
 def driven(*, delay: int, runs: int = 12, samples: int = 250) -> Trajectories:
-    """Runs under tau = 0.4 u - 0.05 qd - 0.1 tanh(qd / 0.2) - 0.2 q - 0.05, with commands ``delay`` samples late."""
+    """Runs under tau = 0.4 u - 0.05 qd - 0.1 tanh(qd / 0.2) - 0.2 q - 0.05, with commands ``delay``
+    samples late."""
     robot = Robot.load("pendulum")
     dynamics = load_dynamics(robot)
     rng = np.random.default_rng(0)
-    # Steps of seven samples: with smooth waves no delay could be told from a slightly different drive.
+    # Steps of seven samples: with smooth waves no delay could be told from a slightly different
+    # drive.
     u = np.repeat(rng.uniform(-1.0, 1.0, (runs, -(-samples // 7), 1)), 7, axis=1)[:, :samples]
 
     def step(state: tuple, acting: jax.Array) -> tuple:

@@ -38,7 +38,10 @@ CASES = {
         "history": History(2, terms=replace(TERMS, standing=((1, 0.02), (2, 0.01)))),
         "hidden": (),
     },
-    "servos": {"history": History(1, stride=2, delay=1, terms=replace(TERMS, servos=SERVOS)), "skip": True},
+    "servos": {
+        "history": History(1, stride=2, delay=1, terms=replace(TERMS, servos=SERVOS)),
+        "skip": True,
+    },
 }
 
 
@@ -53,7 +56,8 @@ def make(
     skip: bool = False,
     record: str = '{"data": "abc", "metrics": {"error": [1.0, 0.9, 1.1]}}',
 ) -> Ensemble:
-    """Random networks with a scaling as a recording gives: positions vary by 0.5, their differences by 0.01."""
+    """Random networks with a scaling as a recording gives: positions vary by 0.5, their differences
+    by 0.01."""
     a, b, c, d = jax.random.split(jax.random.key(nq + 10 * nu + 100 * history.length), 4)
     joints, controls = [tuple(f"{name}{k}" for k in range(n)) for name, n in (("q", nq), ("u", nu))]
     contract = Contract(
@@ -71,14 +75,28 @@ def make(
         u_seen=((-1.0, 1.0),) * nu,
     )
     inputs = contract.inputs
-    layers = jax.vmap(lambda key: initialise(contract.architecture, inputs, nq, key=key))(jax.random.split(a, members))
+    layers = jax.vmap(lambda key: initialise(contract.architecture, inputs, nq, key=key))(
+        jax.random.split(a, members)
+    )
     if skip:
         keys = jax.random.split(d, 4)
-        straight = jax.random.normal(keys[0], (members, inputs, nq)), jax.random.normal(keys[1], (members, nq))
-        bounds = [sign * jax.random.uniform(key, (members, inputs)) for sign, key in ((-1.0, keys[2]), (1.0, keys[3]))]
-        last = Layer(layers[-2].weight + 0.1, layers[-2].bias)  # it is zero at first, and would hide what is before it
+        straight = (
+            jax.random.normal(keys[0], (members, inputs, nq)),
+            jax.random.normal(keys[1], (members, nq)),
+        )
+        bounds = [
+            sign * jax.random.uniform(key, (members, inputs))
+            for sign, key in ((-1.0, keys[2]), (1.0, keys[3]))
+        ]
+        last = Layer(
+            layers[-2].weight + 0.1, layers[-2].bias
+        )  # it is zero at first, and would hide what is before it
         layers = (*layers[:-2], last, Skip(*straight, *bounds))
-    size = [x for n in (nq, nu) for x in [0.5] * n + [0.01 if history.delta else 0.5] * (n * history.length)]
+    size = [
+        x
+        for n in (nq, nu)
+        for x in [0.5] * n + [0.01 if history.delta else 0.5] * (n * history.length)
+    ]
     size += [0.5] * history.terms.count
     scaling = Scaling(
         0.3 * jax.random.normal(b, (inputs,)) * jnp.array(size),

@@ -26,14 +26,21 @@ def waves(robot: Robot, lengths: tuple[int, ...] = (60, 45, 70, 52), seed: int =
     for length in lengths:
         t = np.arange(length)[:, None] * robot.dt
         swing = lambda n: np.sin(rng.uniform(5, 40, n) * t + rng.uniform(0, 6, n))  # noqa: B023, E731
-        recordings.append((robot.q_rest + reach * swing(robot.nq), low + (high - low) * (0.5 + 0.4 * swing(robot.nu))))
+        recordings.append(
+            (
+                robot.q_rest + reach * swing(robot.nq),
+                low + (high - low) * (0.5 + 0.4 * swing(robot.nu)),
+            )
+        )
     return Trajectories.from_list(Channels.of_robot(robot), recordings)
 
 
 class Setting:
     """One member of random weights, and samples, in float64 or float32 as JAX is set."""
 
-    def __init__(self, robot: Robot, dynamics: Dynamics, history: History, *, rollout: int = 1) -> None:
+    def __init__(
+        self, robot: Robot, dynamics: Dynamics, history: History, *, rollout: int = 1
+    ) -> None:
         dtype = np.float64 if jax.config.jax_enable_x64 else np.float32
         trajectories = waves(robot)
         self.samples: Samples = prepare(trajectories, dynamics, dtype=dtype)
@@ -46,13 +53,18 @@ class Setting:
             lambda a: a.astype(dtype), initialise(Architecture((16, 8)), inputs, robot.nq, key=key)
         )
 
-    def directional(self, function: Callable[[tuple[Layer, ...]], jax.Array]) -> tuple[float, float]:
-        """Derivative of ``function`` by the weights along a random direction: by reverse mode and by differences."""
+    def directional(
+        self, function: Callable[[tuple[Layer, ...]], jax.Array]
+    ) -> tuple[float, float]:
+        """Derivative of ``function`` by the weights along a random direction: by reverse mode and
+        by differences."""
         leaves, structure = jax.tree.flatten(self.layers)
         keys = jax.random.split(jax.random.key(9), len(leaves))
         way = [jax.random.normal(k, a.shape, a.dtype) for k, a in zip(keys, leaves, strict=True)]
         gradient = jax.tree.leaves(jax.grad(function)(self.layers))
         exact = sum(float(jnp.vdot(g, w)) for g, w in zip(gradient, way, strict=True))
-        moved = lambda h: jax.tree.unflatten(structure, [a + h * w for a, w in zip(leaves, way, strict=True)])  # noqa: E731
+        moved = lambda h: jax.tree.unflatten(
+            structure, [a + h * w for a, w in zip(leaves, way, strict=True)]
+        )  # noqa: E731
         h = 1e-5
         return exact, float(function(moved(h)) - function(moved(-h))) / (2 * h)

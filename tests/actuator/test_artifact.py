@@ -36,10 +36,14 @@ CONTRACT = Contract(
 
 def ensemble(contract: Contract = CONTRACT) -> Ensemble:
     keys = jax.random.split(jax.random.key(0), contract.members)
-    layers = jax.vmap(lambda key: initialise(contract.architecture, contract.inputs, contract.nq, key=key))(keys)
+    layers = jax.vmap(
+        lambda key: initialise(contract.architecture, contract.inputs, contract.nq, key=key)
+    )(keys)
     rng = np.random.default_rng(0)
     draw = lambda n: jax.numpy.asarray(rng.uniform(0.5, 2.0, n), "float32")  # noqa: E731
-    scaling = Scaling(draw(contract.inputs), draw(contract.inputs), draw(contract.nq), draw(contract.nq))
+    scaling = Scaling(
+        draw(contract.inputs), draw(contract.inputs), draw(contract.nq), draw(contract.nq)
+    )
     return Ensemble(contract, layers, scaling, json.dumps({"settings": {"epochs": 3}}))
 
 
@@ -58,7 +62,10 @@ def refused(folder: Path) -> str:
 def test_what_comes_back_is_what_was_saved(folder: Path) -> None:
     before, after = ensemble(), artifact.load(folder)
     assert after.contract == before.contract and after.record == before.record
-    q, u = np.random.default_rng(1).normal(size=(4, 3, 2)), np.random.default_rng(2).normal(size=(4, 3, 3))
+    q, u = (
+        np.random.default_rng(1).normal(size=(4, 3, 2)),
+        np.random.default_rng(2).normal(size=(4, 3, 3)),
+    )
     np.testing.assert_array_equal(before.torques(q, u), after.torques(q, u))
 
 
@@ -72,7 +79,9 @@ def test_the_same_ensemble_gives_the_same_bytes(folder: Path, tmp_path: Path) ->
 def test_a_contract_edited_by_hand_is_refused(folder: Path, key: str) -> None:
     path = folder / artifact.CONTRACT
     settings = json.loads(path.read_text())
-    settings["contract"][key] = 0.01 if key == "dt" else settings["contract"][key][:1] if key != "history" else {}
+    settings["contract"][key] = (
+        0.01 if key == "dt" else settings["contract"][key][:1] if key != "history" else {}
+    )
     path.write_text(json.dumps(settings))
     assert "was changed after genan wrote it" in refused(folder)
 
@@ -124,10 +133,16 @@ def test_arrays_that_do_not_fit_the_contract_are_refused() -> None:
 
 
 def test_a_robot_that_does_not_fit_is_refused_by_name() -> None:
-    with pytest.raises(ActuatorError, match=r"fitted for the controls 'a', 'b', 'c'.*robot 'two-link' has"):
+    with pytest.raises(
+        ActuatorError, match=r"fitted for the controls 'a', 'b', 'c'.*robot 'two-link' has"
+    ):
         CONTRACT.check_robot(Robot.load("two-link"))
     channels = Channels(
-        0.01, CONTRACT.joints, CONTRACT.controls, np.array([[-3.0] * 3, [3.0] * 3]), control_units=("V", "V", "1")
+        0.01,
+        CONTRACT.joints,
+        CONTRACT.controls,
+        np.array([[-3.0] * 3, [3.0] * 3]),
+        control_units=("V", "V", "1"),
     )
     with pytest.raises(ActuatorError, match=r"Two rates.*500 Hz.*the log runs at 100 Hz"):
         CONTRACT.check_channels(channels, whose="the log")
@@ -135,7 +150,9 @@ def test_a_robot_that_does_not_fit_is_refused_by_name() -> None:
 
 def test_histories_of_the_wrong_shape_are_refused() -> None:
     made = ensemble()
-    with pytest.raises(ActuatorError, match=r"q_history must have the shape \[..., 3, 2\].*not \[4, 2\]"):
+    with pytest.raises(
+        ActuatorError, match=r"q_history must have the shape \[..., 3, 2\].*not \[4, 2\]"
+    ):
         made.torque(np.zeros((4, 2)), np.zeros((4, 3)))
     with pytest.raises(ActuatorError, match="the same leading axes"):
         made._check(np.zeros((5, 3, 2)), np.zeros((4, 3, 3)))
@@ -145,7 +162,10 @@ def test_histories_of_the_wrong_shape_are_refused() -> None:
 
 def test_members_mean_and_disagreement() -> None:
     made = ensemble()
-    q, u = np.random.default_rng(1).normal(size=(3, 2)), np.random.default_rng(2).normal(size=(3, 3))
+    q, u = (
+        np.random.default_rng(1).normal(size=(3, 2)),
+        np.random.default_rng(2).normal(size=(3, 3)),
+    )
     each = np.stack([made.member(k).torque(q, u) for k in range(3)])
     np.testing.assert_allclose(made.torque(q, u), each.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(made.disagreement(q, u), each.std(axis=0).sum(), rtol=1e-4)

@@ -1,4 +1,5 @@
-"""The base torque model, against a drive that is one and against an independent least-squares solver."""
+"""The base torque model, against a drive that is one and against an independent least-squares
+solver."""
 
 from pathlib import Path
 
@@ -20,9 +21,19 @@ def fitting() -> Fitting:
 
 
 def test_a_drive_with_friction_is_found_exactly() -> None:
-    """tau = 0.4 u - 0.05 qd - 0.1 tanh(qd / 0.2) - 0.2 q - 0.05, the commands three samples late."""
+    """tau = 0.4 u - 0.05 qd - 0.1 tanh(qd / 0.2) - 0.2 q - 0.05, the commands three samples
+    late."""
     data = driven(delay=3)
-    found = genan.fit(data, "pendulum", base="parametric", hidden=(), folds=4, members=4, history_length=1, delay=3)
+    found = genan.fit(
+        data,
+        "pendulum",
+        base="parametric",
+        hidden=(),
+        folds=4,
+        members=4,
+        history_length=1,
+        delay=3,
+    )
     assert found.contract.history.delay == 3 and not found.contract.architecture.skip
     q, u, dt = data.q, data.u, data.dt
     rows = np.arange(10, 250)
@@ -37,11 +48,15 @@ def test_the_wrong_delay_is_worse() -> None:
     data = driven(delay=3)
     left = []
     for delay in (0, 3, 4):  # a history of 1 also sees the command before
-        settings = FitSettings(base="linear", hidden=(), folds=4, members=4, history_length=1, delay=delay)
+        settings = FitSettings(
+            base="linear", hidden=(), folds=4, members=4, history_length=1, delay=delay
+        )
         one = Fitting(data, "pendulum", settings)
         used = uses("linear", one.dataset.history, 1, 1)
         scaling = one.training.loss.member.scaling
-        problem = BaseProblem(one.dataset.samples, one.dataset.parts, one.dataset.history, scaling, used)
+        problem = BaseProblem(
+            one.dataset.samples, one.dataset.parts, one.dataset.history, scaling, used
+        )
         left.append(float(problem.errors(problem.solve(1e-8, [1, 2, 3]), 0)[0]))
     assert left[1] < 0.5 * min(left[0], left[2])
 
@@ -49,10 +64,15 @@ def test_the_wrong_delay_is_worse() -> None:
 def test_the_solution_is_that_of_plain_least_squares(fitting: Fitting) -> None:
     dataset, loss = fitting.dataset, fitting.training.loss
     used = uses("linear", dataset.history, 1, 1)
-    problem = BaseProblem(dataset.samples, dataset.parts, dataset.history, loss.member.scaling, used)
+    problem = BaseProblem(
+        dataset.samples, dataset.parts, dataset.history, loss.member.scaling, used
+    )
     found = problem.solve(0.0, [0, 1])
     x = np.concatenate(
-        [problem.groups[g].x[:, np.append(used, True)] * problem.groups[g].response[:, 0] for g in (0, 1)]
+        [
+            problem.groups[g].x[:, np.append(used, True)] * problem.groups[g].response[:, 0]
+            for g in (0, 1)
+        ]
     )
     y = np.concatenate([problem.groups[g].y * problem.groups[g].response[:, 0] for g in (0, 1)])
     expected = np.linalg.lstsq(x, y, rcond=None)[0]
@@ -63,12 +83,15 @@ def test_the_solution_is_that_of_plain_least_squares(fitting: Fitting) -> None:
 
 def test_kinds_use_what_they_say() -> None:
     history = History(3, terms=Terms(((0.1,), (0.1,)), (0,), (2, 1)))
-    counted = {kind: int(uses(kind, history, 2, 1).sum()) for kind in ("linear", "parametric", "both")}
+    counted = {
+        kind: int(uses(kind, history, 2, 1).sum()) for kind in ("linear", "parametric", "both")
+    }
     assert counted == {"linear": 12, "parametric": 4 + 1 + 2 + 2 + 3, "both": 12 + 2 + 2}
 
 
 def test_the_controls_of_a_servo_count_as_such() -> None:
-    """Of goal, switch, gain and one more control the gain adds nothing, and only the last has products."""
+    """Of goal, switch, gain and one more control the gain adds nothing, and only the last has
+    products."""
     history = History(2, terms=Terms(products=(1, 4), servos=(Servo(0, 0, (1,), (2,)),)))
     plain, ends = 3 * (1 + 4), {"parametric": (1, 1), "both": (0, 0)}
     for kind, (crossed, squared) in ends.items():
@@ -76,7 +99,10 @@ def test_the_controls_of_a_servo_count_as_such() -> None:
         controls = used[3:plain].reshape(3, 4)
         assert not controls[:, 2].any() and controls[0, [0, 1, 3]].all()
         assert used[plain : plain + 4].tolist() == [False, False, False, bool(crossed)]
-        assert used[plain + 4 : plain + 14].sum() == squared and used[plain + 14 :].tolist() == [True, True]
+        assert used[plain + 4 : plain + 14].sum() == squared and used[plain + 14 :].tolist() == [
+            True,
+            True,
+        ]
     assert not uses("linear", history, 1, 4)[plain:].any()
 
 

@@ -25,8 +25,11 @@ def channels(nq: int, nu: int) -> Channels:
     )
 
 
-def arx_recording(noise: float = 0.0, lengths: tuple[int, ...] = (60, 45, 80, 70, 12, 50)) -> Trajectories:
-    """A stable system of order 2 with two joints and three controls, around a pose that is not zero."""
+def arx_recording(
+    noise: float = 0.0, lengths: tuple[int, ...] = (60, 45, 80, 70, 12, 50)
+) -> Trajectories:
+    """A stable system of order 2 with two joints and three controls, around a pose that is not
+    zero."""
     rng = np.random.default_rng(1)
     a = np.array([[-0.09, 0.01], [0.02, -0.12]])  # pull towards the pose
     d = np.array([[-0.2, 0.03], [0.0, -0.3]])  # on the velocity
@@ -42,7 +45,11 @@ def arx_recording(noise: float = 0.0, lengths: tuple[int, ...] = (60, 45, 80, 70
         q[:3] = pose + 0.1 * rng.normal(size=(3, 2))
         for t in range(2, length - 1):
             change = (
-                a @ (q[t] - pose) + d @ (q[t] - q[t - 1]) + f @ (q[t - 1] - q[t - 2]) + b[0] @ u[t] + b[1] @ u[t - 1]
+                a @ (q[t] - pose)
+                + d @ (q[t] - q[t - 1])
+                + f @ (q[t - 1] - q[t - 2])
+                + b[0] @ u[t]
+                + b[1] @ u[t - 1]
             )
             q[t + 1] = 2 * q[t] - q[t - 1] + change + noise * rng.normal(size=2)
         pieces.append((q, u))
@@ -59,7 +66,10 @@ def test_a_linear_system_is_recovered_exactly():
     model = Arx.fit(recording, orders=(1, 2, 3))
     assert model.order >= 2 and model.name == f"ridge ARX, order {model.order}"
     rows = np.concatenate(
-        [np.arange(a + 3, b - 1) for a, b in zip(recording.offsets[:-1], recording.offsets[1:], strict=True)]
+        [
+            np.arange(a + 3, b - 1)
+            for a, b in zip(recording.offsets[:-1], recording.offsets[1:], strict=True)
+        ]
     )
     size = np.abs(recording.q[rows + 1] - 2 * recording.q[rows] + recording.q[rows - 1]).mean()
     error = one_step(model, recording, rows) - recording.q[rows + 1]
@@ -73,7 +83,9 @@ def test_too_low_an_order_is_not_chosen_and_cannot_do_it():
     recording = arx_recording()
     low, high = Arx.fit(recording, orders=(1,)), Arx.fit(recording, orders=(1, 2))
     rows = recording.offsets[:-1] + 6
-    errors = [np.abs(one_step(m, recording, rows) - recording.q[rows + 1]).mean() for m in (low, high)]
+    errors = [
+        np.abs(one_step(m, recording, rows) - recording.q[rows + 1]).mean() for m in (low, high)
+    ]
     assert high.order == 2 and errors[1] < 1e-3 * errors[0]
 
 
@@ -83,9 +95,15 @@ def test_noisy_data_give_the_least_squares_solution(monkeypatch):
     model = Arx.fit(recording, orders=(2,))
     train, _ = arx.split(recording, seed=0)
     part = recording.select(train)
-    rows = np.concatenate([np.arange(a + 2, b - 1) for a, b in zip(part.offsets[:-1], part.offsets[1:], strict=True)])
+    rows = np.concatenate(
+        [np.arange(a + 2, b - 1) for a, b in zip(part.offsets[:-1], part.offsets[1:], strict=True)]
+    )
     x = np.hstack(
-        [np.ones((len(rows), 1)), *(part.q[rows - k] for k in range(3)), *(part.u[rows - k, :2] for k in range(3))]
+        [
+            np.ones((len(rows), 1)),
+            *(part.q[rows - k] for k in range(3)),
+            *(part.u[rows - k, :2] for k in range(3)),
+        ]
     )
     y = part.q[rows + 1] - 2 * part.q[rows] + part.q[rows - 1]
     expected = x @ np.linalg.lstsq(x, y, rcond=None)[0]
@@ -117,7 +135,9 @@ def test_constant_velocity_and_standing_still():
     at = np.array([1, 4])
     recorded = q[at[:, None] + np.arange(1, 11)]
     np.testing.assert_allclose(open_loop(ConstantVelocity(), recording, at, steps=10), recorded)
-    np.testing.assert_array_equal(open_loop(StandingStill(), recording, at, steps=10)[1], np.tile(q[4], (10, 1)))
+    np.testing.assert_array_equal(
+        open_loop(StandingStill(), recording, at, steps=10)[1], np.tile(q[4], (10, 1))
+    )
     np.testing.assert_allclose(one_step(ConstantVelocity(), recording, at), recorded[:, 0])
 
 
@@ -144,7 +164,9 @@ def test_networks_on_true_torques_are_trained_once(tmp_path, monkeypatch):
         save(ensemble, out)
         return ensemble
 
-    monkeypatch.setitem(sys.modules, "genan.actuator.fit", SimpleNamespace(fit_true_torque=fit_true_torque))
+    monkeypatch.setitem(
+        sys.modules, "genan.actuator.fit", SimpleNamespace(fit_true_torque=fit_true_torque)
+    )
     out = tmp_path / "baselines" / "true-torque"
     for _ in range(2):
         found = true_torque_baseline(ensemble, tmp_path / "train.h5", robot, out=out)
@@ -152,7 +174,10 @@ def test_networks_on_true_torques_are_trained_once(tmp_path, monkeypatch):
     assert asked == [(tmp_path / "train.h5", out)]
     true_torque_baseline(pendulum_actuators(width=3), tmp_path / "train.h5", robot, out=out)
     true_torque_baseline(
-        pendulum_actuators(width=3, record='{"data": {"fingerprint": "other"}}'), "b.h5", robot, out=out
+        pendulum_actuators(width=3, record='{"data": {"fingerprint": "other"}}'),
+        "b.h5",
+        robot,
+        out=out,
     )
     assert len(asked) == 3  # another network, other data
 

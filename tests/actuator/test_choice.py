@@ -1,4 +1,5 @@
-"""The choice: a linear drive gets a linear model, another gets a network, and a stopped choice goes on."""
+"""The choice: a linear drive gets a linear model, another gets a network, and a stopped choice goes
+on."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +21,17 @@ QUICK = FitSettings(epochs=2, history_length=2, batch=256, hidden=(8,))
 
 
 def test_a_drive_of_a_known_kind_gets_a_model_of_that_kind(tmp_path: Path) -> None:
-    ensemble, choice = Choosing(driven(delay=2), "pendulum", QUICK, out=tmp_path / "a", delays=(0, 2)).run()
-    assert "delay 2" in choice.linear.candidate.name and choice.linear.candidate.settings.base in ("parametric", "both")
-    assert ensemble.contract.history.delay == 2 and choice.chosen.candidate.settings.base in ("parametric", "both")
+    ensemble, choice = Choosing(
+        driven(delay=2), "pendulum", QUICK, out=tmp_path / "a", delays=(0, 2)
+    ).run()
+    assert "delay 2" in choice.linear.candidate.name and choice.linear.candidate.settings.base in (
+        "parametric",
+        "both",
+    )
+    assert ensemble.contract.history.delay == 2 and choice.chosen.candidate.settings.base in (
+        "parametric",
+        "both",
+    )
     assert choice.chosen is choice.linear or choice.chosen.beats(choice.linear)
     kept = artifact.load(tmp_path / "a")
     assert kept.record["choice"]["chosen"] == choice.chosen.candidate.name
@@ -38,7 +47,9 @@ def test_a_stopped_choice_goes_on_where_it_was(tmp_path: Path) -> None:
         seen.append(name)
 
     choosing = Choosing(data, "pendulum", QUICK, out=tmp_path / "a")
-    assert choosing.run(report=report, stopping=lambda: "parametric + network 8, H 2" in seen) is None
+    assert (
+        choosing.run(report=report, stopping=lambda: "parametric + network 8, H 2" in seen) is None
+    )
     assert not (tmp_path / "a" / artifact.CONTRACT).exists()
     trained: set[str] = set()
 
@@ -47,7 +58,10 @@ def test_a_stopped_choice_goes_on_where_it_was(tmp_path: Path) -> None:
             trained.add(name)
 
     ensemble, choice = Choosing(data, "pendulum", QUICK, out=tmp_path / "a").run(report=watch)
-    assert trained == {"parametric + network 8, H 2", "network 8 alone, H 2"}  # the one before was finished
+    assert trained == {
+        "parametric + network 8, H 2",
+        "network 8 alone, H 2",
+    }  # the one before was finished
     assert len(choice.judged) == 6 and ensemble.contract.history.delay == 0
 
 
@@ -59,7 +73,10 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
     whole = Examination.of(fitting.dataset, lead=3)
     assert whole.steps * data.dt <= 0.5
     exam = replace(
-        whole, rows=tuple(rows[::200] for rows in whole.rows), starts=tuple(s[:1] for s in whole.starts), steps=12
+        whole,
+        rows=tuple(rows[::200] for rows in whole.rows),
+        starts=tuple(s[:1] for s in whole.starts),
+        steps=12,
     )
     found = judge_ensemble("linear", ensemble, fitting.dataset, fitting.dynamics, exam)
     dynamics, dt = load_dynamics(fitting.robot), data.dt
@@ -75,15 +92,23 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
             now, speed = jnp.asarray(data.q[row]), jnp.asarray((data.q[row] - data.q[row - 1]) / dt)
             q, state = [*data.q[row - 2 : row + 1]], (now, speed)
             for r in range(exam.steps):
-                tau = alone.torque(np.stack(q[-3:])[None], data.u[row + r - 2 : row + r + 1][None])[0]
+                tau = alone.torque(np.stack(q[-3:])[None], data.u[row + r - 2 : row + r + 1][None])[
+                    0
+                ]
                 state = dynamics.step(*state, tau)
                 q.append(np.asarray(state[0]))
             off = np.abs(np.asarray(state[0]) - data.q[row + exam.steps])
             ends.append(np.minimum(off, exam.bound) ** 2)  # some run away
-    np.testing.assert_allclose(found.one_step, np.sqrt(np.mean(squares, axis=0)), rtol=0.02, atol=1e-7)
+    np.testing.assert_allclose(
+        found.one_step, np.sqrt(np.mean(squares, axis=0)), rtol=0.02, atol=1e-7
+    )
     np.testing.assert_allclose(found.rollout, np.sqrt(np.mean(ends, axis=0)), rtol=0.02, atol=1e-5)
     still, constant, arx = judge_baselines(data, fitting.dataset, exam)
-    assert [one.name for one in (still, constant, arx)] == ["standing still", "constant velocity", "ridge ARX"]
+    assert [one.name for one in (still, constant, arx)] == [
+        "standing still",
+        "constant velocity",
+        "ridge ARX",
+    ]
     assert found.one_step < constant.one_step < still.one_step
 
 
@@ -118,7 +143,9 @@ def test_a_better_baseline_is_owned_up_to() -> None:
     linear, network = judged("linear", 1.0, 1.0, linear=True), judged("n", 0.8, 0.8, linear=False)
     better = Errors("ridge ARX", np.array([0.5]), np.array([2.0]))
     words = Choice((linear, network), (better,), linear, network, 5, 0.1, ("rad",), False).sentences
-    assert words[-1].startswith("Beware: ridge ARX is better there one step ahead (1.6 times as accurate)")
+    assert words[-1].startswith(
+        "Beware: ridge ARX is better there one step ahead (1.6 times as accurate)"
+    )
 
 
 def test_no_network_is_handed_out_that_is_worse() -> None:

@@ -32,7 +32,9 @@ def test_another_robot_another_rate_other_controls() -> None:
     data = waves(ROBOT)
     assert "lacks the joint" in refused(waves(Robot.load("pamy2")))
     assert "Two rates" in refused(changed(data, dt=0.01))
-    assert "lacks the control" in refused(changed(data, controls=tuple(f"other{k}" for k in range(ROBOT.nu))))
+    assert "lacks the control" in refused(
+        changed(data, controls=tuple(f"other{k}" for k in range(ROBOT.nu)))
+    )
 
 
 def test_a_history_longer_than_the_trajectories() -> None:
@@ -84,6 +86,8 @@ def test_several_recordings_are_put_together(tmp_path: object) -> None:
     folder = Path(str(tmp_path))
     write(folder / "a.h5", a)
     write(folder / "b.h5", b)
-    ensemble = genan.fit([folder / "a.h5", folder / "b.h5"], ROBOT, hidden=(4,), members=1, epochs=1)
+    ensemble = genan.fit(
+        [folder / "a.h5", folder / "b.h5"], ROBOT, hidden=(4,), members=1, epochs=1
+    )
     assert ensemble.record["data"]["trajectories"] == len(a) + len(b)
     assert ensemble.record["data"]["fingerprint"] == Trajectories.concatenate([a, b]).fingerprint

@@ -38,9 +38,14 @@ def test_gives_the_ensembles_torques(name: str, tmp_path: Path) -> None:
     actuators = numpy_runtime.load(folder)
     expected = np.asarray(ensemble.torques(jnp.asarray(q), jnp.asarray(u)))
     span = np.ptp(expected, axis=(0, 1, 2))
-    torques, torque, disagreement = (f(q, u) for f in (actuators.torques, actuators.torque, actuators.disagreement))
+    torques, torque, disagreement = (
+        f(q, u) for f in (actuators.torques, actuators.torque, actuators.disagreement)
+    )
     assert torques.shape == expected.shape and torque.shape == (2, 5, ensemble.contract.nq)
-    assert torques.dtype == torque.dtype == disagreement.dtype == np.float32 and disagreement.shape == (2, 5)
+    assert (
+        torques.dtype == torque.dtype == disagreement.dtype == np.float32
+        and disagreement.shape == (2, 5)
+    )
     assert (np.abs(torques - expected) < 1e-5 * span).all()
     assert (np.abs(torque - expected.mean(axis=0)) < 1e-5 * span).all()
     assert (np.abs(disagreement - expected.std(axis=0).sum(axis=-1)) < 1e-5 * span.sum()).all()
@@ -76,7 +81,10 @@ def test_a_drive_is_an_ensemble_with_its_window(name: str, tmp_path: Path) -> No
 def test_one_history_alone_and_lists_are_welcome(artifact: Path) -> None:
     actuators = numpy_runtime.load(artifact)
     q, u = histories(make())
-    assert actuators.torque(q.tolist(), u.tolist()).shape == (3,) and actuators.disagreement(q, u).shape == ()
+    assert (
+        actuators.torque(q.tolist(), u.tolist()).shape == (3,)
+        and actuators.disagreement(q, u).shape == ()
+    )
     assert actuators.torques(q[None][:0], u[None][:0]).shape == (3, 0, 3)
     assert (actuators.nq, actuators.nu, actuators.members, actuators.dt) == (3, 5, 3, 0.004)
     assert actuators.contract["joints"] == ["q0", "q1", "q2"] and actuators.record["data"] == "abc"
@@ -92,7 +100,10 @@ def test_the_folder_holds_the_artifact_byte_by_byte(artifact: Path, tmp_path: Pa
     ]
     for name in ("actuator.json", "model.safetensors"):
         assert (out / name).read_bytes() == (artifact / name).read_bytes()
-    assert "dt=0.004" in (out / "README.txt").read_text() and "u4 [bar]" in (out / "README.txt").read_text()
+    assert (
+        "dt=0.004" in (out / "README.txt").read_text()
+        and "u4 [bar]" in (out / "README.txt").read_text()
+    )
 
 
 def test_it_runs_where_there_is_numpy_alone(artifact: Path, tmp_path: Path) -> None:
@@ -115,7 +126,9 @@ print(*packages - set(sys.stdlib_module_names))
     torque, packages = done.stdout.splitlines()
     assert set(packages.split()) == {"numpy", "numpy_runtime"}
     ensemble = make()
-    window = ensemble.start(jnp.array([0.1, 0.2, 0.3]), jnp.zeros(5)).push(jnp.array([0.1, 0.2, 0.3]), jnp.full(5, 0.5))
+    window = ensemble.start(jnp.array([0.1, 0.2, 0.3]), jnp.zeros(5)).push(
+        jnp.array([0.1, 0.2, 0.3]), jnp.full(5, 0.5)
+    )
     expected = ensemble.torque(window.q_history, window.u_history)
     np.testing.assert_allclose([float(x) for x in torque.split()], expected, rtol=1e-4, atol=1e-5)
 
@@ -151,7 +164,9 @@ def sentence(folder: Path) -> str:
 def test_missing_files_are_refused(artifact: Path) -> None:
     assert sentence(artifact / "no") == "There are no actuators in ART: no such folder."
     (artifact / "model.safetensors").unlink()
-    assert sentence(artifact).startswith("There is no ART/model.safetensors; actuators are the two files")
+    assert sentence(artifact).startswith(
+        "There is no ART/model.safetensors; actuators are the two files"
+    )
     (artifact / "actuator.json").unlink()
     assert sentence(artifact).startswith("There is no ART/actuator.json;")
 
@@ -171,7 +186,9 @@ def test_a_flipped_bit_is_refused(artifact: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(bytes(content))
-    assert sentence(artifact).startswith("ART/model.safetensors does not belong to the actuator.json beside it")
+    assert sentence(artifact).startswith(
+        "ART/model.safetensors does not belong to the actuator.json beside it"
+    )
 
 
 def test_weights_that_lie_about_themselves_are_refused(artifact: Path) -> None:
@@ -187,9 +204,15 @@ def test_weights_that_lie_about_themselves_are_refused(artifact: Path) -> None:
     assert "(its length is not what its header says)" in with_header({})
     assert "cannot be read" in with_header([1])
     name = "layers.0.weight"
-    assert f"({name} is of type F64, not F32)" in with_header({**header, name: {**header[name], "dtype": "F64"}})
-    assert f"({name} does not lie" in with_header({**header, name: {**header[name], "data_offsets": [4, 8]}})
-    assert f"({name} does not lie" in with_header({**header, name: {**header[name], "shape": [-1, -1]}})
+    assert f"({name} is of type F64, not F32)" in with_header(
+        {**header, name: {**header[name], "dtype": "F64"}}
+    )
+    assert f"({name} does not lie" in with_header(
+        {**header, name: {**header[name], "data_offsets": [4, 8]}}
+    )
+    assert f"({name} does not lie" in with_header(
+        {**header, name: {**header[name], "shape": [-1, -1]}}
+    )
     assert "cannot be read" in with_header({**header, name: {}})
     renamed = {f"{key}x" if key == name else key: value for key, value in header.items()}
     assert f"must hold {name} of shape [3, 32, 32], but holds nothing" in with_header(renamed)
@@ -208,17 +231,31 @@ def test_an_edited_or_foreign_contract_is_refused(artifact: Path) -> None:
     assert sentence(artifact).startswith("ART/actuator.json was changed after genan wrote it")
     for text in ("", "[]", "{}", '{"seal": 1}', whole[:-20], "\x00"):
         path.write_text(text)
-        assert sentence(artifact).startswith("ART/actuator.json is not a contract of genan, or is damaged")
+        assert sentence(artifact).startswith(
+            "ART/actuator.json is not a contract of genan, or is damaged"
+        )
     path.write_bytes(b"\xff\xfe\xff")
     assert sentence(artifact).startswith("ART/actuator.json is not a contract of genan")
     for change, words in (
-        (lambda s: s.update(version=4), "is of format 'genan actuators', version 4; this file reads"),
+        (
+            lambda s: s.update(version=4),
+            "is of format 'genan actuators', version 4; this file reads",
+        ),
         (lambda s: s["contract"].pop("joints"), "contract is not complete (KeyError: 'joints')"),
-        (lambda s: s["contract"]["history"].update(stride=0), "(ValueError: history, members or dt out of range)"),
+        (
+            lambda s: s["contract"]["history"].update(stride=0),
+            "(ValueError: history, members or dt out of range)",
+        ),
         (lambda s: s.pop("record"), "contract is not complete (KeyError: 'record')"),
         (lambda s: s.pop("weights_sha256"), "does not belong to"),
-        (lambda s: s["contract"]["network"].update(activation="gelu"), "no activation 'gelu'; there are: 'tanh', "),
-        (lambda s: s["contract"]["network"].update(members=2), "layers.0.weight of shape [2, 32, 32], but holds [3, "),
+        (
+            lambda s: s["contract"]["network"].update(activation="gelu"),
+            "no activation 'gelu'; there are: 'tanh', ",
+        ),
+        (
+            lambda s: s["contract"]["network"].update(members=2),
+            "layers.0.weight of shape [2, 32, 32], but holds [3, ",
+        ),
     ):
         path.write_text(whole)
         edit(path, change, sealed=True)
@@ -234,7 +271,9 @@ def test_wrong_shapes_are_refused_with_the_ensembles_sentences(artifact: Path) -
         with pytest.raises(numpy_runtime.ActuatorsError) as came:
             actuators.torque(*wrong)
         assert str(came.value) == str(expected.value)
-    with pytest.raises(numpy_runtime.ActuatorsError, match=r"^q_history must be an array of numbers\.$"):
+    with pytest.raises(
+        numpy_runtime.ActuatorsError, match=r"^q_history must be an array of numbers\.$"
+    ):
         actuators.torque("here", u)
 
 
@@ -243,8 +282,18 @@ def test_a_drive_refuses_what_it_cannot_use_and_stays_as_it_was(artifact: Path) 
     for q, u, member, words in (
         (np.zeros(4), np.zeros(5), None, r"^q must have the shape \[3\], not \[4\]\.$"),
         (np.zeros(3), np.zeros((1, 5)), None, r"^u must have the shape \[5\], not \[1, 5\]\.$"),
-        ([0.0, np.nan, 0.0], np.zeros(5), None, r"^q holds a number that is not finite: \[0\.0, nan, 0\.0\]; do not"),
-        (np.ones(3), np.ones(5), 3, r"^There is no member 3; the ensemble has 3, counted from 0\.$"),
+        (
+            [0.0, np.nan, 0.0],
+            np.zeros(5),
+            None,
+            r"^q holds a number that is not finite: \[0\.0, nan, 0\.0\]; do not",
+        ),
+        (
+            np.ones(3),
+            np.ones(5),
+            3,
+            r"^There is no member 3; the ensemble has 3, counted from 0\.$",
+        ),
     ):
         with pytest.raises(numpy_runtime.ActuatorsError, match=words):
             drive(q, u, member=member)
@@ -254,20 +303,29 @@ def test_a_drive_refuses_what_it_cannot_use_and_stays_as_it_was(artifact: Path) 
 def test_another_rate_is_refused(artifact: Path) -> None:
     actuators = numpy_runtime.load(artifact)
     actuators.drive(np.zeros(3), np.zeros(5), dt=0.004 * (1 + 1e-9))
-    with pytest.raises(numpy_runtime.ActuatorsError, match=r"^Two rates: .* 250 Hz .* runs at 500 Hz \(dt 0.002 s\); "):
+    with pytest.raises(
+        numpy_runtime.ActuatorsError,
+        match=r"^Two rates: .* 250 Hz .* runs at 500 Hz \(dt 0.002 s\); ",
+    ):
         actuators.drive(np.zeros(3), np.zeros(5), dt=0.002)
     with pytest.raises(numpy_runtime.ActuatorsError, match=r"runs at dt 0 s; "):
         actuators.drive(np.zeros(3), np.zeros(5), dt=0.0)
 
 
-def test_an_export_that_differs_is_not_kept(artifact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_differs_is_not_kept(
+    artifact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = export.export_numpy(artifact, tmp_path / "out")
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     broken = tmp_path / "broken.py"
-    broken.write_text(Path(numpy_runtime.__file__).read_text().replace("rows[:, 1:] -= ", "rows[:, 1:] += "))
+    broken.write_text(
+        Path(numpy_runtime.__file__).read_text().replace("rows[:, 1:] -= ", "rows[:, 1:] += ")
+    )
     monkeypatch.setattr(numpy_runtime, "__file__", str(broken))
     for place in (out, tmp_path / "new"):
-        with pytest.raises(ActuatorError, match=r"^The NumPy export does not give the ensemble's torques"):
+        with pytest.raises(
+            ActuatorError, match=r"^The NumPy export does not give the ensemble's torques"
+        ):
             export.export_numpy(artifact, place)
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["art", "broken.py", "out"]

@@ -27,11 +27,18 @@ def test_gives_the_ensembles_torques(name: str, tmp_path: Path) -> None:
     # and once more, with nothing of the export's own check
     nq, nu, rows = ensemble.contract.nq, ensemble.contract.nu, ensemble.contract.history.rows
     rng = np.random.default_rng(3)
-    q, u = rng.normal(size=(7, rows, nq)).astype(np.float32), rng.normal(size=(7, rows, nu)).astype(np.float32)
+    q, u = (
+        rng.normal(size=(7, rows, nq)).astype(np.float32),
+        rng.normal(size=(7, rows, nu)).astype(np.float32),
+    )
     torque, torques, disagreement = session(path).run(None, {"q_history": q, "u_history": u})
     expected = np.asarray(ensemble.torques(jnp.asarray(q), jnp.asarray(u)))
     span = np.ptp(expected, axis=(0, 1))
-    assert torques.shape == (ensemble.members, 7, nq) and torque.shape == (7, nq) and disagreement.shape == (7,)
+    assert (
+        torques.shape == (ensemble.members, 7, nq)
+        and torque.shape == (7, nq)
+        and disagreement.shape == (7,)
+    )
     assert (np.abs(torques - expected) < 1e-5 * span).all()
     assert (np.abs(torque - expected.mean(axis=0)) < 1e-5 * span).all()
     assert (np.abs(disagreement - expected.std(axis=0).sum(axis=-1)) < 1e-5 * span.sum()).all()
@@ -69,9 +76,15 @@ def test_the_contract_travels_in_the_metadata(tmp_path: Path) -> None:
     save(ensemble, tmp_path / "art")
     path = export.export_onnx(load(tmp_path / "art"), tmp_path / "arm.onnx")
     found = session(path).get_modelmeta().custom_metadata_map
-    assert found["dt"] == "0.004" and found["joints"] == "q0, q1, q2" and found["controls"] == "u0, u1, u2, u3, u4"
+    assert (
+        found["dt"] == "0.004"
+        and found["joints"] == "q0, q1, q2"
+        and found["controls"] == "u0, u1, u2, u3, u4"
+    )
     assert found["history_length"] == "2" and found["history_stride"] == "4"
-    assert json.loads(found["genan"]) == json.loads((tmp_path / "art" / "actuator.json").read_text())
+    assert json.loads(found["genan"]) == json.loads(
+        (tmp_path / "art" / "actuator.json").read_text()
+    )
     assert Contract.from_settings(json.loads(found["genan"])["contract"]) == ensemble.contract
 
 
@@ -80,13 +93,19 @@ def test_the_same_ensemble_gives_the_same_file(tmp_path: Path) -> None:
     assert first == second
 
 
-def test_an_export_that_differs_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_differs_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "arm.onnx"
     path.write_bytes(b"an older export")
     monkeypatch.setitem(export._OPERATORS, "tanh", "Softsign")
-    with pytest.raises(ActuatorError, match=r"^The ONNX export does not give the ensemble's torques: .* report"):
+    with pytest.raises(
+        ActuatorError, match=r"^The ONNX export does not give the ensemble's torques: .* report"
+    ):
         export.export_onnx(make(), path)
-    assert [file.name for file in tmp_path.iterdir()] == ["arm.onnx"] and path.read_bytes() == b"an older export"
+    assert [file.name for file in tmp_path.iterdir()] == [
+        "arm.onnx"
+    ] and path.read_bytes() == b"an older export"
 
 
 def test_not_a_number_is_a_difference() -> None:
@@ -102,14 +121,20 @@ def test_not_a_number_is_a_difference() -> None:
 def test_a_file_that_onnxruntime_cannot_run(tmp_path: Path) -> None:
     path = tmp_path / "arm.onnx"
     path.write_bytes(export.export_onnx(make(), path).read_bytes()[:-100])
-    with pytest.raises(ActuatorError, match=r"^onnxruntime \S+ cannot run the export \(.*\); try a lower opset\.$"):
+    with pytest.raises(
+        ActuatorError, match=r"^onnxruntime \S+ cannot run the export \(.*\); try a lower opset\.$"
+    ):
         export.difference_onnx(make(), path)
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
-def test_a_missing_package_is_named(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ActuatorError, match=rf"^ONNX .* package {package}, .* pip install 'genan\[onnx\]'\.$"):
+    with pytest.raises(
+        ActuatorError, match=rf"^ONNX .* package {package}, .* pip install 'genan\[onnx\]'\.$"
+    ):
         export.export_onnx(make(), tmp_path / "arm.onnx")
     assert not list(tmp_path.iterdir())
 

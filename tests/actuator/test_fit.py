@@ -31,7 +31,9 @@ def driven() -> Trajectories:
     dynamics = load_dynamics(robot)
     rng = np.random.default_rng(0)
     t = np.arange(300) * robot.dt
-    u = np.stack([np.sin(rng.uniform(4, 25) * t + rng.uniform(0, 6)) for _ in range(24)])[:, :, None]
+    u = np.stack([np.sin(rng.uniform(4, 25) * t + rng.uniform(0, 6)) for _ in range(24)])[
+        :, :, None
+    ]
 
     def step(state: tuple, u: jax.Array) -> tuple:
         q, qd = state
@@ -48,7 +50,9 @@ def arrays(ensemble: Ensemble) -> dict[str, np.ndarray]:
 
 
 def same(a: Ensemble, b: Ensemble) -> bool:
-    return all(np.array_equal(x, y) for x, y in zip(arrays(a).values(), arrays(b).values(), strict=True))
+    return all(
+        np.array_equal(x, y) for x, y in zip(arrays(a).values(), arrays(b).values(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("loss", ["position", "torque", "multi-step"])
@@ -70,7 +74,9 @@ def test_a_known_drive_is_found(driven: Trajectories, loss: str) -> None:
     robot = Robot.load("pendulum")
     q, u = driven[3].q, driven[3].u
     t = np.arange(1, len(q))
-    tau = np.asarray(ensemble.torque(np.stack([q[t - 1], q[t]], axis=1), np.stack([u[t - 1], u[t]], axis=1)))
+    tau = np.asarray(
+        ensemble.torque(np.stack([q[t - 1], q[t]], axis=1), np.stack([u[t - 1], u[t]], axis=1))
+    )
     law = 0.4 * u[t] - 0.05 * (q[t] - q[t - 1]) / robot.dt
     assert np.abs(tau - law).mean() < 0.05 * law.std()
 
@@ -97,7 +103,9 @@ def test_the_best_epoch_is_kept_and_patience_stops_a_member(driven: Trajectories
     assert training["epochs"] == max(training["best_epoch"]) + 3
 
 
-def test_stopping_and_going_on_gives_the_same_weights_to_the_bit(driven: Trajectories, tmp_path: Path) -> None:
+def test_stopping_and_going_on_gives_the_same_weights_to_the_bit(
+    driven: Trajectories, tmp_path: Path
+) -> None:
     whole = genan.fit(driven, "pendulum", **SMALL)
     settings = FitSettings(**SMALL)
     calls = iter([False] * 5 + [True])
@@ -138,23 +146,31 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_weights(tmp_path: Path) -> 
     settings = FitSettings(hidden=(16,), members=2, epochs=300, batch=64, history_length=2)
     again = Fitting(tmp_path / "data.h5", "two-link", settings, out=tmp_path / "killed")
     assert again.resumed >= 2.0
-    whole = genan.fit(data, "two-link", hidden=(16,), members=2, epochs=300, batch=64, history_length=2)
+    whole = genan.fit(
+        data, "two-link", hidden=(16,), members=2, epochs=300, batch=64, history_length=2
+    )
     ensemble = again.run()
     assert ensemble is not None and same(ensemble, whole)
 
 
-def test_a_checkpoint_of_another_fit_is_refused_by_name(driven: Trajectories, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_fit_is_refused_by_name(
+    driven: Trajectories, tmp_path: Path
+) -> None:
     Fitting(driven, "pendulum", FitSettings(**SMALL), out=tmp_path).run(stopping=lambda: True)
     with pytest.raises(SettingError, match=r"settings.epochs is 4 there and 9 here.*--overwrite"):
         Fitting(driven, "pendulum", FitSettings(**{**SMALL, "epochs": 9}), out=tmp_path)
     with pytest.raises(SettingError, match="data is"):
         Fitting(driven.select(range(9)), "pendulum", FitSettings(**SMALL), out=tmp_path)
     assert (tmp_path / checkpoint.NAME).exists()
-    Fitting(driven, "pendulum", FitSettings(**{**SMALL, "epochs": 1}), out=tmp_path, overwrite=True).run()
+    Fitting(
+        driven, "pendulum", FitSettings(**{**SMALL, "epochs": 1}), out=tmp_path, overwrite=True
+    ).run()
     assert artifact.load(tmp_path).record["training"]["epochs"] == 1
 
 
-def test_a_loss_that_breaks_stops_the_fit_and_keeps_the_best(driven: Trajectories, tmp_path: Path) -> None:
+def test_a_loss_that_breaks_stops_the_fit_and_keeps_the_best(
+    driven: Trajectories, tmp_path: Path
+) -> None:
     settings = FitSettings(**{**SMALL, "epochs": 50}, schedule="constant")
     fitting = Fitting(driven, "pendulum", settings, out=tmp_path)
     calls = iter(range(1000))
@@ -163,10 +179,13 @@ def test_a_loss_that_breaks_stops_the_fit_and_keeps_the_best(driven: Trajectorie
         if now.epoch == 2 and next(calls) == 1:
             layers = fitting.state.layers
             broken = layers[0].bias.at[1].set(jnp.nan)
-            fitting.state = jax.tree.map(lambda a: broken if a is layers[0].bias else a, fitting.state)
+            fitting.state = jax.tree.map(
+                lambda a: broken if a is layers[0].bias else a, fitting.state
+            )
 
     with pytest.raises(
-        DivergedError, match=r"member 1 is not finite from step \d+ of epoch 3 on.*of epoch 2, 2.*--rate"
+        DivergedError,
+        match=r"member 1 is not finite from step \d+ of epoch 3 on.*of epoch 2, 2.*--rate",
     ):
         fitting.run(progress=poison)
     kept = artifact.load(tmp_path)
@@ -174,16 +193,22 @@ def test_a_loss_that_breaks_stops_the_fit_and_keeps_the_best(driven: Trajectorie
     assert all(np.isfinite(a).all() for a in arrays(kept).values())
 
 
-def test_a_fit_that_breaks_at_once_says_that_nothing_is_kept(driven: Trajectories, tmp_path: Path) -> None:
+def test_a_fit_that_breaks_at_once_says_that_nothing_is_kept(
+    driven: Trajectories, tmp_path: Path
+) -> None:
     fitting = Fitting(driven, "pendulum", FitSettings(**{**SMALL, "rate": 1e30}), out=tmp_path)
     with pytest.raises(DivergedError, match="before there was anything worth keeping"):
         fitting.run()
     assert not (tmp_path / artifact.CONTRACT).exists()
 
 
-def test_going_on_from_an_ensemble_keeps_its_scaling_and_improves_on_new_data(driven: Trajectories) -> None:
+def test_going_on_from_an_ensemble_keeps_its_scaling_and_improves_on_new_data(
+    driven: Trajectories,
+) -> None:
     old = genan.fit(driven.select(range(10)), "pendulum", **{**SMALL, "epochs": 15})
-    new = genan.fit(driven, "pendulum", start=old, epochs=15, batch=64, rate=2e-3, hidden=(7,), members=9)
+    new = genan.fit(
+        driven, "pendulum", start=old, epochs=15, batch=64, rate=2e-3, hidden=(7,), members=9
+    )
     assert new.contract.architecture == old.contract.architecture and new.members == old.members
     np.testing.assert_array_equal(new.scaling.input_mean, old.scaling.input_mean)
     best = [np.mean(one.record["training"]["best_validation_loss"]) for one in (old, new)]
@@ -202,7 +227,8 @@ def test_progress_tells_epoch_losses_speed_and_time_left(driven: Trajectories) -
 
 
 def test_training_does_not_depend_on_how_it_is_cut_into_pieces(driven: Trajectories) -> None:
-    """The compiled pieces are the same program: one long piece and many short ones give the same weights."""
+    """The compiled pieces are the same program: one long piece and many short ones give the same
+    weights."""
     first = Fitting(driven, "pendulum", FitSettings(**SMALL))
     state = first.state
     programs = first.training.compiled(state)
@@ -219,7 +245,9 @@ def test_a_finished_folder_is_not_written_over(driven: Trajectories, tmp_path: P
         genan.fit(driven, "pendulum", out=tmp_path / "run", **SMALL)
     assert (tmp_path / "run" / artifact.WEIGHTS).read_bytes() == before
     genan.fit(driven, "pendulum", out=tmp_path / "run", overwrite=True, **SMALL)
-    assert (tmp_path / "run" / artifact.WEIGHTS).read_bytes() == before  # the same fit, the same bytes
+    assert (
+        tmp_path / "run" / artifact.WEIGHTS
+    ).read_bytes() == before  # the same fit, the same bytes
 
 
 def test_settings_that_do_not_exist_or_contradict_are_refused(driven: Trajectories) -> None:

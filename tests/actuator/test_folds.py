@@ -8,7 +8,9 @@ from genan.actuator.history import History
 from genan.data import Channels, Trajectories
 from genan.errors import DataError
 
-CHANNELS = Channels(dt=0.01, joints=("a",), controls=("u",), control_range=np.array([[-1.0], [1.0]]))
+CHANNELS = Channels(
+    dt=0.01, joints=("a",), controls=("u",), control_range=np.array([[-1.0], [1.0]])
+)
 HISTORY = History(2, delay=1)
 
 
@@ -53,7 +55,9 @@ def test_few_recordings_are_cut_in_time_with_a_gap_as_long_as_a_history() -> Non
     assert len(np.unique(everything)) == len(everything)
     ends = sorted((run[0], run[-1]) for part in parts for unit in part for run in unit.rows)
     for (_, end), (start, _) in itertools.pairwise(ends):
-        assert start - HISTORY.reach > end + 1  # neither its history nor the next position reaches over
+        assert (
+            start - HISTORY.reach > end + 1
+        )  # neither its history nor the next position reaches over
 
 
 def test_too_little_for_two_parts_is_refused() -> None:

@@ -50,7 +50,9 @@ def test_a_delay_shifts_the_controls_alone() -> None:
     assert usable_rows(np.array([12]), history)[0].tolist() == [8, 9, 10]
 
 
-@pytest.mark.parametrize("history", [History(3), History(2, delta=False), History(0), History(2, terms=TERMS)])
+@pytest.mark.parametrize(
+    "history", [History(3), History(2, delta=False), History(0), History(2, terms=TERMS)]
+)
 def test_many_at_once_are_the_same_as_one_by_one(history: History) -> None:
     rng = np.random.default_rng(1)
     q, u = rng.normal(size=(7, history.rows, 3)), rng.normal(size=(7, history.rows, 5))
@@ -64,7 +66,11 @@ def test_many_at_once_are_the_same_as_one_by_one(history: History) -> None:
 def test_usable_rows_never_cross_a_boundary() -> None:
     rows = usable_rows(np.array([10, 4, 12]), History(2, 2), rollout=3)
     assert [part.tolist() for part in rows] == [[4, 5, 6], [], [18, 19, 20, 21, 22]]
-    assert usable_rows(np.array([5]), History(0))[0].tolist() == [1, 2, 3]  # a velocity needs the row before
+    assert usable_rows(np.array([5]), History(0))[0].tolist() == [
+        1,
+        2,
+        3,
+    ]  # a velocity needs the row before
 
 
 @pytest.mark.parametrize(("length", "stride"), [(-1, 1), (3, 0)])

@@ -8,7 +8,14 @@ import pytest
 from tests.actuator.setting import Setting
 
 from genan.actuator.history import History
-from genan.actuator.losses import MultiStepLoss, Noise, PositionLoss, TorqueLoss, multi_step_scale, position_scale
+from genan.actuator.losses import (
+    MultiStepLoss,
+    Noise,
+    PositionLoss,
+    TorqueLoss,
+    multi_step_scale,
+    position_scale,
+)
 from genan.actuator.samples import Samples
 from genan.dynamics import Dynamics, load_dynamics
 from genan.robot import Robot, bundled_robots
@@ -63,9 +70,13 @@ def test_one_step_gradients_equal_finite_differences(kind: str) -> None:
     with jax.enable_x64(True):
         setting = Setting(robot, load_dynamics(robot), History(3))
         scale = position_scale(setting.samples, setting.rows)
-        loss = TorqueLoss(setting.member) if kind == "torque" else PositionLoss(setting.member, scale)
+        loss = (
+            TorqueLoss(setting.member) if kind == "torque" else PositionLoss(setting.member, scale)
+        )
         rows = jnp.asarray(setting.rows[:50])
-        exact, numeric = setting.directional(lambda w: jnp.mean(loss(w, setting.samples, rows, None)))
+        exact, numeric = setting.directional(
+            lambda w: jnp.mean(loss(w, setting.samples, rows, None))
+        )
     assert exact == pytest.approx(numeric, rel=1e-6)
 
 
@@ -78,7 +89,9 @@ def test_multi_step_gradient_through_ten_steps_equals_finite_differences(name: s
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=10)
         loss = MultiStepLoss(setting.member, dynamics, scale)
         rows = jnp.asarray(setting.rows[:20])
-        exact, numeric = setting.directional(lambda w: jnp.mean(loss(w, setting.samples, rows, None)))
+        exact, numeric = setting.directional(
+            lambda w: jnp.mean(loss(w, setting.samples, rows, None))
+        )
     assert exact == pytest.approx(numeric, rel=1e-6)
 
 
@@ -89,24 +102,33 @@ def test_multi_step_loss_of_one_step_is_the_position_loss_up_to_its_scale() -> N
         setting = Setting(robot, dynamics, History(3))
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=1)
         rows = jnp.asarray(setting.rows)
-        several = MultiStepLoss(setting.member, dynamics, scale)(setting.layers, setting.samples, rows, None)
-        one = PositionLoss(setting.member, jnp.asarray(1.0)).error(setting.layers, setting.samples, rows, None)
+        several = MultiStepLoss(setting.member, dynamics, scale)(
+            setting.layers, setting.samples, rows, None
+        )
+        one = PositionLoss(setting.member, jnp.asarray(1.0)).error(
+            setting.layers, setting.samples, rows, None
+        )
         np.testing.assert_allclose(several, jnp.sum((one / scale[0]) ** 2, axis=-1), rtol=1e-9)
 
 
 def test_multi_step_positions_are_those_of_mujoco() -> None:
-    """Ten steps in MuJoCo C with the network's torques from a history that takes in its own predictions."""
+    """Ten steps in MuJoCo C with the network's torques from a history that takes in its own
+    predictions."""
     robot = Robot.load("pamy2")
     dynamics = load_dynamics(robot)
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(2, 2), rollout=10)
         loss = MultiStepLoss(setting.member, dynamics, jnp.ones((10, robot.nq)))
         t = int(setting.rows[11])
-        predicted = np.asarray(loss.positions(setting.layers, setting.samples, jnp.asarray(t), None))
+        predicted = np.asarray(
+            loss.positions(setting.layers, setting.samples, jnp.asarray(t), None)
+        )
         q, u = list(np.asarray(setting.samples.q)[: t + 1]), np.asarray(setting.samples.u)
         for r in range(10):
             past = [t + r - lag for lag in setting.member.history.lags]
-            tau = setting.member.torque(setting.layers, jnp.asarray([q[k] for k in past]), jnp.asarray(u[past]))
+            tau = setting.member.torque(
+                setting.layers, jnp.asarray([q[k] for k in past]), jnp.asarray(u[past])
+            )
             q.append(mujoco_next(robot, q[-1], q[-2], np.asarray(tau)))
     np.testing.assert_allclose(predicted, q[t + 1 :], rtol=1e-9, atol=1e-11)
 
@@ -117,7 +139,9 @@ def test_scale_of_the_multi_step_loss_is_the_mean_error_without_torque() -> None
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(1), rollout=3)
         scale = np.asarray(multi_step_scale(setting.samples, setting.rows, dynamics, steps=3))
-        errors = np.stack([_without_torque(robot, setting.samples, int(t), 3) for t in setting.rows])
+        errors = np.stack(
+            [_without_torque(robot, setting.samples, int(t), 3) for t in setting.rows]
+        )
     np.testing.assert_allclose(scale, errors.mean(axis=0), rtol=1e-9)
 
 
@@ -149,7 +173,11 @@ def test_noise_moves_what_the_network_sees_and_not_the_label() -> None:
     control_noise = 0.1 * jnp.ones((8, loss.controls, robot.nu)) * jnp.arange(robot.nu)
     q, u = jax.vmap(lambda row: setting.samples.histories(row, setting.member.history))(rows)
     tau = setting.member.torque(setting.layers, q + noise, u + control_noise)
-    expected = jnp.sum(((tau - setting.samples.tau[rows]) / setting.member.scaling.torque_std) ** 2, axis=-1)
+    expected = jnp.sum(
+        ((tau - setting.samples.tau[rows]) / setting.member.scaling.torque_std) ** 2, axis=-1
+    )
     np.testing.assert_allclose(
-        loss(setting.layers, setting.samples, rows, Noise(noise, control_noise)), expected, rtol=1e-5
+        loss(setting.layers, setting.samples, rows, Noise(noise, control_noise)),
+        expected,
+        rtol=1e-5,
     )

@@ -29,7 +29,9 @@ def swings(count: int, *, seed: int, size: float = 0.3, length: int = 400) -> Tr
 
 @pytest.fixture(scope="module")
 def actuators() -> Ensemble:
-    return make_ensemble(Robot.load("carriage"), history=History(3), gain=0.2, damping=0.1, members=3, scatter=0.02)
+    return make_ensemble(
+        Robot.load("carriage"), history=History(3), gain=0.2, damping=0.1, members=3, scatter=0.02
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,9 @@ def test_a_log_of_another_range_is_new_where_it_is(reference, actuators):
     moved = Trajectories(data.channels, q, u, data.lengths)
     found = reference.assess(actuators, moved)
     known = np.isfinite(found.score[:, 0])
-    assert (found.score[inside, 1] > 1.0).mean() > 0.95 and (found.score[inside, 0] > 1.0).mean() < 0.1
+    assert (found.score[inside, 1] > 1.0).mean() > 0.95 and (
+        found.score[inside, 0] > 1.0
+    ).mean() < 0.1
     assert (found.score[~inside & known, 1] > 1.0).mean() < 0.05
     reasons = [REASONS[k] for k in found.reason[inside, 1]]
     assert reasons.count("position") > 0.8 * len(reasons)
@@ -69,7 +73,9 @@ def test_faster_motions_and_new_combinations_are_told_apart(reference, actuators
     t = np.arange(400)[:, None] * robot.dt
     low, high = robot.u_range
     u = np.repeat(0.5 * (low + high)[None], 400, axis=0)
-    fast = Trajectories.from_list(Channels.of_robot(robot), [(0.15 * np.sin(60.0 * t) * np.ones((1, 2)), u)])
+    fast = Trajectories.from_list(
+        Channels.of_robot(robot), [(0.15 * np.sin(60.0 * t) * np.ones((1, 2)), u)]
+    )
     found = reference.assess(actuators, fast)
     new = found.score[:, 1] > 1.0
     assert new.mean() > 0.5 and (found.reason[new, 1] == REASONS.index("velocity")).mean() > 0.5
@@ -81,7 +87,9 @@ def test_faster_motions_and_new_combinations_are_told_apart(reference, actuators
 
 
 def _x(reference, data):
-    made = make_ensemble(Robot.load("carriage"), history=History(3), gain=0.2, damping=0.1, members=3, scatter=0.02)
+    made = make_ensemble(
+        Robot.load("carriage"), history=History(3), gain=0.2, damping=0.1, members=3, scatter=0.02
+    )
     return columns(made, data, usable(made, data))
 
 
@@ -96,9 +104,16 @@ def test_it_is_kept_small_and_whole(reference, actuators, tmp_path: Path):
     again, data = Reference.load(tmp_path), swings(3, seed=4)
     assert again.belongs_to(actuators)
     np.testing.assert_allclose(
-        again.score(actuators, data), reference.score(actuators, data), rtol=0.02, atol=2e-3, equal_nan=True
+        again.score(actuators, data),
+        reference.score(actuators, data),
+        rtol=0.02,
+        atol=2e-3,
+        equal_nan=True,
     )
-    assert Reference.of(actuators, swings(24, seed=0)).save(tmp_path / "..").read_bytes() == path.read_bytes()
+    assert (
+        Reference.of(actuators, swings(24, seed=0)).save(tmp_path / "..").read_bytes()
+        == path.read_bytes()
+    )
 
 
 def test_what_does_not_belong_is_refused(reference, actuators, tmp_path: Path):

@@ -18,7 +18,9 @@ RNG = np.random.default_rng(0)
 
 
 def recording(q: list[np.ndarray], u: list[np.ndarray]) -> Trajectories:
-    names = [tuple(f"{letter}{k}" for k in range(x[0].shape[1])) for letter, x in (("q", q), ("u", u))]
+    names = [
+        tuple(f"{letter}{k}" for k in range(x[0].shape[1])) for letter, x in (("q", q), ("u", u))
+    ]
     bounds = np.array([[-np.inf], [np.inf]]) * np.ones(u[0].shape[1])
     return Trajectories.from_list(Channels(0.01, *names, bounds), list(zip(q, u, strict=True)))
 
@@ -31,8 +33,11 @@ def found(q: list[np.ndarray], u: list[np.ndarray]) -> tuple[Servo, ...]:
     return find_servos(recording(q, u), np.arange(len(q)))
 
 
-def servo_arm(gains: list[list[float]], *, joints: int, switches: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Joints that follow goals in the order of the last controls backwards; switches and gains come before them."""
+def servo_arm(
+    gains: list[list[float]], *, joints: int, switches: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Joints that follow goals in the order of the last controls backwards; switches and gains come
+    before them."""
     qs, us = [], []
     for values in gains:
         goal = wandering(400, joints)
@@ -57,7 +62,9 @@ def test_a_switch_alone_makes_a_servo() -> None:
     assert found(q, u) == (Servo(0, 1, (0,), ()),)
 
 
-@pytest.mark.parametrize("what", ["nothing set", "nothing followed", "another unit", "one gain only", "gain changes"])
+@pytest.mark.parametrize(
+    "what", ["nothing set", "nothing followed", "another unit", "one gain only", "gain changes"]
+)
 def test_what_is_no_servo(what: str) -> None:
     q, u = servo_arm([[100.0], [200.0]], joints=1, switches=0)
     if what == "nothing set":
@@ -77,7 +84,9 @@ def test_a_gain_that_was_never_seen_is_extrapolated_to() -> None:
     """tau = 3 on gain (goal - q) - 0.3 qd, learnt at the gains 1 and 2, asked at 5."""
     robot = Robot.load("pendulum")
     names = {"on": (0.0, 1.0), "gain": (0.0, 10.0), "goal": (-3.0, 3.0)}
-    controls = tuple(Control(name, "1", low, high, 0.0, low, high) for name, (low, high) in names.items())
+    controls = tuple(
+        Control(name, "1", low, high, 0.0, low, high) for name, (low, high) in names.items()
+    )
     robot = replace(robot, controls=controls)
     dynamics = load_dynamics(robot)
 
@@ -92,7 +101,11 @@ def test_a_gain_that_was_never_seen_is_extrapolated_to() -> None:
     goals = np.repeat(RNG.uniform(-1.5, 1.5, (len(gains), samples // 50)), 50, axis=1)
     u = np.stack([switched, np.tile(gains[:, None], (1, samples)), goals], axis=-1)
     with jax.enable_x64(True):
-        q = np.asarray(jax.vmap(lambda u: jax.lax.scan(step, (jnp.zeros(1), jnp.zeros(1)), u)[1])(jnp.asarray(u)))
+        q = np.asarray(
+            jax.vmap(lambda u: jax.lax.scan(step, (jnp.zeros(1), jnp.zeros(1)), u)[1])(
+                jnp.asarray(u)
+            )
+        )
     runs = Trajectories.from_list(Channels.of_robot(robot), list(zip(q[:-1], u[:-1], strict=True)))
     off = {}
     for base in ("linear", "parametric"):
@@ -101,6 +114,11 @@ def test_a_gain_that_was_never_seen_is_extrapolated_to() -> None:
         of_q, of_u = (np.moveaxis(past(x[-1], 2, axis=0), -1, 1) for x in (q, u))
         speed = (of_q[:, 1] - of_q[:, 0]) / robot.dt
         truth = np.stack([torque(*one) for one in zip(of_q[:, 1], speed, of_u[:, 1], strict=True)])
-        off[base] = float(np.sqrt(np.mean((np.asarray(made.torque(of_q, of_u)) - truth) ** 2)) / truth.std())
-    assert made.contract.history.terms.servos == (Servo(0, 2, (0,), (1,)),) and made.contract.version == 3
+        off[base] = float(
+            np.sqrt(np.mean((np.asarray(made.torque(of_q, of_u)) - truth) ** 2)) / truth.std()
+        )
+    assert (
+        made.contract.history.terms.servos == (Servo(0, 2, (0,), (1,)),)
+        and made.contract.version == 3
+    )
     assert off["parametric"] < 0.03 and off["linear"] > 0.3

@@ -27,10 +27,13 @@ def test_words_give_unrelated_orders() -> None:
 
 
 def test_neighbours_are_scattered() -> None:
-    """A batch of consecutive places has as many samples of each tenth as chance gives, and no steps are preferred."""
+    """A batch of consecutive places has as many samples of each tenth as chance gives, and no steps
+    are preferred."""
     n, batch = 50_000, 1000
     found = order(n, (9, 9))
-    counts = np.stack([np.bincount(part // (n // 10), minlength=10) for part in found.reshape(-1, batch)])
+    counts = np.stack(
+        [np.bincount(part // (n // 10), minlength=10) for part in found.reshape(-1, batch)]
+    )
     chi = ((counts - batch / 10) ** 2 / (batch / 10)).sum(axis=1).mean()
     assert 6.5 < chi < 11.5  # nine degrees of freedom
     steps = np.diff(found) % n

@@ -11,7 +11,19 @@ def test_the_terms_are_what_they_say() -> None:
     q, u = np.array([[0.3, -0.2], [0.4, 0.1]]), np.array([[1.0], [3.0]])
     found = np.concatenate(terms.features(q, u, np))
     s, c = np.sin(q[1]), np.cos(q[1])
-    expected = [np.tanh(1.0), np.tanh(0.6), *s, *c, s[0] * s[1], s[0] * c[1], c[0] * s[1], c[0] * c[1], 1.2, 0.3, 9.0]
+    expected = [
+        np.tanh(1.0),
+        np.tanh(0.6),
+        *s,
+        *c,
+        s[0] * s[1],
+        s[0] * c[1],
+        c[0] * s[1],
+        c[0] * c[1],
+        1.2,
+        0.3,
+        9.0,
+    ]
     np.testing.assert_allclose(found, expected)
     assert terms.count == len(expected)
     assert Terms.from_settings(terms.settings()) == terms
@@ -42,7 +54,9 @@ def test_stiction_holds_against_weight_and_drive_while_a_joint_stands() -> None:
     q, u = np.array([[0.4, 0.3], [0.5, 0.3]]), np.array([[9.0, 9.0], [0.7, 1.0]])
     found = np.concatenate(terms.features(q, u, np))
     slow = np.exp(-1.0)
-    np.testing.assert_allclose(found[-5:], [slow * np.sin(0.5), slow * np.cos(0.5), slow * 0.2, 0.7, 1.0])
+    np.testing.assert_allclose(
+        found[-5:], [slow * np.sin(0.5), slow * np.cos(0.5), slow * 0.2, 0.7, 1.0]
+    )
     assert terms.count == len(found) and Terms.from_settings(terms.settings()) == terms
     moving = np.concatenate(terms.features(q - [[1.0, 1.0], [0.0, 0.0]], u, np))
     np.testing.assert_allclose(moving[-5:], 0.0, atol=1e-10)
@@ -60,7 +74,9 @@ def test_no_terms_are_nothing() -> None:
     assert not Terms() and Terms().count == 0 and History(3).inputs(2, 3) == 20
 
 
-@pytest.mark.parametrize("wrong", [{"friction": ((0.1,), (0.1, 0.2))}, {"friction": ((0.0,),)}, {"turning": (1, 0)}])
+@pytest.mark.parametrize(
+    "wrong", [{"friction": ((0.1,), (0.1, 0.2))}, {"friction": ((0.0,),)}, {"turning": (1, 0)}]
+)
 def test_impossible_terms_are_refused(wrong: dict) -> None:
     with pytest.raises(SettingError):
         Terms(**wrong)

@@ -1,4 +1,5 @@
-"""The recorded logs of real robots through the commands of the tutorial; skipped where the logs are not at hand."""
+"""The recorded logs of real robots through the commands of the tutorial; skipped where the logs are
+not at hand."""
 
 import json
 import os
@@ -17,14 +18,19 @@ import real_logs  # noqa: E402
 from genan.data import load  # noqa: E402
 
 REAL = ROOT.parent / "shared" / "data" / "real"
-pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason=f"the recorded logs are not here ({REAL})")
+pytestmark = pytest.mark.skipif(
+    not REAL.is_dir(), reason=f"the recorded logs are not here ({REAL})"
+)
 
 CASES = {case.name: case for case in real_logs.CASES}
 
 
-def test_swing_ups_of_the_double_pendulum_are_predicted_from_identification_runs(tmp_path: Path) -> None:
+def test_swing_ups_of_the_double_pendulum_are_predicted_from_identification_runs(
+    tmp_path: Path,
+) -> None:
     """Better than every baseline, one step ahead and after 0.5 s, on every joint."""
-    # In a process of its own, with the compiler as users have it: a fit is more than a few quick compilations.
+    # In a process of its own, with the compiler as users have it: a fit is more than a few quick
+    # compilations.
     environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
     words = typed(
         "python benchmarks/real_logs.py logs --out runs/real",
@@ -43,7 +49,9 @@ def test_swing_ups_of_the_double_pendulum_are_predicted_from_identification_runs
     assert "0.0219 deg" in " ".join(real_logs.inspected(folder))  # the encoder's quantum
 
 
-def test_a_servo_is_predicted_at_a_gain_it_never_had(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_servo_is_predicted_at_a_gain_it_never_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Better than every baseline with what the choice takes for this log, and the servo is seen."""
     case, train, test = CASES["xl330-800"], tmp_path / "train.h5", tmp_path / "test.h5"
     real_logs.describe(case, REAL, tmp_path)
@@ -56,9 +64,14 @@ def test_a_servo_is_predicted_at_a_gain_it_never_had(tmp_path: Path, capsys: pyt
     assert len(learnt) == 16 and len(unseen) == 4  # both phases to learn from, one to judge by
     settings = "--base both --hidden 16 --history-length 10 --folds 5 --members 5 --epochs 40 --batch 64 --rate 3e-3"
     folder = tmp_path / "actuators"
-    real_logs.run("fit", "--data", train, "--robot", tmp_path, "--out", folder, *settings.split(), "--balance")
+    real_logs.run(
+        "fit", "--data", train, "--robot", tmp_path, "--out", folder, *settings.split(), "--balance"
+    )
     said = " ".join("".join(capsys.readouterr()).split())
-    assert "pulled to 'goal_position_rad' by the gain 'kp_firmware' while 'torque_enable' is on" in said
+    assert (
+        "pulled to 'goal_position_rad' by the gain 'kp_firmware' while 'torque_enable' is on"
+        in said
+    )
     real_logs.run("inspect", train, "--robot", tmp_path, "--out", tmp_path / "inspection")
     said = " ".join(real_logs.inspected(tmp_path))
     assert "0.0879 deg" in said and "Stiction" in said
@@ -67,10 +80,14 @@ def test_a_servo_is_predicted_at_a_gain_it_never_had(tmp_path: Path, capsys: pyt
 
 
 def check_better(folder: Path) -> None:
-    """The actuators are better than every baseline, one step ahead and at the end of the rollouts, on every joint."""
+    """The actuators are better than every baseline, one step ahead and at the end of the rollouts,
+    on every joint."""
     models = json.loads((folder / "evaluation" / "evaluation.json").read_text())["models"]
     found = {name.split(",")[0]: errors for name, errors in models.items()}
-    for measure in (lambda errors: errors["one_step_rms"]["mean"], lambda errors: errors["curve"]["mean"][-1]):
+    for measure in (
+        lambda errors: errors["one_step_rms"]["mean"],
+        lambda errors: errors["curve"]["mean"][-1],
+    ):
         mine = np.array(measure(found["actuators"]))
         for baseline in ("ridge ARX", "constant velocity", "standing still"):
             assert (mine < np.array(measure(found[baseline]))).all(), baseline

@@ -31,7 +31,8 @@ def genan(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
 
 @pytest.fixture
 def refused(genan: Callable[..., Answer]) -> Callable[..., str]:
-    """Run a command that must be refused: exit code 2, one sentence, no traceback; returns the sentence."""
+    """Run a command that must be refused: exit code 2, one sentence, no traceback; returns the
+    sentence."""
 
     def run(*arguments: object) -> str:
         answer = genan(*arguments)

@@ -35,25 +35,48 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 
 def test_same_seed_same_bytes_two_seeds_differ(genan: Callable, tmp_path: Path) -> None:
-    names = {"a": ("--seed", 1), "b": ("--seed", 1), "c": ("--seed", 2), "d": ("--seed", 1, "--robot-seed", 1)}
+    names = {
+        "a": ("--seed", 1),
+        "b": ("--seed", 1),
+        "c": ("--seed", 2),
+        "d": ("--seed", 1, "--robot-seed", 1),
+    }
     for name, flags in names.items():
-        answer = genan("collect", "--out", tmp_path / f"{name}.h5", "--trajectories", 5, *QUICK, *flags)
+        answer = genan(
+            "collect", "--out", tmp_path / f"{name}.h5", "--trajectories", 5, *QUICK, *flags
+        )
         assert answer.code == 0, answer.err
         assert "compiling the virtual PAMY2" in answer.err and "5 trajectories" in answer.err
     digests = {name: digest(tmp_path / f"{name}.h5") for name in names}
     assert digests["a"] == digests["b"]
     assert len(set(digests.values())) == 3
     recorded = load(tmp_path / "a.h5")
-    assert recorded.fingerprint == load(tmp_path / "b.h5").fingerprint != load(tmp_path / "c.h5").fingerprint
-    assert (len(recorded), recorded.dt, recorded.q.shape, recorded.u.shape) == (5, 0.002, (500, 4), (500, 4))
-    assert recorded.provenance["robot"] == "virtual-pamy2" and recorded.provenance["signal_seed"] == 1
+    assert (
+        recorded.fingerprint
+        == load(tmp_path / "b.h5").fingerprint
+        != load(tmp_path / "c.h5").fingerprint
+    )
+    assert (len(recorded), recorded.dt, recorded.q.shape, recorded.u.shape) == (
+        5,
+        0.002,
+        (500, 4),
+        (500, 4),
+    )
+    assert (
+        recorded.provenance["robot"] == "virtual-pamy2" and recorded.provenance["signal_seed"] == 1
+    )
     assert recorded.provenance["versions"]["genan"]
 
 
 def test_the_arm_with_the_cup_moves_differently(genan: Callable, tmp_path: Path) -> None:
     for name in ("virtual-pamy2", "virtual-pamy2-cup"):
         flags = ("--robot", name, "--shortest-interval", 0.1)
-        assert genan("collect", "--out", tmp_path / f"{name}.h5", "--trajectories", 2, *QUICK, *flags).code == 0
+        assert (
+            genan(
+                "collect", "--out", tmp_path / f"{name}.h5", "--trajectories", 2, *QUICK, *flags
+            ).code
+            == 0
+        )
     racket, cup = (load(tmp_path / f"{name}.h5") for name in ("virtual-pamy2", "virtual-pamy2-cup"))
     np.testing.assert_array_equal(racket.u, cup.u)
     assert np.abs(racket.q - cup.q).max() > np.radians(2.0)
@@ -62,7 +85,12 @@ def test_the_arm_with_the_cup_moves_differently(genan: Callable, tmp_path: Path)
 
 def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path) -> None:
     out = tmp_path / "t.h5"
-    assert genan("collect", "--out", out, "--trajectories", 2, *QUICK, "--truth-for-evaluation-only").code == 0
+    assert (
+        genan(
+            "collect", "--out", out, "--trajectories", 2, *QUICK, "--truth-for-evaluation-only"
+        ).code
+        == 0
+    )
     truth = read_truth_for_evaluation_only(out)
     assert truth["tau"].shape == (200, 4) and truth["pressure"].shape == (200, 8)
     assert np.abs(truth["q"] - load(out).q).max() < np.radians(0.5)
@@ -72,12 +100,18 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
     ("flags", "words"),
     [
         (("--trajectories", 0), "Ask for at least one trajectory, not 0."),
-        (("--robot", "pamy3"), "no robot 'pamy3' to record on; there are: 'virtual-pamy2', 'virtual-pamy2-cup'."),
+        (
+            ("--robot", "pamy3"),
+            "no robot 'pamy3' to record on; there are: 'virtual-pamy2', 'virtual-pamy2-cup'.",
+        ),
         (
             ("--shortest-interval", 0),
             "--shortest-interval must lie above 0 and not above --interval (0.5 s), not at 0.",
         ),
-        (("--lower", -2, -1, -1, -1), "range of control 'u1' must lie within -1 to 1 with low < high, got -2 to 0.42"),
+        (
+            ("--lower", -2, -1, -1, -1),
+            "range of control 'u1' must lie within -1 to 1 with low < high, got -2 to 0.42",
+        ),
         (("--upper", 0.5, 0.5), "--upper needs 4 values, one per control, got 2."),
         (("--duration", 0.001), "at least 3 samples"),
         (("--ramp", -1), "--ramp must be a time in seconds of at least 0, not -1."),
@@ -100,7 +134,9 @@ def test_an_existing_output_is_left_alone(refused: Callable, tmp_path: Path) -> 
     assert str(tmp_path) in refused("collect", "--out", tmp_path, "--trajectories", 1, *QUICK)
 
 
-def test_other_settings_do_not_go_on_from_a_partial_recording(refused: Callable, tmp_path: Path) -> None:
+def test_other_settings_do_not_go_on_from_a_partial_recording(
+    refused: Callable, tmp_path: Path
+) -> None:
     out = tmp_path / "a.h5"
     process = start("--out", out, "--trajectories", 100000, "--seed", 1, *QUICK)
     _wait_for(out, trajectories=3, process=process)
@@ -123,7 +159,9 @@ def test_ctrl_c_keeps_what_is_recorded_and_says_how_to_go_on(tmp_path: Path) -> 
     assert f"{safe} of 100000 trajectories are safe in {out}.partial" in err.replace("\n", " ")
 
 
-def test_sigkill_at_ten_random_moments_loses_nothing_that_was_whole(genan: Callable, tmp_path: Path) -> None:
+def test_sigkill_at_ten_random_moments_loses_nothing_that_was_whole(
+    genan: Callable, tmp_path: Path
+) -> None:
     total = 2000
     flags = ("--trajectories", total, *QUICK)
     whole = tmp_path / "whole.h5"
@@ -159,7 +197,9 @@ def test_sigkill_at_ten_random_moments_loses_nothing_that_was_whole(genan: Calla
 def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], capture_output=True, check=False
+    )
     if mounted.returncode:
         pytest.skip("a small file system cannot be mounted here (not root)")
     try:
@@ -168,15 +208,20 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
         assert process.returncode == 2, err
         assert "Traceback" not in err
         sentence = next(line for line in err.splitlines() if line.startswith("genan: "))
-        assert "disk is full" in sentence or ("No space left" in sentence and "run the same command again" in sentence)
+        assert "disk is full" in sentence or (
+            "No space left" in sentence and "run the same command again" in sentence
+        )
         safe = int(re.search(r"(\d+) trajectories safe", sentence)[1])  # type: ignore[index]
         assert len(summary(disk / "a.h5.partial")) == safe > 0
     finally:
         subprocess.run(["umount", disk], check=True)
 
 
-def _wait_for(out: Path, *, trajectories: int, process: subprocess.Popen[str], seconds: float = 120.0) -> None:
-    """Until the partial recording holds that many trajectories, the process has ended, or so many seconds are over."""
+def _wait_for(
+    out: Path, *, trajectories: int, process: subprocess.Popen[str], seconds: float = 120.0
+) -> None:
+    """Until the partial recording holds that many trajectories, the process has ended, or so many
+    seconds are over."""
     partial = out.with_name(out.name + ".partial")
     limit = time.monotonic() + seconds
     while time.monotonic() < limit and process.poll() is None:

@@ -25,8 +25,12 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Robots in memory, by name."""
     module = sys.modules[__name__]
     monkeypatch.setattr(module, "Memory", MemoryRobot, raising=False)
-    monkeypatch.setattr(module, "Stale", lambda: FaultyRobot(Stuck(stale=True), tick=100), raising=False)
-    monkeypatch.setattr(module, "MyArm", lambda: MemoryRobot(robot=Robot.load("two-link")), raising=False)
+    monkeypatch.setattr(
+        module, "Stale", lambda: FaultyRobot(Stuck(stale=True), tick=100), raising=False
+    )
+    monkeypatch.setattr(
+        module, "MyArm", lambda: MemoryRobot(robot=Robot.load("two-link")), raising=False
+    )
     monkeypatch.setitem(registry.BUILT_IN, "my-arm", f"{__name__}:MyArm")
     monkeypatch.setitem(registry.BUILT_IN, "memory", f"{__name__}:Memory")
     monkeypatch.setitem(registry.BUILT_IN, "stale", f"{__name__}:Stale")
@@ -35,26 +39,48 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_bundled_reacher_reaches_and_is_recorded(genan, tmp_path: Path) -> None:
     path = tmp_path / "flights.h5"
     answer = genan(
-        *typed("genan deploy reacher --robot virtual-pamy2 --goal 10 30 20 0 --record flights.h5", record=path)
+        *typed(
+            "genan deploy reacher --robot virtual-pamy2 --goal 10 30 20 0 --record flights.h5",
+            record=path,
+        )
     )
     assert answer.code == 0, answer.err
-    assert "ended because all was done" in answer.out and "0 missed" in answer.out and f"Wrote {path}" in answer.out
+    assert (
+        "ended because all was done" in answer.out
+        and "0 missed" in answer.out
+        and f"Wrote {path}" in answer.out
+    )
     (error,) = re.findall(r"at the end: ([\d.]+) on average", answer.out)
     assert float(error) < 2.0
     recording = load(path)
     assert recording.lengths.tolist() == [2500] and recording.provenance["robot"] == "virtual-pamy2"
-    assert float(error) == pytest.approx(np.abs(np.rad2deg(recording.q[2000]) - GOAL[1:]).mean(), abs=0.006)
+    assert float(error) == pytest.approx(
+        np.abs(np.rad2deg(recording.q[2000]) - GOAL[1:]).mean(), abs=0.006
+    )
     answer = genan("inspect", path, "--out", tmp_path / "inspect")
     assert answer.code == 0, answer.err
 
 
-def test_dry_runs_limits_and_faults_have_their_exit_codes(genan, robots: None, tmp_path: Path) -> None:
-    answer = genan("deploy", "reacher", "--robot", "memory", *GOAL, "--dry-run", "--record", tmp_path / "dry.h5")
+def test_dry_runs_limits_and_faults_have_their_exit_codes(
+    genan, robots: None, tmp_path: Path
+) -> None:
+    answer = genan(
+        "deploy",
+        "reacher",
+        "--robot",
+        "memory",
+        *GOAL,
+        "--dry-run",
+        "--record",
+        tmp_path / "dry.h5",
+    )
     assert answer.code == 0 and answer.out.startswith("Dry run: ended because all was done"), answer
     assert "dry.ticks" in answer.out and not (tmp_path / "dry.h5").exists()
     answer = genan("deploy", "reacher", "--robot", "memory", *GOAL, "--max-seconds", 0.5)
     assert answer.code == 0 and "the time allowed was up (0.5 s)" in answer.out
-    answer = genan("deploy", "reacher", "--robot", "stale", *GOAL, "--record", tmp_path / "stale.h5")
+    answer = genan(
+        "deploy", "reacher", "--robot", "stale", *GOAL, "--record", tmp_path / "stale.h5"
+    )
     assert answer.code == 1 and "no new reading (for 42 ms)" in answer.out
     assert load(tmp_path / "stale.h5").lengths.tolist() == [101]
 
@@ -63,7 +89,8 @@ def test_the_readers_own_robot_is_flown(genan, robots: None, tmp_path: Path) -> 
     save(policy(), tmp_path / "reacher")
     answer = genan(
         *typed(
-            "genan deploy reacher --robot my-arm --policy reacher --goal 20 40 --dry-run", policy=tmp_path / "reacher"
+            "genan deploy reacher --robot my-arm --policy reacher --goal 20 40 --dry-run",
+            policy=tmp_path / "reacher",
         )
     )
     assert answer.code == 0 and answer.out.startswith("Dry run: ended because all was done"), answer
@@ -83,13 +110,17 @@ def test_a_robot_on_the_network_is_looked_at(genan, monkeypatch: pytest.MonkeyPa
         )
         commanded = np.array(there.plant.commanded)
     assert answer.code == 0 and answer.out.startswith("Dry run: "), answer
-    assert "client" in there.events() and np.ptp(commanded, axis=0).max() < 1e-6  # it was reached, and rested
+    assert (
+        "client" in there.events() and np.ptp(commanded, axis=0).max() < 1e-6
+    )  # it was reached, and rested
 
 
 def test_what_cannot_be_is_refused(refused, robots: None, tmp_path: Path) -> None:
     on = ("deploy", "reacher", "--robot", "memory")
     assert "there are: 'reacher'" in refused("deploy", "juggling")
-    assert "'q2' must lie within its limits -75 to 85 degrees, not at 90" in refused(*on, "--goal", 0, 90, 0, 0)
+    assert "'q2' must lie within its limits -75 to 85 degrees, not at 90" in refused(
+        *on, "--goal", 0, 90, 0, 0
+    )
     assert "Give --goal" in refused(*on)
     assert "--goal needs 4 numbers" in refused(*on, "--goal", 1, 2)
     assert "controls to go to" in refused(*on, *GOAL, "--initial", 2, 0, 0, 0)

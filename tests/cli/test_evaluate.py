@@ -18,7 +18,9 @@ from genan.robot import Robot
 
 @pytest.fixture(autouse=True)
 def verb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(genan.cli.VERBS, "evaluate", "judge fitted actuators on a recording they were not fitted to")
+    monkeypatch.setitem(
+        genan.cli.VERBS, "evaluate", "judge fitted actuators on a recording they were not fitted to"
+    )
 
 
 def recording(seed: int, count: int = 4, robot: str = "pendulum") -> Trajectories:
@@ -30,13 +32,20 @@ def recording(seed: int, count: int = 4, robot: str = "pendulum") -> Trajectorie
         wave = np.sin(rng.uniform(2, 4) * t + rng.uniform(0, 6, max(machine.nq, machine.nu)))
         u = wave[:, : machine.nu] * 2.0
         u[150:] = u[150]
-        q = 0.2 * wave[:, : machine.nq] + 1e-3 * np.cumsum(rng.normal(size=(700, machine.nq)), axis=0)
+        q = 0.2 * wave[:, : machine.nq] + 1e-3 * np.cumsum(
+            rng.normal(size=(700, machine.nq)), axis=0
+        )
         pieces.append((q, u))
     return Trajectories.from_list(Channels.of_robot(machine), pieces)
 
 
 def artifact(
-    folder: Path, *, members: int = 2, damping: float = 0.2, record: dict | None = None, name: str = "pendulum"
+    folder: Path,
+    *,
+    members: int = 2,
+    damping: float = 0.2,
+    record: dict | None = None,
+    name: str = "pendulum",
 ) -> Path:
     robot = Robot.load("pendulum")
     weight = np.zeros((members, 4, 1), np.float32)
@@ -59,14 +68,24 @@ def judged_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_evaluate_prints_draws_and_keeps(genan: Callable, tmp_path: Path, judged_file: Path) -> None:
+def test_evaluate_prints_draws_and_keeps(
+    genan: Callable, tmp_path: Path, judged_file: Path
+) -> None:
     train = recording(1)
     write(tmp_path / "train.h5", train)
-    record = {"data": {"path": str(tmp_path / "train.h5"), "fingerprint": train.fingerprint}, "settings": {"rate": 1}}
-    ours, other = artifact(tmp_path / "ours", record=record), artifact(tmp_path / "other", members=1)
+    record = {
+        "data": {"path": str(tmp_path / "train.h5"), "fingerprint": train.fingerprint},
+        "settings": {"rate": 1},
+    }
+    ours, other = (
+        artifact(tmp_path / "ours", record=record),
+        artifact(tmp_path / "other", members=1),
+    )
     weights = (ours / "model.safetensors").read_bytes()
     before = (other / "actuator.json").read_bytes()
-    answer = genan("evaluate", "--actuators", ours, "--compare", other, "--data", judged_file, "--horizon", 100)
+    answer = genan(
+        "evaluate", "--actuators", ours, "--compare", other, "--data", judged_file, "--horizon", 100
+    )
     assert answer.code == 0, answer.err
     for word in ("ours", "other", "a member alone", "ridge ARX", "constant velocity", "standing still", "1 step",
                  "100 steps", "diverged", "95 %", "Held control", "it settles", "rank correlation",
@@ -75,16 +94,33 @@ def test_evaluate_prints_draws_and_keeps(genan: Callable, tmp_path: Path, judged
         assert word in answer.out, word
     assert "left out" not in answer.out and "fitted to:" not in answer.out
     folder = ours / "evaluation"
-    for picture in ("error.png", "rollouts.png", "held-control.png", "torque.png", "disagreement.png", "novelty.png"):
+    for picture in (
+        "error.png",
+        "rollouts.png",
+        "held-control.png",
+        "torque.png",
+        "disagreement.png",
+        "novelty.png",
+    ):
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     numbers = json.loads((folder / "evaluation.json").read_text())
     assert list(numbers["models"])[:3] == ["ours", "other", "a member alone"]
-    assert len(numbers["models"]["ours"]["curve"]["low"]) == 100 and numbers["torque"]["correlation"]
+    assert (
+        len(numbers["models"]["ours"]["curve"]["low"]) == 100 and numbers["torque"]["correlation"]
+    )
     assert len(numbers["certainty"]["comparisons"]) == 6 and numbers["certainty"]["recordings"] == 4
-    assert list(numbers["novelty"]["beyond"]) == ["q"] and numbers["versions"]["genan"] and len(numbers["verdict"]) > 2
+    assert (
+        list(numbers["novelty"]["beyond"]) == ["q"]
+        and numbers["versions"]["genan"]
+        and len(numbers["verdict"]) > 2
+    )
     assert (ours / "reference.safetensors").exists()
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "How far to trust ours" in page and "Beside the baselines" in page and "New to the model" in page
+    assert (
+        "How far to trust ours" in page
+        and "Beside the baselines" in page
+        and "New to the model" in page
+    )
     kept = load(ours)
     assert kept.record["metrics"]["horizon"] == 100 and kept.record["settings"] == {"rate": 1}
     assert kept.record["metrics"]["one_step"] == numbers["models"]["ours"]["one_step"]
@@ -97,7 +133,10 @@ def test_evaluate_prints_draws_and_keeps(genan: Callable, tmp_path: Path, judged
         "--no-report",
     )  # fmt: skip
     assert (
-        again.code == 0 and "not 1000" in again.out and "ridge ARX" in again.out and "report.html" not in again.out
+        again.code == 0
+        and "not 1000" in again.out
+        and "ridge ARX" in again.out
+        and "report.html" not in again.out
     )  # the folder is made anew
     assert json.loads((folder / "evaluation.json").read_text())["horizon"] == 689
 
@@ -108,16 +147,24 @@ def test_without_the_training_recording_there_are_no_baselines(
     fingerprint = recording(0).fingerprint
     cases = (
         ({}, "does not say what it was fitted to"),
-        ({"data": {"path": str(tmp_path / "gone.h5"), "fingerprint": "1"}}, "is not there any more"),
+        (
+            {"data": {"path": str(tmp_path / "gone.h5"), "fingerprint": "1"}},
+            "is not there any more",
+        ),
         (
             {"data": {"path": str(judged_file), "fingerprint": "1"}},
             "not the recording that the actuators were fitted to",
         ),
-        ({"data": {"path": str(tmp_path / "gone.h5"), "fingerprint": fingerprint}}, "This is the recording that the"),
+        (
+            {"data": {"path": str(tmp_path / "gone.h5"), "fingerprint": fingerprint}},
+            "This is the recording that the",
+        ),
     )
     for k, (record, words) in enumerate(cases):
         folder = artifact(tmp_path / f"a{k}", members=1, damping=-0.3, record=record)
-        answer = genan("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 20, "--no-report")
+        answer = genan(
+            "evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 20, "--no-report"
+        )
         assert answer.code == 0, answer.err
         out = " ".join(answer.out.split())
         assert words in out and "--train-data" in out and "ARX" not in out
@@ -125,22 +172,38 @@ def test_without_the_training_recording_there_are_no_baselines(
         assert "unfit for training policies" in out
 
 
-def test_several_training_recordings(genan: Callable, refused: Callable, tmp_path: Path, judged_file: Path) -> None:
+def test_several_training_recordings(
+    genan: Callable, refused: Callable, tmp_path: Path, judged_file: Path
+) -> None:
     parts = [recording(1), recording(2)]
     paths = [tmp_path / "one.h5", tmp_path / "two.h5"]
     for path, part in zip(paths, parts, strict=True):
         write(path, part)
     record = {
-        "data": {"path": [str(path) for path in paths], "fingerprint": Trajectories.concatenate(parts).fingerprint}
+        "data": {
+            "path": [str(path) for path in paths],
+            "fingerprint": Trajectories.concatenate(parts).fingerprint,
+        }
     }
     folder = artifact(tmp_path / "a", members=1, record=record)
-    arguments = ("evaluate", "--actuators", folder, "--data", judged_file, "--horizon", 5, "--no-report")
+    arguments = (
+        "evaluate",
+        "--actuators",
+        folder,
+        "--data",
+        judged_file,
+        "--horizon",
+        5,
+        "--no-report",
+    )
     answer = genan(*arguments)
     assert answer.code == 0 and "ridge ARX" in answer.out, answer.err
     assert "one training recording" in refused(*arguments, "--true-torque")
 
 
-def test_where_it_writes(refused: Callable, genan: Callable, tmp_path: Path, judged_file: Path) -> None:
+def test_where_it_writes(
+    refused: Callable, genan: Callable, tmp_path: Path, judged_file: Path
+) -> None:
     folder, out = artifact(tmp_path / "a", members=1), tmp_path / "out"
     out.mkdir()
     arguments = typed(
@@ -160,11 +223,19 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
     other = tmp_path / "other.h5"
     write(other, recording(0, robot="two-link"))
     assert "'q'" in refused("evaluate", "--actuators", folder, "--data", other)
-    assert "two-link" in refused("evaluate", "--actuators", folder, "--data", judged_file, "--robot", "two-link")
-    assert "There are no actuators" in refused("evaluate", "--actuators", tmp_path / "no", "--data", judged_file)
-    assert "There is no file" in refused("evaluate", "--actuators", folder, "--data", tmp_path / "no.h5")
+    assert "two-link" in refused(
+        "evaluate", "--actuators", folder, "--data", judged_file, "--robot", "two-link"
+    )
+    assert "There are no actuators" in refused(
+        "evaluate", "--actuators", tmp_path / "no", "--data", judged_file
+    )
+    assert "There is no file" in refused(
+        "evaluate", "--actuators", folder, "--data", tmp_path / "no.h5"
+    )
     assert "--cross-validate K" in refused("evaluate", "--actuators", folder)
-    assert "nothing to cross-validate on" in refused("evaluate", "--actuators", folder, "--cross-validate", 2)
+    assert "nothing to cross-validate on" in refused(
+        "evaluate", "--actuators", folder, "--cross-validate", 2
+    )
     assert "from 2 to 4 parts" in refused(
         "evaluate", "--actuators", artifact(tmp_path / "s", record={"settings": {"epochs": 1}}), "--cross-validate", 9,
         "--data", judged_file,
@@ -174,7 +245,9 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
     )
     stranger = artifact(tmp_path / "b", members=1, name="my-own-arm")
     assert "'my-own-arm'" in refused("evaluate", "--actuators", stranger, "--data", judged_file)
-    assert "--train-data" in refused("evaluate", "--actuators", folder, "--data", judged_file, "--true-torque")
+    assert "--train-data" in refused(
+        "evaluate", "--actuators", folder, "--data", judged_file, "--true-torque"
+    )
     plain = tmp_path / "plain.h5"
     write(plain, recording(0))
     message = refused(
@@ -183,7 +256,9 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
     assert "no true torques" in message
 
 
-def test_a_stranger_can_be_judged_with_his_robot(genan: Callable, tmp_path: Path, judged_file: Path) -> None:
+def test_a_stranger_can_be_judged_with_his_robot(
+    genan: Callable, tmp_path: Path, judged_file: Path
+) -> None:
     folder = artifact(tmp_path / "b", members=1, name="my-own-arm")
     answer = genan("evaluate", "--actuators", folder, "--data", judged_file, "--robot", "pendulum", "--horizon", 5,
                    "--no-report")  # fmt: skip
@@ -217,7 +292,10 @@ def test_networks_on_true_torques_stand_beside(
 def test_cross_validation_is_printed_and_goes_on_after_an_interruption(
     genan: Callable, tmp_path: Path, judged_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = {"data": {"path": str(judged_file), "fingerprint": recording(0).fingerprint}, "settings": {"epochs": 1}}
+    record = {
+        "data": {"path": str(judged_file), "fingerprint": recording(0).fingerprint},
+        "settings": {"epochs": 1},
+    }
     folder = artifact(tmp_path / "a", members=1, record=record)
     learnt = []
 
@@ -232,9 +310,17 @@ def test_cross_validation_is_printed_and_goes_on_after_an_interruption(
     answer = genan(*arguments)
     assert answer.code == 0, answer.err
     assert learnt == 2 * [(2, 1, "1"), (2, 1, "2")]
-    for words in ("fitted anew 2 times", "ridge ARX", "Beside the baselines", "Verdict", "all but one of 2 parts"):
+    for words in (
+        "fitted anew 2 times",
+        "ridge ARX",
+        "Beside the baselines",
+        "Verdict",
+        "all but one of 2 parts",
+    ):
         assert words in " ".join(answer.out.split()), words
     numbers = json.loads((folder / "cross-validation" / "evaluation.json").read_text())
     assert len(numbers["cross_validation"]) == 2 and numbers["models"]["a"]["samples"] == 4 * 689
-    assert "How far to trust a" in (folder / "cross-validation" / "report.html").read_text(encoding="utf-8")
+    assert "How far to trust a" in (folder / "cross-validation" / "report.html").read_text(
+        encoding="utf-8"
+    )
     assert "metrics" not in load(folder).record and not (folder / "evaluation").exists()

@@ -37,8 +37,12 @@ def actuators(tmp_path: Path) -> Path:
         u_seen=((-1.0, 1.0),),
     )
     keys = jax.random.split(jax.random.key(0), 2)
-    layers = jax.vmap(lambda key: initialise(contract.architecture, contract.inputs, 2, key=key))(keys)
-    scaling = Scaling(jnp.zeros(contract.inputs), jnp.ones(contract.inputs), jnp.zeros(2), jnp.ones(2))
+    layers = jax.vmap(lambda key: initialise(contract.architecture, contract.inputs, 2, key=key))(
+        keys
+    )
+    scaling = Scaling(
+        jnp.zeros(contract.inputs), jnp.ones(contract.inputs), jnp.zeros(2), jnp.ones(2)
+    )
     return save(Ensemble(contract, layers, scaling), tmp_path / "fit")
 
 
@@ -54,7 +58,9 @@ def test_writes_onnx(genan: Callable, actuators: Path, tmp_path: Path) -> None:
 def test_writes_numpy(genan: Callable, actuators: Path, tmp_path: Path) -> None:
     out = tmp_path / "robot"
     answer = genan("export", "--actuators", actuators, "--format", "numpy", "--out", out)
-    assert answer.code == 0 and f"Wrote {out}\n" in answer.out and "Largest difference" in answer.out
+    assert (
+        answer.code == 0 and f"Wrote {out}\n" in answer.out and "Largest difference" in answer.out
+    )
     assert numpy_runtime.load(out).dt == 0.002
 
 
@@ -72,22 +78,38 @@ def test_a_place_of_the_wrong_kind(refused: Callable, actuators: Path, tmp_path:
     file = tmp_path / "file"
     file.write_text("mine")
     command = ("export", "--actuators", actuators, "--overwrite")
-    assert "is a file, and a NumPy export is a folder" in refused(*command, "--format", "numpy", "--out", file)
-    assert "is a folder, and an ONNX export is a file" in refused(*command, "--format", "onnx", "--out", tmp_path)
+    assert "is a file, and a NumPy export is a folder" in refused(
+        *command, "--format", "numpy", "--out", file
+    )
+    assert "is a folder, and an ONNX export is a file" in refused(
+        *command, "--format", "onnx", "--out", tmp_path
+    )
     assert file.read_text() == "mine"
 
 
-def test_an_unknown_format_lists_the_formats(refused: Callable, actuators: Path, tmp_path: Path) -> None:
-    said = refused("export", "--actuators", actuators, "--format", "torch", "--out", tmp_path / "out")
-    assert said == "genan: There is no format 'torch' to export to; the formats are: 'onnx', 'numpy'."
+def test_an_unknown_format_lists_the_formats(
+    refused: Callable, actuators: Path, tmp_path: Path
+) -> None:
+    said = refused(
+        "export", "--actuators", actuators, "--format", "torch", "--out", tmp_path / "out"
+    )
+    assert (
+        said == "genan: There is no format 'torch' to export to; the formats are: 'onnx', 'numpy'."
+    )
 
 
 def test_no_actuators(refused: Callable, tmp_path: Path) -> None:
-    said = refused("export", "--actuators", tmp_path / "no", "--format", "numpy", "--out", tmp_path / "out")
+    said = refused(
+        "export", "--actuators", tmp_path / "no", "--format", "numpy", "--out", tmp_path / "out"
+    )
     assert "There are no actuators in" in said and not (tmp_path / "out").exists()
 
 
-def test_a_missing_package(refused: Callable, actuators: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package(
+    refused: Callable, actuators: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    said = refused("export", "--actuators", actuators, "--format", "onnx", "--out", tmp_path / "out.onnx")
+    said = refused(
+        "export", "--actuators", actuators, "--format", "onnx", "--out", tmp_path / "out.onnx"
+    )
     assert said.endswith("pip install 'genan[onnx]'.") and not (tmp_path / "out.onnx").exists()

@@ -30,7 +30,10 @@ def test_a_fault_is_shown(genan, tmp_path: Path) -> None:
         ["-1", "22.92", "51.57", "0.25", "0.25", "0.25"],
         ["0", "28.65", "57.3", "0.75", "0.75", "0.75"],
     ]
-    assert "velocities [deg/s]: 0  -401.1" in out and "action (before squashing): 0.1  -0.2  0.3" in out
+    assert (
+        "velocities [deg/s]: 0  -401.1" in out
+        and "action (before squashing): 0.1  -0.2  0.3" in out
+    )
     assert "All numbers are finite before the step; the largest is scene.qd[1] is -7." in out
 
 

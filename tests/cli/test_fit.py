@@ -30,7 +30,13 @@ def data(tmp_path: Path) -> Path:
 def test_fits_and_says_what_comes_next(genan: Callable, data: Path, tmp_path: Path) -> None:
     answer = genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "run", *FEW)
     assert answer.code == 0, answer.err
-    for words in ("6 trajectories", "samples to learn from", "epoch 2/2", "validation", "Next: genan evaluate"):
+    for words in (
+        "6 trajectories",
+        "samples to learn from",
+        "epoch 2/2",
+        "validation",
+        "Next: genan evaluate",
+    ):
         assert words in answer.err
     assert artifact.load(tmp_path / "run").members == 2
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*"))
@@ -41,22 +47,38 @@ def test_the_shortest_longest_and_widest_history_of_the_paper_train(
     genan: Callable, data: Path, tmp_path: Path, length: int, stride: int
 ) -> None:
     flags = ("--history-length", length, "--history-stride", stride)
-    answer = genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "run", *FEW, *flags)
+    answer = genan(
+        "fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "run", *FEW, *flags
+    )
     assert answer.code == 0, answer.err
     assert artifact.load(tmp_path / "run").contract.history.span == length * stride
 
 
-def test_plain_history_noise_and_other_losses_train(genan: Callable, data: Path, tmp_path: Path) -> None:
+def test_plain_history_noise_and_other_losses_train(
+    genan: Callable, data: Path, tmp_path: Path
+) -> None:
     for k, flags in enumerate(
-        (("--no-delta",), ("--history-noise", 1e-4), ("--loss", "torque"), ("--loss", "multi-step", "--rollout", 3))
+        (
+            ("--no-delta",),
+            ("--history-noise", 1e-4),
+            ("--loss", "torque"),
+            ("--loss", "multi-step", "--rollout", 3),
+        )
     ):
-        answer = genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / f"{k}", *FEW, *flags)
+        answer = genan(
+            "fit", "--data", data, "--robot", "two-link", "--out", tmp_path / f"{k}", *FEW, *flags
+        )
         assert answer.code == 0, answer.err
 
 
-def test_going_on_shows_errors_before_and_after(genan: Callable, data: Path, tmp_path: Path) -> None:
+def test_going_on_shows_errors_before_and_after(
+    genan: Callable, data: Path, tmp_path: Path
+) -> None:
     genan("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "old", *FEW)
-    write(tmp_path / "new.h5", waves(Robot.load("two-link"), lengths=(90, 80, 100, 70, 85, 95), seed=4))
+    write(
+        tmp_path / "new.h5",
+        waves(Robot.load("two-link"), lengths=(90, 80, 100, 70, 85, 95), seed=4),
+    )
     flags = ("--robot", "two-link", "--epochs", 2, "--batch", 64)
     answer = genan(
         *typed(
@@ -71,7 +93,16 @@ def test_going_on_shows_errors_before_and_after(genan: Callable, data: Path, tmp
     assert answer.code == 0, answer.err
     assert "before" in answer.out and "new data" in answer.out and "old data" in answer.out
     data.unlink()
-    answer = genan("fit", "--data", tmp_path / "new.h5", "--from", tmp_path / "old", "--out", tmp_path / "n2", *flags)
+    answer = genan(
+        "fit",
+        "--data",
+        tmp_path / "new.h5",
+        "--from",
+        tmp_path / "old",
+        "--out",
+        tmp_path / "n2",
+        *flags,
+    )
     assert answer.code == 0 and "No table for the old data" in answer.out
 
 
@@ -81,12 +112,16 @@ def test_refusals_are_one_sentence(refused: Callable, data: Path, tmp_path: Path
     assert "the longest has 100" in refused(*base, "--history-length", 200)
     assert "the same folder" in refused(*base, "--from", tmp_path / "run")
     assert "no such folder" in refused(*base, "--from", tmp_path / "nothing")
-    assert "lacks the joint" in refused("fit", "--data", data, "--robot", "pamy2", "--out", tmp_path / "run")
+    assert "lacks the joint" in refused(
+        "fit", "--data", data, "--robot", "pamy2", "--out", tmp_path / "run"
+    )
     assert "nowhere.h5" in refused(
         "fit", "--data", tmp_path / "nowhere.h5", "--robot", "two-link", "--out", tmp_path / "r"
     )
     (tmp_path / "file").write_text("")
-    assert "is a file" in refused("fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "file")
+    assert "is a file" in refused(
+        "fit", "--data", data, "--robot", "two-link", "--out", tmp_path / "file"
+    )
     assert not (tmp_path / "run").exists()
 
 
@@ -97,7 +132,15 @@ def test_actuators_of_another_robot_are_not_gone_on_from(
     robot = Robot.load("pendulum")
     write(tmp_path / "p.h5", waves(robot))
     words = refused(
-        "fit", "--data", tmp_path / "p.h5", "--robot", "pendulum", "--from", tmp_path / "old", "--out", tmp_path / "n"
+        "fit",
+        "--data",
+        tmp_path / "p.h5",
+        "--robot",
+        "pendulum",
+        "--from",
+        tmp_path / "old",
+        "--out",
+        tmp_path / "n",
     )
     assert "The actuators were fitted for the joints" in words
 
@@ -105,16 +148,33 @@ def test_actuators_of_another_robot_are_not_gone_on_from(
 def test_one_trajectory(refused: Callable, tmp_path: Path) -> None:
     whole = waves(Robot.load("two-link"))
     write(tmp_path / "one.h5", Trajectories.from_list(whole.channels, [(whole[0].q, whole[0].u)]))
-    words = refused("fit", "--data", tmp_path / "one.h5", "--robot", "two-link", "--out", tmp_path / "run", *FEW)
+    words = refused(
+        "fit", "--data", tmp_path / "one.h5", "--robot", "two-link", "--out", tmp_path / "run", *FEW
+    )
     assert "validation needs another" in words
-    words = refused("fit", "--data", tmp_path / "one.h5", "--robot", "two-link", "--out", tmp_path / "run")
+    words = refused(
+        "fit", "--data", tmp_path / "one.h5", "--robot", "two-link", "--out", tmp_path / "run"
+    )
     assert "too few or too short to be cross-validated" in words
 
 
-def test_ctrl_c_saves_and_the_same_command_goes_on(genan: Callable, data: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_the_same_command_goes_on(
+    genan: Callable, data: Path, tmp_path: Path
+) -> None:
     flags = ["--hidden", "8", "--members", "2", "--epochs", "400", "--batch", "64"]
-    command = ["fit", "--data", str(data), "--robot", "two-link", "--out", str(tmp_path / "run"), *flags]
-    with subprocess.Popen([sys.executable, "-m", "genan", *command], stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        "fit",
+        "--data",
+        str(data),
+        "--robot",
+        "two-link",
+        "--out",
+        str(tmp_path / "run"),
+        *flags,
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "genan", *command], stderr=subprocess.PIPE, text=True
+    ) as process:
         events = tmp_path / "run" / "tensorboard"
         while process.poll() is None and not (
             events.exists() and any(f.stat().st_size > 2000 for f in events.iterdir())
@@ -134,7 +194,16 @@ def test_data_that_cannot_say_anything_are_refused_unless_told_to_go_on(
     genan: Callable, refused: Callable, tmp_path: Path
 ) -> None:
     write(tmp_path / "late.h5", driven(delay=40))
-    command = ("fit", "--data", tmp_path / "late.h5", "--robot", "pendulum", "--out", tmp_path / "run", *FEW)
+    command = (
+        "fit",
+        "--data",
+        tmp_path / "late.h5",
+        "--robot",
+        "pendulum",
+        "--out",
+        tmp_path / "run",
+        *FEW,
+    )
     words = refused(*command)
     assert "the network never sees the command that acts" in words and "--anyway" in words
     assert any(f"give --delay {delay}." in words for delay in (39, 40, 41)), words
@@ -148,9 +217,25 @@ def test_data_that_cannot_say_anything_are_refused_unless_told_to_go_on(
 
 def test_few_data_get_a_chosen_model(genan: Callable, tmp_path: Path) -> None:
     write(tmp_path / "few.h5", driven(delay=0))
-    command = ("fit", "--data", tmp_path / "few.h5", "--robot", "pendulum", "--out", tmp_path / "run")
-    answer = genan(*command, "--choose", "always", "--epochs", 2, "--hidden", 8, "--history-length", 1)
+    command = (
+        "fit",
+        "--data",
+        tmp_path / "few.h5",
+        "--robot",
+        "pendulum",
+        "--out",
+        tmp_path / "run",
+    )
+    answer = genan(
+        *command, "--choose", "always", "--epochs", 2, "--hidden", 8, "--history-length", 1
+    )
     assert answer.code == 0, answer.err
-    assert "Chosen by cross-validation over whole recordings" in answer.err and "ridge ARX" in answer.err
+    assert (
+        "Chosen by cross-validation over whole recordings" in answer.err
+        and "ridge ARX" in answer.err
+    )
     record = artifact.load(tmp_path / "run").record
-    assert record["choice"]["chosen"] in record["choice"]["tried"] and (tmp_path / "run/reference.safetensors").exists()
+    assert (
+        record["choice"]["chosen"] in record["choice"]["tried"]
+        and (tmp_path / "run/reference.safetensors").exists()
+    )

@@ -12,7 +12,8 @@ COLUMNS = ("stamp_ms", "q1", "q2", "pwm1", "pwm2")
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A table with its own names and units: ms, degrees, and millivolts for one of two commands; at 500 Hz."""
+    """A table with its own names and units: ms, degrees, and millivolts for one of two commands; at
+    500 Hz."""
     time = np.arange(200) * 2.0
     q = np.rad2deg(np.column_stack([np.sin(time / 200), np.cos(time / 200)]))
     with (tmp_path / "run.csv").open("w", newline="") as file:
@@ -22,12 +23,21 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "run.csv"
 
 
-MAPPING = ("--joints", "shoulder=q1", "elbow=q2", "--controls", "shoulder_command=pwm1", "elbow_command=pwm2")
+MAPPING = (
+    "--joints",
+    "shoulder=q1",
+    "elbow=q2",
+    "--controls",
+    "shoulder_command=pwm1",
+    "elbow_command=pwm2",
+)
 UNITS = ("--units", "shoulder=deg", "elbow=deg", "elbow_command=mV")
 
 
 def test_flags_and_words(genan, log, tmp_path):
-    answer = genan("import", log, "--robot", "two-link", "--out", tmp_path / "a.h5", *MAPPING, *UNITS)
+    answer = genan(
+        "import", log, "--robot", "two-link", "--out", tmp_path / "a.h5", *MAPPING, *UNITS
+    )
     assert answer.code == 0, answer.err
     assert "a.h5: 1 recording of 0.4 s in all, as 1 trajectory at 500 Hz" in answer.out
     assert "taken sample by sample: the log is at the robot's 500 Hz already." in answer.out
@@ -35,9 +45,22 @@ def test_flags_and_words(genan, log, tmp_path):
     recording = load(tmp_path / "a.h5")
     np.testing.assert_allclose(recording.q[:, 0], np.sin(np.arange(200) / 100), atol=1e-12)
     assert np.array_equal(np.unique(recording.u, axis=0), [[1.5, 0.25]])
-    again = genan("import", log, "--robot", "two-link", "--out", tmp_path / "a.h5", *MAPPING, *UNITS)
+    again = genan(
+        "import", log, "--robot", "two-link", "--out", tmp_path / "a.h5", *MAPPING, *UNITS
+    )
     assert again.code == 2 and "exists already" in again.err
-    in_order = ("--joints", "q1", "q2", "--controls", "pwm1", "pwm2", "--units", "deg", "--scale", "elbow_command=1e-3")
+    in_order = (
+        "--joints",
+        "q1",
+        "q2",
+        "--controls",
+        "pwm1",
+        "pwm2",
+        "--units",
+        "deg",
+        "--scale",
+        "elbow_command=1e-3",
+    )
     answer = genan("import", log, "--robot", "two-link", "--out", tmp_path / "b.h5", *in_order)
     assert answer.code == 0 and load(tmp_path / "b.h5").fingerprint == recording.fingerprint
 
@@ -77,11 +100,19 @@ def test_the_mapping_written_once_in_robot_toml(genan, log, tmp_path):
     )
     answer = genan("import", log, "--robot", tmp_path, "--out", tmp_path / "a.h5")
     assert answer.code == 0, answer.err
-    assert "5 trajectories by taking every 5th sample with its own command, to 100 Hz (all 5 phases" in answer.out
+    assert (
+        "5 trajectories by taking every 5th sample with its own command, to 100 Hz (all 5 phases"
+        in answer.out
+    )
     recording = load(tmp_path / "a.h5")
-    np.testing.assert_allclose(recording[1].q[:, 0], np.sin((1 + 5 * np.arange(40)) / 100), atol=1e-12)
+    np.testing.assert_allclose(
+        recording[1].q[:, 0], np.sin((1 + 5 * np.arange(40)) / 100), atol=1e-12
+    )
     assert np.array_equal(np.unique(recording.u, axis=0), [[1.5, 1.25]])
-    assert recording.recordings == ("run",) * 5 and recording.provenance["import"]["resampling"]["gap"] == 0.5
+    assert (
+        recording.recordings == ("run",) * 5
+        and recording.provenance["import"]["resampling"]["gap"] == 0.5
+    )
 
 
 def test_without_out_the_columns_are_listed(genan, log):
@@ -93,7 +124,10 @@ def test_without_out_the_columns_are_listed(genan, log):
     ("flags", "message"),
     [
         ((), "no column 'shoulder', 'elbow'; the columns there are: 'stamp_ms', 'q1'"),
-        (("--joints", "q1", "--controls", "pwm1", "pwm2"), "--joints has 1 columns and the robot has 2 joints"),
+        (
+            ("--joints", "q1", "--controls", "pwm1", "pwm2"),
+            "--joints has 1 columns and the robot has 2 joints",
+        ),
         (("--scale", "elbow=big"), "--scale takes numbers, such as elbow=0.5, not 'big'"),
         (("--units", "elbow=deg", "mV"), "--units takes entries such as elbow=..., not 'mV'"),
         (("--units", "elbow=deg", "elbow=rad"), "--units names 'elbow' twice"),
@@ -107,6 +141,8 @@ def test_refusals(genan, log, tmp_path, flags, message):
 
 
 def test_a_missing_log(genan, tmp_path):
-    answer = genan("import", tmp_path / "none.csv", "--robot", "two-link", "--out", tmp_path / "a.h5")
+    answer = genan(
+        "import", tmp_path / "none.csv", "--robot", "two-link", "--out", tmp_path / "a.h5"
+    )
     assert answer.code == 2 and "There is no log" in answer.err
     assert genan("import", "--robot", "two-link", "--out", tmp_path / "a.h5").code == 2

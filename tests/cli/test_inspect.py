@@ -18,7 +18,9 @@ def recording(tmp_path: Path) -> Path:
     pieces = []
     for _ in range(6):
         phase = rng.uniform(0, 6, 4)
-        pieces.append((robot.q_rest + 0.3 * np.sin(6 * t + phase), 0.4 * np.sin(6 * t + phase + 0.3)))
+        pieces.append(
+            (robot.q_rest + 0.3 * np.sin(6 * t + phase), 0.4 * np.sin(6 * t + phase + 0.3))
+        )
     path = tmp_path / "data.h5"
     write(path, Trajectories.from_list(Channels.of_robot(robot), pieces))
     return path
@@ -60,7 +62,9 @@ def test_two_rates_in_one_file(refused: Callable, recording: Path) -> None:
     assert "two rates" in message.lower() and "100" in message and "500" in message
 
 
-def test_truncated_foreign_and_missing_files(refused: Callable, recording: Path, tmp_path: Path) -> None:
+def test_truncated_foreign_and_missing_files(
+    refused: Callable, recording: Path, tmp_path: Path
+) -> None:
     cut = tmp_path / "cut.h5"
     cut.write_bytes(recording.read_bytes()[: recording.stat().st_size // 2])
     assert "cut.h5" in refused("inspect", cut)
@@ -74,7 +78,9 @@ def test_truncated_foreign_and_missing_files(refused: Callable, recording: Path,
     assert "There is no file" in refused("inspect", tmp_path / "nothing.h5")
 
 
-def test_an_interrupted_recording_is_pointed_out(refused: Callable, recording: Path, tmp_path: Path) -> None:
+def test_an_interrupted_recording_is_pointed_out(
+    refused: Callable, recording: Path, tmp_path: Path
+) -> None:
     shutil.move(recording, tmp_path / "late.h5.partial")
     message = refused("inspect", tmp_path / "late.h5")
     assert "late.h5.partial" in message and "6 trajectories" in message
@@ -96,7 +102,9 @@ def test_an_existing_folder_is_written_into_only_when_asked(
     out = tmp_path / "mine"
     out.mkdir()
     (out / "coverage.png").write_text("precious")
-    assert "mine exists; give another --out, or --overwrite" in refused("inspect", recording, "--out", out)
+    assert "mine exists; give another --out, or --overwrite" in refused(
+        "inspect", recording, "--out", out
+    )
     assert (out / "coverage.png").read_text() == "precious"
     assert genan("inspect", recording, "--out", out, "--overwrite").code == 0
     assert (out / "coverage.png").read_bytes().startswith(b"\x89PNG")

@@ -20,9 +20,17 @@ def recording() -> Trajectories:
     lower, upper = robot.q_range
     recordings = []
     for _ in range(4):
-        wave = [np.sin(rng.uniform(5, 15, n) * t + rng.uniform(0, 6, n)) for n in (robot.nq, robot.nu)]
-        q = (lower + upper) / 2 + 0.4 * (upper - lower) * wave[0] + 1e-5 * rng.standard_normal((400, robot.nq))
-        recordings.append((q, robot.u_range.mean(axis=0) + 0.4 * np.ptp(robot.u_range, axis=0) * wave[1]))
+        wave = [
+            np.sin(rng.uniform(5, 15, n) * t + rng.uniform(0, 6, n)) for n in (robot.nq, robot.nu)
+        ]
+        q = (
+            (lower + upper) / 2
+            + 0.4 * (upper - lower) * wave[0]
+            + 1e-5 * rng.standard_normal((400, robot.nq))
+        )
+        recordings.append(
+            (q, robot.u_range.mean(axis=0) + 0.4 * np.ptp(robot.u_range, axis=0) * wave[1])
+        )
     provenance = {"robot": "two-link", "seed": 0, "versions": {"genan": "0.1.0"}}
     return Trajectories.from_list(Channels.of_robot(robot), recordings, provenance=provenance)
 
@@ -54,7 +62,11 @@ def test_what_it_prints(recording, tmp_path, capsys, monkeypatch):
     pictures = ["coverage.png", "lag.png", "resolution.png", "spectrum.png", "trajectories.png"]
     assert names == sorted([*pictures, "inspection.html", "inspection.json"])
     found = json.loads((tmp_path / "data-inspect" / "inspection.json").read_text())
-    assert found["verdict"] == "Nothing suspicious." and found["trajectories"] == 4 and found["file"] == "data.h5"
+    assert (
+        found["verdict"] == "Nothing suspicious."
+        and found["trajectories"] == 4
+        and found["file"] == "data.h5"
+    )
     assert [joint["name"] for joint in found["joints"]] == list(recording.joints)
 
 
@@ -73,5 +85,7 @@ def test_an_unfinished_recording(recording, tmp_path, capsys):
         recorder.append(recording[0].q, recording[0].u)
     assert Inspect(file=tmp_path / "data.h5.partial", out=tmp_path / "pictures").run() == 0
     assert "unfinished: read up to its last whole" in " ".join(capsys.readouterr().out.split())
-    with pytest.raises(DataError, match=r"data.h5.partial holds 1 trajectory of an unfinished recording"):
+    with pytest.raises(
+        DataError, match=r"data.h5.partial holds 1 trajectory of an unfinished recording"
+    ):
         Inspect(file=path).run()

@@ -10,7 +10,9 @@ from genan.cli import VERBS
 HEAVY = ("jax", "mujoco", "h5py", "matplotlib", "scipy")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS)])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS)]
+)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     """Help must answer in under a second, so it must not pay for JAX, MuJoCo and their like."""
     script = (
@@ -19,7 +21,9 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         f"loaded = [name for name in {HEAVY!r} if name in sys.modules]\n"
         "print('LOADED', loaded, code)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert "LOADED [] 0" in done.stdout
     assert len(done.stdout.splitlines()) >= 2 or arguments == ["--version"]
 
@@ -41,12 +45,18 @@ def test_unknown_verb_suggests_the_near_one(refused: Callable) -> None:
 def test_unknown_flag_is_refused_by_name(genan: Callable, tmp_path: Path) -> None:
     answer = genan("collect", "--out", tmp_path / "a.h5", "--trajectorys", "3")
     assert answer.code == 2
-    assert "--trajectorys" in answer.err and "--trajectories" in answer.err and "Traceback" not in answer.err
+    assert (
+        "--trajectorys" in answer.err
+        and "--trajectories" in answer.err
+        and "Traceback" not in answer.err
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_runs_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "genan", "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "genan", "--version"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 and done.stdout.startswith("genan ")
 
 
@@ -65,14 +75,26 @@ def test_robots_lists_and_shows(genan: Callable) -> None:
             '<joint name="q"/>',
             "joint 'elbow' is not in the model; the model's joints are: 'q'",
         ),
-        ('[[joints]]\nname = "q"\n', '<joint name="q"/><joint name="r" axis="1 0 0"/>', "also moves joint 'r'"),
-        ('[[joints]]\nname = "q"\n', '<joint name="q" axiss="1 0 0"/>', "does not compile in MuJoCo"),
+        (
+            '[[joints]]\nname = "q"\n',
+            '<joint name="q"/><joint name="r" axis="1 0 0"/>',
+            "also moves joint 'r'",
+        ),
+        (
+            '[[joints]]\nname = "q"\n',
+            '<joint name="q" axiss="1 0 0"/>',
+            "does not compile in MuJoCo",
+        ),
         ('[[joints]]\nname = "q"\n', '<freejoint name="q"/>', "is a free joint"),
     ],
 )
-def test_bad_robots_are_refused(refused: Callable, tmp_path: Path, toml: str, xml: str, words: str) -> None:
+def test_bad_robots_are_refused(
+    refused: Callable, tmp_path: Path, toml: str, xml: str, words: str
+) -> None:
     (tmp_path / "robot.toml").write_text(
         f'name = "r"\nmodel = "m.xml"\ndt = 0.01\n{toml}[[controls]]\nname = "u"\nrange = [0, 1]\n'
     )
-    (tmp_path / "m.xml").write_text(f'<mujoco><worldbody><body>{xml}<geom size="0.1"/></body></worldbody></mujoco>')
+    (tmp_path / "m.xml").write_text(
+        f'<mujoco><worldbody><body>{xml}<geom size="0.1"/></body></worldbody></mujoco>'
+    )
     assert words in refused("robots", tmp_path)

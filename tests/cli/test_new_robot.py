@@ -21,7 +21,9 @@ def robot(tmp_path: Path) -> AnyRobot:
 
 def test_a_model_alone(tmp_path, robot, genan):
     answer = genan("new-robot", tmp_path / "arm.xml", "--out", tmp_path / "there", "--name", "mine")
-    assert answer.code == 0 and "2 joints, 2 controls" in answer.out and "no actuators" in answer.out
+    assert (
+        answer.code == 0 and "2 joints, 2 controls" in answer.out and "no actuators" in answer.out
+    )
     loaded = Robot.load(tmp_path / "there")
     assert loaded.name == "mine" and loaded.model_file.resolve() == tmp_path / "arm.xml"
     assert genan("robots", tmp_path / "there" / "robot.toml").code == 0
@@ -34,7 +36,9 @@ def test_with_a_log_the_import_needs_no_flags(tmp_path, robot, genan):
     found = Robot.load(path)
     assert found.dt == 0.01 and found.control_names == ("valve_1_cmd", "valve_2_cmd")
     assert [joint.log.column for joint in found.joints] == ["shoulder_pos", "elbow_pos"]
-    assert genan("import", tmp_path / "logs", "--robot", path, "--out", tmp_path / "data.h5").code == 0
+    assert (
+        genan("import", tmp_path / "logs", "--robot", path, "--out", tmp_path / "data.h5").code == 0
+    )
 
     from genan.data import load
 

@@ -22,7 +22,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No file of one test in the way of another, wide lines, and line drawings, which are quicker."""
+    """No file of one test in the way of another, wide lines, and line drawings, which are
+    quicker."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("MUJOCO_GL", "off")
@@ -32,7 +33,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rows(out: str) -> list[list[str]]:
-    return [line.split() for line in out.splitlines() if line[:1].isdigit() and "succeeded" not in line]
+    return [
+        line.split() for line in out.splitlines() if line[:1].isdigit() and "succeeded" not in line
+    ]
 
 
 def test_a_policy_is_played_as_it_was_trained_and_filmed(
@@ -56,7 +59,9 @@ def test_a_policy_is_played_as_it_was_trained_and_filmed(
         assert float(terms["return"]) == pytest.approx(total, abs=0.03)
     with Image.open(here / "film.gif") as film:
         durations = [frame.info["duration"] for frame in ImageSequence.Iterator(film)]
-    assert sum(durations) == pytest.approx(1000 * 2 * (2.0 + 0.6), abs=1.0)  # two episodes, whose ends stay a while
+    assert sum(durations) == pytest.approx(
+        1000 * 2 * (2.0 + 0.6), abs=1.0
+    )  # two episodes, whose ends stay a while
     monkeypatch.setattr("genan.report.rendering.load_renderer", Nothing)
     same = genan(
         *typed(
@@ -68,11 +73,21 @@ def test_a_policy_is_played_as_it_was_trained_and_filmed(
     assert same.code == 0 and rows(same.out) == rows(answer.out) and (here / "same.gif").exists()
 
 
-def test_one_that_knows_nothing_plays_in_the_place_of_an_old_film(genan, folder: Path, here: Path) -> None:
+def test_one_that_knows_nothing_plays_in_the_place_of_an_old_film(
+    genan, folder: Path, here: Path
+) -> None:
     (here / "reacher.mp4").write_text("old")
     (here / "reacher.gif").write_text("old")
     answer = genan(
-        "play", "reacher", "--agent", "zero", "--actuators", folder / "pamy2", "--episodes", 1, "--overwrite"
+        "play",
+        "reacher",
+        "--agent",
+        "zero",
+        "--actuators",
+        folder / "pamy2",
+        "--episodes",
+        1,
+        "--overwrite",
     )
     assert answer.code == 0, answer.err
     header, row = answer.out.splitlines()[0].split(), rows(answer.out)
@@ -80,7 +95,9 @@ def test_one_that_knows_nothing_plays_in_the_place_of_an_old_film(genan, folder:
     assert any((here / f"reacher.{kind}").stat().st_size > 1000 for kind in ("mp4", "gif"))
 
 
-def test_the_bundled_policy_returns_a_ball(genan, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bundled_policy_returns_a_ball(
+    genan, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("genan.report.rendering.load_renderer", Nothing)
     answer = genan(*typed("genan play table-tennis", "--episodes", 1))
     assert answer.code == 0 and "1 of 1 episode succeeded" in answer.out, answer
@@ -91,12 +108,18 @@ def test_what_cannot_be_is_refused(refused, folder: Path, here: Path) -> None:
     actuators = ("--actuators", folder / "pamy2")
     assert "'ball-in-a-cup', 'reacher', 'table-tennis'" in refused("play", "reach", *actuators)
     assert "At least one episode" in refused("play", "reacher", "--episodes", 0)
-    assert "not both" in refused("play", "reacher", "--policy", folder / "policy", "--agent", "zero")
+    assert "not both" in refused(
+        "play", "reacher", "--policy", folder / "policy", "--agent", "zero"
+    )
     assert "no screen" in refused("play", "reacher", "--window")
     assert "not both" in refused("play", "reacher", "--window", "--video", "a.mp4")
     assert "'.mp4', '.gif'" in refused("play", "reacher", "--video", "a.avi")
     assert "no folder" in refused("play", "reacher", "--video", "nowhere/a.gif")
     (here / "film.gif").write_text("")
     assert "--overwrite" in refused("play", "reacher", "--video", "film.gif")
-    assert "trained for the task 'reacher'" in refused("play", "table-tennis", "--policy", folder / "policy")
-    assert "There is no policy" in refused("play", "reacher", "--policy", folder / "two-link", *actuators)
+    assert "trained for the task 'reacher'" in refused(
+        "play", "table-tennis", "--policy", folder / "policy"
+    )
+    assert "There is no policy" in refused(
+        "play", "reacher", "--policy", folder / "two-link", *actuators
+    )

@@ -27,7 +27,9 @@ def distance(job: Job) -> Mapping[str, Any]:
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Job], Mapping[str, Any]]], list[Job]]:
+def answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Callable[[Job], Mapping[str, Any]]], list[Job]]:
     """Let a function do the jobs; gives the list of those that are begun."""
 
     def use(answer: Callable[[Job], Mapping[str, Any]]) -> list[Job]:
@@ -44,10 +46,14 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Job], Mappin
     return use
 
 
-def test_the_best_trials_are_shown_beside_the_defaults(answers: Any, genan: Any, tmp_path: Path) -> None:
+def test_the_best_trials_are_shown_beside_the_defaults(
+    answers: Any, genan: Any, tmp_path: Path
+) -> None:
     started = answers(distance)
     answer = genan(
-        *typed("genan search uan --size small --trials 50", "--out", tmp_path, size="smoke", trials=12),
+        *typed(
+            "genan search uan --size small --trials 50", "--out", tmp_path, size="smoke", trials=12
+        )
     )
     assert answer.code == 0, answer
     kept = json.loads((tmp_path / "search-uan-smoke.search.json").read_bytes())
@@ -61,7 +67,10 @@ def test_the_best_trials_are_shown_beside_the_defaults(answers: Any, genan: Any,
     assert failed and f"{len(failed)} trials failed; --retry-failed tries them again." in answer.out
 
     done = len(started)
-    assert genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path).out == answer.out
+    assert (
+        genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path).out
+        == answer.out
+    )
     assert len(started) == done
     genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path, "--retry-failed")
     assert len(started) == done + len(failed)
@@ -69,11 +78,17 @@ def test_the_best_trials_are_shown_beside_the_defaults(answers: Any, genan: Any,
 
 def test_a_fit_is_searched_for_by_its_error(answers: Any, genan: Any, tmp_path: Path) -> None:
     def error(job: Job) -> Mapping[str, Any]:
-        return {"columns": ["overall"], "ensemble": {"curve": {"mean": [[0.01]]}}} if job.kind == "evaluate" else {}
+        return (
+            {"columns": ["overall"], "ensemble": {"curve": {"mean": [[0.01]]}}}
+            if job.kind == "evaluate"
+            else {}
+        )
 
     started = answers(error)
     answer = genan(*typed("genan search fit --size small --trials 30", "--out", tmp_path, trials=3))
-    assert answer.code == 0 and "error after 500 steps" in answer.out and "0.573" in answer.out, answer
+    assert answer.code == 0 and "error after 500 steps" in answer.out and "0.573" in answer.out, (
+        answer
+    )
     assert {job.kind: [other.kind for other in started].count(job.kind) for job in started} == {
         "collect": 2,
         "fit": 3,
@@ -97,7 +112,9 @@ def test_ctrl_c_keeps_what_is_done(answers: Any, genan: Any, tmp_path: Path) -> 
     assert {job.label for job in started} == {f"uan, trial {k}" for k in range(6, 12)}
 
 
-def test_a_search_in_which_all_trials_fail_is_refused(answers: Any, genan: Any, tmp_path: Path) -> None:
+def test_a_search_in_which_all_trials_fail_is_refused(
+    answers: Any, genan: Any, tmp_path: Path
+) -> None:
     def fails(job: Job) -> Mapping[str, Any]:
         if job.kind == "collect":
             return {}
@@ -112,5 +129,7 @@ def test_refusals(refused: Any, tmp_path: Path) -> None:
     assert "There is no search for 'juggling'" in refused("search", "juggling", "--out", tmp_path)
     assert "at least 1 for trials" in refused("search", "uan", "--trials", 0, "--out", tmp_path)
     (tmp_path / "search-uan-smoke.search.json").write_text("{}")
-    assert "is not the result of a search" in refused("search", "uan", "--size", "smoke", "--out", tmp_path)
+    assert "is not the result of a search" in refused(
+        "search", "uan", "--size", "smoke", "--out", tmp_path
+    )
     assert not (tmp_path / "jobs").exists() or not list((tmp_path / "jobs").iterdir())

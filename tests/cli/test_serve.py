@@ -18,7 +18,9 @@ from genan.robot import Robot
         (("--host", "no.such.host.invalid"), "Port 4700 of no.such.host.invalid cannot be had"),
     ],
 )
-def test_bad_settings_are_refused_before_anything_compiles(refused: Callable, flags: tuple, words: str) -> None:
+def test_bad_settings_are_refused_before_anything_compiles(
+    refused: Callable, flags: tuple, words: str
+) -> None:
     assert words in refused("serve", *flags)
 
 
@@ -26,11 +28,15 @@ def test_a_port_in_use_is_refused_with_a_way_out(refused: Callable) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         sentence = refused("serve", "--port", taken.getsockname()[1])
-    assert "cannot be had (Address already in use), perhaps another 'genan serve' has it" in sentence
+    assert (
+        "cannot be had (Address already in use), perhaps another 'genan serve' has it" in sentence
+    )
     assert "--port 0 for a free one." in sentence
 
 
-def test_other_addresses_than_this_computers_are_said(genan: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_addresses_than_this_computers_are_said(
+    genan: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     built = []
 
     class Arm(SpringArm):
@@ -53,6 +59,8 @@ def test_other_addresses_than_this_computers_are_said(genan: Callable, monkeypat
     answer = genan("serve", "--port", 0, "--host", "0.0.0.0", "--seed", 3, "--hours", 2)
     assert answer.code == 0 and "anyone who can reach 0.0.0.0:" in answer.err
     answer = genan("serve", "--port", 0)
-    assert answer.out.startswith("virtual PAMY2 serves on 127.0.0.1:") and "anyone" not in answer.err
+    assert (
+        answer.out.startswith("virtual PAMY2 serves on 127.0.0.1:") and "anyone" not in answer.err
+    )
     assert built == [{"seed": 3, "hours": 2.0}, {"seed": 0, "hours": 0.0}]
     assert signal.getsignal(signal.SIGTERM) is before

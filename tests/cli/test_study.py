@@ -25,7 +25,10 @@ from genan.rl.artifact import load as load_policy
 
 
 def _finished(root: Path) -> dict[str, tuple[int, bytes]]:
-    return {path.parent.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in root.glob(f"*/{DONE}")}
+    return {
+        path.parent.name: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in root.glob(f"*/{DONE}")
+    }
 
 
 def _alive(group: list[int]) -> list[int]:
@@ -74,7 +77,10 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Studied:
     killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     # In the middle of a job: some are done, and there is a folder of one that is not.
     _until(
-        lambda: len(_finished(out / "jobs")) >= 4 and len(list((out / "jobs").iterdir())) > len(_finished(out / "jobs"))
+        lambda: (
+            len(_finished(out / "jobs")) >= 4
+            and len(list((out / "jobs").iterdir())) > len(_finished(out / "jobs"))
+        )
     )
     workers = _workers(killed.pid)
     killed.send_signal(signal.SIGKILL)
@@ -85,7 +91,9 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Studied:
     content = half.read_bytes()
     half.write_bytes(content[: len(content) // 2])
     went_on = subprocess.run(command, capture_output=True, text=True)
-    return Studied(out, command, workers, before, half.parent.name, went_on, _finished(out / "jobs"))
+    return Studied(
+        out, command, workers, before, half.parent.name, went_on, _finished(out / "jobs")
+    )
 
 
 def test_all_studies_run_are_killed_go_on_and_are_known(studied: Studied, tmp_path: Path) -> None:
@@ -111,7 +119,9 @@ def test_all_studies_run_are_killed_go_on_and_are_known(studied: Studied, tmp_pa
         assert kept is not None and json.loads(json.dumps(found.result)) == kept.result, job.label
 
 
-def test_one_study_two_studies_and_a_search_take_over_what_is_known(studied: Studied, genan: Any) -> None:
+def test_one_study_two_studies_and_a_search_take_over_what_is_known(
+    studied: Studied, genan: Any
+) -> None:
     on = ("--out", studied.out)
     answer = genan(*typed("genan study accuracy --size small", *on, size="smoke"))
     assert answer.code == 0 and "UAN" in answer.out and "8 jobs known already" in answer.out, answer
@@ -122,15 +132,18 @@ def test_one_study_two_studies_and_a_search_take_over_what_is_known(studied: Stu
     ]
     pytest.importorskip("optuna")
     # The first trial has the defaults: it is the training of a study.
-    answer = genan(*typed("genan search reacher --size full --trials 40 --at-once 4", *on, size="smoke", trials=1))
+    answer = genan(
+        *typed(
+            "genan search reacher --size full --trials 40 --at-once 4", *on, size="smoke", trials=1
+        )
+    )
     assert answer.code == 0 and "success in the simulator [%], 1 trials" in answer.out, answer
     assert set(_finished(studied.out / "jobs")) == set(studied.after)
 
 
-#: ``genan`` for each list of words, in one process and without the tests' checks of types: it starts sooner.
-COMMANDS = (
-    "import json, sys; from genan.cli import main; sys.exit(max(main(words) for words in json.loads(sys.argv[1])))"
-)
+#: ``genan`` for each list of words, in one process and without the tests' checks of types: it
+#: starts sooner.
+COMMANDS = "import json, sys; from genan.cli import main; sys.exit(max(main(words) for words in json.loads(sys.argv[1])))"
 
 
 def test_policies_are_trained_on_the_actuators_of_a_study(studied: Studied, tmp_path: Path) -> None:
@@ -156,12 +169,27 @@ def test_policies_are_trained_on_the_actuators_of_a_study(studied: Studied, tmp_
     command = [sys.executable, "-c", COMMANDS, json.dumps([tennis, cup])]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr.count("of 32 episodes") == 2, done.stderr
-    assert [load_policy(tmp_path / name).contract.robot for name in ("tennis", "cup")] == ["pamy2", "pamy2-cup"]
+    assert [load_policy(tmp_path / name).contract.robot for name in ("tennis", "cup")] == [
+        "pamy2",
+        "pamy2-cup",
+    ]
 
 
 def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "genan", "study", "history", "--size", "smoke", "--out", str(tmp_path)]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "genan",
+        "study",
+        "history",
+        "--size",
+        "smoke",
+        "--out",
+        str(tmp_path),
+    ]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     _until(lambda: (tmp_path / "jobs").exists() and any((tmp_path / "jobs").iterdir()))
     workers = _workers(running.pid)
     os.kill(running.pid, signal.SIGINT)
@@ -173,8 +201,20 @@ def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
 
 
 def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "genan", "study", "history", "--size", "smoke", "--out", str(tmp_path)]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "genan",
+        "study",
+        "history",
+        "--size",
+        "smoke",
+        "--out",
+        str(tmp_path),
+    ]
+    running = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     _until(lambda: (tmp_path / "jobs").exists() and any((tmp_path / "jobs").iterdir()))
     workers = _workers(running.pid)
     os.kill(running.pid, signal.SIGINT)
@@ -188,7 +228,9 @@ def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
 
 def test_a_job_that_fails_says_why_and_costs_no_other(tmp_path: Path, genan: Any) -> None:
     # A recording cannot go on from a file that is none.
-    test = next(job for job in in_order(STUDIES["history"].jobs(SMOKE)) if job.label.endswith("(test)"))
+    test = next(
+        job for job in in_order(STUDIES["history"].jobs(SMOKE)) if job.label.endswith("(test)")
+    )
     folder = Store(tmp_path / "jobs").folder(test)
     folder.mkdir(parents=True)
     (folder / "data.h5.partial").write_bytes(b"not a recording")
@@ -205,7 +247,9 @@ def _job(path: Path) -> dict[str, Any]:
 
 
 def test_the_plan(tmp_path: Path, genan: Any) -> None:
-    answer = genan("study", "stride", "history", "--size", "full", "--plan", "--out", tmp_path / "none")
+    answer = genan(
+        "study", "stride", "history", "--size", "full", "--plan", "--out", tmp_path / "none"
+    )
     assert answer.code == 0 and "22 jobs, 22 to do." in answer.out
     assert not (tmp_path / "none").exists()
 
@@ -213,7 +257,9 @@ def test_the_plan(tmp_path: Path, genan: Any) -> None:
 def test_wrong_names_and_flags(refused: Any) -> None:
     assert "There is no study 'hystory'; there are: 'accuracy'" in refused("study", "hystory")
     assert "Which study?" in refused("study")
-    assert "At least one process" in refused("study", "history", "--size", "smoke", "--workers", "0", "--out", "/tmp/x")
+    assert "At least one process" in refused(
+        "study", "history", "--size", "smoke", "--workers", "0", "--out", "/tmp/x"
+    )
 
 
 def test_a_crashed_worker_is_one_failed_job(tmp_path: Path) -> None:

@@ -28,14 +28,20 @@ RANGES = ("u_lower", "u_upper", "q_drop", "goal_lower", "goal_upper")
 @pytest.fixture(scope="module")
 def actuators(tmp_path_factory):
     folder = tmp_path_factory.mktemp("actuators")
-    actuator.save(make_ensemble(Robot.load("pamy2"), damping=0.5, gain=5.0, members=2, scatter=0.01), folder)
+    actuator.save(
+        make_ensemble(Robot.load("pamy2"), damping=0.5, gain=5.0, members=2, scatter=0.01), folder
+    )
     return folder
 
 
 def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
     mine = {"robot": Path(genan.robot.__file__).parent / "library" / "two-link" / "robot.toml"}
     mine["actuators"] = actuator.save(two_link_ensemble(), tmp_path / "mine")
-    few = [word for name in RANGES for word in (f"--task.{name.replace('_', '-')}", *getattr(TASK, name))] + QUICK
+    few = [
+        word
+        for name in RANGES
+        for word in (f"--task.{name.replace('_', '-')}", *getattr(TASK, name))
+    ] + QUICK
     command = typed(
         "genan train reacher --robot robot.toml --actuators actuators --out reacher",
         *("--task.action-weight", 250, *few),
@@ -49,19 +55,29 @@ def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
     assert main(command) == 2
     assert "holds a finished policy" in capsys.readouterr().err
     flags = [word for name, value in mine.items() for word in (f"--{name}", value)]
-    again = typed("genan train reacher --task.action-weight 250", "--out", tmp_path / "again", *flags, *few)
+    again = typed(
+        "genan train reacher --task.action-weight 250", "--out", tmp_path / "again", *flags, *few
+    )
     assert main(again) == 0  # the same training, which is not compiled twice
     assert load(tmp_path / "again").contract.constants["action_weight"] == 250.0
 
 
 def test_the_task_decides_what_the_flags_start_from():
     tennis = parse(["table-tennis"])
-    assert tennis.task.duration == 1.09 and tennis.ppo.rollouts == 109 and str(tennis.out) == "runs/table-tennis"
+    assert (
+        tennis.task.duration == 1.09
+        and tennis.ppo.rollouts == 109
+        and str(tennis.out) == "runs/table-tennis"
+    )
     paper = parse(["ball-in-a-cup", "--preset", "paper", "--ppo.epochs", "3"])
     assert paper.ppo.rollouts == 1024 and paper.ppo.epochs == 3 and paper.ppo.mini_batches == 128
     assert paper.task == BallInACupSettings() and paper.training.envs == 1024
     fast = parse(["ball-in-a-cup", "--task.velocity-weight", "0.5"])
-    assert (fast.task.shaping_weight, fast.task.velocity_weight, fast.training.envs) == (1000.0, 0.5, 4096)
+    assert (fast.task.shaping_weight, fast.task.velocity_weight, fast.training.envs) == (
+        1000.0,
+        0.5,
+        4096,
+    )
     changed = parse(["reacher", "--task.action-weight", "250"])
     assert changed.task.action_weight == 250.0
 
@@ -70,7 +86,19 @@ def test_wrong_tasks_and_flags(actuators, tmp_path, capsys):
     for arguments, came in (([], "nothing"), (["chess"], "'chess'"), (["--envs", "3"], "'--envs'")):
         with pytest.raises(SettingError, match=f"Which task.*got {came}"):
             parse(arguments)
-    assert main(["train", "reacher", "--actuators", str(tmp_path / "none"), "--out", str(tmp_path / "x")]) == 2
+    assert (
+        main(
+            [
+                "train",
+                "reacher",
+                "--actuators",
+                str(tmp_path / "none"),
+                "--out",
+                str(tmp_path / "x"),
+            ]
+        )
+        == 2
+    )
     assert "There are no actuators" in capsys.readouterr().err
     assert main(["train", "reacher", "--actuators", str(actuators), "--robot", "pendulum"]) == 2
     assert "joints" in capsys.readouterr().err

@@ -60,7 +60,9 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.BUILT_IN, "my-arm", f"{__name__}:MyArm")
 
 
-def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(genan, tmp_path, monkeypatch) -> None:
+def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(
+    genan, tmp_path, monkeypatch
+) -> None:
     monkeypatch.setattr(trials, "load_renderer", Nothing)
     out = tmp_path / "out"
     answer = genan(
@@ -75,8 +77,13 @@ def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(genan, tmp_path
     kept = json.loads((out / "transfer.json").read_text())
     assert kept["about"]["hours"] == 2.0 and kept["trials_done"] == 1
     assert kept["about"]["policy"] == str(bundled("reacher"))
-    assert len(kept["about"]["policy_sha256"]) == 64 and kept["about"]["contract"]["task"] == "reacher"
-    assert re.search(rf"^4 +{kept['succeeded']} of 1 ", answer.out, re.MULTILINE) and "mean error [deg]" in answer.out
+    assert (
+        len(kept["about"]["policy_sha256"]) == 64 and kept["about"]["contract"]["task"] == "reacher"
+    )
+    assert (
+        re.search(rf"^4 +{kept['succeeded']} of 1 ", answer.out, re.MULTILINE)
+        and "mean error [deg]" in answer.out
+    )
     low, high = (f"{100.0 * end:.1f}" for end in kept["interval_95"])
     assert f"{low} to {high}" in answer.out
     (video,) = (out / "robot-4").glob("trial-0000.*")
@@ -97,7 +104,9 @@ def test_ctrl_c_and_a_robot_that_vanishes_keep_what_is_done(genan, tmp_path: Pat
 def test_another_run_is_replaced_only_when_asked(genan, refused, tmp_path: Path) -> None:
     on = ("transfer", "reacher", "--robot", "memory", "--out", tmp_path / "out")
     assert genan(*on, "--trials", 2).code == 0
-    assert json.loads((tmp_path / "out" / "transfer.json").read_text())["about"]["policy"] == "bundled"
+    assert (
+        json.loads((tmp_path / "out" / "transfer.json").read_text())["about"]["policy"] == "bundled"
+    )
     (tmp_path / "out" / "mine.txt").write_text("")
     assert "--overwrite" in refused(*on, "--trials", 1)
     assert genan(*on, "--trials", 1, "--overwrite").code == 0
@@ -108,7 +117,9 @@ def test_another_run_is_replaced_only_when_asked(genan, refused, tmp_path: Path)
 def test_what_cannot_be_is_refused(refused, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     on = ("transfer", "reacher", "--robot", "memory", *out)
-    assert "there are: 'reacher', 'ball-in-a-cup', 'table-tennis'" in refused("transfer", "juggling", *out)
+    assert "there are: 'reacher', 'ball-in-a-cup', 'table-tennis'" in refused(
+        "transfer", "juggling", *out
+    )
     assert "no policy in" in refused(*on, "--policy", tmp_path / "nowhere")
     assert "leave out --robot-seeds" in refused(*on, "--robot-seeds", 1)
     assert "no setting 'hours'" in refused(*on, "--hours", 1)
@@ -117,11 +128,15 @@ def test_what_cannot_be_is_refused(refused, tmp_path: Path) -> None:
     assert "need a ball tracker" in refused("transfer", "table-tennis", "--robot", "memory", *out)
     save(policy(), tmp_path / "two-link")
     assert "trained for the joints" in refused(*on, "--policy", tmp_path / "two-link")
-    assert "not for 'table-tennis'" in refused("transfer", "table-tennis", "--policy", tmp_path / "two-link", *out)
+    assert "not for 'table-tennis'" in refused(
+        "transfer", "table-tennis", "--policy", tmp_path / "two-link", *out
+    )
     assert not (tmp_path / "out").exists()
 
 
-def test_a_robot_is_served_for_the_trials_and_gone_after_them(genan, refused, tmp_path: Path) -> None:
+def test_a_robot_is_served_for_the_trials_and_gone_after_them(
+    genan, refused, tmp_path: Path
+) -> None:
     answer = genan(
         *typed(
             "genan transfer reacher --policy reacher --serve --trials 20 --out transfer",
@@ -138,9 +153,12 @@ def test_a_robot_is_served_for_the_trials_and_gone_after_them(genan, refused, tm
     assert (tmp_path / "t" / "robot-3" / "flights.ticks" / "0000.npz").is_file()
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     assert not children.exists() or all(
-        b"serve" not in Path(f"/proc/{child}/cmdline").read_bytes() for child in children.read_text().split()
+        b"serve" not in Path(f"/proc/{child}/cmdline").read_bytes()
+        for child in children.read_text().split()
     )
-    assert "leave out --robot, --host, --port" in refused("transfer", "reacher", "--serve", "--port", 4700)
+    assert "leave out --robot, --host, --port" in refused(
+        "transfer", "reacher", "--serve", "--port", 4700
+    )
 
 
 def test_the_readers_own_robot_is_tried(genan, tmp_path: Path) -> None:
@@ -154,10 +172,14 @@ def test_the_readers_own_robot_is_tried(genan, tmp_path: Path) -> None:
         )
     )
     assert answer.code == 0 and re.search(r"^my-arm +\d of 2 ", answer.out, re.MULTILINE), answer
-    assert json.loads((tmp_path / "out" / "transfer.json").read_text())["about"]["robot"] == "my-arm"
+    assert (
+        json.loads((tmp_path / "out" / "transfer.json").read_text())["about"]["robot"] == "my-arm"
+    )
 
 
-def test_a_robot_on_the_network_is_tried(genan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_robot_on_the_network_is_tried(
+    genan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # In real time: a ramp and a policy of tenths of a second.
     monkeypatch.setattr("genan.evaluation.arena.RAMP", 0.3)
     monkeypatch.setattr("genan.evaluation.reacher_arena.PAUSE", 0.1)
@@ -175,4 +197,7 @@ def test_a_robot_on_the_network_is_tried(genan, tmp_path: Path, monkeypatch: pyt
         )
     assert answer.code == 0 and re.search(r"^pamy2-udp +\d of 1 ", answer.out, re.MULTILINE), answer
     # How it ended is not asked: on a busy computer a robot's process may be late.
-    assert "client" in there.events() and (tmp_path / "out" / "robot" / "flights.ticks" / "0000.npz").is_file()
+    assert (
+        "client" in there.events()
+        and (tmp_path / "out" / "robot" / "flights.ticks" / "0000.npz").is_file()
+    )

@@ -27,17 +27,23 @@ def recording(tmp_path: Path) -> Path:
     return tmp_path / "r.h5"
 
 
-def test_what_cannot_be_shown_is_refused_in_a_sentence(refused: Callable[..., str], recording: Path) -> None:
+def test_what_cannot_be_shown_is_refused_in_a_sentence(
+    refused: Callable[..., str], recording: Path
+) -> None:
     assert "--live" in refused("view")
     assert "no recording" in refused("view", recording.with_name("none.h5"))
     assert "no member 5; the ensemble has 5" in refused("view", recording, "--member", 5)
     assert "from 0 to 0" in refused("view", recording, "--trajectory", 1)
     assert "robot" in refused("view", recording, "--robot", "two-link")
-    assert "no such folder" in refused("view", recording, "--actuators", recording.with_name("none"))
+    assert "no such folder" in refused(
+        "view", recording, "--actuators", recording.with_name("none")
+    )
     assert "'reacher', 'table-tennis', 'ball-in-a-cup'" in refused("view", "--live", "chess")
     assert "--hours is for --live" in refused("view", recording, "--hours", 3)
     assert "--trajectory is for a recording" in refused("view", "--live", "--trajectory", 1)
-    assert "not for 'table-tennis'" in refused("view", "--live", "table-tennis", "--policy", policy("reacher"))
+    assert "not for 'table-tennis'" in refused(
+        "view", "--live", "table-tennis", "--policy", policy("reacher")
+    )
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -60,7 +66,9 @@ def policy(task: str) -> Path:
 
 def test_it_serves_until_ctrl_c_and_leaves_no_process_behind() -> None:
     command = [sys.executable, "-m", "genan", *typed("genan view --live", "--port", 0)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as viewer:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as viewer:
         try:
             assert viewer.stdout is not None
             line = viewer.stdout.readline()
@@ -94,7 +102,9 @@ def visited(genan: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
     return genan
 
 
-def test_recordings_and_flights_are_shown(visited: Callable, recording: Path, tmp_path: Path) -> None:
+def test_recordings_and_flights_are_shown(
+    visited: Callable, recording: Path, tmp_path: Path
+) -> None:
     (tmp_path / "flights.h5").symlink_to(recording)
     for words in (
         typed(
@@ -110,12 +120,18 @@ def test_recordings_and_flights_are_shown(visited: Callable, recording: Path, tm
         ),
     ):
         answer = visited(*words)
-        assert answer.code == 0 and "looked at http://127.0.0.1:" in answer.out and "closed" in answer.out, answer
+        assert (
+            answer.code == 0
+            and "looked at http://127.0.0.1:" in answer.out
+            and "closed" in answer.out
+        ), answer
 
 
 def test_table_tennis_is_shown_on_an_old_robot(visited: Callable) -> None:
     answer = visited(*typed("genan view --live table-tennis --hours 50", "--port", 0))
-    assert answer.code == 0 and "looked at http://127.0.0.1:" in answer.out and "closed" in answer.out, answer
+    assert (
+        answer.code == 0 and "looked at http://127.0.0.1:" in answer.out and "closed" in answer.out
+    ), answer
 
 
 def children(pid: int) -> list[int]:

@@ -34,6 +34,8 @@ def make(channels: Channels) -> Make:
             q = np.sin(rng.uniform(5, 20, 2) * time + rng.uniform(0, 6, 2))
             u = rng.uniform(channels.control_range[0], channels.control_range[1], (length, 3))
             recordings.append((q, u))
-        return Trajectories.from_list(channels, recordings, provenance={"robot": "test", "seed": seed})
+        return Trajectories.from_list(
+            channels, recordings, provenance={"robot": "test", "seed": seed}
+        )
 
     return trajectories

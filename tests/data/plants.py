@@ -5,17 +5,21 @@ import numpy as np
 from genan.data import Channels, Trajectories
 
 FINE = 10
-#: What a command is: a torque (on a spring, on a pendulum), a speed, a goal, a slow pressure, the position itself.
+#: What a command is: a torque (on a spring, on a pendulum), a speed, a goal, a slow pressure, the
+#: position itself.
 KINDS = ("torque", "pendulum", "velocity", "goal", "pressure", "copy")
 
 
 def excitation(rng: np.random.Generator, kind: str, steps: int, dt: float, nu: int) -> np.ndarray:
-    """Commands [steps, nu] of size about 1: a multisine below 3 Hz, or levels held for 0.1 to 0.5 s."""
+    """Commands [steps, nu] of size about 1: a multisine below 3 Hz, or levels held for 0.1 to 0.5
+    s."""
     t = dt * np.arange(steps)[:, None]
     if kind == "multisine":
         tones = np.arange(0.2, 3.0, 0.2)[:, None, None]
         phase = rng.uniform(0, 2 * np.pi, (len(tones), 1, nu))
-        return np.asarray(0.7 * np.sin(2 * np.pi * tones * t + phase).sum(0) / np.sqrt(len(tones) / 2))
+        return np.asarray(
+            0.7 * np.sin(2 * np.pi * tones * t + phase).sum(0) / np.sqrt(len(tones) / 2)
+        )
     ends = np.cumsum(rng.uniform(0.1, 0.5, (2 + int(steps * dt / 0.1), nu)), axis=0)
     level = rng.uniform(-1, 1, ends.shape)
     return np.stack([level[np.searchsorted(ends[:, j], t[:, 0]), j] for j in range(nu)], axis=1)
@@ -62,7 +66,8 @@ def recorded(
     quantum: float | None = None,
     noise: float = 0.0,
 ) -> Trajectories:
-    """A recording of a plant with ``nq`` joints and controls; joint i is driven by control nq - 1 - i."""
+    """A recording of a plant with ``nq`` joints and controls; joint i is driven by control nq - 1 -
+    i."""
     rng = np.random.default_rng(seed)
     pieces = []
     for _ in range(count):

@@ -7,7 +7,12 @@ from genan.robot import Robot
 
 
 def channels_with(**changes) -> Channels:
-    settings = {"dt": 0.01, "joints": ("j",), "controls": ("u",), "control_range": np.array([[-1], [1]])} | changes
+    settings = {
+        "dt": 0.01,
+        "joints": ("j",),
+        "controls": ("u",),
+        "control_range": np.array([[-1], [1]]),
+    } | changes
     return Channels(**settings)
 
 
@@ -61,8 +66,14 @@ def test_a_robot_that_does_not_fit_is_refused_by_name():
         with pytest.raises(DataError, match=message):
             Channels(**settings).check_robot(robot)
 
-    refused(f"lacks the joint '{second}'; robot 'two-link' has", joints=(first,), joint_units=("rad",))
-    refused("has the joint 'x', which the robot does not have", joints=(first, second, "x"), joint_units=("rad",) * 3)
+    refused(
+        f"lacks the joint '{second}'; robot 'two-link' has", joints=(first,), joint_units=("rad",)
+    )
+    refused(
+        "has the joint 'x', which the robot does not have",
+        joints=(first, second, "x"),
+        joint_units=("rad",) * 3,
+    )
     refused(f"in the order '{second}', '{first}'", joints=(second, first))
     refused("lacks the control", controls=tuple(f"other{i}" for i in range(fitting.nu)))
     refused("is in 'bar' in the recording", control_units=("bar",) * fitting.nu)

@@ -15,9 +15,13 @@ def test_the_examples_agree(tmp_path, monkeypatch):
     if not PAGE.exists():
         pytest.skip(f"the documentation is not here ({PAGE})")
     rng = np.random.default_rng(0)
-    logs = [(rng.standard_normal((length, 2)), rng.uniform(-1, 1, (length, 2))) for length in (5, 9)]
+    logs = [
+        (rng.standard_normal((length, 2)), rng.uniform(-1, 1, (length, 2))) for length in (5, 9)
+    ]
     fingerprints = []
-    for number, example in enumerate(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)):
+    for number, example in enumerate(
+        re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    ):
         folder = tmp_path / str(number)
         folder.mkdir()
         monkeypatch.chdir(folder)

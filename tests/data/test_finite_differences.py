@@ -31,7 +31,9 @@ def test_boundaries_are_never_crossed(make):
 
 
 def test_lengths_that_do_not_fit_are_refused():
-    with pytest.raises(DataError, match=r"add up to the 5 rows of q; the shortest is 4 and they add up to 4"):
+    with pytest.raises(
+        DataError, match=r"add up to the 5 rows of q; the shortest is 4 and they add up to 4"
+    ):
         finite_differences(np.zeros((5, 1)), lengths=np.array([4]), dt=0.1)
     with pytest.raises(DataError, match="the shortest is 2"):
         finite_differences(np.zeros((5, 1)), lengths=np.array([2, 3]), dt=0.1)

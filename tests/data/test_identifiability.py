@@ -11,7 +11,9 @@ def reasons(trajectories: Trajectories, reach: int = 3) -> str:
     return "\n".join(obstacles(trajectories, inspect(trajectories), history_reach=reach))
 
 
-def changed(one: Trajectories, q: np.ndarray | None = None, u: np.ndarray | None = None) -> Trajectories:
+def changed(
+    one: Trajectories, q: np.ndarray | None = None, u: np.ndarray | None = None
+) -> Trajectories:
     return replace(one, q=one.q if q is None else q, u=one.u if u is None else u)
 
 
@@ -37,5 +39,7 @@ def test_signal_under_the_quantum():
     fine = recorded("torque", "multisine", dt=0.002, quantum=1e-3, duration=4.0)
     assert "The signal is under the sensor's noise" in reasons(fine)
     rng = np.random.default_rng(0)
-    short = changed(one := recorded("torque", "steps", duration=0.1), q=rng.uniform(-1, 1, one.q.shape))
+    short = changed(
+        one := recorded("torque", "steps", duration=0.1), q=rng.uniform(-1, 1, one.q.shape)
+    )
     assert reasons(short) == "", "too little to judge the sensor from"

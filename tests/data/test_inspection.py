@@ -17,7 +17,10 @@ def moving(*, count=6, length=500, nq=2, nu=2, seed=0) -> tuple[list[np.ndarray]
     rng = np.random.default_rng(seed)
     t = DT * np.arange(length)[:, None]
     wave = lambda n: np.sin(rng.uniform(4, 12, n) * t + rng.uniform(0, 6, n))  # noqa: E731
-    q = [0.4 * wave(nq) + 0.3 * wave(nq) + 1e-5 * rng.standard_normal((length, nq)) for _ in range(count)]
+    q = [
+        0.4 * wave(nq) + 0.3 * wave(nq) + 1e-5 * rng.standard_normal((length, nq))
+        for _ in range(count)
+    ]
     return q, [0.9 * wave(nu) for _ in range(count)]
 
 
@@ -54,7 +57,9 @@ def test_the_numbers():
     joint, control = found.joints[0], found.controls[0]
     assert (joint.lowest, joint.highest) == (0.0, 5.0)
     assert joint.deviation == pytest.approx(np.std(np.concatenate(q)))
-    assert joint.speed_median == 2.0 and joint.speed_highest == 4.0  # speeds 2, 4, 0 at the inner samples
+    assert (
+        joint.speed_median == 2.0 and joint.speed_highest == 4.0
+    )  # speeds 2, 4, 0 at the inner samples
     assert joint.second_difference == pytest.approx(np.sqrt((1 + 4 + 0) / 3))
     assert (control.lowest, control.highest, control.fastest) == (-1.0, 1.0, 2.0)
     assert joint.limits is None and joint.limits_covered is None
@@ -82,12 +87,16 @@ def test_limits_of_the_robot():
     assert found.joints[0].limits_covered == pytest.approx(0.25, abs=0.08)
     beyond = [one + np.array([half[0], 0.0]) for one in inside]
     text = sentences(beyond, u, robot, **names)
-    assert f"Joint '{robot.joint_names[0]}' is beyond the robot's limits (" in text and "by up to" in text
+    assert (
+        f"Joint '{robot.joint_names[0]}' is beyond the robot's limits (" in text
+        and "by up to" in text
+    )
     hardly = [middle + 0.01 * half * one for one in q]
     assert "visits only" in sentences(hardly, u, robot, **names)
 
 
-# ---------------------------------------------------------------------------------------------- what looks wrong
+# ----------------------------------------------------------------------------------------------
+# what looks wrong
 
 
 def test_a_dead_joint_and_a_dead_control():
@@ -109,8 +118,14 @@ def test_a_frozen_encoder():
     q, u = moving()
     q[3][100:300, 1] = q[3][100, 1]
     text = sentences(q, u)
-    assert "Joint 'q2' stands exactly still for up to 0.398 s while controls and other joints move" in text
-    assert "(longest at trajectory 3, sample 100 (counted from 0); 1 in all, 6.63 % of the time)" in text
+    assert (
+        "Joint 'q2' stands exactly still for up to 0.398 s while controls and other joints move"
+        in text
+    )
+    assert (
+        "(longest at trajectory 3, sample 100 (counted from 0); 1 in all, 6.63 % of the time)"
+        in text
+    )
     q, u = moving(nq=1)
     q[0][:] = q[0][0]
     u[0][:] = 0.3
@@ -122,7 +137,10 @@ def test_jumps():
     q[2][250:, 0] += 0.5
     text = sentences(q, u)
     assert "Joint 'q1' jumps: 28." in text
-    assert "at trajectory 2, sample 250 (counted from 0)" in text or "at trajectory 2, sample 249" in text
+    assert (
+        "at trajectory 2, sample 250 (counted from 0)" in text
+        or "at trajectory 2, sample 249" in text
+    )
     assert "1 trajectory in all; samples are missing or wrong there." in text
     q, u = moving()
     q[1][100, 1] = 0.0
@@ -143,7 +161,10 @@ def test_an_encoder_too_coarse_for_the_rate():
     step = np.deg2rad(0.1)
     found = inspect(recording([step * np.round(one / step) for one in q], u))
     assert found.joints[0].quantum == pytest.approx(step, rel=1e-3)
-    assert "Too coarsely measured for the rate: joint 'q1', 'q2'; what one sample of accel" in found.suspicious[0]
+    assert (
+        "Too coarsely measured for the rate: joint 'q1', 'q2'; what one sample of accel"
+        in found.suspicious[0]
+    )
     assert " deg of 0.1 deg" in found.suspicious[0] and len(found.suspicious) == 1
 
 
@@ -159,17 +180,26 @@ def test_controls_at_their_ends_or_hardly_used():
 def test_short_and_duplicated_trajectories():
     q, u = moving()
     text = sentences([*q, q[1], q[2][:4]], [*u, u[1], u[2][:4]])
-    assert "1 of 8 trajectories are very short: number 7 (counted from 0) has 4 samples where 500 are usual." in text
+    assert (
+        "1 of 8 trajectories are very short: number 7 (counted from 0) has 4 samples where 500 are usual."
+        in text
+    )
     assert "Recorded twice: 1 trajectory; number 6 equals number 1 (counted from 0)" in text
 
 
-# ---------------------------------------------------------------------------------------------- real logs
+# ----------------------------------------------------------------------------------------------
+# real logs
 
 
 @pytest.mark.parametrize(
     ("name", "shape", "quantum", "phrase"),
     [
-        ("pamy1", (1153, 4, 8), (0.000633, 0.001267, 0.001267, 0.001354), "Joint 'q4' stands exactly still"),
+        (
+            "pamy1",
+            (1153, 4, 8),
+            (0.000633, 0.001267, 0.001267, 0.001354),
+            "Joint 'q4' stands exactly still",
+        ),
         ("double_pendulum", (20, 2, 2), (25 / 65535, 25 / 65535), ""),
         ("xl330", (12, 1, 3), (2 * np.pi / 4096,), "Joint 'q1' stands exactly still"),
     ],

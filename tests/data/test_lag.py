@@ -7,7 +7,9 @@ from genan.data.lag import find_lag
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("signal", "dt", "quantum"), [("multisine", 0.005, 1.5e-3), ("steps", 0.01, 1.5e-3)])
+@pytest.mark.parametrize(
+    ("signal", "dt", "quantum"), [("multisine", 0.005, 1.5e-3), ("steps", 0.01, 1.5e-3)]
+)
 def test_a_planted_lag_of_30_ms(kind, signal, dt, quantum):
     for seed in range(2):
         lag = find_lag(recorded(kind, signal, dt=dt, delay=0.03, quantum=quantum, seed=seed))
@@ -16,7 +18,9 @@ def test_a_planted_lag_of_30_ms(kind, signal, dt, quantum):
 
 
 def test_at_500_hertz_and_without_a_delay():
-    late = find_lag(recorded("torque", "multisine", dt=0.002, delay=0.03, quantum=3e-4, duration=4.0))
+    late = find_lag(
+        recorded("torque", "multisine", dt=0.002, delay=0.03, quantum=3e-4, duration=4.0)
+    )
     assert late.steps is not None and abs(late.steps - 15) <= 1
     assert late.seconds == pytest.approx(late.steps * 0.002)
     for kind in ("goal", "pressure"):
@@ -42,4 +46,7 @@ def test_too_little_to_tell():
     assert find_lag(one).steps is None
     still = recorded("torque", "steps", duration=4.0)
     assert find_lag(Trajectories(still.channels, 0 * still.q, still.u, still.lengths)).steps is None
-    assert find_lag(Trajectories(still.channels, still.q, np.ones_like(still.u), still.lengths)).steps is None
+    assert (
+        find_lag(Trajectories(still.channels, still.q, np.ones_like(still.u), still.lengths)).steps
+        is None
+    )

@@ -25,12 +25,18 @@ def test_each_is_its_own_unless_told(make):
 def test_names_are_kept_on_disk(make, tmp_path):
     pieces = named(make, "run é", "a", "run é")
     write(tmp_path / "a.h5", pieces)
-    assert load(tmp_path / "a.h5").recordings == pieces.recordings == summary(tmp_path / "a.h5").recordings
+    assert (
+        load(tmp_path / "a.h5").recordings
+        == pieces.recordings
+        == summary(tmp_path / "a.h5").recordings
+    )
     assert load(tmp_path / "a.h5", [1, 2]).recordings == ("a", "run é")
     write(tmp_path / "own.h5", make(2))
     with h5py.File(tmp_path / "own.h5") as file:
         assert "recording" not in file
-    with h5py.File(tmp_path / "a.h5", "a") as file:  # texts of variable length, as h5py writes them, are read too
+    with h5py.File(
+        tmp_path / "a.h5", "a"
+    ) as file:  # texts of variable length, as h5py writes them, are read too
         del file["recording"]
         file["recording"] = ["x", "y", "x"]
     assert load(tmp_path / "a.h5").recordings == ("x", "y", "x")
@@ -44,7 +50,9 @@ def test_names_are_kept_on_disk(make, tmp_path):
 def test_a_recorder_keeps_them_through_an_interruption(make, tmp_path):
     pieces = named(make, "a", "a", "2", "b")
     for stop in (2, 4):
-        with Recorder.resume_or_create(tmp_path / "a.h5", pieces.channels, provenance={}) as recorder:
+        with Recorder.resume_or_create(
+            tmp_path / "a.h5", pieces.channels, provenance={}
+        ) as recorder:
             while len(recorder) < stop:
                 one = pieces[len(recorder)]
                 name = pieces.recordings[len(recorder)]
@@ -63,7 +71,9 @@ def test_a_split_keeps_recordings_together(make):
         assert {n // 3 for n in train}.isdisjoint({n // 3 for n in held_out}) and len(train) == 24
         assert np.array_equal(split(pieces.recordings, seed=seed)[0], train)
         assert np.array_equal(split(make(20), seed=seed)[0], split(20, seed=seed)[0])
-    with pytest.raises(DataError, match="at least 2 recordings, one for each part; there is 1 of 3 trajectories"):
+    with pytest.raises(
+        DataError, match="at least 2 recordings, one for each part; there is 1 of 3 trajectories"
+    ):
         split(["a"] * 3, seed=0)
 
 
@@ -76,11 +86,19 @@ def test_joining():
 
 def test_concatenation_of_parts_of_one_file(make):
     pieces = named(make, "a", "a", "b")
-    assert Trajectories.concatenate([pieces.select([0]), pieces.select([1, 2])]).recordings == ("a", "a", "b")
+    assert Trajectories.concatenate([pieces.select([0]), pieces.select([1, 2])]).recordings == (
+        "a",
+        "a",
+        "b",
+    )
 
 
 def test_refusals(make):
-    for names, message in ((("a",), "give one for each"), (("a", "", "b"), "list of names"), (("a" * 300,) * 3, "256")):
+    for names, message in (
+        (("a",), "give one for each"),
+        (("a", "", "b"), "list of names"),
+        (("a" * 300,) * 3, "256"),
+    ):
         with pytest.raises(DataError, match=message):
             named(make, *names) if len(names) == 3 else Trajectories(
                 make(3).channels, make(3).q, make(3).u, make(3).lengths, {}, names

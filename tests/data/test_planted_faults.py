@@ -1,4 +1,5 @@
-"""Recordings with a fault each, over several plants: found, and nothing found where there is none."""
+"""Recordings with a fault each, over several plants: found, and nothing found where there is
+none."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -7,7 +7,10 @@ from genan.data.quantum import find_quantum
 def motion(seed: int = 0, count: int = 20_000) -> np.ndarray:
     rng = np.random.default_rng(seed)
     t = 0.002 * np.arange(count)
-    return sum(rng.uniform(0.1, 0.5) * np.sin(rng.uniform(0.5, 15) * t + rng.uniform(0, 6)) for _ in range(6))
+    return sum(
+        rng.uniform(0.1, 0.5) * np.sin(rng.uniform(0.5, 15) * t + rng.uniform(0, 6))
+        for _ in range(6)
+    )
 
 
 @pytest.mark.parametrize("quantum", [2 * np.pi / 4096, 3e-4, 1e-5])

@@ -24,7 +24,10 @@ def partial(path):
 
 def record(path, trajectories, numbers, *, finish=True, seed=0):
     with Recorder.resume_or_create(
-        path, trajectories.channels, provenance={"seed": seed, "versions": {"genan": "1"}}, truth={"tau": 2}
+        path,
+        trajectories.channels,
+        provenance={"seed": seed, "versions": {"genan": "1"}},
+        truth={"tau": 2},
     ) as recorder:
         for number in numbers:
             one = trajectories[number]
@@ -63,7 +66,9 @@ def test_reading_while_it_is_written(make, path):
             code = f"from genan.data import load; print(load({str(partial(path))!r}).fingerprint)"
             here = load(partial(path)).fingerprint
             assert here == trajectories.select(range(number + 1)).fingerprint
-        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        other = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         assert other.stdout.strip() == here
 
 
@@ -81,7 +86,10 @@ def test_a_refused_trajectory_changes_nothing(make, path):
             ({"q": q[:, :1]}, r"q must be \[samples, 2\]"),
             ({"u": u[:-1]}, "q has 32 samples|q has .* samples, u has"),
             ({"q": q[:2], "u": u[:2]}, r"Trajectory 1 \(counted from 0\) has 2 samples"),
-            ({"dt": 0.01}, r"Two rates: the recording is sampled at 500 Hz .* trajectory 1 at 100 Hz"),
+            (
+                {"dt": 0.01},
+                r"Two rates: the recording is sampled at 500 Hz .* trajectory 1 at 100 Hz",
+            ),
             ({"truth": {}}, "truth should hold 'tau' and holds none"),
             ({"truth": {"tau": q[:3]}}, r"truth 'tau' of trajectory 1 must be finite numbers"),
             ({"truth": {"tau": nan}}, r"truth 'tau' of trajectory 1 must be finite numbers"),
@@ -101,7 +109,10 @@ def test_another_recording_is_not_mixed_in(make, path):
     with pytest.raises(DataError) as error:
         record(path, trajectories, [], seed=1)
     assert "holds 2 trajectories of a recording with other settings" in str(error.value)
-    assert "provenance.seed (the partial has 0, asked 1); use another --out, or delete the partial" in str(error.value)
+    assert (
+        "provenance.seed (the partial has 0, asked 1); use another --out, or delete the partial"
+        in str(error.value)
+    )
     faster = Channels(
         dt=0.001,
         joints=trajectories.joints,
@@ -109,9 +120,13 @@ def test_another_recording_is_not_mixed_in(make, path):
         control_range=trajectories.control_range,
         control_units=trajectories.control_units,
     )
-    with pytest.raises(DataError, match=r"provenance.seed .*dt \(the partial has 0.002, asked 0.001\), truth.tau"):
+    with pytest.raises(
+        DataError, match=r"provenance.seed .*dt \(the partial has 0.002, asked 0.001\), truth.tau"
+    ):
         Recorder.resume_or_create(path, faster, provenance={"versions": {"genan": "1"}})
-    with pytest.raises(DataError, match="holds 2 trajectories of an unfinished recording; resume it"):
+    with pytest.raises(
+        DataError, match="holds 2 trajectories of an unfinished recording; resume it"
+    ):
         Recorder.create(path, trajectories.channels, provenance={})
     assert partial(path).read_bytes() == before
     record(path, trajectories, [])
@@ -132,7 +147,9 @@ def test_one_recorder_at_a_time(make, path):
             lambda: Recorder.resume_or_create(path, trajectories.channels, provenance={}),
             lambda: write(path, trajectories),
         ):
-            with pytest.raises(DataError, match=r"Another process is recording into .*data.h5 at this moment"):
+            with pytest.raises(
+                DataError, match=r"Another process is recording into .*data.h5 at this moment"
+            ):
                 attempt()
     write(path, trajectories)
 
@@ -179,7 +196,9 @@ def test_a_partial_file_cut_short(make, path):
         if not clean:
             code = _CHILD.format(path=str(path), count=5000)
             partial(path).unlink()
-            child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+            child = subprocess.Popen(
+                [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+            )
             assert child.stdout is not None
             while child.stdout.readline().strip() != "300":
                 pass
@@ -191,7 +210,8 @@ def test_a_partial_file_cut_short(make, path):
             load(partial(path))
 
 
-# ---------------------------------------------------------------------------------------------- killed
+# ----------------------------------------------------------------------------------------------
+# killed
 
 _CHILD = textwrap.dedent("""
     import time
@@ -241,7 +261,9 @@ def test_killed_at_ten_random_moments(tmp_path):
     recorded, kills = 0, 0
     while kills < 10:
         child = _start(broken, count)
-        if kills % 3:  # while trajectories are appended; else perhaps while the partial file is made or copied
+        if (
+            kills % 3
+        ):  # while trajectories are appended; else perhaps while the partial file is made or copied
             assert child.stdout.readline() == "ready\n"
             time.sleep(dice.uniform(0.0, 0.15))
         else:
@@ -268,7 +290,8 @@ def test_killed_at_ten_random_moments(tmp_path):
     assert digests[0] == digests[1]
 
 
-# ---------------------------------------------------------------------------------------------- a full disk
+# ---------------------------------------------------------------------------------------------- a
+# full disk
 
 _FILL = textwrap.dedent("""
     import sys
@@ -318,7 +341,9 @@ def _on_small_disk(tmp_path, mode):
     script, disk = tmp_path / "fill.py", tmp_path / "disk"
     script.write_text(_FILL)
     disk.mkdir()
-    command = f"mount -t tmpfs -o size=3m none {disk} && exec {sys.executable} {script} {disk} {mode}"
+    command = (
+        f"mount -t tmpfs -o size=3m none {disk} && exec {sys.executable} {script} {disk} {mode}"
+    )
     done = subprocess.run(["unshare", "-rm", "sh", "-c", command], capture_output=True, text=True)
     if "unshare" in done.stderr or "mount" in done.stderr:
         pytest.skip(f"this machine does not let a test mount a small disk: {done.stderr.strip()}")
@@ -356,7 +381,8 @@ def test_a_write_that_fails(make, path):
     os.dup2(full, recorder._file.id.get_vfd_handle())
     os.close(full)
     with pytest.raises(
-        DataError, match=r"\(the disk is full\), with 1 trajectory safe in .*data.h5.partial; make room"
+        DataError,
+        match=r"\(the disk is full\), with 1 trajectory safe in .*data.h5.partial; make room",
     ):
         recorder.append(trajectories[1].q, trajectories[1].u)
     assert load(partial(path)).fingerprint == trajectories.select([0]).fingerprint

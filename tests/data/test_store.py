@@ -32,7 +32,9 @@ def test_what_goes_in_comes_out(stored, path):
 def test_some_trajectories_in_any_order(stored, path):
     for chosen in ([0], [4], [1, 2], [0, 1, 3, 4], [3, 0, 3], np.array([4, 2])):
         assert load(path, chosen).fingerprint == stored.select(chosen).fingerprint
-        np.testing.assert_array_equal(read_truth_for_evaluation_only(path, chosen)["tau"], 2 * stored.select(chosen).q)
+        np.testing.assert_array_equal(
+            read_truth_for_evaluation_only(path, chosen)["tau"], 2 * stored.select(chosen).q
+        )
 
 
 def test_the_summary_reads_no_samples(stored, path):
@@ -61,26 +63,37 @@ def test_truth_has_its_own_door(make, path):
 
 def test_nothing_is_overwritten(stored, make, path):
     before = path.read_bytes()
-    for attempt in (lambda: write(path, make(1)), lambda: Recorder.create(path, stored.channels, provenance={})):
-        with pytest.raises(DataError, match="exists already and is left as it is; choose another file name"):
+    for attempt in (
+        lambda: write(path, make(1)),
+        lambda: Recorder.create(path, stored.channels, provenance={}),
+    ):
+        with pytest.raises(
+            DataError, match="exists already and is left as it is; choose another file name"
+        ):
             attempt()
     assert path.read_bytes() == before and sorted(path.parent.iterdir()) == [path]
 
 
 def test_a_folder_that_cannot_be_made(stored, make, path):
-    with pytest.raises(DataError, match=r"The folder .*data.h5/deeper cannot be made: Not a directory"):
+    with pytest.raises(
+        DataError, match=r"The folder .*data.h5/deeper cannot be made: Not a directory"
+    ):
         write(path / "deeper" / "data.h5", make(1))
 
 
 def test_a_file_written_with_plain_h5py(make, path):
     trajectories = make(3)
     with h5py.File(path, "w") as file:
-        file.attrs.update(format="genan-trajectories", version=1, dt=0.002, provenance=json.dumps({"log": "mine"}))
+        file.attrs.update(
+            format="genan-trajectories", version=1, dt=0.002, provenance=json.dumps({"log": "mine"})
+        )
         file.attrs.update(joints=["shoulder", "elbow"], joint_units=["rad", "rad"])
         file.attrs.update(controls=["a", "b", "c"], control_units=["1", "1", "bar"])
         file.attrs["control_range"] = trajectories.control_range
         file["q"], file["u"], file["length"] = trajectories.q, trajectories.u, trajectories.lengths
-        file["time"] = 7.0 + 0.002 * np.concatenate([np.arange(length) for length in trajectories.lengths])
+        file["time"] = 7.0 + 0.002 * np.concatenate(
+            [np.arange(length) for length in trajectories.lengths]
+        )
     assert load(path).fingerprint == trajectories.fingerprint
     assert load(path, [1]).provenance == {"log": "mine"}
 
@@ -95,7 +108,8 @@ def _damage(path, dataset):
         file.write(bytes([byte ^ 0x55]))
 
 
-# ---------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------------------------
+# refusals
 
 
 def test_a_missing_file(path):
@@ -109,7 +123,10 @@ def test_a_missing_file_with_a_partial_one(path, make):
     trajectories = make(2)
     with Recorder.create(path, trajectories.channels, provenance={}) as recorder:
         recorder.append(trajectories[0].q, trajectories[0].u)
-    with pytest.raises(DataError, match=r"no file .*data.h5, but .*data.h5.partial holds 1 trajectory of .* to go on"):
+    with pytest.raises(
+        DataError,
+        match=r"no file .*data.h5, but .*data.h5.partial holds 1 trajectory of .* to go on",
+    ):
         load(path)
 
 
@@ -119,14 +136,18 @@ def test_a_foreign_file(path):
         load(path)
     with h5py.File(path, "w") as file:
         file["images"] = np.zeros(3)
-    with pytest.raises(DataError, match=r"not a recording of genan: .*'format' .* is None \(it holds 'images'\)"):
+    with pytest.raises(
+        DataError, match=r"not a recording of genan: .*'format' .* is None \(it holds 'images'\)"
+    ):
         load(path)
 
 
 def test_a_truncated_file(stored, path):
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=rf"is cut short: its end is missing \({len(whole) // 2} bytes are left\)"):
+    with pytest.raises(
+        DataError, match=rf"is cut short: its end is missing \({len(whole) // 2} bytes are left\)"
+    ):
         load(path)
     path.write_bytes(whole[:100])
     with pytest.raises(DataError, match=r"is cut short|cannot be read|not an HDF5 file"):
@@ -139,28 +160,42 @@ def test_a_truncated_file(stored, path):
 def test_a_damaged_file(stored, path):
     with h5py.File(path, "r") as file:
         _damage(path, file["u"])
-    with pytest.raises(DataError, match=r"data.h5 is damaged: a checksum does not fit the samples; copy it again"):
+    with pytest.raises(
+        DataError, match=r"data.h5 is damaged: a checksum does not fit the samples; copy it again"
+    ):
         load(path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f.attrs.modify("version", 2), "has format version 2 and this genan reads up to version 1"),
+        (
+            lambda f: f.attrs.modify("version", 2),
+            "has format version 2 and this genan reads up to version 1",
+        ),
         (lambda f: f.attrs.modify("dt", -1.0), "describes itself wrongly: The sampling period dt"),
         (lambda f: f.attrs.modify("provenance", "[1]"), "provenance must be a JSON table"),
         (lambda f: f.attrs.modify("provenance", "{"), "describes itself wrongly"),
         (lambda f: f.attrs.__delitem__("joints"), "lacks the attribute 'joints'"),
         (lambda f: f.attrs.create("joints", ["shoulder"]), "1 joints and 2 joint units"),
         (lambda f: f.__delitem__("u"), "lacks the dataset 'u'; it holds 'length', 'q'"),
-        (lambda f: _replace(f, "u", f["u"][:, :2]), r"'u' should be \[\d+, 3\], .* and is \[\d+, 2\]"),
+        (
+            lambda f: _replace(f, "u", f["u"][:, :2]),
+            r"'u' should be \[\d+, 3\], .* and is \[\d+, 2\]",
+        ),
         (lambda f: _replace(f, "q", f["q"][:-1]), r"'q' should be \[\d+, 2\]"),
         (lambda f: _replace(f, "q", f["q"][:, 0]), "'q' should be numbers with 2 dimensions"),
         (lambda f: _replace(f, "q", np.array([["x"]], dtype="S1")), "'q' should be numbers"),
         (lambda f: _replace(f, "length", f["length"][:-1]), "should be"),
         (lambda f: _replace(f, "length", np.zeros(0, int)), "should be"),
-        (lambda f: _replace(f, "q", _nan(f["q"][:])), r"data.h5: Joint 'elbow' is nan in trajectory 0 at sample 3"),
-        (lambda f: _replace(f, "time", np.zeros(3)), r"'time' should be \[\d+\] seconds and is \[3\]"),
+        (
+            lambda f: _replace(f, "q", _nan(f["q"][:])),
+            r"data.h5: Joint 'elbow' is nan in trajectory 0 at sample 3",
+        ),
+        (
+            lambda f: _replace(f, "time", np.zeros(3)),
+            r"'time' should be \[\d+\] seconds and is \[3\]",
+        ),
     ],
 )
 def test_files_that_contradict_themselves(stored, path, change, message):
@@ -188,7 +223,9 @@ def test_zero_trajectories(path, make):
         pytest.raises(DataError, match="Zero trajectories"),
     ):
         recorder.finish()
-    with pytest.raises(DataError, match=r"data.h5.partial holds zero trajectories; record some first"):
+    with pytest.raises(
+        DataError, match=r"data.h5.partial holds zero trajectories; record some first"
+    ):
         load(path.with_name("data.h5.partial"))
 
 
@@ -216,12 +253,16 @@ def test_two_rates_in_one_file(stored, path):
     slow[start:stop] *= 5
     with_time(slow)
     load(path, [0, 1, 2, 4])
-    with pytest.raises(DataError, match=r"two rates in one file: trajectory 3 .* sampled at 100 Hz .* says 500 Hz"):
+    with pytest.raises(
+        DataError, match=r"two rates in one file: trajectory 3 .* sampled at 100 Hz .* says 500 Hz"
+    ):
         load(path)
     with pytest.raises(DataError, match=r"trajectory 3 "):
         load(path, [4, 3])
     gap = time_stamps.copy()
     gap[start + 7 : stop] += 0.004
     with_time(gap)
-    with pytest.raises(DataError, match=r"trajectory 3 has a gap: 6 ms pass between the samples 6 and 7"):
+    with pytest.raises(
+        DataError, match=r"trajectory 3 has a gap: 6 ms pass between the samples 6 and 7"
+    ):
         load(path)

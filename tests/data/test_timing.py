@@ -53,7 +53,9 @@ def test_stamps_twice_and_backwards():
 
 
 def test_many_gaps_and_the_way_through_json():
-    timing = measured(*(np.concatenate([np.arange(50), 100 + np.arange(50)]) * 0.01 for _ in range(40)))
+    timing = measured(
+        *(np.concatenate([np.arange(50), 100 + np.arange(50)]) * 0.01 for _ in range(40))
+    )
     assert timing.gap_count == 40 and len(timing.gaps) == GAPS_LISTED
     assert Timing.from_json(json.loads(json.dumps(timing.as_json()))) == timing
 

@@ -35,11 +35,22 @@ def test_select_and_concatenate(make):
     chosen = trajectories.select([3, 0, 3])
     np.testing.assert_array_equal(chosen[0].q, trajectories[3].q)
     np.testing.assert_array_equal(chosen[1].u, trajectories[0].u)
-    both = Trajectories.concatenate([trajectories.select([0, 1]), trajectories.select(np.arange(2, 5))])
+    both = Trajectories.concatenate(
+        [trajectories.select([0, 1]), trajectories.select(np.arange(2, 5))]
+    )
     assert both.fingerprint == trajectories.fingerprint
     assert both.provenance == trajectories.provenance
-    assert Trajectories.concatenate([make(1, seed=1), make(1, seed=2)]).provenance["concatenated"][1]["seed"] == 2
-    for wrong, message in (([5], "no trajectory 5; the recording has 5"), ([-1], "no trajectory -1"), ([], "Zero")):
+    assert (
+        Trajectories.concatenate([make(1, seed=1), make(1, seed=2)]).provenance["concatenated"][1][
+            "seed"
+        ]
+        == 2
+    )
+    for wrong, message in (
+        ([5], "no trajectory 5; the recording has 5"),
+        ([-1], "no trajectory -1"),
+        ([], "Zero"),
+    ):
         with pytest.raises(DataError, match=message):
             trajectories.select(wrong)
     with pytest.raises(DataError, match="whole numbers"):
@@ -50,7 +61,12 @@ def test_select_and_concatenate(make):
 
 def test_recordings_of_two_rates_cannot_be_concatenated(make, channels):
     first = make(1)
-    slower = Channels(dt=0.01, joints=channels.joints, controls=channels.controls, control_range=channels.control_range)
+    slower = Channels(
+        dt=0.01,
+        joints=channels.joints,
+        controls=channels.controls,
+        control_range=channels.control_range,
+    )
     second = Trajectories(slower, first.q, first.u, first.lengths)
     with pytest.raises(DataError, match=r"dt \(the first has 0.002, this one 0.01\)"):
         Trajectories.concatenate([first, second])
@@ -58,13 +74,18 @@ def test_recordings_of_two_rates_cannot_be_concatenated(make, channels):
 
 def test_fingerprint_is_of_the_content(make, channels):
     trajectories = make(3)
-    same = Trajectories(channels, np.array(trajectories.q, order="F"), trajectories.u, trajectories.lengths)
+    same = Trajectories(
+        channels, np.array(trajectories.q, order="F"), trajectories.u, trajectories.lengths
+    )
     assert same.fingerprint == trajectories.fingerprint
     assert len(same.fingerprint) == 64
     other = np.array(trajectories.q)
     other[5, 1] += 1e-15
     renamed = Channels(
-        dt=channels.dt, joints=("x", "y"), controls=channels.controls, control_range=channels.control_range
+        dt=channels.dt,
+        joints=("x", "y"),
+        controls=channels.controls,
+        control_range=channels.control_range,
     )
     for different in (
         Trajectories(channels, other, trajectories.u, trajectories.lengths),
@@ -75,7 +96,9 @@ def test_fingerprint_is_of_the_content(make, channels):
 
 
 def test_float32_and_integers_are_taken(channels):
-    trajectories = Trajectories(channels, np.zeros((9, 2), np.float32), np.zeros((9, 3), int), np.array([4, 5]))
+    trajectories = Trajectories(
+        channels, np.zeros((9, 2), np.float32), np.zeros((9, 3), int), np.array([4, 5])
+    )
     assert trajectories.q.dtype == trajectories.u.dtype == np.float64
 
 
@@ -105,15 +128,24 @@ def at(shape, place, value):
         (broken(u=np.zeros(9)), r"u must be \[samples, 3\].*not \[9\]"),
         (broken(u=np.zeros((8, 3))), "q has 9 samples, u has 8 and the lengths add up to 9"),
         (broken(lengths=(4, 4)), "add up to 8"),
-        (broken(lengths=(7, 2)), r"Trajectory 1 \(counted from 0\) has 2 samples; the shortest .* has 3"),
+        (
+            broken(lengths=(7, 2)),
+            r"Trajectory 1 \(counted from 0\) has 2 samples; the shortest .* has 3",
+        ),
         (broken(q=np.zeros((0, 2)), u=np.zeros((0, 3)), lengths=()), "zero trajectories"),
-        (broken(q=at((9, 2), (6, 1), np.nan)), r"Joint 'elbow' is nan in trajectory 1 at sample 2 \(counted from 0\)"),
+        (
+            broken(q=at((9, 2), (6, 1), np.nan)),
+            r"Joint 'elbow' is nan in trajectory 1 at sample 2 \(counted from 0\)",
+        ),
         (broken(u=at((9, 3), (0, 2), np.inf)), "Control 'c' is inf in trajectory 0 at sample 0"),
         (
             broken(u=at((9, 3), (8, 0), 1.1)),
             "Control 'a' is 1.1 in trajectory 1 at sample 4 .* outside its range -1 to 1",
         ),
-        (broken(u=at((9, 3), (3, 2), -0.1)), "Control 'c' is -0.1 in trajectory 0 at sample 3 .* range 0 to 5"),
+        (
+            broken(u=at((9, 3), (3, 2), -0.1)),
+            "Control 'c' is -0.1 in trajectory 0 at sample 3 .* range 0 to 5",
+        ),
         (broken(provenance={"robot": object()}), "provenance must be plain"),
     ],
 )
@@ -129,7 +161,9 @@ def test_rounding_past_the_range_is_no_fault(channels):
 
 
 def test_a_control_without_bounds():
-    channels = Channels(dt=0.01, joints=("j",), controls=("u",), control_range=np.array([[0.0], [np.inf]]))
+    channels = Channels(
+        dt=0.01, joints=("j",), controls=("u",), control_range=np.array([[0.0], [np.inf]])
+    )
     Trajectories(channels, np.zeros((3, 1)), np.full((3, 1), 1e9), np.array([3]))
     with pytest.raises(DataError, match="outside its range 0 to inf"):
         Trajectories(channels, np.zeros((3, 1)), np.full((3, 1), -1.0), np.array([3]))
@@ -155,7 +189,8 @@ def test_a_robot_with_a_narrower_range_is_refused():
     )
     u = np.repeat(wider.control_range[1:], 3, axis=0)
     with pytest.raises(
-        DataError, match=r"Robot 'pendulum' cannot have made this recording: Control .* outside its range"
+        DataError,
+        match=r"Robot 'pendulum' cannot have made this recording: Control .* outside its range",
     ):
         Trajectories(wider, np.zeros((3, 1)), u, np.array([3])).check_robot(robot)
     Trajectories(wider, np.zeros((3, 1)), u / 2, np.array([3])).check_robot(robot)

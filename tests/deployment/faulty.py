@@ -14,7 +14,9 @@ PAMY2 = Robot.load("pamy2")
 class MemoryRobot(RobotInterface):
     """Joints that follow their controls with a lag, read by encoders that count."""
 
-    def __init__(self, *, robot: Robot = PAMY2, gain: float = 1.0, lag: float = 0.1, count: float = 4e-4) -> None:
+    def __init__(
+        self, *, robot: Robot = PAMY2, gain: float = 1.0, lag: float = 0.1, count: float = 4e-4
+    ) -> None:
         self.robot, self.clock = robot, StepClock(robot.dt)
         self._q, self._rest = robot.q_rest, robot.q_rest
         self._gain, self._share, self._count = gain, robot.dt / lag, count
@@ -43,9 +45,12 @@ class MemoryRobot(RobotInterface):
 
 
 class FaultyRobot(MemoryRobot):
-    """From its ``tick``-th reading on, ``spoil(reading, ticks since then)`` takes the place of the reading."""
+    """From its ``tick``-th reading on, ``spoil(reading, ticks since then)`` takes the place of the
+    reading."""
 
-    def __init__(self, spoil: Callable[[Reading, int], Reading], *, tick: int, **settings: float) -> None:
+    def __init__(
+        self, spoil: Callable[[Reading, int], Reading], *, tick: int, **settings: float
+    ) -> None:
         super().__init__(**settings)
         self._spoil, self._tick, self._reads = spoil, tick, 0
 
@@ -57,7 +62,9 @@ class FaultyRobot(MemoryRobot):
 class DeafRobot(MemoryRobot):
     """Takes no command from the ``tick``-th to the ``until``-th, and says so."""
 
-    def __init__(self, *, tick: int, until: int = 10**9, error: type[Exception] = ConnectionLostError) -> None:
+    def __init__(
+        self, *, tick: int, until: int = 10**9, error: type[Exception] = ConnectionLostError
+    ) -> None:
         super().__init__()
         self._deaf, self._error, self._asked = range(tick, until), error, 0
 
@@ -117,10 +124,18 @@ class Stuck:
 
 
 class Wave:
-    """A controller that swings all controls; ``wild`` takes the place of its answer from ``tick`` on."""
+    """A controller that swings all controls; ``wild`` takes the place of its answer from ``tick``
+    on."""
 
-    def __init__(self, *, seconds: float = 2.0, wild: object = None, tick: int = 300, repeat: int = 5) -> None:
-        self.repeat, self._wild, self._tick, self._ticks = repeat, wild, tick, round(seconds / PAMY2.dt)
+    def __init__(
+        self, *, seconds: float = 2.0, wild: object = None, tick: int = 300, repeat: int = 5
+    ) -> None:
+        self.repeat, self._wild, self._tick, self._ticks = (
+            repeat,
+            wild,
+            tick,
+            round(seconds / PAMY2.dt),
+        )
         self.seen: list[float] = []
         self.begun_at: float | None = None
         self._count = 0

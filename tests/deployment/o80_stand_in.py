@@ -1,7 +1,9 @@
-"""Stands in for the lab's o80 and o80_pam, which are not installed where tests run: their documented calls, no robot.
+"""Stands in for the lab's o80 and o80_pam, which are not installed where tests run: their
+documented calls, no robot.
 
-A back-end iterates when ``iterate`` is called. As in o80, commands are buffered until ``pulse``, each moves the desired
-counts linearly from where they are within its duration, and OVERWRITE drops what was running.
+A back-end iterates when ``iterate`` is called. As in o80, commands are buffered until ``pulse``,
+each moves the desired counts linearly from where they are within its duration, and OVERWRITE drops
+what was running.
 """
 
 import sys
@@ -66,7 +68,9 @@ class Backend:
     active: bool = True
     iteration: int = 0
     positions: list[float] = field(default_factory=lambda: [0.0] * 4)
-    desired: list[int] = field(default_factory=lambda: [19500, 19500, 19750, 19900, 18250, 18500, 17500, 17500])
+    desired: list[int] = field(
+        default_factory=lambda: [19500, 19500, 19750, 19900, 18250, 18500, 17500, 17500]
+    )
     running: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def iterate(self) -> None:
@@ -94,13 +98,16 @@ class FrontEnd:
         return self._backend.active
 
     def add_command(self, *arguments: Any) -> None:
-        """(actuator, pressure, ...), (dof, ago, antago, ...) or (ago[4], antago[4], ...), with [duration,] mode."""
+        """(actuator, pressure, ...), (dof, ago, antago, ...) or (ago[4], antago[4], ...), with
+        [duration,] mode."""
         *arguments, mode = arguments
         assert mode is Mode.OVERWRITE, "the stand-in only overwrites"
         duration = arguments.pop().value if isinstance(arguments[-1], Duration_us) else 0
         if isinstance(arguments[0], list):
             ago, antago = arguments
-            wanted = [(2 * dof + k, side[dof]) for dof in range(4) for k, side in enumerate((ago, antago))]
+            wanted = [
+                (2 * dof + k, side[dof]) for dof in range(4) for k, side in enumerate((ago, antago))
+            ]
         elif len(arguments) == 3:
             dof, ago, antago = arguments
             wanted = [(2 * dof, ago), (2 * dof + 1, antago)]
@@ -118,12 +125,15 @@ class FrontEnd:
 
     def latest(self) -> Observation:
         backend = self._backend
-        return Observation(backend.iteration, list(backend.positions), list(backend.desired), list(backend.desired))
+        return Observation(
+            backend.iteration, list(backend.positions), list(backend.desired), list(backend.desired)
+        )
 
 
 @contextmanager
 def installed() -> Iterator[Backend]:
-    """Within this block ``import o80`` and ``import o80_pam`` find the stand-in, with one running back-end."""
+    """Within this block ``import o80`` and ``import o80_pam`` find the stand-in, with one running
+    back-end."""
     o80, o80_pam = ModuleType("o80"), ModuleType("o80_pam")
     o80.Mode, o80.Duration_us = Mode, Duration_us  # type: ignore[attr-defined]
     o80_pam.FrontEnd = FrontEnd  # type: ignore[attr-defined]

@@ -26,7 +26,11 @@ def judge(double):
 @pytest.fixture(scope="module")
 def step(judge):
     """One prediction and its Jacobian by JAX."""
-    return jax.jit(lambda mean, covariance, dt: judge.predict_with_jacobian(trained.FilterState(mean, covariance), dt))
+    return jax.jit(
+        lambda mean, covariance, dt: judge.predict_with_jacobian(
+            trained.FilterState(mean, covariance), dt
+        )
+    )
 
 
 OURS = NumpyBallFilter.load()
@@ -34,7 +38,11 @@ OURS = NumpyBallFilter.load()
 
 def test_the_constants_are_those_of_the_trained_filter(judge):
     np.testing.assert_allclose(OURS.bounce, judge.bounce.matrix, atol=1e-9)
-    assert (OURS.drag, OURS.magnus, OURS.gravity) == (judge.air.drag, judge.air.magnus, judge.air.gravity)
+    assert (OURS.drag, OURS.magnus, OURS.gravity) == (
+        judge.air.drag,
+        judge.air.magnus,
+        judge.air.gravity,
+    )
     assert OURS.first_spin == judge.first_spin
     assert OURS.scene == judge.scene
     assert dataclasses.asdict(OURS.noise) == dataclasses.asdict(judge.noise)
@@ -44,7 +52,11 @@ def test_every_kind_of_step_equals_jax(step):
     rng = np.random.default_rng(0)
     bounced = grounded = 0
     for k in range(400):
-        mean = np.r_[rng.uniform([-0.6, 0.0, 0.76], [1.4, 3.1, 0.9]), rng.normal(0, 3, 3), rng.normal(0, 40, 3)]
+        mean = np.r_[
+            rng.uniform([-0.6, 0.0, 0.76], [1.4, 3.1, 0.9]),
+            rng.normal(0, 3, 3),
+            rng.normal(0, 40, 3),
+        ]
         if k % 5 == 0:
             mean[2] = rng.uniform(0.0, 0.1)
         dt = rng.uniform(0.0, 0.012)
@@ -69,7 +81,9 @@ def test_a_whole_ball_equals_jax(judge, rate):
     truth = np.asarray(path.position)
     times = np.cumsum(rng.uniform(0.5, 1.5, int(rate))) / rate
     times = times[times < 1.08] - times[0]
-    measured = np.stack([np.interp(times, 0.002 * np.arange(len(truth)), axis) for axis in truth.T], axis=1)
+    measured = np.stack(
+        [np.interp(times, 0.002 * np.arange(len(truth)), axis) for axis in truth.T], axis=1
+    )
     measured += 0.0015 * rng.standard_normal(measured.shape)
     states = eqx.filter_jit(trained.track)(judge, times, measured)
     estimate = OURS.start(measured[0])

@@ -1,4 +1,5 @@
-"""What a policy observes of the ball on a robot is what it observed in the simulator, for the same motion."""
+"""What a policy observes of the ball on a robot is what it observed in the simulator, for the same
+motion."""
 
 from dataclasses import replace
 
@@ -33,7 +34,8 @@ def joints(time: float) -> np.ndarray:
 
 
 class Exact:
-    """A tracker without error or delay, with a frame at each step of the policy; it may be blind for a while."""
+    """A tracker without error or delay, with a frame at each step of the policy; it may be blind
+    for a while."""
 
     def __init__(self, ball, blind: tuple[float, float] = (9.0, 9.0)) -> None:
         self.ball, self.blind = ball, blind
@@ -61,12 +63,21 @@ def observed(task: TaskObservation, start: float = 0.0) -> list[np.ndarray]:
 def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float]) -> None:
     swing = lambda t: np.array([0.3 + 0.2 * np.sin(7.0 * t), 0.1 * np.cos(5.0 * t), 0.4 + 0.3 * t])  # noqa: E731
     task = BallInACup.load(CUP, replace(BallInACupSettings(), noise=0.0, dropout=0.0))
-    update, key = jax.jit(lambda scene, memory: task.update(scene, memory, key=key)), jax.random.key(0)
-    later = jax.jit(lambda memory: memory.tracking.later(task.period, memory.tracking.position, jnp.zeros(1, bool)))
+    update, key = (
+        jax.jit(lambda scene, memory: task.update(scene, memory, key=key)),
+        jax.random.key(0),
+    )
+    later = jax.jit(
+        lambda memory: memory.tracking.later(
+            task.period, memory.tracking.position, jnp.zeros(1, bool)
+        )
+    )
     row = lambda a: jnp.asarray(a[None], jnp.float32)  # noqa: E731
     expected, memory = [], task.begin(ArmState(row(joints(0.0)), row(U)), key=key)[1]
     for time in TIMES[::REPEAT].tolist():
-        scene = SceneState(row(np.concatenate([joints(time), swing(time)])), jnp.zeros((1, 7)), None, None)
+        scene = SceneState(
+            row(np.concatenate([joints(time), swing(time)])), jnp.zeros((1, 7)), None, None
+        )
         if not expected:  # the buffer begins with the first position
             first = jax.vmap(task.scene.ball_in_cup_frame)(scene)
             positions = jnp.repeat(first[:, None], task.settings.buffer, axis=1)
@@ -76,17 +87,24 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
         else:
             memory = update(scene, memory)
         expected.append(np.asarray(task.observe(scene, memory))[0])
-    found = observed(TrackedBall(Exact(swing, blind), CUP, buffer=task.settings.buffer, repeat=REPEAT))
+    found = observed(
+        TrackedBall(Exact(swing, blind), CUP, buffer=task.settings.buffer, repeat=REPEAT)
+    )
     for k, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
-        # While nothing is seen, the simulator's ball stays; on the robot its last position is taken on.
+        # While nothing is seen, the simulator's ball stays; on the robot its last position is taken
+        # on.
         unseen = blind[0] <= TIMES[k * REPEAT] < blind[1]
         np.testing.assert_allclose(mine[3:], theirs[3:], atol=2e-3)
-        np.testing.assert_allclose(mine[:3], theirs[:3], atol=0.02 * np.linalg.norm(mine[3:]) if unseen else 1e-5)
+        np.testing.assert_allclose(
+            mine[:3], theirs[:3], atol=0.02 * np.linalg.norm(mine[3:]) if unseen else 1e-5
+        )
 
 
 def test_the_rally_is_observed_as_in_the_simulator() -> None:
     launcher = replace(Launcher.load(), noise=0.0, camera_period=0.0)
-    balls = jax.jit(lambda key: jax.tree.map(lambda a: a[None], launcher.sample_ball(key=key)))(jax.random.key(3))
+    balls = jax.jit(lambda key: jax.tree.map(lambda a: a[None], launcher.sample_ball(key=key)))(
+        jax.random.key(3)
+    )
     scene = RallyScene.load(RACKET, balls, air=launcher.air)
     task = TableTennis(TableTennisSettings(), scene)
     path = np.asarray(balls.positions)[0]
@@ -94,7 +112,10 @@ def test_the_rally_is_observed_as_in_the_simulator() -> None:
     @jax.jit
     def observe(before, q, clock):
         rally = scene.start(ArmState(q, jnp.zeros(4)), jnp.zeros((), jnp.int32))
-        moved = rally.racket.position - scene.start(ArmState(before, jnp.zeros(4)), rally.flight).racket.position
+        moved = (
+            rally.racket.position
+            - scene.start(ArmState(before, jnp.zeros(4)), rally.flight).racket.position
+        )
         rally = replace(rally, racket_velocity=moved / DT, clock=clock)
         memory = task.begin(ArmState(q[None], q[None]), key=jax.random.key(0))[1]
         return task.observe(jax.tree.map(lambda a: a[None], rally), memory)[0]
@@ -110,7 +131,9 @@ def test_the_rally_is_observed_as_in_the_simulator() -> None:
     assert rally.seen
     for k, mine in enumerate(found):
         time = start + TIMES[k * REPEAT]
-        theirs = np.array(observe(*(jnp.asarray(joints(t)) for t in (time - DT, time)), jnp.int32(k * REPEAT)))
+        theirs = np.array(
+            observe(*(jnp.asarray(joints(t)) for t in (time - DT, time)), jnp.int32(k * REPEAT))
+        )
         if k == 0:  # no step lies behind it
             theirs[9:12] = 0.0
         np.testing.assert_allclose(mine, theirs, atol=2e-3)

@@ -25,7 +25,9 @@ def policy() -> Policy:
     return load(bundled("reacher"))
 
 
-def test_the_policy_sees_q_qd_u_and_the_goal_and_its_change_is_added_five_times(policy: Policy) -> None:
+def test_the_policy_sees_q_qd_u_and_the_goal_and_its_change_is_added_five_times(
+    policy: Policy,
+) -> None:
     start = np.array([0.1, -0.3, -0.1, 0.2])
     with ControlLoop(MemoryRobot()) as loop:
         flight = loop.run(
@@ -43,7 +45,9 @@ def test_the_policy_sees_q_qd_u_and_the_goal_and_its_change_is_added_five_times(
         np.testing.assert_allclose(flight.u[k], u, atol=1e-9)
 
 
-def test_a_tasks_observation_begins_with_the_policy_and_sees_every_tick_after(policy: Policy) -> None:
+def test_a_tasks_observation_begins_with_the_policy_and_sees_every_tick_after(
+    policy: Policy,
+) -> None:
     class Watching(Goal):
         def __init__(self) -> None:
             super().__init__(GOAL, PAMY2)
@@ -61,7 +65,10 @@ def test_a_tasks_observation_begins_with_the_policy_and_sees_every_tick_after(po
 
     task = Watching()
     with ControlLoop(MemoryRobot()) as loop:
-        loop.run(Hold(seconds=0.1, robot=PAMY2), PolicyController(policy, task, robot=PAMY2, seconds=0.02))
+        loop.run(
+            Hold(seconds=0.1, robot=PAMY2),
+            PolicyController(policy, task, robot=PAMY2, seconds=0.02),
+        )
     names = [name for name, _ in task.calls]
     assert names == ["begin", "parts", *["update"] * 5, "parts", *["update"] * 5]
     assert [t for _, t in task.calls][:3] == pytest.approx([0.1, 0.1, 0.102])
@@ -82,7 +89,9 @@ def test_it_reaches_on_the_virtual_robot(policy: Policy) -> None:
 
 
 def test_what_does_not_fit_is_refused(policy: Policy) -> None:
-    with pytest.raises(SettingError, match="'q2' must lie within its limits -75 to 85 degrees, not at 90"):
+    with pytest.raises(
+        SettingError, match="'q2' must lie within its limits -75 to 85 degrees, not at 90"
+    ):
         Goal(np.deg2rad([0.0, 90.0, 0.0, 0.0]), PAMY2)
     with pytest.raises(SettingError, match="each of the 4 joints"):
         Goal(np.zeros(3), PAMY2)

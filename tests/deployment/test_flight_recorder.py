@@ -28,7 +28,9 @@ def test_a_flight_is_a_recording_like_any_other(tmp_path: Path) -> None:
             flights = [loop.run(Wave(seconds=0.5)) for _ in range(3)]
         assert recorder.flights == recorder.trajectories == 3
     recording = load(path)
-    assert recording.lengths.tolist() == [750, 750, 750] and recording.provenance == {"robot": "memory"}
+    assert recording.lengths.tolist() == [750, 750, 750] and recording.provenance == {
+        "robot": "memory"
+    }
     np.testing.assert_array_equal(recording.q, np.concatenate([f.q for f in flights]))
     np.testing.assert_array_equal(recording.u, np.concatenate([f.u for f in flights]))
     assert inspect(recording, PAMY2).samples == 2250
@@ -42,7 +44,8 @@ def test_a_flight_is_a_recording_like_any_other(tmp_path: Path) -> None:
 
 def test_gaps_cut_a_trajectory_and_short_pieces_are_left_out(tmp_path: Path) -> None:
     def holes(reading: Reading, since: int) -> Reading:
-        """One reading twice at 100, a reading left out at 120, and a piece of 20 ticks in between."""
+        """One reading twice at 100, a reading left out at 120, and a piece of 20 ticks in
+        between."""
         return Reading((since - (since in (100, 120))) * PAMY2.dt, reading.q)
 
     with ControlLoop(FaultyRobot(holes, tick=0)) as loop:
@@ -60,7 +63,10 @@ def test_what_stood_still_before_it_was_noticed_is_left_out_as_well() -> None:
 
 def test_existing_files_and_flights_without_a_trajectory(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    with FlightRecorder(path, PAMY2, provenance={}) as recorder, ControlLoop(MemoryRobot(), recorder=recorder) as loop:
+    with (
+        FlightRecorder(path, PAMY2, provenance={}) as recorder,
+        ControlLoop(MemoryRobot(), recorder=recorder) as loop,
+    ):
         loop.run()
     assert (
         not path.exists() and not path.with_name("a.h5.partial").exists()
@@ -72,7 +78,9 @@ def test_existing_files_and_flights_without_a_trajectory(tmp_path: Path) -> None
         FlightRecorder(tmp_path / "b.h5", PAMY2, provenance={})
 
 
-def test_a_killed_process_loses_at_most_the_running_flight(tmp_path: Path, repository: Path) -> None:
+def test_a_killed_process_loses_at_most_the_running_flight(
+    tmp_path: Path, repository: Path
+) -> None:
     script = textwrap.dedent("""
         import os, signal, sys
         from tests.deployment.faulty import PAMY2, MemoryRobot, Wave
@@ -87,13 +95,16 @@ def test_a_killed_process_loses_at_most_the_running_flight(tmp_path: Path, repos
     """)
     path = tmp_path / "flights.h5"
     environment = {**os.environ, "PYTHONPATH": str(repository)}
-    done = subprocess.run([sys.executable, "-c", script, path], env=environment, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, path], env=environment, capture_output=True
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     partial = path.with_name("flights.h5.partial")
     assert load(partial).lengths.tolist() == [750, 750]
     check = [sys.executable, repository / "benchmarks" / "check_flight.py", partial]
     assert (
-        "2 flights, 1500 ticks, 2 trajectories: 0 viol" in subprocess.run(check, capture_output=True, text=True).stdout
+        "2 flights, 1500 ticks, 2 trajectories: 0 viol"
+        in subprocess.run(check, capture_output=True, text=True).stdout
     )
 
 
@@ -113,7 +124,11 @@ def test_the_checking_script_finds_what_is_wrong(tmp_path: Path, repository: Pat
         u[300] = spoil(u)
         np.savez(ticks, **{**log, "u": u})
         done = subprocess.run(check, capture_output=True, text=True)
-        assert done.returncode == 1 and "flight 0: a control" in done.stdout and "differs from ticks" in done.stdout
+        assert (
+            done.returncode == 1
+            and "flight 0: a control" in done.stdout
+            and "differs from ticks" in done.stdout
+        )
     np.savez(ticks, **log)
     with h5py.File(path, "r+") as file:
         file["q"][10] += 1.0

@@ -13,7 +13,9 @@ REST, ZERO = PAMY2.q_rest, np.zeros(4)
 DT = PAMY2.dt
 
 
-def watch(q: np.ndarray, *, u: np.ndarray | None = None, settings: SafetySettings | None = None) -> Stop | None:
+def watch(
+    q: np.ndarray, *, u: np.ndarray | None = None, settings: SafetySettings | None = None
+) -> Stop | None:
     """Let a guard see positions [ticks, 4] at 500 Hz, and controls [ticks, 4]; the first stop."""
     guard = Guard(PAMY2, settings or SafetySettings(), now=0.0)
     for k, row in enumerate(q):
@@ -24,7 +26,8 @@ def watch(q: np.ndarray, *, u: np.ndarray | None = None, settings: SafetySetting
 
 
 def swing(joint: int, start: float, speed: float, ticks: int = 40) -> np.ndarray:
-    """Positions of an arm at rest whose ``joint`` goes on from ``start`` [deg] at ``speed`` [rad/s]."""
+    """Positions of an arm at rest whose ``joint`` goes on from ``start`` [deg] at ``speed``
+    [rad/s]."""
     q = np.tile(REST, (ticks, 1))
     q[:, joint] = np.deg2rad(start) + speed * DT * np.arange(ticks)
     return q
@@ -36,7 +39,10 @@ def test_a_joint_may_lean_on_its_stop_but_not_run_into_it() -> None:
     assert watch(swing(2, 40.0, 7.0, ticks=30)) is None  # quickly, but far from the stop
     stop = watch(swing(2, 76.0, 7.0))
     assert (
-        stop is not None and stop.reason is StopReason.POSITION and "q3" in stop.detail and "-85 to 85" in stop.detail
+        stop is not None
+        and stop.reason is StopReason.POSITION
+        and "q3" in stop.detail
+        and "-85 to 85" in stop.detail
     )
     assert watch(swing(0, -84.0, -7.0)) is not None
     deep = watch(swing(2, 89.5, 0.0))
@@ -47,7 +53,11 @@ def test_a_joint_may_lean_on_its_stop_but_not_run_into_it() -> None:
 def test_a_joint_that_is_too_fast_is_named() -> None:
     assert watch(swing(1, 0.0, 24.0, ticks=10)) is None
     stop = watch(swing(1, 0.0, 26.0, ticks=10))
-    assert stop is not None and stop.reason is StopReason.VELOCITY and "q2 at 1490 degrees/s" in stop.detail
+    assert (
+        stop is not None
+        and stop.reason is StopReason.VELOCITY
+        and "q2 at 1490 degrees/s" in stop.detail
+    )
 
 
 def test_still_joints_are_normal_under_held_or_slow_controls_only() -> None:
@@ -65,7 +75,11 @@ def test_still_joints_are_normal_under_held_or_slow_controls_only() -> None:
 
 def test_readings_that_are_no_readings() -> None:
     guard = Guard(PAMY2, SafetySettings(), now=0.0)
-    for reading in (Reading(0.0, np.full(4, np.inf)), Reading(np.nan, REST), Reading(0.0, np.zeros(3))):
+    for reading in (
+        Reading(0.0, np.full(4, np.inf)),
+        Reading(np.nan, REST),
+        Reading(0.0, np.zeros(3)),
+    ):
         stop = guard.check_reading(reading, ZERO, 0.0)
         assert stop is not None and stop.reason is StopReason.READING
     assert "3 of them came for 4" in str(guard.check_reading(Reading(0.0, np.zeros(3)), ZERO, 0.0))
@@ -77,7 +91,9 @@ def test_stale_and_jumping_time() -> None:
     assert guard.check_reading(Reading(5.0, REST), ZERO, 0.04) is None
     stale = guard.check_reading(Reading(5.0, REST), ZERO, 0.042)
     assert stale is not None and stale.reason is StopReason.STALE and "42 ms" in stale.detail
-    assert guard.check_reading(Reading(5.06, REST), ZERO, 0.06) is None  # some were lost, time went on: no jump
+    assert (
+        guard.check_reading(Reading(5.06, REST), ZERO, 0.06) is None
+    )  # some were lost, time went on: no jump
     for time in (4.9, 5.2):
         jump = Guard(PAMY2, SafetySettings(), now=0.0)
         assert jump.check_reading(Reading(5.0, REST), ZERO, 0.0) is None
@@ -93,7 +109,11 @@ def test_lateness() -> None:
     assert all(guard.check_pace(0.003) is None for _ in range(8))
     assert guard.check_pace(0.0) is None
     results = [guard.check_pace(0.002) for _ in range(10)]
-    assert results[:9] == [None] * 9 and results[9] is not None and "10 ticks in a row" in str(results[9])
+    assert (
+        results[:9] == [None] * 9
+        and results[9] is not None
+        and "10 ticks in a row" in str(results[9])
+    )
 
 
 def test_nothing_passes_range_or_rate() -> None:
@@ -111,7 +131,9 @@ def test_velocity_is_that_of_the_simulator_also_when_readings_are_lost() -> None
     velocity = FiniteDifference(1, 0.002)
     q = np.array([0.1, 0.1004, 0.1004, 0.1016])
     seen = []
-    for time, position in zip((0.0, 0.00201, 0.00201, 0.00599), q, strict=True):  # jitter, the same again, one lost
+    for time, position in zip(
+        (0.0, 0.00201, 0.00201, 0.00599), q, strict=True
+    ):  # jitter, the same again, one lost
         velocity.update(Reading(time, np.array([position])))
         seen.append(float(velocity.qd[0]))
     assert seen == pytest.approx([0.0, 0.2, 0.2, 0.3])

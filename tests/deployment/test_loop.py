@@ -1,4 +1,5 @@
-"""The loop against robots in memory: what it asks and sends, and that every fault ends at rest, for its own reason."""
+"""The loop against robots in memory: what it asks and sends, and that every fault ends at rest, for
+its own reason."""
 
 import gc
 import subprocess
@@ -57,9 +58,12 @@ def test_controllers_have_their_turns_and_the_controls_end_at_rest() -> None:
     np.testing.assert_allclose(flight.u[299], UP)
     np.testing.assert_array_equal(flight.u, robot.commands)
     np.testing.assert_array_equal(flight.u[-1], PAMY2.u_rest)
-    # The change is held for five ticks, and what is observed goes back to the first tick of the flight.
+    # The change is held for five ticks, and what is observed goes back to the first tick of the
+    # flight.
     steps = np.diff(flight.u[299:800, 0])
-    np.testing.assert_allclose(steps, np.repeat(0.008 * np.cos(0.02 * np.arange(0, 500, 5)), 5), atol=1e-12)
+    np.testing.assert_allclose(
+        steps, np.repeat(0.008 * np.cos(0.02 * np.arange(0, 500, 5)), 5), atol=1e-12
+    )
     assert wave.seen[0] == 0.0 and len(wave.seen) == 801 and wave.begun_at == pytest.approx(0.6)
     assert (flight.lateness < 1e-9).all() and flight.missed == 0 and flight.summary.ticks == 1300
     np.testing.assert_allclose(flight.time, 0.002 * np.arange(1300))
@@ -81,7 +85,9 @@ def test_a_controller_that_asks_for_too_much_is_limited_in_rate_and_range() -> N
     with ControlLoop(MemoryRobot(gain=0.1)) as loop:
         flight = loop.run(Greedy(seconds=1.0))
     assert flight.stop.sound
-    np.testing.assert_allclose(flight.u[[0, 49, 499], :3], [[0.01, -0.01, 0.01], [0.5, -0.5, 0.5], [1.0, -1.0, 1.0]])
+    np.testing.assert_allclose(
+        flight.u[[0, 49, 499], :3], [[0.01, -0.01, 0.01], [0.5, -0.5, 0.5], [1.0, -1.0, 1.0]]
+    )
 
 
 FAULTS = {
@@ -92,13 +98,28 @@ FAULTS = {
     "ahead": (lambda: FaultyRobot(jumped(3600.0), tick=FAULT), {}, StopReason.CLOCK, 0),
     "lost": (lambda: FaultyRobot(lost, tick=FAULT), {}, StopReason.LOST, 0),
     "broken": (lambda: FaultyRobot(broken, tick=FAULT), {}, StopReason.LOST, 0),
-    "glitch": (lambda: FaultyRobot(moved(np.array([0.0, 0.0, -0.2, 0.0])), tick=FAULT), {}, StopReason.VELOCITY, 0),
-    "outside": (lambda: FaultyRobot(moved(np.array([2.0, 0.0, 0.0, 0.0])), tick=FAULT), {}, StopReason.POSITION, 0),
+    "glitch": (
+        lambda: FaultyRobot(moved(np.array([0.0, 0.0, -0.2, 0.0])), tick=FAULT),
+        {},
+        StopReason.VELOCITY,
+        0,
+    ),
+    "outside": (
+        lambda: FaultyRobot(moved(np.array([2.0, 0.0, 0.0, 0.0])), tick=FAULT),
+        {},
+        StopReason.POSITION,
+        0,
+    ),
     "deaf": (lambda: DeafRobot(tick=FAULT), {}, StopReason.LOST, 0),
     "deaf awhile": (lambda: DeafRobot(tick=FAULT, until=FAULT + 50), {}, StopReason.LOST, 0),
     "deaf, system": (lambda: DeafRobot(tick=FAULT, error=OSError), {}, StopReason.LOST, 0),
     "late": (lambda: StallingRobot({FAULT: 30}), {}, StopReason.LATE, 0),
-    "always late": (lambda: StallingRobot(dict.fromkeys(range(FAULT, FAULT + 50), 1)), {}, StopReason.LATE, 9),
+    "always late": (
+        lambda: StallingRobot(dict.fromkeys(range(FAULT, FAULT + 50), 1)),
+        {},
+        StopReason.LATE,
+        9,
+    ),
     "wild": (MemoryRobot, {"wild": np.full(4, 1e9)}, StopReason.WILD_ACTION, None),
     "not a number": (MemoryRobot, {"wild": np.full(4, np.nan)}, StopReason.ACTION, None),
     "infinite": (MemoryRobot, {"wild": np.full(4, -np.inf)}, StopReason.ACTION, None),
@@ -111,7 +132,10 @@ FAULTS = {
 def test_every_fault_has_its_reason_and_ends_at_rest(fault: str, tmp_path: Path) -> None:
     make, wildness, reason, delay = FAULTS[fault]
     robot, path = make(), tmp_path / "flights.h5"
-    with FlightRecorder(path, PAMY2, provenance={}) as recorder, ControlLoop(robot, recorder=recorder) as loop:
+    with (
+        FlightRecorder(path, PAMY2, provenance={}) as recorder,
+        ControlLoop(robot, recorder=recorder) as loop,
+    ):
         flight = loop.run(ramp(), Wave(**wildness))
         assert robot.stopped == 1  # let go at once
         with pytest.raises(SettingError, match="new control loop"):
@@ -149,7 +173,9 @@ def test_the_operator_stops_it(asked: str) -> None:
     settings |= {"max_seconds": 0.4} if asked == "max_seconds" else {}
     with ControlLoop(robot, **settings) as loop:
         flight = loop.run(wave)
-    assert flight.stop.reason is (StopReason.TIME if asked == "max_seconds" else StopReason.OPERATOR)
+    assert flight.stop.reason is (
+        StopReason.TIME if asked == "max_seconds" else StopReason.OPERATOR
+    )
     assert len(flight) == 200 + RAMP_TICKS and robot.stopped == 1
     np.testing.assert_array_equal(flight.u[-1], PAMY2.u_rest)
 
@@ -180,13 +206,18 @@ def test_missed_ticks_are_not_made_up_for() -> None:
     assert flight.stop.sound and flight.missed == 4
     assert flight.lateness.max() == pytest.approx(0.006)
     # Back on the grid of the first tick, with one command to a tick.
-    np.testing.assert_allclose(flight.loop_time / 0.002, np.round(flight.loop_time / 0.002), atol=1e-6)
+    np.testing.assert_allclose(
+        flight.loop_time / 0.002, np.round(flight.loop_time / 0.002), atol=1e-6
+    )
     assert np.abs(np.diff(flight.u, axis=0)).max() <= 0.01
 
 
 def test_a_dry_run_sends_nothing_and_says_what_it_would(tmp_path: Path) -> None:
     robot, path = MemoryRobot(), tmp_path / "dry.h5"
-    with FlightRecorder(path, PAMY2, provenance={}) as recorder, ControlLoop(DryRun(robot), recorder=recorder) as loop:
+    with (
+        FlightRecorder(path, PAMY2, provenance={}) as recorder,
+        ControlLoop(DryRun(robot), recorder=recorder) as loop,
+    ):
         flight = loop.run(ramp(), Wave())
     assert robot.commands == [] and flight.dry and flight.stop.sound, flight.stop
     assert np.abs(flight.u).max() > 0.3 and not path.exists()
@@ -204,7 +235,9 @@ def test_the_loop_goes_on_from_what_was_really_sent() -> None:
     with ControlLoop(Stiff()) as loop:
         flight = loop.run(ramp(np.full(4, 0.5), seconds=4.0))
     assert flight.u.max() == 0.2
-    np.testing.assert_allclose(flight.u[:700, 0], np.arange(1, 701) * 0.5 / 2000, atol=6e-4)  # slow, yet not lost
+    np.testing.assert_allclose(
+        flight.u[:700, 0], np.arange(1, 701) * 0.5 / 2000, atol=6e-4
+    )  # slow, yet not lost
     assert flight.u[-1].max() == 0.0
 
 
@@ -216,7 +249,9 @@ def test_an_adapter_that_answers_nonsense_gets_no_nonsense_sent() -> None:
     robot = Nonsense()
     with ControlLoop(robot) as loop:
         loop.run(Wave(seconds=0.5))
-    assert np.isfinite(robot.commands).all() and np.abs(np.diff(robot.commands, axis=0)).max() <= 0.01
+    assert (
+        np.isfinite(robot.commands).all() and np.abs(np.diff(robot.commands, axis=0)).max() <= 0.01
+    )
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -54,7 +54,9 @@ def test_it_reads_what_the_back_end_observes_and_commands_whole_counts_within_ra
         assert reading.time == pytest.approx(0.002)
         np.testing.assert_array_equal(reading.q, [0.1, 0.2, 0.3, 0.4])
         assert reading.extra["pressure"][0] == pytest.approx(0.0002 * 19500 - 1.7888)
-        np.testing.assert_array_equal(robot.command(np.array([5.0, -5.0, 0.0, 0.1])), [1.0, -1.0, 0.0, 0.1])
+        np.testing.assert_array_equal(
+            robot.command(np.array([5.0, -5.0, 0.0, 0.1])), [1.0, -1.0, 0.0, 0.1]
+        )
         backend.iterate()
         assert backend.desired == [12500, 26500, 22000, 17800, 18250, 18500, 16950, 18050]
         with pytest.raises(SettingError, match="must be finite numbers"):
@@ -85,5 +87,7 @@ def test_a_back_end_that_stands_still_or_is_not_there_is_lost() -> None:
 
 
 def test_without_o80_one_sentence_says_so() -> None:
-    with pytest.raises(SettingError, match=r"^o80 is not installed here .* or reach the robot over UDP\.$"):
+    with pytest.raises(
+        SettingError, match=r"^o80 is not installed here .* or reach the robot over UDP\.$"
+    ):
         O80Robot().connect()

@@ -37,7 +37,8 @@ class Bus:
 
 @pytest.fixture
 def entries(monkeypatch: pytest.MonkeyPatch, repository: Path) -> ModuleType:
-    """The documentation's class, as a package that was installed beside genan; and a broken one, and one twice."""
+    """The documentation's class, as a package that was installed beside genan; and a broken one,
+    and one twice."""
     page = (repository / "docs" / "add-a-robot.md").read_text(encoding="utf-8")
     module = ModuleType("bench_arm")
     exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], module.__dict__)
@@ -54,7 +55,9 @@ def entries(monkeypatch: pytest.MonkeyPatch, repository: Path) -> ModuleType:
 
 
 def test_the_documented_example_flies(entries: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Robot.load("two-link").model_file.parent)  # where there is a robot.toml, as the page has it
+    monkeypatch.chdir(
+        Robot.load("two-link").model_file.parent
+    )  # where there is a robot.toml, as the page has it
     bus = Bus()
     entries.open_bus = lambda device: bus if device == "/dev/null" else None
     robot = open_robot("bench-arm", device="/dev/null")
@@ -62,9 +65,14 @@ def test_the_documented_example_flies(entries: ModuleType, monkeypatch: pytest.M
     bus.q = np.zeros(arm.nq)
     with ControlLoop(robot) as loop:
         flight = loop.run(RampTo(arm.u_rest + 0.05, seconds=0.05, robot=arm, change=0.01))
-    assert flight.stop.reason.name in ("FINISHED", "LATE"), flight.stop  # a busy machine may be late
+    assert flight.stop.reason.name in ("FINISHED", "LATE"), (
+        flight.stop
+    )  # a busy machine may be late
     assert bus.closed == 1
-    with pytest.raises(Exception, match="Nothing answers at /dev/ttyUSB0"), ControlLoop(open_robot("bench-arm")):
+    with (
+        pytest.raises(Exception, match="Nothing answers at /dev/ttyUSB0"),
+        ControlLoop(open_robot("bench-arm")),
+    ):
         pass
 
 

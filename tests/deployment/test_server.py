@@ -45,7 +45,12 @@ class Bench:
         self.log = ServerLog(None, self.clock)
         self._listening = listen(port=0)
         self.server = Server(
-            self.plant, REST, self._listening, settings=ServerSettings(**settings), log=self.log, clock=self.clock
+            self.plant,
+            REST,
+            self._listening,
+            settings=ServerSettings(**settings),
+            log=self.log,
+            clock=self.clock,
         )
         self.counter = 0
 
@@ -105,7 +110,9 @@ def test_watchdog_ramps_to_rest_when_the_client_falls_silent(bench: Bench) -> No
     held, first = commanded[20:48], 52  # silence becomes 40 ms, to rounding, in tick 49
     np.testing.assert_allclose(held, np.tile(UP, (28, 1)), atol=1e-6)
     ramp = np.diff(commanded[first : first + 490], axis=0)
-    np.testing.assert_allclose(ramp, np.tile((REST - UP) * DT, (489, 1)), atol=1e-6)  # a line, over a second
+    np.testing.assert_allclose(
+        ramp, np.tile((REST - UP) * DT, (489, 1)), atol=1e-6
+    )  # a line, over a second
     np.testing.assert_allclose(commanded[-1], REST, atol=1e-9)
 
 
@@ -142,7 +149,12 @@ def test_a_client_that_leaves_lets_another_in_at_once(bench: Bench) -> None:
     bench.tick(2)
     bench.tell(UP, B)
     bench.tick(2)
-    assert [event for event in bench.events() if event != "dropped"] == ["client", "left", "ramp", "client"]
+    assert [event for event in bench.events() if event != "dropped"] == [
+        "client",
+        "left",
+        "ramp",
+        "client",
+    ]
 
 
 def test_old_and_repeated_telegrams_change_nothing(bench: Bench) -> None:
@@ -168,14 +180,21 @@ def test_answers_say_where_the_joints_are_and_what_was_commanded() -> None:
     state, record = unpack_state(data), np.frombuffer(data, FROM_ROBOT)[0]
     np.testing.assert_allclose(LAB.q_from_wire(state.angle), bench.plant.q, atol=1e-6)
     assert (state.telegram, state.time) == (8, 8 * 2000)
-    assert int(record["task"]) == int(record["set_point"]) == 8 and record["control"] == record["not_close"] == 1
+    assert (
+        int(record["task"]) == int(record["set_point"]) == 8
+        and record["control"] == record["not_close"] == 1
+    )
     moved = LAB.speed_from_wire(state.speed)
     assert (np.sign(moved) == np.sign([1, -1, 1, -1])).all()  # more u, more q
     asked = record["set_points"]["p_ago"], record["set_points"]["p_antago"]
-    np.testing.assert_allclose(asked[0], [UP[0], UP[2], UP[4], UP[7]], atol=1e-6)  # joint 4 is crossed
+    np.testing.assert_allclose(
+        asked[0], [UP[0], UP[2], UP[4], UP[7]], atol=1e-6
+    )  # joint 4 is crossed
     np.testing.assert_allclose(asked[1], [UP[1], UP[3], UP[5], UP[6]], atol=1e-6)
     np.testing.assert_allclose(state.pressure, UP, atol=1e-6)  # what is measured is not
-    np.testing.assert_allclose(record["joints"]["encoder"] * [0.018, 36 / 1840, 0.025, 0.025], state.angle, atol=0.013)
+    np.testing.assert_allclose(
+        record["joints"]["encoder"] * [0.018, 36 / 1840, 0.025, 0.025], state.angle, atol=0.013
+    )
 
 
 def test_a_stopped_server_ramps_down_whatever_its_client_says_and_logs_it(tmp_path: Path) -> None:
@@ -188,7 +207,13 @@ def test_a_stopped_server_ramps_down_whatever_its_client_says_and_logs_it(tmp_pa
     np.testing.assert_allclose(plant.commanded[-1], REST, atol=1e-9)
     assert len(plant.commanded) == pytest.approx(510, abs=3)
     log = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [entry["event"] for entry in log] == ["client", "ready", "stopping", "at rest", "stopped"]
+    assert [entry["event"] for entry in log] == [
+        "client",
+        "ready",
+        "stopping",
+        "at rest",
+        "stopped",
+    ]
     assert log[-1]["counts"] == {"accepted": 1}
 
 
@@ -197,9 +222,14 @@ def test_settings_and_ports_are_refused_in_a_sentence(tmp_path: Path) -> None:
         ServerSettings(watchdog=-1.0)
     with pytest.raises(SettingError, match="must not lose the robot"):
         ServerSettings(watchdog=0.6)
-    with pytest.raises(SettingError, match="A port is a number from 1 to 65535, or 0 for a free one, not 70000"):
+    with pytest.raises(
+        SettingError, match="A port is a number from 1 to 65535, or 0 for a free one, not 70000"
+    ):
         listen(port=70000)
-    with listen(port=0) as taken, pytest.raises(SettingError, match="cannot be had .*choose another with --port"):
+    with (
+        listen(port=0) as taken,
+        pytest.raises(SettingError, match="cannot be had .*choose another with --port"),
+    ):
         listen(port=taken.getsockname()[1])
     with pytest.raises(SettingError, match=r"The log .* cannot be written"):
         ServerLog(tmp_path / "no" / "folder", Hand())
@@ -220,10 +250,16 @@ for k in range(100_000):
 SERVE = "from genan.cli import main; raise SystemExit(main())"
 
 
-def test_sigkill_of_the_client_the_served_virtual_robot_ramps_to_rest_within_100_ms(tmp_path: Path) -> None:
+def test_sigkill_of_the_client_the_served_virtual_robot_ramps_to_rest_within_100_ms(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "log.jsonl"
     words = typed(
-        "genan serve --robot virtual-pamy2 --port 4700 --seed 0 --log serve.jsonl", "--ramp", 0.3, port=0, log=log
+        "genan serve --robot virtual-pamy2 --port 4700 --seed 0 --log serve.jsonl",
+        "--ramp",
+        0.3,
+        port=0,
+        log=log,
     )
     command = [sys.executable, "-c", SERVE, *words]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -231,7 +267,9 @@ def test_sigkill_of_the_client_the_served_virtual_robot_ramps_to_rest_within_100
         line = server.stdout.readline()
         assert line.startswith("virtual PAMY2 serves on 127.0.0.1:"), line
         port = line.strip().rpartition(":")[2]
-        client = subprocess.Popen([sys.executable, "-c", CLIENT, port], stdout=subprocess.PIPE, text=True)
+        client = subprocess.Popen(
+            [sys.executable, "-c", CLIENT, port], stdout=subprocess.PIPE, text=True
+        )
         try:
             assert client.stdout.readline() == "flying\n"
             time.sleep(0.5)
@@ -245,12 +283,19 @@ def test_sigkill_of_the_client_the_served_virtual_robot_ramps_to_rest_within_100
         out, err = server.communicate(timeout=20)
     finally:
         server.kill()
-    assert server.returncode == 0 and "is at rest, and closed" in out and "Traceback" not in err, err
+    assert server.returncode == 0 and "is at rest, and closed" in out and "Traceback" not in err, (
+        err
+    )
     events = [json.loads(entry) for entry in log.read_text().splitlines()]
     names = [entry["event"] for entry in events]
     assert names[0] == "ready" and names[-1] == "stopped", names
     last = max(k for k, name in enumerate(names) if name == "watchdog")
     assert "at rest" in names[last:]
-    silence, ramp = events[last]["silence"], events[names.index("at rest", last)]["time"] - events[last]["time"]
-    stalled = max((entry["by"] for entry in events if entry["event"] == "late"), default=0.0)  # by other processes
+    silence, ramp = (
+        events[last]["silence"],
+        events[names.index("at rest", last)]["time"] - events[last]["time"],
+    )
+    stalled = max(
+        (entry["by"] for entry in events if entry["event"] == "late"), default=0.0
+    )  # by other processes
     assert 0.04 < silence < 0.1 + stalled and 0.25 < ramp < 3.0 + stalled

@@ -21,7 +21,8 @@ from genan.deployment.telegram_order import TelegramOrder
 from genan.deployment.udp import Pamy2Udp
 from genan.deployment.wiring import LAB, STRAIGHT
 
-#: The telegrams once more, written as one line of types each, as the robot's own documentation would have them.
+#: The telegrams once more, written as one line of types each, as the robot's own documentation
+#: would have them.
 TO_ROBOT_TYPES = "<HHHH I" + 4 * "fffff"
 FROM_ROBOT_TYPES = "<LLLLLL LLL HHHH" + 4 * "fffff" + 4 * "Ll ffffff" + 48 * "f" + "ff LL"
 
@@ -43,12 +44,19 @@ def test_sizes_are_those_of_the_robot() -> None:
 
 def test_command_has_its_fields_where_the_robot_looks_for_them() -> None:
     data = pack_command(7, 123456, PRESSURE)
-    head, joints = struct.unpack("<HHHHI", data[:12]), np.frombuffer(data, "<f4", offset=12).reshape(4, 5)
+    head, joints = (
+        struct.unpack("<HHHHI", data[:12]),
+        np.frombuffer(data, "<f4", offset=12).reshape(4, 5),
+    )
     assert head == (7, 1, 1, 0, 123456)
     np.testing.assert_array_equal(joints[:, [2, 4]].ravel(), PRESSURE.astype(np.float32))
     np.testing.assert_array_equal(joints[:, [0, 1, 3]], 0.0)
     read = unpack_command(data)
-    assert isinstance(read, Command) and (read.counter, read.connection, read.time) == (7, 1, 123456)
+    assert isinstance(read, Command) and (read.counter, read.connection, read.time) == (
+        7,
+        1,
+        123456,
+    )
     np.testing.assert_array_equal(read.pressure, PRESSURE.astype(np.float32))
     wrapped = unpack_command(pack_command(2**16 + 3, 2**32 + 5, PRESSURE, connection=LEAVING))
     assert isinstance(wrapped, Command) and wrapped[:3] == (3, 0, 5)
@@ -58,18 +66,33 @@ def test_state_is_read_where_the_robot_writes_it() -> None:
     numbers: list[float] = [float(k) for k in range(1, 118)]
     for joint in range(4):
         first = 33 + 8 * joint
-        numbers[first + 2 : first + 8] = [10.0 + joint, -20.0 - joint, 1.0 + joint, 50.0, 1.5 + joint, 60.0]
+        numbers[first + 2 : first + 8] = [
+            10.0 + joint,
+            -20.0 - joint,
+            1.0 + joint,
+            50.0,
+            1.5 + joint,
+            60.0,
+        ]
     types = FROM_ROBOT_TYPES.replace(" ", "")[1:]
     whole = [x if kind == "f" else int(x) for x, kind in zip(numbers, types, strict=True)]
     data = struct.pack(FROM_ROBOT_TYPES, *whole)
     state = unpack_state(data)
     assert isinstance(state, State)
-    assert (state.telegram, state.time) == (3, 7)  # the third and the seventh number of the telegram
+    assert (state.telegram, state.time) == (
+        3,
+        7,
+    )  # the third and the seventh number of the telegram
     np.testing.assert_array_equal(state.angle, [10, 11, 12, 13])
     np.testing.assert_array_equal(state.speed, [-20, -21, -22, -23])
     np.testing.assert_array_equal(state.pressure, [1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5])
     record = np.frombuffer(data, FROM_ROBOT)[0]
-    assert [int(record[name]) for name in ("task", "t_sent", "quick_stop", "io_errors")] == [1, 5, 13, 117]
+    assert [int(record[name]) for name in ("task", "t_sent", "quick_stop", "io_errors")] == [
+        1,
+        5,
+        13,
+        117,
+    ]
     assert record["supply_pressure"] == 114 and record["pid"][0, 0] == 66
 
 
@@ -80,7 +103,10 @@ def test_state_is_read_where_the_robot_writes_it() -> None:
         (pack_command(1, 2, PRESSURE)[:-1], Fault.LENGTH),
         (pack_command(1, 2, PRESSURE) + b"\0", Fault.LENGTH),
         (pack_command(1, 2, PRESSURE, connection=2), Fault.WORDS),
-        (pack_command(1, 2, PRESSURE)[:4] + b"\2\0" + pack_command(1, 2, PRESSURE)[6:], Fault.WORDS),
+        (
+            pack_command(1, 2, PRESSURE)[:4] + b"\2\0" + pack_command(1, 2, PRESSURE)[6:],
+            Fault.WORDS,
+        ),
         (pack_command(1, 2, np.where(PRESSURE < 1, math.nan, PRESSURE)), Fault.NUMBER),
         (pack_command(1, 2, np.where(PRESSURE < 1, math.inf, PRESSURE)), Fault.NUMBER),
         (pack_command(1, 2, np.where(PRESSURE < 1, 0.19, PRESSURE)), Fault.PRESSURE),
@@ -118,26 +144,43 @@ def test_wiring_crosses_joint_four_and_turns_angles_as_the_labs_client_does() ->
     np.testing.assert_array_equal(LAB.pressure_to_wire(muscles), [0, 1, 2, 3, 4, 5, 7, 6])
     np.testing.assert_array_equal(LAB.pressure_from_wire(LAB.pressure_to_wire(muscles)), muscles)
     angle = np.array([10.0, -20.0, 170.0, 130.0])
-    # the lab's: turn the vector (cos, sin) of the angle by the zero, take its direction, times the sense
-    turned = np.exp(1j * np.radians(angle)) * np.exp(1j * np.radians([-5.37, 2.5, -0.75, -45 + 0.5]))
-    np.testing.assert_allclose(LAB.q_from_wire(angle), np.angle(turned) * [-1, -1, -1, 1], atol=1e-12)
+    # the lab's: turn the vector (cos, sin) of the angle by the zero, take its direction, times the
+    # sense
+    turned = np.exp(1j * np.radians(angle)) * np.exp(
+        1j * np.radians([-5.37, 2.5, -0.75, -45 + 0.5])
+    )
+    np.testing.assert_allclose(
+        LAB.q_from_wire(angle), np.angle(turned) * [-1, -1, -1, 1], atol=1e-12
+    )
     q = np.random.default_rng(0).uniform(-1.5, 1.5, (100, 4))
     for wiring in (LAB, STRAIGHT):
         for one in q:
-            np.testing.assert_allclose(wiring.q_from_wire(wiring.angle_to_wire(one)), one, atol=1e-12)
-            np.testing.assert_allclose(wiring.speed_from_wire(wiring.speed_to_wire(one)), one, atol=1e-12)
+            np.testing.assert_allclose(
+                wiring.q_from_wire(wiring.angle_to_wire(one)), one, atol=1e-12
+            )
+            np.testing.assert_allclose(
+                wiring.speed_from_wire(wiring.speed_to_wire(one)), one, atol=1e-12
+            )
     np.testing.assert_array_equal(STRAIGHT.pressure_to_wire(muscles), muscles)
 
 
 def test_order_of_telegrams_round_the_end_of_the_counter_and_after_a_restart() -> None:
     order = TelegramOrder(bits=16)
-    takes = [order.take(k % 2**16, now=0.002 * i) for i, k in enumerate((65534, 65535, 65536, 65536, 65535, 65540))]
+    takes = [
+        order.take(k % 2**16, now=0.002 * i)
+        for i, k in enumerate((65534, 65535, 65536, 65536, 65535, 65540))
+    ]
     assert takes == ["first", "next", "next", "old", "old", "next"]
-    # a block of telegrams that was overtaken is no restart; ten periods of silence and a count from zero is
+    # a block of telegrams that was overtaken is no restart; ten periods of silence and a count from
+    # zero is
     assert {order.take(65000 + k, now=0.012) for k in range(20)} == {"old"}
     fresh = TelegramOrder(bits=32)
     fresh.take(1000, now=1.0)
-    assert [fresh.take(k, now=1.1 + 0.002 * k) for k in range(1, 8)] == 4 * ["old"] + ["restarted", "next", "next"]
+    assert [fresh.take(k, now=1.1 + 0.002 * k) for k in range(1, 8)] == 4 * ["old"] + [
+        "restarted",
+        "next",
+        "next",
+    ]
 
 
 class Still:
@@ -171,7 +214,11 @@ def sound_state(data: bytes) -> bool:
     if len(data) != 460:
         return False
     record = np.frombuffer(data, FROM_ROBOT)[0]
-    floats = [record["set_points"].view("<f4"), record["joints"].view("<f4").reshape(4, 8)[:, 2:], record["pid"]]
+    floats = [
+        record["set_points"].view("<f4"),
+        record["joints"].view("<f4").reshape(4, 8)[:, 2:],
+        record["pid"],
+    ]
     floats += [np.atleast_1d(record["supply_pressure"]), np.atleast_1d(record["ring_pressure"])]
     joints = record["joints"]
     p = np.concatenate([joints["p_ago"], joints["p_antago"]])
@@ -183,9 +230,12 @@ def sound_state(data: bytes) -> bool:
 
 
 def mutated(rng: np.random.Generator, seeds: list[bytes], number: int) -> list[bytes]:
-    """Noise of any length, and telegrams with bytes changed, cut off, added, or runs of them overwritten."""
+    """Noise of any length, and telegrams with bytes changed, cut off, added, or runs of them
+    overwritten."""
     made = []
-    for kind, length in zip(rng.integers(7, size=number), rng.integers(600, size=number), strict=True):
+    for kind, length in zip(
+        rng.integers(7, size=number), rng.integers(600, size=number), strict=True
+    ):
         seed = seeds[length % len(seeds)]
         if kind == 0:
             made.append(rng.bytes(int(length)))
@@ -198,7 +248,9 @@ def mutated(rng: np.random.Generator, seeds: list[bytes], number: int) -> list[b
         elif kind == 6:
             changed = bytearray(seed)
             where = 4 * int(rng.integers(3, len(seed) // 4))
-            changed[where : where + 4] = np.float32(rng.choice([np.nan, np.inf, -np.inf, 1e38, -1e38])).tobytes()
+            changed[where : where + 4] = np.float32(
+                rng.choice([np.nan, np.inf, -np.inf, 1e38, -1e38])
+            ).tobytes()
             made.append(bytes(changed))
         else:
             changed = bytearray(seed)
@@ -219,12 +271,20 @@ def server() -> Server:
 
 def test_fuzz_server_nothing_raises_and_no_state_changes(server: Server) -> None:
     rng = np.random.default_rng(0)
-    seeds = [pack_command(k, k, PRESSURE) for k in (0, 1, 40000)] + [pack_command(5, 5, PRESSURE, connection=0)]
+    seeds = [pack_command(k, k, PRESSURE) for k in (0, 1, 40000)] + [
+        pack_command(5, 5, PRESSURE, connection=0)
+    ]
     server.receive(pack_command(65000, 1, PRESSURE), ("a", 1), 0.0)
 
     def state() -> tuple:
         ramp = None if server._ramp is None else server._ramp[0]
-        return server._wanted.tobytes(), server._client, server._heard, ramp, vars(server._order).copy()
+        return (
+            server._wanted.tobytes(),
+            server._client,
+            server._heard,
+            ramp,
+            vars(server._order).copy(),
+        )
 
     accepted = 0
     for data in mutated(rng, seeds, 50_000):
@@ -251,7 +311,12 @@ def test_fuzz_client_nothing_raises_and_no_state_changes() -> None:
         before = (client._reading, client._order._last, client._last_heard, client._robot_us)
         client.receive(data, client._address)
         if not sound_state(data):
-            assert (client._reading, client._order._last, client._last_heard, client._robot_us) == before
+            assert (
+                client._reading,
+                client._order._last,
+                client._last_heard,
+                client._robot_us,
+            ) == before
         else:
             assert client._reading is not None and np.isfinite(client._reading.q).all()
     for why in (Fault.LENGTH, Fault.NUMBER, Fault.PRESSURE):

@@ -20,7 +20,10 @@ class Script:
 
 def line(times: np.ndarray, start=(0.5, 2.9, 1.4), velocity=(0.1, -4.0, 0.0)) -> list[Sighting]:
     """A ball that falls, without air."""
-    return [Sighting(t, np.array(start) + t * np.array(velocity) - [0, 0, 4.905 * t * t]) for t in times.tolist()]
+    return [
+        Sighting(t, np.array(start) + t * np.array(velocity) - [0, 0, 4.905 * t * t])
+        for t in times.tolist()
+    ]
 
 
 def follow(tracker: BallTracker, until: float, step: float = 0.01) -> list:
@@ -42,7 +45,9 @@ def test_the_ball_is_followed(frames):
     reports = follow(tracker, 0.3)
     truth = line(np.array([0.3]))[0].position
     assert np.linalg.norm(reports[-1].position - truth) < 0.03
-    np.testing.assert_allclose(reports[-1].velocity, [0.1, -4.0, -9.81 * 0.3], atol=0.5)  # the filter knows drag
+    np.testing.assert_allclose(
+        reports[-1].velocity, [0.1, -4.0, -9.81 * 0.3], atol=0.5
+    )  # the filter knows drag
     assert not reports[-1].hit
     assert not reports[-1].lost
 
@@ -54,7 +59,9 @@ def test_as_trained_is_the_filter_at_its_ticks():
     last = follow(tracker, 0.2)[-1]
     estimate = tracker.ball_filter.start(ball[0].position)
     for one in ball[1:]:
-        estimate = tracker.ball_filter.correct(tracker.ball_filter.predict(estimate, 0.01), one.position)
+        estimate = tracker.ball_filter.correct(
+            tracker.ball_filter.predict(estimate, 0.01), one.position
+        )
     np.testing.assert_allclose(last.position, estimate.position, atol=1e-9)
     np.testing.assert_allclose(last.velocity, estimate.velocity, atol=1e-9)
 
@@ -68,7 +75,9 @@ def test_a_late_tracker_is_predicted_on_to_now():
 
     tracker = BallTracker(Late(late), frames="all")
     report = follow(tracker, 0.29)[-1]
-    assert np.linalg.norm(report.position - line(np.array([0.29]))[0].position) < 0.02  # in 20 ms it flies 0.1 m
+    assert (
+        np.linalg.norm(report.position - line(np.array([0.29]))[0].position) < 0.02
+    )  # in 20 ms it flies 0.1 m
 
 
 def test_outliers_are_not_believed_and_a_confirmed_new_ball_is():
@@ -77,10 +86,15 @@ def test_outliers_are_not_believed_and_a_confirmed_new_ball_is():
     dirty[20] = Sighting(dirty[20].time, dirty[20].position + 0.6)
     dirty[30] = Sighting(dirty[30].time, np.full(3, np.nan))
     without = [one for k, one in enumerate(clean) if k not in (20, 30)]
-    kept, expected = (follow(BallTracker(Script(list(balls)), frames="all"), 0.19)[-1] for balls in (dirty, without))
+    kept, expected = (
+        follow(BallTracker(Script(list(balls)), frames="all"), 0.19)[-1]
+        for balls in (dirty, without)
+    )
     np.testing.assert_array_equal(kept.position, expected.position)
     # A second ball, from the launcher again, while the first is still expected elsewhere.
-    second = [Sighting(0.2 + one.time, one.position + np.array([0.0, 0.0, 0.5])) for one in line(times)]
+    second = [
+        Sighting(0.2 + one.time, one.position + np.array([0.0, 0.0, 0.5])) for one in line(times)
+    ]
     tracker = BallTracker(Script(clean + second), frames="all")
     report = follow(tracker, 0.39)[-1]
     assert np.linalg.norm(report.position - second[-1].position) < 0.05
@@ -88,7 +102,9 @@ def test_outliers_are_not_believed_and_a_confirmed_new_ball_is():
 
 def test_a_gap_is_bridged_and_a_long_one_means_lost():
     times = np.arange(0.0, 0.5, 0.005)
-    seen = [one for one in line(times, velocity=(0.1, -3.0, 2.0)) if one.time < 0.15 or one.time > 0.30]
+    seen = [
+        one for one in line(times, velocity=(0.1, -3.0, 2.0)) if one.time < 0.15 or one.time > 0.30
+    ]
     reports = follow(BallTracker(Script(seen), frames="all"), 0.45)
     assert [report.lost for report in reports[:34]] == [False] * 34
     assert np.linalg.norm(reports[-1].position - seen[-10].position) < 0.05
@@ -101,7 +117,10 @@ def test_a_ball_that_flies_back_has_been_hit(frames):
     times = np.arange(0.0, 0.2, 0.0056)
     coming = line(times, start=(0.6, 0.4, 1.3), velocity=(0.0, -2.0, 0.5))
     turn = coming[-1]
-    going = [Sighting(turn.time + one.time, one.position) for one in line(times[1:], turn.position, (0.0, 4.0, 1.0))]
+    going = [
+        Sighting(turn.time + one.time, one.position)
+        for one in line(times[1:], turn.position, (0.0, 4.0, 1.0))
+    ]
     reports = follow(BallTracker(Script(coming + going), delay=0.0, frames=frames), 0.35)
     hits = [report.hit for report in reports]
     first = hits.index(True)

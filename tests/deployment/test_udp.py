@@ -70,13 +70,16 @@ def fly(
         recording = load(path / "flights.h5")
         assert len(recording) == recorder.trajectories and (np.abs(recording.u) <= 1.0).all()
     with np.load(path / "flights.ticks" / "0000.npz") as ticks_file:
-        assert str(ticks_file["about"]).count(flight.stop.reason.name) and len(ticks_file["u"]) == len(flight.u)
+        assert str(ticks_file["about"]).count(flight.stop.reason.name) and len(
+            ticks_file["u"]
+        ) == len(flight.u)
     checked(path / "flights.h5")
     return flight, robot
 
 
 def check_sent(telegrams: list[bytes], change: float = PATIENT.change) -> None:
-    """Every telegram that the client sent keeps to each muscle's range, and to the rate limit from one to the next."""
+    """Every telegram that the client sent keeps to each muscle's range, and to the rate limit from
+    one to the next."""
     commands = [unpack_command(data) for data in telegrams]
     assert all(isinstance(command, Command) for command in commands)
     pressure = np.array([LAB.pressure_from_wire(command.pressure) for command in commands])
@@ -115,7 +118,10 @@ def reordering() -> Mangle:
 
 NETWORKS: dict[str, tuple[Callable[[], Mangle], str]] = {
     "quiet": (lambda: whole, ""),
-    "malformed": (lambda: every(3, lambda data: [data[:20] + b"\xff\xff\xff\x7f" * 8 + data[52:], data]), "finite"),
+    "malformed": (
+        lambda: every(3, lambda data: [data[:20] + b"\xff\xff\xff\x7f" * 8 + data[52:], data]),
+        "finite",
+    ),
     "truncated": (lambda: every(3, lambda data: [data[: len(data) // 2]]), "length"),
     "oversized": (lambda: every(3, lambda data: [data + data, b"x" * 5000, data]), "length"),
     "duplicated": (lambda: every(2, lambda data: [data, data, data]), "old"),
@@ -128,13 +134,18 @@ NETWORKS: dict[str, tuple[Callable[[], Mangle], str]] = {
 @pytest.mark.parametrize("network", NETWORKS)
 def test_flight_survives_what_a_network_does(network: str, tmp_path: Path) -> None:
     make, dropped = NETWORKS[network]
-    with served() as there, proxied(there.server.address, to_server=make(), to_client=make()) as proxy:
+    with (
+        served() as there,
+        proxied(there.server.address, to_server=make(), to_client=make()) as proxy,
+    ):
         flight, robot = fly(proxy, tmp_path)
     assert flight.stop.reason is StopReason.FINISHED, flight.stop
     check_sent(proxy.sent)
     commanded = np.array(there.plant.commanded)
     assert np.abs(np.diff(commanded, axis=0)).max() <= 15.0 * 0.002 + 1e-9
-    assert ((commanded >= AUGUST_2024.bar[0] - 1e-6) & (commanded <= AUGUST_2024.bar[1] + 1e-6)).all()
+    assert (
+        (commanded >= AUGUST_2024.bar[0] - 1e-6) & (commanded <= AUGUST_2024.bar[1] + 1e-6)
+    ).all()
     assert np.ptp(commanded, axis=0).min() > 0.02  # it did move
     if dropped:
         for counts in (robot.statistics, there.server.counts):
@@ -142,7 +153,11 @@ def test_flight_survives_what_a_network_does(network: str, tmp_path: Path) -> No
 
 
 def test_other_senders_are_dropped_on_both_sides(tmp_path: Path) -> None:
-    with served() as there, proxied(there.server.address) as proxy, thread(lambda stop: intrude(stop, there, proxy)):
+    with (
+        served() as there,
+        proxied(there.server.address) as proxy,
+        thread(lambda stop: intrude(stop, there, proxy)),
+    ):
         flight, robot = fly(proxy, tmp_path)
     assert flight.stop.reason is StopReason.FINISHED, flight.stop
     check_sent(proxy.sent)
@@ -177,7 +192,13 @@ def test_server_that_stops_is_lost_and_the_controls_still_come_to_rest(tmp_path:
 
 def test_server_that_stalls_is_noticed(tmp_path: Path) -> None:
     with served() as there, proxied(there.server.address) as proxy:
-        flight, _ = fly(proxy, tmp_path, replace(PATIENT, stale=0.06), 500, lambda: setattr(there.plant, "stall", 0.1))
+        flight, _ = fly(
+            proxy,
+            tmp_path,
+            replace(PATIENT, stale=0.06),
+            500,
+            lambda: setattr(there.plant, "stall", 0.1),
+        )
     assert flight.stop.reason is StopReason.STALE and "for" in flight.stop.detail
     check_sent(proxy.sent)
     assert "late" in there.events()
@@ -208,7 +229,8 @@ def test_no_robot_there_is_one_sentence() -> None:
         deaf.bind(("127.0.0.1", 0))
         robot = Pamy2Udp(port=deaf.getsockname()[1], timeout=0.25)
         with pytest.raises(
-            ConnectionLostError, match=r"^No robot answers at 127.0.0.1:\d+ \(waited 0.25 s\); switch it on"
+            ConnectionLostError,
+            match=r"^No robot answers at 127.0.0.1:\d+ \(waited 0.25 s\); switch it on",
         ):
             robot.connect()
     with pytest.raises(ConnectionLostError, match="is not connected; call connect first"):
@@ -225,7 +247,9 @@ def test_the_documented_program_speaks_to_the_robot() -> None:
         here = {'"192.168.0.110", 4700, rise=3.0': f"port={there.server.address[1]}, rise=0.2"}
         left = run_block("pamy2-protocol.md", 0, smaller=here)
     reading = left["reading"]
-    assert reading.time > 0.0 and reading.q.shape == (4,) and reading.extra["pressure"].shape == (8,)
+    assert (
+        reading.time > 0.0 and reading.q.shape == (4,) and reading.extra["pressure"].shape == (8,)
+    )
     np.testing.assert_array_equal(left["sent"], left["robot"].robot.u_rest)
 
 
@@ -241,7 +265,9 @@ def test_command_clips_says_what_it_sent_and_refuses_what_is_no_number() -> None
         robot = Pamy2Udp(port=there.server.address[1], farewell=True)
         robot.connect()
         robot.connect()  # a second call does nothing
-        np.testing.assert_array_equal(robot.command(np.array([2.0, -3.0, 0.25, 0.0])), [1.0, -1.0, 0.25, 0.0])
+        np.testing.assert_array_equal(
+            robot.command(np.array([2.0, -3.0, 0.25, 0.0])), [1.0, -1.0, 0.25, 0.0]
+        )
         with pytest.raises(SettingError, match="must be finite numbers"):
             robot.command(np.array([0.0, np.nan, 0.0, 0.0]))
         assert np.isfinite(robot.read().q).all()
@@ -259,7 +285,9 @@ def test_reading_comes_back_unchanged_and_then_the_connection_is_lost() -> None:
         time.sleep(0.05)
         reading = robot.read()
         assert robot.read() is reading
-        with pytest.raises(ConnectionLostError, match=r"Nothing came from the robot at 127.0.0.1:\d+ for \d+ ms"):
+        with pytest.raises(
+            ConnectionLostError, match=r"Nothing came from the robot at 127.0.0.1:\d+ for \d+ ms"
+        ):
             while True:  # as a loop does
                 robot.idle()
                 robot.read()
@@ -284,7 +312,9 @@ def test_rise_begins_at_the_lowest_pressures_as_the_labs_client_does() -> None:
         robot = Pamy2Udp(port=proxy.address[1], rise=0.2, lost_after=1.0)
         robot.connect()
         robot.stop()
-    pressure = np.array([LAB.pressure_from_wire(unpack_command(data).pressure) for data in proxy.sent])
+    pressure = np.array(
+        [LAB.pressure_from_wire(unpack_command(data).pressure) for data in proxy.sent]
+    )
     np.testing.assert_allclose(pressure[0], AUGUST_2024.bar[0], atol=1e-6)
     np.testing.assert_allclose(pressure[-1], REST, atol=1e-6)
     assert (np.diff(pressure, axis=0) >= -1e-6).all() and np.diff(pressure, axis=0).max() < 0.02
@@ -327,7 +357,8 @@ class Replayed(RobotInterface):
 
 
 class Replay:
-    """The same angles over UDP, in lockstep: the answer to the k-th telegram has the k-th angles."""
+    """The same angles over UDP, in lockstep: the answer to the k-th telegram has the k-th
+    angles."""
 
     def __init__(self, q: np.ndarray) -> None:
         self._q, self._answer = q, Answer(0.002, LAB)
@@ -364,7 +395,9 @@ class LockstepUdp(Pamy2Udp):
 def test_the_same_readings_give_the_same_commands_over_udp_as_in_process() -> None:
     rng = np.random.default_rng(3)
     q = Robot.load("pamy2").q_rest + np.cumsum(rng.normal(0.0, 1e-3, (800, 4)), axis=0)
-    wired = np.array([LAB.q_from_wire(LAB.angle_to_wire(one).astype(np.float32).astype(float)) for one in q])
+    wired = np.array(
+        [LAB.q_from_wire(LAB.angle_to_wire(one).astype(np.float32).astype(float)) for one in q]
+    )
     assert 0.0 < np.abs(wired - q).max() < np.radians(1e-5)
     local = Replayed(wired)
     replay = Replay(q)

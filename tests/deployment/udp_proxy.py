@@ -1,4 +1,5 @@
-"""A thread between client and server that does to their telegrams what a network may do, and keeps what it saw."""
+"""A thread between client and server that does to their telegrams what a network may do, and keeps
+what it saw."""
 
 import select
 import socket
@@ -22,7 +23,8 @@ Mangle = Callable[[bytes], list[bytes]]
 
 REST = bar_from_control(np.zeros(4))
 
-#: Tests share a machine: what it does to their timing must not end a flight that is about something else.
+#: Tests share a machine: what it does to their timing must not end a flight that is about something
+#: else.
 PATIENT = SafetySettings(ramp=0.2, stale=1.0, late=2.0, late_ticks=10_000, leap=2.0, frozen=2.0)
 
 
@@ -41,7 +43,9 @@ class Proxy:
     """Until then everything waits, as behind a stalled switch."""
 
     def __post_init__(self) -> None:
-        self._front, self._back = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+        self._front, self._back = (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)
+        )
         for side in (self._front, self._back):
             side.bind(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._front.getsockname()
@@ -66,7 +70,8 @@ class Proxy:
 
 
 class SpringArm:
-    """Follows its pressures with a lag, and starts at rest: all that the protocol's tests need of a robot."""
+    """Follows its pressures with a lag, and starts at rest: all that the protocol's tests need of a
+    robot."""
 
     dt = 0.002
 

@@ -1,4 +1,5 @@
-"""Recorded balls for the pages that begin with some: shots of the virtual ball gun, in the file that they name."""
+"""Recorded balls for the pages that begin with some: shots of the virtual ball gun, in the file
+that they name."""
 
 import json
 from pathlib import Path
@@ -10,7 +11,8 @@ GROUPS = ("originals_2019", "aimy_nospin_1140rpm")
 
 
 def prepare_ball_recordings(folder: Path) -> None:
-    """``ball_trajectories.npz``: two groups with the same balls, seen every 10 ms in the lab's frame."""
+    """``ball_trajectories.npz``: two groups with the same balls, seen every 10 ms in the lab's
+    frame."""
     from genan.virtual.ball_gun import BallGun
     from genan.virtual.tennis_ball import STEP, BallPhysics
     from genan.virtual.tennis_room import Room

@@ -1,4 +1,5 @@
-"""What the documentation tells a reader to type: the commands and programs in the fenced blocks of every page."""
+"""What the documentation tells a reader to type: the commands and programs in the fenced blocks of
+every page."""
 
 import re
 import shlex
@@ -61,7 +62,9 @@ def inline(page: Path) -> list[Command]:
     text = page.read_text(encoding="utf-8")
     plain = _BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
     return [
-        Command(name_of(page), plain.count("\n", 0, found.start()) + 1, tuple(shlex.split(found[1])))
+        Command(
+            name_of(page), plain.count("\n", 0, found.start()) + 1, tuple(shlex.split(found[1]))
+        )
         for found in _INLINE.finditer(plain)
     ]
 

@@ -1,6 +1,8 @@
-"""The robot of a reader of the documentation: a model file, and its logs in every format that genan imports.
+"""The robot of a reader of the documentation: a model file, and its logs in every format that genan
+imports.
 
-Each format is written by its own library, or by hand after its specification: none of genan's readers takes part.
+Each format is written by its own library, or by hand after its specification: none of genan's
+readers takes part.
 """
 
 import json
@@ -40,7 +42,8 @@ def prepare_logs(folder: Path) -> None:
 
 
 def prepare_table(folder: Path) -> None:
-    """``log.csv`` with angles in degrees and millivolts, and a ``robot.toml`` that says nothing of its columns."""
+    """``log.csv`` with angles in degrees and millivolts, and a ``robot.toml`` that says nothing of
+    its columns."""
     robot, logs = robot_and_logs()
     robot.write_model(folder / "arm.xml")
     entries = [f'name = "arm"\nmodel = "arm.xml"\ndt = {robot.dt}']
@@ -81,13 +84,19 @@ def write_ros1(robot: AnyRobot, log: Log, path: Path) -> None:
     kind = types.types
     with Writer(path) as bag:
         states = bag.add_connection("/joint_states", "sensor_msgs/msg/JointState", typestore=types)
-        commands = bag.add_connection("/valves/commands", "std_msgs/msg/Float64MultiArray", typestore=types)
+        commands = bag.add_connection(
+            "/valves/commands", "std_msgs/msg/Float64MultiArray", typestore=types
+        )
         for k, stamp in enumerate(log.time):
             now = 1_700_000_000_000_000_000 + round(1e9 * stamp)
             header = kind["std_msgs/msg/Header"](
-                seq=k, stamp=kind["builtin_interfaces/msg/Time"](sec=now // 10**9, nanosec=now % 10**9), frame_id=""
+                seq=k,
+                stamp=kind["builtin_interfaces/msg/Time"](sec=now // 10**9, nanosec=now % 10**9),
+                frame_id="",
             )
-            state = kind["sensor_msgs/msg/JointState"](header, list(robot.joints), log.q[k], np.empty(0), np.empty(0))
+            state = kind["sensor_msgs/msg/JointState"](
+                header, list(robot.joints), log.q[k], np.empty(0), np.empty(0)
+            )
             bag.write(states, now, types.serialize_ros1(state, state.__msgtype__))
             layout = kind["std_msgs/msg/MultiArrayLayout"](dim=[], data_offset=0)
             command = kind["std_msgs/msg/Float64MultiArray"](layout, log.u[k])
@@ -100,7 +109,11 @@ def write_lerobot(robot: AnyRobot, logs: tuple[Log, ...], folder: Path) -> None:
     import pyarrow.parquet
 
     lengths = [len(log.q) for log in logs]
-    motor = {"dtype": "float32", "shape": [len(robot.joints)], "names": [f"{joint}.pos" for joint in robot.joints]}
+    motor = {
+        "dtype": "float32",
+        "shape": [len(robot.joints)],
+        "names": [f"{joint}.pos" for joint in robot.joints],
+    }
     number = {"dtype": "int64", "shape": [1], "names": None}
     info = {
         "codebase_version": "v3.0",
@@ -119,7 +132,9 @@ def write_lerobot(robot: AnyRobot, logs: tuple[Log, ...], folder: Path) -> None:
     (folder / "data" / "chunk-000").mkdir(parents=True)
     (folder / "meta" / "info.json").write_text(json.dumps(info))
     rows = pyarrow.list_(pyarrow.float32(), len(robot.joints))
-    q, u = (np.concatenate([getattr(log, name) for log in logs]).astype(np.float32) for name in "qu")
+    q, u = (
+        np.concatenate([getattr(log, name) for log in logs]).astype(np.float32) for name in "qu"
+    )
     frames = np.concatenate([np.arange(length) for length in lengths])
     columns = {
         "observation.state": pyarrow.array(list(q), rows),
@@ -130,7 +145,9 @@ def write_lerobot(robot: AnyRobot, logs: tuple[Log, ...], folder: Path) -> None:
         "index": np.arange(sum(lengths)),
         "task_index": np.zeros(sum(lengths), np.int64),
     }
-    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "data" / "chunk-000" / "file-000.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table(columns), folder / "data" / "chunk-000" / "file-000.parquet"
+    )
 
 
 def write_o80(log: Log, path: Path) -> None:
@@ -148,7 +165,10 @@ def write_o80(log: Log, path: Path) -> None:
         columns[f"reference_found_{joint}"] = np.ones(len(q), bool)
         for name, sign in (("ago", -1.0), ("antago", 1.0)):
             counts = np.round(18000 + sign * 4000 * u).astype(np.int64)
-            columns |= {f"desired_pressure_{joint}_{name}": counts, f"observed_pressure_{joint}_{name}": counts}
+            columns |= {
+                f"desired_pressure_{joint}_{name}": counts,
+                f"observed_pressure_{joint}_{name}": counts,
+            }
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
 
 
@@ -174,7 +194,9 @@ def _example(features: dict[str, np.ndarray]) -> bytes:
     entries = b""
     for name, values in features.items():
         if values.dtype == bool:
-            content = _field(3, _field(1, b"".join(_varint(int(value)) for value in values.ravel())))
+            content = _field(
+                3, _field(1, b"".join(_varint(int(value)) for value in values.ravel()))
+            )
         else:
             content = _field(2, _field(1, values.tobytes()))
         entries += _field(1, _field(1, name.encode()) + _field(2, content))
@@ -223,4 +245,6 @@ def prepare_recordings(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):
         prepare_logs(Path(elsewhere))
         assert main(["new-robot", "arm.xml", "--logs", "bags"]) == 0
-        assert main(["import", "bags", "--robot", "robot.toml", "--out", str(folder / "new.h5")]) == 0
+        assert (
+            main(["import", "bags", "--robot", "robot.toml", "--out", str(folder / "new.h5")]) == 0
+        )

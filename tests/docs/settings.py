@@ -15,10 +15,11 @@ SMALLER: dict[str, dict[str, tuple[str, ...]]] = {
 
 #: Words that are added to single lines.
 ADDED: dict[str, tuple[str, ...]] = {
-    "python benchmarks/virtual_ball_gun.py check --data ball_trajectories.npz": ("--balls", "6"),
+    "python benchmarks/virtual_ball_gun.py check --data ball_trajectories.npz": ("--balls", "6")
 }
 
-#: Verbs whose lines are never run on the page itself, and why: other tests run each of them, as ``ELSEWHERE`` says.
+#: Verbs whose lines are never run on the page itself, and why: other tests run each of them, as
+#: ``ELSEWHERE`` says.
 LONG: dict[str, str] = {
     "train": "compiles for a quarter of a minute for each task",
     "play": "draws films of a simulation that is compiled first",
@@ -31,11 +32,14 @@ LONG: dict[str, str] = {
     "identify": "records a minute of motion, and compiles it",
 }
 
-#: Lines that other tests run, by ``typed`` (tests/docs/typed.py), because what they need is at hand there.
+#: Lines that other tests run, by ``typed`` (tests/docs/typed.py), because what they need is at hand
+#: there.
 ELSEWHERE: dict[str, str] = {
     line: f"tests/{test}.py"
     for test, lines in {
-        "benchmarks/test_real_logs": ("python benchmarks/real_logs.py logs --out runs/real",),  # where the logs are
+        "benchmarks/test_real_logs": (
+            "python benchmarks/real_logs.py logs --out runs/real",
+        ),  # where the logs are
         "cli/test_deploy": (
             "genan deploy reacher --robot my-arm --policy reacher --goal 20 40 --dry-run",
             "genan deploy reacher --robot pamy2-udp --host 192.168.0.110 --policy runs/reacher --goal 10 30 20 0 "
@@ -46,7 +50,9 @@ ELSEWHERE: dict[str, str] = {
             "genan evaluate --actuators runs/pamy2 --data new.h5 --out runs/new-log",
             "genan evaluate --actuators runs/position --compare runs/torque --data test.h5 --true-torque",
         ),
-        "cli/test_fit": ("genan fit --data new.h5 --robot pamy2 --from runs/pamy2 --out runs/pamy2-may",),
+        "cli/test_fit": (
+            "genan fit --data new.h5 --robot pamy2 --from runs/pamy2 --out runs/pamy2-may",
+        ),
         "cli/test_play": (
             "genan play reacher --policy reacher --actuators actuators",
             "genan play reacher --policy runs/reacher",
@@ -80,12 +86,18 @@ ELSEWHERE: dict[str, str] = {
             "genan view data/pamy2.h5 --actuators runs/pamy2",
             "genan view runs/transfer-reacher/robot-0/flights.h5",
         ),
-        "deployment/test_server": ("genan serve --robot virtual-pamy2 --port 4700 --seed 0 --log serve.jsonl",),
+        "deployment/test_server": (
+            "genan serve --robot virtual-pamy2 --port 4700 --seed 0 --log serve.jsonl",
+        ),
         "evaluation/studies/two_nodes": (
             "genan study all --size full --on ray --ray-address head:6379 --out /shared/studies",
         ),
-        "evaluation/test_cross_validation": ("genan evaluate --actuators runs/pamy2 --cross-validate 3",),
-        "evaluation/test_transfer": ("genan transfer table-tennis --robot-seeds 0 1 2 --videos 0 3",),
+        "evaluation/test_cross_validation": (
+            "genan evaluate --actuators runs/pamy2 --cross-validate 3",
+        ),
+        "evaluation/test_transfer": (
+            "genan transfer table-tennis --robot-seeds 0 1 2 --videos 0 3",
+        ),
         "rl/test_train": (
             "genan train reacher",
             "genan train reacher --actuators actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out reacher",
@@ -95,7 +107,8 @@ ELSEWHERE: dict[str, str] = {
     for line in lines
 }
 
-#: Blocks of Python, by page and number (from 0), that other tests run with ``run_block``: what they need is made there.
+#: Blocks of Python, by page and number (from 0), that other tests run with ``run_block``: what they
+#: need is made there.
 BLOCKS_ELSEWHERE: dict[tuple[str, int], str] = {
     ("pamy2-protocol.md", 0): "tests/deployment/test_udp.py",
     ("policies.md", 0): "tests/rl/test_train.py",
@@ -135,10 +148,29 @@ q = qd = u = goal = np.zeros(4)
 
 Words = tuple[str, ...]
 _COLLECT = ("collect", "--trajectories", "2500", "--truth-for-evaluation-only", "--out", "train.h5")
-_TEST = ("collect", "--trajectories", "800", "--seed", "1", "--truth-for-evaluation-only", "--out", "test.h5")
+_TEST = (
+    "collect",
+    "--trajectories",
+    "800",
+    "--seed",
+    "1",
+    "--truth-for-evaluation-only",
+    "--out",
+    "test.h5",
+)
 _DESCRIBE = ("new-robot", "arm.xml", "--logs", "bags")
 _IMPORT = ("import", "bags", "--robot", "robot.toml", "--out", "mine.h5")
-_FIT = ("fit", "--data", "train.h5", "--robot", "pamy2", "--loss", "position", "--out", "runs/pamy2")
+_FIT = (
+    "fit",
+    "--data",
+    "train.h5",
+    "--robot",
+    "pamy2",
+    "--loss",
+    "position",
+    "--out",
+    "runs/pamy2",
+)
 
 
 def _policy(folder: Path) -> None:

@@ -1,9 +1,9 @@
 """Every command on every page runs, in order, each page in a folder of its own.
 
-Commands run as they are written, but for what the tables in ``tests/docs/settings.py`` say: flags that are made small,
-and lines that other tests run, where what they need is at hand; here they are parsed, and the other test is looked up.
-What is in no table runs: a new page is covered the moment it is written. A line that would take minutes is refused
-until some test runs it.
+Commands run as they are written, but for what the tables in ``tests/docs/settings.py`` say: flags
+that are made small, and lines that other tests run, where what they need is at hand; here they are
+parsed, and the other test is looked up. What is in no table runs: a new page is covered the moment
+it is written. A line that would take minutes is refused until some test runs it.
 """
 
 import ast
@@ -43,7 +43,8 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 
 
 class Kitchen:
-    """Runs commands, and hands out what they made where the same command comes again, on the same files."""
+    """Runs commands, and hands out what they made where the same command comes again, on the same
+    files."""
 
     def __init__(self, store: Path) -> None:
         self._store, self._made = store, dict[tuple[tuple[str, str], ...], Path]()
@@ -70,7 +71,9 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Kitchen:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=name_of)
-def test_the_page_runs(page: Path, kitchen: Kitchen, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_runs(
+    page: Path, kitchen: Kitchen, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = name_of(page)
     for what in PREPARED.get(name, ()):
         made_by = given(what, tmp_path)
@@ -94,18 +97,24 @@ def elsewhere(step: Command) -> bool:
     line = " ".join(step.words)
     if line not in ELSEWHERE:
         return False
-    assert line in typed_in(ROOT / ELSEWHERE[line]), f"{step} is said to be run by {ELSEWHERE[line]}, which does not"
+    assert line in typed_in(ROOT / ELSEWHERE[line]), (
+        f"{step} is said to be run by {ELSEWHERE[line]}, which does not"
+    )
     return True
 
 
-def run_command(step: Command, kitchen: Kitchen, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def run_command(
+    step: Command, kitchen: Kitchen, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = step.words[1:]
     verb, out = words[0], words[words.index("--out") + 1] if "--out" in words else None
     assert verb not in LONG, (
         f"nothing runs {step}: give it to typed() in a test that runs genan {verb}, and name that test in ELSEWHERE"
     )
     if out in PREPARED.get(step.page, ()):  # what was given to the commands before is now made anew
-        (folder / out).unlink() if (folder / out).is_file() else shutil.rmtree(folder / out, ignore_errors=True)
+        (folder / out).unlink() if (folder / out).is_file() else shutil.rmtree(
+            folder / out, ignore_errors=True
+        )
     kitchen.run(smaller(words), folder, capsys)
 
 
@@ -120,7 +129,9 @@ def run_program(step: Program, names: dict[str, Any], folder: Path) -> None:
     text = step.text
     for old, new in REPLACED.items():
         text = text.replace(old, new)
-    exported = [str(folder / "robot" / what) for what in ("actuators", "policy")]  # where pages export to
+    exported = [
+        str(folder / "robot" / what) for what in ("actuators", "policy")
+    ]  # where pages export to
     with contextlib.chdir(folder):
         sys.path[:0] = exported
         importlib.invalidate_caches()  # an earlier block may have looked before there was anything
@@ -135,16 +146,22 @@ def run_program(step: Program, names: dict[str, Any], folder: Path) -> None:
 def run_other(step: Command, folder: Path) -> None:
     """Commands that are not genan's.
 
-    ``pip`` finds everything installed, genan from this folder, and asks no index. ``make`` is looked at only: ``make
-    demo`` takes minutes, and ``make test`` is what runs this.
+    ``pip`` finds everything installed, genan from this folder, and asks no index. ``make`` is
+    looked at only: ``make demo`` takes minutes, and ``make test`` is what runs this.
     """
     program, *rest = step.words
     if program == "pip":
         asked = re.findall(r"\[([\w,]+)\]", " ".join(rest))
-        assert asked and {extra for part in asked for extra in part.split(",")} <= set(EXTRAS), str(step)
+        assert asked and {extra for part in asked for extra in part.split(",")} <= set(EXTRAS), str(
+            step
+        )
         words = [word.replace(".[", "genan[") for word in rest]
-        done = subprocess.run([sys.executable, "-m", "pip", *words, "--no-index"], capture_output=True, text=True)
-        assert done.returncode == 0 and "does not provide" not in done.stderr, f"{step}\n{done.stderr}"
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", *words, "--no-index"], capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "does not provide" not in done.stderr, (
+            f"{step}\n{done.stderr}"
+        )
     elif program == "make":
         assert re.search(rf"^{rest[0]}:", (ROOT / "Makefile").read_text(), re.M), str(step)
     elif program == "python":
@@ -154,7 +171,9 @@ def run_other(step: Command, folder: Path) -> None:
 
 
 def run_python(step: Command, rest: list[str], folder: Path) -> None:
-    small = ["5" if before == "-n" else word for before, word in zip(["", *rest], rest, strict=False)]
+    small = [
+        "5" if before == "-n" else word for before, word in zip(["", *rest], rest, strict=False)
+    ]
     if rest[0].startswith("benchmarks/"):
         small[0] = str(ROOT / rest[0])
         if "--out" in rest:
@@ -162,7 +181,9 @@ def run_python(step: Command, rest: list[str], folder: Path) -> None:
     small += ADDED.get(" ".join(step.words), ())
     where = folder / "robot" / "actuators" if "timeit" in rest else folder
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, *small], cwd=where, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *small], cwd=where, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, f"{step}\n{done.stderr}"
 
 
@@ -174,12 +195,16 @@ def parse(words: tuple[str, ...], where: str) -> None:
     if verb.startswith("-"):
         return
     assert verb in VERBS, f"{where}: there is no verb {verb}"
-    module = importlib.import_module(f"genan.cli.{verb.replace('-', '_')}" + "_" * keyword.iskeyword(verb))
+    module = importlib.import_module(
+        f"genan.cli.{verb.replace('-', '_')}" + "_" * keyword.iskeyword(verb)
+    )
     try:
         if hasattr(module, "parse"):
             module.parse(rest)
         else:
-            tyro.cli(getattr(module, verb.title().replace("-", "")), args=rest, console_outputs=False)
+            tyro.cli(
+                getattr(module, verb.title().replace("-", "")), args=rest, console_outputs=False
+            )
     except SystemExit as stop:
         assert not stop.code, f"{where}: genan does not understand it"
 
@@ -190,7 +215,10 @@ def smaller(words: tuple[str, ...]) -> tuple[str, ...]:
     for flag, values in SMALLER.get(words[0], {}).items():
         if flag in result:
             place = result.index(flag)
-            end = next((k for k in range(place + 1, len(result)) if result[k].startswith("--")), len(result))
+            end = next(
+                (k for k in range(place + 1, len(result)) if result[k].startswith("--")),
+                len(result),
+            )
             del result[place:end]
         result += [flag, *values]
     return tuple(result)
@@ -198,9 +226,18 @@ def smaller(words: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def typed_in(test: Path) -> frozenset[str]:
-    """The lines that a test runs: the first arguments of its calls of ``typed``, where they are written there."""
-    calls = [node for node in ast.walk(ast.parse(test.read_text())) if isinstance(node, ast.Call) and node.args]
-    first = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "typed"]
+    """The lines that a test runs: the first arguments of its calls of ``typed``, where they are
+    written there."""
+    calls = [
+        node
+        for node in ast.walk(ast.parse(test.read_text()))
+        if isinstance(node, ast.Call) and node.args
+    ]
+    first = [
+        call.args[0]
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id == "typed"
+    ]
     return frozenset(word.value for word in first if isinstance(word, ast.Constant))
 
 
@@ -226,7 +263,9 @@ def digest(path: Path) -> str:
 
 def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
     files = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.relative_to(folder): (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
+    return {
+        path.relative_to(folder): (path.stat().st_mtime_ns, path.stat().st_size) for path in files
+    }
 
 
 def changed(before: dict[Path, tuple[int, int]], after: dict[Path, tuple[int, int]]) -> list[Path]:

@@ -1,5 +1,5 @@
-"""The documentation: its links hold where the repository is looked at and on the site, which builds with no warning and
-asks no other host for anything.
+"""The documentation: its links hold where the repository is looked at and on the site, which builds
+with no warning and asks no other host for anything.
 """
 
 import ast
@@ -29,7 +29,11 @@ CODE, LINK, HEADING = (
 )
 #: Packages that a user imports from, and what is in ``__all__`` of each.
 PACKAGES = [
-    *(folder.parent for folder in sorted(SOURCE.glob("*/__init__.py")) if folder.parent.name != "cli"),
+    *(
+        folder.parent
+        for folder in sorted(SOURCE.glob("*/__init__.py"))
+        if folder.parent.name != "cli"
+    ),
     SOURCE / "evaluation" / "studies",
 ]
 
@@ -48,13 +52,18 @@ def test_links_hold_in_the_repository(path: Path) -> None:
         file = (path.parent / target).resolve() if target else path
         assert file.exists(), f"{path.name} links to {link}"
         if anchor:
-            assert anchor in anchors(file.read_text(encoding="utf-8")), f"{path.name} links to {link}"
+            assert anchor in anchors(file.read_text(encoding="utf-8")), (
+                f"{path.name} links to {link}"
+            )
 
 
 def anchors(text: str) -> set[str]:
-    """The names that code hosts give to headings: small letters, words joined by hyphens, everything else left out."""
+    """The names that code hosts give to headings: small letters, words joined by hyphens,
+    everything else left out."""
     headings = HEADING.findall(re.sub(r"```.*?```", "", text, flags=re.S))
-    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings
+    }
 
 
 def test_the_citation_names_this_version() -> None:
@@ -65,7 +74,9 @@ def test_the_citation_names_this_version() -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as ``make docs`` does."""
     missing = [
-        name for name in ("mkdocs", "material", "mkdocstrings_handlers") if importlib.util.find_spec(name) is None
+        name
+        for name in ("mkdocs", "material", "mkdocstrings_handlers")
+        if importlib.util.find_spec(name) is None
     ]
     if missing:
         pytest.skip(f"the site needs pip install genan[docs] ({', '.join(missing)} missing)")
@@ -94,7 +105,9 @@ class Page(HTMLParser):
             self.links.append(given["href"])
         elif tag == "link":
             self.assets.append(given["href"])
-        self.assets += [given[name] for name in ("src", "srcset", "data", "poster") if given.get(name)]
+        self.assets += [
+            given[name] for name in ("src", "srcset", "data", "poster") if given.get(name)
+        ]
         self.ids |= {given[name] for name in ("id", "name") if name in given}
 
 
@@ -108,7 +121,9 @@ def test_nothing_is_asked_of_other_hosts(site: Path, pages: dict[Path, Page]) ->
         assert page.assets, path
         assert not [asset for asset in page.assets if asset.startswith(OUTSIDE)], path
     for sheet in site.rglob("*.css"):
-        assert not re.search(r"(url\(|@import)\s*[\"']?\s*(https?:)?//", sheet.read_text(encoding="utf-8")), sheet
+        assert not re.search(
+            r"(url\(|@import)\s*[\"']?\s*(https?:)?//", sheet.read_text(encoding="utf-8")
+        ), sheet
 
 
 def test_links_hold_on_the_site(site: Path, pages: dict[Path, Page]) -> None:
@@ -126,13 +141,20 @@ def test_links_hold_on_the_site(site: Path, pages: dict[Path, Page]) -> None:
                 assert anchor in pages[file].ids, f"{path.name} leads to {link}"
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.relative_to(SOURCE).as_posix())
-def test_every_package_is_in_the_reference(package: Path, site: Path, pages: dict[Path, Page]) -> None:
+@pytest.mark.parametrize(
+    "package", PACKAGES, ids=lambda package: package.relative_to(SOURCE).as_posix()
+)
+def test_every_package_is_in_the_reference(
+    package: Path, site: Path, pages: dict[Path, Page]
+) -> None:
     path = site / "reference" / f"{package.name}.html"
     assert path in pages
     name = ".".join(("genan", *package.relative_to(SOURCE).parts))
     for public in names(package / "__init__.py"):
-        ids = {f"{name}.{public}", f"{name}.{public}.{public}"}  # a function may have the name of its module
+        ids = {
+            f"{name}.{public}",
+            f"{name}.{public}.{public}",
+        }  # a function may have the name of its module
         assert ids & pages[path].ids, public
     assert any(found.startswith(f"{name}.") for found in pages[path].ids)
 
@@ -145,19 +167,28 @@ def names(file: Path) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, Page]) -> None:
-    reached = {(site / urldefrag(link).url).resolve() for link in pages[site / "index.html"].links if "//" not in link}
+    reached = {
+        (site / urldefrag(link).url).resolve()
+        for link in pages[site / "index.html"].links
+        if "//" not in link
+    }
     for page in DOCS.rglob("*.md"):
         assert site / page.relative_to(DOCS).with_suffix(".html") in reached, page
 
 
 def test_links_out_of_docs_lead_to_pages_made_for_them(caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("mkdocs", reason="the site needs pip install genan[docs]")
-    spec = importlib.util.spec_from_file_location("repository_pages", DOCS / "hooks" / "repository_pages.py")
+    spec = importlib.util.spec_from_file_location(
+        "repository_pages", DOCS / "hooks" / "repository_pages.py"
+    )
     assert spec and spec.loader
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
     page = SimpleNamespace(file=SimpleNamespace(src_uri="reference/data.md"))
-    config, files = SimpleNamespace(docs_dir=str(DOCS)), SimpleNamespace(src_uris={"changes.md": None})
+    config, files = (
+        SimpleNamespace(docs_dir=str(DOCS)),
+        SimpleNamespace(src_uris={"changes.md": None}),
+    )
 
     def led(link: str) -> str:
         return hook.on_page_markdown(f"[x]({link})", page=page, config=config, files=files)

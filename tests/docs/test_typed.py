@@ -1,4 +1,5 @@
-"""``typed`` hands out lines of the pages and no others, with everything in them that a reader sees."""
+"""``typed`` hands out lines of the pages and no others, with everything in them that a reader
+sees."""
 
 import pytest
 from tests.docs.typed import typed
@@ -12,7 +13,9 @@ def test_values_are_changed_and_flags_added() -> None:
         *("train", "reacher", "--actuators", "actuators", "--envs", "4", "--ppo.mini-batches", "2"),
         *("--steps", "8000000", "--out", "reacher", "--judge", "4"),
     ]
-    words = typed("genan study history stride --size full", instead={"stride": "rollout"}, size="smoke")
+    words = typed(
+        "genan study history stride --size full", instead={"stride": "rollout"}, size="smoke"
+    )
     assert words == ["study", "history", "rollout", "--size", "smoke"]
     goal = "genan deploy reacher --robot virtual-pamy2 --goal 10 30 20 0 --record flights.h5"
     assert typed(goal, goal=(1, 2))[4:] == ["--goal", "1", "2", "--record", "flights.h5"]

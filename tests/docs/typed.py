@@ -1,4 +1,5 @@
-"""The very lines of the pages, for the tests that run their verbs: small, and in temporary folders."""
+"""The very lines of the pages, for the tests that run their verbs: small, and in temporary
+folders."""
 
 import shlex
 from collections.abc import Mapping
@@ -10,20 +11,26 @@ from tests.docs.blocks import PAGES, Command, steps
 @cache
 def lines() -> frozenset[str]:
     """Every line to type, of every page, its words a space apart."""
-    return frozenset(" ".join(step.words) for page in PAGES for step in steps(page) if isinstance(step, Command))
+    return frozenset(
+        " ".join(step.words) for page in PAGES for step in steps(page) if isinstance(step, Command)
+    )
 
 
-def typed(line: str, *more: object, instead: Mapping[str, object] | None = None, **changed: object) -> list[str]:
+def typed(
+    line: str, *more: object, instead: Mapping[str, object] | None = None, **changed: object
+) -> list[str]:
     """What follows ``genan``, or ``python``, in a line that stands on a page exactly so.
 
-    Nothing can be taken out of the line: values are changed, so that it runs here and at once, and flags are added.
+    Nothing can be taken out of the line: values are changed, so that it runs here and at once, and
+    flags are added.
 
     Args:
         line: as it is on the page, comment and line breaks aside.
         more: words that are added to it; a flag that the line has already is to be changed instead.
-        instead: words for words that stand without a flag: the recording of ``genan view``, a study's name.
-        changed: values of the line's own flags: ``out=folder``, ``goal=(10, 20)``; ``ppo__mini_batches=2`` is
-            ``--ppo.mini-batches 2``.
+        instead: words for words that stand without a flag: the recording of ``genan view``, a
+            study's name.
+        changed: values of the line's own flags: ``out=folder``, ``goal=(10, 20)``;
+            ``ppo__mini_batches=2`` is ``--ppo.mini-batches 2``.
 
     Returns:
         Arguments for ``genan.cli.main``, or for ``python``.
@@ -42,5 +49,7 @@ def typed(line: str, *more: object, instead: Mapping[str, object] | None = None,
         place = words.index(flag) + 1
         end = next((k for k in range(place, len(words)) if words[k].startswith("--")), len(words))
         assert end > place, f"{flag} has no value in the line: {line}"
-        words[place:end] = [str(part) for part in (value if isinstance(value, (tuple, list)) else (value,))]
+        words[place:end] = [
+            str(part) for part in (value if isinstance(value, (tuple, list)) else (value,))
+        ]
     return words[1:] + [str(word) for word in more]

@@ -37,7 +37,8 @@ TREES = {
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """States of a robot and what MuJoCo C makes of them, in the robot's joint order, leading axis the state."""
+    """States of a robot and what MuJoCo C makes of them, in the robot's joint order, leading axis
+    the state."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -55,7 +56,9 @@ def write_robot(folder: Path, name: str, mjcf: str, joints: list[str]) -> Robot:
     """Write ``mjcf`` and a robot.toml with these joints into ``folder``, and load it."""
     tables = [f'[[joints]]\nname = "{joint}"\n' for joint in joints]
     head = f'name = "{name}"\nmodel = "robot.xml"\ndt = 0.002\n'
-    (folder / "robot.toml").write_text("\n".join([head, *tables, '[[controls]]\nname = "u"\nrange = [-1, 1]\n']))
+    (folder / "robot.toml").write_text(
+        "\n".join([head, *tables, '[[controls]]\nname = "u"\nrange = [-1, 1]\n'])
+    )
     (folder / "robot.xml").write_text(mjcf)
     return Robot.load(folder)
 
@@ -69,7 +72,11 @@ def random_tree(tree: Tree) -> tuple[str, list[str]]:
     bodies = [spec.worldbody]
     names: list[str] = []
     for index, joints in enumerate(tree.joints):
-        parent = bodies[rng.integers(max(1, index - 1), index + 1)] if tree.branching and index else bodies[-1]
+        parent = (
+            bodies[rng.integers(max(1, index - 1), index + 1)]
+            if tree.branching and index
+            else bodies[-1]
+        )
         body = parent.add_body(name=f"body{index}", pos=rng.normal(0.0, 0.2, 3), quat=_unit(rng, 4))
         points = rng.normal(0.0, 0.1, (5, 3))
         inertia = np.einsum("ki,ki->", points, points) * np.eye(3) - points.T @ points
@@ -80,7 +87,9 @@ def random_tree(tree: Tree) -> tuple[str, list[str]]:
             names.append(f"joint{len(names)}")
             body.add_joint(**_random_joint(rng, names[-1]))
         bodies.append(body)
-    bodies[-1].add_body(name="flag", pos=[0.0, 0.0, 0.1]).add_site(name="tip")  # a leaf without mass
+    bodies[-1].add_body(name="flag", pos=[0.0, 0.0, 0.1]).add_site(
+        name="tip"
+    )  # a leaf without mass
     spec.compile()
     order = list(rng.permutation(names)) if tree.shuffled else names
     return spec.to_xml(), [str(name) for name in order]
@@ -98,7 +107,10 @@ def _random_joint(rng: np.random.Generator, name: str) -> dict[str, object]:
         "armature": rng.uniform(0.0, 0.1) * rng.integers(2),
         "springref": 0.3 * rng.normal(),
     }
-    stiffness, damping = rng.uniform(0.0, 5.0) * rng.integers(2), rng.uniform(0.0, 0.5) * rng.integers(2)
+    stiffness, damping = (
+        rng.uniform(0.0, 5.0) * rng.integers(2),
+        rng.uniform(0.0, 0.5) * rng.integers(2),
+    )
     return features | {"stiffness": [stiffness, 0.0, 0.0], "damping": [damping, 0.0, 0.0]}
 
 
@@ -137,7 +149,9 @@ def evaluate_in_c(robot: Robot, q: np.ndarray, qd: np.ndarray, tau: np.ndarray) 
 def robot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Robot:
     """Every bundled robot and every random tree in turn."""
     if request.param in TREES:
-        return write_robot(tmp_path_factory.mktemp("tree"), request.param, *random_tree(TREES[request.param]))
+        return write_robot(
+            tmp_path_factory.mktemp("tree"), request.param, *random_tree(TREES[request.param])
+        )
     return Robot.load(request.param)
 
 

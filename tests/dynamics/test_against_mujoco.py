@@ -14,8 +14,8 @@ from genan.robot import Robot
 #: What "agrees" means in each precision.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 
-#: MJX takes 3 to 9 s to compile, so it is asked on the bundled robots and one tree that has every feature, and in
-#: float32 on one robot with a hinge and a slide.
+#: MJX takes 3 to 9 s to compile, so it is asked on the bundled robots and one tree that has every
+#: feature, and in float32 on one robot with a hinge and a slide.
 MJX_ROBOTS = {
     "float64": ("carriage", "pamy2", "pamy2-cup", "pendulum", "two-link", "tree-7"),
     "float32": ("carriage",),
@@ -40,9 +40,9 @@ def evaluate(dynamics: Dynamics) -> Callable[..., dict[str, jax.Array]]:
 def relative_error(name: str, got: np.ndarray, expected: np.ndarray, mass: np.ndarray) -> float:
     """Largest error over the states, relative to the reference at the same state.
 
-    For a vector, the largest error over the joints beside the largest entry. For the mass matrix every entry is held
-    to its own scale, the geometric mean of its two diagonal entries: a wrist's inertia is 1e-4 of the shoulder's and
-    must be right too.
+    For a vector, the largest error over the joints beside the largest entry. For the mass matrix
+    every entry is held to its own scale, the geometric mean of its two diagonal entries: a wrist's
+    inertia is 1e-4 of the shoulder's and must be right too.
     """
     error = np.abs(got - expected)
     if name == "mass":
@@ -51,7 +51,14 @@ def relative_error(name: str, got: np.ndarray, expected: np.ndarray, mass: np.nd
     scale = np.max(np.abs(expected), axis=1)
     # Without springs and dampers the passive force is 0, and must be exactly that.
     return float(
-        np.max(np.divide(error.max(axis=1), scale, out=np.where(error.max(axis=1) > 0, np.inf, 0.0), where=scale > 0))
+        np.max(
+            np.divide(
+                error.max(axis=1),
+                scale,
+                out=np.where(error.max(axis=1) > 0, np.inf, 0.0),
+                where=scale > 0,
+            )
+        )
     )
 
 
@@ -61,8 +68,12 @@ def assert_agrees(robot: Robot, reference: Any, engine: str, dtype: str) -> None
         answers = evaluate(load_dynamics(robot, engine=engine))(*states)
     for name, got in answers.items():
         assert got.dtype == dtype
-        error = relative_error(name, np.asarray(got, np.float64), getattr(reference, name), reference.mass)
-        assert error < TOLERANCE[dtype], f"{name} of {robot.name} by {engine} in {dtype}: {error:.1e}"
+        error = relative_error(
+            name, np.asarray(got, np.float64), getattr(reference, name), reference.mass
+        )
+        assert error < TOLERANCE[dtype], (
+            f"{name} of {robot.name} by {engine} in {dtype}: {error:.1e}"
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -71,7 +82,9 @@ def test_the_chain_agrees_with_mujoco_c(robot: Robot, reference: Any, dtype: str
 
 
 @pytest.mark.parametrize(
-    ("robot", "dtype"), [(name, dtype) for dtype, names in MJX_ROBOTS.items() for name in names], indirect=["robot"]
+    ("robot", "dtype"),
+    [(name, dtype) for dtype, names in MJX_ROBOTS.items() for name in names],
+    indirect=["robot"],
 )
 def test_mjx_agrees_with_mujoco_c(robot: Robot, reference: Any, dtype: str) -> None:
     assert_agrees(robot, reference, "mjx", dtype)

@@ -30,8 +30,13 @@ def test_derivative_of_step_inverse_and_inertia(robot: Robot, reference: Any) ->
         state = [jnp.asarray(x) for x in (reference.q, reference.qd, reference.tau)]
         direction = [jnp.asarray(x) for x in rng.normal(size=(3, *reference.q.shape))]
         gradient = jax.jit(jax.vmap(jax.grad(total, argnums=(0, 1, 2)))).lower(*state).compile()
-        slope = sum(jnp.sum(g * d, axis=1) for g, d in zip(gradient(*state), direction, strict=True))
+        slope = sum(
+            jnp.sum(g * d, axis=1) for g, d in zip(gradient(*state), direction, strict=True)
+        )
         value = jax.jit(jax.vmap(total))
-        up, down = (value(*(x + h * d for x, d in zip(state, direction, strict=True))) for h in (1e-6, -1e-6))
+        up, down = (
+            value(*(x + h * d for x, d in zip(state, direction, strict=True)))
+            for h in (1e-6, -1e-6)
+        )
         scale = float(jnp.max(jnp.abs(slope)))
         np.testing.assert_allclose(slope, (up - down) / 2e-6, rtol=1e-5, atol=1e-8 * scale)

@@ -11,7 +11,9 @@ from genan.errors import RobotError
 ARM = """<mujoco>{option}<worldbody>{world}<body {body}>
   <body {arm}><joint name="a" axis="0 1 0" {joint}/><geom type="capsule" size=".02" fromto="0 0 0 .3 0 0" {geom}/>
     <site name="end" pos="0.3 0 0"/></body></body></worldbody>{tendon}</mujoco>"""
-SPATIAL = '<tendon><spatial stiffness="{}"><site site="base"/>{}<site site="end"/></spatial></tendon>'
+SPATIAL = (
+    '<tendon><spatial stiffness="{}"><site site="base"/>{}<site site="end"/></spatial></tendon>'
+)
 BASE = '<site name="base" pos="0 0 .3"/><site name="middle" pos=".05 0 .1"/>'
 ROUND = '<geom name="round" type="cylinder" size=".05 .1" pos=".05 0 .1" euler="90 0 0"/>'
 THROUGH = '<geom geom="round" sidesite="middle"/>'
@@ -21,13 +23,22 @@ NEITHER = {
     "polynomial joint stiffness": {"joint": 'stiffness="1 2"'},
     "polynomial tendon damping or stiffness": {"world": BASE, "tendon": SPATIAL.format("1 2", "")},
     "negative joint damping": {"joint": 'damping="-1"'},
-    "the ellipsoid fluid model": {"option": '<option density="1"/>', "geom": 'fluidshape="ellipsoid"'},
-    "tendons that wrap inside a geom": {"world": BASE + ROUND, "tendon": SPATIAL.format("1", THROUGH)},
+    "the ellipsoid fluid model": {
+        "option": '<option density="1"/>',
+        "geom": 'fluidshape="ellipsoid"',
+    },
+    "tendons that wrap inside a geom": {
+        "world": BASE + ROUND,
+        "tendon": SPATIAL.format("1", THROUGH),
+    },
     "sleeping bodies": {"option": '<option><flag sleep="enable"/></option>'},
 }
 
 MJX_ONLY = {
-    "tendons with stiffness, damping or armature": {"world": BASE, "tendon": SPATIAL.format("1", "")},
+    "tendons with stiffness, damping or armature": {
+        "world": BASE,
+        "tendon": SPATIAL.format("1", ""),
+    },
     "fluid density or viscosity": {"option": '<option viscosity="1"/>'},
     "gravity compensation": {"arm": 'gravcomp="1"'},
     "mocap bodies": {"body": 'mocap="true"'},
@@ -41,9 +52,13 @@ def arm(parts: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("engine", ["auto", "chain", "mjx"])
 @pytest.mark.parametrize("feature", NEITHER)
-def test_what_neither_engine_reproduces_is_refused(feature: str, engine: str, make_robot: Callable) -> None:
+def test_what_neither_engine_reproduces_is_refused(
+    feature: str, engine: str, make_robot: Callable
+) -> None:
     robot = make_robot(arm(NEITHER[feature]), ["a"])
-    with pytest.raises(RobotError, match=f"has '{feature}', which genan cannot simulate as MuJoCo does; remove it"):
+    with pytest.raises(
+        RobotError, match=f"has '{feature}', which genan cannot simulate as MuJoCo does; remove it"
+    ):
         load_dynamics(robot, engine=engine)
 
 
@@ -52,7 +67,8 @@ def test_what_only_mjx_covers_is_left_to_it(feature: str, make_robot: Callable) 
     robot = make_robot(arm(MJX_ONLY[feature]), ["a"])
     assert isinstance(load_dynamics(robot), MjxDynamics)
     with pytest.raises(
-        RobotError, match=f"has '{feature}', which the chain engine does not cover; load it with engine"
+        RobotError,
+        match=f"has '{feature}', which the chain engine does not cover; load it with engine",
     ):
         load_dynamics(robot, engine="chain")
 
@@ -67,7 +83,9 @@ def test_more_joints_than_the_chain_unrolls_are_left_to_mjx(make_robot: Callable
         names,
     )
     assert isinstance(load_dynamics(robot), MjxDynamics)
-    with pytest.raises(RobotError, match="'more than 7 joints', which the chain engine does not cover"):
+    with pytest.raises(
+        RobotError, match="'more than 7 joints', which the chain engine does not cover"
+    ):
         load_dynamics(robot, engine="chain")
 
 

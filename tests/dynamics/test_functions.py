@@ -41,7 +41,9 @@ def test_gradients_agree_with_finite_differences(engine: str, name: str) -> None
 @pytest.mark.parametrize("engine", ["chain", "mjx"])
 def test_batch_equals_loop(engine: str) -> None:
     dynamics = load_dynamics(Robot.load("two-link"), engine=engine)
-    q, qd, tau = (jnp.asarray(x, "float32") for x in np.random.default_rng(0).normal(size=(3, 5, 2)))
+    q, qd, tau = (
+        jnp.asarray(x, "float32") for x in np.random.default_rng(0).normal(size=(3, 5, 2))
+    )
     batched = jax.jit(jax.vmap(dynamics.step))(q, qd, tau)
     one = jax.jit(dynamics.step)
     for k in range(5):
@@ -73,9 +75,13 @@ def test_pendulum_is_the_textbook_one() -> None:
     with jax.enable_x64(True):
         q, qd, tau = jnp.array([0.7]), jnp.array([1.3]), jnp.array([0.4])
         np.testing.assert_allclose(dynamics.mass_matrix(q), [[inertia]], rtol=1e-12)
-        np.testing.assert_allclose(dynamics.bias(q, qd), [0.5 * 9.81 * 0.2 * np.sin(0.7)], rtol=1e-12)
+        np.testing.assert_allclose(
+            dynamics.bias(q, qd), [0.5 * 9.81 * 0.2 * np.sin(0.7)], rtol=1e-12
+        )
         np.testing.assert_allclose(dynamics.passive(q, qd), [-damping * 1.3], rtol=1e-12)
-        expected = (0.4 - damping * 1.3 - 0.5 * 9.81 * 0.2 * np.sin(0.7)) / (inertia + 0.002 * damping)
+        expected = (0.4 - damping * 1.3 - 0.5 * 9.81 * 0.2 * np.sin(0.7)) / (
+            inertia + 0.002 * damping
+        )
         np.testing.assert_allclose(dynamics.acceleration(q, qd, tau), [expected], rtol=1e-12)
 
 
@@ -98,7 +104,9 @@ def test_the_engine_is_chosen_by_what_the_model_has(make_robot: Callable) -> Non
 
 
 def test_the_chain_refuses_by_name_what_it_does_not_cover(make_robot: Callable) -> None:
-    with pytest.raises(RobotError, match="'tendons with stiffness, damping or armature', which the chain engine"):
+    with pytest.raises(
+        RobotError, match="'tendons with stiffness, damping or armature', which the chain engine"
+    ):
         load_dynamics(make_robot(TENDON, ["a", "b"]), engine="chain")
 
 
@@ -117,8 +125,8 @@ def test_mjx_agrees_with_mujoco_c_on_tendons(make_robot: Callable) -> None:
 
 
 def test_what_no_engine_reproduces_is_refused_by_name(make_robot: Callable) -> None:
-    mjcf = (
-        '<mujoco><worldbody><body><joint name="a" damping="1 0.5 0.2"/><geom size="0.1"/></body></worldbody></mujoco>'
-    )
-    with pytest.raises(RobotError, match="'polynomial joint damping', which genan cannot simulate as MuJoCo does"):
+    mjcf = '<mujoco><worldbody><body><joint name="a" damping="1 0.5 0.2"/><geom size="0.1"/></body></worldbody></mujoco>'
+    with pytest.raises(
+        RobotError, match="'polynomial joint damping', which genan cannot simulate as MuJoCo does"
+    ):
         load_dynamics(make_robot(mjcf, ["a"]))

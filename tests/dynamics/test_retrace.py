@@ -1,4 +1,5 @@
-"""Torques from recorded positions, fed back through the simulator, give the positions back (the paper's appendix)."""
+"""Torques from recorded positions, fed back through the simulator, give the positions back (the
+paper's appendix)."""
 
 from collections.abc import Callable
 
@@ -20,7 +21,8 @@ def recorded(robot: Robot) -> np.ndarray:
     t = np.arange(T)[:, None] * robot.dt
     reach = np.array([0.6 if joint.kind == "hinge" else 0.1 for joint in robot.joints])
     waves = [
-        rng.uniform(0.2, 1, robot.nq) * np.sin(rng.uniform(2, 9, robot.nq) * t + rng.uniform(0, 6, robot.nq))
+        rng.uniform(0.2, 1, robot.nq)
+        * np.sin(rng.uniform(2, 9, robot.nq) * t + rng.uniform(0, 6, robot.nq))
         for _ in range(3)
     ]
     return robot.q_rest + reach * sum(waves)
@@ -29,7 +31,9 @@ def recorded(robot: Robot) -> np.ndarray:
 def labels(dynamics: Dynamics, q: np.ndarray) -> np.ndarray:
     d = finite_differences(q, lengths=np.array([len(q)]), dt=dynamics.dt)
     with jax.enable_x64(True):
-        return np.asarray(jax.vmap(dynamics.inverse)(*(jnp.asarray(x) for x in (q[d.rows], d.qd, d.qdd))))
+        return np.asarray(
+            jax.vmap(dynamics.inverse)(*(jnp.asarray(x) for x in (q[d.rows], d.qd, d.qdd)))
+        )
 
 
 def retraced(dynamics: Dynamics, q: np.ndarray, tau: np.ndarray) -> np.ndarray:
@@ -60,12 +64,15 @@ def one_step_error(dynamics: Dynamics, q: np.ndarray, tau: np.ndarray) -> float:
     """From every recorded state for one step: unstable robots cannot amplify rounding here."""
     d = finite_differences(q, lengths=np.array([len(q)]), dt=dynamics.dt)
     with jax.enable_x64(True):
-        after, _ = jax.vmap(dynamics.step)(jnp.asarray(q[d.rows]), jnp.asarray(d.qd), jnp.asarray(tau))
+        after, _ = jax.vmap(dynamics.step)(
+            jnp.asarray(q[d.rows]), jnp.asarray(d.qd), jnp.asarray(tau)
+        )
         return float(np.abs(np.asarray(after) - q[2:]).max())
 
 
 def test_labels_retrace_the_recording_to_rounding(robot: Robot) -> None:
-    """Hinges, slides, damping, armature, springs; by the chain and by MuJoCo C, which made neither."""
+    """Hinges, slides, damping, armature, springs; by the chain and by MuJoCo C, which made
+    neither."""
     dynamics = load_dynamics(robot, engine="chain")
     q = recorded(robot)
     tau = labels(dynamics, q)
@@ -80,7 +87,9 @@ def test_labels_by_mjx_retrace_too() -> None:
     dynamics = load_dynamics(robot, engine="mjx")
     q = recorded(robot)
     tau = labels(dynamics, q)
-    np.testing.assert_allclose(tau, labels(load_dynamics(robot, engine="chain"), q), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        tau, labels(load_dynamics(robot, engine="chain"), q), rtol=1e-9, atol=1e-9
+    )
     np.testing.assert_allclose(retraced(dynamics, q, tau), q[2:], atol=1e-9)
 
 

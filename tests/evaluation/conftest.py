@@ -23,7 +23,8 @@ def make_ensemble(
     scatter: float = 0.0,
     record: str = "{}",
 ) -> Ensemble:
-    """Networks without a hidden layer: torque = gain u - damping velocity, each member a little off by ``scatter``."""
+    """Networks without a hidden layer: torque = gain u - damping velocity, each member a little off
+    by ``scatter``."""
     history = history or History(1)
     nq, nu = robot.nq, robot.nu
     weight = np.zeros((members, history.inputs(nq, nu), nq), np.float32)
@@ -52,7 +53,9 @@ def make_ensemble(
     return Ensemble(contract, (Layer(jnp.asarray(weight), jnp.asarray(bias)),), scaling, record)
 
 
-def simulate(robot: Robot, u: np.ndarray, *, damping: float, gain: float, q0: np.ndarray) -> np.ndarray:
+def simulate(
+    robot: Robot, u: np.ndarray, *, damping: float, gain: float, q0: np.ndarray
+) -> np.ndarray:
     """Positions under torque = gain u - damping velocity, stepped by MuJoCo C."""
     data = mujoco.MjData(robot.mj_model)
     dof = list(robot.dof)

@@ -17,7 +17,9 @@ from genan.evaluation.trial import divergence_bound, plan
 from genan.robot import Robot
 
 
-def mujoco_step(robot: Robot, q: np.ndarray, qd: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mujoco_step(
+    robot: Robot, q: np.ndarray, qd: np.ndarray, tau: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     data, dof = mujoco.MjData(robot.mj_model), list(robot.dof)
     data.qpos[dof], data.qvel[dof], data.qfrc_applied[dof] = q, qd, tau
     mujoco.mj_step(robot.mj_model, data)
@@ -39,13 +41,17 @@ def test_errors_are_those_of_mujoco_steps(carriage, ensemble, recorded):
 
     def torque(q: np.ndarray, u: np.ndarray, model: int | None) -> np.ndarray:
         picked = actuators if model is None else actuators.member(model)
-        return np.asarray(picked.torque(jnp.asarray(q[::2], jnp.float32), jnp.asarray(u[::2], jnp.float32)), float)
+        return np.asarray(
+            picked.torque(jnp.asarray(q[::2], jnp.float32), jnp.asarray(u[::2], jnp.float32)), float
+        )
 
     for model, errors in ((None, judged.errors), (2, judged.members[2])):
         sizes = []
         for row in trial.rows:
             tau = torque(data.q[row - 4 : row + 1], data.u[row - 4 : row + 1], model)
-            q, _ = mujoco_step(carriage, data.q[row], (data.q[row] - data.q[row - 1]) / data.dt, tau)
+            q, _ = mujoco_step(
+                carriage, data.q[row], (data.q[row] - data.q[row - 1]) / data.dt, tau
+            )
             sizes.append(np.abs(q - data.q[row + 1]))
         np.testing.assert_allclose(errors.one_step.mean[:2], np.mean(sizes, axis=0), rtol=1e-4)
     start = int(trial.starts[1])
@@ -69,11 +75,15 @@ def test_a_perfect_model_has_next_to_no_error(carriage, ensemble, recorded):
 
 def test_hinges_and_slides_are_not_added(carriage, ensemble, recorded):
     trial = plan(recorded(carriage, (60, 60)), [1], horizon=20)
-    errors = judge_ensemble("a", ensemble(carriage, damping=0.1), load_dynamics(carriage), trial).errors
+    errors = judge_ensemble(
+        "a", ensemble(carriage, damping=0.1), load_dynamics(carriage), trial
+    ).errors
     assert errors.columns == ("slide", "swing", "overall [m]", "overall [rad]")
     assert errors.units == ("m", "rad", "m", "rad")
     np.testing.assert_allclose(errors.curve.mean[:, 2:], errors.curve.mean[:, :2])
-    np.testing.assert_array_equal(with_overall(np.array([[1.0, 4.0]]), ("rad", "rad")), [[1.0, 4.0, 2.5]])
+    np.testing.assert_array_equal(
+        with_overall(np.array([[1.0, 4.0]]), ("rad", "rad")), [[1.0, 4.0, 2.5]]
+    )
 
 
 def test_every_member_runs_as_it_would_alone(carriage, ensemble, recorded):
@@ -84,12 +94,17 @@ def test_every_member_runs_as_it_would_alone(carriage, ensemble, recorded):
     judged = judge_ensemble("a", actuators, dynamics, trial)
     for k in range(5):
         alone = judge_ensemble("b", actuators.member(k), dynamics, trial)
-        np.testing.assert_allclose(judged.members[k].one_step.mean, alone.errors.one_step.mean, rtol=1e-4)
+        np.testing.assert_allclose(
+            judged.members[k].one_step.mean, alone.errors.one_step.mean, rtol=1e-4
+        )
         np.testing.assert_allclose(judged.member_positions[k], alone.positions, atol=1e-5)
     mean = np.mean([member.curve.mean for member in judged.members], axis=0)
     np.testing.assert_allclose(judged.average.curve.mean, mean, rtol=1e-6)
     torques = actuators.torques(
-        *(jnp.asarray(x[trial.rows[:, None] + np.array([-1, 0])], jnp.float32) for x in (data.q, data.u))
+        *(
+            jnp.asarray(x[trial.rows[:, None] + np.array([-1, 0])], jnp.float32)
+            for x in (data.q, data.u)
+        )
     )
     np.testing.assert_allclose(judged.torques.mean, np.mean(torques, axis=0), atol=1e-5)
     np.testing.assert_allclose(judged.torques.deviation, np.std(torques, axis=0), atol=1e-5)
@@ -97,7 +112,10 @@ def test_every_member_runs_as_it_would_alone(carriage, ensemble, recorded):
 
 def test_torques_are_kept_evenly_when_there_are_many(carriage, ensemble, recorded, monkeypatch):
     trial = plan(recorded(carriage, (1500,)), [1], horizon=10)
-    actuators, dynamics = ensemble(carriage, damping=0.2, gain=0.1, members=2, scatter=0.1), load_dynamics(carriage)
+    actuators, dynamics = (
+        ensemble(carriage, damping=0.2, gain=0.1, members=2, scatter=0.1),
+        load_dynamics(carriage),
+    )
     everything = judge_ensemble("a", actuators, dynamics, trial).torques
     monkeypatch.setattr("genan.evaluation.torques.KEPT", 500)
     some = judge_ensemble("a", actuators, dynamics, trial).torques
@@ -113,7 +131,9 @@ def test_divergence_is_counted_and_cut(ensemble, recorded):
     assert judged.errors.diverged == judged.errors.rollouts == 4
     assert judged.errors.curve.mean[-1, 0] == pytest.approx(np.pi)
     assert not np.isfinite(judged.positions).all()  # it went as far as numbers go
-    assert np.isfinite(judged.errors.curve.high).all() and np.isfinite(judged.error_of_rollout).all()
+    assert (
+        np.isfinite(judged.errors.curve.high).all() and np.isfinite(judged.error_of_rollout).all()
+    )
 
 
 def test_the_bound_is_half_a_turn_or_twice_the_span(carriage):
@@ -131,14 +151,20 @@ def test_unequal_lengths(carriage, recorded):
     np.testing.assert_array_equal(np.bincount(trial.row_owner), [0, 119, 41, 60, 50])
     assert trial.recorded.shape == (4, 50, 2)
     np.testing.assert_array_equal(trial.recorded[1, -1], data.q[data.offsets[1] + 110])
-    assert "1 of 5 trajectories" in trial.notes[0] and "1 trajectories are too short for a rollout" in trial.notes[1]
+    assert (
+        "1 of 5 trajectories" in trial.notes[0]
+        and "1 trajectories are too short for a rollout" in trial.notes[1]
+    )
     shortened = plan(data, [3], horizon=500)
     assert shortened.horizon == 55 and "not 500" in " ".join(shortened.notes)
     assert plan(recorded(carriage, (8, 9)), [3], horizon=500).first == 3
 
 
 def test_blocks_do_not_show(carriage, ensemble, recorded, monkeypatch):
-    actuators, dynamics = ensemble(carriage, damping=0.1, gain=0.1, members=2, scatter=0.1), load_dynamics(carriage)
+    actuators, dynamics = (
+        ensemble(carriage, damping=0.1, gain=0.1, members=2, scatter=0.1),
+        load_dynamics(carriage),
+    )
     data = recorded(carriage, (90, 90, 90))
     q, u = recorded_past(actuators, data, plan(data, [1], horizon=10).starts, steps=10)
     whole = rollouts(actuators, dynamics, q, u)
@@ -160,16 +186,27 @@ def test_evaluate_whole(carriage, ensemble, recorded):
     assert [overlay.title for overlay in found.overlays] == ["best", "median", "worst"]
     assert found.torques is None and len(found.honesty) == 1 and found.honesty[0].steps == 50
     assert [held.name for held in found.held] == ["mine", "other"] and not found.is_training_data
-    assert {what for what, done, total in told if done == total} >= {"mine: one step", "held control", "baselines"}
+    assert {what for what, done, total in told if done == total} >= {
+        "mine: one step",
+        "held control",
+        "baselines",
+    }
     text = as_json(found)
-    assert len(text["models"]["mine"]["curve"]["mean"]) == 100 and text["units"] == ["m", "rad", "m", "rad"]
+    assert len(text["models"]["mine"]["curve"]["mean"]) == 100 and text["units"] == [
+        "m",
+        "rad",
+        "m",
+        "rad",
+    ]
     assert headline(found)["one_step"]["mean"] == text["models"]["mine"]["one_step"]["mean"]
 
 
 def test_training_data_are_noticed(carriage, ensemble, recorded):
     data = recorded(carriage, (60, 60))
     record = f'{{"data": {{"fingerprint": "{data.fingerprint}"}}}}'
-    assert evaluate(ensemble(carriage, damping=0.1, record=record), data, horizon=20).is_training_data
+    assert evaluate(
+        ensemble(carriage, damping=0.1, record=record), data, horizon=20
+    ).is_training_data
 
 
 def test_refusals(carriage, ensemble, recorded):

@@ -11,7 +11,9 @@ from genan.evaluation.sums import Sums, marks
 HORIZON, DT = 100, 0.01
 
 
-def errors(name: str, sizes: np.ndarray, *, units: tuple[str, ...] = ("rad",), horizon: int = HORIZON) -> Errors:
+def errors(
+    name: str, sizes: np.ndarray, *, units: tuple[str, ...] = ("rad",), horizon: int = HORIZON
+) -> Errors:
     """A model whose errors in recording g are ``sizes[g]``, growing with the steps."""
     count, k = len(sizes), 2 * len(units)
     steps = np.arange(1, horizon + 1)[:, None]
@@ -34,11 +36,17 @@ def test_a_model_that_is_always_better_is_certainly_so():
     found = against(ours, 1.8 * ours * rng.uniform(0.9, 1.1, 20))
     assert [one.steps for one in found.comparisons] == [1, 50, 100]
     for one in found.comparisons:
-        assert one.verdict == "better" and one.certainty == "certain" and one.wins == one.recordings == 20
+        assert (
+            one.verdict == "better"
+            and one.certainty == "certain"
+            and one.wins == one.recordings == 20
+        )
         assert one.low < 1.8 < one.high and one.better == 1.0 and one.chance < 0.005
         assert one.joint_ratios == pytest.approx((one.ratio,))
     assert found.comparisons[0].sentence.startswith("One step (10 ms) ahead 1.8")
-    assert found.comparisons[0].sentence.endswith("as accurate as ARX, better in 20 of 20 recordings; certain.")
+    assert found.comparisons[0].sentence.endswith(
+        "as accurate as ARX, better in 20 of 20 recordings; certain."
+    )
     assert found.comparisons[1].sentence.startswith("After 0.5 s 1.")
     assert found.spans == ((pytest.approx(0.01), pytest.approx(1.0)),)
     assert found.overall == ("Better than every baseline, one step ahead and after 1 s; certain.",)
@@ -50,7 +58,8 @@ def test_a_worse_model_is_called_worse():
     one = found.comparisons[0]
     assert one.verdict == "worse" and one.wins == 0 and one.ratio == pytest.approx(0.5)
     assert (
-        "worse than ARX: 0.50 times (0.50 to 0.50) as accurate, better in 0 of 12 recordings; certain." in one.sentence
+        "worse than ARX: 0.50 times (0.50 to 0.50) as accurate, better in 0 of 12 recordings; certain."
+        in one.sentence
     )
     assert found.spans == (None,) and "Not better than every baseline" in found.overall[0]
 
@@ -68,7 +77,10 @@ def test_few_recordings_are_not_believed():
     found = against(ours, 1.5 * ours)
     one = found.comparisons[0]
     assert one.better == 1.0 and one.chance == pytest.approx(1 / 16) and one.verdict == "level"
-    assert "better in 4 of 4 recordings; too few to be sure: chance alone does that 1 time in 16." in one.sentence
+    assert (
+        "better in 4 of 4 recordings; too few to be sure: chance alone does that 1 time in 16."
+        in one.sentence
+    )
     assert "only 4 recordings" in found.overall[-1]
     five = against(np.ones(5), np.full(5, 1.5)).comparisons[0]
     assert five.certainty == "likely" and len(against(np.ones(FEW), np.full(FEW, 1.5)).overall) == 1
@@ -83,7 +95,10 @@ def test_chance_is_that_of_scipy():
     logs = np.log(theirs) - np.log(ours)
     side = "greater" if logs.mean() > 0 else "less"
     known = permutation_test(
-        (np.log(theirs), np.log(ours)), lambda a, b: np.mean(a - b), permutation_type="samples", alternative=side
+        (np.log(theirs), np.log(ours)),
+        lambda a, b: np.mean(a - b),
+        permutation_type="samples",
+        alternative=side,
     )
     assert one.chance == pytest.approx(known.pvalue)
 
@@ -91,7 +106,10 @@ def test_chance_is_that_of_scipy():
 def test_false_certainty_is_rare():
     """Of equal models about 1 in 20 is at least likely on each side, and 1 in 200 certain."""
     rng = np.random.default_rng(4)
-    words = [against(*rng.lognormal(size=(2, 10)), horizon=1).comparisons[0].certainty for _ in range(100)]
+    words = [
+        against(*rng.lognormal(size=(2, 10)), horizon=1).comparisons[0].certainty
+        for _ in range(100)
+    ]
     assert words.count("open") >= 82 and words.count("certain") <= 3
 
 
@@ -102,9 +120,15 @@ def test_many_recordings_use_random_signs():
 
 def test_hinges_and_slides_are_compared_apart():
     ours = np.random.default_rng(6).uniform(0.9, 1.1, 10)
-    mine, other = (errors(name, size, units=("m", "rad")) for name, size in (("a", ours), ("b", 2 * ours)))
+    mine, other = (
+        errors(name, size, units=("m", "rad")) for name, size in (("a", ours), ("b", 2 * ours))
+    )
     found = compare(mine, [other])
-    assert found.units == ("m", "rad") and len(found.comparisons) == 6 and "joints in m" in found.overall[0]
+    assert (
+        found.units == ("m", "rad")
+        and len(found.comparisons) == 6
+        and "joints in m" in found.overall[0]
+    )
 
 
 def test_nothing_to_compare_with():

@@ -30,12 +30,17 @@ def test_folds_are_balanced_and_never_cut_a_recording():
     parts = folds(data, 4)
     assert sorted(np.concatenate(parts).tolist()) == list(range(40))
     owners = [{data.recordings[k] for k in part} for part in parts]
-    assert sum(map(len, owners)) == 15 and all(not a & b for a in owners for b in owners if a is not b)
+    assert sum(map(len, owners)) == 15 and all(
+        not a & b for a in owners for b in owners if a is not b
+    )
     sizes = [data.lengths[part].sum() for part in parts]
     assert max(sizes) < 1.25 * min(sizes)
     for again, part in zip(folds(data, 4), parts, strict=True):
         np.testing.assert_array_equal(again, part)
-    assert any((a.shape != b.shape) or (a != b).any() for a, b in zip(folds(data, 4, seed=1), parts, strict=True))
+    assert any(
+        (a.shape != b.shape) or (a != b).any()
+        for a, b in zip(folds(data, 4, seed=1), parts, strict=True)
+    )
     assert [len(part) for part in folds(pieces("abc", [20, 20, 20]), 3)] == [1, 1, 1]
 
 
@@ -44,7 +49,11 @@ def test_recordings_under_the_same_commands_are_in_one_part():
     commands = [rng.uniform(-1, 1, (40, 1)) for _ in range(3)]
     pairs = [(np.zeros((40, 1)), commands[k % 3]) for k in range(9)]
     data = Trajectories.from_list(Channels.of_robot(Robot.load("pendulum")), pairs)
-    assert sorted(sorted(part.tolist()) for part in folds(data, 3)) == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    assert sorted(sorted(part.tolist()) for part in folds(data, 3)) == [
+        [0, 3, 6],
+        [1, 4, 7],
+        [2, 5, 8],
+    ]
     assert len(folds(data, 5)) == 5  # more than there are kinds of commands: by recordings
 
 
@@ -71,7 +80,14 @@ def test_every_recording_is_left_out_once_and_finished_folds_are_kept(fitted, tm
 
     def run(**more):
         return cross_validate(
-            ensemble, data, robot, parts=2, folder=folder, horizon=30, progress=lambda *step: told.append(step), **more
+            ensemble,
+            data,
+            robot,
+            parts=2,
+            folder=folder,
+            horizon=30,
+            progress=lambda *step: told.append(step),
+            **more,
         )
 
     asked = iter([False, False, False, False, True, True, True, True])
@@ -79,11 +95,19 @@ def test_every_recording_is_left_out_once_and_finished_folds_are_kept(fitted, tm
     found = run()
     assert found.recordings == 8 and [len(fold.recordings) for fold in found.folds] == [4, 4]
     left_out = [name for fold in found.folds for name in fold.recordings]
-    assert sorted(left_out) == sorted(data.recordings) and found.errors.sums.recordings == tuple(left_out)
+    assert sorted(left_out) == sorted(data.recordings) and found.errors.sums.recordings == tuple(
+        left_out
+    )
     assert found.errors.samples == 8 * 69 and found.errors.rollouts == 8 * 2
-    weighted = np.mean([fold.one_step for fold in found.folds], axis=0)  # the folds have as many samples each
+    weighted = np.mean(
+        [fold.one_step for fold in found.folds], axis=0
+    )  # the folds have as many samples each
     np.testing.assert_allclose(found.errors.one_step.mean, weighted)
-    assert [one.name for one in found.baselines] == ["ridge ARX", "constant velocity", "standing still"]
+    assert [one.name for one in found.baselines] == [
+        "ridge ARX",
+        "constant velocity",
+        "standing still",
+    ]
     assert {what for what, done, total in told if done == total} == {"fold 1 of 2", "fold 2 of 2"}
     before = {path: path.stat().st_mtime_ns for path in folder.glob("*/actuator.json")}
     again = run()
@@ -106,7 +130,9 @@ def test_the_command_does_the_same(fitted, tmp_path: Path):
         cross_validate=2,
     )
     assert main(command) == 0
-    found = json.loads((tmp_path / "actuators" / "cross-validation" / "evaluation.json").read_text())
+    found = json.loads(
+        (tmp_path / "actuators" / "cross-validation" / "evaluation.json").read_text()
+    )
     assert len(found["cross_validation"]) == 2
 
 
@@ -121,7 +147,9 @@ def test_another_cross_validation_takes_the_place_of_the_first(tmp_path: Path):
     assert not (tmp_path / "1").exists()
     (tmp_path / "1").mkdir()
     _prepare(tmp_path, {"parts": 3})
-    assert not (tmp_path / "1").exists() and json.loads((tmp_path / PLAN).read_text()) == {"parts": 3}
+    assert not (tmp_path / "1").exists() and json.loads((tmp_path / PLAN).read_text()) == {
+        "parts": 3
+    }
     (tmp_path / PLAN).unlink()
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(DataError, match="something else"):

@@ -2,22 +2,28 @@ import numpy as np
 import pytest
 
 from genan.errors import SettingError
-from genan.evaluation.identification import TransferFunction, fit_transfer_function, frequency_response
+from genan.evaluation.identification import (
+    TransferFunction,
+    fit_transfer_function,
+    frequency_response,
+)
 from genan.evaluation.pamy2_bench import REAL, hysteresis, identify, spread
 from genan.exploration import Multisine
 from genan.virtual import VirtualPamy2
 
 
 @pytest.mark.parametrize(
-    "true", [TransferFunction(-18.6, 1.19, 0.23, 0.02, 1.0), TransferFunction(17.2, 3.1, 0.84, 0.034, 1.0)]
+    "true",
+    [TransferFunction(-18.6, 1.19, 0.23, 0.02, 1.0), TransferFunction(17.2, 3.1, 0.84, 0.034, 1.0)],
 )
 def test_a_known_joint_is_found_from_a_simulated_record(true: TransferFunction) -> None:
-    """The record comes from integrating the differential equation, not from the formula that is fitted."""
+    """The record comes from integrating the differential equation, not from the formula that is
+    fitted."""
     dt, period = 0.002, 10.0
     bounds = np.array([[-1.0], [1.0]])
-    d = Multisine(lowest=0.1, highest=6.0).draw(np.random.default_rng(0), bounds=bounds, duration=4 * period, dt=dt)[
-        :, 0
-    ]
+    d = Multisine(lowest=0.1, highest=6.0).draw(
+        np.random.default_rng(0), bounds=bounds, duration=4 * period, dt=dt
+    )[:, 0]
     w, late = 2 * np.pi * true.natural_frequency, round(true.delay / dt)
     delayed = np.concatenate([np.zeros(late), d[: len(d) - late]])
     q = np.zeros_like(d)
@@ -59,7 +65,9 @@ def test_virtual_pamy2_identifies_like_the_real_one() -> None:
         where = f"joint {e.real.joint + 1}, 0-{e.real.highest:g} Hz: {e.model}"
         assert e.within("gain"), where
         if (e.real.joint, e.real.highest) == (2, 3.0):
-            assert not e.resonant  # the elbow's own resonance lies above this band; docs/virtual-pamy2.md
+            assert (
+                not e.resonant
+            )  # the elbow's own resonance lies above this band; docs/virtual-pamy2.md
             continue
         assert e.within("natural_frequency") and e.within("damping") and e.delay_within, where
     widths = np.degrees([loop.width for loop in hysteresis(robot)])

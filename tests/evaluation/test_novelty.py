@@ -20,7 +20,8 @@ def carriage() -> Robot:
 
 
 def shifted(data: Trajectories, first: int, last: int) -> Trajectories:
-    """``data`` with the second joint elsewhere from sample ``first`` to ``last`` of the third trajectory."""
+    """``data`` with the second joint elsewhere from sample ``first`` to ``last`` of the third
+    trajectory."""
     q = data.q.copy()
     rows = data.offsets[2] + np.arange(first, last)
     q[rows, 1] += 4.0 * np.ptp(data.q[:, 1]) * np.sin(np.pi * np.linspace(0.0, 1.0, last - first))
@@ -28,7 +29,9 @@ def shifted(data: Trajectories, first: int, last: int) -> Trajectories:
 
 
 def test_a_planted_excursion_is_found_by_time_and_joint(carriage, ensemble, recorded):
-    actuators = ensemble(carriage, history=History(2), damping=0.1, gain=0.2, members=2, scatter=0.01)
+    actuators = ensemble(
+        carriage, history=History(2), damping=0.1, gain=0.2, members=2, scatter=0.01
+    )
     train = recorded(carriage, (400,) * 12)
     reference = Reference.of(actuators, train)
     data = recorded(carriage, (400,) * 4)
@@ -40,7 +43,11 @@ def test_a_planted_excursion_is_found_by_time_and_joint(carriage, ensemble, reco
     assert (worst.recording, worst.trajectory, worst.joint) == ("c", 2, "swing")
     dt = carriage.dt
     assert 150 * dt - 0.02 < worst.begin < 185 * dt and 215 * dt < worst.end < 250 * dt + 0.02
-    assert worst.reason in ("position", "velocity") and worst.peak > 2.0 and worst.known[0] < worst.known[1]
+    assert (
+        worst.reason in ("position", "velocity")
+        and worst.peak > 2.0
+        and worst.known[0] < worst.known[1]
+    )
     assert "deg" in why_words(worst) and "trained" in why_words(worst)
     assert novelty.strips[0].recording == "c" and (novelty.strips[0].score[:, 1] > 1.0).any()
     assert novelty.error_ratio[1] > 1.0 and (np.abs(novelty.rollout_correlation) <= 1.0).all()
@@ -49,10 +56,15 @@ def test_a_planted_excursion_is_found_by_time_and_joint(carriage, ensemble, reco
     text = as_json(found)
     json.dumps(text, allow_nan=False)
     assert text["novelty"]["stretches"][0]["joint"] == "swing" and text["versions"]["genan"]
-    assert text["models"]["ensemble"]["one_step_rms"]["mean"][0] >= text["models"]["ensemble"]["one_step"]["mean"][0]
+    assert (
+        text["models"]["ensemble"]["one_step_rms"]["mean"][0]
+        >= text["models"]["ensemble"]["one_step"]["mean"][0]
+    )
 
     usual = evaluate(actuators, data, reference=reference, horizon=40)
-    assert not usual.novelty.new.any() and "Nothing much in this log is new" in novelty_words(usual.novelty)
+    assert not usual.novelty.new.any() and "Nothing much in this log is new" in novelty_words(
+        usual.novelty
+    )
     assert usual.standing is None and "without baselines" in verdict(usual)[1]
 
 
@@ -68,6 +80,9 @@ def test_the_reference_is_kept_and_made_anew(carriage, ensemble, recorded, tmp_p
     assert find_reference(tmp_path, other, None)[0] is None
     assert find_reference(tmp_path, other, data)[0].belongs_to(other)
     stranger = ensemble(carriage, damping=0.5, record='{"data": {"fingerprint": "1"}}')
-    assert "not the one that the actuators were fitted to" in find_reference(tmp_path, stranger, data)[1]
+    assert (
+        "not the one that the actuators were fitted to"
+        in find_reference(tmp_path, stranger, data)[1]
+    )
     (tmp_path / NAME).write_bytes(b"damaged")
     assert find_reference(tmp_path, actuators, data)[0].belongs_to(actuators)

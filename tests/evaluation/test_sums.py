@@ -13,7 +13,10 @@ def walks(names: tuple[str, ...], *, seed: int = 0, length: int = 60) -> Traject
     """Random walks, each at its own pace, that are pieces of the recordings ``names``."""
     robot, rng = Robot.load("pendulum"), np.random.default_rng(seed)
     pairs = [
-        (np.cumsum(rng.normal(0.0, 1e-3 * (1 + k), (length, 1)), axis=0), rng.uniform(-1.0, 1.0, (length, 1)))
+        (
+            np.cumsum(rng.normal(0.0, 1e-3 * (1 + k), (length, 1)), axis=0),
+            rng.uniform(-1.0, 1.0, (length, 1)),
+        )
         for k in range(len(names))
     ]
     return Trajectories.from_list(Channels.of_robot(robot), pairs, recordings=names)
@@ -39,8 +42,13 @@ def test_sums_are_those_of_whole_recordings_in_any_order():
 
 
 def test_pieces_of_one_recording_are_no_more_certain_than_the_whole():
-    apart, together = (walks(tuple(name * 2 for name in names)) for names in ("abcdefgh", "aabbccdd"))
-    wide, narrow = (judge_baseline(StandingStill(), plan(data, [1], horizon=20)).one_step for data in (together, apart))
+    apart, together = (
+        walks(tuple(name * 2 for name in names)) for names in ("abcdefgh", "aabbccdd")
+    )
+    wide, narrow = (
+        judge_baseline(StandingStill(), plan(data, [1], horizon=20)).one_step
+        for data in (together, apart)
+    )
     np.testing.assert_allclose(wide.mean, narrow.mean)
     assert wide.high[0] - wide.low[0] > narrow.high[0] - narrow.low[0]
 
@@ -48,7 +56,10 @@ def test_pieces_of_one_recording_are_no_more_certain_than_the_whole():
 def test_joining_folds_gives_the_whole():
     data = walks(("a", "b", "c", "d"))
     whole = judge_baseline(StandingStill(), plan(data, [1], horizon=20)).sums
-    parts = [judge_baseline(StandingStill(), plan(data.select(k), [1], horizon=20)).sums for k in ([0, 1], [2, 3])]
+    parts = [
+        judge_baseline(StandingStill(), plan(data.select(k), [1], horizon=20)).sums
+        for k in ([0, 1], [2, 3])
+    ]
     joined = Sums.join(parts)
     assert joined.recordings == whole.recordings
     for name in ("one_step", "one_step_squares", "samples", "curve", "curve_squares", "rollouts"):
@@ -58,7 +69,13 @@ def test_joining_folds_gives_the_whole():
 
 def test_marks_reach_from_the_first_step_to_the_last_with_half_a_second():
     found = marks(500, 0.002)
-    assert found[0] == 1 and found[-1] == 500 and 250 in found and (np.diff(found) > 0).all() and len(found) <= 41
+    assert (
+        found[0] == 1
+        and found[-1] == 500
+        and 250 in found
+        and (np.diff(found) > 0).all()
+        and len(found) <= 41
+    )
     assert half_second(0.002) == 250 and half_second(2.0) == 1
     np.testing.assert_array_equal(marks(1, 0.002), [1])
     assert 250 not in marks(100, 0.002) and marks(3, 0.01).tolist() == [1, 2, 3]
@@ -67,4 +84,6 @@ def test_marks_reach_from_the_first_step_to_the_last_with_half_a_second():
 @pytest.mark.parametrize("horizon", [1, 7])
 def test_short_rollouts(horizon):
     errors = judge_baseline(StandingStill(), plan(walks(("a", "b")), [1], horizon=horizon))
-    assert errors.curve.mean.shape == (horizon, 2) and errors.sums.curve_squares.shape[1] == len(errors.sums.marks)
+    assert errors.curve.mean.shape == (horizon, 2) and errors.sums.curve_squares.shape[1] == len(
+        errors.sums.marks
+    )

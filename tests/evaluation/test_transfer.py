@@ -1,4 +1,5 @@
-"""Transfer trials in their arenas, judged against what an independent reading of the kept files says."""
+"""Transfer trials in their arenas, judged against what an independent reading of the kept files
+says."""
 
 import json
 import signal
@@ -53,18 +54,24 @@ def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
     small = {"(0, 1, 2)": "(1,)", "trials=100": "trials=2, finished=seen.append"}
     found = run_block("transfer.md", 0, smaller=small, seen=seen)["found"]
     out = tmp_path / "runs" / "transfer"
-    assert [len(so_far.trials) for so_far in seen] == [1, 2] and found == seen[-1] == Transfer.load(out)
+    assert [len(so_far.trials) for so_far in seen] == [1, 2] and found == seen[-1] == Transfer.load(
+        out
+    )
     assert found.succeeded >= 1 and found.robot_seeds == (1,)
     folder = out / "robot-1"
     assert load_recording(folder / "flights.h5").lengths.tolist() == [2500] * 2
     for trial in found.trials:
-        chance = np.random.default_rng([0, trial.number])  # the paper's distributions, from the paper
+        chance = np.random.default_rng(
+            [0, trial.number]
+        )  # the paper's distributions, from the paper
         u = chance.uniform([-0.5, -0.6, -0.6, -0.5], [0.5, 0.0, 0.4, 0.5])
         goal = chance.uniform([-50, 20, -50, -50], [50, 60, 50, 50])
         np.testing.assert_allclose(trial.u_init, u)
         np.testing.assert_allclose(np.rad2deg(trial.goal), goal)
         with np.load(folder / "flights.ticks" / f"{trial.number:04d}.npz") as ticks:
-            np.testing.assert_allclose(ticks["u"][999], u, atol=1e-9)  # reached after 2 s, along a line
+            np.testing.assert_allclose(
+                ticks["u"][999], u, atol=1e-9
+            )  # reached after 2 s, along a line
             np.testing.assert_allclose(ticks["u"][499], 0.5 * (u + PAMY2.u_rest), atol=1e-9)
             error = np.abs(np.rad2deg(ticks["q"][2000]) - goal)  # 2 s of the policy later
         np.testing.assert_allclose(trial.numbers["error"], error)
@@ -79,11 +86,15 @@ def test_a_trial_does_not_depend_on_how_many_there_are(reacher: Policy) -> None:
     assert (first.u != other.u).any() and (first.u != arena.attempt(8).u).any()
 
 
-def test_a_trial_that_was_stopped_is_a_failure_and_the_next_one_goes_on(reacher: Policy, tmp_path: Path) -> None:
+def test_a_trial_that_was_stopped_is_a_failure_and_the_next_one_goes_on(
+    reacher: Policy, tmp_path: Path
+) -> None:
     robot = FaultyRobot(Stuck(stale=True), tick=2000)
     arena = ReacherArena(reacher, robot)
     found = transfer(lambda _: arena, robot_seeds=(None,), trials=2, out=tmp_path)
-    assert [trial.outcome for trial in found.trials] == [StopReason.STALE.value] * 2 and found.succeeded == 0
+    assert [trial.outcome for trial in found.trials] == [
+        StopReason.STALE.value
+    ] * 2 and found.succeeded == 0
     assert "no new reading (for 4" in found.trials[0].stop and robot.stopped == 2
     assert found.outcomes() == {"reached": 0, "not reached": 0, StopReason.STALE.value: 2}
     with np.load(tmp_path / "robot" / "flights.ticks" / "0000.npz") as ticks:
@@ -101,10 +112,18 @@ def test_the_operator_keeps_what_is_done(reacher: Policy, tmp_path: Path) -> Non
 
     arena = ReacherArena(reacher, MemoryRobot())
     found = transfer(
-        lambda _: arena, robot_seeds=(None,), trials=5, out=tmp_path, stopping=stopping, finished=done.append
+        lambda _: arena,
+        robot_seeds=(None,),
+        trials=5,
+        out=tmp_path,
+        stopping=stopping,
+        finished=done.append,
     )
     assert len(found.trials) == 1 and found == Transfer.load(tmp_path)
-    assert found.about["trials"] == 5 and len(load_recording(tmp_path / "robot" / "flights.h5").lengths) == 2
+    assert (
+        found.about["trials"] == 5
+        and len(load_recording(tmp_path / "robot" / "flights.h5").lengths) == 2
+    )
 
 
 KILLED = """
@@ -127,13 +146,17 @@ transfer(lambda _: arena, robot_seeds=(None,), trials=5, out=sys.argv[1], finish
 
 def test_a_killed_run_leaves_what_was_done(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], cwd=root, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path], cwd=root, check=False, timeout=60
+    )
     assert done.returncode == -signal.SIGKILL
     assert [trial.number for trial in Transfer.load(tmp_path).trials] == [0, 1]
     assert len(load_recording(tmp_path / "robot" / "flights.h5.partial").lengths) == 2
 
 
-def test_table_tennis_returns_the_ball_and_keeps_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_tennis_returns_the_ball_and_keeps_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("genan.report.trials.load_renderer", Nothing)
     command = typed(
         "genan transfer table-tennis --robot-seeds 0 1 2 --videos 0 3",
@@ -143,16 +166,24 @@ def test_table_tennis_returns_the_ball_and_keeps_its_way(tmp_path: Path, monkeyp
     )
     assert main(command) == 0
     trial, other = Transfer.load(tmp_path / "out").trials
-    assert trial.success and trial.outcome == "success" and (trial.robot_seed, other.robot_seed) == (0, 1)
+    assert (
+        trial.success
+        and trial.outcome == "success"
+        and (trial.robot_seed, other.robot_seed) == (0, 1)
+    )
     folder = tmp_path / "out" / "robot-0"
     assert len(list((tmp_path / "out").glob("robot-*/trial-0000.*"))) == 2  # filmed
     with np.load(folder / "balls" / "0000.npz") as kept:
         time, ball = kept["time"], kept["ball"]
     with np.load(folder / "flights.ticks" / "0000.npz") as kept:
         phase, flown = kept["phase"], kept["time"]
-    assert time[0] == pytest.approx(2.0) and 2.0 < flown[phase == 2][0] < 2.03  # launched after the ramp, soon seen
+    assert (
+        time[0] == pytest.approx(2.0) and 2.0 < flown[phase == 2][0] < 2.03
+    )  # launched after the ramp, soon seen
     turn = int(np.argmin(ball[:, 1]))
-    assert np.all(np.diff(ball[:turn, 1]) < 0.0)  # it comes, and goes back over the net to the other half
+    assert np.all(
+        np.diff(ball[:turn, 1]) < 0.0
+    )  # it comes, and goes back over the net to the other half
     down = turn + int(np.argmax((ball[turn:, 2] < 0.80) & (ball[turn:, 1] > ball[turn, 1] + 1.0)))
     np.testing.assert_allclose(trial.numbers["landing"][:2], ball[down, :2], atol=0.1)
 
@@ -165,13 +196,26 @@ def cup_policy(reacher: Policy) -> Policy:
     contract["constants"] |= {"buffer": 5, "duration": 0.1}
     contract["observation"] = [
         {"name": name, "size": size, "words": ""}
-        for name, size in (("q", 4), ("qd", 4), ("u", 4), ("ball_position", 3), ("ball_velocity", 3))
+        for name, size in (
+            ("q", 4),
+            ("qd", 4),
+            ("u", 4),
+            ("ball_position", 3),
+            ("ball_velocity", 3),
+        )
     ]
     contract["network"]["hidden"] = [4]
-    shapes = {"layers.0.weight": (18, 4), "layers.0.bias": (4,), "layers.1.weight": (4, 4), "layers.1.bias": (4,)}
+    shapes = {
+        "layers.0.weight": (18, 4),
+        "layers.0.bias": (4,),
+        "layers.1.weight": (4, 4),
+        "layers.1.bias": (4,),
+    }
     arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     arrays |= {"scale.mean": np.zeros(18, np.float32), "scale.deviation": np.ones(18, np.float32)}
-    return Policy({"contract": contract, "record": {}}, arrays | {"log_deviation": np.zeros(4, np.float32)})
+    return Policy(
+        {"contract": contract, "record": {}}, arrays | {"log_deviation": np.zeros(4, np.float32)}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -184,48 +228,78 @@ def test_a_ball_that_nobody_swings_is_never_in_the_cup(
 ) -> None:
     monkeypatch.setattr(arenas, "RAMP", 0.3)
     found = transfer(lambda _: cup_arena, trials=1, out=tmp_path)
-    assert found.trials[0].outcome == "never in" and found.trials[0].numbers == {"seconds_in_cup": 0.0}
+    assert found.trials[0].outcome == "never in" and found.trials[0].numbers == {
+        "seconds_in_cup": 0.0
+    }
     with np.load(tmp_path / "robot-0" / "balls" / "0000.npz") as kept:
         ball, string = kept["ball"], kept["string"]
     assert len(string) == -(-len(ball) // 10)
     np.testing.assert_allclose(string[1, -1], ball[10])  # it ends in the ball
-    assert np.linalg.norm(np.diff(string, axis=1), axis=2).sum(axis=1) == pytest.approx(0.2, abs=0.02)
+    assert np.linalg.norm(np.diff(string, axis=1), axis=2).sum(axis=1) == pytest.approx(
+        0.2, abs=0.02
+    )
 
 
-def test_the_documented_program_catches_the_ball_with_a_tracker_of_its_own(cup_arena: Arena) -> None:
+def test_the_documented_program_catches_the_ball_with_a_tracker_of_its_own(
+    cup_arena: Arena,
+) -> None:
     cup_arena.robot.connect()
     cup_arena.attempt(0)  # the ball hangs
-    names = {"robot": cup_arena.robot, "source": cup_arena._vicon, "load_policy": load_policy, "bundled": bundled}
+    names = {
+        "robot": cup_arena.robot,
+        "source": cup_arena._vicon,
+        "load_policy": load_policy,
+        "bundled": bundled,
+    }
     left = run_block("transfer.md", 1, smaller={"seconds=2.0": "seconds=0.2"}, **names)
     assert left["flight"].stop.reason is StopReason.FINISHED and cup_arena._bench.was_in_cup
 
 
 def test_rates_intervals_and_tables() -> None:
     rows = [("success", 0), ("too long", 0), ("success", 1), ("success", 1), ("side", 1)]
-    trials = [Trial(k, seed, name == "success", name, "", [], None, {"n": k}) for k, (name, seed) in enumerate(rows)]
+    trials = [
+        Trial(k, seed, name == "success", name, "", [], None, {"n": k})
+        for k, (name, seed) in enumerate(rows)
+    ]
     found = Transfer("table-tennis", tuple(trials))
     expected = binomtest(3, 5).proportion_ci(method="wilson")
     np.testing.assert_allclose(found.interval, (expected.low, expected.high), atol=1e-6)
-    assert found.on(1).outcomes() == {"success": 2, "too long": 0, "too short": 0, "missed": 0, "side": 1}
+    assert found.on(1).outcomes() == {
+        "success": 2,
+        "too long": 0,
+        "too short": 0,
+        "missed": 0,
+        "side": 1,
+    }
     assert found.mean("n") == 2.0 and np.isnan(found.mean("nothing"))
-    assert OUTCOMES["table-tennis"] == tuple(o.value for o in (*list(Outcome)[:3], Outcome.MISSED, Outcome.SIDE))
+    assert OUTCOMES["table-tennis"] == tuple(
+        o.value for o in (*list(Outcome)[:3], Outcome.MISSED, Outcome.SIDE)
+    )
     assert OUTCOMES["ball-in-a-cup"] == tuple(outcome.value for outcome in CupOutcome)
 
 
 def test_what_cannot_be_is_refused(reacher: Policy, cup_policy: Policy, tmp_path: Path) -> None:
     robot = MemoryRobot()
-    with pytest.raises(SettingError, match="trained for the task 'reacher', not for 'table-tennis'"):
+    with pytest.raises(
+        SettingError, match="trained for the task 'reacher', not for 'table-tennis'"
+    ):
         load_policy(bundled("reacher"), "table-tennis")
-    with pytest.raises(SettingError, match="trained for the task 'ball-in-a-cup', not for 'reacher'"):
+    with pytest.raises(
+        SettingError, match="trained for the task 'ball-in-a-cup', not for 'reacher'"
+    ):
         ReacherArena(cup_policy, robot)
-    with pytest.raises(SettingError, match="'q1' must lie within its limits -90 to 90 degrees, not at 114.6"):
+    with pytest.raises(
+        SettingError, match="'q1' must lie within its limits -90 to 90 degrees, not at 114.6"
+    ):
         ReacherArena(changed(reacher, goal_upper=[2.0, 1.0, 0.8, 0.8]), robot)
     with pytest.raises(SettingError, match="controls to go to"):
         ReacherArena(changed(reacher, u_lower=[-3.0, 0.0, 0.0, 0.0]), robot)
     robot.robot = Robot.load("two-link")
     with pytest.raises(PolicyError, match="trained for the joints"):
         ReacherArena(reacher, robot)
-    with pytest.raises(SettingError, match="need a ball tracker, and none is connected to 'pamy2-udp'"):
+    with pytest.raises(
+        SettingError, match="need a ball tracker, and none is connected to 'pamy2-udp'"
+    ):
         open_arena(cup_policy, robot="pamy2-udp")
     with pytest.raises(SettingError, match="no robot 'pamy3'"):
         open_arena(cup_policy, robot="pamy3")

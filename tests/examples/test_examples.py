@@ -67,25 +67,34 @@ def random_actuators(name: str, history: History, torque: float) -> Ensemble:
         u_seen=((-1.0, 1.0),) * robot.nu,
     )
     keys = jax.random.split(jax.random.key(0), 2)
-    layers = jax.vmap(lambda key: initialise(contract.architecture, contract.inputs, robot.nq, key=key))(keys)
+    layers = jax.vmap(
+        lambda key: initialise(contract.architecture, contract.inputs, robot.nq, key=key)
+    )(keys)
     inputs = jnp.ones(contract.inputs)
     spread = torque * jnp.array([0.5, 1.0, 0.5, 0.025])[: robot.nq]
-    return Ensemble(contract, layers, Scaling(0.1 * inputs, 0.5 * inputs, jnp.zeros(robot.nq), spread))
+    return Ensemble(
+        contract, layers, Scaling(0.1 * inputs, 0.5 * inputs, jnp.zeros(robot.nq), spread)
+    )
 
 
 @pytest.fixture(scope="module")
 def actuators(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save(random_actuators("pamy2", History(2, stride=2), 8.0), tmp_path_factory.mktemp("actuators"))
+    return save(
+        random_actuators("pamy2", History(2, stride=2), 8.0), tmp_path_factory.mktemp("actuators")
+    )
 
 
 def positions(actuators: Path, size: float, *, steps: int, robot: str = "pamy2") -> np.ndarray:
-    """Where the arm is after these steps [nq], by genan's own rollout; ``size`` is that of the control."""
+    """Where the arm is after these steps [nq], by genan's own rollout; ``size`` is that of the
+    control."""
     body, ensemble = Robot.load(robot), load_actuators(actuators)
     history = ensemble.contract.history
     u = np.tile(body.u_rest, (history.reach + steps, 1))
     u[history.reach :] += size * np.sin(2.0 * np.pi * np.arange(steps)[:, None] * body.dt)
     q = jnp.tile(jnp.asarray(body.q_rest, jnp.float32), (history.reach + 1, 1))
-    moved = rollout(ensemble.torque, load_dynamics(body), history, q=q, u=jnp.asarray(u, jnp.float32))
+    moved = rollout(
+        ensemble.torque, load_dynamics(body), history, q=q, u=jnp.asarray(u, jnp.float32)
+    )
     return np.asarray(moved[-1])
 
 
@@ -120,7 +129,10 @@ def test_08_drives_another_simulator_as_genan_does(tmp_path: Path) -> None:
 
 def test_03_beats_the_baselines_open_loop(tmp_path: Path) -> None:
     out = run("03", tmp_path)
-    far = {name.strip(): float(error) for name, error in re.findall(r"^  (.+?) +\S+e\S+   (\S+)$", out, re.M)}
+    far = {
+        name.strip(): float(error)
+        for name, error in re.findall(r"^  (.+?) +\S+e\S+   (\S+)$", out, re.M)
+    }
     assert far["ensemble"] < 0.5 * min(far["constant velocity"], far["standing still"])
     assert (tmp_path / "actuators" / "actuator.json").exists()
 
@@ -139,7 +151,9 @@ def never_seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_07_goes_from_logs_to_a_judged_model(never_seen: tuple[Path, str]) -> None:
     folder, out = never_seen
-    assert "4 recordings" in out and "2 recordings" in out and "as accurate as standing still" in out
+    assert (
+        "4 recordings" in out and "2 recordings" in out and "as accurate as standing still" in out
+    )
     assert Robot.load(folder).joint_names == ("shoulder", "elbow")
 
 

@@ -34,7 +34,9 @@ def test_each_trajectory_can_have_its_own_interval() -> None:
     np.testing.assert_array_equal(draw(signal), draw(signal))
     intervals = [float(np.random.default_rng(seed).uniform(0.1, 0.5)) for seed in range(20)]
     quick = [np.abs(np.diff(draw(signal, seed=seed), axis=0)).mean() for seed in range(20)]
-    assert np.corrcoef(1.0 / np.array(intervals), quick)[0, 1] > 0.7, "shorter intervals, faster controls"
+    assert np.corrcoef(1.0 / np.array(intervals), quick)[0, 1] > 0.7, (
+        "shorter intervals, faster controls"
+    )
     with pytest.raises(SettingError, match="shortest must be positive, got 0"):
         draw(Spline(shortest=0.0))
 
@@ -58,7 +60,9 @@ def test_multisine_excites_its_lines_evenly_and_nothing_else_and_repeats() -> No
 
 
 def test_chirp_sweeps_from_start_to_end() -> None:
-    u = Chirp(start=1.0, end=20.0).draw(np.random.default_rng(0), bounds=BOUNDS[:, :1], duration=4.0, dt=DT)
+    u = Chirp(start=1.0, end=20.0).draw(
+        np.random.default_rng(0), bounds=BOUNDS[:, :1], duration=4.0, dt=DT
+    )
     crossings = np.flatnonzero(np.diff(np.sign(u[:, 0])))
     assert 0.5 / (DT * (crossings[1] - crossings[0])) == pytest.approx(1.0, rel=0.5)
     assert 0.5 / (DT * (crossings[-1] - crossings[-2])) == pytest.approx(20.0, rel=0.15)

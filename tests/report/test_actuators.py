@@ -20,11 +20,18 @@ from genan.report.style import style
 
 def estimate(values: np.ndarray, units: tuple[str, ...], *, known: bool = True) -> Estimate:
     mean = with_overall(values, units)
-    return Estimate(mean, 0.9 * mean if known else np.nan * mean, 1.1 * mean if known else np.nan * mean)
+    return Estimate(
+        mean, 0.9 * mean if known else np.nan * mean, 1.1 * mean if known else np.nan * mean
+    )
 
 
 def evaluation(
-    nq: int, *, units: tuple[str, ...] | None = None, members: int = 3, horizon: int = 60, known: bool = True
+    nq: int,
+    *,
+    units: tuple[str, ...] | None = None,
+    members: int = 3,
+    horizon: int = 60,
+    known: bool = True,
 ) -> Evaluation:
     """What an evaluation looks like, made of random numbers."""
     rng = np.random.default_rng(0)
@@ -107,7 +114,9 @@ def test_pictures_of_any_size(tmp_path, made):
 @pytest.mark.parametrize(("nq", "strips"), [(1, 1), (4, 6), (12, 2)])
 def test_strips_of_novelty(tmp_path, nq, strips):
     with style():
-        novelty_figure(replace(evaluation(1), novelty=novelty(nq, strips=strips))).savefig(tmp_path / "a.png")
+        novelty_figure(replace(evaluation(1), novelty=novelty(nq, strips=strips))).savefig(
+            tmp_path / "a.png"
+        )
     width, height = picture_size(tmp_path / "a.png")
     assert width == 1200 and 200 < height < 3000
 
@@ -149,8 +158,13 @@ def test_honest_disagreement_is_recognised():
     rng = np.random.default_rng(0)
     x = rng.gamma(2.0, size=2000)
     honest, blind = (
-        Honesty(x, error, None, "N m") for error in (x * rng.gamma(9.0, size=2000), rng.gamma(2.0, size=2000))
+        Honesty(x, error, None, "N m")
+        for error in (x * rng.gamma(9.0, size=2000), rng.gamma(2.0, size=2000))
     )
     assert honest.rank_correlation > 0.8 and abs(blind.rank_correlation) < 0.1
     middle, quartiles = honest.bins()
-    assert (np.diff(middle) > 0).all() and (np.diff(quartiles[1]) > 0).all() and (quartiles[2] > quartiles[0]).all()
+    assert (
+        (np.diff(middle) > 0).all()
+        and (np.diff(quartiles[1]) > 0).all()
+        and (quartiles[2] > quartiles[0]).all()
+    )

@@ -9,7 +9,9 @@ from genan.errors import DataError
 from genan.report.inspection import save_figures
 
 
-def recording(nq: int, nu: int, *, count: int = 3, length: int = 50, quantum: float = 0.0) -> Trajectories:
+def recording(
+    nq: int, nu: int, *, count: int = 3, length: int = 50, quantum: float = 0.0
+) -> Trajectories:
     rng = np.random.default_rng(0)
     channels = Channels(
         dt=0.01,
@@ -21,7 +23,9 @@ def recording(nq: int, nu: int, *, count: int = 3, length: int = 50, quantum: fl
     )
     q = np.cumsum(rng.standard_normal((count * length, nq)), axis=0) * 0.01
     q = quantum * np.round(q / quantum) if quantum else q
-    return Trajectories(channels, q, rng.uniform(-1, 1, (count * length, nu)), np.full(count, length))
+    return Trajectories(
+        channels, q, rng.uniform(-1, 1, (count * length, nu)), np.full(count, length)
+    )
 
 
 def picture_size(path: Path) -> tuple[int, int]:
@@ -30,7 +34,9 @@ def picture_size(path: Path) -> tuple[int, int]:
     return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
 
 
-@pytest.mark.parametrize(("nq", "nu", "quantum"), [(1, 1, 0.0), (2, 3, 0.005), (4, 8, 0.0), (12, 12, 0.0)])
+@pytest.mark.parametrize(
+    ("nq", "nu", "quantum"), [(1, 1, 0.0), (2, 3, 0.005), (4, 8, 0.0), (12, 12, 0.0)]
+)
 def test_pictures_of_any_size(tmp_path, nq, nu, quantum):
     trajectories = recording(nq, nu, quantum=quantum)
     paths = save_figures(trajectories, inspect(trajectories), tmp_path / "new" / "folder")
@@ -48,7 +54,9 @@ def test_pictures_of_any_size(tmp_path, nq, nu, quantum):
 
 def test_a_recording_that_hardly_moves(tmp_path):
     trajectories = recording(2, 2, count=1, length=3)
-    still = Trajectories(trajectories.channels, 0 * trajectories.q, 0 * trajectories.u, trajectories.lengths)
+    still = Trajectories(
+        trajectories.channels, 0 * trajectories.q, 0 * trajectories.u, trajectories.lengths
+    )
     for path in save_figures(still, inspect(still), tmp_path):
         assert min(picture_size(path)) > 300
 
@@ -64,7 +72,10 @@ def test_pictures_are_made_again(tmp_path):
 def test_a_file_where_the_folder_should_be(tmp_path):
     trajectories = recording(1, 1)
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(DataError, match=r"taken is not a folder, so no pictures can be put there; give another --out"):
+    with pytest.raises(
+        DataError,
+        match=r"taken is not a folder, so no pictures can be put there; give another --out",
+    ):
         save_figures(trajectories, inspect(trajectories), tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"
 

@@ -16,11 +16,17 @@ def test_one_file_that_asks_for_nothing(tmp_path):
     pictures = save_figures(one, found, tmp_path / "out")
     page = save_page(found, head, pictures, tmp_path / "out").read_text(encoding="utf-8")
     assert "Inspection of &lt;b&gt;.h5" in page and "<b>.h5" not in page
-    assert all(address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)"', page))
+    assert all(
+        address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)"', page)
+    )
     assert page.count("<img") == len(pictures) and "http:" not in page and "https:" not in page
     assert "fit with --delay 3." in page and "3 (30 ms)" in page
     assert "prefers-color-scheme: dark" in page
     record = json.loads(save_inspection(found, head, "abc", tmp_path / "out").read_text())
-    assert record["words"] == list(found.verdict) and record["lag"]["steps"] == 3 and record["timing"] is None
+    assert (
+        record["words"] == list(found.verdict)
+        and record["lag"]["steps"] == 3
+        and record["timing"] is None
+    )
     assert record["joints"][0]["signal_share"] == found.joints[0].signal_share
     assert len(record["spectrum"]["frequencies"]) == len(record["spectrum"]["joints"][0])

@@ -67,7 +67,9 @@ def test_everything_is_where_it_should_be(name: str) -> None:
     site = robot(name).end_effector
     np.testing.assert_allclose(stage(name).data.site(f"arm/{site}").xpos, tip(name, Q), atol=1e-9)
     if now.goal is not None:
-        np.testing.assert_allclose(stage(name).data.site(f"goal/{site}").xpos, tip(name, now.goal), atol=1e-9)
+        np.testing.assert_allclose(
+            stage(name).data.site(f"goal/{site}").xpos, tip(name, now.goal), atol=1e-9
+        )
     if now.ball is not None:
         np.testing.assert_allclose(stage(name).data.geom("ball").xpos, now.ball)
 
@@ -81,7 +83,9 @@ def test_a_state_becomes_a_moment() -> None:
     hanging = snapshot(task("ball-in-a-cup"), cup.start(q, below), None)
     here = stage("ball-in-a-cup")
     here.place(hanging)
-    np.testing.assert_allclose(here.data.site("string").xpos - hanging.ball, [0.0, 0.0, 0.1], atol=1e-6)
+    np.testing.assert_allclose(
+        here.data.site("string").xpos - hanging.ball, [0.0, 0.0, 0.1], atol=1e-6
+    )
     rally = task("table-tennis").scene.start(ArmState(q, 0.0 * q), jnp.zeros((), jnp.int32))
     np.testing.assert_allclose(snapshot(task("table-tennis"), rally, None).ball, [1.0, 1.0, 1.0])
 
@@ -115,7 +119,9 @@ def test_the_cup_is_closed_and_as_heavy_as_its_walls() -> None:
 @pytest.mark.parametrize("opengl", [True, False])
 def test_pictures_show_what_moves(name: str, opengl: bool) -> None:
     size = (160, 90)
-    renderer = load_renderer(stage(name), size=size) if opengl else LineRenderer(stage(name), size=size)
+    renderer = (
+        load_renderer(stage(name), size=size) if opengl else LineRenderer(stage(name), size=size)
+    )
     try:
         now = MOMENTS[name]
         first, again = renderer.frame(now), renderer.frame(now)

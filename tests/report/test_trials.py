@@ -22,7 +22,9 @@ def test_a_film_shows_the_policys_turn_with_the_ball_and_the_string(tmp_path: Pa
     about = json.dumps({"phases": ["RampTo", "PolicyController", "to rest"]})
     np.savez(ticks / "0003.npz", about=np.array(about), time=time, q=q, phase=phase)
     ball = np.stack([time, time, time], axis=1)
-    np.savez(balls / "0003.npz", time=time, ball=ball, string=np.stack([0.5 * ball, ball], axis=1)[::10])
+    np.savez(
+        balls / "0003.npz", time=time, ball=ball, string=np.stack([0.5 * ball, ball], axis=1)[::10]
+    )
     trial = Trial(3, 0, True, "in the cup", "", [], None)
     path = TrialPath.load(tmp_path, "ball-in-a-cup", trial)
     assert (path.start, path.end) == pytest.approx((-0.5, 0.998)) and len(path.moments) == 75
@@ -33,7 +35,9 @@ def test_a_film_shows_the_policys_turn_with_the_ball_and_the_string(tmp_path: Pa
     np.testing.assert_allclose(moment.q, q[250])
     renderer = load_trial_renderer("ball-in-a-cup", Robot.load("pamy2-cup"))
     assert isinstance(renderer, Renderer)
-    frames = list(film_trial(TrialPath(path.moments[:1], 0.0, 0.0), renderer, caption="", result=""))
+    frames = list(
+        film_trial(TrialPath(path.moments[:1], 0.0, 0.0), renderer, caption="", result="")
+    )
     renderer.close()
     assert len(frames) == 31
 
@@ -42,6 +46,8 @@ def test_a_trial_without_a_reading_is_refused(tmp_path: Path) -> None:
     ticks = tmp_path / "robot" / "flights.ticks"
     ticks.mkdir(parents=True)
     nothing = {"time": np.full(3, np.nan), "q": np.full((3, 4), np.nan), "phase": np.zeros(3, int)}
-    np.savez(ticks / "0000.npz", about=np.array('{"phases": ["PolicyController", "to rest"]}'), **nothing)
+    np.savez(
+        ticks / "0000.npz", about=np.array('{"phases": ["PolicyController", "to rest"]}'), **nothing
+    )
     with pytest.raises(DataError, match="nothing to film"):
         TrialPath.load(tmp_path, "reacher", Trial(0, None, False, "", "", [], None))

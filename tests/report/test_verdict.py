@@ -18,12 +18,20 @@ def test_a_verdict_is_a_few_sentences_to_act_on():
     made = replace(evaluation(2), novelty=novelty(2), standing=standing(20, 2.0))
     words = verdict(made)
     assert 3 <= len(words) <= 6
-    assert words[0].startswith("The model is off by") and "one step ahead" in words[0] and "after 1.2 s" in words[0]
+    assert (
+        words[0].startswith("The model is off by")
+        and "one step ahead" in words[0]
+        and "after 1.2 s" in words[0]
+    )
     assert words[1] == "Better than every baseline, one step ahead and after 1 s; certain."
     assert "policies" in words[2] and words[3].startswith("Do not trust it where")
-    assert "recording log 7, 1.00 to 1.50 s, joint0: position up to 51.6 deg, trained -28.6 to 28.6 deg" in words[3]
     assert (
-        words[4].startswith("Record next motions of joint0 that go there") and "and more motions of joint1" in words[4]
+        "recording log 7, 1.00 to 1.50 s, joint0: position up to 51.6 deg, trained -28.6 to 28.6 deg"
+        in words[3]
+    )
+    assert (
+        words[4].startswith("Record next motions of joint0 that go there")
+        and "and more motions of joint1" in words[4]
     )
     first = verdict(replace(made, is_training_data=True))
     assert "fitted to" in first[1] and "--cross-validate 5" in first[1] and first[0] == words[0]

@@ -28,7 +28,18 @@ def frames(count: int) -> list[np.ndarray]:
 def decoded(path: Path) -> np.ndarray:
     program = video.encoder()
     assert program is not None
-    command = [program, "-loglevel", "error", "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    command = [
+        program,
+        "-loglevel",
+        "error",
+        "-i",
+        str(path),
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-",
+    ]
     done = subprocess.run(command, capture_output=True, check=True)
     return np.frombuffer(done.stdout, np.uint8).reshape(-1, SIZE[1], SIZE[0], 3)
 
@@ -48,7 +59,9 @@ def test_a_gif_holds_every_second_picture_at_half_the_size(tmp_path: Path) -> No
         assert found.n_frames == 6 and found.size == (32, 18) and found.info["duration"] == 40
 
 
-def test_without_an_encoder_the_film_becomes_a_gif(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_an_encoder_the_film_becomes_a_gif(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert video.film_path(Path("a/film.mp4")) == Path("a/film.gif")
@@ -89,10 +102,20 @@ def test_episodes_are_filmed_at_real_time_up_to_where_they_ran_away() -> None:
     zero = jnp.zeros((STEPS, 2))
     sound = jnp.ones((STEPS, 2), bool).at[9:, 1].set(False)
     played = Episodes(
-        ArmState(q, q), q, q, jnp.zeros((STEPS, 2, 4)), zero, {"distance": zero}, zero[0], {"error": zero[0]}, sound
+        ArmState(q, q),
+        q,
+        q,
+        jnp.zeros((STEPS, 2, 4)),
+        zero,
+        {"distance": zero},
+        zero[0],
+        {"error": zero[0]},
+        sound,
     )
     slate = Slate()
-    pictures = list(video.film(task, played, slate, period=0.01, captions=[("a", "won"), ("b", "lost")]))
+    pictures = list(
+        video.film(task, played, slate, period=0.01, captions=[("a", "won"), ("b", "lost")])
+    )
     assert slate.episodes == 2 and slate.moments == [*range(0, 21, 2), *range(0, 9, 2)]
     assert len(pictures) == video.count_pictures(played, period=0.01) == 10 + 4 + 2 * 30
 

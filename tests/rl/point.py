@@ -31,5 +31,12 @@ class Point(eqx.Module):
         fresh, _ = self.reset(key)
         state = jnp.where(done[:, None], fresh, places), jnp.where(done, 0, time + 1)
         success = (distance < NEAR).astype(float)
-        outcome = Outcome(self.observe(state), -distance, {"distance": distance}, done, success, {"error": distance})
+        outcome = Outcome(
+            self.observe(state),
+            -distance,
+            {"distance": distance},
+            done,
+            success,
+            {"error": distance},
+        )
         return state, outcome

@@ -22,7 +22,11 @@ from genan.tasks.load import load_environment
 from genan.tasks.settings import ReacherSettings
 
 TASK = ReacherSettings(
-    u_lower=(-1.0, -1.0), u_upper=(1.0, 1.0), q_drop=(0.0, 0.5), goal_lower=(-0.5, -0.4), goal_upper=(0.5, 0.4)
+    u_lower=(-1.0, -1.0),
+    u_upper=(1.0, 1.0),
+    q_drop=(0.0, 0.5),
+    goal_lower=(-0.5, -0.4),
+    goal_upper=(0.5, 0.4),
 )
 SETTINGS = PPOSettings(hidden=(16, 12), rollouts=4, mini_batches=2)
 
@@ -54,8 +58,11 @@ def environment(task: ReacherSettings = TASK, name: str = "two-link") -> TaskEnv
 
 
 @cache
-def agent(settings: PPOSettings = SETTINGS, *, size: int = 8, actions: int = 2, gain: float = 1.0) -> Agent:
-    """An agent as after some training; drawn by NumPy, since compiling ``Agent.begin`` takes its time."""
+def agent(
+    settings: PPOSettings = SETTINGS, *, size: int = 8, actions: int = 2, gain: float = 1.0
+) -> Agent:
+    """An agent as after some training; drawn by NumPy, since compiling ``Agent.begin`` takes its
+    time."""
     rng = np.random.default_rng(1)
     array = lambda a: jnp.asarray(a, jnp.float32)  # noqa: E731
     layers = tuple(

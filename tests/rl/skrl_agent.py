@@ -23,9 +23,13 @@ _ACTIVATIONS = {"leaky_relu": linen.leaky_relu, "elu": linen.elu, "tanh": linen.
 
 
 def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
-    """Policy and value network as skrl's examples write them; a closure, since Flax copies them by their fields."""
+    """Policy and value network as skrl's examples write them; a closure, since Flax copies them by
+    their fields."""
     activation = _ACTIVATIONS[settings.activation]
-    bounds = {"min_log_std": np.log(settings.deviation_min), "max_log_std": np.log(settings.deviation_max)}
+    bounds = {
+        "min_log_std": np.log(settings.deviation_min),
+        "max_log_std": np.log(settings.deviation_max),
+    }
 
     class Policy(GaussianMixin, Model):
         def __init__(self, **fields: Any) -> None:
@@ -38,7 +42,9 @@ def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
             for width in settings.hidden:
                 x = activation(linen.Dense(width)(x))
             start = jnp.full(self.num_actions, jnp.log(settings.initial_deviation))
-            return linen.Dense(self.num_actions)(x), {"log_std": self.param("log_std", lambda _: start)}
+            return linen.Dense(self.num_actions)(x), {
+                "log_std": self.param("log_std", lambda _: start)
+            }
 
     class Value(DeterministicMixin, Model):
         def __init__(self, **fields: Any) -> None:
@@ -72,15 +78,25 @@ class ReadableMemory(RandomMemory):
 class SkrlAgent:
     """skrl's agent, what it drew, and the gradients, losses and divergences that it computed."""
 
-    def __init__(self, settings: PPOSettings, envs: int, observations: int, actions: int, monkeypatch: Any) -> None:
+    def __init__(
+        self, settings: PPOSettings, envs: int, observations: int, actions: int, monkeypatch: Any
+    ) -> None:
         box = lambda size: gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)  # noqa: E731
-        spaces = {"observation_space": box(observations), "action_space": box(actions), "device": "cpu"}
+        spaces = {
+            "observation_space": box(observations),
+            "action_space": box(actions),
+            "device": "cpu",
+        }
         self.envs, self.observations = envs, observations
         self.memory = ReadableMemory(memory_size=settings.rollouts, num_envs=envs, device="cpu")
         self.memory.orders = []
         adaptive = settings.kl_mode == "adaptive"
         rates = {"kl_factor": settings.kl_factor, "lr_factor": settings.rate_factor}
-        rates |= {"kl_threshold": settings.kl_threshold, "min_lr": settings.rate_min, "max_lr": settings.rate_max}
+        rates |= {
+            "kl_threshold": settings.kl_threshold,
+            "min_lr": settings.rate_min,
+            "max_lr": settings.rate_max,
+        }
         scaler = RunningStandardScaler
         cfg = PPO_CFG(
             rollouts=settings.rollouts,
@@ -92,7 +108,9 @@ class SkrlAgent:
             learning_rate_scheduler=KLAdaptiveLR if adaptive else None,
             learning_rate_scheduler_kwargs=rates if adaptive else {},
             observation_preprocessor=scaler if settings.scale_observations else None,
-            observation_preprocessor_kwargs={"size": observations} if settings.scale_observations else {},
+            observation_preprocessor_kwargs={"size": observations}
+            if settings.scale_observations
+            else {},
             value_preprocessor=scaler if settings.scale_values else None,
             value_preprocessor_kwargs={"size": 1} if settings.scale_values else {},
             grad_norm_clip=settings.grad_norm_clip,
@@ -109,17 +127,30 @@ class SkrlAgent:
 
         self.policy_steps: list[Any] = []
         self.value_steps: list[Any] = []
-        for name, seen in (("_update_policy", self.policy_steps), ("_update_value", self.value_steps)):
+        for name, seen in (
+            ("_update_policy", self.policy_steps),
+            ("_update_value", self.value_steps),
+        ):
             inner = getattr(skrl_ppo, name)
-            monkeypatch.setattr(skrl_ppo, name, lambda *a, inner=inner, seen=seen: seen.append(inner(*a)) or seen[-1])
+            monkeypatch.setattr(
+                skrl_ppo,
+                name,
+                lambda *a, inner=inner, seen=seen: seen.append(inner(*a)) or seen[-1],
+            )
 
     def play(self, rng: np.random.Generator, steps: int) -> tuple[Experience, np.ndarray]:
-        """Let skrl act on random observations; what it recorded, and the observation after the last step."""
-        draw = lambda: jnp.asarray(rng.normal(2.0, 3.0, (self.envs, self.observations)), jnp.float32)  # noqa: E731
+        """Let skrl act on random observations; what it recorded, and the observation after the last
+        step."""
+        draw = lambda: jnp.asarray(
+            rng.normal(2.0, 3.0, (self.envs, self.observations)), jnp.float32
+        )  # noqa: E731
         observation, last = draw(), None
         for t in range(steps):
             action, _ = self.agent.act(observation, None, timestep=t, timesteps=steps)
-            reward = jnp.asarray(np.cos(observation).sum(-1, keepdims=True) - np.square(action).sum(-1, keepdims=True))
+            reward = jnp.asarray(
+                np.cos(observation).sum(-1, keepdims=True)
+                - np.square(action).sum(-1, keepdims=True)
+            )
             terminated = jnp.asarray(rng.random((self.envs, 1)) < 0.1)
             last = draw()
             self.agent.record_transition(
@@ -128,7 +159,10 @@ class SkrlAgent:
                 timesteps=steps,
             )  # fmt: skip
             observation = last
-        read = {name: jnp.array(self.memory.get_tensor_by_name(name)) for name in self.memory.get_tensor_names()}
+        read = {
+            name: jnp.array(self.memory.get_tensor_by_name(name))
+            for name in self.memory.get_tensor_names()
+        }
         experience = Experience(
             observation=read["observations"],
             action=read["actions"],
@@ -146,7 +180,8 @@ class SkrlAgent:
 
 
 def stacked(policy: Any, value: Any) -> Networks:
-    """Two trees of Flax's (parameters or gradients) as one; the value network's spare outputs are 0."""
+    """Two trees of Flax's (parameters or gradients) as one; the value network's spare outputs are
+    0."""
     policy, value = policy["params"], value["params"]
     layers = []
     for k in range(len(value)):

@@ -5,7 +5,8 @@ from genan.rl.advantages import estimate, normalise
 
 
 def test_a_worked_example() -> None:
-    """Discount 1/2, trace 1/2, four steps; the first episode ends after its second step, the other after its fourth.
+    """Discount 1/2, trace 1/2, four steps; the first episode ends after its second step, the other
+    after its fourth.
 
     A_t = r_t - V_t + 1/2 (V_t+1 + A_t+1 / 2), without the bracket at an end.
     First:  A_3 = 4 - 1 + 1/2 (6 + 0) = 6        A_2 = 3 - 2 + 1/2 (1 + 3) = 3
@@ -27,7 +28,9 @@ def test_with_trace_1_it_is_the_discounted_sum_of_rewards_less_the_value() -> No
     last = rng.normal(size=3)
     terminal = np.zeros((40, 3), bool)
     terminal[19] = True
-    advantage = estimate(*map(jnp.asarray, (reward, value, last, terminal)), discount=0.9, trace=1.0)
+    advantage = estimate(
+        *map(jnp.asarray, (reward, value, last, terminal)), discount=0.9, trace=1.0
+    )
     for start, stop, tail in ((0, 20, 0.0), (20, 40, last)):
         for t in range(start, stop):
             steps = np.arange(stop - t)
@@ -38,6 +41,9 @@ def test_with_trace_1_it_is_the_discounted_sum_of_rewards_less_the_value() -> No
 def test_normalised_over_everything() -> None:
     advantage = np.random.default_rng(1).normal(3.0, 5.0, (7, 4))
     np.testing.assert_allclose(
-        normalise(jnp.asarray(advantage)), (advantage - advantage.mean()) / advantage.std(), rtol=1e-4, atol=1e-6
+        normalise(jnp.asarray(advantage)),
+        (advantage - advantage.mean()) / advantage.std(),
+        rtol=1e-4,
+        atol=1e-6,
     )
     np.testing.assert_array_equal(normalise(jnp.full((3, 2), 4.0)), np.zeros((3, 2)))

@@ -71,7 +71,9 @@ def test_the_same_policy_gives_the_same_bytes(folder: Path, tmp_path: Path) -> N
 
 
 def test_a_folder_without_a_policy(tmp_path: Path) -> None:
-    assert refused(tmp_path / "nowhere").endswith("no such folder; give the --out of 'genan train'.")
+    assert refused(tmp_path / "nowhere").endswith(
+        "no such folder; give the --out of 'genan train'."
+    )
     assert refused(tmp_path) == f"There is no policy in {tmp_path}: it has no policy.json."
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")
     assert refused(tmp_path).endswith("The training in it is unfinished: run it to its end first.")
@@ -79,13 +81,19 @@ def test_a_folder_without_a_policy(tmp_path: Path) -> None:
 
 def test_actuators_are_no_policy_and_a_policy_is_no_actuators(folder: Path, tmp_path: Path) -> None:
     given = actuators.save(ensemble(), tmp_path / "fit")
-    assert "has no policy.json but actuator.json, so it holds actuators; give the --out of 'genan train'" in refused(
-        given
+    assert (
+        "has no policy.json but actuator.json, so it holds actuators; give the --out of 'genan train'"
+        in refused(given)
     )
-    with pytest.raises(ActuatorError, match=r"no actuator\.json but policy\.json, so it holds a policy; give"):
+    with pytest.raises(
+        ActuatorError, match=r"no actuator\.json but policy\.json, so it holds a policy; give"
+    ):
         actuators.load(folder)
     (folder / artifact.CONTRACT).write_bytes((given / actuators.CONTRACT).read_bytes())
-    assert "is of format 'genan actuators', version 1; this genan reads 'genan policy', version 1." in refused(folder)
+    assert (
+        "is of format 'genan actuators', version 1; this genan reads 'genan policy', version 1."
+        in refused(folder)
+    )
 
 
 def test_missing_damaged_and_mixed_files(folder: Path) -> None:
@@ -100,7 +108,9 @@ def test_missing_damaged_and_mixed_files(folder: Path) -> None:
     weights.unlink()
     assert refused(folder).startswith(f"There is no {weights}; an artifact has the two files")
     weights.write_bytes(whole)
-    artifact.save(eqx.tree_at(lambda p: p.scale_mean, policy(), jnp.zeros(8)), folder.parent / "other")
+    artifact.save(
+        eqx.tree_at(lambda p: p.scale_mean, policy(), jnp.zeros(8)), folder.parent / "other"
+    )
     contract.write_bytes((folder.parent / "other" / artifact.CONTRACT).read_bytes())
     assert "does not belong to the policy.json beside it" in refused(folder)
     for junk in ("", "[]", "{}", '{"seal": 1}', text[:-20]):
@@ -111,8 +121,9 @@ def test_missing_damaged_and_mixed_files(folder: Path) -> None:
 @pytest.mark.parametrize("key", ["dt", "repeat", "change", "observation", "u_range", "constants"])
 def test_a_contract_edited_by_hand(folder: Path, key: str) -> None:
     edit(folder, lambda settings: settings["contract"].update({key: 1}), sealed=False)
-    assert "was changed after genan wrote it (its seal does not fit); take the original, or train again" in refused(
-        folder
+    assert (
+        "was changed after genan wrote it (its seal does not fit); take the original, or train again"
+        in refused(folder)
     )
 
 
@@ -121,15 +132,29 @@ def test_a_contract_edited_by_hand(folder: Path, key: str) -> None:
     [
         (lambda s: s.update(version=99), "version 99; this genan reads 'genan policy', version 1."),
         (lambda s: s.pop("record"), "lacks 'record'"),
-        (lambda s: s["contract"].pop("observation"), "contract is not complete (KeyError: 'observation')"),
+        (
+            lambda s: s["contract"].pop("observation"),
+            "contract is not complete (KeyError: 'observation')",
+        ),
         (lambda s: s["contract"].update(scale=None), "contract is not complete (TypeError"),
         (lambda s: s["contract"].update(repeat=0), "at least 1 period"),
-        (lambda s: s["contract"]["network"].update(activation="gelu"), "There is no activation 'gelu'"),
-        (lambda s: s["contract"]["network"].update(hidden=[16, 13]), "layers.1.weight of shape [16, 13], but holds ["),
-        (lambda s: s["contract"]["observation"][0].update(size=3), "layers.0.weight of shape [9, 16], but holds [8, "),
+        (
+            lambda s: s["contract"]["network"].update(activation="gelu"),
+            "There is no activation 'gelu'",
+        ),
+        (
+            lambda s: s["contract"]["network"].update(hidden=[16, 13]),
+            "layers.1.weight of shape [16, 13], but holds [",
+        ),
+        (
+            lambda s: s["contract"]["observation"][0].update(size=3),
+            "layers.0.weight of shape [9, 16], but holds [8, ",
+        ),
     ],
 )
-def test_a_sealed_contract_that_does_not_fit(folder: Path, change: Callable[[dict], object], words: str) -> None:
+def test_a_sealed_contract_that_does_not_fit(
+    folder: Path, change: Callable[[dict], object], words: str
+) -> None:
     edit(folder, change)
     assert words in refused(folder)
 
@@ -137,10 +162,22 @@ def test_a_sealed_contract_that_does_not_fit(folder: Path, change: Callable[[dic
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda a: a.pop("log_deviation"), "must hold log_deviation of shape [2], but holds nothing"),
-        (lambda a: a.update({"scale.mean": a["scale.mean"][:-1]}), "must hold scale.mean of shape [8], but holds [7]"),
-        (lambda a: a.update({"layers.0.bias": np.full(16, np.nan, np.float32)}), "numbers in layers.0.bias that are"),
-        (lambda a: a.update({"scale.deviation": np.ones(8)}), "scale.deviation in float32, but holds float64"),
+        (
+            lambda a: a.pop("log_deviation"),
+            "must hold log_deviation of shape [2], but holds nothing",
+        ),
+        (
+            lambda a: a.update({"scale.mean": a["scale.mean"][:-1]}),
+            "must hold scale.mean of shape [8], but holds [7]",
+        ),
+        (
+            lambda a: a.update({"layers.0.bias": np.full(16, np.nan, np.float32)}),
+            "numbers in layers.0.bias that are",
+        ),
+        (
+            lambda a: a.update({"scale.deviation": np.ones(8)}),
+            "scale.deviation in float32, but holds float64",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit(folder: Path, change: Callable[[dict], object], words: str) -> None:
@@ -150,6 +187,9 @@ def test_arrays_that_do_not_fit(folder: Path, change: Callable[[dict], object], 
 
 def test_what_could_not_be_loaded_is_not_saved(folder: Path) -> None:
     broken = eqx.tree_at(lambda p: p.scale_mean, policy(), jnp.full(8, jnp.inf))
-    with pytest.raises(PolicyError, match=r"^The policy holds numbers in scale\.mean that are not finite; train agai"):
+    with pytest.raises(
+        PolicyError,
+        match=r"^The policy holds numbers in scale\.mean that are not finite; train agai",
+    ):
         artifact.save(broken, folder)
     artifact.load(folder)

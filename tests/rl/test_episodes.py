@@ -10,13 +10,19 @@ from genan.rl.agents import random_agent
 from genan.rl.episodes import begin, record_episodes, without_end
 from genan.tasks.load import load_environment
 
-ENVIRONMENT = load_environment(replace(TASK, duration=0.1, pool=8), ensemble(), envs=3, robot="two-link", stagger=False)
+ENVIRONMENT = load_environment(
+    replace(TASK, duration=0.1, pool=8), ensemble(), envs=3, robot="two-link", stagger=False
+)
 
 
 def test_whole_episodes_are_recorded() -> None:
     played = jax.device_get(record_episodes(ENVIRONMENT, random_agent(2), key=jax.random.key(0)))
     steps = ENVIRONMENT.horizon
-    assert played.scene.q.shape == (steps + 1, 3, 2) and played.reward.shape == (steps, 3) and played.sound.all()
+    assert (
+        played.scene.q.shape == (steps + 1, 3, 2)
+        and played.reward.shape == (steps, 3)
+        and played.sound.all()
+    )
     total = sum(weight * played.terms[name] for name, weight in ENVIRONMENT.weights.items())
     np.testing.assert_allclose(played.reward, total, rtol=1e-5)
     distance = np.linalg.norm(played.scene.q - played.memory, axis=-1)
@@ -26,7 +32,9 @@ def test_whole_episodes_are_recorded() -> None:
     np.testing.assert_allclose(played.metrics["error"], error, rtol=1e-5)
     task = ENVIRONMENT.task.settings
     change = task.repeat * task.change * np.tanh(played.action)
-    np.testing.assert_allclose(np.diff(played.u, axis=0), change, atol=1e-5)  # far from the controls' bounds
+    np.testing.assert_allclose(
+        np.diff(played.u, axis=0), change, atol=1e-5
+    )  # far from the controls' bounds
 
 
 def test_an_episode_that_ran_away_ends_and_does_not_succeed() -> None:
@@ -34,8 +42,14 @@ def test_an_episode_that_ran_away_ends_and_does_not_succeed() -> None:
         return jnp.zeros((3, 2)).at[1].set(jnp.nan)
 
     played = record_episodes(ENVIRONMENT, agent, key=jax.random.key(0))
-    np.testing.assert_array_equal(played.sound, np.tile([True, False, True], (ENVIRONMENT.horizon, 1)))
-    assert played.success[1] == 0.0 and not np.any(played.reward[:, 1]) and np.all(np.isfinite(played.reward))
+    np.testing.assert_array_equal(
+        played.sound, np.tile([True, False, True], (ENVIRONMENT.horizon, 1))
+    )
+    assert (
+        played.success[1] == 0.0
+        and not np.any(played.reward[:, 1])
+        and np.all(np.isfinite(played.reward))
+    )
 
 
 def test_some_episodes_begin_anew() -> None:

@@ -44,7 +44,10 @@ def test_gives_the_policys_changes(activation: str, scaled: bool, tmp_path: Path
         expected = np.asarray(made.change(x))
         change, single = found.change(x), found.change(x[1, 2])
         assert change.shape == (2, 25, 2) and change.dtype == single.dtype == np.float32
-        assert np.abs(change - expected).max() < 1e-5 * 0.01 and np.abs(single - expected[1, 2]).max() < 1e-5 * 0.01
+        assert (
+            np.abs(change - expected).max() < 1e-5 * 0.01
+            and np.abs(single - expected[1, 2]).max() < 1e-5 * 0.01
+        )
 
 
 def test_every_activation_is_covered() -> None:
@@ -58,22 +61,38 @@ def test_act_puts_the_parts_in_their_order(loaded: numpy_policy.Policy) -> None:
     np.testing.assert_array_equal(change, loaded.change(x))
     again = loaded.act(goal, qd, u, goal=q)
     assert not np.array_equal(again, change)
-    np.testing.assert_array_equal(change, loaded.change(x))  # what came back earlier stays as it was
+    np.testing.assert_array_equal(
+        change, loaded.change(x)
+    )  # what came back earlier stays as it was
 
 
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({}, r"^The policy also needs 'goal'; its observation is made of 'q', 'qd', 'u', 'goal'\.$"),
-        ({"ball": 1}, r"^The policy also needs 'goal' and does not know 'ball'; its observation is made of"),
-        ({"goal": [0, 0], "hit": 1}, r"^The policy does not know 'hit'; its observation is made of"),
+        (
+            {},
+            r"^The policy also needs 'goal'; its observation is made of 'q', 'qd', 'u', 'goal'\.$",
+        ),
+        (
+            {"ball": 1},
+            r"^The policy also needs 'goal' and does not know 'ball'; its observation is made of",
+        ),
+        (
+            {"goal": [0, 0], "hit": 1},
+            r"^The policy does not know 'hit'; its observation is made of",
+        ),
         ({"goal": [0, 0, 0]}, r"^goal must have the shape \[2\], not \[3\]\.$"),
         ({"goal": 0.0}, r"^goal must have the shape \[2\], not \[\]\.$"),
         ({"goal": "there"}, r"^goal must be an array of numbers\.$"),
-        ({"goal": [0.0, np.nan]}, r"^goal holds a number that is not finite: \[0\.0, nan\]; do not drive on\.$"),
+        (
+            {"goal": [0.0, np.nan]},
+            r"^goal holds a number that is not finite: \[0\.0, nan\]; do not drive on\.$",
+        ),
     ],
 )
-def test_act_refuses_what_does_not_fit(loaded: numpy_policy.Policy, parts: dict, words: str) -> None:
+def test_act_refuses_what_does_not_fit(
+    loaded: numpy_policy.Policy, parts: dict, words: str
+) -> None:
     with pytest.raises(numpy_policy.PolicyError, match=words):
         loaded.act([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], **parts)
 
@@ -91,23 +110,31 @@ def test_change_refuses_what_does_not_fit(loaded: numpy_policy.Policy) -> None:
 def test_a_part_of_one_entry_may_be_a_number(run: Path) -> None:
     settings = json.loads((run / "policy.json").read_text())
     names = ("q", "qd", "u", "hit", "side")
-    parts = [{"name": name, "size": size} for name, size in zip(names, (2, 2, 2, 1, 1), strict=True)]
+    parts = [
+        {"name": name, "size": size} for name, size in zip(names, (2, 2, 2, 1, 1), strict=True)
+    ]
     settings["contract"]["observation"] = parts
     found = numpy_policy.Policy(settings, artifact.tensors(policy()))
     zero = np.zeros(2)
     np.testing.assert_array_equal(
-        found.act(zero, zero, zero, hit=True, side=[0.5]), found.change([0, 0, 0, 0, 0, 0, 1.0, 0.5])
+        found.act(zero, zero, zero, hit=True, side=[0.5]),
+        found.change([0, 0, 0, 0, 0, 0, 1.0, 0.5]),
     )
 
 
 def test_the_following_control_stays_within_its_range(loaded: numpy_policy.Policy) -> None:
-    np.testing.assert_allclose(loaded.following([1.0, 11.995], np.array([-0.01, 0.01], np.float32)), [0.99, 12.0])
+    np.testing.assert_allclose(
+        loaded.following([1.0, 11.995], np.array([-0.01, 0.01], np.float32)), [0.99, 12.0]
+    )
     np.testing.assert_array_equal(loaded.following([-12.0, 0.0], [-0.01, 0.0]), [-12.0, 0.0])
 
 
 def test_another_rate_is_refused(loaded: numpy_policy.Policy) -> None:
     loaded.check_rate(0.002)
-    with pytest.raises(numpy_policy.PolicyError, match=r"^Two rates: .* 500 Hz \(dt 0\.002 s\) .* 100 Hz \(dt 0\.01"):
+    with pytest.raises(
+        numpy_policy.PolicyError,
+        match=r"^Two rates: .* 500 Hz \(dt 0\.002 s\) .* 100 Hz \(dt 0\.01",
+    ):
         loaded.check_rate(0.01)
     with pytest.raises(numpy_policy.PolicyError, match="your loop runs at dt 0 s;"):
         loaded.check_rate(0.0)
@@ -121,7 +148,10 @@ def test_the_folder_holds_the_artifact_byte_by_byte(run: Path, tmp_path: Path) -
         assert (out / name).read_bytes() == (run / name).read_bytes()
     text = (out / "README.txt").read_text()
     assert "policy.act(q, qd, u, goal=goal)   # every 5 periods: 100 Hz" in text
-    assert "goal  [2]  joint positions to reach [rad]\n" in text and "shoulder_command [V], elbow_comm" in text
+    assert (
+        "goal  [2]  joint positions to reach [rad]\n" in text
+        and "shoulder_command [V], elbow_comm" in text
+    )
 
 
 def test_it_runs_where_there_is_numpy_alone(run: Path, tmp_path: Path) -> None:
@@ -191,15 +221,41 @@ def test_missing_and_damaged_files_are_refused(run: Path) -> None:
     ("change", "sealed", "words"),
     [
         (lambda s: s["contract"].update(dt=0.004), False, "was changed after genan wrote it"),
-        (lambda s: s.update(version=2), True, "is of format 'genan policy', version 2; this file reads"),
-        (lambda s: s["contract"].pop("joints"), True, "contract is not complete (KeyError: 'joints')"),
-        (lambda s: s["contract"].update(repeat=0), True, "(ValueError: dt, repeat or change out of range)"),
-        (lambda s: s["contract"].update(u_range=[[0, 1]]), True, "contract is not complete (ValueError"),
-        (lambda s: s["contract"]["network"].update(activation="gelu"), True, "no activation 'gelu'; there are: 'leaky"),
-        (lambda s: s["contract"]["network"].update(hidden=[16]), True, "layers.1.weight of shape [16, 2], but holds ["),
+        (
+            lambda s: s.update(version=2),
+            True,
+            "is of format 'genan policy', version 2; this file reads",
+        ),
+        (
+            lambda s: s["contract"].pop("joints"),
+            True,
+            "contract is not complete (KeyError: 'joints')",
+        ),
+        (
+            lambda s: s["contract"].update(repeat=0),
+            True,
+            "(ValueError: dt, repeat or change out of range)",
+        ),
+        (
+            lambda s: s["contract"].update(u_range=[[0, 1]]),
+            True,
+            "contract is not complete (ValueError",
+        ),
+        (
+            lambda s: s["contract"]["network"].update(activation="gelu"),
+            True,
+            "no activation 'gelu'; there are: 'leaky",
+        ),
+        (
+            lambda s: s["contract"]["network"].update(hidden=[16]),
+            True,
+            "layers.1.weight of shape [16, 2], but holds [",
+        ),
     ],
 )
-def test_contracts_that_do_not_fit(run: Path, change: Callable[[dict], object], sealed: bool, words: str) -> None:
+def test_contracts_that_do_not_fit(
+    run: Path, change: Callable[[dict], object], sealed: bool, words: str
+) -> None:
     edit(run, change, sealed=sealed)
     assert words in sentence(run)
 
@@ -214,20 +270,32 @@ def test_numbers_that_are_not_finite_and_actuators_are_refused(run: Path, tmp_pa
 
 
 def test_both_runtimes_read_files_alike() -> None:
-    """Each has to be one file, so what reads a sealed folder stands in both; it must not drift apart."""
+    """Each has to be one file, so what reads a sealed folder stands in both; it must not drift
+    apart."""
     for name in ("_parse_tensors", "_array", "_floats"):
-        one, other = (inspect.getsource(getattr(module, name)) for module in (numpy_runtime, numpy_policy))
-        assert one.replace("ActuatorsError", "PolicyError").replace("fit again", "train again") == other
+        one, other = (
+            inspect.getsource(getattr(module, name)) for module in (numpy_runtime, numpy_policy)
+        )
+        assert (
+            one.replace("ActuatorsError", "PolicyError").replace("fit again", "train again")
+            == other
+        )
 
 
-def test_an_export_that_differs_is_not_kept(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_differs_is_not_kept(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = export.export_numpy(run, tmp_path / "out")
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     broken = tmp_path / "broken.py"
-    broken.write_text(Path(numpy_policy.__file__).read_text().replace("LEAK = np.float32(0.01)", "LEAK = 0.02"))
+    broken.write_text(
+        Path(numpy_policy.__file__).read_text().replace("LEAK = np.float32(0.01)", "LEAK = 0.02")
+    )
     monkeypatch.setattr(numpy_policy, "__file__", str(broken))
     for place in (out, tmp_path / "new"):
-        with pytest.raises(PolicyError, match=r"^The NumPy export does not give the policy's changes of control"):
+        with pytest.raises(
+            PolicyError, match=r"^The NumPy export does not give the policy's changes of control"
+        ):
             export.export_numpy(run, place)
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["broken.py", "out", "run"]

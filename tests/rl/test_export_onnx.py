@@ -30,7 +30,9 @@ def test_gives_the_policys_changes(activation: str, scaled: bool, tmp_path: Path
     for reach in (1.0, 10.0, 1e4) if scaled else (1.0, 10.0):
         x = np.random.default_rng(3).uniform(-reach, reach, (50, 8)).astype(np.float32)
         (change,) = run.run(None, {"observation": x})
-        assert change.shape == (50, 2) and change.dtype == np.float32 and np.abs(change).max() <= 0.01
+        assert (
+            change.shape == (50, 2) and change.dtype == np.float32 and np.abs(change).max() <= 0.01
+        )
         assert np.abs(change - np.asarray(made.change(x))).max() < 1e-5 * 0.01
 
 
@@ -38,7 +40,11 @@ def test_the_probes_reach_the_clip_and_stay_within_it() -> None:
     x = export.probes(policy(), count=50)
     standard = np.abs((x - policy().scale_mean) / policy().scale_deviation)
     assert x.shape == (150, 8) and x.dtype == np.float32
-    assert standard[:50].max() < 0.11 and 2.9 < standard[50:100].max() < 3.01 and (standard[100:] > 5.0).mean() > 0.9
+    assert (
+        standard[:50].max() < 0.11
+        and 2.9 < standard[50:100].max() < 3.01
+        and (standard[100:] > 5.0).mean() > 0.9
+    )
     assert len(export.probes(policy(replace(SETTINGS, scale_observations=False)), count=50)) == 100
 
 
@@ -48,7 +54,9 @@ def test_large_outputs_are_allowed_their_rounding() -> None:
     outputs = np.asarray(large.mean(x))
     assert export.allowed(policy(replace(SETTINGS, activation="tanh"))) == 1e-5
     assert export.allowed(large) == pytest.approx(1e-5 * np.abs(outputs).mean())
-    exact = float(np.max(np.abs(0.01 * np.tanh(outputs.astype(np.float64)) - large.change(x))) / 0.01)
+    exact = float(
+        np.max(np.abs(0.01 * np.tanh(outputs.astype(np.float64)) - large.change(x))) / 0.01
+    )
     assert exact < export.allowed(large)
 
 
@@ -58,8 +66,16 @@ def test_the_contract_travels_in_the_metadata(tmp_path: Path) -> None:
     found = run.get_modelmeta().custom_metadata_map
     assert json.loads(found["genan"]) == json.loads((tmp_path / "run" / "policy.json").read_text())
     assert PolicyContract.from_settings(json.loads(found["genan"])["contract"]) == policy().contract
-    assert found["observation"] == "q 2, qd 2, u 2, goal 2" and found["controls"] == "shoulder_command, elbow_command"
-    assert (found["task"], found["dt"], found["repeat"], found["rate"]) == ("reacher", "0.002", "5", "100.0")
+    assert (
+        found["observation"] == "q 2, qd 2, u 2, goal 2"
+        and found["controls"] == "shoulder_command, elbow_command"
+    )
+    assert (found["task"], found["dt"], found["repeat"], found["rate"]) == (
+        "reacher",
+        "0.002",
+        "5",
+        "100.0",
+    )
     shapes = {x.name: (x.type, x.shape) for x in (*run.get_inputs(), *run.get_outputs())}
     assert shapes == {
         "observation": ("tensor(float)", ["batch", 8]),
@@ -83,13 +99,20 @@ def test_an_operator_version_that_there_is_not(tmp_path: Path) -> None:
         export.export_onnx(policy(), tmp_path / "reacher.onnx", opset=12)
 
 
-def test_an_export_that_differs_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_differs_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "reacher.onnx"
     path.write_bytes(b"an older export")
     monkeypatch.setitem(export._OPERATORS, "leaky_relu", ("LeakyRelu", {"alpha": 0.02}))
-    with pytest.raises(PolicyError, match=r"^The ONNX export does not give the policy's changes of control: .* report"):
+    with pytest.raises(
+        PolicyError,
+        match=r"^The ONNX export does not give the policy's changes of control: .* report",
+    ):
         export.export_onnx(policy(), path)
-    assert [file.name for file in tmp_path.iterdir()] == ["reacher.onnx"] and path.read_bytes() == b"an older export"
+    assert [file.name for file in tmp_path.iterdir()] == [
+        "reacher.onnx"
+    ] and path.read_bytes() == b"an older export"
 
 
 def test_what_is_not_a_number_or_of_another_shape_is_a_difference() -> None:
@@ -102,9 +125,13 @@ def test_what_is_not_a_number_or_of_another_shape_is_a_difference() -> None:
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
-def test_a_missing_package_is_named(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(PolicyError, match=rf"^ONNX .* package {package}, .* pip install 'genan\[onnx\]'\.$"):
+    with pytest.raises(
+        PolicyError, match=rf"^ONNX .* package {package}, .* pip install 'genan\[onnx\]'\.$"
+    ):
         export.export_onnx(policy(), tmp_path / "reacher.onnx")
     assert not list(tmp_path.iterdir())
 

@@ -57,7 +57,9 @@ def test_an_action_is_the_part_of_the_largest_change_that_is_added_in_each_perio
         np.testing.assert_allclose(after[u] - before[u], expected, atol=1e-6)
         before = after
     after = env.step(np.array([1.0, -1.0], np.float32))[0]
-    np.testing.assert_allclose((after - before)[u], SHORT.repeat * SHORT.change * np.array([1.0, -1.0]), atol=1e-6)
+    np.testing.assert_allclose(
+        (after - before)[u], SHORT.repeat * SHORT.change * np.array([1.0, -1.0]), atol=1e-6
+    )
 
 
 def test_an_episode_is_truncated_at_its_end_and_says_how_it_went() -> None:
@@ -68,7 +70,9 @@ def test_an_episode_is_truncated_at_its_end_and_says_how_it_went() -> None:
         assert not terminated and truncated == (step == HORIZON - 1)
         assert ("success" in info) == ("metrics" in info) == truncated
         weights = {"distance": 1.0, "action": 1250.0, "disagreement": 0.025, "limit": 1.0}
-        assert reward == pytest.approx(sum(weights[name] * term for name, term in info["terms"].items()), rel=1e-5)
+        assert reward == pytest.approx(
+            sum(weights[name] * term for name, term in info["terms"].items()), rel=1e-5
+        )
     assert set(info["metrics"]) == {"error"}
 
 
@@ -106,7 +110,9 @@ def test_a_seed_gives_the_same_again_and_another_one_does_not() -> None:
 def test_episodes_can_begin_anew_in_the_next_step() -> None:
     envs = make_vec(2, autoreset_mode="NextStep")
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    envs = gymnasium.wrappers.vector.TransformObservation(envs, lambda seen: seen)  # refuses the other mode
+    envs = gymnasium.wrappers.vector.TransformObservation(
+        envs, lambda seen: seen
+    )  # refuses the other mode
     envs.reset(seed=0)
     for action in actions(HORIZON, envs=2):
         last, _, _, truncated, infos = envs.step(action)

@@ -22,7 +22,9 @@ def test_everything_together_is_small():
     import genan.actuator.library
     import genan.rl.library
 
-    folders = [Path(package.__file__).parent for package in (genan.actuator.library, genan.rl.library)]
+    folders = [
+        Path(package.__file__).parent for package in (genan.actuator.library, genan.rl.library)
+    ]
     assert sum(file.stat().st_size for folder in folders for file in folder.rglob("*")) < 12e6
 
 
@@ -47,7 +49,9 @@ def test_the_reacher_reaches():
 
 def test_the_ball_ends_in_the_cup_and_the_string_holds_in_all_swings():
     settings = dataclasses.replace(task_settings("ball-in-a-cup"), pool=32)
-    env = load_environment(settings, actuator.load(bundled_actuators("pamy2-cup")), envs=32, stagger=False)
+    env = load_environment(
+        settings, actuator.load(bundled_actuators("pamy2-cup")), envs=32, stagger=False
+    )
     policy = artifact.load(bundled("ball-in-a-cup"))
     policy.check_environment(env)
     scene = env.task.scene
@@ -57,7 +61,9 @@ def test_the_ball_ends_in_the_cup_and_the_string_holds_in_all_swings():
         def step(state, key):
             state, outcome = env.step(state, policy.mean(env.observe(state)), key=key)
             length = jax.vmap(scene.string_length)(state.simulator.scene)
-            speed = jnp.linalg.norm(jax.vmap(lambda s: scene.ball(s)[1])(state.simulator.scene), axis=-1)
+            speed = jnp.linalg.norm(
+                jax.vmap(lambda s: scene.ball(s)[1])(state.simulator.scene), axis=-1
+            )
             # The last step's state is the next episode's first.
             return state, (jnp.where(outcome.done, 0.0, length), speed, outcome.success)
 
@@ -71,7 +77,11 @@ def test_the_ball_ends_in_the_cup_and_the_string_holds_in_all_swings():
 
 
 def test_what_is_not_there_is_refused():
-    with pytest.raises(GenanError, match="no bundled policy for 'chess'; there are: 'ball-in-a-cup', 'reacher', "):
+    with pytest.raises(
+        GenanError, match="no bundled policy for 'chess'; there are: 'ball-in-a-cup', 'reacher', "
+    ):
         bundled("chess")
-    with pytest.raises(ActuatorError, match="no bundled actuators 'rocket'; there are: 'pamy2', 'pamy2-cup'"):
+    with pytest.raises(
+        ActuatorError, match="no bundled actuators 'rocket'; there are: 'pamy2', 'pamy2-cup'"
+    ):
         bundled_actuators("rocket")

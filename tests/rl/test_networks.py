@@ -32,7 +32,9 @@ def test_outputs_are_those_of_two_perceptrons(activation) -> None:
 
 
 def test_start() -> None:
-    networks = Networks.begin(200, 3, replace(SETTINGS, hidden=(300,), output_gain=0.01), key=jax.random.key(1))
+    networks = Networks.begin(
+        200, 3, replace(SETTINGS, hidden=(300,), output_gain=0.01), key=jax.random.key(1)
+    )
     first, last = networks.layers
     np.testing.assert_allclose(jnp.std(first.weight), 200**-0.5, rtol=0.02)
     np.testing.assert_allclose(jnp.std(last.weight[POLICY]), 0.01 * 300**-0.5, rtol=0.1)

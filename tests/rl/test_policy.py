@@ -1,4 +1,5 @@
-"""The policy is the agent that it was made of, and fits nothing but its own task, robot and rate."""
+"""The policy is the agent that it was made of, and fits nothing but its own task, robot and
+rate."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -43,8 +44,12 @@ def test_leading_axes_are_batches_and_it_passes_through_jit() -> None:
     made, x = policy(), observations(6)
     whole = made.change(x)
     assert whole.shape == (6, 2) and made.change(x[0]).shape == (2,)
-    np.testing.assert_allclose(made.change(x.reshape(2, 3, 8)).reshape(6, 2), whole, rtol=1e-5, atol=1e-9)
-    np.testing.assert_allclose(eqx.filter_jit(lambda p, o: p.change(o))(made, x), whole, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(
+        made.change(x.reshape(2, 3, 8)).reshape(6, 2), whole, rtol=1e-5, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        eqx.filter_jit(lambda p, o: p.change(o))(made, x), whole, rtol=1e-5, atol=1e-9
+    )
 
 
 def test_samples_spread_by_the_learnt_deviation() -> None:
@@ -57,7 +62,12 @@ def test_samples_spread_by_the_learnt_deviation() -> None:
 
 def test_the_contract_says_what_it_was_trained_for() -> None:
     contract = policy().contract
-    assert (contract.task, contract.robot, contract.dt, contract.repeat) == ("reacher", "two-link", 0.002, 5)
+    assert (contract.task, contract.robot, contract.dt, contract.repeat) == (
+        "reacher",
+        "two-link",
+        0.002,
+        5,
+    )
     assert contract.rate == pytest.approx(100.0) and contract.change == 0.01
     assert contract.joints == ("shoulder", "elbow") and contract.control_units == ("V", "V")
     assert contract.u_range == ((-12.0, 12.0), (-12.0, 12.0))
@@ -72,9 +82,15 @@ def test_the_contract_says_what_it_was_trained_for() -> None:
 
 
 def test_the_record_is_kept_and_added_to() -> None:
-    made = policy().with_record(success={"rate": np.float32(0.5), "error": float("nan")}, seeds=(1, 2))
+    made = policy().with_record(
+        success={"rate": np.float32(0.5), "error": float("nan")}, seeds=(1, 2)
+    )
     record = made.record
-    assert record["success"] == {"rate": 0.5, "error": None} and record["seeds"] == [1, 2] and record["steps"] == 1000
+    assert (
+        record["success"] == {"rate": 0.5, "error": None}
+        and record["seeds"] == [1, 2]
+        and record["steps"] == 1000
+    )
     assert record["settings"]["hidden"] == [16, 12] and "genan" in record["versions"]
 
 
@@ -93,7 +109,11 @@ def test_the_shape_of_an_observation() -> None:
 def contract_with(**changes: object) -> Policy:
     made = policy()
     return Policy(
-        replace(made.contract, **changes), made.layers, made.scale_mean, made.scale_deviation, made.log_deviation
+        replace(made.contract, **changes),
+        made.layers,
+        made.scale_mean,
+        made.scale_deviation,
+        made.log_deviation,
     )
 
 
@@ -105,12 +125,30 @@ def contract_with(**changes: object) -> Policy:
             {"layout": (Part("qd", 2), Part("q", 2), Part("u", 2), Part("goal", 2))},
             r"observations of 'qd 2', 'q 2', 'u 2', 'goal 2' in this order and the environment gives 'q 2', 'qd 2'",
         ),
-        ({"change": 0.02}, r"by up to 0\.02 in a period and the environment has 0\.01; give --task\.change 0\.02\.$"),
-        ({"dt": 0.004}, r"^Two rates: .* at 50 Hz \(5 periods of 0\.004 s\) and the environment runs at 100 Hz"),
-        ({"repeat": 1}, r"^Two rates: .* at 500 Hz \(1 periods? of 0\.002 s\) and the environment runs at 100 Hz"),
-        ({"controls": ("a", "b")}, r"for the controls 'a', 'b' in this order and the environment has 'shoulder_comm"),
-        ({"control_units": ("V", "bar")}, r"for the control units 'V', 'bar' in this order and the environment has"),
-        ({"joints": ("elbow", "shoulder")}, r"for the joints 'elbow', 'shoulder' in this order and the environment"),
+        (
+            {"change": 0.02},
+            r"by up to 0\.02 in a period and the environment has 0\.01; give --task\.change 0\.02\.$",
+        ),
+        (
+            {"dt": 0.004},
+            r"^Two rates: .* at 50 Hz \(5 periods of 0\.004 s\) and the environment runs at 100 Hz",
+        ),
+        (
+            {"repeat": 1},
+            r"^Two rates: .* at 500 Hz \(1 periods? of 0\.002 s\) and the environment runs at 100 Hz",
+        ),
+        (
+            {"controls": ("a", "b")},
+            r"for the controls 'a', 'b' in this order and the environment has 'shoulder_comm",
+        ),
+        (
+            {"control_units": ("V", "bar")},
+            r"for the control units 'V', 'bar' in this order and the environment has",
+        ),
+        (
+            {"joints": ("elbow", "shoulder")},
+            r"for the joints 'elbow', 'shoulder' in this order and the environment",
+        ),
         (
             {"u_range": ((-12.0, 12.0), (0.0, 5.0))},
             r"the control 'elbow_command' from 0 to 5 and the environment has it from -12 to 12; use",
@@ -125,7 +163,9 @@ def test_another_environment_is_refused_by_name(changes: dict, words: str) -> No
 
 def test_another_robot_is_refused_by_name() -> None:
     policy().contract.check_robot(robot())
-    with pytest.raises(PolicyError, match=r"for the joints 'shoulder', 'elbow' .* robot 'pamy2' has 'q1', 'q2'"):
+    with pytest.raises(
+        PolicyError, match=r"for the joints 'shoulder', 'elbow' .* robot 'pamy2' has 'q1', 'q2'"
+    ):
         policy().contract.check_robot(Robot.load("pamy2"))
     with pytest.raises(PolicyError, match="use a policy trained for it"):
         Policy.of(agent(), environment(), robot("pamy2"), SETTINGS, record={})
@@ -153,5 +193,10 @@ def test_every_part_of_the_tasks_has_words() -> None:
     channels = Channels.of_robot(robot())
     for task in (BallInACup, TableTennis):
         names = {name for name, _ in task.layout.fget(None)}
-        assert names <= _words({BallInACup: "ball-in-a-cup", TableTennis: "table-tennis"}[task], channels).keys()
+        assert (
+            names
+            <= _words(
+                {BallInACup: "ball-in-a-cup", TableTennis: "table-tennis"}[task], channels
+            ).keys()
+        )
     assert _words("another", channels).keys() == {"q", "qd", "u"}

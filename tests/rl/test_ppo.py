@@ -13,7 +13,9 @@ from genan.rl.rollout import Scene, rollout
 from genan.rl.settings import PPOSettings
 from genan.rl.update import Agent
 
-SMALL = PPOSettings(rollouts=16, mini_batches=4, epochs=4, hidden=(32, 32), rate=3e-3, discount=0.9, kl_mode="none")
+SMALL = PPOSettings(
+    rollouts=16, mini_batches=4, epochs=4, hidden=(32, 32), rate=3e-3, discount=0.9, kl_mode="none"
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,10 @@ def ppo() -> PPO:
 
 
 def equal(a, b) -> bool:
-    return all(np.array_equal(x, y, equal_nan=True) for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True))
+    return all(
+        np.array_equal(x, y, equal_nan=True)
+        for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True)
+    )
 
 
 def test_a_toy_task_is_learnt(ppo) -> None:
@@ -56,7 +61,9 @@ def test_the_same_key_gives_the_same_bits_and_a_resumed_learner_goes_on_to_them(
     leaves, structure = jax.tree.flatten(half)
     stored = [np.array(leaf) for leaf in leaves]
     assert all(leaf.dtype.kind in "fiub" for leaf in stored)
-    assert equal(straight, run(jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in stored]), 2))
+    assert equal(
+        straight, run(jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in stored]), 2)
+    )
     assert not equal(straight[0].agent, run(ppo.begin(jax.random.key(6)), 4)[0].agent)
 
 
@@ -79,18 +86,30 @@ def test_where_no_episode_ended_there_is_no_mean() -> None:
 
 
 def test_a_rollout_is_what_the_policy_did() -> None:
-    """Probabilities, values and rewards are those of the actions in the observations that were kept."""
-    env, settings = Point(envs=8, horizon=3), replace(SMALL, rollouts=5, mini_batches=2, time_limit="bootstrap")
+    """Probabilities, values and rewards are those of the actions in the observations that were
+    kept."""
+    env, settings = (
+        Point(envs=8, horizon=3),
+        replace(SMALL, rollouts=5, mini_batches=2, time_limit="bootstrap"),
+    )
     agent = Agent.begin(4, 2, settings, key=jax.random.key(0))
-    agent = eqx.tree_at(lambda a: a.value_scaler, agent, agent.value_scaler.seen(jnp.array([[2.0], [8.0]])))
+    agent = eqx.tree_at(
+        lambda a: a.value_scaler, agent, agent.value_scaler.seen(jnp.array([[2.0], [8.0]]))
+    )
     state = env.reset(jax.random.key(1))
     play = eqx.filter_jit(lambda: rollout(env, agent, Scene(state, env.observe(state), jnp.zeros(8)), settings,
                                           key=jax.random.key(2)))  # fmt: skip
     scene, experience, tally = play()
-    np.testing.assert_array_equal(experience.terminal, np.broadcast_to(np.arange(5)[:, None] == 2, (5, 8)))
+    np.testing.assert_array_equal(
+        experience.terminal, np.broadcast_to(np.arange(5)[:, None] == 2, (5, 8))
+    )
     policy, value = agent.networks(experience.observation[1], settings)
-    np.testing.assert_allclose(policy.log_prob(experience.action[1]), experience.log_prob[1], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(agent.value_scaler.restore(value[:, None])[:, 0], experience.value[1], rtol=1e-4)
+    np.testing.assert_allclose(
+        policy.log_prob(experience.action[1]), experience.log_prob[1], rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        agent.value_scaler.restore(value[:, None])[:, 0], experience.value[1], rtol=1e-4
+    )
     moved = experience.observation[0, :, :2] + 0.2 * np.tanh(experience.action[0])
     np.testing.assert_allclose(experience.observation[1, :, :2], moved, rtol=1e-5, atol=1e-6)
     # An episode's end is bootstrapped with the value before it.

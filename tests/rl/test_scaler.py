@@ -6,7 +6,9 @@ from genan.rl.scaler import Scaler
 
 
 def batches() -> np.ndarray:
-    return np.random.default_rng(0).normal([5.0, -300.0], [0.1, 40.0], (6, 500, 2)).astype(np.float32)
+    return (
+        np.random.default_rng(0).normal([5.0, -300.0], [0.1, 40.0], (6, 500, 2)).astype(np.float32)
+    )
 
 
 def test_it_has_the_mean_and_deviation_of_all_data() -> None:
@@ -31,7 +33,9 @@ def test_batch_by_batch_or_all_at_once() -> None:
     each, one = Scaler.begin(2).seen_each(x), Scaler.begin(2)
     for k, batch in enumerate(x):
         one = one.seen(batch)
-        for ours, theirs in zip((each.at(k).mean, each.at(k).variance), (one.mean, one.variance), strict=True):
+        for ours, theirs in zip(
+            (each.at(k).mean, each.at(k).variance), (one.mean, one.variance), strict=True
+        ):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5)
         assert each.at(k).count == one.count
 
@@ -63,7 +67,11 @@ def test_it_is_skrls() -> None:
     ours, theirs = Scaler.begin(2), RunningStandardScaler(2, device="cpu")
     for batch in jnp.asarray(batches()):
         ours = ours.seen(batch)
-        np.testing.assert_allclose(ours.scale(batch), theirs(batch, train=True), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            ours.scale(batch), theirs(batch, train=True), rtol=1e-4, atol=1e-5
+        )
         np.testing.assert_allclose(ours.mean, theirs.running_mean, rtol=1e-5)
         np.testing.assert_allclose(ours.variance, theirs.running_variance, rtol=1e-5)
-    np.testing.assert_allclose(ours.restore(batch / 100.0), theirs(batch / 100.0, inverse=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        ours.restore(batch / 100.0), theirs(batch / 100.0, inverse=True), rtol=1e-5
+    )

@@ -17,7 +17,10 @@ REFUSED = {
     "kl_threshold": (float("nan"), "The setting kl_threshold must be a positive number, not nan."),
     "entropy_scale": (-1.0, "The setting entropy_scale must be 0 or more, not -1."),
     "rate_factor": (1.0, "The setting rate_factor must be above 1, not 1."),
-    "activation": ("relu6", "There is no activation 'relu6'; there are: 'leaky_relu', 'elu', 'tanh'."),
+    "activation": (
+        "relu6",
+        "There is no activation 'relu6'; there are: 'leaky_relu', 'elu', 'tanh'.",
+    ),
     "kl_mode": ("early", "There is no KL mode 'early'; there are: 'stop', 'adaptive', 'none'."),
     "time_limit": ("end", "There is no time limit 'end'; there are: 'terminal', 'bootstrap'."),
     "hidden": (

@@ -39,10 +39,14 @@ def test_two_updates_equal_skrls(case, monkeypatch) -> None:
     settings = CASES[case]
     monkeypatch.setattr(np.random, "permutation", np.random.default_rng(0).permutation)
     skrl = SkrlAgent(settings, ENVS, OBSERVATIONS, ACTIONS, monkeypatch)
-    agent = jax.jit(lambda key: Agent.begin(OBSERVATIONS, ACTIONS, settings, key=key))(jax.random.key(0))
+    agent = jax.jit(lambda key: Agent.begin(OBSERVATIONS, ACTIONS, settings, key=key))(
+        jax.random.key(0)
+    )
     agent = eqx.tree_at(lambda a: a.networks, agent, skrl.networks())
     rng = np.random.default_rng(0)
-    ours = eqx.filter_jit(lambda a, e, o: update(a, e, settings, lambda epoch, mini: o[epoch, mini]))
+    ours = eqx.filter_jit(
+        lambda a, e, o: update(a, e, settings, lambda epoch, mini: o[epoch, mini])
+    )
 
     for _ in range(2):
         experience, last = skrl.play(rng, settings.rollouts)
@@ -50,20 +54,31 @@ def test_two_updates_equal_skrls(case, monkeypatch) -> None:
         policy, value = agent.networks(agent.observation_scaler.scale(seen), settings)
         value = agent.value_scaler.restore(value[:, None]).reshape(-1, ENVS)
         close(value[:-1], experience.value)
-        played = Gaussian(policy.mean[:-ENVS].reshape(experience.action.shape), policy.log_deviation)
+        played = Gaussian(
+            policy.mean[:-ENVS].reshape(experience.action.shape), policy.log_deviation
+        )
         close(played.log_prob(experience.action), experience.log_prob)
         experience = eqx.tree_at(lambda e: e.last_value, experience, value[-1])
 
-        for records in (skrl.memory.orders, skrl.policy_steps, skrl.value_steps, skrl.agent.tracking_data):
+        for records in (
+            skrl.memory.orders,
+            skrl.policy_steps,
+            skrl.value_steps,
+            skrl.agent.tracking_data,
+        ):
             records.clear()
         skrl.agent.update(timestep=0, timesteps=1)
-        order = jnp.asarray(np.stack(skrl.memory.orders).reshape(settings.epochs, settings.mini_batches, -1))
+        order = jnp.asarray(
+            np.stack(skrl.memory.orders).reshape(settings.epochs, settings.mini_batches, -1)
+        )
         agent, losses = ours(agent, experience, order)
 
         close(agent.networks, skrl.networks())
         steps = len(skrl.value_steps)
         assert int(losses.steps) == steps
-        share = steps / (settings.epochs * settings.mini_batches)  # skrl divides by the steps that were planned
+        share = steps / (
+            settings.epochs * settings.mini_batches
+        )  # skrl divides by the steps that were planned
         data = {name: values[-1] for name, values in skrl.agent.tracking_data.items()}
         close(losses.policy * share, data["Loss / Policy loss"])
         close(losses.value * share, data["Loss / Value loss"])
@@ -100,9 +115,16 @@ def test_first_gradient_and_losses_equal_skrls(monkeypatch) -> None:
     batch = MiniBatch(read("observations"), read("actions"), *singles)
 
     gradient, parts = jax.grad(objective, has_aux=True)(before, batch, settings)
-    (policy_gradient, policy, entropy, kl, _), (value_gradient, value) = skrl.policy_steps[0], skrl.value_steps[0]
+    (policy_gradient, policy, entropy, kl, _), (value_gradient, value) = (
+        skrl.policy_steps[0],
+        skrl.value_steps[0],
+    )
     close(gradient, stacked(policy_gradient, value_gradient))
     close(parts, (policy, entropy, value, kl))
     off = replace(settings, entropy_in_gradient=False)
     without, _ = jax.grad(objective, has_aux=True)(before, batch, off)
-    close(gradient.log_deviation - without.log_deviation, jnp.full(ACTIONS, -settings.entropy_scale), rtol=1e-4)
+    close(
+        gradient.log_deviation - without.log_deviation,
+        jnp.full(ACTIONS, -settings.entropy_scale),
+        rtol=1e-4,
+    )

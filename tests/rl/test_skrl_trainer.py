@@ -51,7 +51,9 @@ def test_the_policy_is_skrls(trained) -> None:
     observations = jax.random.normal(jax.random.key(3), (5, policy.contract.observations))
     scaled = agent._observation_preprocessor(observations)
     theirs = agent.policy.act({"observations": scaled}, role="policy")[1]
-    np.testing.assert_allclose(eqx.filter_jit(policy.mean)(observations), theirs["mean_actions"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        eqx.filter_jit(policy.mean)(observations), theirs["mean_actions"], rtol=1e-5, atol=1e-6
+    )
     np.testing.assert_allclose(policy.log_deviation, theirs["log_std"], rtol=1e-6)
     assert not eqx.tree_equal(start, training.learner.agent.networks)  # it did learn
 
@@ -63,17 +65,27 @@ def test_it_is_saved_judged_and_says_who_trained(trained) -> None:
     assert policy.record["trainer"] == f"skrl {skrl.__version__}"
     assert policy.record["steps"] == policy.record["steps_planned"] == 64
     assert eqx.tree_equal(artifact.load(training.out), policy)
-    files = {path.relative_to(training.out).parts[0] for path in training.out.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(training.out).parts[0]
+        for path in training.out.rglob("*")
+        if path.is_file()
+    }
     assert files == {"policy.json", "policy.safetensors", "tensorboard"}  # no pickles
-    assert {"learning/rate", "learning/deviation", "loss/value", "reward/distance"} <= set(seen[-1].latest)
+    assert {"learning/rate", "learning/deviation", "loss/value", "reward/distance"} <= set(
+        seen[-1].latest
+    )
     assert seen[-1].latest["learning/steps"] == PPO.epochs * PPO.mini_batches
-    assert np.isfinite([seen[-1].latest[name] for name in ("loss/policy", "loss/value", "reward/mean")]).all()
+    assert np.isfinite(
+        [seen[-1].latest[name] for name in ("loss/policy", "loss/value", "reward/mean")]
+    ).all()
 
 
 def test_stopped_it_ends_with_what_was_learnt(trained, tmp_path, caplog, monkeypatch) -> None:
     training = copy(trained[0])  # with the programs that are compiled already
     monkeypatch.setattr("genan.rl.train.judge", lambda *_, **__: training.verdict)
-    training.learner = eqx.tree_at(lambda learner: learner.updates, training.learner, jnp.asarray(0))
+    training.learner = eqx.tree_at(
+        lambda learner: learner.updates, training.learner, jnp.asarray(0)
+    )
     training.out, training.updates, training.curve = tmp_path, 1000, []
     assert training.run(stopping=lambda: True) is None and not (tmp_path / "policy.json").exists()
     with caplog.at_level(logging.WARNING, "genan"):
@@ -87,14 +99,18 @@ def test_stopped_it_ends_with_what_was_learnt(trained, tmp_path, caplog, monkeyp
 def test_an_unfinished_training_of_genans_own_is_left_alone(trained, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(SkrlTraining, "_begin", lambda self: trained[0].learner)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")
-    with pytest.raises(SettingError, match="unfinished training that skrl cannot go on with; take --trainer genan"):
+    with pytest.raises(
+        SettingError, match="unfinished training that skrl cannot go on with; take --trainer genan"
+    ):
         make(out=tmp_path)
 
 
 @pytest.mark.parametrize("package", ["skrl", "flax"])
 def test_without_skrl_it_says_what_to_install(package, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(SettingError, match=rf"needs the package {package}.*pip install 'genan\[skrl\]'"):
+    with pytest.raises(
+        SettingError, match=rf"needs the package {package}.*pip install 'genan\[skrl\]'"
+    ):
         make()
 
 
@@ -105,7 +121,9 @@ def test_another_skrl_is_refused(monkeypatch) -> None:
 
 
 def test_long_rollouts_are_warned_of(caplog, monkeypatch) -> None:
-    monkeypatch.setattr("genan.rl.skrl_ppo.SkrlPPO.begin", lambda *_: 1 / 0)  # it is said before anything is built
+    monkeypatch.setattr(
+        "genan.rl.skrl_ppo.SkrlPPO.begin", lambda *_: 1 / 0
+    )  # it is said before anything is built
     settings = replace(PPO, rollouts=512)
     with caplog.at_level(logging.WARNING, "genan"), pytest.raises(ZeroDivisionError):
         SkrlTraining(TINY, ensemble(), TrainSettings(envs=8), ppo=settings, robot=robot())
@@ -117,17 +135,38 @@ def test_settings_are_skrls() -> None:
         return configuration(settings, observations=5, device=None)
 
     paper = made(PAPER["table-tennis"])
-    assert (paper.discount_factor, paper.gae_lambda, paper.learning_rate) == (0.9815, 0.95, 9.699e-05)
+    assert (paper.discount_factor, paper.gae_lambda, paper.learning_rate) == (
+        0.9815,
+        0.95,
+        9.699e-05,
+    )
     assert (paper.rollouts, paper.mini_batches, paper.learning_epochs) == (128, 16, 10)
     assert (paper.ratio_clip, paper.value_clip, paper.grad_norm_clip) == (0.1029, 0.2, 1.0)
     assert paper.learning_rate_scheduler is None and paper.kl_threshold == 0.008
     assert paper.entropy_loss_scale == 0.0  # the paper's skrl left it out of the gradient
     assert paper.experiment.write_interval == paper.experiment.checkpoint_interval == 0
-    free = replace(PPO, kl_mode="none", entropy_scale=0.01, clip_values=False, scale_values=False, value_scale=2.0)
-    assert (made(free).entropy_loss_scale, made(free).value_clip, made(free).value_loss_scale) == (0.01, 0.0, 2.0)
+    free = replace(
+        PPO,
+        kl_mode="none",
+        entropy_scale=0.01,
+        clip_values=False,
+        scale_values=False,
+        value_scale=2.0,
+    )
+    assert (made(free).entropy_loss_scale, made(free).value_clip, made(free).value_loss_scale) == (
+        0.01,
+        0.0,
+        2.0,
+    )
     assert made(free).kl_threshold == 0.0 and made(free).value_preprocessor is None
     rates = made(PPO).learning_rate_scheduler_kwargs
-    assert rates == {"kl_threshold": 0.008, "kl_factor": 2.0, "lr_factor": 1.5, "min_lr": 1e-6, "max_lr": 5e-4}
+    assert rates == {
+        "kl_threshold": 0.008,
+        "kl_factor": 2.0,
+        "lr_factor": 1.5,
+        "min_lr": 1e-6,
+        "max_lr": 5e-4,
+    }
     # every name is one of skrl's
     assert made(PPO).learning_rate_scheduler(**rates)(0, lr=4e-4, kl=1e-9) == 5e-4
 
@@ -135,8 +174,13 @@ def test_settings_are_skrls() -> None:
 def test_parameters_go_there_and_back() -> None:
     draw = np.random.default_rng(0).normal
     sizes = [(5, 16), (16, 12), (12, 3)]
-    layers = [Layer(*(jnp.asarray(draw(size=shape), jnp.float32) for shape in ((2, *s), (2, s[1])))) for s in sizes]
-    last = jax.tree.map(lambda a: a.at[1, ..., 1:].set(0.0), layers[-1])  # outputs that a value does not have
+    layers = [
+        Layer(*(jnp.asarray(draw(size=shape), jnp.float32) for shape in ((2, *s), (2, s[1]))))
+        for s in sizes
+    ]
+    last = jax.tree.map(
+        lambda a: a.at[1, ..., 1:].set(0.0), layers[-1]
+    )  # outputs that a value does not have
     networks = Networks((*layers[:-1], last), jnp.arange(3.0))
     assert eqx.tree_equal(from_flax(*to_flax(networks)), networks)
 
@@ -144,14 +188,20 @@ def test_parameters_go_there_and_back() -> None:
 def test_early_stop_order_of_recording_and_bootstrapped_ends() -> None:
     """What skrl has no switch for: kept in step with genan's own meaning of the settings."""
     env = Point(envs=8, horizon=3)
-    settings = replace(PPO, hidden=(8,), kl_mode="stop", kl_threshold=1e-9, shuffle=False, time_limit="bootstrap")
+    settings = replace(
+        PPO, hidden=(8,), kl_mode="stop", kl_threshold=1e-9, shuffle=False, time_limit="bootstrap"
+    )
     settings = replace(settings, scale_values=False)  # so that the memory keeps values as they are
     ppo = SkrlPPO(env, settings)
     learner, report = ppo.advance(ppo.begin(jax.random.key(0)))
     memory = ppo.agent.memory
-    done, values = (np.asarray(memory.get_tensor_by_name(name))[..., 0] for name in ("terminated", "values"))
+    done, values = (
+        np.asarray(memory.get_tensor_by_name(name))[..., 0] for name in ("terminated", "values")
+    )
     assert done.sum() == 8 and done[2].all()
-    rewards = np.asarray(memory.get_tensor_by_name("rewards"))[..., 0] - settings.discount * values * done
+    rewards = (
+        np.asarray(memory.get_tensor_by_name("rewards"))[..., 0] - settings.discount * values * done
+    )
     np.testing.assert_allclose(rewards.mean(), report.reward, rtol=1e-5)
     first, second = memory.sample(["actions"], batch_size=32, mini_batches=2)
     recorded = np.asarray(memory.get_tensor_by_name("actions")).reshape(32, -1)
@@ -163,9 +213,14 @@ def test_early_stop_order_of_recording_and_bootstrapped_ends() -> None:
 def test_the_environment_serves_skrl_alone() -> None:
     env = SkrlEnvironment(Point(envs=8, horizon=3), key=jax.random.key(0))
     observation, _ = env.reset()
-    assert observation.shape == (env.num_envs, *env.observation_space.shape) and env.state_space is None
+    assert (
+        observation.shape == (env.num_envs, *env.observation_space.shape)
+        and env.state_space is None
+    )
     for k in range(3):
-        observation, reward, terminated, truncated, _ = env.step(jnp.zeros((8, *env.action_space.shape)))
+        observation, reward, terminated, truncated, _ = env.step(
+            jnp.zeros((8, *env.action_space.shape))
+        )
         assert reward.shape == terminated.shape == truncated.shape == (8, 1)
         assert bool(terminated.all()) == (k == 2) and not truncated.any()
     np.testing.assert_array_equal(env.reset()[0], observation)  # it went on by itself

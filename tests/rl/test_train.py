@@ -30,7 +30,9 @@ SETTINGS = TrainSettings(envs=4, steps=4 * 4 * 4, judge=6, refill=8)
 
 
 def training(out=None, **changes):
-    return Training(TASK, ENSEMBLE, dataclasses.replace(SETTINGS, **changes), ppo=PPO, robot=ROBOT, out=out)
+    return Training(
+        TASK, ENSEMBLE, dataclasses.replace(SETTINGS, **changes), ppo=PPO, robot=ROBOT, out=out
+    )
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,9 @@ def test_stopping_and_going_on_gives_the_same_policy_to_the_bit(whole, tmp_path)
 def test_the_documented_program_trains_the_same_policy(whole, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_actuators(ENSEMBLE, tmp_path / "runs" / "pamy2")
-    monkeypatch.setattr("genan.rl.train.task_preset", lambda task, size: TASK if (task, size) == NAMED else None)
+    monkeypatch.setattr(
+        "genan.rl.train.task_preset", lambda task, size: TASK if (task, size) == NAMED else None
+    )
     small = f"steps={SETTINGS.steps}, envs={SETTINGS.envs}, judge={SETTINGS.judge}, refill={SETTINGS.refill}, ppo=PPO"
     policy = run_block("policies.md", 0, smaller={"steps=10_000_000": small}, PPO=PPO)["policy"]
     observation = np.ones((3, 16), np.float32)
@@ -107,13 +111,20 @@ def test_the_documented_commands_train_the_same_policy(whole, tmp_path, monkeypa
     )
     assert main(bundled) == 0
     for folder in ("runs/reacher", "reacher", "bundled"):
-        for a, b in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(artifact.load(tmp_path / folder)), strict=True):
+        for a, b in zip(
+            jax.tree.leaves(whole[1]),
+            jax.tree.leaves(artifact.load(tmp_path / folder)),
+            strict=True,
+        ):
             np.testing.assert_array_equal(a, b)
 
 
 def test_without_an_ensemble_one_network_drives():
     alone = training(member=1)
-    assert alone.ensemble.members == 1 and alone.identity["actuators"] != training().identity["actuators"]
+    assert (
+        alone.ensemble.members == 1
+        and alone.identity["actuators"] != training().identity["actuators"]
+    )
     with pytest.raises(GenanError, match="There is no member 2; the ensemble has 2"):
         training(member=2)
 
@@ -121,7 +132,9 @@ def test_without_an_ensemble_one_network_drives():
 def test_a_checkpoint_of_another_training_is_refused_by_name(whole, tmp_path):
     run, *_ = whole
     checkpoint.save(tmp_path, run.learner, identity={**run.identity, "updates": 99}, beside=[])
-    with pytest.raises(SettingError, match="unfinished training of another kind .updates is 99 there and 4 here"):
+    with pytest.raises(
+        SettingError, match="unfinished training of another kind .updates is 99 there and 4 here"
+    ):
         training(tmp_path)
     (tmp_path / checkpoint.NAME).write_bytes(b"nonsense")
     with pytest.raises(GenanError, match="cannot be read"):
@@ -161,9 +174,14 @@ def test_refusals():
     with pytest.raises(SettingError, match="no preset 'slow'"):
         preset("reacher", "slow")
     with pytest.raises(SettingError, match="cannot be split into"):
-        Training(TASK, ENSEMBLE, SETTINGS, ppo=dataclasses.replace(PPO, mini_batches=7), robot=ROBOT)
+        Training(
+            TASK, ENSEMBLE, SETTINGS, ppo=dataclasses.replace(PPO, mini_batches=7), robot=ROBOT
+        )
 
 
 def test_the_settings_are_in_json():
     assert json.loads(json.dumps(SETTINGS.settings())) == SETTINGS.settings()
-    assert preset("reacher", "paper").rate == 3.949e-05 and preset("table-tennis", "fast").rollouts == 109
+    assert (
+        preset("reacher", "paper").rate == 3.949e-05
+        and preset("table-tennis", "fast").rollouts == 109
+    )

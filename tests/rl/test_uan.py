@@ -1,4 +1,5 @@
-"""UAN's environment against the recording and worked rewards; training, the ensemble it gives, and the refusals."""
+"""UAN's environment against the recording and worked rewards; training, the ensemble it gives, and
+the refusals."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,9 @@ SMALL = UanSettings(envs=64, horizon=20, steps=2 * UPDATE, checks=1, ppo=PPO_SMA
 """Of one update's program, which all tests share; the last policy is kept."""
 
 
-def environment(robot: Robot, data: Trajectories, *, dtype: type = np.float32, **fields) -> UanEnvironment:
+def environment(
+    robot: Robot, data: Trajectories, *, dtype: type = np.float32, **fields
+) -> UanEnvironment:
     """Episodes along all of ``data``, from the first whole history of the first trajectory on."""
     history = History(2, 2)
     dynamics = load_dynamics(robot)
@@ -45,13 +48,20 @@ def environment(robot: Robot, data: Trajectories, *, dtype: type = np.float32, *
     scaling = Scaling.of_samples(samples, rows, history)
     starts = jnp.asarray(rows[:1])
     return UanEnvironment(
-        samples, scaling, dynamics, jnp.std(samples.q, axis=0), starts, history, **{"envs": 2, "horizon": 30, **fields}
+        samples,
+        scaling,
+        dynamics,
+        jnp.std(samples.q, axis=0),
+        starts,
+        history,
+        **{"envs": 2, "horizon": 30, **fields},
     )
 
 
 @pytest.fixture(scope="module")
 def driven() -> Trajectories:
-    """A pendulum whose actuator gives 0.2 N m per volt, less some friction, with a delay of one sample."""
+    """A pendulum whose actuator gives 0.2 N m per volt, less some friction, with a delay of one
+    sample."""
     robot = Robot.load("pendulum")
     dynamics = load_dynamics(robot)
     rng = np.random.default_rng(3)
@@ -77,14 +87,18 @@ def played(env: UanEnvironment, actions: jax.Array) -> tuple[UanState, UanState,
         state, outcome = env.step(state, action, key=jax.random.key(0))
         return state, (state, outcome)
 
-    start = eqx.tree_at(lambda s: s.step, env.reset(jax.random.key(0)), jnp.zeros(env.envs, jnp.int32))
+    start = eqx.tree_at(
+        lambda s: s.step, env.reset(jax.random.key(0)), jnp.zeros(env.envs, jnp.int32)
+    )
     return start, *jax.lax.scan(step, start, actions)[1]
 
 
 def test_the_torques_of_inverse_dynamics_retrace_the_recording() -> None:
     robot = Robot.load("two-link")
     with jax.enable_x64(True):
-        env = environment(robot, waves(robot), dtype=np.float64, tracking_weight=2.0, smoothness_weight=0.5)
+        env = environment(
+            robot, waves(robot), dtype=np.float64, tracking_weight=2.0, smoothness_weight=0.5
+        )
         rows = int(env.starts[0]) + np.arange(env.horizon + 1)
         labels = (env.samples.tau[rows[:-1]] - env.scaling.torque_mean) / env.scaling.torque_std
         actions = jnp.repeat(labels[:, None], env.envs, axis=1)
@@ -108,20 +122,29 @@ def test_the_reward_by_hand() -> None:
     """With steps of MuJoCo itself."""
     robot = Robot.load("two-link")
     with jax.enable_x64(True):
-        env = environment(robot, waves(robot), dtype=np.float64, tracking_weight=2.0, smoothness_weight=0.5)
-        actions = 0.3 * jax.random.normal(jax.random.key(2), (env.horizon, env.envs, 2), jnp.float64)
+        env = environment(
+            robot, waves(robot), dtype=np.float64, tracking_weight=2.0, smoothness_weight=0.5
+        )
+        actions = 0.3 * jax.random.normal(
+            jax.random.key(2), (env.horizon, env.envs, 2), jnp.float64
+        )
         start, _, outcome = played(env, actions)
         recorded, deviation = np.asarray(env.samples.q), np.std(np.asarray(env.samples.q), axis=0)
         torques = np.asarray(actions * env.scaling.torque_std + env.scaling.torque_mean)
     data, order = mujoco.MjData(robot.mj_model), np.asarray(robot.dof)
     row, action = int(start.row[1]), np.asarray(actions)[:, 1]
-    data.qpos[order], data.qvel[order] = recorded[row], (recorded[row] - recorded[row - 1]) / robot.dt
+    data.qpos[order], data.qvel[order] = (
+        recorded[row],
+        (recorded[row] - recorded[row - 1]) / robot.dt,
+    )
     for k in range(5):
         data.qfrc_applied[order] = torques[k, 1]
         mujoco.mj_step(robot.mj_model, data)
         away = np.abs(data.qpos[order] - recorded[row + k + 1]) / deviation
         change = np.mean((action[k] - action[k - 1]) ** 2) if k else 0.0
-        np.testing.assert_allclose(outcome.reward[k, 1], -2.0 * away.mean() - 0.5 * change, rtol=1e-8)
+        np.testing.assert_allclose(
+            outcome.reward[k, 1], -2.0 * away.mean() - 0.5 * change, rtol=1e-8
+        )
         np.testing.assert_allclose(outcome.metrics["distance"][k, 1], away.mean(), rtol=1e-8)
 
 
@@ -133,14 +156,20 @@ def test_an_early_end_costs_the_rest_of_the_episode() -> None:
     _, after, outcome = played(env, jnp.asarray(actions))
     assert outcome.done[0].tolist() == [True, False] and outcome.done[6].tolist() == [False, True]
     rest = [-3.0 * sum(0.9**k for k in range(steps)) for steps in (10, 4)]
-    np.testing.assert_allclose([outcome.terms["tracking"][0, 0], outcome.terms["tracking"][6, 1]], rest, rtol=1e-5)
+    np.testing.assert_allclose(
+        [outcome.terms["tracking"][0, 0], outcome.terms["tracking"][6, 1]], rest, rtol=1e-5
+    )
     assert outcome.success[0, 0] == outcome.success[6, 1] == 0.0
     assert np.isfinite(outcome.observation).all() and after.step[6].tolist() == [6, 0]
 
 
-def test_the_ensemble_is_the_policys_mean_and_lives_as_an_artifact(driven: Trajectories, tmp_path: Path) -> None:
+def test_the_ensemble_is_the_policys_mean_and_lives_as_an_artifact(
+    driven: Trajectories, tmp_path: Path
+) -> None:
     told: list[UanProgress] = []
-    ensemble = fit_uan(driven, "pendulum", settings=SMALL, out=tmp_path / "uan", progress=told.append)
+    ensemble = fit_uan(
+        driven, "pendulum", settings=SMALL, out=tmp_path / "uan", progress=told.append
+    )
     assert ensemble.contract.loss == "uan" and ensemble.members == 1
     assert [at.steps for at in told] == [UPDATE, 2 * UPDATE] and told[-1].total == 2 * UPDATE
     assert np.isfinite(told[-1].distance) and ensemble.record["training"]["steps"] == 2 * UPDATE
@@ -178,21 +207,27 @@ def test_it_learns_to_track_a_pendulum(driven: Trajectories) -> None:
 def prepared(data: Trajectories, settings: UanSettings) -> Selection:
     robot = Robot.load("pendulum")
     dynamics = load_dynamics(robot)
-    return _prepare(data.lengths, gather(data, robot, dynamics, _supervised(settings)), dynamics, settings)
+    return _prepare(
+        data.lengths, gather(data, robot, dynamics, _supervised(settings)), dynamics, settings
+    )
 
 
 def test_episodes_begin_where_there_is_room() -> None:
     lengths, history = np.array([20, 8, 15, 30]), History(2, 2)
     starts, horizon = find_starts(lengths, np.array([0, 2]), history, 9)
     assert horizon == 9 and starts.tolist() == [*range(4, 11), *range(28 + 4, 28 + 6)]
-    starts, horizon = find_starts(lengths, np.array([0, 1, 3]), history, None)  # too much for the second one
+    starts, horizon = find_starts(
+        lengths, np.array([0, 1, 3]), history, None
+    )  # too much for the second one
     assert horizon == 15 and starts.tolist() == [4, *range(43 + 4, 43 + 15)]
 
 
 def test_refusals(driven: Trajectories) -> None:
     with pytest.raises(DataError, match="two-link"):
         fit_uan(driven, "two-link", settings=SMALL)
-    with pytest.raises(DataError, match="200 steps .* at least 204 samples, but the longest to learn from has 120"):
+    with pytest.raises(
+        DataError, match="200 steps .* at least 204 samples, but the longest to learn from has 120"
+    ):
         fit_uan(driven, "pendulum", settings=replace(SMALL, horizon=200))
     with pytest.raises(DataError, match="at least 122 samples, but the longest has 120"):
         fit_uan(driven, "pendulum", settings=replace(SMALL, history_length=120))
@@ -207,7 +242,10 @@ def test_refusals(driven: Trajectories) -> None:
 
 
 def test_the_command_line_sets_it_beside(
-    driven: Trajectories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    driven: Trajectories,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     judged = []
 
@@ -220,7 +258,16 @@ def test_the_command_line_sets_it_beside(
     recording, ours = tmp_path / "train.h5", tmp_path / "ours"
     write(recording, driven)
     fit_uan(driven, "pendulum", settings=SMALL, out=ours)
-    arguments = ["evaluate", "--actuators", ours, "--data", recording, "--uan", "--uan-steps", UPDATE]
+    arguments = [
+        "evaluate",
+        "--actuators",
+        ours,
+        "--data",
+        recording,
+        "--uan",
+        "--uan-steps",
+        UPDATE,
+    ]
     assert main([*map(str, arguments)]) == 2 and "--train-data" in capsys.readouterr().err
     arguments += ["--train-data", recording]
     for words in (f"trained for {UPDATE} steps in", f"trained earlier, {UPDATE} steps"):

@@ -17,16 +17,24 @@ BASE = PPOSettings(mini_batches=4, epochs=3)
 def test_each_networks_gradient_is_clipped_by_its_own_length() -> None:
     agent = Agent.begin(2, 1, replace(BASE, hidden=(1,)), key=jax.random.key(0))
     ones = jax.tree.map(jnp.ones_like, agent.networks)
-    uneven = eqx.tree_at(lambda n: n.layers, ones, jax.tree.map(lambda a: a.at[1].mul(1e-3), ones.layers))
+    uneven = eqx.tree_at(
+        lambda n: n.layers, ones, jax.tree.map(lambda a: a.at[1].mul(1e-3), ones.layers)
+    )
     clipped = clip_gradient(uneven, 0.5)
-    lengths = [sum(float(jnp.sum(a[k] ** 2)) for a in jax.tree.leaves(clipped.layers)) for k in (0, 1)]
-    np.testing.assert_allclose(np.sqrt(lengths[0] + float(clipped.log_deviation[0]) ** 2), 0.5, rtol=1e-6)
+    lengths = [
+        sum(float(jnp.sum(a[k] ** 2)) for a in jax.tree.leaves(clipped.layers)) for k in (0, 1)
+    ]
+    np.testing.assert_allclose(
+        np.sqrt(lengths[0] + float(clipped.log_deviation[0]) ** 2), 0.5, rtol=1e-6
+    )
     np.testing.assert_allclose(lengths[1], 5e-6, rtol=1e-5)  # short enough already: as it was
     assert clip_gradient(uneven, 0.0) is uneven
 
 
 def test_rate_stays_within_its_bounds() -> None:
-    settings = replace(BASE, kl_mode="adaptive", kl_threshold=0.01, rate=1e-3, rate_min=9e-4, rate_max=1.2e-3)
+    settings = replace(
+        BASE, kl_mode="adaptive", kl_threshold=0.01, rate=1e-3, rate_min=9e-4, rate_max=1.2e-3
+    )
     rate = jnp.asarray(1e-3)
     np.testing.assert_allclose(steer(rate, jnp.asarray(0.021), settings), 9e-4)
     np.testing.assert_allclose(steer(rate, jnp.asarray(0.0049), settings), 1.2e-3)
@@ -37,7 +45,9 @@ def test_rate_stays_within_its_bounds() -> None:
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_an_epoch_takes_every_sample_once(shuffle) -> None:
     order = random_order(96, replace(BASE, shuffle=shuffle), key=jax.random.key(3))
-    epochs = [np.concatenate([order(jnp.asarray(e), jnp.asarray(m)) for m in range(4)]) for e in range(2)]
+    epochs = [
+        np.concatenate([order(jnp.asarray(e), jnp.asarray(m)) for m in range(4)]) for e in range(2)
+    ]
     for samples in epochs:
         np.testing.assert_array_equal(np.sort(samples), np.arange(96))
     assert (epochs[0] == np.arange(96)).all() != shuffle

@@ -1,4 +1,5 @@
-"""A draft of robot.toml: what the model says, what is guessed, and that the text loads as what was written."""
+"""A draft of robot.toml: what the model says, what is guessed, and that the text loads as what was
+written."""
 
 import tomllib
 from pathlib import Path
@@ -59,7 +60,16 @@ def test_a_model_becomes_a_robot_that_loads(tmp_path: Path) -> None:
     np.testing.assert_allclose(robot.q_range[:, :2], model.jnt_range[:2].T, rtol=1e-5)
     assert np.isinf(robot.q_range[:, 2]).all()
     np.testing.assert_allclose(robot.q_rest, [0.5, 0.1, -0.3], rtol=1e-5)
-    assert robot.control_names == ("geared", "plain", "servo", "damped", "wheel", "integrated", "biceps", "u8")
+    assert robot.control_names == (
+        "geared",
+        "plain",
+        "servo",
+        "damped",
+        "wheel",
+        "integrated",
+        "biceps",
+        "u8",
+    )
     assert [c.unit for c in robot.controls] == ["1", "N m", "m", "rad", "rad/s", "rad/s", "1", "N"]
     expected = [[-2, 2], [-3, 4], [-0.1, 0.2], [-np.pi, np.pi], [-1, 1], [-1, 1], [0, 1], [-1, 1]]
     np.testing.assert_allclose(robot.u_range.T, expected, rtol=1e-5)
@@ -69,10 +79,14 @@ def test_a_model_becomes_a_robot_that_loads(tmp_path: Path) -> None:
 def test_guesses_are_marked_in_the_text_and_listed(tmp_path: Path) -> None:
     new = draft(arm(tmp_path), model="arm.xml")
     text = robot_toml(new)
-    marked = [line for line in text.splitlines() if "GUESS" in line][1:]  # the first line explains the word
+    marked = [line for line in text.splitlines() if "GUESS" in line][
+        1:
+    ]  # the first line explains the word
     assert sum(line.startswith("range") for line in marked) == 4  # servo, damped, integrated, u8
     assert sum(line.startswith("unit") for line in marked) == 2  # geared, biceps
-    assert any(line.startswith("dt") for line in marked) and any(line.startswith("rest") for line in marked)
+    assert any(line.startswith("dt") for line in marked) and any(
+        line.startswith("rest") for line in marked
+    )
     said = " ".join(new.guesses)
     assert "'servo', 'damped', 'integrated', 'u8'" in said and "time step, 0.004 s" in said
     assert "middle of the range" in said  # j1 cannot rest at 0
@@ -88,7 +102,9 @@ def test_guesses_are_marked_in_the_text_and_listed(tmp_path: Path) -> None:
         ('<site name="left"/><site name="right"/>', None),
     ],
 )
-def test_the_end_effector_is_picked_where_it_is_plain(tmp_path: Path, sites: str, chosen: str | None) -> None:
+def test_the_end_effector_is_picked_where_it_is_plain(
+    tmp_path: Path, sites: str, chosen: str | None
+) -> None:
     new = draft(arm(tmp_path, sites=sites), model="arm.xml")
     assert new.end_effector == chosen
     listed = robot_toml(new)
@@ -108,7 +124,10 @@ def test_a_urdf_gives_limits_and_efforts(tmp_path: Path) -> None:
     robot = load(tmp_path, robot_toml(new))
     assert [joint.kind for joint in robot.joints] == ["hinge", "slide"]
     np.testing.assert_allclose(robot.q_range, [[-1, 0], [2, 0.5]], rtol=1e-5)
-    assert robot.control_names == ("shoulder_command", "rail_command") and robot.controls[0].upper == 7.0
+    assert (
+        robot.control_names == ("shoulder_command", "rail_command")
+        and robot.controls[0].upper == 7.0
+    )
     assert any("no actuators" in guess for guess in new.guesses)
 
 

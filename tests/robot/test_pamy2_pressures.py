@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from genan.robot.pamy2_pressures import AUGUST_2024, PressureLimits, bar_from_control, counts_from_control
+from genan.robot.pamy2_pressures import (
+    AUGUST_2024,
+    PressureLimits,
+    bar_from_control,
+    counts_from_control,
+)
 
 #: Robot 4 of the lab: another set of limits.
 FOURTH = PressureLimits(

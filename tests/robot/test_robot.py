@@ -25,8 +25,18 @@ range = [-1, 1]
 """
 
 
-def write(folder: Path, toml: str = TOML, *, first: str = "", second: str = "", more: str = "", xml: str = ARM) -> Path:
-    (folder / "arm.xml").write_text(xml.replace("{first}", first).replace("{second}", second).replace("{more}", more))
+def write(
+    folder: Path,
+    toml: str = TOML,
+    *,
+    first: str = "",
+    second: str = "",
+    more: str = "",
+    xml: str = ARM,
+) -> Path:
+    (folder / "arm.xml").write_text(
+        xml.replace("{first}", first).replace("{second}", second).replace("{more}", more)
+    )
     (folder / "robot.toml").write_text(toml)
     return folder
 
@@ -47,7 +57,9 @@ def test_bundled_robots_load(name: str) -> None:
     assert robot.mj_model.nu == 0
     assert robot.mj_model.opt.timestep == robot.dt
     assert (robot.q_range[0] <= robot.q_rest).all() and (robot.q_rest <= robot.q_range[1]).all()
-    assert (robot.u_range[0] <= robot.u_explore[0]).all() and (robot.u_explore[1] <= robot.u_range[1]).all()
+    assert (robot.u_range[0] <= robot.u_explore[0]).all() and (
+        robot.u_explore[1] <= robot.u_range[1]
+    ).all()
     site = robot.mj_model.site(robot.end_effector)
     assert site.name == robot.end_effector
 
@@ -55,12 +67,32 @@ def test_bundled_robots_load(name: str) -> None:
 @pytest.mark.parametrize(
     ("pose", "racket", "diagonal", "coupling", "gravity"),
     [
-        ((0, 0, 0, 0), (0.007, 0, 0.8347), (0.00255, 0.33204, 0.04374, 0.00053), 0.1059, (0, -0.083, -0.001, 0)),
-        ((0, 45, 45, 0), (0.6485, 0, 0.3518), (0.2192, 0.2971, 0.04374, 0.00053), 0.0885, (0, -4.91, -1.53, 0)),
-        ((0, 90, 0, 0), (0.7607, 0, 0.067), (0.3330, 0.3320, 0.04374, 0.00053), 0.1059, (0, -6.23, -1.53, 0)),
+        (
+            (0, 0, 0, 0),
+            (0.007, 0, 0.8347),
+            (0.00255, 0.33204, 0.04374, 0.00053),
+            0.1059,
+            (0, -0.083, -0.001, 0),
+        ),
+        (
+            (0, 45, 45, 0),
+            (0.6485, 0, 0.3518),
+            (0.2192, 0.2971, 0.04374, 0.00053),
+            0.0885,
+            (0, -4.91, -1.53, 0),
+        ),
+        (
+            (0, 90, 0, 0),
+            (0.7607, 0, 0.067),
+            (0.3330, 0.3320, 0.04374, 0.00053),
+            0.1059,
+            (0, -6.23, -1.53, 0),
+        ),
     ],
 )
-def test_pamy2_is_the_labs_model(pose: tuple, racket: tuple, diagonal: tuple, coupling: float, gravity: tuple) -> None:
+def test_pamy2_is_the_labs_model(
+    pose: tuple, racket: tuple, diagonal: tuple, coupling: float, gravity: tuple
+) -> None:
     """The figures that the lab's own file compiles to."""
     model = Robot.load("pamy2").mj_model
     data = mujoco.MjData(model)
@@ -95,7 +127,9 @@ def test_units_become_si_and_mjcf_limits_are_taken(tmp_path: Path) -> None:
 
 
 def test_where_logs_have_things(tmp_path: Path) -> None:
-    toml = TOML.replace('name = "two"', 'name = "two"\nlog = "q2"\nlog_unit = "deg"\nlog_offset = 90')
+    toml = TOML.replace(
+        'name = "two"', 'name = "two"\nlog = "q2"\nlog_unit = "deg"\nlog_offset = 90'
+    )
     robot = Robot.load(write(tmp_path, toml + '[import]\ntime = "t"\ngap = 0.5\n'))
     assert [joint.log for joint in robot.joints] == [LogColumn(), LogColumn("q2", "deg", 1.0, 90.0)]
     assert robot.log == LogEntry(time="t", gap=0.5) and robot.controls[0].log == LogColumn()
@@ -152,17 +186,31 @@ def test_missing_and_extra_joints(tmp_path: Path) -> None:
     ("first", "second", "more", "words"),
     [
         ('type="ball"', "", "", "'one' on body 'a' of .* is a ball joint"),
-        ("", "", '<equality><joint name="tie" joint1="one" joint2="two"/></equality>', "closes a loop .* 'tie'"),
-        ("", "", '<equality><connect body1="b" anchor="0 0 0"/></equality>', "closes a loop .* 'equality 0'"),
+        (
+            "",
+            "",
+            '<equality><joint name="tie" joint1="one" joint2="two"/></equality>',
+            "closes a loop .* 'tie'",
+        ),
+        (
+            "",
+            "",
+            '<equality><connect body1="b" anchor="0 0 0"/></equality>',
+            "closes a loop .* 'equality 0'",
+        ),
         ("nonsense", "", "", "does not compile in MuJoCo"),
         ('type="free"', "", "", "does not compile|free joint"),
     ],
 )
-def test_what_cannot_work_is_refused_by_name(tmp_path: Path, first: str, second: str, more: str, words: str) -> None:
+def test_what_cannot_work_is_refused_by_name(
+    tmp_path: Path, first: str, second: str, more: str, words: str
+) -> None:
     import re
 
     xml = ARM.replace('axis="0 1 0" {first}', "{first}") if first.startswith("type") else ARM
-    assert re.search(words, refusal(write(tmp_path, first=first, second=second, more=more, xml=xml)))
+    assert re.search(
+        words, refusal(write(tmp_path, first=first, second=second, more=more, xml=xml))
+    )
 
 
 def test_free_joint_is_refused_by_name(tmp_path: Path) -> None:
@@ -181,9 +229,17 @@ def test_free_joint_is_refused_by_name(tmp_path: Path) -> None:
         ("range = [-1, 1]", "range = [-1, 1]\nrest = 2", "rest 2 lies outside the control's range"),
         ("range = [-1, 1]", "range = [-1, 1]\nexplore = [-3, 0]", "explore -3 lies outside"),
         ('name = "two"', 'name = "one"', "'one' is listed twice"),
-        ('name = "two"', 'name = "two"\nunit = "mm"', "is a hinge joint, so its unit must be one of 'rad', 'deg'"),
+        (
+            'name = "two"',
+            'name = "two"\nunit = "mm"',
+            "is a hinge joint, so its unit must be one of 'rad', 'deg'",
+        ),
         ('name = "two"', 'name = "two"\nunit = "turns"', "unit must be one of"),
-        ('name = "two"', 'name = "two"\nrange = [1, 2]\nrest = 0', "rests at 0 rad, outside its range 1 to 2"),
+        (
+            'name = "two"',
+            'name = "two"\nrange = [1, 2]\nrest = 0',
+            "rests at 0 rad, outside its range 1 to 2",
+        ),
         ('model = "arm.xml"', 'model = "leg.xml"', "does not exist"),
         ('model = "arm.xml"', 'model = "arm.xml"\nend_effector = "hand"', "'hand' is not a site"),
         ("[[controls]]", "[[controls", "is not valid TOML"),
@@ -192,7 +248,11 @@ def test_free_joint_is_refused_by_name(tmp_path: Path) -> None:
         ("[[controls]]", "[import]\nrate = 5\n[[controls]]", "[import]: unknown key 'rate'"),
         ("[[controls]]", "[import]\ngap = -1\n[[controls]]", "gap must be a positive time"),
         ("dt = 0.01", "dt = 0.01\nimport = 3", "[import] must be a table, not 3"),
-        ('[[controls]]\nname = "u"\nrange = [-1, 1]\n', "", "expected one or more [[controls]] tables"),
+        (
+            '[[controls]]\nname = "u"\nrange = [-1, 1]\n',
+            "",
+            "expected one or more [[controls]] tables",
+        ),
     ],
 )
 def test_bad_descriptions_say_what_is_wrong(tmp_path: Path, old: str, new: str, words: str) -> None:

@@ -1,4 +1,5 @@
-"""The scene against MuJoCo C, against laws that need no engine, and against what the task asks of it."""
+"""The scene against MuJoCo C, against laws that need no engine, and against what the task asks of
+it."""
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +28,15 @@ def track(scene: CupScene, state: SceneState, amplitude, frequency, steps: int):
     """Joints swing out of the rest pose and back by torque: the torques, and all states."""
     dtype = state.qpos.dtype
     q = jnp.asarray(REST, dtype)
-    stiffness, damping = jnp.asarray([20.0, 60.0, 25.0, 0.5], dtype), jnp.asarray([1.0, 3.0, 1.0, 0.02], dtype)
+    stiffness, damping = (
+        jnp.asarray([20.0, 60.0, 25.0, 0.5], dtype),
+        jnp.asarray([1.0, 3.0, 1.0, 0.02], dtype),
+    )
 
     def step(state: SceneState, time):
-        aim = q + amplitude * jnp.sin(frequency * time) ** 2  # begins without a jerk, which would slacken the string
+        aim = (
+            q + amplitude * jnp.sin(frequency * time) ** 2
+        )  # begins without a jerk, which would slacken the string
         tau = scene.dynamics.bias(scene.q(state), jnp.zeros(4, dtype))
         tau = tau + stiffness * (aim - scene.q(state)) - damping * scene.qd(state)
         state = scene.step(state, tau)
@@ -56,18 +62,25 @@ def in_c(model: mujoco.MjModel, state: SceneState, tau: np.ndarray) -> np.ndarra
 
 
 def test_equals_mujoco_c() -> None:
-    """A taut swing of all joints with one of them at its limit, and a ball that lies and slides in the moving cup."""
+    """A taut swing of all joints with one of them at its limit, and a ball that lies and slides in
+    the moving cup."""
     scene = CupScene.load(settings=SOFT)
     with jax.enable_x64(True):
         q = jnp.asarray(REST)
-        hanging = scene.attachment(q) + 0.2 * jnp.asarray([0.6 * np.sin(1.0), 0.8 * np.sin(1.0), -np.cos(1.0)])
+        hanging = scene.attachment(q) + 0.2 * jnp.asarray(
+            [0.6 * np.sin(1.0), 0.8 * np.sin(1.0), -np.cos(1.0)]
+        )
         starts = jnp.stack([hanging, hanging, scene.attachment(q) + jnp.asarray([0.0, 0.0, LYING])])
         states = jax.vmap(lambda ball: scene.start(q, ball))(starts)
         amplitudes = jnp.asarray([[0.1, 0.2, 0.2, 0.1], [0.0, 0.0, 0.0, 2.0], [0.0, 0.1, 0.1, 0.0]])
-        frequencies = jnp.asarray([[5.0, 4.0, 6.0, 3.0], [1.0, 1.0, 1.0, 10.0], [1.0, 4.0, 6.0, 1.0]])
+        frequencies = jnp.asarray(
+            [[5.0, 4.0, 6.0, 3.0], [1.0, 1.0, 1.0, 10.0], [1.0, 4.0, 6.0, 1.0]]
+        )
         tau, path = tracked(scene, states, amplitudes, frequencies, 250)
         tau, path = np.asarray(tau), np.asarray(path.qpos)
-        in_frame = jax.vmap(lambda qpos: scene.ball_in_cup_frame(SceneState(qpos, qpos, None, None)))(path[2])
+        in_frame = jax.vmap(
+            lambda qpos: scene.ball_in_cup_frame(SceneState(qpos, qpos, None, None))
+        )(path[2])
     model = cup_model(Robot.load("pamy2-cup"), SOFT)
     for case, steps, tolerance in ((0, 250, 2e-5), (1, 200, 1e-2), (2, 150, 2e-4)):
         start = jax.tree.map(lambda x: np.asarray(x[case]), states)  # noqa: B023
@@ -89,7 +102,9 @@ def test_kinematics_equal_mujoco_c(scene: CupScene) -> None:
     np.testing.assert_allclose(position, data.site("cup").xpos, atol=1e-6)
     np.testing.assert_allclose(rotation, data.site("cup").xmat.reshape(3, 3), atol=1e-6)
     np.testing.assert_allclose(scene.string_length(state), data.ten_length[0], atol=1e-6)
-    np.testing.assert_allclose(scene.attachment(scene.q(state)), data.site("string").xpos, atol=1e-6)
+    np.testing.assert_allclose(
+        scene.attachment(scene.q(state)), data.site("string").xpos, atol=1e-6
+    )
 
 
 SWINGS = 48
@@ -97,13 +112,17 @@ SWINGS = 48
 
 @pytest.fixture(scope="module")
 def paths(scene: CupScene):
-    """12 balls that fall or are thrown into and onto the cup of an arm that holds still, then swings, over 2.5 s."""
+    """12 balls that fall or are thrown into and onto the cup of an arm that holds still, then
+    swings, over 2.5 s."""
     q = jnp.asarray(REST, jnp.float32)
     angle = np.linspace(0.0, 2.0 * np.pi, 5)[:-1]
     cases = [(radius, a, 0.09, 0.0) for radius in (0.005, 0.030) for a in angle]
     cases += [(0.050, a, 0.08, -1.5) for a in angle]
     middle, _ = scene.cup_pose(q)
-    falling = jnp.asarray([[r * np.cos(a), r * np.sin(a), z] for r, a, z, _ in cases], jnp.float32) + middle
+    falling = (
+        jnp.asarray([[r * np.cos(a), r * np.sin(a), z] for r, a, z, _ in cases], jnp.float32)
+        + middle
+    )
     keys = jax.random.split(jax.random.key(0), 3)
     swinging = jax.vmap(lambda key: scene.on_sphere(q, key=key))(jax.random.split(keys[0], SWINGS))
     speeds = jnp.asarray([[0.0, 0.0, v] for *_, v in cases] + [[0.0] * 3] * SWINGS, jnp.float32)
@@ -113,7 +132,13 @@ def paths(scene: CupScene):
     amplitudes = jax.random.uniform(keys[1], (SWINGS, 4), minval=-0.8, maxval=0.8)
     frequencies = jax.random.uniform(keys[2], (SWINGS, 4), minval=4.0, maxval=14.0)
     still = jnp.zeros((12, 4))
-    return tracked(scene, states, jnp.concatenate([still, amplitudes]), jnp.concatenate([still, frequencies]), 1250)[1]
+    return tracked(
+        scene,
+        states,
+        jnp.concatenate([still, amplitudes]),
+        jnp.concatenate([still, frequencies]),
+        1250,
+    )[1]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +146,9 @@ def falls(paths: SceneState):
     return jax.tree.map(lambda x: x[:12], paths)
 
 
-def test_a_ball_dropped_into_the_cup_stays_and_one_on_the_rim_does_not(scene: CupScene, falls: SceneState) -> None:
+def test_a_ball_dropped_into_the_cup_stays_and_one_on_the_rim_does_not(
+    scene: CupScene, falls: SceneState
+) -> None:
     inside = np.asarray(jax.vmap(jax.vmap(scene.in_cup))(falls))
     assert inside[:8, 250:].all()  # in after half a second, and for the two that follow
     assert not inside[8:].any(axis=1).any()
@@ -131,7 +158,9 @@ def test_a_ball_dropped_into_the_cup_stays_and_one_on_the_rim_does_not(scene: Cu
 
 
 def test_rebound_is_the_restitution(scene: CupScene, falls: SceneState) -> None:
-    height = np.asarray(jax.vmap(scene.ball_in_cup_frame)(jax.tree.map(lambda x: x[0], falls)))[:, 2]
+    height = np.asarray(jax.vmap(scene.ball_in_cup_frame)(jax.tree.map(lambda x: x[0], falls)))[
+        :, 2
+    ]
     speed = np.diff(height) / scene.dt
     impact = int(np.argmax(speed > 0.0))
     assert speed[impact - 1] < -1.0
@@ -172,12 +201,15 @@ def test_string_holds_in_fast_swings(scene: CupScene, paths: SceneState) -> None
 
 
 def test_energy_does_not_grow(scene: CupScene) -> None:
-    """The arm falls and throws the ball about, with no torque: what MuJoCo counts as energy goes down alone."""
+    """The arm falls and throws the ball about, with no torque: what MuJoCo counts as energy goes
+    down alone."""
     q = jnp.asarray(REST, jnp.float32)
     state = scene.start(q, scene.attachment(q) + jnp.asarray([0.2, 0.0, 0.0]))
-    path = jax.jit(lambda s: jax.lax.scan(lambda s, _: (scene.step(s, jnp.zeros(4)),) * 2, s, None, length=1000)[1])(
-        state
-    )
+    path = jax.jit(
+        lambda s: jax.lax.scan(
+            lambda s, _: (scene.step(s, jnp.zeros(4)),) * 2, s, None, length=1000
+        )[1]
+    )(state)
     model = cup_model(Robot.load("pamy2-cup"), scene.settings)
     model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
     data, energy = mujoco.MjData(model), []
@@ -206,23 +238,33 @@ def test_sweeps_are_enough(monkeypatch: pytest.MonkeyPatch, scene: CupScene) -> 
 
 def test_starts_lie_on_the_sphere_all_round_it(scene: CupScene) -> None:
     q = jnp.asarray([0.2, 0.6, 0.5, -0.4])
-    balls = jax.vmap(lambda key: scene.on_sphere(q, key=key))(jax.random.split(jax.random.key(1), 4000))
+    balls = jax.vmap(lambda key: scene.on_sphere(q, key=key))(
+        jax.random.split(jax.random.key(1), 4000)
+    )
     away = np.asarray(balls - scene.attachment(q))
     np.testing.assert_allclose(np.linalg.norm(away, axis=1), 0.2, rtol=1e-5)
-    # The mean of n unit vectors has components of variance 1 / 3n; the thirds of the sphere's height have equal shares.
+    # The mean of n unit vectors has components of variance 1 / 3n; the thirds of the sphere's
+    # height have equal shares.
     assert np.abs(away.mean(axis=0) / 0.2).max() < 4.0 / np.sqrt(3 * 4000) + 0.02
     assert np.abs(np.mean(away[:, 2] > 0.2 / 3.0) - 1.0 / 3.0) < 0.03
-    start, end = (np.asarray(p) for p in (scene.mount.segments[0].start, scene.mount.segments[0].end))
+    start, end = (
+        np.asarray(p) for p in (scene.mount.segments[0].start, scene.mount.segments[0].end)
+    )
     states = jax.vmap(lambda ball: scene.start(q, ball))(balls)
     from_start = np.asarray(jax.vmap(scene.ball_in_cup_frame)(states)) - start
     part = np.clip(from_start @ (end - start) / ((end - start) @ (end - start)), 0.0, 1.0)
-    assert np.linalg.norm(from_start - part[:, None] * (end - start), axis=1).min() > 0.025 + 0.011 - 1e-5
+    assert (
+        np.linalg.norm(from_start - part[:, None] * (end - start), axis=1).min()
+        > 0.025 + 0.011 - 1e-5
+    )
 
 
 def test_in_cup_is_inside_the_opening_and_below_the_rim(scene: CupScene) -> None:
     q = jnp.asarray([0.1, 0.4, 0.7, 0.3])
     position, rotation = scene.cup_pose(q)
-    places = jnp.asarray([[0, 0, -0.011], [0.016, 0, 0.039], [0, 0, 0.041], [0.0, 0.045, 0.0], [0, 0, -0.07]])
+    places = jnp.asarray(
+        [[0, 0, -0.011], [0.016, 0, 0.039], [0, 0, 0.041], [0.0, 0.045, 0.0], [0, 0, -0.07]]
+    )
     balls = position + places @ rotation.T
     found = [bool(scene.in_cup(scene.start(q, ball))) for ball in balls]
     assert found == [True, True, False, False, False]
@@ -237,11 +279,15 @@ def test_a_ball_beyond_the_string_is_put_on_its_sphere(scene: CupScene) -> None:
 def test_balls_and_strings_of_their_own_are_those_of_the_settings(scene: CupScene) -> None:
     q = jnp.asarray(REST, jnp.float32)
     masses, lengths = jnp.asarray([0.04, 0.08]), jnp.asarray([0.15, 0.25])
-    balls = jax.vmap(lambda length: scene.on_sphere(q, key=jax.random.key(2), string_length=length))(lengths)
-    speed = 2.0 * (balls - scene.attachment(q)) / lengths[:, None]  # along the string, which stops it
-    states = jax.vmap(lambda b, v, m, n: scene.start(q, b, ball_velocity=v, ball_mass=m, string_length=n))(
-        balls, speed, masses, lengths
-    )
+    balls = jax.vmap(
+        lambda length: scene.on_sphere(q, key=jax.random.key(2), string_length=length)
+    )(lengths)
+    speed = (
+        2.0 * (balls - scene.attachment(q)) / lengths[:, None]
+    )  # along the string, which stops it
+    states = jax.vmap(
+        lambda b, v, m, n: scene.start(q, b, ball_velocity=v, ball_mass=m, string_length=n)
+    )(balls, speed, masses, lengths)
     tau = jnp.asarray([0.1, -3.0, -1.0, 0.0])
     together = jax.vmap(scene.step, in_axes=(0, None))(states, tau)
     alone = CupScene.load(settings=CupSettings(ball_mass=0.08, string_length=0.25))

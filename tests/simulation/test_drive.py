@@ -45,7 +45,9 @@ def test_every_member_comes_to_every_robot_equally_often():
 
 def test_disagreement_is_the_ensembles():
     q, u = histories(10)
-    np.testing.assert_allclose(Drive(ENSEMBLE).disagreement(q, u), ENSEMBLE.disagreement(q, u), rtol=1e-4)
+    np.testing.assert_allclose(
+        Drive(ENSEMBLE).disagreement(q, u), ENSEMBLE.disagreement(q, u), rtol=1e-4
+    )
 
 
 def test_one_member_drives_all():

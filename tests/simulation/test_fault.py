@@ -26,7 +26,9 @@ def test_the_first_state_that_runs_away_is_kept():
 
 
 def test_it_is_written_and_read(tmp_path):
-    fault = Fault.none(states(0.0), 2).updated(states(7.0), jnp.ones((3, 2)), jnp.array([False, True, True]))
+    fault = Fault.none(states(0.0), 2).updated(
+        states(7.0), jnp.ones((3, 2)), jnp.array([False, True, True])
+    )
     write_fault(fault, tmp_path / "fault.safetensors", task="reacher", steps=12)
     arrays, about = read_fault(tmp_path / "fault.safetensors")
     assert about == {"count": 1, "task": "reacher", "steps": 12}

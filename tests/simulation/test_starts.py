@@ -12,12 +12,16 @@ from genan.simulation import ArmScene, Simulator
 from genan.simulation.starts import Settler, Settling
 
 ROBOT = Robot.load("pamy2")
-SETTLING = Settling((-0.5,) * 4, (0.5,) * 4, tuple(map(float, ROBOT.q_rest)), (0.0,) * 4, hold=20, ramp=30)
+SETTLING = Settling(
+    (-0.5,) * 4, (0.5,) * 4, tuple(map(float, ROBOT.q_rest)), (0.0,) * 4, hold=20, ramp=30
+)
 
 
 @pytest.fixture(scope="module")
 def settler():
-    simulator = Simulator.build(make_ensemble(ROBOT, damping=2.0, gain=5.0), ROBOT, ArmScene.load(ROBOT))
+    simulator = Simulator.build(
+        make_ensemble(ROBOT, damping=2.0, gain=5.0), ROBOT, ArmScene.load(ROBOT)
+    )
     return Settler(simulator, SETTLING)
 
 
@@ -26,7 +30,8 @@ def test_dropped_robots_are_held_and_ramped_ones_come_from_rest(settler):
     assert len(starts) == 8
     u = np.asarray(starts.u)
     assert np.all(np.abs(u) <= 0.5) and len(np.unique(u)) == u.size
-    # The past of a dropped robot knows its control alone; that of a ramped one the slope that led to it.
+    # The past of a dropped robot knows its control alone; that of a ramped one the slope that led
+    # to it.
     before = np.asarray(starts.past.u)[:, -1]
     np.testing.assert_allclose(before[:4], u[:4], atol=1e-7)
     np.testing.assert_allclose(before[4:], u[4:], atol=1e-7)  # the ramp ends one step before
@@ -61,7 +66,9 @@ def test_the_pool_replaces_its_oldest(settler):
 def test_draws_come_from_the_pool(settler):
     pool = jax.jit(lambda key: settler.settle(4, key=key))(jax.random.key(0))
     arm, _, u = pool.draw(50, key=jax.random.key(3))
-    rows = [int(np.flatnonzero(np.all(np.asarray(pool.u) == row, axis=1))[0]) for row in np.asarray(u)]
+    rows = [
+        int(np.flatnonzero(np.all(np.asarray(pool.u) == row, axis=1))[0]) for row in np.asarray(u)
+    ]
     assert set(rows) == {0, 1, 2, 3}
     np.testing.assert_array_equal(arm.q, np.asarray(pool.arm.q)[rows])
 

@@ -1,4 +1,5 @@
-"""Small environments of the three tasks: two linear actuators that hold the arm up a little, eight settled robots."""
+"""Small environments of the three tasks: two linear actuators that hold the arm up a little, eight
+settled robots."""
 
 import dataclasses
 

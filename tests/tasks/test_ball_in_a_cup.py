@@ -21,8 +21,13 @@ def test_the_velocity_is_the_mean_of_finite_differences_and_a_missing_ball_chang
         if there:
             seen_at, seen = [*seen_at[1:], k], [*seen[1:], ball]
         np.testing.assert_allclose(tracking.position[0], seen[-1], atol=1e-6)
-        steps = [(b - a) / (period * (j - i)) for a, b, i, j in zip(seen, seen[1:], seen_at, seen_at[1:], strict=False)]
-        np.testing.assert_allclose(tracking.velocity[0], np.mean(steps, axis=0), rtol=1e-4, atol=1e-4)
+        steps = [
+            (b - a) / (period * (j - i))
+            for a, b, i, j in zip(seen, seen[1:], seen_at, seen_at[1:], strict=False)
+        ]
+        np.testing.assert_allclose(
+            tracking.velocity[0], np.mean(steps, axis=0), rtol=1e-4, atol=1e-4
+        )
 
 
 def test_an_episode_starts_on_the_sphere_at_rest_and_is_measured_with_noise():
@@ -61,7 +66,10 @@ def test_ball_and_string_can_differ_between_episodes():
     env = environment("ball-in-a-cup", envs=64, mass_spread=0.2, string_spread=0.1)
     scene = eqx.filter_jit(env.reset)(jax.random.key(0)).simulator.scene
     for values, middle, spread in ((scene.ball_mass, 0.054, 0.2), (scene.string_length, 0.2, 0.1)):
-        assert values.min() >= middle * (1 - spread) - 1e-6 and values.max() <= middle * (1 + spread) + 1e-6
+        assert (
+            values.min() >= middle * (1 - spread) - 1e-6
+            and values.max() <= middle * (1 + spread) + 1e-6
+        )
         assert values.std() > 0.3 * middle * spread
 
 

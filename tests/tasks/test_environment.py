@@ -1,4 +1,5 @@
-"""Episodes: rewards term by term against formulas worked out here, ends and new beginnings, runaway states."""
+"""Episodes: rewards term by term against formulas worked out here, ends and new beginnings, runaway
+states."""
 
 import dataclasses
 
@@ -31,7 +32,10 @@ def programs(reacher):
 def test_observation_and_reward_are_the_papers(reacher, programs):
     reset, step = programs
     state = reset(KEY)
-    assert reacher.layout == (("q", 4), ("qd", 4), ("u", 4), ("goal", 4)) and reacher.observation_size == 16
+    assert (
+        reacher.layout == (("q", 4), ("qd", 4), ("u", 4), ("goal", 4))
+        and reacher.observation_size == 16
+    )
     observed = np.asarray(reacher.observe(state))
     np.testing.assert_array_equal(observed[:, :4], state.simulator.scene.q)
     np.testing.assert_array_equal(observed[:, 8:12], state.simulator.u)
@@ -45,7 +49,9 @@ def test_observation_and_reward_are_the_papers(reacher, programs):
     np.testing.assert_allclose(after.simulator.u, state.simulator.u + 5 * change, atol=1e-6)
     q = np.asarray(after.simulator.scene.q)
     np.testing.assert_allclose(outcome.terms["action"], -np.sum(change**2, axis=1), rtol=1e-5)
-    np.testing.assert_allclose(outcome.terms["distance"], -np.linalg.norm(q - goal, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(
+        outcome.terms["distance"], -np.linalg.norm(q - goal, axis=1), rtol=1e-5
+    )
     expected = (
         outcome.terms["distance"]
         + 1250.0 * outcome.terms["action"]
@@ -62,7 +68,9 @@ def test_strange_robots_have_other_torques_and_call_their_controls_otherwise():
     strange = state.simulator.strange
     assert np.all(np.abs(strange.gain - 1.0) <= 0.2) and np.std(strange.gain) > 0.05
     assert np.all(np.abs(strange.offset) <= 0.05) and np.std(strange.offset) > 0.01
-    np.testing.assert_allclose(env.observe(state)[:, 8:12], state.simulator.u + strange.offset, atol=1e-6)
+    np.testing.assert_allclose(
+        env.observe(state)[:, 8:12], state.simulator.u + strange.offset, atol=1e-6
+    )
 
     word = jax.random.bits(KEY, (2,))
     u = state.simulator.u + 0.01
@@ -95,7 +103,9 @@ def test_success_is_a_mean_distance_below_two_degrees(reacher):
     q = jnp.deg2rad(jnp.array([[1.9, 1.9, 1.9, 1.9], [7.5, 0.0, 0.0, 0.0], [8.5, 0.0, 0.0, 0.0]]))
     arm = ArmState(q, jnp.zeros_like(q))
     np.testing.assert_array_equal(reacher.task.success(arm, goal), [1.0, 1.0, 0.0])
-    np.testing.assert_allclose(reacher.task.metrics(arm, goal)["error"], [1.9, 7.5 / 4, 8.5 / 4], rtol=1e-5)
+    np.testing.assert_allclose(
+        reacher.task.metrics(arm, goal)["error"], [1.9, 7.5 / 4, 8.5 / 4], rtol=1e-5
+    )
 
 
 def test_the_limit_penalty_grows_from_the_margin_to_the_limit(reacher):
@@ -103,13 +113,17 @@ def test_the_limit_penalty_grows_from_the_margin_to_the_limit(reacher):
 
     lower, upper = jnp.array([-1.0, -1.0]), jnp.array([1.0, 1.0])
     q = jnp.array([[0.0, 0.0], [0.95, 0.0], [1.0, -1.0], [0.9, 0.0]])
-    np.testing.assert_allclose(limit_penalty(q, lower, upper, 0.1), [0.0, -0.5, -2.0, 0.0], atol=1e-5)
+    np.testing.assert_allclose(
+        limit_penalty(q, lower, upper, 0.1), [0.0, -0.5, -2.0, 0.0], atol=1e-5
+    )
 
 
 def test_a_runaway_episode_begins_anew_and_is_kept_for_a_look(reacher, programs):
     reset, step = programs
     state = reset(KEY)
-    broken = eqx.tree_at(lambda s: s.simulator.scene.qd, state, state.simulator.scene.qd.at[2, 1].set(jnp.nan))
+    broken = eqx.tree_at(
+        lambda s: s.simulator.scene.qd, state, state.simulator.scene.qd.at[2, 1].set(jnp.nan)
+    )
     after, outcome = step(broken, jnp.ones((4, 4)), jax.random.key(1))
     np.testing.assert_array_equal(outcome.done, [False, False, True, False])
     assert np.all(np.isfinite(outcome.reward)) and np.all(np.isfinite(outcome.observation))

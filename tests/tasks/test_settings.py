@@ -19,7 +19,11 @@ def degrees(values):
 def test_what_all_tasks_share(name):
     settings = task_settings(name)
     assert (settings.repeat, settings.change) == (5, 0.01)
-    assert (settings.action_weight, settings.disagreement_weight, settings.limit_weight) == (1250.0, 0.025, 1.0)
+    assert (settings.action_weight, settings.disagreement_weight, settings.limit_weight) == (
+        1250.0,
+        0.025,
+        1.0,
+    )
     assert degrees(settings.q_drop) == [0, 45, 45, 0]
     assert json.loads(json.dumps(settings.settings())) == settings.settings()
 
@@ -27,11 +31,27 @@ def test_what_all_tasks_share(name):
 def test_the_papers_tables():
     reacher, cup, tennis = ReacherSettings(), BallInACupSettings(), TableTennisSettings()
     for settings in (reacher, cup):
-        assert settings.u_lower == (-0.5, -0.6, -0.6, -0.5) and settings.u_upper == (0.5, 0.0, 0.4, 0.5)
+        assert settings.u_lower == (-0.5, -0.6, -0.6, -0.5) and settings.u_upper == (
+            0.5,
+            0.0,
+            0.4,
+            0.5,
+        )
         assert settings.horizon(0.002) == 200
-    assert degrees(reacher.goal_lower) == [-50, 20, -50, -50] and degrees(reacher.goal_upper) == [50, 60, 50, 50]
+    assert degrees(reacher.goal_lower) == [-50, 20, -50, -50] and degrees(reacher.goal_upper) == [
+        50,
+        60,
+        50,
+        50,
+    ]
     assert math.isclose(math.degrees(reacher.tolerance), 2.0)
-    assert (cup.ball_mass, cup.string_length, cup.noise, cup.dropout, cup.buffer) == (0.054, 0.2, 0.005, 0.05, 5)
+    assert (cup.ball_mass, cup.string_length, cup.noise, cup.dropout, cup.buffer) == (
+        0.054,
+        0.2,
+        0.005,
+        0.05,
+        5,
+    )
     assert (cup.cup_reward, cup.velocity_weight) == (10.0, 0.0025)
     assert tennis.u_lower == (-0.2, -0.5, 0.0, -0.2) and tennis.u_upper == (0.2, 0.0, 0.5, 0.2)
     assert tennis.horizon(0.002) == 109
@@ -65,7 +85,9 @@ def test_refusals(name, change, words):
 
 
 def test_a_task_that_does_not_exist():
-    with pytest.raises(SettingError, match="no task 'chess'; there are: 'ball-in-a-cup', 'reacher', 'table-tennis'"):
+    with pytest.raises(
+        SettingError, match="no task 'chess'; there are: 'ball-in-a-cup', 'reacher', 'table-tennis'"
+    ):
         task_settings("chess")
     with pytest.raises(SettingError, match="shorter than one step"):
         dataclasses.replace(task_settings("reacher"), duration=0.001).horizon(0.002)

@@ -33,7 +33,9 @@ def test_the_observation_has_ball_racket_and_hit_in_the_world_frame(env, state):
     assert observed.shape == (2, 25)
     scene = state.simulator.scene
     balls = env.task.scene.balls
-    np.testing.assert_allclose(observed[:, 12:18], np.asarray(balls.observations)[np.asarray(scene.flight), 0])
+    np.testing.assert_allclose(
+        observed[:, 12:18], np.asarray(balls.observations)[np.asarray(scene.flight), 0]
+    )
     base = np.array([0.0, 0.0, 1.21])
     tip = jax.vmap(env.task.scene.tip.pose)(scene.arm.q)[0]
     np.testing.assert_allclose(observed[:, 18:21], np.asarray(tip) + base, atol=1e-6)
@@ -74,12 +76,15 @@ def test_a_racket_in_the_way_sends_the_ball_back_and_the_landing_is_paid_once(en
     np.testing.assert_allclose(np.sum(paid, axis=0), memory.landing, rtol=1e-5)
     success = np.asarray(memory.outcome) == Outcome.SUCCESS
     np.testing.assert_array_equal(np.asarray(task.success(rally, memory)) == 1.0, success)
-    each = dataclasses.replace(task, settings=dataclasses.replace(task.settings, landing_paid="each-step"))
+    each = dataclasses.replace(
+        task, settings=dataclasses.replace(task.settings, landing_paid="each-step")
+    )
     np.testing.assert_allclose(each.terms(rally, memory)["landing"], memory.landing)
 
 
 def _through(scene, rally):
-    """Balls that fly straight through each racket's middle at 3 m/s along its normal, 50 ms after the launch."""
+    """Balls that fly straight through each racket's middle at 3 m/s along its normal, 50 ms after
+    the launch."""
     steps = scene.balls.positions.shape[1]
     normal = rally.racket.rotation[:, None, :, 1]
     normal = normal * jnp.sign(normal[..., 1:2])

@@ -1,4 +1,5 @@
-"""The virtual ball-in-a-cup as a robot: what crosses its interface, and what it says became of a trial."""
+"""The virtual ball-in-a-cup as a robot: what crosses its interface, and what it says became of a
+trial."""
 
 import dataclasses
 from typing import Any
@@ -34,24 +35,34 @@ def hold(bench: CupBench, ticks: int) -> None:
 
 
 def put(
-    bench: CupBench, way: list[tuple[float, float, float]], velocity: tuple[float, float, float] = (0, 0, 0)
+    bench: CupBench,
+    way: list[tuple[float, float, float]],
+    velocity: tuple[float, float, float] = (0, 0, 0),
 ) -> None:
-    """Lay string and ball along ``way`` [m], given in the forearm's axes, the ball moving at ``velocity`` [m/s]."""
+    """Lay string and ball along ``way`` [m], given in the forearm's axes, the ball moving at
+    ``velocity`` [m/s]."""
     model = bench.robot.mj_model
     data = mujoco.MjData(model)
     data.qpos[:] = bench.truth_for_evaluation_only().q
     mujoco.mj_forward(model, data)
     body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, "forearm")
-    corners = data.xpos[body] + np.array([(0.04, 0.0, 0.325), *way]) @ data.xmat[body].reshape(3, 3).T
+    corners = (
+        data.xpos[body] + np.array([(0.04, 0.0, 0.325), *way]) @ data.xmat[body].reshape(3, 3).T
+    )
     along = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1)))
     assert along[-1] < 0.2
     share = np.cumsum(toy(0).string.rest)
-    points = np.stack([np.interp(share / share[-1] * along[-1], along, column) for column in corners.T])
+    points = np.stack(
+        [np.interp(share / share[-1] * along[-1], along, column) for column in corners.T]
+    )
     moving = np.zeros_like(points)
     moving[:, -1] = velocity
     with on_the_bench():
         state = dataclasses.replace(
-            bench._toy_state, position=jnp.asarray(points), velocity=jnp.asarray(moving), spin=jnp.zeros(3)
+            bench._toy_state,
+            position=jnp.asarray(points),
+            velocity=jnp.asarray(moving),
+            spin=jnp.zeros(3),
         )
         bench._state = dataclasses.replace(bench._state, toy=state)
 
@@ -71,10 +82,14 @@ def test_ball_hangs_still_below_the_cup(bench: CupBench) -> None:
     hold(bench, 100)
     np.testing.assert_allclose(bench.ball_for_evaluation_only()[0], position, atol=1e-3)
     np.testing.assert_allclose(bench.read(), q, atol=np.radians(0.1))
-    assert bench.outcome() is CupOutcome.NEVER_IN and not bench.was_in_cup and bench.time_in_cup == 0.0
+    assert (
+        bench.outcome() is CupOutcome.NEVER_IN and not bench.was_in_cup and bench.time_in_cup == 0.0
+    )
 
 
-def test_the_documented_program_reads_and_commands(documented: dict[str, Any], bench: CupBench) -> None:
+def test_the_documented_program_reads_and_commands(
+    documented: dict[str, Any], bench: CupBench
+) -> None:
     np.testing.assert_array_equal(documented["pressures"], bar_from_control(bench.robot.u_rest))
     bench.reset(trial=3)
     np.testing.assert_array_equal(documented["q"], bench.read())
@@ -92,7 +107,8 @@ def test_trials_repeat_to_the_bit_and_differ_a_little(bench: CupBench) -> None:
 
 
 def test_ball_pulls_the_arm_down(bench: CupBench) -> None:
-    """The arm without its ball hangs higher by about what the weight of the ball does to the joints' stiffness."""
+    """The arm without its ball hangs higher by about what the weight of the ball does to the
+    joints' stiffness."""
     bench.reset()
     alone = VirtualPamy2(seed=0, end_effector="cup")
     assert alone.robot.name == bench.robot.name == "pamy2-cup"
@@ -110,7 +126,9 @@ def test_ball_that_falls_in_is_in_and_one_that_leaves_bounced_out(bench: CupBenc
     hold(bench, 200)
     assert bench.outcome() is CupOutcome.BOUNCED_OUT
     bench.reset()
-    assert bench.outcome() is CupOutcome.NEVER_IN and not bench.was_in_cup and bench.time_in_cup == 0.0
+    assert (
+        bench.outcome() is CupOutcome.NEVER_IN and not bench.was_in_cup and bench.time_in_cup == 0.0
+    )
 
 
 def test_string_over_the_forearm_is_wrapped(bench: CupBench) -> None:
@@ -128,7 +146,9 @@ def test_string_holds_when_the_arm_is_shaken(bench: CupBench) -> None:
     rest, speed, longest = toy(0).string.rest, 0.0, 0.0
     for tick in range(500):
         t = bench.dt * tick
-        bench.command(np.array([0.4, 0.5, 0.5, 0.6]) * np.sin(2 * np.pi * np.array([1.3, 1.7, 2.1, 1.1]) * t))
+        bench.command(
+            np.array([0.4, 0.5, 0.5, 0.6]) * np.sin(2 * np.pi * np.array([1.3, 1.7, 2.1, 1.1]) * t)
+        )
         string = bench.string_for_evaluation_only()
         longest = max(longest, float(np.linalg.norm(string[-1] - string[0])) / float(np.sum(rest)))
         speed = max(speed, float(np.linalg.norm(bench.ball_for_evaluation_only()[1])))

@@ -1,4 +1,5 @@
-"""Each part of the virtual PAMY2 against its equation, an independent engine, or a property that must hold."""
+"""Each part of the virtual PAMY2 against its equation, an independent engine, or a property that
+must hold."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -13,7 +14,12 @@ from genan.errors import SettingError
 from genan.robot import Robot
 from genan.virtual.drift import Drift
 from genan.virtual.parameters import Parameters, design
-from genan.virtual.pressures import bar_from_control, bar_from_counts, counts_from_bar, counts_from_control
+from genan.virtual.pressures import (
+    bar_from_control,
+    bar_from_counts,
+    counts_from_bar,
+    counts_from_control,
+)
 from genan.virtual.specimen import specimen
 
 
@@ -55,21 +61,28 @@ def test_muscle_force_grows_with_pressure_and_falls_with_contraction(drawn: Para
     y = 0.05 * muscle.length
     forces = np.array([muscle.static_force(jnp.full(8, p), y) for p in (1.0, 2.0, 3.0)])
     assert (np.diff(forces, axis=0) > 150.0).all()
-    contracting = np.array([muscle.static_force(jnp.full(8, 2.0), k * muscle.length) for k in (0.0, 0.05, 0.1, 0.15)])
+    contracting = np.array(
+        [muscle.static_force(jnp.full(8, 2.0), k * muscle.length) for k in (0.0, 0.05, 0.1, 0.15)]
+    )
     assert (np.diff(contracting, axis=0) < 0.0).all()
 
 
 def test_muscle_stiffness_is_the_slope_of_its_force(drawn: Parameters) -> None:
     pressure, y = jnp.full(8, 1.7), 0.04 * drawn.muscle.length
     step = 1e-6
-    slope = (drawn.muscle.static_force(pressure, y + step) - drawn.muscle.static_force(pressure, y - step)) / (2 * step)
+    slope = (
+        drawn.muscle.static_force(pressure, y + step)
+        - drawn.muscle.static_force(pressure, y - step)
+    ) / (2 * step)
     np.testing.assert_allclose(drawn.muscle.stiffness(pressure, y), -slope, rtol=1e-6)
 
 
 def test_braid_friction_remembers_the_way_and_dissipates(drawn: Parameters) -> None:
     muscle, pressure = drawn.muscle, jnp.full(8, 2.0)
     slip = jnp.zeros((8, len(muscle.slip_distance)))
-    way = np.concatenate([np.linspace(0, 0.02, 200), np.linspace(0.02, 0, 200), np.linspace(0, 0.02, 200)])
+    way = np.concatenate(
+        [np.linspace(0, 0.02, 200), np.linspace(0.02, 0, 200), np.linspace(0, 0.02, 200)]
+    )
     forces = []
     for dy in np.diff(way):
         slip = muscle.slipped(slip, jnp.full(8, dy))
@@ -94,7 +107,9 @@ def test_capstan_friction_follows_euler_eytelwein(drawn: Parameters) -> None:
     pulling = drawn.tendon.joint_tension(tension, q, jnp.ones(8))
     yielding = drawn.tendon.joint_tension(tension, q, -jnp.ones(8))
     bend = drawn.tendon.wrap + drawn.tendon.route @ jnp.abs(q)
-    np.testing.assert_allclose(yielding / pulling, jnp.exp(2 * drawn.tendon.friction * bend), rtol=1e-12)
+    np.testing.assert_allclose(
+        yielding / pulling, jnp.exp(2 * drawn.tendon.friction * bend), rtol=1e-12
+    )
     bent = drawn.tendon.joint_tension(tension, 2 * q, jnp.ones(8))
     assert (bent[2:] < pulling[2:]).all()  # every route but joint 1's passes other joints
 
@@ -112,12 +127,16 @@ def test_filling_is_quicker_than_venting_and_flow_is_limited(drawn: Parameters) 
             return (pressure, opening), pressure
 
         _, pressures = jax.lax.scan(substep, (jnp.full(8, start), jnp.zeros(8)), None, length=4000)
-        return 5e-4 * np.argmax(np.abs(np.asarray(pressures) - target) < 0.1 * abs(target - start), axis=0)
+        return 5e-4 * np.argmax(
+            np.abs(np.asarray(pressures) - target) < 0.1 * abs(target - start), axis=0
+        )
 
     up, down = time_to(1.5, 2.0), time_to(2.0, 1.5)
     assert (down > 1.1 * up).all()
     assert (up < 0.3).all()
-    assert (time_to(0.5, 3.5) > 1.5 * up).all()  # a step six times as large runs into the flow limit
+    assert (
+        time_to(0.5, 3.5) > 1.5 * up
+    ).all()  # a step six times as large runs into the flow limit
 
 
 def test_contraction_compresses_the_air(drawn: Parameters) -> None:
@@ -136,14 +155,19 @@ def test_encoder_reads_whole_counts(drawn: Parameters) -> None:
 
 
 def test_pressures_follow_the_labs_rule() -> None:
-    # 0.0002 bar per count, 0 bar at 8944 counts; u = 0 is the middle of the limits, u = +1 agonist lowest.
+    # 0.0002 bar per count, 0 bar at 8944 counts; u = 0 is the middle of the limits, u = +1 agonist
+    # lowest.
     assert bar_from_counts(np.array([8944.0, 13944.0])) == pytest.approx([0.0, 1.0])
     assert counts_from_bar(np.array([1.0])) == pytest.approx([13944.0])
-    np.testing.assert_array_equal(counts_from_control(np.zeros(4))[:4], [19500, 19500, 19750, 19900])
+    np.testing.assert_array_equal(
+        counts_from_control(np.zeros(4))[:4], [19500, 19500, 19750, 19900]
+    )
     np.testing.assert_array_equal(
         counts_from_control(np.ones(4)), [12500, 26500, 17500, 22000, 12000, 25000, 12000, 23000]
     )
-    np.testing.assert_array_equal(counts_from_control(-5 * np.ones(4))[0::2], [26500, 22000, 24500, 23000])
+    np.testing.assert_array_equal(
+        counts_from_control(-5 * np.ones(4))[0::2], [26500, 22000, 24500, 23000]
+    )
     assert bar_from_control(np.zeros((3, 2, 4))).shape == (3, 2, 8)
 
 

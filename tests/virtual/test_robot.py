@@ -51,7 +51,9 @@ def test_raising_a_control_moves_its_joint_up(robot: VirtualPamy2) -> None:
         assert q[2 * joint + 1, 0, joint] - q[2 * joint, 0, joint] > np.radians(5)
 
 
-def test_command_reports_what_was_sent_and_refuses_what_is_out_of_range(robot: VirtualPamy2) -> None:
+def test_command_reports_what_was_sent_and_refuses_what_is_out_of_range(
+    robot: VirtualPamy2,
+) -> None:
     robot.reset()
     sent = robot.command(np.array([0.1, -0.1, 0.2, 0.0]))
     np.testing.assert_array_equal(sent, bar_from_control(np.array([0.1, -0.1, 0.2, 0.0])))
@@ -69,7 +71,8 @@ def test_command_reports_what_was_sent_and_refuses_what_is_out_of_range(robot: V
 
 
 def test_true_torques_explain_the_motion(robot: VirtualPamy2) -> None:
-    """MuJoCo's inverse dynamics of the true motion, but for the few percent that this arm is off the model."""
+    """MuJoCo's inverse dynamics of the true motion, but for the few percent that this arm is off
+    the model."""
     _, truth = robot.run(bar_from_control(sweep(600))[None], keep=300)
     qdd = np.gradient(truth.qd[0], robot.dt, axis=0)
     model = robot.robot.mj_model
@@ -100,7 +103,9 @@ def test_command_takes_its_delay_to_arrive(robot: VirtualPamy2) -> None:
     u[1, 10:] = 0.4
     _, truth = robot.run(bar_from_control(u), keep=ticks)
     moved = np.flatnonzero(np.abs(truth.pressure[0] - truth.pressure[1]).max(axis=1) > 1e-9)
-    assert moved[0] == 10 + 6 + 1  # given at tick 10, six ticks on the way, seen at the next reading
+    assert (
+        moved[0] == 10 + 6 + 1
+    )  # given at tick 10, six ticks on the way, seen at the next reading
 
 
 def test_drift_moves_the_resting_pose(robot: VirtualPamy2) -> None:
@@ -108,7 +113,9 @@ def test_drift_moves_the_resting_pose(robot: VirtualPamy2) -> None:
     q, _ = robot.run(bar_from_control(held), hours=np.array([0.0, 20.0]), keep=1)
     shift = np.degrees(np.abs(q[1] - q[0])).max()
     assert 0.1 < shift < 10.0
-    steady, _ = VirtualPamy2(seed=0, drift=0.0).run(bar_from_control(held), hours=np.array([0.0, 20.0]), keep=1)
+    steady, _ = VirtualPamy2(seed=0, drift=0.0).run(
+        bar_from_control(held), hours=np.array([0.0, 20.0]), keep=1
+    )
     np.testing.assert_array_equal(steady[0], steady[1])
 
 
@@ -138,5 +145,7 @@ def test_trajectories_start_settled_and_stay_at_the_stops(robot: VirtualPamy2) -
 
 def test_exploration_range_beyond_the_controls_is_refused(robot: VirtualPamy2) -> None:
     bounds = np.array([[-0.5, -0.5, -0.5, -2.0], [0.5, 0.5, 0.5, 0.5]])
-    with pytest.raises(SettingError, match="control 'u4' must lie within -1 to 1 with low < high, got -2 to 0.5"):
+    with pytest.raises(
+        SettingError, match="control 'u4' must lie within -1 to 1 with low < high, got -2 to 0.5"
+    ):
         list(collect(robot, Plan(bounds=bounds), start=0, stop=1))

@@ -45,14 +45,25 @@ def test_a_ball_falls_to_its_terminal_speed_as_the_closed_form_says():
     c = 0.5 * BALL.density * math.pi * BALL.radius**2 / BALL.mass * BALL.drag
     terminal = math.sqrt(BALL.gravity / c)
     ball = flown(BALL, BallState((0.0, 0.0, 9.0), STILL, STILL), 1.2)
-    assert ball.velocity[2] == pytest.approx(-terminal * math.tanh(BALL.gravity * 1.2 / terminal), rel=1e-9)
+    assert ball.velocity[2] == pytest.approx(
+        -terminal * math.tanh(BALL.gravity * 1.2 / terminal), rel=1e-9
+    )
     fallen = math.log(math.cosh(BALL.gravity * 1.2 / terminal)) / c
     assert ball.position[2] == pytest.approx(9.0 - fallen, rel=1e-9)
 
 
 def test_without_drag_and_weight_a_spinning_ball_flies_in_a_circle():
     physics = dataclasses.replace(BALL, drag=0.0, gravity=0.0, lift_saturation=0.0, spin_decay=0.0)
-    rate = 0.5 * BALL.density * math.pi * BALL.radius**2 / BALL.mass * BALL.lift_slope * BALL.radius * 60.0
+    rate = (
+        0.5
+        * BALL.density
+        * math.pi
+        * BALL.radius**2
+        / BALL.mass
+        * BALL.lift_slope
+        * BALL.radius
+        * 60.0
+    )
     ball = flown(physics, BallState(STILL, (3.0, 0.0, 0.0), (0.0, 0.0, 60.0)), 1.0)
     expected = np.array([math.sin(rate), 1.0 - math.cos(rate), 0.0]) * 3.0 / rate
     np.testing.assert_allclose(ball.position, expected, atol=1e-9)
@@ -60,8 +71,13 @@ def test_without_drag_and_weight_a_spinning_ball_flies_in_a_circle():
 
 
 def test_quick_spin_lifts_less_than_in_proportion_and_dies_slowly():
-    slow, quick = (BALL.acceleration((0.0, -4.0, 0.0), (w, 0.0, 0.0), BALL.radius * w)[2] for w in (10.0, 100.0))
-    assert -BALL.gravity > slow > quick > -BALL.gravity + 10.0 * (slow + BALL.gravity)  # topspin pulls down
+    slow, quick = (
+        BALL.acceleration((0.0, -4.0, 0.0), (w, 0.0, 0.0), BALL.radius * w)[2]
+        for w in (10.0, 100.0)
+    )
+    assert (
+        -BALL.gravity > slow > quick > -BALL.gravity + 10.0 * (slow + BALL.gravity)
+    )  # topspin pulls down
     ball = flown(BALL, BallState((0.0, 0.0, 5.0), STILL, (50.0, 0.0, 0.0)), 1.0)
     assert ball.spin[0] == pytest.approx(50.0 * math.exp(-BALL.spin_decay), rel=1e-4)
 
@@ -80,7 +96,9 @@ def random_bounce(rng: np.random.Generator) -> tuple[BallState, tuple[float, ...
     velocity = rng.normal(0, 4, 3)
     if velocity @ normal > 0:
         velocity = -velocity
-    return BallState(STILL, tuple(velocity.tolist()), tuple(rng.normal(0, 80, 3).tolist())), tuple(normal.tolist())
+    return BallState(STILL, tuple(velocity.tolist()), tuple(rng.normal(0, 80, 3).tolist())), tuple(
+        normal.tolist()
+    )
 
 
 @pytest.mark.parametrize("grip", [0.0, 0.1, 0.4, 0.5, 0.8])
@@ -90,10 +108,17 @@ def test_a_bounce_gains_no_energy_and_keeps_what_it_must(grip, friction):
     r = BALL.radius
     for _ in range(100):
         ball, normal = random_bounce(rng)
-        after = rebound(ball, normal, STILL, radius=r, restitution=0.9, grip=grip, friction=friction)
+        after = rebound(
+            ball, normal, STILL, radius=r, restitution=0.9, grip=grip, friction=friction
+        )
         assert BALL.energy(after) <= BALL.energy(ball) * (1 + 1e-12)
-        n, dv, dw = np.array(normal), np.subtract(after.velocity, ball.velocity), np.subtract(after.spin, ball.spin)
-        # Angular momentum about the touching point, which the surface cannot change: m (r n) x v + 2/3 m r^2 spin.
+        n, dv, dw = (
+            np.array(normal),
+            np.subtract(after.velocity, ball.velocity),
+            np.subtract(after.spin, ball.spin),
+        )
+        # Angular momentum about the touching point, which the surface cannot change: m (r n) x v +
+        # 2/3 m r^2 spin.
         np.testing.assert_allclose(r * np.cross(n, dv) + 2.0 / 3.0 * r**2 * dw, 0.0, atol=1e-10)
         assert np.dot(after.velocity, n) == pytest.approx(-0.9 * np.dot(ball.velocity, n))
         assert np.dot(after.spin, n) == pytest.approx(np.dot(ball.spin, n))
@@ -101,10 +126,14 @@ def test_a_bounce_gains_no_energy_and_keeps_what_it_must(grip, friction):
 
 def test_a_ball_that_grips_leaves_rolling_and_one_that_slides_does_not():
     roll = {"radius": 0.02, "restitution": 0.9, "friction": 0.25}
-    after = rebound(BallState(STILL, (0.5, 0.0, -4.0), STILL), (0.0, 0.0, 1.0), STILL, grip=0.4, **roll)
+    after = rebound(
+        BallState(STILL, (0.5, 0.0, -4.0), STILL), (0.0, 0.0, 1.0), STILL, grip=0.4, **roll
+    )
     assert after.velocity[0] == pytest.approx(0.02 * after.spin[1])
     assert after.velocity[0] == pytest.approx(0.3)
-    sliding = rebound(BallState(STILL, (9.0, 0.0, -1.0), STILL), (0.0, 0.0, 1.0), STILL, grip=0.4, **roll)
+    sliding = rebound(
+        BallState(STILL, (9.0, 0.0, -1.0), STILL), (0.0, 0.0, 1.0), STILL, grip=0.4, **roll
+    )
     assert sliding.velocity[0] == pytest.approx(9.0 - 0.25 * 1.9)  # Coulomb
 
 
@@ -144,7 +173,13 @@ def test_a_still_racket_reflects_with_its_restitution():
     assert after.position[1] == pytest.approx(MODEL.half_thickness + 0.02)
     assert struck(after, FACE, FACE, STEP, PLAIN, MODEL, BALL) is None  # it leaves
     behind = struck(
-        touching._replace(position=(0.61, -0.02, 1.28), velocity=(0.0, 2.0, 0.0)), FACE, FACE, STEP, PLAIN, MODEL, BALL
+        touching._replace(position=(0.61, -0.02, 1.28), velocity=(0.0, 2.0, 0.0)),
+        FACE,
+        FACE,
+        STEP,
+        PLAIN,
+        MODEL,
+        BALL,
     )
     assert behind is not None
     assert behind.velocity[1] == pytest.approx(-1.4)
@@ -196,7 +231,9 @@ def test_the_hand_is_where_the_drawing_says_up_to_its_assembly():
     robot = Robot.load("pamy2")
     data = mujoco.MjData(robot.mj_model)
     exact = RacketModel(reach_spread=0.0, mount_spread=0.0)
-    straight, crooked = (Hand(np.asarray(design().arm.offset), ROOM.base, m, seed=4) for m in (exact, MODEL))
+    straight, crooked = (
+        Hand(np.asarray(design().arm.offset), ROOM.base, m, seed=4) for m in (exact, MODEL)
+    )
     rng = np.random.default_rng(0)
     for _ in range(20):
         q = rng.uniform(-1.4, 1.4, 4)
@@ -208,7 +245,9 @@ def test_the_hand_is_where_the_drawing_says_up_to_its_assembly():
         np.testing.assert_allclose(np.array(racket.axes).T, site.xmat.reshape(3, 3), atol=1e-9)
         real = crooked.racket(q)
         assert 1e-5 < np.linalg.norm(np.subtract(real.position, racket.position)) < 0.01
-        np.testing.assert_allclose(np.array(real.axes) @ np.array(real.axes).T, np.eye(3), atol=1e-9)
+        np.testing.assert_allclose(
+            np.array(real.axes) @ np.array(real.axes).T, np.eye(3), atol=1e-9
+        )
         assert 0.0 < math.acos(np.dot(real.axes[1], racket.axes[1])) < math.radians(2.0)
     half = between(FACE, FACE._replace(position=(0.6, 0.1, 1.3)), 0.5)
     assert half.position[1] == pytest.approx(0.05)
@@ -250,7 +289,9 @@ def test_a_ball_that_nobody_hits_is_missed(bench):
 
 def test_the_documented_program_follows_a_ball_to_its_end(documented):
     assert documented["outcome"] is Outcome.MISSED and documented["landing"] is None
-    assert documented["ball"].position[1] < 0.5 and not documented["ball"].hit  # it came to the arm, and past it
+    assert (
+        documented["ball"].position[1] < 0.5 and not documented["ball"].hit
+    )  # it came to the arm, and past it
 
 
 def test_finish_flies_the_same_ball_and_the_arm_does_not_tick(bench):
@@ -269,7 +310,11 @@ def test_finish_flies_the_same_ball_and_the_arm_does_not_tick(bench):
     np.testing.assert_allclose(bench.ball_for_evaluation_only()[0], end.position, atol=1e-12)
 
 
-def hit(bench: TennisBench, velocity: tuple[float, float, float], spin: tuple[float, float, float] = STILL) -> Outcome:
+def hit(
+    bench: TennisBench,
+    velocity: tuple[float, float, float],
+    spin: tuple[float, float, float] = STILL,
+) -> Outcome:
     """Judge a ball that leaves the racket like this."""
     bench.reset()
     bench.launch(0)
@@ -312,7 +357,9 @@ def test_the_arm_hits_and_hits_vary_between_robots_alone(bench):
         one.reset()
         one.launch(2)
         place, axes = one.racket_for_evaluation_only()
-        one._ball = BallState(tuple((place + 0.1 * axes[:, 1]).tolist()), tuple((-5.0 * axes[:, 1]).tolist()), STILL)
+        one._ball = BallState(
+            tuple((place + 0.1 * axes[:, 1]).tolist()), tuple((-5.0 * axes[:, 1]).tolist()), STILL
+        )
         for _ in range(40):
             one.command(one.robot.u_rest)
         assert one.hit

@@ -30,7 +30,9 @@ def double_precision() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def toy() -> Toy:
     toy = toy_of(0)
-    return dataclasses.replace(toy, string=dataclasses.replace(toy.string, drag=0.0 * toy.string.drag))
+    return dataclasses.replace(
+        toy, string=dataclasses.replace(toy.string, drag=0.0 * toy.string.drag)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,26 +48,36 @@ def touching_nothing(toy: Toy) -> Toy:
 
 @pytest.fixture(scope="module")
 def play() -> Play:
-    """One second of a toy in the hand of an arm that is moved along q [rad] and too heavy to be pulled at."""
+    """One second of a toy in the hand of an arm that is moved along q [rad] and too heavy to be
+    pulled at."""
     arm = design("cup").arm
     heavy = dataclasses.replace(arm, mass=1e9 * arm.mass, inertia=1e9 * arm.inertia)
 
     @jax.jit
     def run(toy: Toy, qd: jax.Array, state: ToyState) -> ToyState:
-        def one(carry: tuple[jax.Array, ToyState], rate: jax.Array) -> tuple[tuple[jax.Array, ToyState], ToyState]:
+        def one(
+            carry: tuple[jax.Array, ToyState], rate: jax.Array
+        ) -> tuple[tuple[jax.Array, ToyState], ToyState]:
             q, _, toy_state = toy.advanced(heavy, carry[0], rate, rate, carry[1], SUBSTEP)
             return (q, toy_state), toy_state
 
         return jax.lax.scan(one, (jnp.asarray(UPRIGHT), state), qd)[1]
 
     def played(
-        toy: Toy, position: np.ndarray, velocity: np.ndarray | float = 0.0, qd: np.ndarray | float = 0.0
+        toy: Toy,
+        position: np.ndarray,
+        velocity: np.ndarray | float = 0.0,
+        qd: np.ndarray | float = 0.0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         state = toy.hanging(arm, jnp.asarray(UPRIGHT))
         state = dataclasses.replace(
-            state, position=jnp.asarray(position), velocity=jnp.asarray(np.broadcast_to(velocity, position.shape))
+            state,
+            position=jnp.asarray(position),
+            velocity=jnp.asarray(np.broadcast_to(velocity, position.shape)),
         )
-        toy = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), toy)  # one type for all: one compilation
+        toy = jax.tree.map(
+            lambda leaf: jnp.asarray(np.asarray(leaf)), toy
+        )  # one type for all: one compilation
         states = run(toy, jnp.asarray(np.broadcast_to(qd, (2000, 4))), state)
         return np.asarray(states.position), np.asarray(states.velocity), np.asarray(states.tension)
 
@@ -84,12 +96,16 @@ def swung(toy: Toy, angle: float) -> np.ndarray:
 
 
 def laid(toy: Toy, height: float, offset: float) -> np.ndarray:
-    """The ball over the cup, ``height`` [m] above its underside and off its axis, the string outside and over the rim.
+    """The ball over the cup, ``height`` [m] above its underside and off its axis, the string
+    outside and over the rim.
 
-    The string goes up on the side away from the forearm; the ball is off the axis towards that side and to the left.
+    The string goes up on the side away from the forearm; the ball is off the axis towards that side
+    and to the left.
     """
     over = np.array([np.sqrt(0.5) * offset, np.sqrt(0.5) * offset, height])
-    way = np.array([[0.0, 0.0, 0.0], [0.047, 0.0, -0.001], [0.047, 0.0, 0.082], [0.043, 0.0, 0.082], over])
+    way = np.array(
+        [[0.0, 0.0, 0.0], [0.047, 0.0, -0.001], [0.047, 0.0, 0.082], [0.043, 0.0, 0.082], over]
+    )
     along = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(way, axis=0), axis=1)))
     share = np.cumsum(np.asarray(toy.string.rest)) / float(jnp.sum(toy.string.rest))
     assert along[-1] < 0.205
@@ -97,10 +113,14 @@ def laid(toy: Toy, height: float, offset: float) -> np.ndarray:
     return start(toy)[:, None] + points  # held upright, the cup's axes are the world's
 
 
-def energy(toy: Toy, position: np.ndarray, velocity: np.ndarray, pivot: np.ndarray | None = None) -> np.ndarray:
+def energy(
+    toy: Toy, position: np.ndarray, velocity: np.ndarray, pivot: np.ndarray | None = None
+) -> np.ndarray:
     mass, string = np.asarray(toy.string.mass), toy.string
     pivot = np.broadcast_to(start(toy), position.shape[:2]) if pivot is None else pivot
-    stretch = np.linalg.norm(np.diff(position, axis=2, prepend=pivot[:, :, None]), axis=1) - np.asarray(string.rest)
+    stretch = np.linalg.norm(
+        np.diff(position, axis=2, prepend=pivot[:, :, None]), axis=1
+    ) - np.asarray(string.rest)
     elastic = 0.5 * np.asarray(string.stiffness) * np.maximum(stretch, 0.0) ** 2
     height = position[:, 2] - start(toy)[2] + np.cumsum(np.asarray(string.rest))
     return np.sum(0.5 * mass * np.sum(velocity**2, axis=1) + 9.81 * mass * height + elastic, axis=1)
@@ -126,7 +146,9 @@ def test_forearm_is_where_mujoco_has_it_and_moves_so() -> None:
         axes = data.xmat[body].reshape(3, 3).T
         np.testing.assert_allclose(forearm.origin, data.xpos[body], atol=1e-12)
         np.testing.assert_allclose(forearm.axes, axes, atol=1e-12)
-        np.testing.assert_allclose(forearm.jacobian, np.vstack([axes @ moving, axes @ turning]), atol=1e-12)
+        np.testing.assert_allclose(
+            forearm.jacobian, np.vstack([axes @ moving, axes @ turning]), atol=1e-12
+        )
 
 
 def test_arm_with_cup_as_drawn_moves_like_its_model_in_mujoco() -> None:
@@ -139,7 +161,9 @@ def test_arm_with_cup_as_drawn_moves_like_its_model_in_mujoco() -> None:
         q, qd, tau = rng.uniform(-1.5, 1.5, 4), rng.normal(0, 4, 4), rng.normal(0, 3, 4)
         data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, qd, tau
         mujoco.mj_forward(model, data)
-        np.testing.assert_allclose(acceleration(q, qd, tau), data.qacc, atol=1e-10 * np.abs(data.qacc).max())
+        np.testing.assert_allclose(
+            acceleration(q, qd, tau), data.qacc, atol=1e-10 * np.abs(data.qacc).max()
+        )
 
 
 def test_hanging_ball_pulls_at_the_joints_with_its_weight(toy: Toy) -> None:
@@ -151,14 +175,18 @@ def test_hanging_ball_pulls_at_the_joints_with_its_weight(toy: Toy) -> None:
     arm, still = design("cup").arm, jnp.zeros(4)
     place = np.asarray(Forearm.at(arm, jnp.asarray(q)).place(toy.start))
     moving, torque = np.zeros((3, 4)), np.zeros(4)
-    mujoco.mj_jac(model, data, moving, None, place, mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, "cup"))
+    mujoco.mj_jac(
+        model, data, moving, None, place, mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, "cup")
+    )
     weight = 9.81 * float(jnp.sum(toy.string.mass))
     hanging = toy.hanging(arm, jnp.asarray(q))
     factor = 1e6  # so heavy that it does not give way while it is weighed
     arm = dataclasses.replace(arm, mass=factor * arm.mass, inertia=factor * arm.inertia)
     _, qd, _ = toy.advanced(arm, jnp.asarray(q), still, still, hanging, SUBSTEP)
     mujoco.mj_mulM(model, data, torque, factor * np.asarray(qd) / SUBSTEP)
-    np.testing.assert_allclose(torque, -weight * moving[2], atol=0.002 * weight * np.abs(moving[2]).max())
+    np.testing.assert_allclose(
+        torque, -weight * moving[2], atol=0.002 * weight * np.abs(moving[2]).max()
+    )
 
 
 def test_small_swing_has_the_period_of_a_pendulum(touching_nothing: Toy, play: Play) -> None:
@@ -167,11 +195,15 @@ def test_small_swing_has_the_period_of_a_pendulum(touching_nothing: Toy, play: P
     crossing = np.flatnonzero(np.diff(np.sign(x)))
     assert len(crossing) == 2
     when = crossing + x[crossing] / (x[crossing] - x[crossing + 1])
-    assert 2.0 * SUBSTEP * np.diff(when)[0] == pytest.approx(2.0 * np.pi * np.sqrt(0.2 / 9.81), rel=0.01)
+    assert 2.0 * SUBSTEP * np.diff(when)[0] == pytest.approx(
+        2.0 * np.pi * np.sqrt(0.2 / 9.81), rel=0.01
+    )
 
 
 @pytest.mark.parametrize("angle", [20.0, 80.0])
-def test_swing_gains_no_energy_and_loses_little(touching_nothing: Toy, play: Play, angle: float) -> None:
+def test_swing_gains_no_energy_and_loses_little(
+    touching_nothing: Toy, play: Play, angle: float
+) -> None:
     position, velocity, _ = play(touching_nothing, swung(touching_nothing, np.radians(angle)))
     level = energy(touching_nothing, position, velocity)
     assert level.max() < 1.003 * level[0]  # the string gives a little jolt when it is let go
@@ -192,10 +224,14 @@ def test_string_stretches_little_in_fast_swings(touching_nothing: Toy, play: Pla
 
 
 def test_swing_from_a_moving_hand_is_mujocos(touching_nothing: Toy, play: Play) -> None:
-    """A pendulum of a stiff rod under a cart so heavy that it goes where it is pushed: as the arm moves the cup."""
+    """A pendulum of a stiff rod under a cart so heavy that it goes where it is pushed: as the arm
+    moves the cup."""
     toy = touching_nothing
     t = SUBSTEP * np.arange(2001)[:, None]
-    amplitude, rate = np.radians([12.0, 3.0, 4.0, 15.0]), 2.0 * np.pi * np.array([0.9, 0.8, 0.7, 0.7])
+    amplitude, rate = (
+        np.radians([12.0, 3.0, 4.0, 15.0]),
+        2.0 * np.pi * np.array([0.9, 0.8, 0.7, 0.7]),
+    )
     q = UPRIGHT + amplitude * (1.0 - np.cos(rate * t))
     position, _, _ = play(toy, swung(toy, 0.0), 0.0, np.diff(q, axis=0) / SUBSTEP)
 
@@ -216,14 +252,17 @@ def test_swing_from_a_moving_hand_is_mujocos(touching_nothing: Toy, play: Play) 
         data.qfrc_applied[:3] = mass * a
         mujoco.mj_step(model, data)
         swing.append(data.xipos[2] + pivot[0])
-    assert np.linalg.norm(position[:, :, -1] - pivot[1:], axis=1).min() > 0.999 * length  # taut, as the rod
+    assert (
+        np.linalg.norm(position[:, :, -1] - pivot[1:], axis=1).min() > 0.999 * length
+    )  # taut, as the rod
     reach = np.abs(position[:, :, -1] - position[0, :, -1]).max()
     assert reach > 0.15
     np.testing.assert_allclose(position[:, :, -1], swing, atol=0.005 * reach)
 
 
 def test_free_arm_and_ball_exchange_energy_and_gain_none(touching_nothing: Toy) -> None:
-    """An arm that hangs without drive or friction, as MuJoCo counts its energy, and a string without damping."""
+    """An arm that hangs without drive or friction, as MuJoCo counts its energy, and a string
+    without damping."""
     string = touching_nothing.string
     string = dataclasses.replace(string, damping=0.0 * string.damping, bending=0.0 * string.bending)
     toy, arm = dataclasses.replace(touching_nothing, string=string), design("cup").arm

@@ -8,7 +8,13 @@ from genan.virtual.tracking import CAMERAS, VICON, Cameras, Sighting, Tracker, V
 
 #: Nothing but exposure and delay.
 CLEAN = dataclasses.replace(
-    CAMERAS, noise=0.0, registration=0.0, outlier_rate=0.0, gap_rate=0.0, delay_jitter=0.0, delay=0.004
+    CAMERAS,
+    noise=0.0,
+    registration=0.0,
+    outlier_rate=0.0,
+    gap_rate=0.0,
+    delay_jitter=0.0,
+    delay=0.004,
 )
 
 
@@ -27,7 +33,9 @@ def test_frames_are_exposed_at_the_rate_and_show_where_the_ball_was_then():
     assert len(found) in (179, 180)
     times = np.array([one.time for one in found])
     np.testing.assert_allclose(np.diff(times), 1 / 179, rtol=1e-9)
-    np.testing.assert_allclose([one.position for one in found], [path(t) for t in times], atol=1e-12)
+    np.testing.assert_allclose(
+        [one.position for one in found], [path(t) for t in times], atol=1e-12
+    )
 
 
 def test_a_measurement_is_handed_out_once_and_not_before_it_arrives():
@@ -43,7 +51,9 @@ def test_a_measurement_is_handed_out_once_and_not_before_it_arrives():
     assert [one.time for one in taken] == sorted({one.time for one in taken})
 
 
-@pytest.mark.parametrize(("tracker", "rate", "delay"), [(Vicon, 300.0, 0.00685), (Cameras, 179.0, 0.005)])
+@pytest.mark.parametrize(
+    ("tracker", "rate", "delay"), [(Vicon, 300.0, 0.00685), (Cameras, 179.0, 0.005)]
+)
 def test_rates_and_delays(tracker, rate, delay):
     model = dataclasses.replace(VICON if tracker is Vicon else CAMERAS, gap_rate=0.0)
     seen = tracker(seed=1, model=model)

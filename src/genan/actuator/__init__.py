@@ -1,6 +1,8 @@
-"""What do the actuators do? Histories, networks, losses, training, the ensemble, its artifact and its exports.
+"""What do the actuators do? Histories, networks, losses, training, the ensemble, its artifact and
+its exports.
 
-Names are imported when they are first used, so that ``genan.actuator.numpy_runtime`` needs neither JAX nor MuJoCo.
+Names are imported when they are first used, so that ``genan.actuator.numpy_runtime`` needs neither
+JAX nor MuJoCo.
 """
 
 import importlib

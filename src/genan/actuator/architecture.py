@@ -22,9 +22,13 @@ class Architecture:
 
     def __post_init__(self) -> None:
         if any(width < 1 for width in self.hidden):
-            raise SettingError(f"Every hidden layer needs at least one neuron, got {list(self.hidden)}.")
+            raise SettingError(
+                f"Every hidden layer needs at least one neuron, got {list(self.hidden)}."
+            )
         if self.activation not in ACTIVATIONS:
-            raise SettingError(f"There is no activation {self.activation!r}; there are: {listing(ACTIVATIONS)}.")
+            raise SettingError(
+                f"There is no activation {self.activation!r}; there are: {listing(ACTIVATIONS)}."
+            )
 
     def sizes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
         """(inputs, outputs) of each layer."""

@@ -1,5 +1,5 @@
-"""Fitted actuators on disk: a sealed folder (``genan.sealed``) with ``model.safetensors`` (weights and scaling) and
-``actuator.json`` (the contract, how they were made, how good they are).
+"""Fitted actuators on disk: a sealed folder (``genan.sealed``) with ``model.safetensors`` (weights
+and scaling) and ``actuator.json`` (the contract, how they were made, how good they are).
 """
 
 import json
@@ -34,10 +34,15 @@ KIND = Kind(
 
 
 def save(ensemble: Ensemble, folder: Path | str) -> Path:
-    """Write the artifact into ``folder``, replacing one that is there; each file appears whole or not at all."""
+    """Write the artifact into ``folder``, replacing one that is there; each file appears whole or
+    not at all."""
     contract = ensemble.contract
     return KIND.write(
-        folder, tensors(ensemble), contract=contract.settings(), record=ensemble.record, version=contract.version
+        folder,
+        tensors(ensemble),
+        contract=contract.settings(),
+        record=ensemble.record,
+        version=contract.version,
     )
 
 
@@ -64,10 +69,14 @@ def tensors(ensemble: Ensemble) -> dict[str, np.ndarray]:
 def contract_text(ensemble: Ensemble, weights: bytes) -> str:
     """``actuator.json`` for ``ensemble`` whose weights file has the bytes ``weights``."""
     contract = ensemble.contract
-    return KIND.text(weights, contract=contract.settings(), record=ensemble.record, version=contract.version)
+    return KIND.text(
+        weights, contract=contract.settings(), record=ensemble.record, version=contract.version
+    )
 
 
-def assemble(contract: Contract, arrays: dict[str, np.ndarray], *, record: dict[str, Any], where: str) -> Ensemble:
+def assemble(
+    contract: Contract, arrays: dict[str, np.ndarray], *, record: dict[str, Any], where: str
+) -> Ensemble:
     """The ensemble of these arrays, each checked for the shape that the contract implies."""
     sizes = contract.architecture.sizes(contract.inputs, contract.nq)
     expected: dict[str, tuple[int, ...]] = {}
@@ -89,6 +98,9 @@ def assemble(contract: Contract, arrays: dict[str, np.ndarray], *, record: dict[
         parts = (jnp.asarray(arrays[f"skip.{part}"]) for part in ("weight", "bias", "low", "high"))
         layers = (*layers, Skip(*parts))
     scaling = Scaling(
-        *(jnp.asarray(arrays[f"scaling.{name}"]) for name in ("input_mean", "input_std", "torque_mean", "torque_std"))
+        *(
+            jnp.asarray(arrays[f"scaling.{name}"])
+            for name in ("input_mean", "input_std", "torque_mean", "torque_std")
+        )
     )
     return Ensemble(contract, layers, scaling, json.dumps(record, sort_keys=True))

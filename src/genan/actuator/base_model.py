@@ -1,12 +1,14 @@
-"""The base torque model: linear in what a network sees, solved in closed form, chosen on recordings it has not seen.
+"""The base torque model: linear in what a network sees, solved in closed form, chosen on recordings
+it has not seen.
 
-Three kinds. ``linear``: the history alone. ``parametric``: gain, spring (of a stiffness that may be commanded), viscous
-and Coulomb friction, offset and the gravity that a rigid-body model with slightly wrong masses lacks; present samples,
-one velocity and the terms of ``genan.actuator.terms``. ``both``: all of it but products of controls, with which a long
-history is too free. Controls that make up a servo count as such: their products are its own, and a gain adds nothing by
-itself. The error that is minimised is that of the next position where the loss
-of the fit is, and of the torque where that is. What the data do not say is left at the torque that keeps the velocity,
-not at none: the ridge draws the weights towards the model of that torque.
+Three kinds. ``linear``: the history alone. ``parametric``: gain, spring (of a stiffness that may be
+commanded), viscous and Coulomb friction, offset and the gravity that a rigid-body model with
+slightly wrong masses lacks; present samples, one velocity and the terms of
+``genan.actuator.terms``. ``both``: all of it but products of controls, with which a long history is
+too free. Controls that make up a servo count as such: their products are its own, and a gain adds
+nothing by itself. The error that is minimised is that of the next position where the loss of the
+fit is, and of the torque where that is. What the data do not say is left at the torque that keeps
+the velocity, not at none: the ridge draws the weights towards the model of that torque.
 """
 
 from collections.abc import Sequence
@@ -30,10 +32,12 @@ RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Penalties that are tried, relative to the mean curvature of the loss."""
 
 OPERATIONS, FEWEST_SAMPLES = 2e10, 15_000
-"""What setting up the equations may cost, and samples that are used all the same; the others are passed over evenly."""
+"""What setting up the equations may cost, and samples that are used all the same; the others are
+passed over evenly."""
 
 BENDS = (0.02, 0.2)
-"""Speeds at which friction bends, as parts of each joint's root mean square speed: stiction and a softer onset."""
+"""Speeds at which friction bends, as parts of each joint's root mean square speed: stiction and a
+softer onset."""
 
 
 def friction_terms(
@@ -47,16 +51,25 @@ def friction_terms(
     usual = np.sqrt(squares / max(1, count))
     usual = np.where(usual > 0.0, usual, 1.0)
     turning = tuple(k for k, unit in enumerate(channels.joint_units) if unit == "rad")
-    friction = tuple(tuple(float(f"{bend * one:.6g}") for bend in BENDS) for one in usual) if history.length else ()
+    friction = (
+        tuple(tuple(float(f"{bend * one:.6g}") for bend in BENDS) for one in usual)
+        if history.length
+        else ()
+    )
     servos = find_servos(trajectories, numbers)
     chosen = trajectories.select(numbers)
-    sticking = [k for k in range(channels.nq) if history.length and measure_sticking(chosen, k).stiction]
+    sticking = [
+        k for k in range(channels.nq) if history.length and measure_sticking(chosen, k).stiction
+    ]
     standing = tuple((k, float(f"{BENDS[-1] * usual[k]:.6g}")) for k in sticking)
     return Terms(friction, turning, (channels.nq, channels.nu), servos, standing)
 
 
-def uses(kind: str, history: History, nq: int, nu: int, *, length: int | None = None) -> Bool[np.ndarray, " inputs"]:
-    """Which inputs a base model of this ``kind`` uses; ``length``: past samples, at most those of the history."""
+def uses(
+    kind: str, history: History, nq: int, nu: int, *, length: int | None = None
+) -> Bool[np.ndarray, " inputs"]:
+    """Which inputs a base model of this ``kind`` uses; ``length``: past samples, at most those of
+    the history."""
     length = history.length if length is None else length
     past = np.arange(history.rows)
     now = past <= 1 if kind == "parametric" else past <= length  # one past sample is the velocity
@@ -73,7 +86,9 @@ def uses(kind: str, history: History, nq: int, nu: int, *, length: int | None = 
         not {a, b} & of_servos for a, b in zip(one, other, strict=True)
     ]
     products = np.array(own, bool) & (kind == "parametric")
-    shapes = np.ones(sum(map(len, terms.friction)) + 2 * len(terms.turning) + 4 * len(terms.pairs[0]), bool)
+    shapes = np.ones(
+        sum(map(len, terms.friction)) + 2 * len(terms.turning) + 4 * len(terms.pairs[0]), bool
+    )
     servos_and_standing = np.ones(terms.count - len(shapes) - len(products), bool)
     return np.concatenate([q, u, shapes, products, servos_and_standing])
 
@@ -89,12 +104,16 @@ class Group:
     hold: Float[np.ndarray, "n nq"]
     """Standardised torques that would keep the velocity."""
     response: Float[np.ndarray, "n nq nq"]
-    """What standardised torques do to the next position, in units of the scale; or to themselves."""
+    """What standardised torques do to the next position, in units of the scale; or to
+    themselves."""
 
     def sums(
-        self, used: Bool[np.ndarray, " inputs_and_one"], origin: Float[np.ndarray, "inputs_and_one nq"]
+        self,
+        used: Bool[np.ndarray, " inputs_and_one"],
+        origin: Float[np.ndarray, "inputs_and_one nq"],
     ) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, " k"]]:
-        """Matrix and right-hand side of the normal equations of the weights of ``used`` inputs, joint after joint.
+        """Matrix and right-hand side of the normal equations of the weights of ``used`` inputs,
+        joint after joint.
 
         The weights are counted from ``origin``.
         """
@@ -155,9 +174,12 @@ class BaseProblem:
         return weights
 
     def solve(self, ridge: float, groups: Sequence[int]) -> Float[np.ndarray, "inputs_and_one nq"]:
-        """Weights of the standardised inputs and, last, the offsets, fitted to some of the groups."""
+        """Weights of the standardised inputs and, last, the offsets, fitted to some of the
+        groups."""
         gram, cross = (np.sum([self._sums[g][part] for g in groups], axis=0) for part in (0, 1))
-        punished = np.tile(np.append(np.ones(int(self._used.sum()) - 1), 0.0), self.nq)  # offsets are free
+        punished = np.tile(
+            np.append(np.ones(int(self._used.sum()) - 1), 0.0), self.nq
+        )  # offsets are free
         scale = float(np.diag(gram).mean())
         gram[np.diag_indices_from(gram)] += ridge * scale * punished + 1e-12 * scale
         weights = self._origin.copy()
@@ -168,19 +190,28 @@ class BaseProblem:
     def seen(self) -> Float[np.ndarray, "2 inputs"]:
         """Lowest and highest standardised inputs of all groups."""
         x = [group.x[:, :-1] for group in self.groups]
-        return np.stack([np.min([a.min(axis=0) for a in x], axis=0), np.max([a.max(axis=0) for a in x], axis=0)])
+        return np.stack(
+            [np.min([a.min(axis=0) for a in x], axis=0), np.max([a.max(axis=0) for a in x], axis=0)]
+        )
 
-    def errors(self, weights: Float[np.ndarray, "inputs_and_one nq"], group: int) -> Float[np.ndarray, " nq"]:
-        """Mean square error of each joint over one group, in units of the scale: of the next position, or torque."""
+    def errors(
+        self, weights: Float[np.ndarray, "inputs_and_one nq"], group: int
+    ) -> Float[np.ndarray, " nq"]:
+        """Mean square error of each joint over one group, in units of the scale: of the next
+        position, or torque."""
         one = self.groups[group]
         off = np.einsum("nij,nj->ni", one.response, one.x @ weights - one.y)
         return np.asarray((off**2).mean(axis=0))
 
     def best_ridge(self, folds: Sequence[tuple[Sequence[int], int]]) -> float:
-        """The ridge with the lowest error, each joint relative to its best, over (groups to fit, group to judge)."""
+        """The ridge with the lowest error, each joint relative to its best, over (groups to fit,
+        group to judge)."""
         table = np.array(
             [
-                np.sum([self.errors(self.solve(ridge, train), judged) for train, judged in folds], axis=0)
+                np.sum(
+                    [self.errors(self.solve(ridge, train), judged) for train, judged in folds],
+                    axis=0,
+                )
                 for ridge in RIDGES
             ]
         )
@@ -197,7 +228,10 @@ def _group(
 ) -> Group:
     at = rows.astype(np.int64)
     q, u = np.asarray(samples.q), np.asarray(samples.u)
-    past = q[at[:, None] - np.asarray(history.lags)], u[at[:, None] - np.asarray(history.control_lags)]
+    past = (
+        q[at[:, None] - np.asarray(history.lags)],
+        u[at[:, None] - np.asarray(history.control_lags)],
+    )
     mean, std, torque_mean, torque_std = (
         np.asarray(a, np.float64)
         for a in (scaling.input_mean, scaling.input_std, scaling.torque_mean, scaling.torque_std)
@@ -214,9 +248,11 @@ def _group(
 
 
 def as_layer(
-    weights: Float[np.ndarray, "members inputs_and_one nq"], seen: Float[np.ndarray, "2 inputs"] | None
+    weights: Float[np.ndarray, "members inputs_and_one nq"],
+    seen: Float[np.ndarray, "2 inputs"] | None,
 ) -> Layer:
-    """Base models, one for each member, as a layer; past hidden layers that see inputs in the range ``seen``."""
+    """Base models, one for each member, as a layer; past hidden layers that see inputs in the range
+    ``seen``."""
     import jax.numpy as jnp
 
     straight = jnp.asarray(weights[:, :-1], jnp.float32), jnp.asarray(weights[:, -1], jnp.float32)

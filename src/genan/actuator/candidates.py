@@ -1,4 +1,5 @@
-"""How free a model may be: what ``genan fit`` tries, from a linear model to a network without one."""
+"""How free a model may be: what ``genan fit`` tries, from a linear model to a network without
+one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,8 @@ LENGTHS = (1, 3, 5, 10)
 """Past samples that a linear model is tried with."""
 
 MANY = 80_000
-"""Samples from which the linear models matter less and networks take longer: fewer of them are tried."""
+"""Samples from which the linear models matter less and networks take longer: fewer of them are
+tried."""
 
 STEPS = 30_000, 50_000
 """Steps of training that a network gets, about: of few samples and of many."""
@@ -37,8 +39,11 @@ class Candidate:
         return not self.settings.hidden
 
 
-def linear_candidates(settings: FitSettings, *, longest: int, delays: Sequence[int]) -> list[Candidate]:
-    """Base torque models alone, of every kind, with histories of up to ``longest`` samples and each of ``delays``."""
+def linear_candidates(
+    settings: FitSettings, *, longest: int, delays: Sequence[int]
+) -> list[Candidate]:
+    """Base torque models alone, of every kind, with histories of up to ``longest`` samples and each
+    of ``delays``."""
     lengths = [length for length in LENGTHS if length <= longest] or [max(1, longest)]
     if settings.history_length != FitSettings().history_length:
         lengths = [settings.history_length]
@@ -57,7 +62,9 @@ def linear_candidates(settings: FitSettings, *, longest: int, delays: Sequence[i
                     history_length=length,
                     delay=delay,
                 )
-                found.append(Candidate(f"{kind}, H {length}{late}", _base_words(kind, length, delay), made))
+                found.append(
+                    Candidate(f"{kind}, H {length}{late}", _base_words(kind, length, delay), made)
+                )
     return found
 
 
@@ -66,14 +73,16 @@ def network_candidates(
 ) -> list[Candidate]:
     """Networks on the residual of linear models of every kind, and without any.
 
-    The kinds are not left to the best linear model alone, nor is the length of the history: what a network can add, the
-    model below it need not have, and a long history that blurs an encoder's steps serves a network as well.
+    The kinds are not left to the best linear model alone, nor is the length of the history: what a
+    network can add, the model below it need not have, and a long history that blurs an encoder's
+    steps serves a network as well.
 
     Args:
         settings: of the fit.
         best: the best linear model.
         nearest: the one that is best one step ahead.
-        longest: past samples of the longest history that was tried, which networks get who have many samples.
+        longest: past samples of the longest history that was tried, which networks get who have
+            many samples.
         samples: to learn from.
     """
     default = FitSettings()
@@ -86,17 +95,25 @@ def network_candidates(
     epochs = settings.epochs
     if epochs == default.epochs:
         epochs = min(max(round(STEPS[samples >= MANY] * batch / samples), 15), 80)
-    common = replace(base, batch=batch, epochs=epochs, rate=settings.rate or (3e-3 if samples < 20_000 else 1e-3))
+    common = replace(
+        base, batch=batch, epochs=epochs, rate=settings.rate or (3e-3 if samples < 20_000 else 1e-3)
+    )
 
     def made(kind: str, hidden: tuple[int, ...], decay: float, length: int) -> Candidate:
         size = "x".join(map(str, hidden))
         on = f"on {_base_words(kind, length, base.delay)}" if kind != "none" else "alone"
-        settings = replace(common, base=kind, hidden=hidden, weight_decay=decay, history_length=length)
+        settings = replace(
+            common, base=kind, hidden=hidden, weight_decay=decay, history_length=length
+        )
         name = f"{kind} + network {size}" if kind != "none" else f"network {size} alone"
-        return Candidate(f"{name}, H {length}", f"networks of {size} with a history of {length} {on}", settings)
+        return Candidate(
+            f"{name}, H {length}", f"networks of {size} with a history of {length} {on}", settings
+        )
 
     given = settings.history_length != default.history_length
-    short = base.history_length if given else max(base.history_length, 3) if samples < MANY else longest
+    short = (
+        base.history_length if given else max(base.history_length, 3) if samples < MANY else longest
+    )
     long = max(nearest.settings.history_length, short)
     found = [made(base.base, size, 0.0 if size == (16,) else _DECAY, short) for size in sizes]
     if samples < MANY:

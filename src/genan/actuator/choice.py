@@ -1,10 +1,11 @@
 """Choosing how free a model may be, by cross-validation over whole recordings.
 
-Every candidate has one network (or linear model) for each part of the recordings, which never sees that part; what they
-predict there, one step ahead and open loop, decides. A network must be better than the best linear model in both, by
-more than chance would have it, or the linear model is what is handed out. Among networks that are, those come first
-that no linear model and no baseline surpasses in either. The networks of the chosen candidate are the ensemble: nothing
-is trained twice.
+Every candidate has one network (or linear model) for each part of the recordings, which never sees
+that part; what they predict there, one step ahead and open loop, decides. A network must be better
+than the best linear model in both, by more than chance would have it, or the linear model is what
+is handed out. Among networks that are, those come first that no linear model and no baseline
+surpasses in either. The networks of the chosen candidate are the ensemble: nothing is trained
+twice.
 """
 
 import shutil
@@ -30,10 +31,12 @@ CANDIDATES = "candidates"
 """Folder of the unfinished choice within the folder of a fit."""
 
 BETTER = 0.99
-"""A freer model must bring the error below this part of the simpler one's: its epochs were chosen on the same part."""
+"""A freer model must bring the error below this part of the simpler one's: its epochs were chosen
+on the same part."""
 
 Report = Callable[[str, int, int, Progress | None], None]
-"""Told which candidate is being fitted, its number, how many there are, and where its training stands."""
+"""Told which candidate is being fitted, its number, how many there are, and where its training
+stands."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +85,16 @@ class Choice:
         chosen, linear = self.chosen, self.linear
         found = [f"Chosen by cross-validation over whole recordings: {chosen.candidate.words}."]
         if self.cut:
-            found[0] = f"Chosen by cross-validation over stretches of the recordings: {chosen.candidate.words}."
-            found.append("There are too few recordings to leave whole ones out; more would say more.")
+            found[0] = (
+                f"Chosen by cross-validation over stretches of the recordings: {chosen.candidate.words}."
+            )
+            found.append(
+                "There are too few recordings to leave whole ones out; more would say more."
+            )
         if chosen is linear:
-            rival = min((one for one in self.judged if not one.candidate.linear), key=lambda one: one.score)
+            rival = min(
+                (one for one in self.judged if not one.candidate.linear), key=lambda one: one.score
+            )
             found.append(
                 f"No network was better than it on what was left out; the best of them, {rival.candidate.name}, had "
                 f"{rival.one_step / linear.one_step:.3g} times its error one step ahead and "
@@ -121,14 +130,17 @@ class Choice:
             "rollout_steps": self.steps,
             "chosen": self.chosen.candidate.name,
             "linear": self.linear.candidate.name,
-            "tried": {one.candidate.name: {**table(one.errors), "score": one.score} for one in self.judged},
+            "tried": {
+                one.candidate.name: {**table(one.errors), "score": one.score} for one in self.judged
+            },
             "baselines": {one.name: table(one) for one in self.baselines},
             "words": list(self.sentences),
         }
 
 
 class Choosing:
-    """One choice: what ``genan fit`` does with few data. A choice that was stopped goes on where it was."""
+    """One choice: what ``genan fit`` does with few data. A choice that was stopped goes on where it
+    was."""
 
     def __init__(
         self,
@@ -151,7 +163,8 @@ class Choosing:
     def run(
         self, *, report: Report | None = None, stopping: Callable[[], bool] = lambda: False
     ) -> tuple[Ensemble, Choice] | None:
-        """Try everything, choose, save; None when ``stopping`` said so before, with what is finished kept."""
+        """Try everything, choose, save; None when ``stopping`` said so before, with what is
+        finished kept."""
         say = report or (lambda name, number, total, progress: None)
         shortest = int(np.median(self.trajectories.lengths)) - max(self.delays) - 3
         linear = linear_candidates(self.settings, longest=shortest, delays=self.delays)
@@ -173,7 +186,9 @@ class Choosing:
             if found is None:
                 return None
             if exam is None:
-                exam = Examination.of(fitting.dataset, lead=lead - max(candidate.settings.history.reach, 1) + 1)
+                exam = Examination.of(
+                    fitting.dataset, lead=lead - max(candidate.settings.history.reach, 1) + 1
+                )
                 baselines = judge_baselines(self.trajectories, fitting.dataset, exam)
             errors = judge_ensemble(candidate.name, found, fitting.dataset, fitting.dynamics, exam)
             judged.append(Judged(candidate, errors, *_relative_errors(errors, baselines)))
@@ -184,7 +199,11 @@ class Choosing:
                 nearest = min(judged, key=lambda one: one.one_step)
                 longest = max(one.settings.history_length for one in linear)
                 tried += network_candidates(
-                    self.settings, best.candidate, nearest.candidate, longest=longest, samples=samples
+                    self.settings,
+                    best.candidate,
+                    nearest.candidate,
+                    longest=longest,
+                    samples=samples,
                 )
         assert exam is not None
         return self._finish(judged, baselines, ensembles, exam, fitting)
@@ -221,7 +240,8 @@ class Choosing:
         return Fitting(self.data, self.robot, candidate.settings, out=None if finished else folder)
 
     def _kept(self, candidate: Candidate) -> Ensemble | None:
-        """The candidate's ensemble, if an earlier run finished it on the same data with the same settings."""
+        """The candidate's ensemble, if an earlier run finished it on the same data with the same
+        settings."""
         folder = self._folder(candidate)
         if folder is None:
             return None
@@ -230,10 +250,16 @@ class Choosing:
         except ActuatorError:
             return None
         same = kept.record.get("settings") == candidate.settings.settings()
-        return kept if same and kept.record["data"]["fingerprint"] == self.trajectories.fingerprint else None
+        return (
+            kept
+            if same and kept.record["data"]["fingerprint"] == self.trajectories.fingerprint
+            else None
+        )
 
     def _folder(self, candidate: Candidate) -> Path | None:
-        if self.out is None or candidate.linear:  # a linear model is solved in less time than it takes to read
+        if (
+            self.out is None or candidate.linear
+        ):  # a linear model is solved in less time than it takes to read
             return None
         return self.out / CANDIDATES / candidate.name.replace(" ", "-")
 
@@ -254,7 +280,18 @@ class Choosing:
 def chosen_fields(settings: FitSettings) -> list[str]:
     """Settings that a choice would make and that were made by hand."""
     default = FitSettings()
-    names = ("base", "folds", "hidden", "history_length", "weight_decay", "members", "epochs", "batch", "rate", "loss")
+    names = (
+        "base",
+        "folds",
+        "hidden",
+        "history_length",
+        "weight_decay",
+        "members",
+        "epochs",
+        "batch",
+        "rate",
+        "loss",
+    )
     return [name for name in names if getattr(settings, name) != getattr(default, name)]
 
 
@@ -270,11 +307,15 @@ def decide(judged: Sequence[Judged], baselines: Sequence[Errors]) -> tuple[Judge
 
 
 def _relative_errors(errors: Errors, baselines: Sequence[Errors]) -> tuple[float, float]:
-    """Mean over the joints, one step ahead relative to constant velocity, and open loop relative to standing still."""
+    """Mean over the joints, one step ahead relative to constant velocity, and open loop relative to
+    standing still."""
     known = {one.name: one for one in baselines}
     speed, still = known["constant velocity"].one_step, known["standing still"].rollout
     tiny = np.finfo(float).tiny
-    ahead, open_loop = errors.one_step / np.maximum(speed, tiny), errors.rollout / np.maximum(still, tiny)
+    ahead, open_loop = (
+        errors.one_step / np.maximum(speed, tiny),
+        errors.rollout / np.maximum(still, tiny),
+    )
     return float(np.mean(ahead)), float(np.mean(open_loop))
 
 

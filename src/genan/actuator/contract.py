@@ -1,7 +1,8 @@
 """What an actuator network was made for, and what it must therefore not be used on.
 
-The classic silent fault of this field is a network trained at one rate, joint order or history and run at another. The
-contract travels with the weights through every export and is checked wherever the two worlds meet.
+The classic silent fault of this field is a network trained at one rate, joint order or history and
+run at another. The contract travels with the weights through every export and is checked wherever
+the two worlds meet.
 """
 
 import math
@@ -22,7 +23,8 @@ DT_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Contract:
-    """Rate, channels, history and shape of an ensemble. Hashable, so that it can be part of a compiled program."""
+    """Rate, channels, history and shape of an ensemble. Hashable, so that it can be part of a
+    compiled program."""
 
     robot: str
     """Name of the robot it was fitted for."""
@@ -51,7 +53,9 @@ class Contract:
 
     def __post_init__(self) -> None:
         if not (self.dt > 0.0 and math.isfinite(self.dt)):
-            raise ActuatorError(f"The actuators' period dt must be a positive number of seconds, not {self.dt:g}.")
+            raise ActuatorError(
+                f"The actuators' period dt must be a positive number of seconds, not {self.dt:g}."
+            )
         if self.members < 1:
             raise ActuatorError(f"An ensemble needs at least one member, not {self.members}.")
 
@@ -67,7 +71,8 @@ class Contract:
 
     @property
     def version(self) -> int:
-        """Version of the artifact's format that can hold this: older readers must refuse what they do not know."""
+        """Version of the artifact's format that can hold this: older readers must refuse what they
+        do not know."""
         if self.history.terms.servos or self.history.terms.standing:
             return 3
         return 2 if self.history.delay or self.history.terms or self.architecture.skip else 1
@@ -87,7 +92,8 @@ class Contract:
         self.check_channels(Channels.of_robot(robot), whose=f"robot {robot.name!r}")
 
     def check_channels(self, channels: Channels, *, whose: str) -> None:
-        """Refuse, by name, other joints, controls, units or another rate. ``whose``: for the message."""
+        """Refuse, by name, other joints, controls, units or another rate. ``whose``: for the
+        message."""
         for kind, mine, theirs in (
             ("joints", self.joints, channels.joints),
             ("joint units", self.joint_units, channels.joint_units),
@@ -102,7 +108,8 @@ class Contract:
         self.check_rate(channels.dt, whose=whose)
 
     def check_rate(self, dt: float, *, whose: str) -> None:
-        """Refuse another rate than the one the actuators were fitted at. ``dt`` [s]; ``whose``: for the message."""
+        """Refuse another rate than the one the actuators were fitted at. ``dt`` [s]; ``whose``: for
+        the message."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             raise ActuatorError(
                 f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} s) and {whose} runs "
@@ -139,7 +146,8 @@ class Contract:
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "Contract":
-        """The contract that ``settings`` describes; a missing or misplaced entry is refused by name."""
+        """The contract that ``settings`` describes; a missing or misplaced entry is refused by
+        name."""
         try:
             past, network = settings["history"], settings["network"]
             return cls(
@@ -157,7 +165,9 @@ class Contract:
                     Terms.from_settings(past["terms"]) if "terms" in past else Terms(),
                 ),
                 architecture=Architecture(
-                    tuple(map(int, network["hidden"])), str(network["activation"]), bool(network.get("skip", False))
+                    tuple(map(int, network["hidden"])),
+                    str(network["activation"]),
+                    bool(network.get("skip", False)),
                 ),
                 members=int(network["members"]),
                 loss=str(settings["loss"]),

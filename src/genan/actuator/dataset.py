@@ -1,4 +1,5 @@
-"""What a fit learns from: a recording, checked for whether anything can be learnt from it, split by trajectory."""
+"""What a fit learns from: a recording, checked for whether anything can be learnt from it, split by
+trajectory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +62,9 @@ class Dataset:
         """The parts that a member learns from."""
         return [part for part in range(len(self.parts)) if part != self.left_out(member)]
 
-    def contract(self, robot: Robot, architecture: Architecture, *, members: int, loss: str) -> Contract:
+    def contract(
+        self, robot: Robot, architecture: Architecture, *, members: int, loss: str
+    ) -> Contract:
         """The contract of networks that learn from this."""
         channels = self.channels
         return Contract(
@@ -119,7 +122,9 @@ def gather(
     q_seen, u_seen = (_seen(x, lengths, train) for x in (trajectories.q, trajectories.u))
     _check_motion(channels, q_seen, u_seen, allow_constant=settings.allow_constant)
     origin = {
-        "path": [str(path) for path in paths] if len(paths) > 1 else (str(paths[0]) if paths else None),
+        "path": [str(path) for path in paths]
+        if len(paths) > 1
+        else (str(paths[0]) if paths else None),
         "fingerprint": trajectories.fingerprint,
         "trajectories": len(lengths),
         "trajectories_too_short": int(sum(len(part) == 0 for part in rows)),
@@ -128,16 +133,23 @@ def gather(
         "validation_samples": len(parts[1]) if settings.folds is None else 0,
         "provenance": dict(trajectories.provenance),
     }
-    # Double precision goes as soon as it is not needed: at no time there is more than twice the recording in memory.
+    # Double precision goes as soon as it is not needed: at no time there is more than twice the
+    # recording in memory.
     u, positions = on_device(trajectories.u), trajectories.q
     del trajectories, data
-    tau = torque_labels(positions, lengths, dynamics) if true_torque is None else on_device(true_torque)
+    tau = (
+        torque_labels(positions, lengths, dynamics)
+        if true_torque is None
+        else on_device(true_torque)
+    )
     q = on_device(positions)
     del positions
     closed_form = settings.loss == "position" and true_torque is None
     samples = Samples(q, u, tau, responses(q, dynamics) if closed_form else None)
     folded = settings.folds is not None
-    return Dataset(channels, samples, history, parts, folded, members, cut, held_out, q_seen, u_seen, origin)
+    return Dataset(
+        channels, samples, history, parts, folded, members, cut, held_out, q_seen, u_seen, origin
+    )
 
 
 def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
@@ -148,13 +160,16 @@ def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
     if not paths:
         raise DataError("There is no recording to learn from; give at least one.")
     parts = [load(path) for path in paths]
-    return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts), [path.resolve() for path in paths]
+    return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts), [
+        path.resolve() for path in paths
+    ]
 
 
 def split_usable(
     trajectories: Trajectories, settings: FitSettings
 ) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " v"]]:
-    """Trajectories to learn from and to select by, of those that are long enough; with folds, all are both."""
+    """Trajectories to learn from and to select by, of those that are long enough; with folds, all
+    are both."""
     history, lengths = settings.history, trajectories.lengths
     shortest = max(history.reach, 1) + 1 + settings.steps
     usable = np.flatnonzero(lengths >= shortest)
@@ -186,7 +201,9 @@ def _check_amount(samples: int, history: History, channels: Channels) -> None:
 
 
 def _seen(
-    x: Float[np.ndarray, "rows n"], lengths: Int[np.ndarray, " N"], trajectories: Int[np.ndarray, " k"]
+    x: Float[np.ndarray, "rows n"],
+    lengths: Int[np.ndarray, " N"],
+    trajectories: Int[np.ndarray, " k"],
 ) -> Float[np.ndarray, "2 n"]:
     """Lowest and highest value of each column in these trajectories."""
     starts = np.cumsum(lengths) - lengths
@@ -196,7 +213,11 @@ def _seen(
 
 
 def _check_motion(
-    channels: Channels, q: Float[np.ndarray, "2 nq"], u: Float[np.ndarray, "2 nu"], *, allow_constant: bool
+    channels: Channels,
+    q: Float[np.ndarray, "2 nq"],
+    u: Float[np.ndarray, "2 nu"],
+    *,
+    allow_constant: bool,
 ) -> None:
     still = [name for name, low, high in zip(channels.joints, *q, strict=True) if not low < high]
     if still:
@@ -204,7 +225,9 @@ def _check_motion(
             f"Joint {listing(still)} never moves in the training data, so nothing can be learnt about it; record "
             "motion of every joint, or take the joint out of the robot's model."
         )
-    constant = [name for name, low, high in zip(channels.controls, *u, strict=True) if not low < high]
+    constant = [
+        name for name, low, high in zip(channels.controls, *u, strict=True) if not low < high
+    ]
     if constant and not allow_constant:
         raise DataError(
             f"Control {listing(constant)} never changes in the training data, so nothing can be learnt about what it "

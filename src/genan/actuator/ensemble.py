@@ -1,4 +1,5 @@
-"""``Ensemble``: the fitted actuators. A frozen pytree: pass it through ``jit``, ``vmap`` and ``scan`` as it is."""
+"""``Ensemble``: the fitted actuators. A frozen pytree: pass it through ``jit``, ``vmap`` and
+``scan`` as it is."""
 
 import json
 from dataclasses import replace
@@ -20,10 +21,11 @@ from genan.errors import ActuatorError
 class Ensemble(eqx.Module):
     """Actuator networks that map histories of positions and controls to joint torques.
 
-    Histories have shape [..., H + 1, nq] and [..., H + 1, nu], oldest sample first and the present one last, taken
-    every s-th sample at the period ``dt`` that the networks were fitted at; where the history has a delay of d samples,
-    the last control is the one commanded d samples ago. Positions are in rad (m for slides),
-    controls in the units of the recording, torques in N m (N for slides). Leading axes are batches.
+    Histories have shape [..., H + 1, nq] and [..., H + 1, nu], oldest sample first and the present
+    one last, taken every s-th sample at the period ``dt`` that the networks were fitted at; where
+    the history has a delay of d samples, the last control is the one commanded d samples ago.
+    Positions are in rad (m for slides), controls in the units of the recording, torques in N m (N
+    for slides). Leading axes are batches.
     """
 
     contract: Contract = eqx.field(static=True)
@@ -47,7 +49,8 @@ class Ensemble(eqx.Module):
 
     @property
     def record(self) -> dict[str, Any]:
-        """How it was made (settings, data, versions) and how good it is (metrics with intervals)."""
+        """How it was made (settings, data, versions) and how good it is (metrics with
+        intervals)."""
         found: dict[str, Any] = json.loads(self.record_json)
         return found
 
@@ -69,7 +72,8 @@ class Ensemble(eqx.Module):
         q_history: Float[Array | np.ndarray, "*batch rows nq"],
         u_history: Float[Array | np.ndarray, "*batch rows nu"],
     ) -> Float[Array, "members *batch nq"]:
-        """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for ``torque``."""
+        """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for
+        ``torque``."""
         x = self.inputs(q_history, u_history)
         member = lambda layers: apply(layers, x, activation=self.contract.architecture.activation)  # noqa: E731
         return jax.vmap(member)(self.layers) * self.scaling.torque_std + self.scaling.torque_mean
@@ -79,7 +83,8 @@ class Ensemble(eqx.Module):
         q_history: Float[Array | np.ndarray, "*batch rows nq"],
         u_history: Float[Array | np.ndarray, "*batch rows nu"],
     ) -> Float[Array, "*batch"]:
-        """Standard deviation of the torque over the members, summed over the joints [N m]; arguments as ``torque``."""
+        """Standard deviation of the torque over the members, summed over the joints [N m];
+        arguments as ``torque``."""
         return jnp.sum(jnp.std(self.torques(q_history, u_history), axis=0), axis=-1)
 
     def inputs(
@@ -98,17 +103,23 @@ class Ensemble(eqx.Module):
     def member(self, index: int) -> "Ensemble":
         """Member ``index`` (counted from 0) alone, as an ensemble of one."""
         if not 0 <= index < self.members:
-            raise ActuatorError(f"There is no member {index}; the ensemble has {self.members}, counted from 0.")
+            raise ActuatorError(
+                f"There is no member {index}; the ensemble has {self.members}, counted from 0."
+            )
         layers = jax.tree.map(lambda array: array[index : index + 1], self.layers)
         return Ensemble(replace(self.contract, members=1), layers, self.scaling, self.record_json)
 
     def with_record(self, **entries: Any) -> "Ensemble":
-        """The same actuators with ``entries`` added to their record, or in place of those of the same name."""
+        """The same actuators with ``entries`` added to their record, or in place of those of the
+        same name."""
         record = json.dumps({**self.record, **entries}, sort_keys=True)
         return Ensemble(self.contract, self.layers, self.scaling, record)
 
-    def start(self, q: Float[Array | np.ndarray, " nq"], u: Float[Array | np.ndarray, " nu"]) -> Window:
-        """The window of a robot at rest at ``q`` [rad or m] under ``u``: push what comes next, read its histories."""
+    def start(
+        self, q: Float[Array | np.ndarray, " nq"], u: Float[Array | np.ndarray, " nu"]
+    ) -> Window:
+        """The window of a robot at rest at ``q`` [rad or m] under ``u``: push what comes next, read
+        its histories."""
         return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))
 
     def _check(self, q: Array | np.ndarray, u: Array | np.ndarray) -> None:

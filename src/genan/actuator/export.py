@@ -1,7 +1,9 @@
-"""Fitted actuators for other programs: an ONNX file, or a folder that needs NumPy alone. Each export is checked.
+"""Fitted actuators for other programs: an ONNX file, or a folder that needs NumPy alone. Each
+export is checked.
 
-An export is written under a temporary name, run on a set of histories beside the ensemble it was made from, and gets
-its own name only when both give the same torques: an export that was not checked never stands at its place.
+An export is written under a temporary name, run on a set of histories beside the ensemble it was
+made from, and gets its own name only when both give the same torques: an export that was not
+checked never stands at its place.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +22,8 @@ from genan.actuator.history import History
 from genan.errors import ActuatorError
 from genan.exports import OPSET, Graph, open_session, place_file, place_folder, run_module
 
-#: Largest difference between an export and its ensemble, as a fraction of the torque range (see ``difference``).
+#: Largest difference between an export and its ensemble, as a fraction of the torque range (see
+#: ``difference``).
 TOLERANCE = 1e-5
 RUNTIME, README = "numpy_runtime.py", "README.txt"
 
@@ -32,7 +35,8 @@ Run = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]]
 
 
 def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
-    """Write the folder ``out``: the artifact's two files byte by byte, ``numpy_runtime.py``, and how to use them.
+    """Write the folder ``out``: the artifact's two files byte by byte, ``numpy_runtime.py``, and
+    how to use them.
 
     A folder that is there keeps its other files. Returns ``out``.
     """
@@ -41,17 +45,20 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
     contents[RUNTIME] = Path(numpy_runtime.__file__).read_bytes()
     contents[README] = _readme(ensemble.contract).encode()
-    return place_folder(Path(out), contents, lambda folder: _accept("NumPy", difference_numpy(ensemble, folder)))
+    return place_folder(
+        Path(out), contents, lambda folder: _accept("NumPy", difference_numpy(ensemble, folder))
+    )
 
 
 def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> Path:
     """Write one ONNX file, replacing one that is there. Returns ``path``.
 
-    Inputs are ``q_history`` [batch, H + 1, nq] [rad or m] and ``u_history`` [batch, H + 1, nu], float32, oldest sample
-    first; outputs ``torque`` [batch, nq] (the mean over the members), ``torques`` [members, batch, nq] [N m or N] and
-    ``disagreement`` [batch] [N m]. Differences to now and all scaling are inside. The metadata has the whole contract
-    and record as JSON text under ``genan``, and ``dt``, ``joints``, ``controls``, ``history_length``,
-    ``history_stride`` and ``history_delay`` to be read at a glance.
+    Inputs are ``q_history`` [batch, H + 1, nq] [rad or m] and ``u_history`` [batch, H + 1, nu],
+    float32, oldest sample first; outputs ``torque`` [batch, nq] (the mean over the members),
+    ``torques`` [members, batch, nq] [N m or N] and ``disagreement`` [batch] [N m]. Differences to
+    now and all scaling are inside. The metadata has the whole contract and record as JSON text
+    under ``genan``, and ``dt``, ``joints``, ``controls``, ``history_length``, ``history_stride``
+    and ``history_delay`` to be read at a glance.
 
     Args:
         ensemble: the fitted actuators.
@@ -59,11 +66,14 @@ def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> 
         opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
     """
     model = _model(ensemble, opset)
-    return place_file(Path(path), model, lambda file: _accept("ONNX", difference_onnx(ensemble, file)))
+    return place_file(
+        Path(path), model, lambda file: _accept("ONNX", difference_onnx(ensemble, file))
+    )
 
 
 def difference_numpy(ensemble: Ensemble, folder: Path | str) -> float:
-    """Largest difference of the export in ``folder``, run by the runtime in it; see ``difference``."""
+    """Largest difference of the export in ``folder``, run by the runtime in it; see
+    ``difference``."""
     folder = Path(folder)
     runtime = run_module(folder / RUNTIME)
     try:
@@ -74,24 +84,31 @@ def difference_numpy(ensemble: Ensemble, folder: Path | str) -> float:
 
 
 def difference_onnx(ensemble: Ensemble, path: Path | str) -> float:
-    """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU; see ``difference``."""
+    """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU; see
+    ``difference``."""
     session = open_session(path, error=ActuatorError)
-    return difference(ensemble, lambda q, u: session.run(list(_OUTPUTS), {"q_history": q, "u_history": u}))
+    return difference(
+        ensemble, lambda q, u: session.run(list(_OUTPUTS), {"q_history": q, "u_history": u})
+    )
 
 
 def difference(ensemble: Ensemble, run: Run) -> float:
-    """Largest difference between ``run`` and the ensemble in JAX, as a fraction of the torque range.
+    """Largest difference between ``run`` and the ensemble in JAX, as a fraction of the torque
+    range.
 
-    Both get the histories of ``probes`` in float32, all at once and one alone; JAX multiplies in full float32. The
-    range of a joint is the spread (highest minus lowest) of all members' torques over these histories, and at least
-    ``torque_std``, the deviation of the torque in the training data; for the disagreement it is the sum over the
-    joints.
+    Both get the histories of ``probes`` in float32, all at once and one alone; JAX multiplies in
+    full float32. The range of a joint is the spread (highest minus lowest) of all members' torques
+    over these histories, and at least ``torque_std``, the deviation of the torque in the training
+    data; for the disagreement it is the sum over the joints.
     """
     q, u = probes(ensemble)
     histories = jnp.asarray(q), jnp.asarray(u)
     torques = np.asarray(ensemble.torques(*histories))
     span = np.maximum(np.ptp(torques, axis=(0, 1)), np.asarray(ensemble.scaling.torque_std))
-    torque, disagreement = np.asarray(ensemble.torque(*histories)), np.asarray(ensemble.disagreement(*histories))
+    torque, disagreement = (
+        np.asarray(ensemble.torque(*histories)),
+        np.asarray(ensemble.disagreement(*histories)),
+    )
     found = [0.0]
     for part in (slice(None), slice(0, 1)):
         for came, expected, unit in zip(
@@ -111,21 +128,30 @@ def probes(
 ) -> tuple[Float[np.ndarray, "n rows nq"], Float[np.ndarray, "n rows nu"]]:
     """Histories to compare on, float32, ``count`` of each of three kinds.
 
-    Every network input drawn on its own, within three standard deviations of the training data; slow sines of 0.2 to
-    3 Hz through the training data, as a robot that moves gives them; and a robot at rest.
+    Every network input drawn on its own, within three standard deviations of the training data;
+    slow sines of 0.2 to 3 Hz through the training data, as a robot that moves gives them; and a
+    robot at rest.
     """
     rng = np.random.default_rng(seed)
     contract, history = ensemble.contract, ensemble.contract.history
-    mean, std = (np.asarray(x, np.float64) for x in (ensemble.scaling.input_mean, ensemble.scaling.input_std))
+    mean, std = (
+        np.asarray(x, np.float64) for x in (ensemble.scaling.input_mean, ensemble.scaling.input_std)
+    )
     split, whole = history.rows * contract.nq, history.rows * (contract.nq + contract.nu)
     time = -np.asarray(history.lags, np.float64)[:, None] * contract.dt
     found = []
-    for m, s, n in ((mean[:split], std[:split], contract.nq), (mean[split:whole], std[split:whole], contract.nu)):
+    for m, s, n in (
+        (mean[:split], std[:split], contract.nq),
+        (mean[split:whole], std[split:whole], contract.nu),
+    ):
         drawn = (m + s * rng.uniform(-3.0, 3.0, (count, len(m)))).reshape(count, history.rows, n)
         if history.delta:
             drawn[:, 1:] += drawn[:, :1]
         centre = m[:n] + s[:n] * rng.uniform(-2.0, 2.0, (2 * count, 1, n))
-        rate, phase = rng.uniform(0.2, 3.0, centre.shape), rng.uniform(0.0, 2.0 * np.pi, centre.shape)
+        rate, phase = (
+            rng.uniform(0.2, 3.0, centre.shape),
+            rng.uniform(0.0, 2.0 * np.pi, centre.shape),
+        )
         size = s[:n] * rng.uniform(0.0, 1.0, centre.shape)
         size[count:] = 0.0
         moving = centre + size * np.sin(2.0 * np.pi * rate * time + phase)
@@ -155,33 +181,48 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
             parts.append(node("Sub", rows, parts[0]) if history.delta else rows)
         features.append(node("Flatten", node("Concat", *parts, axis=1), axis=1))
     value = node("Concat", *features, *_terms(node, history), axis=1)
-    value = node("Div", node("Sub", value, arrays["scaling.input_mean"]), arrays["scaling.input_std"])
+    value = node(
+        "Div", node("Sub", value, arrays["scaling.input_mean"]), arrays["scaling.input_std"]
+    )
     inputs = value
     if contract.architecture.skip:
-        value = node("Min", node("Max", inputs, arrays["skip.low"][:, None]), arrays["skip.high"][:, None])
+        value = node(
+            "Min", node("Max", inputs, arrays["skip.low"][:, None]), arrays["skip.high"][:, None]
+        )
     for k in range(len(contract.architecture.hidden) + 1):
         if k:
             value = node(_OPERATORS[contract.architecture.activation], value)
         value = node("MatMul", value, arrays[f"layers.{k}.weight"])
         value = node("Add", value, arrays[f"layers.{k}.bias"][:, None])
     if contract.architecture.skip:
-        straight = node("Add", node("MatMul", inputs, arrays["skip.weight"]), arrays["skip.bias"][:, None])
+        straight = node(
+            "Add", node("MatMul", inputs, arrays["skip.weight"]), arrays["skip.bias"][:, None]
+        )
         value = node("Add", straight, value)
     members, first, last = np.array([contract.members], np.float32), np.array([0]), np.array([-1])
-    node("Add", node("Mul", value, arrays["scaling.torque_std"]), arrays["scaling.torque_mean"], name="torques")
+    node(
+        "Add",
+        node("Mul", value, arrays["scaling.torque_std"]),
+        arrays["scaling.torque_mean"],
+        name="torques",
+    )
     node("Div", node("ReduceSum", "torques", first, keepdims=0), members, name="torque")
     apart = node("Sub", "torques", "torque")
     variance = node("Div", node("ReduceSum", node("Mul", apart, apart), first, keepdims=0), members)
     node("ReduceSum", node("Sqrt", variance), last, keepdims=0, name="disagreement")
 
     asked = [
-        tensor("q_history", ["batch", history.rows, contract.nq], "positions [rad or m], oldest first"),
+        tensor(
+            "q_history", ["batch", history.rows, contract.nq], "positions [rad or m], oldest first"
+        ),
         tensor("u_history", ["batch", history.rows, contract.nu], "controls, oldest first"),
     ]
     outputs = [
         tensor("torque", ["batch", contract.nq], "mean over the members [N m or N]"),
         tensor("torques", [contract.members, "batch", contract.nq], "of each member [N m or N]"),
-        tensor("disagreement", ["batch"], "deviation over the members, summed over the joints [N m]"),
+        tensor(
+            "disagreement", ["batch"], "deviation over the members, summed over the joints [N m]"
+        ),
     ]
     return graph.model("actuators", asked, outputs, _metadata(ensemble))
 
@@ -222,14 +263,18 @@ def _terms(node: Callable[..., str], history: History) -> list[str]:
         pull = node("Sub", of_u(servo.goal), node("Gather", now, np.array([servo.joint]), axis=1))
         for switch in servo.switches:
             pull = node("Mul", pull, of_u(switch))
-        pulls = [pull] * bool(servo.switches) + [node("Mul", pull, of_u(gain)) for gain in servo.gains]
+        pulls = [pull] * bool(servo.switches) + [
+            node("Mul", pull, of_u(gain)) for gain in servo.gains
+        ]
         drives.setdefault(servo.joint, []).extend(pulls)
         parts += pulls
     for joint, bend in terms.standing:
         angle = node("Gather", now, np.array([joint]), axis=1)
         before = node("Gather", "q_history", np.array(history.length - 1), axis=1)
         slowness = node(
-            "Div", node("Sub", angle, node("Gather", before, np.array([joint]), axis=1)), np.array(bend, np.float32)
+            "Div",
+            node("Sub", angle, node("Gather", before, np.array([joint]), axis=1)),
+            np.array(bend, np.float32),
         )
         stands = node("Exp", node("Neg", node("Mul", slowness, slowness)))
         held = [node("Sin", angle), node("Cos", angle)] if joint in terms.turning else []

@@ -65,22 +65,28 @@ def fit(
 
     Args:
         data: a recording: ``Trajectories``, or one or several files.
-        robot: the robot it was made on: a ``Robot``, a bundled robot's name, or the path of a ``robot.toml``.
-        out: folder for the artifact, checkpoints and TensorBoard events; left out, nothing is written. A fit that was
-            interrupted goes on from its last checkpoint when the same call is repeated.
+        robot: the robot it was made on: a ``Robot``, a bundled robot's name, or the path of a
+            ``robot.toml``.
+        out: folder for the artifact, checkpoints and TensorBoard events; left out, nothing is
+            written. A fit that was interrupted goes on from its last checkpoint when the same call
+            is repeated.
         start: an ensemble to go on from, with its history, networks and scaling.
         overwrite: replace what an earlier fit left in ``out``.
         progress: called after every piece of work.
-        settings: fields of ``FitSettings``, as ``loss="torque"``, ``history_length=10``, ``epochs=30``.
+        settings: fields of ``FitSettings``, as ``loss="torque"``, ``history_length=10``,
+            ``epochs=30``.
 
     Returns:
-        The ensemble; ``ensemble.torque(q_history, u_history)`` gives torques, ``ensemble.record`` says how it was made.
+        The ensemble; ``ensemble.torque(q_history, u_history)`` gives torques, ``ensemble.record``
+        says how it was made.
     """
     known = FitSettings.__dataclass_fields__
     for name in settings:
         if name not in known:
             raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
-    fitting = Fitting(data, robot, FitSettings(**settings), out=out, start=start, overwrite=overwrite)
+    fitting = Fitting(
+        data, robot, FitSettings(**settings), out=out, start=start, overwrite=overwrite
+    )
     del data
     found = fitting.run(progress=progress)
     assert found is not None  # nobody asked it to stop
@@ -88,16 +94,24 @@ def fit(
 
 
 def fit_true_torque(
-    ensemble: Ensemble, *, data: Path, robot: Robot, out: Path, progress: ProgressFunction | None = None
+    ensemble: Ensemble,
+    *,
+    data: Path,
+    robot: Robot,
+    out: Path,
+    progress: ProgressFunction | None = None,
 ) -> Ensemble:
-    """One network like those of ``ensemble``, taught the true torques that only a virtual robot can tell.
+    """One network like those of ``ensemble``, taught the true torques that only a virtual robot can
+    tell.
 
     What a torque sensor would buy. For evaluation only.
     """
     past, shape = ensemble.contract.history, ensemble.contract.architecture
     made = ensemble.record.get("settings", {})
     kept = {
-        name: made[name] for name in ("epochs", "batch", "rate", "schedule", "validation", "split_seed") if name in made
+        name: made[name]
+        for name in ("epochs", "batch", "rate", "schedule", "validation", "split_seed")
+        if name in made
     }
     settings = FitSettings(
         loss="torque",
@@ -132,10 +146,15 @@ class Fitting:
         overwrite: bool = False,
         true_torque: np.ndarray | None = None,
     ) -> None:
-        """Check everything, prepare the data, and take up an unfinished fit that lies in ``out``."""
+        """Check everything, prepare the data, and take up an unfinished fit that lies in
+        ``out``."""
         check_sums()
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
-        named = None if isinstance(robot, Robot) or not Path(robot).exists() else str(Path(robot).resolve())
+        named = (
+            None
+            if isinstance(robot, Robot) or not Path(robot).exists()
+            else str(Path(robot).resolve())
+        )
         self.robot_path = named
         self.out = None if out is None else Path(out)
         self._clear(overwrite=overwrite)
@@ -145,16 +164,24 @@ class Fitting:
             self.start.contract.check_robot(self.robot)
         dynamics = load_dynamics(self.robot)
         past = None if self.start is None else self.start.contract.history
-        dataset = gather(data, self.robot, dynamics, self.settings, true_torque=true_torque, history=past)
+        dataset = gather(
+            data, self.robot, dynamics, self.settings, true_torque=true_torque, history=past
+        )
         self.dataset, self.dynamics = dataset, dynamics
         self.validation_trajectories = dataset.validation_trajectories
         rows = dataset.train_rows
-        scaling = self.start.scaling if self.start else Scaling.of_samples(dataset.samples, rows, dataset.history)
+        scaling = (
+            self.start.scaling
+            if self.start
+            else Scaling.of_samples(dataset.samples, rows, dataset.history)
+        )
         self.precision = precision_for(self.settings.precision)
         self.training = prepare_training(self.settings, dataset, scaling, dynamics, self.precision)
         loss = "true-torque" if true_torque is not None else self.settings.loss
         made = self.settings
-        self.contract = dataset.contract(self.robot, made.architecture, members=made.members, loss=loss)
+        self.contract = dataset.contract(
+            self.robot, made.architecture, members=made.members, loss=loss
+        )
         self.origin = dataset.origin
         self.state = self._begin()
         self._programs: Programs | None = None
@@ -164,7 +191,11 @@ class Fitting:
     @property
     def identity(self) -> dict[str, Any]:
         """What must be the same for an unfinished fit to go on."""
-        started = None if self.start is None else self.start.record.get("data", {}).get("fingerprint", "unknown")
+        started = (
+            None
+            if self.start is None
+            else self.start.record.get("data", {}).get("fingerprint", "unknown")
+        )
         return {
             "settings": self.settings.settings(),
             "data": self.origin["fingerprint"],
@@ -174,9 +205,13 @@ class Fitting:
         }
 
     def run(
-        self, *, progress: ProgressFunction | None = None, stopping: Callable[[], bool] = lambda: False
+        self,
+        *,
+        progress: ProgressFunction | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> Ensemble | None:
-        """Train to the end and save the artifact; None when ``stopping`` said so before, with everything saved."""
+        """Train to the end and save the artifact; None when ``stopping`` said so before, with
+        everything saved."""
         events = self._events()
         pace = Pace(self.training, members=self.contract.members)
         try:
@@ -212,7 +247,12 @@ class Fitting:
             "versions": versions(),
         }
         best = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), self.state.best)
-        return Ensemble(self.contract, best, self.training.loss.member.scaling, json.dumps(record, sort_keys=True))
+        return Ensemble(
+            self.contract,
+            best,
+            self.training.loss.member.scaling,
+            json.dumps(record, sort_keys=True),
+        )
 
     @property
     def closed_form(self) -> bool:
@@ -226,7 +266,9 @@ class Fitting:
             and not bool(jnp.all(self.state.stopped))
         )
 
-    def _epoch(self, pace: Pace, progress: ProgressFunction | None, stopping: Callable[[], bool]) -> bool:
+    def _epoch(
+        self, pace: Pace, progress: ProgressFunction | None, stopping: Callable[[], bool]
+    ) -> bool:
         """One epoch, or the rest of it; False when it was stopped in between."""
         training = self.training
         while int(self.state.step) < training.steps:
@@ -279,7 +321,9 @@ class Fitting:
         advice = "try a lower --rate, and look at the recording with 'genan inspect'"
         if np.asarray(self.state.best_epoch).min() < 1:
             self._forget()
-            raise DivergedError(f"The fit was stopped: {where}, before there was anything worth keeping; {advice}.")
+            raise DivergedError(
+                f"The fit was stopped: {where}, before there was anything worth keeping; {advice}."
+            )
         kept = "in memory"
         if self.out is not None:
             artifact.save(self.ensemble(fault=where), self.out)
@@ -295,7 +339,9 @@ class Fitting:
         if self.start is not None:
             return self.training.begin_from(jax.tree.map(jnp.copy, self.start.layers))
         contract = self.contract
-        initial = lambda key: initialise(contract.architecture, contract.inputs, contract.nq, key=key)  # noqa: E731
+        initial = lambda key: initialise(
+            contract.architecture, contract.inputs, contract.nq, key=key
+        )  # noqa: E731
         if self.settings.base == "none":
             return self.training.begin(initial, contract.members)
         base = self._base()
@@ -307,7 +353,9 @@ class Fitting:
         loss = self.training.loss
         scale = np.asarray(loss.scale) if isinstance(loss, PositionLoss) else 1.0
         used = uses(made.base, dataset.history, dataset.channels.nq, dataset.channels.nu)
-        problem = BaseProblem(dataset.samples, dataset.parts, dataset.history, loss.member.scaling, used, scale=scale)
+        problem = BaseProblem(
+            dataset.samples, dataset.parts, dataset.history, loss.member.scaling, used, scale=scale
+        )
         splits = {dataset.left_out(k): dataset.learnt(k) for k in range(members)}
         ridge = problem.best_ridge([(learnt, out) for out, learnt in splits.items()])
         solved = {out: problem.solve(ridge, learnt) for out, learnt in splits.items()}
@@ -316,7 +364,8 @@ class Fitting:
         return as_layer(weights, problem.seen if made.hidden else None)
 
     def _clear(self, *, overwrite: bool) -> None:
-        """Refuse a folder with finished actuators or a file; with ``overwrite``, forget what is there."""
+        """Refuse a folder with finished actuators or a file; with ``overwrite``, forget what is
+        there."""
         if self.out is None:
             return
         if self.out.exists() and not self.out.is_dir():
@@ -368,7 +417,10 @@ class Fitting:
 
     def _log(self, events: EventFile, epoch: int) -> None:
         train, validation = self.curve.train[epoch], self.curve.validation[epoch]
-        values = {"loss/train": float(np.mean(train)), "loss/validation": float(np.mean(validation))}
+        values = {
+            "loss/train": float(np.mean(train)),
+            "loss/validation": float(np.mean(validation)),
+        }
         for member, (a, b) in enumerate(zip(train, validation, strict=True)):
             values |= {f"train/member {member}": a, f"validation/member {member}": b}
         events.scalars(epoch + 1, values)

@@ -1,4 +1,5 @@
-"""Parts of a recording to leave out in turn: whole recordings, each part as lively as the others."""
+"""Parts of a recording to leave out in turn: whole recordings, each part as lively as the
+others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ MOST_COMPARED, LOOKED_AT = 300, 200
 """Recordings up to which commands are compared, and samples of each that are."""
 
 ALIKE = 0.1
-"""Commands that differ by less than this part of their deviation (root mean square) are the same."""
+"""Commands that differ by less than this part of their deviation (root mean square) are the
+same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,17 +37,21 @@ class Unit:
         return np.concatenate(self.rows)
 
 
-def units(trajectories: Trajectories, history: History, *, steps: int, fewest: int) -> tuple[list[Unit], bool]:
-    """What is dealt out; and whether recordings had to be cut in time, because there are fewer than three.
+def units(
+    trajectories: Trajectories, history: History, *, steps: int, fewest: int
+) -> tuple[list[Unit], bool]:
+    """What is dealt out; and whether recordings had to be cut in time, because there are fewer than
+    three.
 
-    Recordings under the same commands, repeated or with another setting of the robot, are one unit: left out one by
-    one, each would be judged by a model that has seen its like.
+    Recordings under the same commands, repeated or with another setting of the robot, are one unit:
+    left out one by one, each would be judged by a model that has seen its like.
 
     Args:
         trajectories: the recording.
         history: what a sample needs before it.
         steps: rows that a sample needs after it.
-        fewest: stretches that recordings are cut into where they must be, with a gap as long as a history between them.
+        fewest: stretches that recordings are cut into where they must be, with a gap as long as a
+            history between them.
     """
     runs: dict[str, list[np.ndarray]] = {}
     rows_of_each = usable_rows(trajectories.lengths, history, rollout=steps)
@@ -54,7 +60,10 @@ def units(trajectories: Trajectories, history: History, *, steps: int, fewest: i
             runs.setdefault(name, []).append(rows)
     whole = [Unit(name, tuple(rows)) for name, rows in runs.items()]
     alike = [
-        Unit(" and ".join(whole[k].name for k in some), tuple(rows for k in some for rows in whole[k].rows))
+        Unit(
+            " and ".join(whole[k].name for k in some),
+            tuple(rows for k in some for rows in whole[k].rows),
+        )
         for some in same_commands(trajectories, [unit.rows[0] for unit in whole])
     ]
     for found in (alike, whole):
@@ -63,7 +72,8 @@ def units(trajectories: Trajectories, history: History, *, steps: int, fewest: i
     total = sum(len(rows) for parts in runs.values() for rows in parts)
     gap, found = max(history.reach, 1) + steps, []
     for name, parts in runs.items():
-        # Phases and pieces of one stretch of time must stay together, so every run is cut at the same shares.
+        # Phases and pieces of one stretch of time must stay together, so every run is cut at the
+        # same shares.
         count = max(1, round(2 * fewest * sum(map(len, parts)) / max(1, total)))
         stretches = [[np.array_split(rows, count)[k] for rows in parts] for k in range(count)]
         for k, stretch in enumerate(stretches):
@@ -78,8 +88,11 @@ def units(trajectories: Trajectories, history: History, *, steps: int, fewest: i
     return found, True
 
 
-def same_commands(trajectories: Trajectories, runs: Sequence[Int[np.ndarray, "_"]]) -> list[list[int]]:
-    """Recordings under the same commands together, by number; each is given by the rows of one of its runs.
+def same_commands(
+    trajectories: Trajectories, runs: Sequence[Int[np.ndarray, "_"]]
+) -> list[list[int]]:
+    """Recordings under the same commands together, by number; each is given by the rows of one of
+    its runs.
 
     A control that is constant in every recording is a setting, no command.
     """
@@ -109,7 +122,8 @@ def _evenly(rows: Int[np.ndarray, " n"], count: int) -> Int[np.ndarray, " count"
 def folds(
     trajectories: Trajectories, history: History, *, count: int, steps: int
 ) -> tuple[tuple[tuple[Unit, ...], ...], bool]:
-    """The units of each of ``count`` parts (fewer where there are too few); and whether recordings had to be cut."""
+    """The units of each of ``count`` parts (fewer where there are too few); and whether recordings
+    had to be cut."""
     members, cut = units(trajectories, history, steps=steps, fewest=count)
     parts = deal(liveliness(trajectories, members), min(count, len(members)))
     return tuple(tuple(members[k] for k in part) for part in parts), cut
@@ -121,7 +135,8 @@ def rows_of_part(part: Sequence[Unit]) -> Int[np.ndarray, " n"]:
 
 
 def deal(lively: Sequence[float], count: int) -> list[list[int]]:
-    """Which units make up each of ``count`` parts: dealt out in the order of liveliness, there and back."""
+    """Which units make up each of ``count`` parts: dealt out in the order of liveliness, there and
+    back."""
     order = np.argsort(-np.asarray(lively), kind="stable").tolist()
     places = [*range(count), *reversed(range(count))]
     parts: list[list[int]] = [[] for _ in range(count)]
@@ -131,11 +146,14 @@ def deal(lively: Sequence[float], count: int) -> list[list[int]]:
 
 
 def liveliness(trajectories: Trajectories, members: Sequence[Unit]) -> list[float]:
-    """For each unit the mean square change of position per sample, each joint relative to its own deviation."""
+    """For each unit the mean square change of position per sample, each joint relative to its own
+    deviation."""
     usual = np.diff(trajectories.q, axis=0).std(axis=0)
     usual = np.where(usual > 0.0, usual, 1.0)
     found = []
     for unit in members:
         rows = unit.all_rows.astype(np.int64)
-        found.append(float((((trajectories.q[rows] - trajectories.q[rows - 1]) / usual) ** 2).mean()))
+        found.append(
+            float((((trajectories.q[rows] - trajectories.q[rows - 1]) / usual) ** 2).mean())
+        )
     return found

@@ -1,9 +1,10 @@
 """What the network sees of the past: histories of positions and controls, as differences to now.
 
-A history of length H and stride s holds the samples t - sH, ..., t - s, t, in that order (the last one is now). The
-network gets (x_t, x_{t-s} - x_t, ..., x_{t-sH} - x_t): consecutive samples are nearly equal, and the differences keep
-what distinguishes them when everything is standardised. A delay of d samples shifts the controls alone: x_t above is
-then u_{t-d}, because what is commanded now does nothing before that.
+A history of length H and stride s holds the samples t - sH, ..., t - s, t, in that order (the last
+one is now). The network gets (x_t, x_{t-s} - x_t, ..., x_{t-sH} - x_t): consecutive samples are
+nearly equal, and the differences keep what distinguishes them when everything is standardised. A
+delay of d samples shifts the controls alone: x_t above is then u_{t-d}, because what is commanded
+now does nothing before that.
 """
 
 from collections.abc import Sequence
@@ -27,21 +28,29 @@ class History:
     stride: int = 1
     """Samples from one of them to the next, s."""
     delta: bool = True
-    """Past samples as differences to the present one (the paper's delta histories); False gives them as they are."""
+    """Past samples as differences to the present one (the paper's delta histories); False gives
+    them as they are."""
     delay: int = 0
-    """Samples that pass before a command does anything, d: the controls are those of t - d, t - d - s, and so on."""
+    """Samples that pass before a command does anything, d: the controls are those of t - d, t - d -
+    s, and so on."""
     terms: Terms = NO_TERMS
     """What the network sees beside the history."""
 
     def __post_init__(self) -> None:
         if self.length < 0:
-            raise SettingError(f"The history's length must be 0 or more past samples, not {self.length}.")
+            raise SettingError(
+                f"The history's length must be 0 or more past samples, not {self.length}."
+            )
         if self.stride < 1:
-            raise SettingError(f"The history's stride must be 1 or more samples, not {self.stride}.")
+            raise SettingError(
+                f"The history's stride must be 1 or more samples, not {self.stride}."
+            )
         if self.delay < 0:
             raise SettingError(f"The delay must be 0 or more samples, not {self.delay}.")
         if (self.terms.friction or self.terms.standing) and self.length < 1:
-            raise SettingError("Friction needs a velocity, and a history of length 0 has none; take 1 or more.")
+            raise SettingError(
+                "Friction needs a velocity, and a history of length 0 has none; take 1 or more."
+            )
 
     @property
     def rows(self) -> int:
@@ -73,7 +82,8 @@ class History:
         return self.rows * (nq + nu) + self.terms.count
 
     def of_window(self, q: Any, u: Any) -> tuple[Any, Any]:
-        """Histories [..., H + 1, nq] and [..., H + 1, nu] out of every sample of the recent past, oldest first.
+        """Histories [..., H + 1, nq] and [..., H + 1, nu] out of every sample of the recent past,
+        oldest first.
 
         Args:
             q: the last sH + 1 positions, or more [..., samples, nq]; the last is now.
@@ -83,7 +93,8 @@ class History:
         return q[..., :: self.stride, :], u[..., : self.span + 1 : self.stride, :]
 
     def features(self, q_history: Any, u_history: Any) -> Any:
-        """Network inputs before standardising, for one sample: those of q, now first and oldest last, then those of u.
+        """Network inputs before standardising, for one sample: those of q, now first and oldest
+        last, then those of u.
 
         Args:
             q_history: positions [H + 1, nq] [rad or m], oldest first.
@@ -97,7 +108,8 @@ class History:
         return jnp.concatenate(self._parts(q_history, u_history, jnp))
 
     def features_of_many(self, q_history: np.ndarray, u_history: np.ndarray) -> np.ndarray:
-        """``features`` of many samples [n, H + 1, nq] and [n, H + 1, nu], by NumPy in their precision [n, inputs]."""
+        """``features`` of many samples [n, H + 1, nq] and [n, H + 1, nu], by NumPy in their
+        precision [n, inputs]."""
         parts = self._parts(q_history, u_history, np)
         return np.concatenate(parts, axis=-1)
 

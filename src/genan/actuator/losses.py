@@ -1,7 +1,7 @@
 """The losses: how wrong is the torque, the next position, the next R positions?
 
-All are in units in which a model that knows nothing has a loss near one: the raw position loss is near 1e-8, where
-Adam's epsilon would swallow the gradient.
+All are in units in which a model that knows nothing has a loss near one: the raw position loss is
+near 1e-8, where Adam's epsilon would swallow the gradient.
 """
 
 from abc import abstractmethod
@@ -68,7 +68,8 @@ class Loss(eqx.Module):
         rows: Int[Array, " batch"],
         noise: Noise | None,
     ) -> Float[Array, " batch"]:
-        """Losses at ``rows``; ``noise`` is added to what the network sees, not to what it is judged by."""
+        """Losses at ``rows``; ``noise`` is added to what the network sees, not to what it is judged
+        by."""
 
     @property
     def window(self) -> int:
@@ -87,7 +88,9 @@ class Loss(eqx.Module):
         rows: Int[Array, " batch"],
         noise: Noise | None,
     ) -> Float[Array, "batch nq"]:
-        q_history, u_history = jax.vmap(lambda row: samples.histories(row, self.member.history))(rows)
+        q_history, u_history = jax.vmap(lambda row: samples.histories(row, self.member.history))(
+            rows
+        )
         noise = Noise() if noise is None else noise
         return self.member.torque(layers, _plus(q_history, noise.q), _plus(u_history, noise.u))
 
@@ -111,12 +114,14 @@ class TorqueLoss(Loss):
 
 @final
 class PositionLoss(Loss):
-    """Squared error of the next position, in closed form: dt^2 A(q)^-1 (tau_hat - tau). No simulator in the loop."""
+    """Squared error of the next position, in closed form: dt^2 A(q)^-1 (tau_hat - tau). No
+    simulator in the loop."""
 
     member: Member
     scale: Float[Array, "*nq"]
-    """Error of a model without torque, root mean square over samples and joints [rad]: one number, so that the joints
-    keep the weights that their positions have. Or one for each joint, when they shall count the same."""
+    """Error of a model without torque, root mean square over samples and joints [rad]: one number,
+    so that the joints keep the weights that their positions have. Or one for each joint, when they
+    shall count the same."""
 
     def error(
         self,
@@ -126,7 +131,9 @@ class PositionLoss(Loss):
         noise: Noise | None,
     ) -> Float[Array, "batch nq"]:
         """Predicted minus recorded next positions [rad or m]."""
-        return samples.displacement(rows, self._torque(layers, samples, rows, noise) - samples.tau[rows])
+        return samples.displacement(
+            rows, self._torque(layers, samples, rows, noise) - samples.tau[rows]
+        )
 
     def __call__(  # noqa: D102
         self,
@@ -140,7 +147,8 @@ class PositionLoss(Loss):
 
 @final
 class MultiStepLoss(Loss):
-    """Squared errors of the next R positions, each divided by what a model without torque errs (the paper's c_r)."""
+    """Squared errors of the next R positions, each divided by what a model without torque errs (the
+    paper's c_r)."""
 
     member: Member
     dynamics: Dynamics = eqx.field(static=True)
@@ -192,7 +200,8 @@ def _plus(x: Array, noise: Array | None) -> Array:
 
 
 def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, ""]:
-    """Root mean square error of the next position without torque, over the samples at ``rows`` and all joints [rad]."""
+    """Root mean square error of the next position without torque, over the samples at ``rows`` and
+    all joints [rad]."""
 
     def squares(samples: Samples, row: Array) -> Array:
         return samples.displacement(row[None], samples.tau[row][None])[0] ** 2
@@ -202,7 +211,8 @@ def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array
 
 
 def balanced_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, " nq"]:
-    """Root mean square error of constant velocity, joint by joint, over the samples at ``rows`` [rad or m]."""
+    """Root mean square error of constant velocity, joint by joint, over the samples at ``rows``
+    [rad or m]."""
 
     def squares(samples: Samples, row: Array) -> Array:
         before, now, after = (samples.q[row + k] for k in (-1, 0, 1))
@@ -215,7 +225,8 @@ def balanced_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array
 def multi_step_scale(
     samples: Samples, rows: Int[np.ndarray, " n"], dynamics: Dynamics, *, steps: int
 ) -> Float[Array, "R nq"]:
-    """The paper's c_r: mean absolute error after 1 to R steps without torque, over all starts [R, nq] [rad or m]."""
+    """The paper's c_r: mean absolute error after 1 to R steps without torque, over all starts [R,
+    nq] [rad or m]."""
 
     def errors(samples: Samples, row: Array) -> Array:
         q = samples.q[row + jnp.arange(-1, steps + 1)]

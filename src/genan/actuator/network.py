@@ -11,8 +11,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from genan.actuator.architecture import Architecture
 
 Precision = Literal["float32", "tf32", "bfloat16"]
-"""Of the matrix products. float32 is exact everywhere; tf32 lets a GPU round the factors to 10 bits; bfloat16 keeps the
-hidden layers in 16 bits. The last two are for training on a GPU; results are judged and used in float32."""
+"""Of the matrix products. float32 is exact everywhere; tf32 lets a GPU round the factors to 10
+bits; bfloat16 keeps the hidden layers in 16 bits. The last two are for training on a GPU; results
+are judged and used in float32."""
 
 _SQUASH = {"tanh": jnp.tanh, "relu": jax.nn.relu, "elu": jax.nn.elu, "softsign": jax.nn.soft_sign}
 
@@ -25,10 +26,12 @@ class Layer(eqx.Module):
 
 
 class Skip(Layer):
-    """The linear function of the inputs that goes past the hidden layers; the last of a member's layers.
+    """The linear function of the inputs that goes past the hidden layers; the last of a member's
+    layers.
 
-    The hidden layers then see the inputs cut to the range of the training data: outside it, what they have learnt to
-    correct at its edge is a better guess than what they would make up, and the linear function goes on alone.
+    The hidden layers then see the inputs cut to the range of the training data: outside it, what
+    they have learnt to correct at its edge is a better guess than what they would make up, and the
+    linear function goes on alone.
     """
 
     low: Float[Array, "... inputs"]
@@ -36,14 +39,18 @@ class Skip(Layer):
     """Range of the standardised inputs."""
 
 
-def initialise(architecture: Architecture, inputs: int, outputs: int, *, key: PRNGKeyArray) -> tuple[Layer, ...]:
+def initialise(
+    architecture: Architecture, inputs: int, outputs: int, *, key: PRNGKeyArray
+) -> tuple[Layer, ...]:
     """Layers of one member, uniform within 1 / sqrt(fan-in), as PyTorch and Equinox do.
 
     With a skip, everything that the hidden layers lead to is zero at first, and so is the skip.
     """
     layers = []
     for (rows, columns), k in zip(
-        architecture.sizes(inputs, outputs), jax.random.split(key, len(architecture.hidden) + 1), strict=True
+        architecture.sizes(inputs, outputs),
+        jax.random.split(key, len(architecture.hidden) + 1),
+        strict=True,
     ):
         a, b = jax.random.split(k)
         bound = 1.0 / rows**0.5
@@ -72,10 +79,13 @@ def apply(
     if isinstance(layers[-1], Skip):
         skip = layers[-1]
         inside = jnp.clip(x, skip.low, skip.high)
-        return _affine(skip, x, "float32") + apply(layers[:-1], inside, activation=activation, precision=precision)
+        return _affine(skip, x, "float32") + apply(
+            layers[:-1], inside, activation=activation, precision=precision
+        )
     squash = _SQUASH[activation]
     for k, layer in enumerate(layers[:-1]):
-        # The first layer sees q itself, of which 8 bits would be a fifth of a degree: it is never below TF32.
+        # The first layer sees q itself, of which 8 bits would be a fifth of a degree: it is never
+        # below TF32.
         y = _affine(layer, x, "tf32" if precision == "bfloat16" and k == 0 else precision)
         x = squash(y.astype(jnp.bfloat16) if precision == "bfloat16" else y)
     return _affine(layers[-1], x, precision)
@@ -84,17 +94,21 @@ def apply(
 def _affine(layer: Layer, x: Array, precision: Precision) -> Array:
     """One layer's x W + b, summed in float32 (or better)."""
     if precision == "bfloat16":
-        # For one sample (under vmap) the rule would make a product of its own for each sample's share of the gradient.
+        # For one sample (under vmap) the rule would make a product of its own for each sample's
+        # share of the gradient.
         multiply = _product if x.ndim > 1 else _product.fun
         product = multiply(x.astype(jnp.bfloat16), layer.weight)
     else:
-        product = jnp.matmul(x, layer.weight, precision="highest" if precision == "float32" else "default")
+        product = jnp.matmul(
+            x, layer.weight, precision="highest" if precision == "float32" else "default"
+        )
     return product + layer.bias
 
 
 @jax.custom_vjp
 def _product(x: Array, weight: Array) -> Array:
-    """Product x W with factors in bfloat16, summed in the weights' precision; so are those of its derivative.
+    """Product x W with factors in bfloat16, summed in the weights' precision; so are those of its
+    derivative.
 
     Left to itself, the derivative would multiply the float32 cotangent at twice the cost.
     """

@@ -1,17 +1,19 @@
-"""Fitted actuators on a robot's computer: this one file, NumPy and the standard library, nothing else of genan.
+"""Fitted actuators on a robot's computer: this one file, NumPy and the standard library, nothing
+else of genan.
 
-Beside it, in an export folder, lie ``model.safetensors`` (weights and scaling) and ``actuator.json`` (the contract:
-rate, joint and control order, history). Both are checked when they are loaded.
+Beside it, in an export folder, lie ``model.safetensors`` (weights and scaling) and
+``actuator.json`` (the contract: rate, joint and control order, history). Both are checked when they
+are loaded.
 
     import numpy_runtime
 
     actuators = numpy_runtime.load("folder")
-    drive = actuators.drive(q, u, dt=0.002)  # a robot at rest at q under u; dt is that of your loop [s]
-    while True:
+    drive = actuators.drive(q, u, dt=0.002)  # a robot at rest at q under u; dt is that of your loop
+    [s] while True:
         tau = drive(q, u)  # once per dt: q read now, u commanded now; torque now [nq] [N m or N]
 
-Positions are in rad (m for slides), controls in the units of the contract, torques in N m (N for slides). Everything is
-computed in float32, as genan does. SPDX-License-Identifier: Apache-2.0
+Positions are in rad (m for slides), controls in the units of the contract, torques in N m (N for
+slides). Everything is computed in float32, as genan does. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations  # this file is written for Python 3.8 and later
@@ -32,11 +34,13 @@ DT_TOLERANCE = 1e-6
 
 
 class ActuatorsError(ValueError):
-    """The actuators are missing, damaged or used wrongly; the message is one sentence for a person."""
+    """The actuators are missing, damaged or used wrongly; the message is one sentence for a
+    person."""
 
 
 def load(folder: Path | str) -> Actuators:
-    """Read an export folder (or an artifact of 'genan fit') and check it: format, checksums, shapes, finite numbers."""
+    """Read an export folder (or an artifact of 'genan fit') and check it: format, checksums,
+    shapes, finite numbers."""
     folder = Path(folder)
     settings = _read_contract(folder)
     path = folder / WEIGHTS
@@ -52,8 +56,8 @@ def load(folder: Path | str) -> Actuators:
 class Actuators:
     """Networks that map histories of positions and controls to joint torques.
 
-    Histories have shape [..., H + 1, nq] and [..., H + 1, nu], oldest sample first and the present one last, taken
-    every s-th sample at the period ``dt``. Leading axes are batches.
+    Histories have shape [..., H + 1, nq] and [..., H + 1, nu], oldest sample first and the present
+    one last, taken every s-th sample at the period ``dt``. Leading axes are batches.
 
     Attributes:
         contract: what they were made for, as in ``actuator.json``.
@@ -65,11 +69,13 @@ class Actuators:
         length: past samples in a history besides the present one, H.
         stride: samples from one of them to the next, s.
         delta: whether the networks see past samples as differences to the present one.
-        delay: samples that pass before a command does anything, d; a ``u_history`` ends with the command of d samples
-            ago. ``drive`` sees to it by itself.
+        delay: samples that pass before a command does anything, d; a ``u_history`` ends with the
+            command of d samples ago. ``drive`` sees to it by itself.
     """
 
-    def __init__(self, settings: dict[str, Any], arrays: dict[str, np.ndarray], *, where: str = WEIGHTS) -> None:
+    def __init__(
+        self, settings: dict[str, Any], arrays: dict[str, np.ndarray], *, where: str = WEIGHTS
+    ) -> None:
         try:
             contract = settings["contract"]
             past, network = contract["history"], contract["network"]
@@ -78,7 +84,11 @@ class Actuators:
             self.dt = float(contract["dt"])
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
             self.members = int(network["members"])
-            self.length, self.stride, self.delta = int(past["length"]), int(past["stride"]), bool(past["delta"])
+            self.length, self.stride, self.delta = (
+                int(past["length"]),
+                int(past["stride"]),
+                bool(past["delta"]),
+            )
             self.delay = int(past.get("delay", 0))
             terms = past.get("terms", {"friction": [], "turning": [], "products": None})
             # [bends, nq] of the friction, and the joints whose sines and cosines are inputs
@@ -89,10 +99,21 @@ class Actuators:
                 (int(one["joint"]), int(one["goal"]), list(one["switches"]), list(one["gains"]))
                 for one in terms.get("servos", [])
             ]
-            self._standing = [(int(joint), float(bend)) for joint, bend in terms.get("standing", [])]
+            self._standing = [
+                (int(joint), float(bend)) for joint, bend in terms.get("standing", [])
+            ]
             skip = bool(network.get("skip", False))
-            hidden, activation = [int(width) for width in network["hidden"]], str(network["activation"])
-            if self.length < 0 or self.stride < 1 or self.members < 1 or self.delay < 0 or not self.dt > 0.0:
+            hidden, activation = (
+                [int(width) for width in network["hidden"]],
+                str(network["activation"]),
+            )
+            if (
+                self.length < 0
+                or self.stride < 1
+                or self.members < 1
+                or self.delay < 0
+                or not self.dt > 0.0
+            ):
                 raise ValueError("history, members or dt out of range")
         except (KeyError, TypeError, ValueError) as error:
             raise ActuatorsError(
@@ -108,7 +129,8 @@ class Actuators:
         crossed = self.nu * self.nq + self.nu * (self.nu + 1) // 2 if self._products else 0
         pulls = [(joint, bool(switches) + len(gains)) for joint, _, switches, gains in self._servos]
         held = [
-            2 * (joint in self._turning) + (sum(count for own, count in pulls if own == joint) or self.nu)
+            2 * (joint in self._turning)
+            + (sum(count for own, count in pulls if own == joint) or self.nu)
             for joint, _ in self._standing
         ]
         beside = crossed + sum(count for _, count in pulls) + sum(held)
@@ -132,8 +154,12 @@ class Actuators:
             if skip
             else None
         )
-        self._input_mean, self._input_std = (get(f"scaling.input_{part}", inputs) for part in ("mean", "std"))
-        self._torque_mean, self._torque_std = (get(f"scaling.torque_{part}", self.nq) for part in ("mean", "std"))
+        self._input_mean, self._input_std = (
+            get(f"scaling.input_{part}", inputs) for part in ("mean", "std")
+        )
+        self._torque_mean, self._torque_std = (
+            get(f"scaling.torque_{part}", self.nq) for part in ("mean", "std")
+        )
 
     def torque(self, q_history: Any, u_history: Any) -> np.ndarray:
         """Torque of the actuators on the joints, the mean over the members [..., nq] [N m or N].
@@ -145,7 +171,8 @@ class Actuators:
         return self.torques(q_history, u_history).mean(axis=0)
 
     def torques(self, q_history: Any, u_history: Any) -> np.ndarray:
-        """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for ``torque``."""
+        """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for
+        ``torque``."""
         q, u = _floats("q_history", q_history), _floats("u_history", u_history)
         self._check(q, u)
         leading = q.shape[:-2]
@@ -160,17 +187,23 @@ class Actuators:
         if features.shape[1] > self._plain:
             past = q.reshape(batch, *q.shape[-2:])
             before = past[:, -2] if self.length else past[:, -1]
-            features[:, self._plain :] = self._terms(past[:, -1], before, u.reshape(batch, *u.shape[-2:])[:, -1])
-        return self._forward((features - self._input_mean) / self._input_std).reshape(self.members, *leading, self.nq)
+            features[:, self._plain :] = self._terms(
+                past[:, -1], before, u.reshape(batch, *u.shape[-2:])[:, -1]
+            )
+        return self._forward((features - self._input_mean) / self._input_std).reshape(
+            self.members, *leading, self.nq
+        )
 
     def disagreement(self, q_history: Any, u_history: Any) -> np.ndarray:
         """Standard deviation over the members of the torque, summed over the joints [...] [N m]."""
         return np.asarray(self.torques(q_history, u_history).std(axis=0).sum(axis=-1))
 
     def drive(self, q: Any, u: Any, *, dt: float | None = None) -> Drive:
-        """A drive that remembers the samples, for a robot at rest at ``q`` [nq] [rad or m] under ``u`` [nu].
+        """A drive that remembers the samples, for a robot at rest at ``q`` [nq] [rad or m] under
+        ``u`` [nu].
 
-        ``dt`` [s] is the period at which you will call it; given, it is compared with the actuators' own.
+        ``dt`` [s] is the period at which you will call it; given, it is compared with the
+        actuators' own.
         """
         if dt is not None:
             self.check_rate(dt)
@@ -188,7 +221,8 @@ class Actuators:
     def _forward(
         self, x: np.ndarray, buffers: list[np.ndarray] | None = None, members: slice = slice(None)
     ) -> np.ndarray:
-        """Torques [members, batch, nq] for standardised inputs [batch, inputs], computed in ``buffers`` if given."""
+        """Torques [members, batch, nq] for standardised inputs [batch, inputs], computed in
+        ``buffers`` if given."""
         last = len(self._layers) - 1
         x = x[None]
         straight = None
@@ -208,8 +242,8 @@ class Actuators:
         return x
 
     def _terms(self, q: np.ndarray, before: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Inputs beside the history [batch, k]: of positions now and one stride before [batch, nq] [rad or m], and of
-        the last controls that count [batch, nu].
+        """Inputs beside the history [batch, k]: of positions now and one stride before [batch, nq]
+        [rad or m], and of the last controls that count [batch, nu].
         """
         parts = [np.tanh((q - before) / bends) for bends in self._bends]
         if self._turning:
@@ -266,11 +300,14 @@ class Drive:
             (self._q, a.delay, self._inputs[0, : rows * a.nq].reshape(rows, a.nq)),
             (self._u, 0, self._inputs[0, rows * a.nq : a._plain].reshape(rows, a.nu)),
         )
-        self._buffers = [np.empty((a.members, 1, weight.shape[2]), np.float32) for weight, _ in a._layers]
+        self._buffers = [
+            np.empty((a.members, 1, weight.shape[2]), np.float32) for weight, _ in a._layers
+        ]
         self.reset(q, u)
 
     def reset(self, q: Any, u: Any) -> None:
-        """Start anew, with a robot that has been at ``q`` [nq] under ``u`` [nu] for as long as the history reaches."""
+        """Start anew, with a robot that has been at ``q`` [nq] under ``u`` [nu] for as long as the
+        history reaches."""
         q, u = self._sample("q", q, self.actuators.nq), self._sample("u", u, self.actuators.nu)
         self._q[:], self._u[:] = q, u
 
@@ -284,7 +321,9 @@ class Drive:
         """
         a = self.actuators
         if member is not None and not 0 <= member < a.members:
-            raise ActuatorsError(f"There is no member {member}; the ensemble has {a.members}, counted from 0.")
+            raise ActuatorsError(
+                f"There is no member {member}; the ensemble has {a.members}, counted from 0."
+            )
         q, u = self._sample("q", q, a.nq), self._sample("u", u, a.nu)
         k, samples = self._next, self._samples
         self._q[k] = self._q[k + samples] = q
@@ -321,7 +360,9 @@ class Drive:
         if x.shape != (channels,):
             raise ActuatorsError(f"{name} must have the shape [{channels}], not {list(x.shape)}.")
         if not np.isfinite(x).all():
-            raise ActuatorsError(f"{name} holds a number that is not finite: {x.tolist()}; do not drive on.")
+            raise ActuatorsError(
+                f"{name} holds a number that is not finite: {x.tolist()}; do not drive on."
+            )
         return x
 
 
@@ -357,10 +398,14 @@ def _floats(name: str, value: Any) -> np.ndarray:
         raise ActuatorsError(f"{name} must be an array of numbers.") from None
 
 
-def _array(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...], where: str) -> np.ndarray:
+def _array(
+    arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...], where: str
+) -> np.ndarray:
     if name not in arrays or arrays[name].shape != shape:
         came = list(arrays[name].shape) if name in arrays else "nothing"
-        raise ActuatorsError(f"{where} must hold {name} of shape {list(shape)}, but holds {came}; fit again.")
+        raise ActuatorsError(
+            f"{where} must hold {name} of shape {list(shape)}, but holds {came}; fit again."
+        )
     if not np.isfinite(arrays[name]).all():
         raise ActuatorsError(f"{where} holds numbers in {name} that are not finite; fit again.")
     return arrays[name]
@@ -376,7 +421,9 @@ def _read_contract(folder: Path) -> dict[str, Any]:
         seal = settings.pop("seal")
         form, version = settings["format"], settings["version"]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        raise ActuatorsError(f"{path} is not a contract of genan, or is damaged; fetch it anew or fit again.") from None
+        raise ActuatorsError(
+            f"{path} is not a contract of genan, or is damaged; fetch it anew or fit again."
+        ) from None
     if form != FORMAT or version not in VERSIONS:
         raise ActuatorsError(
             f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version "
@@ -391,7 +438,8 @@ def _read_contract(folder: Path) -> dict[str, Any]:
 
 
 def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
-    """Arrays of a safetensors file: length of the header (8 bytes, little-endian), header (JSON), the numbers."""
+    """Arrays of a safetensors file: length of the header (8 bytes, little-endian), header (JSON),
+    the numbers."""
     try:
         if len(content) < 8:
             raise ValueError("it is shorter than its header")
@@ -406,18 +454,28 @@ def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
             shape = tuple(int(size) for size in entry["shape"])
             if entry["dtype"] != "F32":
                 raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
-            if min(shape, default=1) < 0 or first != end or last - first != 4 * int(np.prod(shape, dtype=int)):
+            if (
+                min(shape, default=1) < 0
+                or first != end
+                or last - first != 4 * int(np.prod(shape, dtype=int))
+            ):
                 raise ValueError(f"{name} does not lie where the header says")
-            arrays[name] = np.frombuffer(content[first:last], "<f4").astype(np.float32).reshape(shape)
+            arrays[name] = (
+                np.frombuffer(content[first:last], "<f4").astype(np.float32).reshape(shape)
+            )
             end = last
         if end != len(content):
             raise ValueError("its length is not what its header says")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ActuatorsError(f"{path} cannot be read ({error}); fetch it anew or fit again.") from None
+        raise ActuatorsError(
+            f"{path} cannot be read ({error}); fetch it anew or fit again."
+        ) from None
     return arrays
 
 
 def _read(path: Path) -> bytes:
     if not path.exists():
-        raise ActuatorsError(f"There is no {path}; actuators are the two files {WEIGHTS} and {CONTRACT}.")
+        raise ActuatorsError(
+            f"There is no {path}; actuators are the two files {WEIGHTS} and {CONTRACT}."
+        )
     return path.read_bytes()

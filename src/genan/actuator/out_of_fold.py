@@ -1,4 +1,5 @@
-"""How wrong networks are on the recordings that each of them left out: one step ahead, and open loop."""
+"""How wrong networks are on the recordings that each of them left out: one step ahead, and open
+loop."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,14 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from genan.actuator.baselines import Arx, Baseline, ConstantVelocity, StandingStill, one_step, open_loop
+from genan.actuator.baselines import (
+    Arx,
+    Baseline,
+    ConstantVelocity,
+    StandingStill,
+    one_step,
+    open_loop,
+)
 from genan.actuator.dataset import Dataset
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.network import Layer, apply
@@ -48,7 +56,8 @@ class Examination:
 
     @classmethod
     def of(cls, dataset: Dataset, *, lead: int) -> "Examination":
-        """Samples that have ``lead`` rows of their run before them, so that models of any history see them."""
+        """Samples that have ``lead`` rows of their run before them, so that models of any history
+        see them."""
         runs = [len(rows) for part in dataset.units for unit in part for rows in unit.rows]
         steps = max(1, min(round(HORIZON / dataset.channels.dt), int(np.median(runs)) - lead - 1))
         rows, starts = [], []
@@ -75,13 +84,20 @@ def judge_ensemble(
     starts, start_used = _stacked([examination.starts[part] for part in parts])
     samples = dataset.samples
     off = np.asarray(_one_step(ensemble, dynamics, samples.q, samples.u, rows), np.float64)
-    end = np.asarray(_end(ensemble, dynamics, samples.q, samples.u, starts, examination.steps), np.float64)
+    end = np.asarray(
+        _end(ensemble, dynamics, samples.q, samples.u, starts, examination.steps), np.float64
+    )
     away = end - np.asarray(samples.q)[starts + examination.steps]
-    return Errors(name, _rms(off[row_used], examination.bound), _rms(away[start_used], examination.bound))
+    return Errors(
+        name, _rms(off[row_used], examination.bound), _rms(away[start_used], examination.bound)
+    )
 
 
-def judge_baselines(trajectories: Trajectories, dataset: Dataset, examination: Examination) -> tuple[Errors, ...]:
-    """Standing still, constant velocity and ridge ARX, the last fitted without the part that it is judged on."""
+def judge_baselines(
+    trajectories: Trajectories, dataset: Dataset, examination: Examination
+) -> tuple[Errors, ...]:
+    """Standing still, constant velocity and ridge ARX, the last fitted without the part that it is
+    judged on."""
     found = [
         _judge_baseline([model] * len(dataset.parts), trajectories, examination)
         for model in (StandingStill(), ConstantVelocity())
@@ -101,7 +117,9 @@ def judge_baselines(trajectories: Trajectories, dataset: Dataset, examination: E
     return tuple(found)
 
 
-def _judge_baseline(models: Sequence[Baseline], trajectories: Trajectories, examination: Examination) -> Errors:
+def _judge_baseline(
+    models: Sequence[Baseline], trajectories: Trajectories, examination: Examination
+) -> Errors:
     off, away = [], []
     for model, rows, starts in zip(models, examination.rows, examination.starts, strict=True):
         off.append(one_step(model, trajectories, rows) - trajectories.q[rows.astype(np.int64) + 1])
@@ -113,7 +131,9 @@ def _judge_baseline(models: Sequence[Baseline], trajectories: Trajectories, exam
     return Errors(name, _rms(np.concatenate(off), bound), _rms(np.concatenate(away), bound))
 
 
-def _rms(off: Float[np.ndarray, "n nq"], bound: Float[np.ndarray, " nq"]) -> Float[np.ndarray, " nq"]:
+def _rms(
+    off: Float[np.ndarray, "n nq"], bound: Float[np.ndarray, " nq"]
+) -> Float[np.ndarray, " nq"]:
     size = np.abs(off)
     size = np.where(np.isfinite(size), np.minimum(size, bound), bound)
     return np.asarray(np.sqrt((size**2).mean(axis=0)))
@@ -126,7 +146,12 @@ def _thinned(rows: Int[np.ndarray, " n"], most: int) -> Int[np.ndarray, " m"]:
 def _stacked(lists: Sequence[np.ndarray]) -> tuple[Int[np.ndarray, "k n"], np.ndarray]:
     """Lists of unequal length as one array, and which of its entries are real."""
     longest = max(1, *map(len, lists))
-    filled = np.stack([np.resize(rows, longest) if len(rows) else np.full(longest, 64, np.int32) for rows in lists])
+    filled = np.stack(
+        [
+            np.resize(rows, longest) if len(rows) else np.full(longest, 64, np.int32)
+            for rows in lists
+        ]
+    )
     return filled, np.arange(longest) < np.array([len(rows) for rows in lists])[:, None]
 
 
@@ -135,7 +160,10 @@ def _member(ensemble: Ensemble, layers: tuple[Layer, ...]) -> Callable[[Array, A
 
     def torque(q: Float[Array, "rows nq"], u: Float[Array, "rows nu"]) -> Float[Array, " nq"]:
         x = (contract.history.features(q, u) - scaling.input_mean) / scaling.input_std
-        return apply(layers, x, activation=contract.architecture.activation) * scaling.torque_std + scaling.torque_mean
+        return (
+            apply(layers, x, activation=contract.architecture.activation) * scaling.torque_std
+            + scaling.torque_mean
+        )
 
     return torque
 
@@ -148,17 +176,28 @@ def _one_step(
     history, dt = ensemble.contract.history, dynamics.dt
 
     def one(layers: tuple[Layer, ...], row: Array) -> Array:
-        tau = _member(ensemble, layers)(q[row - np.asarray(history.lags)], u[row - np.asarray(history.control_lags)])
+        tau = _member(ensemble, layers)(
+            q[row - np.asarray(history.lags)], u[row - np.asarray(history.control_lags)]
+        )
         now, before, after = q[row], q[row - 1], q[row + 1]
         # By accelerations: the same number without the rounding of positions in single precision.
-        return dt**2 * dynamics.acceleration(now, (now - before) / dt, tau) - ((after - now) - (now - before))
+        return dt**2 * dynamics.acceleration(now, (now - before) / dt, tau) - (
+            (after - now) - (now - before)
+        )
 
-    return jax.vmap(lambda layers, rows: jax.vmap(lambda row: one(layers, row))(rows))(ensemble.layers, rows)
+    return jax.vmap(lambda layers, rows: jax.vmap(lambda row: one(layers, row))(rows))(
+        ensemble.layers, rows
+    )
 
 
 @partial(jax.jit, static_argnums=(1, 5))
 def _end(
-    ensemble: Ensemble, dynamics: Dynamics, q: Array, u: Array, starts: Int[Array, "members s"], steps: int
+    ensemble: Ensemble,
+    dynamics: Dynamics,
+    q: Array,
+    u: Array,
+    starts: Int[Array, "members s"],
+    steps: int,
 ) -> Float[Array, "members s nq"]:
     """Position after ``steps`` steps along the recorded controls [rad or m]."""
     history = ensemble.contract.history
@@ -168,4 +207,6 @@ def _end(
         controls = u[row + np.arange(-history.reach, steps)]
         return rollout(_member(ensemble, layers), dynamics, history, q=past, u=controls)[-1]
 
-    return jax.vmap(lambda layers, rows: jax.vmap(lambda row: one(layers, row))(rows))(ensemble.layers, starts)
+    return jax.vmap(lambda layers, rows: jax.vmap(lambda row: one(layers, row))(rows))(
+        ensemble.layers, starts
+    )

@@ -1,4 +1,5 @@
-"""From settings and data to a training: which loss, which rows for which member, how much work at once."""
+"""From settings and data to a training: which loss, which rows for which member, how much work at
+once."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,8 @@ from genan.actuator.training import Schooling, Training
 from genan.dynamics import Dynamics
 
 PIECE_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}
-"""Floating-point operations to run in one go: on a CPU a second or two, which is how long Ctrl-C may wait."""
+"""Floating-point operations to run in one go: on a CPU a second or two, which is how long Ctrl-C
+may wait."""
 
 PIECE_STEPS = {"cpu": 64, "gpu": 512}
 """Steps to run in one go at most; a GPU loses milliseconds whenever the host looks."""
@@ -43,21 +45,32 @@ def precision_for(asked: str) -> Precision:
 
 
 def prepare_training(
-    settings: FitSettings, dataset: Dataset, scaling: Scaling, dynamics: Dynamics, precision: Precision
+    settings: FitSettings,
+    dataset: Dataset,
+    scaling: Scaling,
+    dynamics: Dynamics,
+    precision: Precision,
 ) -> Training:
     """The training that ``settings`` ask for, on ``dataset``."""
     samples, rows = dataset.samples, dataset.train_rows
     member = Member(dataset.history, settings.activation, scaling, precision)
     loss: Loss
     if samples.response is not None:
-        loss = PositionLoss(member, (balanced_scale if settings.balance else position_scale)(samples, rows))
+        loss = PositionLoss(
+            member, (balanced_scale if settings.balance else position_scale)(samples, rows)
+        )
     elif settings.loss == "torque":
         loss = TorqueLoss(member)
     else:
-        loss = MultiStepLoss(member, dynamics, multi_step_scale(samples, rows, dynamics, steps=settings.steps))
+        loss = MultiStepLoss(
+            member, dynamics, multi_step_scale(samples, rows, dynamics, steps=settings.steps)
+        )
     own = _own_rows(dataset, settings.members) if dataset.folded else None
     batch = settings.batch_for(len(rows) if own is None else own[0].shape[1])
-    inputs, outputs = dataset.history.inputs(dataset.channels.nq, dataset.channels.nu), dataset.channels.nq
+    inputs, outputs = (
+        dataset.history.inputs(dataset.channels.nq, dataset.channels.nu),
+        dataset.channels.nq,
+    )
     weights = sum(a * b for a, b in settings.architecture.sizes(inputs, outputs))
     schooling = Schooling(
         epochs=settings.epochs,
@@ -72,21 +85,31 @@ def prepare_training(
         piece=_piece(6.0 * weights * batch * settings.members * settings.steps),
     )
     if own is None:
-        return Training(loss, samples, jnp.asarray(rows), jnp.asarray(dataset.parts[1]), None, schooling)
+        return Training(
+            loss, samples, jnp.asarray(rows), jnp.asarray(dataset.parts[1]), None, schooling
+        )
     return Training(loss, samples, *map(jnp.asarray, own), schooling)
 
 
 def _own_rows(dataset: Dataset, members: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows to learn from [members, n] and to select by [members, v], filled up by repeating, and how many count."""
-    learnt = [np.concatenate([dataset.parts[part] for part in dataset.learnt(k)]) for k in range(members)]
+    """Rows to learn from [members, n] and to select by [members, v], filled up by repeating, and
+    how many count."""
+    learnt = [
+        np.concatenate([dataset.parts[part] for part in dataset.learnt(k)]) for k in range(members)
+    ]
     held = [dataset.parts[dataset.left_out(k)] for k in range(members)]
-    filled = (np.stack([np.resize(rows, max(map(len, lists))) for rows in lists]) for lists in (learnt, held))
+    filled = (
+        np.stack([np.resize(rows, max(map(len, lists))) for rows in lists])
+        for lists in (learnt, held)
+    )
     return *filled, np.array([len(rows) for rows in held], np.int32)  # type: ignore[return-value]
 
 
 def _control_noise(settings: FitSettings, scaling: Scaling, nq: int, nu: int) -> tuple[float, ...]:
     """Standard deviation of the noise on each control, in its unit."""
-    present = settings.history.rows * nq  # the inputs of q come first, and of a control's the present one
+    present = (
+        settings.history.rows * nq
+    )  # the inputs of q come first, and of a control's the present one
     deviation = np.asarray(scaling.input_std[present : present + nu], np.float64)
     return tuple((settings.control_noise * deviation).tolist())
 
@@ -94,4 +117,6 @@ def _control_noise(settings: FitSettings, scaling: Scaling, nq: int, nu: int) ->
 def _piece(operations: float) -> int:
     """Steps to run in one go, of so many operations each."""
     device = platform()
-    return min(max(1, round(PIECE_OPERATIONS.get(device, 1e13) / operations)), PIECE_STEPS.get(device, 512))
+    return min(
+        max(1, round(PIECE_OPERATIONS.get(device, 1e13) / operations)), PIECE_STEPS.get(device, 512)
+    )

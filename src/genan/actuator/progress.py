@@ -47,7 +47,8 @@ class Pace:
 
     @property
     def samples_per_second(self) -> float:
-        """Samples of all members per second, validation and everything else included; 0 before it is known."""
+        """Samples of all members per second, validation and everything else included; 0 before it
+        is known."""
         passed = time.perf_counter() - self._begun if self._begun is not None else 0.0
         return self._samples / passed if passed > 0.0 else 0.0
 

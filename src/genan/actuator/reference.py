@@ -1,9 +1,10 @@
 """Where a model knows its way: what it was trained on, in a form small enough to travel with it.
 
-A new situation of a joint is compared with the training recordings in five ways: its position, its velocity and the
-commands that matter to it against the range seen; all of them together, with the commands' recent change, against the
-nearest of some representative samples; and the ensemble's disagreement against the usual one. Each is divided by a
-level measured on recordings left out, and the largest is the score: beyond 1 lies 1 % of such a recording.
+A new situation of a joint is compared with the training recordings in five ways: its position, its
+velocity and the commands that matter to it against the range seen; all of them together, with the
+commands' recent change, against the nearest of some representative samples; and the ensemble's
+disagreement against the usual one. Each is divided by a level measured on recordings left out, and
+the largest is the score: beyond 1 lies 1 % of such a recording.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -15,7 +16,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensor_bytes
 
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.situations import BLOCK, columns, digest_of, disagreement, evenly, relevance, usable
+from genan.actuator.situations import (
+    BLOCK,
+    columns,
+    digest_of,
+    disagreement,
+    evenly,
+    relevance,
+    usable,
+)
 from genan.data import Trajectories
 from genan.errors import ActuatorError
 from genan.files import write_atomically
@@ -32,7 +41,8 @@ MOST = 1000
 PART, LEVEL = 0.995, 0.99
 """Part of the held-out samples below each level, and of those with a score below 1."""
 RELEVANT = 0.25
-"""A command matters to a joint when swapping it changes the torque by this part of what the most important one does."""
+"""A command matters to a joint when swapping it changes the torque by this part of what the most
+important one does."""
 _POOL, _CHECKED, _SCORED, _ASKED = 1 << 13, 1 << 15, 1 << 17, 1 << 15
 _FOLDS = 5
 
@@ -42,14 +52,16 @@ class Scores:
     """How novel each sample of a recording is to a model."""
 
     score: Float[np.ndarray, "rows nq"]
-    """Beyond 1 the model should not be trusted; not a number where a trajectory is too young to tell."""
+    """Beyond 1 the model should not be trusted; not a number where a trajectory is too young to
+    tell."""
     reason: Int8[np.ndarray, "rows nq"]
     """Which of ``REASONS`` the score is due to."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What a model was trained on. The columns are q, their velocities, u, and the change of u over the history."""
+    """What a model was trained on. The columns are q, their velocities, u, and the change of u over
+    the history."""
 
     digest: str
     """Of the model that it belongs to."""
@@ -70,14 +82,19 @@ class Reference:
 
     @classmethod
     def of(
-        cls, ensemble: Ensemble, trajectories: Trajectories, *, held_out: Int[np.ndarray, " k"] | None = None
+        cls,
+        ensemble: Ensemble,
+        trajectories: Trajectories,
+        *,
+        held_out: Int[np.ndarray, " k"] | None = None,
     ) -> "Reference":
         """Learn it from the recording that ``ensemble`` was fitted to.
 
         Args:
             ensemble: the actuators.
             trajectories: their training recording.
-            held_out: trajectories in it that were not learnt from; disagreement is calibrated on these. Left out: all.
+            held_out: trajectories in it that were not learnt from; disagreement is calibrated on
+                these. Left out: all.
         """
         rows = evenly(usable(ensemble, trajectories), _CHECKED)
         x, owner = columns(ensemble, trajectories, rows), _parts(trajectories, rows)
@@ -93,7 +110,9 @@ class Reference:
         order = np.concatenate([rows[part] for part in parts])
         counted = np.ones(len(order), bool)
         if held_out is not None and len(held_out):
-            counted = np.isin(np.searchsorted(trajectories.offsets, order, side="right") - 1, held_out)
+            counted = np.isin(
+                np.searchsorted(trajectories.offsets, order, side="right") - 1, held_out
+            )
         disagreed = disagreement(ensemble, trajectories, order)
         levels[:4] = np.quantile(apart, PART, axis=1)
         levels[4] = np.quantile(disagreed[counted], PART, axis=0)
@@ -105,7 +124,10 @@ class Reference:
     def save(self, folder: Path | str) -> Path:
         """Write ``reference.safetensors`` into the artifact's folder; returns its path."""
         arrays = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)[1:]}
-        arrays = {name: array.astype(np.float16 if name == "points" else np.float64) for name, array in arrays.items()}
+        arrays = {
+            name: array.astype(np.float16 if name == "points" else np.float64)
+            for name, array in arrays.items()
+        }
         path = Path(folder) / NAME
         write_atomically(path, tensor_bytes(arrays, metadata={FORMAT: self.digest}))
         return path
@@ -127,7 +149,9 @@ class Reference:
         if FORMAT not in about or any(name not in arrays for name in named):
             raise ActuatorError(f"{path} is not a reference that this genan reads; {again}.")
         nq, nu = arrays["relevance"].shape if arrays["relevance"].ndim == 2 else (0, 0)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("middle", "low", "high", "spread"), (2 * (nq + nu),))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
+            ("middle", "low", "high", "spread"), (2 * (nq + nu),)
+        )
         shapes |= {"levels": (len(REASONS), nq), "points": (len(arrays["points"]), 2 * (nq + nu))}
         if any(arrays[name].shape != shape for name, shape in shapes.items()) or nq == 0:
             raise ActuatorError(f"{path} holds arrays that do not fit each other; {again}.")
@@ -138,13 +162,17 @@ class Reference:
         return self.digest == digest_of(ensemble)
 
     def score(self, ensemble: Ensemble, trajectories: Trajectories) -> Float[np.ndarray, "rows nq"]:
-        """How novel each sample is to each joint; beyond 1 lies 1 % of a recording like those trained on."""
+        """How novel each sample is to each joint; beyond 1 lies 1 % of a recording like those
+        trained on."""
         return self.assess(ensemble, trajectories).score
 
     def assess(self, ensemble: Ensemble, trajectories: Trajectories) -> Scores:
-        """The score of each sample and what it is due to; the costlier parts at evenly chosen samples of a long log."""
+        """The score of each sample and what it is due to; the costlier parts at evenly chosen
+        samples of a long log."""
         if not self.belongs_to(ensemble):
-            raise ActuatorError("The reference belongs to another model; 'genan evaluate' makes it anew.")
+            raise ActuatorError(
+                "The reference belongs to another model; 'genan evaluate' makes it anew."
+            )
         ensemble.contract.check_channels(trajectories.channels, whose="the recording")
         nq, every = trajectories.channels.nq, usable(ensemble, trajectories)
         score = np.full((len(trajectories.q), nq), np.nan)
@@ -159,7 +187,9 @@ class Reference:
             parts = np.stack([*ranges, *held])
             score[rows] = parts.max(axis=0)
             # What is out of a range is in a new combination too, and the range says more.
-            reason[rows] = np.where(ranges.max(axis=0) > 1.0, ranges.argmax(axis=0), parts.argmax(axis=0))
+            reason[rows] = np.where(
+                ranges.max(axis=0) > 1.0, ranges.argmax(axis=0), parts.argmax(axis=0)
+            )
         return Scores(score, reason)
 
     def _situation(self, x: Float[np.ndarray, "n F"]) -> Float[np.ndarray, "4 n nq"]:
@@ -167,12 +197,16 @@ class Reference:
         return np.concatenate([self._beyond(x), self._nearest(x)[None]])
 
     def _beyond(self, x: Float[np.ndarray, "n F"]) -> Float[np.ndarray, "3 n nq"]:
-        """How far towards the ends of the range seen (and beyond: over 1) position, velocity and command are."""
+        """How far towards the ends of the range seen (and beyond: over 1) position, velocity and
+        command are."""
         nq, nu = self.relevance.shape
         off = x - self.middle
         room = np.where(off > 0.0, self.high - self.middle, self.middle - self.low)
         size = np.abs(off) / np.maximum(room, 1e-6 * np.maximum(np.abs(self.middle), 1.0))
-        command = np.stack([size[:, 2 * nq : 2 * nq + nu][:, matters].max(axis=1) for matters in self._matters], axis=1)
+        command = np.stack(
+            [size[:, 2 * nq : 2 * nq + nu][:, matters].max(axis=1) for matters in self._matters],
+            axis=1,
+        )
         return np.stack([size[:, :nq], size[:, nq : 2 * nq], command])
 
     @property
@@ -195,7 +229,9 @@ class Reference:
         return found
 
 
-def _own(joint: int, relevance: Float[np.ndarray, "nq nu"]) -> tuple[Int[np.ndarray, " c"], Float[np.ndarray, " c"]]:
+def _own(
+    joint: int, relevance: Float[np.ndarray, "nq nu"]
+) -> tuple[Int[np.ndarray, " c"], Float[np.ndarray, " c"]]:
     """Columns that make up a joint's situation, and the weight of each."""
     nq, nu = relevance.shape
     controls = np.flatnonzero(relevance[joint] >= 0.1 * RELEVANT)
@@ -236,7 +272,8 @@ def _summary(
 def _representative(
     pool: Float[np.ndarray, "n F"], weighted: Float[np.ndarray, "n F"], most: int
 ) -> Float[np.ndarray, "M F"]:
-    """Half of them evenly chosen, the others each the farthest from all so far, so that the rare is there too."""
+    """Half of them evenly chosen, the others each the farthest from all so far, so that the rare is
+    there too."""
     if len(pool) <= most:
         return pool
     chosen = np.linspace(0, len(pool) - 1, most // 2).astype(np.int64).tolist()

@@ -1,4 +1,5 @@
-"""Rolling a model forward along recorded controls: the network's torque, one step of the rigid body, and again."""
+"""Rolling a model forward along recorded controls: the network's torque, one step of the rigid
+body, and again."""
 
 from collections.abc import Callable
 
@@ -29,13 +30,16 @@ def rollout(
         dynamics: the rigid body.
         history: what the actuators see of the past.
         q: the last max(sH, 1) + 1 positions, oldest first; the last is now.
-        u: controls from the oldest of the history to the last step: [sH + d + R, nu]; R follows from their number.
+        u: controls from the oldest of the history to the last step: [sH + d + R, nu]; R follows
+            from their number.
         state: position and velocity to start from; left out, those that ``q`` ends with.
     """
     steps = len(u) - history.reach
     start = (q[-1], (q[-1] - q[-2]) / dynamics.dt) if state is None else state
 
-    def step(carry: tuple[Array, tuple[Array, Array]], r: Array) -> tuple[tuple[Array, tuple[Array, Array]], Array]:
+    def step(
+        carry: tuple[Array, tuple[Array, Array]], r: Array
+    ) -> tuple[tuple[Array, tuple[Array, Array]], Array]:
         window, (position, velocity) = carry
         controls = jax.lax.dynamic_slice_in_dim(u, r, history.span + 1)
         tau = torque(window[:: history.stride], controls[:: history.stride])

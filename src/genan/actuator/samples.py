@@ -1,7 +1,8 @@
-"""A recording as training wants it: on the device, in single precision, with everything that does not depend on the
-network computed once.
+"""A recording as training wants it: on the device, in single precision, with everything that does
+not depend on the network computed once.
 
-Histories are not stored: they are gathered from the rows as they are needed, so that a long history costs no memory.
+Histories are not stored: they are gathered from the rows as they are needed, so that a long history
+costs no memory.
 """
 
 import itertools
@@ -32,23 +33,30 @@ class Samples(eqx.Module):
     u: Float[Array, "rows nu"]
     """Controls."""
     tau: Float[Array, "rows nq"]
-    """Torque that retraces the recording [N m or N]; zero in the first and last row of each trajectory."""
+    """Torque that retraces the recording [N m or N]; zero in the first and last row of each
+    trajectory."""
     response: Float[Array, "rows packed"] | None
-    """dt^2 A(q)^-1, what a torque adds to the next position [rad/(N m)]: its lower triangle, row by row."""
+    """dt^2 A(q)^-1, what a torque adds to the next position [rad/(N m)]: its lower triangle, row by
+    row."""
 
     @property
     def nq(self) -> int:
         """Number of joints."""
         return self.q.shape[1]
 
-    def histories(self, row: Int[Array, ""], history: History) -> tuple[Float[Array, "H nq"], Float[Array, "H nu"]]:
+    def histories(
+        self, row: Int[Array, ""], history: History
+    ) -> tuple[Float[Array, "H nq"], Float[Array, "H nu"]]:
         """Histories of positions and controls that end at ``row``."""
-        return self.q[row - jnp.asarray(history.lags)], self.u[row - jnp.asarray(history.control_lags)]
+        return self.q[row - jnp.asarray(history.lags)], self.u[
+            row - jnp.asarray(history.control_lags)
+        ]
 
     def displacement(
         self, rows: Int[Array | np.ndarray, " batch"], tau: Float[Array, "batch nq"]
     ) -> Float[Array, "batch nq"]:
-        """What torques ``tau`` [N m or N] at ``rows`` add to the next positions: dt^2 A^-1 tau [rad or m].
+        """What torques ``tau`` [N m or N] at ``rows`` add to the next positions: dt^2 A^-1 tau [rad
+        or m].
 
         Written out over the few joints, so that no batch of tiny matrix products comes of it.
         """
@@ -58,38 +66,56 @@ class Samples(eqx.Module):
         return jnp.stack([sum(entry(i, j) * tau[:, j] for j in joints) for i in joints], axis=-1)
 
 
-def usable_rows(lengths: Int[np.ndarray, " N"], history: History, *, rollout: int = 1) -> list[np.ndarray]:
-    """For each trajectory the rows t that have a whole history, a velocity, and ``rollout`` rows after them."""
+def usable_rows(
+    lengths: Int[np.ndarray, " N"], history: History, *, rollout: int = 1
+) -> list[np.ndarray]:
+    """For each trajectory the rows t that have a whole history, a velocity, and ``rollout`` rows
+    after them."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     first = max(history.reach, 1)
     return [
-        np.arange(start + first, end - rollout, dtype=np.int32) for start, end in itertools.pairwise(offsets.tolist())
+        np.arange(start + first, end - rollout, dtype=np.int32)
+        for start, end in itertools.pairwise(offsets.tolist())
     ]
 
 
 def prepare(
-    trajectories: Trajectories, dynamics: Dynamics, *, response: bool = True, dtype: type = np.float32
+    trajectories: Trajectories,
+    dynamics: Dynamics,
+    *,
+    response: bool = True,
+    dtype: type = np.float32,
 ) -> Samples:
-    """Put a recording on the device and compute its torque labels and, if asked for, the response to a torque."""
+    """Put a recording on the device and compute its torque labels and, if asked for, the response
+    to a torque."""
     tau = torque_labels(trajectories.q, trajectories.lengths, dynamics, dtype=dtype)
     q, u = on_device(trajectories.q, dtype), on_device(trajectories.u, dtype)
     return Samples(q, u, tau, responses(q, dynamics) if response else None)
 
 
 def torque_labels(
-    q: Float[np.ndarray, "rows nq"], lengths: Int[np.ndarray, " N"], dynamics: Dynamics, *, dtype: type = np.float32
+    q: Float[np.ndarray, "rows nq"],
+    lengths: Int[np.ndarray, " N"],
+    dynamics: Dynamics,
+    *,
+    dtype: type = np.float32,
 ) -> Float[Array, "rows nq"]:
-    """Torques that retrace ``q`` [rad or m, in double precision] in the engine [N m or N]; zero where there is none."""
+    """Torques that retrace ``q`` [rad or m, in double precision] in the engine [N m or N]; zero
+    where there is none."""
     tau = _aligned(q.shape, dtype)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     size = _block(len(q))
     for first, last in _runs(lengths):
         start = int(offsets[first])
-        motion = finite_differences(q[start : offsets[last]], lengths=lengths[first:last], dt=dynamics.dt)
+        motion = finite_differences(
+            q[start : offsets[last]], lengths=lengths[first:last], dt=dynamics.dt
+        )
         for k in range(0, len(motion.rows), size):
             some = slice(k, k + size)
             at = motion.rows[some] + start
-            state = [_fill(a.astype(dtype), size) for a in (q[at], motion.qd[some], motion.qdd[some])]
+            state = [
+                _fill(a.astype(dtype), size) for a in (q[at], motion.qd[some], motion.qdd[some])
+            ]
             tau[at] = np.asarray(_inverse(dynamics, *state))[: len(at)]
     wrong = np.flatnonzero(~np.isfinite(tau.sum(axis=1)))
     if len(wrong):
@@ -111,7 +137,9 @@ def responses(q: Float[Array, "rows nq"], dynamics: Dynamics) -> Float[Array, "r
     return jax.device_put(packed)
 
 
-def on_device(array: Float[np.ndarray, "rows n"], dtype: type = np.float32) -> Float[Array, "rows n"]:
+def on_device(
+    array: Float[np.ndarray, "rows n"], dtype: type = np.float32
+) -> Float[Array, "rows n"]:
     """``array`` in the precision ``dtype`` on the device, without a second copy on the way."""
     copy = _aligned(array.shape, dtype)
     copy[...] = array
@@ -153,18 +181,26 @@ def _triangles(dynamics: Dynamics, q: Array) -> Array:
     rows, columns = np.tril_indices(dynamics.nq)
 
     def triangle(q: Array) -> Array:
-        # dt^2 A^-1 is the derivative of the next position by the torque, whatever velocity and torque are.
-        _, pull = jax.vjp(lambda tau: dynamics.acceleration(q, jnp.zeros_like(q), tau), jnp.zeros_like(q))
-        inverse = jax.vmap(lambda direction: pull(direction)[0])(jnp.eye(dynamics.nq, dtype=q.dtype))
+        # dt^2 A^-1 is the derivative of the next position by the torque, whatever velocity and
+        # torque are.
+        _, pull = jax.vjp(
+            lambda tau: dynamics.acceleration(q, jnp.zeros_like(q), tau), jnp.zeros_like(q)
+        )
+        inverse = jax.vmap(lambda direction: pull(direction)[0])(
+            jnp.eye(dynamics.nq, dtype=q.dtype)
+        )
         return dynamics.dt**2 * inverse[rows, columns]
 
     return jax.vmap(triangle)(q)
 
 
 def sum_over(
-    function: Callable[[Samples, Int[Array, ""]], Array], samples: Samples, rows: Int[np.ndarray, " n"]
+    function: Callable[[Samples, Int[Array, ""]], Array],
+    samples: Samples,
+    rows: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, "..."]:
-    """Sum of ``function(samples, row)`` over ``rows``: in blocks on the device, in double precision between them."""
+    """Sum of ``function(samples, row)`` over ``rows``: in blocks on the device, in double precision
+    between them."""
     size = min(1 << 15, len(rows))
 
     @jax.jit

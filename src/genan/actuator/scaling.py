@@ -1,4 +1,5 @@
-"""Standardising: means and standard deviations of what goes into the network and of what comes out."""
+"""Standardising: means and standard deviations of what goes into the network and of what comes
+out."""
 
 import equinox as eqx
 import jax
@@ -21,11 +22,16 @@ class Scaling(eqx.Module):
     """[N m or N]"""
 
     @classmethod
-    def of_samples(cls, samples: Samples, rows: Int[np.ndarray, " n"], history: History) -> "Scaling":
-        """Over the samples at ``rows``; what never changes gets the deviation 1, so that it stays at zero."""
+    def of_samples(
+        cls, samples: Samples, rows: Int[np.ndarray, " n"], history: History
+    ) -> "Scaling":
+        """Over the samples at ``rows``; what never changes gets the deviation 1, so that it stays
+        at zero."""
 
         def everything(samples: Samples, row: Array) -> Array:
-            return jnp.concatenate([history.features(*samples.histories(row, history)), samples.tau[row]])
+            return jnp.concatenate(
+                [history.features(*samples.histories(row, history)), samples.tau[row]]
+            )
 
         origin = jax.jit(everything)(samples, jnp.asarray(rows[0]))
 
@@ -38,4 +44,9 @@ class Scaling(eqx.Module):
         mean, std = first + np.asarray(origin), np.where(std > 0, std, 1.0)
         parts = np.split(mean, [-samples.nq]), np.split(std, [-samples.nq])
         (input_mean, torque_mean), (input_std, torque_std) = parts
-        return cls(*(jnp.asarray(a, samples.q.dtype) for a in (input_mean, input_std, torque_mean, torque_std)))
+        return cls(
+            *(
+                jnp.asarray(a, samples.q.dtype)
+                for a in (input_mean, input_std, torque_mean, torque_std)
+            )
+        )

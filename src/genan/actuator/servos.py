@@ -1,8 +1,8 @@
 """Finding servos in a recording: a commanded position, a switch, a gain.
 
-Position servos of hobby and research robots are commanded with more than a goal: torque is switched on and off, and a
-gain is set from one recording to the next. The pull is the product of all three, which no sum of theirs can say. What
-each control is, its values tell.
+Position servos of hobby and research robots are commanded with more than a goal: torque is switched
+on and off, and a gain is set from one recording to the next. The pull is the product of all three,
+which no sum of theirs can say. What each control is, its values tell.
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,13 @@ MOST_ROWS = 100_000
 
 
 def find_servos(trajectories: Trajectories, numbers: Int[np.ndarray, " m"]) -> tuple[Servo, ...]:
-    """The servos of the joints, as the trajectories ``numbers`` show them; none where nothing is switched or set.
+    """The servos of the joints, as the trajectories ``numbers`` show them; none where nothing is
+    switched or set.
 
-    A control of two values, one of them 0, is a switch. One that is positive and constant in each trajectory, and not
-    the same in all, is a gain. Of the others, the one that a joint follows best is its goal. With as many switches or
-    gains as joints, each joint has its own, in order; else every joint has all.
+    A control of two values, one of them 0, is a switch. One that is positive and constant in each
+    trajectory, and not the same in all, is a gain. Of the others, the one that a joint follows best
+    is its goal. With as many switches or gains as joints, each joint has its own, in order; else
+    every joint has all.
     """
     chosen = [trajectories[number] for number in numbers.tolist()]
     low, high = (np.stack([bound(one.u, axis=0) for one in chosen]) for bound in (np.min, np.max))
@@ -59,14 +61,18 @@ def find_servos(trajectories: Trajectories, numbers: Int[np.ndarray, " m"]) -> t
     return tuple(found)
 
 
-def servo_sentences(servos: Sequence[Servo], joints: Sequence[str], controls: Sequence[str]) -> list[str]:
+def servo_sentences(
+    servos: Sequence[Servo], joints: Sequence[str], controls: Sequence[str]
+) -> list[str]:
     """Each servo in words."""
     found = []
     for servo in servos:
         gains, switches = ([controls[k] for k in part] for part in (servo.gains, servo.switches))
         gain = f" by the gain {listing(gains)}" if gains else ""
         switch = f" while {listing(switches)} is on" if switches else ""
-        found.append(f"Joint {joints[servo.joint]!r} is a servo: pulled to {controls[servo.goal]!r}{gain}{switch}.")
+        found.append(
+            f"Joint {joints[servo.joint]!r} is a servo: pulled to {controls[servo.goal]!r}{gain}{switch}."
+        )
     return found
 
 
@@ -74,7 +80,9 @@ def _own(controls: Sequence[int], joint: int, joints: int) -> tuple[int, ...]:
     return (controls[joint],) if len(controls) == joints else tuple(controls)
 
 
-def _goal(chosen: Sequence[Trajectory], joint: int, commands: Sequence[int], switches: Sequence[int]) -> int | None:
+def _goal(
+    chosen: Sequence[Trajectory], joint: int, commands: Sequence[int], switches: Sequence[int]
+) -> int | None:
     """The command that the joint follows best while all switches are on, if it follows any."""
     alike: dict[int, float] = {}
     for behind in {round(seconds / chosen[0].dt) for seconds in BEHIND}:

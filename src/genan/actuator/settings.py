@@ -1,4 +1,5 @@
-"""The settings of a fit, with defaults that were measured (``docs/actuators.md`` has the numbers)."""
+"""The settings of a fit, with defaults that were measured (``docs/actuators.md`` has the
+numbers)."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -19,11 +20,11 @@ class FitSettings:
     """How actuators are fitted; every field is a flag of ``genan fit``."""
 
     loss: str = "position"
-    """What to minimise: position (the next position), torque (torques from inverse dynamics), or multi-step (the next
-    --rollout positions)."""
+    """What to minimise: position (the next position), torque (torques from inverse dynamics), or
+    multi-step (the next --rollout positions)."""
     balance: bool = False
-    """Let every joint count the same in the position loss, relative to how much its speed changes; otherwise joints
-    that move more count more."""
+    """Let every joint count the same in the position loss, relative to how much its speed changes;
+    otherwise joints that move more count more."""
     rollout: int | None = None
     """Steps of the multi-step loss; left out: 10."""
     history_length: int = 3
@@ -33,13 +34,14 @@ class FitSettings:
     delta: bool = True
     """Give the network past samples as differences to the present one."""
     delay: int = 0
-    """Whole samples between a command and the first thing it does, as 'genan inspect' finds it: the networks see
-    commands that much older, here, in simulation and on the robot."""
+    """Whole samples between a command and the first thing it does, as 'genan inspect' finds it: the
+    networks see commands that much older, here, in simulation and on the robot."""
     history_noise: float = 0.0
     """Standard deviation of white noise on the position history in training [rad, m for slides]."""
     control_noise: float = 0.0
-    """Standard deviation of white noise on the control history in training, as a part of each control's own deviation.
-    Recorded controls are smooth, a policy's are not: for actuators that policies are trained on, take 0.01."""
+    """Standard deviation of white noise on the control history in training, as a part of each
+    control's own deviation. Recorded controls are smooth, a policy's are not: for actuators that
+    policies are trained on, take 0.01."""
     hidden: tuple[int, ...] = (512, 512)
     """Neurons of each hidden layer."""
     activation: str = "tanh"
@@ -47,19 +49,23 @@ class FitSettings:
     members: int = 5
     """Networks in the ensemble."""
     base: str = "none"
-    """Torque model, fitted in closed form, that the networks add to: none, linear (in the history), parametric (gain,
-    spring, viscous and Coulomb friction, offset, gravity) or both. Without hidden layers it is the whole model."""
+    """Torque model, fitted in closed form, that the networks add to: none, linear (in the history),
+    parametric (gain, spring, viscous and Coulomb friction, offset, gravity) or both. Without hidden
+    layers it is the whole model."""
     weight_decay: float = 0.0
-    """How fast weights that nothing holds go to zero, per unit of learning rate; the base is left alone."""
+    """How fast weights that nothing holds go to zero, per unit of learning rate; the base is left
+    alone."""
     folds: int | None = None
-    """Cut the recordings into this many parts and let each network leave out another one, to select by and to be
-    judged on; left out: one part (--validation) is held out for all networks."""
+    """Cut the recordings into this many parts and let each network leave out another one, to select
+    by and to be judged on; left out: one part (--validation) is held out for all networks."""
     epochs: int = 150
-    """Passes over the training data; each member keeps the weights of its lowest validation loss."""
+    """Passes over the training data; each member keeps the weights of its lowest validation
+    loss."""
     patience: int | None = None
     """Stop a member after this many epochs without a lower validation loss; left out: never."""
     batch: int | None = None
-    """Samples of a step; left out: a power of two near 1/300 of the training samples, from 256 to 8192."""
+    """Samples of a step; left out: a power of two near 1/300 of the training samples, from 256 to
+    8192."""
     rate: float | None = None
     """Adam's learning rate (at the start); left out: 1e-3 (2e-3 with batches of 8192 or
     more), or 2e-4 when going on from an ensemble."""
@@ -72,9 +78,11 @@ class FitSettings:
     split_seed: int = 0
     """Which trajectories are held out."""
     precision: str = "auto"
-    """Of training's matrix products: float32, tf32, bfloat16; auto is bfloat16 on a GPU and float32 elsewhere."""
+    """Of training's matrix products: float32, tf32, bfloat16; auto is bfloat16 on a GPU and float32
+    elsewhere."""
     allow_constant: bool = False
-    """Go on although a control never changes; the model must then not be used at another value of it."""
+    """Go on although a control never changes; the model must then not be used at another value of
+    it."""
 
     def __post_init__(self) -> None:
         _among("loss", self.loss, LOSSES)
@@ -86,9 +94,13 @@ class FitSettings:
             if value is not None and value < 1:
                 raise SettingError(f"The setting {name} must be at least 1, not {value}.")
         if self.balance and self.loss != "position":
-            raise SettingError(f"Only the loss 'position' can be balanced over the joints, not {self.loss!r}.")
+            raise SettingError(
+                f"Only the loss 'position' can be balanced over the joints, not {self.loss!r}."
+            )
         if self.rollout is not None and self.loss != "multi-step":
-            raise SettingError(f"A rollout of {self.rollout} steps needs the loss 'multi-step', not {self.loss!r}.")
+            raise SettingError(
+                f"A rollout of {self.rollout} steps needs the loss 'multi-step', not {self.loss!r}."
+            )
         if not (self.weight_decay >= 0.0 and math.isfinite(self.weight_decay)):
             raise SettingError(f"The weight decay must be 0 or more, not {self.weight_decay:g}.")
         if self.folds is not None and not 2 <= self.folds <= self.members:
@@ -102,11 +114,17 @@ class FitSettings:
         if self.rate is not None and not (self.rate > 0.0 and math.isfinite(self.rate)):
             raise SettingError(f"The learning rate must be a positive number, not {self.rate:g}.")
         if not (self.history_noise >= 0.0 and math.isfinite(self.history_noise)):
-            raise SettingError(f"The noise on the history must be 0 or more, not {self.history_noise:g}.")
+            raise SettingError(
+                f"The noise on the history must be 0 or more, not {self.history_noise:g}."
+            )
         if not (self.control_noise >= 0.0 and math.isfinite(self.control_noise)):
-            raise SettingError(f"The noise on the controls must be 0 or more, not {self.control_noise:g}.")
+            raise SettingError(
+                f"The noise on the controls must be 0 or more, not {self.control_noise:g}."
+            )
         if self.seed < 0 or self.split_seed < 0:
-            raise SettingError(f"Seeds must not be negative, got {self.seed} and {self.split_seed}.")
+            raise SettingError(
+                f"Seeds must not be negative, got {self.seed} and {self.split_seed}."
+            )
         self.history, self.architecture  # noqa: B018  (they check themselves)
 
     @property
@@ -122,7 +140,9 @@ class FitSettings:
     @property
     def architecture(self) -> Architecture:
         """Shape of each network."""
-        return Architecture(tuple(self.hidden), self.activation, skip=self.base != "none" and bool(self.hidden))
+        return Architecture(
+            tuple(self.hidden), self.activation, skip=self.base != "none" and bool(self.hidden)
+        )
 
     def batch_for(self, samples: int) -> int:
         """Batch size for this many training samples."""
@@ -136,7 +156,10 @@ class FitSettings:
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()
+        }
 
 
 def _among(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -1,9 +1,10 @@
-"""A random order of the samples that needs no memory: which sample comes at place i is computed when it is wanted.
+"""A random order of the samples that needs no memory: which sample comes at place i is computed
+when it is wanted.
 
-A permutation of n numbers as a cipher: each number is written with two digits, and each digit in turn is shifted by a
-hash of the other (a Feistel network). Two digits to bases a and b have a b >= n values, at most about sqrt(n) too many;
-a number that lands among those is sent through again. Sorting random keys would need memory for all of them, once for
-each member.
+A permutation of n numbers as a cipher: each number is written with two digits, and each digit in
+turn is shifted by a hash of the other (a Feistel network). Two digits to bases a and b have a b >=
+n values, at most about sqrt(n) too many; a number that lands among those is sent through again.
+Sorting random keys would need memory for all of them, once for each member.
 """
 
 import math
@@ -15,10 +16,13 @@ _ROUNDS = 6
 
 
 def shuffled(places: Int[Array, " m"], count: int, word: UInt32[Array, "2"]) -> Int[Array, " m"]:
-    """The numbers (0 to ``count`` - 1) at these places of the permutation that ``word``, 64 random bits, selects."""
+    """The numbers (0 to ``count`` - 1) at these places of the permutation that ``word``, 64 random
+    bits, selects."""
     a = math.isqrt(count - 1) + 1
     b = -(-count // a)
-    walks = 3 if count > 10_000 else 12  # each leaves less than one in sqrt(n) where it must not stay
+    walks = (
+        3 if count > 10_000 else 12
+    )  # each leaves less than one in sqrt(n) where it must not stay
     x = places.astype(jnp.uint32)
     x = _once(x, a, b, word)
     for _ in range(walks):

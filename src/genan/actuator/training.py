@@ -1,7 +1,8 @@
-"""Training the members of an ensemble together, in one compiled program that keeps everything on the device.
+"""Training the members of an ensemble together, in one compiled program that keeps everything on
+the device.
 
-Every step is the same program, whether it is run in one go or in pieces: a training that is interrupted and goes on
-gives the same weights to the bit (on the CPU).
+Every step is the same program, whether it is run in one go or in pieces: a training that is
+interrupted and goes on gives the same weights to the bit (on the CPU).
 """
 
 from collections.abc import Callable
@@ -75,7 +76,8 @@ class Training(eqx.Module):
     """For all members, or for each its own (filled up by repeating where one has fewer)."""
     validation_rows: Int[Array, "*members v"]
     validation_count: Int[Array, " members"] | None
-    """How many of its own validation rows count for each member; None: one list for all, and all of it."""
+    """How many of its own validation rows count for each member; None: one list for all, and all of
+    it."""
     schooling: Schooling = eqx.field(static=True)
 
     @property
@@ -85,22 +87,28 @@ class Training(eqx.Module):
 
     @property
     def piece(self) -> int:
-        """Steps that are run in one go, about a second's work for a CPU; a training can stop between two pieces."""
+        """Steps that are run in one go, about a second's work for a CPU; a training can stop
+        between two pieces."""
         steps = self.train_rows.shape[-1] // self.batch
         pieces = -(-steps // max(1, self.schooling.piece))
         return steps // pieces
 
     @property
     def steps(self) -> int:
-        """Steps in an epoch; what does not fill a batch, or a piece, waits for another epoch's order."""
+        """Steps in an epoch; what does not fill a batch, or a piece, waits for another epoch's
+        order."""
         return self.train_rows.shape[-1] // self.batch // self.piece * self.piece
 
     def begin(
-        self, initial: Callable[[PRNGKeyArray], tuple[Layer, ...]], members: int, base: Layer | None = None
+        self,
+        initial: Callable[[PRNGKeyArray], tuple[Layer, ...]],
+        members: int,
+        base: Layer | None = None,
     ) -> State:
         """The state before the first step; ``initial`` makes one member's weights from its key.
 
-        ``base``, where given, takes the place of the last layer of all members: the base torque model.
+        ``base``, where given, takes the place of the last layer of all members: the base torque
+        model.
         """
         one = lambda seed: initial(jax.random.fold_in(jax.random.key(seed), 0))  # noqa: E731
 
@@ -117,7 +125,11 @@ class Training(eqx.Module):
     def _begin(self, layers: tuple[Layer, ...]) -> State:
         members = len(layers[0].bias)
         # With a base under them, the networks are worth something before they have learnt anything.
-        worth = _validation_losses(self, layers) if isinstance(layers[-1], Skip) else jnp.full(members, jnp.inf)
+        worth = (
+            _validation_losses(self, layers)
+            if isinstance(layers[-1], Skip)
+            else jnp.full(members, jnp.inf)
+        )
         return State(
             layers=layers,
             adam=jax.vmap(self._optimiser().init)(layers),
@@ -163,11 +175,15 @@ class Training(eqx.Module):
             )
         return jnp.mean(self.loss(layers, self.samples, rows, noise))
 
-    def _white(self, deviation: tuple[float, ...], shape: tuple[int, int], key: PRNGKeyArray) -> Array | None:
+    def _white(
+        self, deviation: tuple[float, ...], shape: tuple[int, int], key: PRNGKeyArray
+    ) -> Array | None:
         if not any(deviation):
             return None
         dtype = self.samples.q.dtype
-        return jnp.asarray(deviation, dtype) * jax.random.normal(key, (*shape, len(deviation)), dtype)
+        return jnp.asarray(deviation, dtype) * jax.random.normal(
+            key, (*shape, len(deviation)), dtype
+        )
 
 
 class Programs:
@@ -182,7 +198,8 @@ class Programs:
         return found
 
     def close_epoch(self, state: State) -> tuple[State, Float[Array, " members"]]:
-        """Validate, keep the better weights, go to the next epoch; also the validation losses. ``state`` is used up."""
+        """Validate, keep the better weights, go to the next epoch; also the validation losses.
+        ``state`` is used up."""
         found: tuple[State, Array] = self._close_epoch(self._training, state)
         return found
 
@@ -190,23 +207,34 @@ class Programs:
 @partial(jax.jit, donate_argnums=1)
 def _advance(training: Training, state: State) -> State:
     seeds = training._keys(len(state.best_loss))
-    draw = jax.vmap(lambda key, use: jax.random.fold_in(jax.random.fold_in(key, use), state.epoch), in_axes=(0, None))
+    draw = jax.vmap(
+        lambda key, use: jax.random.fold_in(jax.random.fold_in(key, use), state.epoch),
+        in_axes=(0, None),
+    )
     words, keys = jax.vmap(jax.random.key_data)(draw(seeds, 1)), draw(seeds, 2)
     places = jnp.arange(training.batch, dtype=jnp.int32)
     count = training.train_rows.shape[-1]
     value_and_grad = jax.value_and_grad(training._mean_loss)
     optimiser = training._optimiser()
 
-    def member(layers: tuple[Layer, ...], adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array) -> Any:
+    def member(
+        layers: tuple[Layer, ...], adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array
+    ) -> Any:
         loss, gradient = value_and_grad(layers, rows, key)
         update, adam = optimiser.update(gradient, adam)
-        return tuple(map(partial(_updated, rate, training.schooling.weight_decay), layers, update)), adam, loss
+        return (
+            tuple(map(partial(_updated, rate, training.schooling.weight_decay), layers, update)),
+            adam,
+            loss,
+        )
 
     def step(state: State, _: None) -> tuple[State, None]:
         i = state.step
         order = jax.vmap(lambda word: shuffled(i * training.batch + places, count, word))(words)
         own = training.train_rows.ndim == 2
-        rows = jax.vmap(lambda rows, order: rows[order], (0 if own else None, 0))(training.train_rows, order)
+        rows = jax.vmap(lambda rows, order: rows[order], (0 if own else None, 0))(
+            training.train_rows, order
+        )
         rate = training._rate(state.epoch * training.steps + i)
         layers, adam, loss = jax.vmap(member, in_axes=(0, 0, 0, 0, None))(
             state.layers, state.adam, rows, jax.vmap(jax.random.fold_in, (0, None))(keys, i), rate
@@ -229,7 +257,9 @@ def _close_epoch(training: Training, state: State) -> tuple[State, Float[Array, 
     better = (loss < state.best_loss) & ~state.stopped
     best_epoch = jnp.where(better, epoch, state.best_epoch)
     patience = training.schooling.patience
-    stopped = state.stopped if patience is None else state.stopped | (epoch - best_epoch >= patience)
+    stopped = (
+        state.stopped if patience is None else state.stopped | (epoch - best_epoch >= patience)
+    )
 
     def pick(new: Array, old: Array) -> Array:
         return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
@@ -252,19 +282,30 @@ def _updated(rate: Array, decay: float, layer: Layer, update: Layer) -> Layer:
     """A layer after one step of the optimiser."""
     if decay == 0.0 or isinstance(layer, Skip):
         return jax.tree.map(lambda w, d: w - rate * d, layer, update)
-    return Layer(layer.weight - rate * (update.weight + decay * layer.weight), layer.bias - rate * update.bias)
+    return Layer(
+        layer.weight - rate * (update.weight + decay * layer.weight),
+        layer.bias - rate * update.bias,
+    )
 
 
 def _validation_losses(training: Training, layers: tuple[Layer, ...]) -> Float[Array, " members"]:
     if training.validation_count is None:
-        return jax.vmap(partial(_validation_loss, training), (0, None))(layers, training.validation_rows)
-    return jax.vmap(partial(_validation_loss, training))(layers, training.validation_rows, training.validation_count)
+        return jax.vmap(partial(_validation_loss, training), (0, None))(
+            layers, training.validation_rows
+        )
+    return jax.vmap(partial(_validation_loss, training))(
+        layers, training.validation_rows, training.validation_count
+    )
 
 
 def _validation_loss(
-    training: Training, layers: tuple[Layer, ...], rows: Int[Array, " v"], known: Int[Array, ""] | None = None
+    training: Training,
+    layers: tuple[Layer, ...],
+    rows: Int[Array, " v"],
+    known: Int[Array, ""] | None = None,
 ) -> Float[Array, ""]:
-    """Mean over all validation samples, in batches of the training's size (the last one is filled up and masked)."""
+    """Mean over all validation samples, in batches of the training's size (the last one is filled
+    up and masked)."""
     batch, total_rows = min(4 * training.batch, len(rows)), len(rows) if known is None else known
     count = -(-len(rows) // batch)
     used = jnp.arange(count * batch) < total_rows
@@ -272,7 +313,9 @@ def _validation_loss(
 
     def block(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
         some, mask = part
-        return total + jnp.sum(jnp.where(mask, training.loss(layers, training.samples, some, None), 0.0)), None
+        return total + jnp.sum(
+            jnp.where(mask, training.loss(layers, training.samples, some, None), 0.0)
+        ), None
 
     total, _ = jax.lax.scan(block, jnp.zeros(()), (rows, used.reshape(count, batch)))
     return total / total_rows

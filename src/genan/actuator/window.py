@@ -8,7 +8,8 @@ from genan.actuator.history import History
 
 
 class Window(eqx.Module):
-    """The last samples of one robot, as many as a history spans. Immutable: ``push`` gives the next one."""
+    """The last samples of one robot, as many as a history spans. Immutable: ``push`` gives the next
+    one."""
 
     history: History = eqx.field(static=True)
     q: Float[Array, "positions nq"]

@@ -57,14 +57,18 @@ def _run(verb: str, arguments: list[str]) -> int:
 
     from genan.errors import GenanError
 
-    module = importlib.import_module(f"genan.cli.{verb.replace('-', '_')}" + "_" * keyword.iskeyword(verb))
+    module = importlib.import_module(
+        f"genan.cli.{verb.replace('-', '_')}" + "_" * keyword.iskeyword(verb)
+    )
     _show_log()
     try:
         if hasattr(module, "parse"):  # its flags depend on each other
             command = module.parse(arguments)
         else:
             kind = getattr(module, verb.title().replace("-", ""))
-            command = tyro.cli(kind, prog=f"genan {verb}", description=module.__doc__, args=arguments)
+            command = tyro.cli(
+                kind, prog=f"genan {verb}", description=module.__doc__, args=arguments
+            )
         return int(command.run())
     except GenanError as error:
         return _refuse(str(error))
@@ -73,9 +77,13 @@ def _run(verb: str, arguments: list[str]) -> int:
         return INTERRUPTED
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        return _refuse(f"The system refused to go on{where}: {error.strerror or error}; mend that and run again.")
+        return _refuse(
+            f"The system refused to go on{where}: {error.strerror or error}; mend that and run again."
+        )
     except MemoryError:
-        return _refuse("Out of memory; ask for less at once, or close other programs, and run again.")
+        return _refuse(
+            "Out of memory; ask for less at once, or close other programs, and run again."
+        )
 
 
 def _refuse(sentence: str) -> int:
@@ -91,7 +99,9 @@ def _show_log() -> None:
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            Console(stderr=True, highlight=False, markup=False).print(record.getMessage(), style="dim")
+            Console(stderr=True, highlight=False, markup=False).print(
+                record.getMessage(), style="dim"
+            )
 
     log = logging.getLogger("genan")
     log.setLevel(logging.INFO)

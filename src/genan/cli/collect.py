@@ -1,7 +1,8 @@
 """Record exploration data on a robot.
 
-Each trajectory starts from a settled state: the controls are ramped from rest to the signal's first value and held
-there. Stop it at any time: what is recorded is safe, and the same command goes on from there to the same result.
+Each trajectory starts from a settled state: the controls are ramped from rest to the signal's first
+value and held there. Stop it at any time: what is recorded is safe, and the same command goes on
+from there to the same result.
 """
 
 from dataclasses import dataclass
@@ -19,16 +20,18 @@ class Collect:
     out: Path
     """File to write (HDF5); it must not exist yet."""
     robot: str = "virtual-pamy2"
-    """Robot to record on: virtual-pamy2 (with its racket) or virtual-pamy2-cup (the same arm with a cup, no ball)."""
+    """Robot to record on: virtual-pamy2 (with its racket) or virtual-pamy2-cup (the same arm with a
+    cup, no ball)."""
     trajectories: int = 2500
     """Number of trajectories."""
     signal: Literal["spline", "multisine", "chirp"] = "spline"
-    """Excitation: spline is the paper's, a control drawn every half second with a cubic spline between."""
+    """Excitation: spline is the paper's, a control drawn every half second with a cubic spline
+    between."""
     interval: float = 0.5
     """Spline: time between two drawn controls [s]."""
     shortest_interval: float | None = None
-    """Spline: each trajectory draws its own interval from this to --interval [s], to see faster motions too; left out:
-    all have the same, as in the paper."""
+    """Spline: each trajectory draws its own interval from this to --interval [s], to see faster
+    motions too; left out: all have the same, as in the paper."""
     duration: float = 2.0
     """Length of a trajectory [s]."""
     ramp: float = 2.0
@@ -48,7 +51,8 @@ class Collect:
     drift: float = 1.0
     """How fast the robot ages: 0 never changes, 1 is the usual."""
     truth_for_evaluation_only: bool = False
-    """Also record true torques and pressures, which only a virtual robot can tell, to judge models with."""
+    """Also record true torques and pressures, which only a virtual robot can tell, to judge models
+    with."""
 
     def run(self) -> int:
         """Record, with a progress bar."""
@@ -57,21 +61,29 @@ class Collect:
         from genan.virtual.recording import ROBOTS, TRUTH
 
         if self.robot not in ROBOTS:
-            raise SettingError(f"There is no robot {self.robot!r} to record on; there are: {listing(ROBOTS)}.")
+            raise SettingError(
+                f"There is no robot {self.robot!r} to record on; there are: {listing(ROBOTS)}."
+            )
         if self.trajectories < 1:
             raise SettingError(f"Ask for at least one trajectory, not {self.trajectories}.")
         for name in ("duration", "ramp", "settle"):
             if not 0.0 <= getattr(self, name) < float("inf"):
-                raise SettingError(f"--{name} must be a time in seconds of at least 0, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"--{name} must be a time in seconds of at least 0, not {getattr(self, name):g}."
+                )
         if not 0.0 < self.interval < float("inf"):
-            raise SettingError(f"--interval must be a positive time in seconds, not {self.interval:g}.")
+            raise SettingError(
+                f"--interval must be a positive time in seconds, not {self.interval:g}."
+            )
         if self.shortest_interval is not None and not 0.0 < self.shortest_interval <= self.interval:
             raise SettingError(
                 f"--shortest-interval must lie above 0 and not above --interval ({self.interval:g} s), not at "
                 f"{self.shortest_interval:g}."
             )
         if self.seed < 0 or self.robot_seed < 0:
-            raise SettingError(f"Seeds must not be negative, got {self.seed} and {self.robot_seed}.")
+            raise SettingError(
+                f"Seeds must not be negative, got {self.seed} and {self.robot_seed}."
+            )
 
         from genan.robot import Robot
 
@@ -99,7 +111,9 @@ class Collect:
         if done:
             console.print(f"going on after {done} trajectories in {recorder.partial}")
         if done > self.trajectories:
-            console.print(f"{recorder.partial} already holds more than the {self.trajectories} asked for; keeping all.")
+            console.print(
+                f"{recorder.partial} already holds more than the {self.trajectories} asked for; keeping all."
+            )
         use_cache()
         from genan.virtual import Plan, VirtualPamy2
         from genan.virtual.recording import ROBOTS, record
@@ -114,7 +128,9 @@ class Collect:
         )
         started = time.perf_counter()
         _, held = ROBOTS[self.robot]
-        robot = VirtualPamy2(seed=self.robot_seed, hours=self.hours, drift=self.drift, end_effector=held)
+        robot = VirtualPamy2(
+            seed=self.robot_seed, hours=self.hours, drift=self.drift, end_effector=held
+        )
         with interruptible() as interrupt, progress_bar(console) as bar:
             task = bar.add_task("trajectories", total=self.trajectories, completed=done)
             whole = record(
@@ -135,7 +151,9 @@ class Collect:
         path = recorder.finish()
         minutes = len(recorder) * self.duration / 60.0
         seconds = time.perf_counter() - started
-        console.print(f"{len(recorder)} trajectories ({minutes:.1f} min of motion) in {path}, {seconds:.0f} s.")
+        console.print(
+            f"{len(recorder)} trajectories ({minutes:.1f} min of motion) in {path}, {seconds:.0f} s."
+        )
         console.print(f"Next: genan inspect {path}")
         return 0
 
@@ -159,7 +177,9 @@ class Collect:
             values = getattr(self, name)
             if values is not None:
                 if len(values) != bounds.shape[1]:
-                    raise SettingError(f"--{name} needs {bounds.shape[1]} values, one per control, got {len(values)}.")
+                    raise SettingError(
+                        f"--{name} needs {bounds.shape[1]} values, one per control, got {len(values)}."
+                    )
                 bounds[row] = values
         return bounds
 
@@ -174,7 +194,11 @@ class Collect:
             "signal": self.signal,
             "signal_seed": self.seed,
             "signal_bounds": bounds.tolist(),
-            **({} if self.signal != "spline" else {"interval": self.interval, "shortest": self.shortest_interval}),
+            **(
+                {}
+                if self.signal != "spline"
+                else {"interval": self.interval, "shortest": self.shortest_interval}
+            ),
             "duration": self.duration,
             "ramp": self.ramp,
             "settle": self.settle,

@@ -1,8 +1,8 @@
 """Run a policy on a robot, once.
 
-The controls are ramped to the initial ones, the policy acts for as long as an episode of its task, and the controls are
-brought to rest. Ctrl-C does that at any time; so does whatever the safety limits see (docs/deployment.md). Exit code 1:
-it was stopped by one of them.
+The controls are ramped to the initial ones, the policy acts for as long as an episode of its task,
+and the controls are brought to rest. Ctrl-C does that at any time; so does whatever the safety
+limits see (docs/deployment.md). Exit code 1: it was stopped by one of them.
 """
 
 import math
@@ -37,11 +37,13 @@ class Deploy:
     robot: str = "virtual-pamy2"
     """Robot to run on: virtual-pamy2, pamy2-udp, pamy2-o80, or one that another package brings."""
     policy: Path | None = None
-    """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes with genan."""
+    """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes
+    with genan."""
     goal: tuple[float, ...] | None = None
     """Joint position to reach [degrees, or m for slides], one number for each joint."""
     initial: tuple[float, ...] | None = None
-    """Controls to start from, ramped to over 2 s; left out, the middle of those that the policy was trained from."""
+    """Controls to start from, ramped to over 2 s; left out, the middle of those that the policy was
+    trained from."""
     record: Path | None = None
     """File to record to (HDF5); it must not exist yet."""
     max_seconds: float = math.inf
@@ -68,14 +70,18 @@ class Deploy:
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
         if self.task not in TASKS:
-            raise SettingError(f"There is no task {self.task!r} to deploy; there are: {listing(TASKS)}.")
+            raise SettingError(
+                f"There is no task {self.task!r} to deploy; there are: {listing(TASKS)}."
+            )
         policy, robot = self._policy(), self._robot()
         with interruptible() as interrupt:
             flight = self._fly(policy, robot, lambda: interrupt.requested)
         console.print(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
         self._print_error(console, flight)
         if self.record is not None:
-            console.print(f"Wrote {self.record if self.record.exists() else self.record.with_suffix('.ticks')}")
+            console.print(
+                f"Wrote {self.record if self.record.exists() else self.record.with_suffix('.ticks')}"
+            )
         if interrupt.requested:
             return INTERRUPTED
         return 0 if flight.stop.sound or flight.stop.reason.name == "TIME" else STOPPED
@@ -94,7 +100,11 @@ class Deploy:
         safety = replace(SafetySettings(), change=policy.largest)
         controller = PolicyController(policy, self._goal(arm), robot=arm)
         ramp = RampTo(self._initial(policy), seconds=RAMP, robot=arm, change=safety.change)
-        recorder = FlightRecorder(self.record, arm, provenance=self._provenance(policy)) if self.record else None
+        recorder = (
+            FlightRecorder(self.record, arm, provenance=self._provenance(policy))
+            if self.record
+            else None
+        )
         loop = ControlLoop(
             DryRun(robot) if self.dry_run else robot,
             safety=safety,
@@ -111,18 +121,24 @@ class Deploy:
         from genan.rl.library import bundled
 
         try:
-            policy = numpy_policy.load(self.policy if self.policy is not None else bundled(self.task))
+            policy = numpy_policy.load(
+                self.policy if self.policy is not None else bundled(self.task)
+            )
         except numpy_policy.PolicyError as error:
             raise PolicyError(str(error)) from None
         if policy.contract["task"] != self.task:
-            raise SettingError(f"The policy was trained for {policy.contract['task']!r}, not for {self.task!r}.")
+            raise SettingError(
+                f"The policy was trained for {policy.contract['task']!r}, not for {self.task!r}."
+            )
         return policy
 
     def _robot(self) -> "RobotInterface":
         from genan.deployment.registry import open_robot
 
         asked = {"seed": self.robot_seed, "hours": self.hours, "host": self.host, "port": self.port}
-        settings: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+        settings: dict[str, Any] = {
+            name: value for name, value in asked.items() if value is not None
+        }
         if self.robot == "virtual-pamy2":
             from genan.compilation import use_cache
 
@@ -136,7 +152,9 @@ class Deploy:
         from genan.deployment.controller import Goal
 
         if self.goal is None:
-            raise SettingError(f"Give --goal, a position for each of the joints {listing(robot.joint_names)}.")
+            raise SettingError(
+                f"Give --goal, a position for each of the joints {listing(robot.joint_names)}."
+            )
         return Goal(np.array(self.goal) * _units(robot, len(self.goal)), robot)
 
     def _initial(self, policy: "Policy") -> Any:
@@ -168,8 +186,12 @@ class Deploy:
             return
         units = _units(flight.robot, len(self.goal))
         error = np.abs(flight.q[flight.during("to rest").start] / units - np.array(self.goal))
-        words = ", ".join(f"{name} {e:.2f}" for name, e in zip(flight.robot.joint_names, error, strict=True))
-        console.print(f"distance to the goal at the end: {error.mean():.2f} on average ({words}) [degrees or m]")
+        words = ", ".join(
+            f"{name} {e:.2f}" for name, e in zip(flight.robot.joint_names, error, strict=True)
+        )
+        console.print(
+            f"distance to the goal at the end: {error.mean():.2f} on average ({words}) [degrees or m]"
+        )
 
 
 def _units(robot: "Robot", count: int) -> Any:

@@ -1,8 +1,9 @@
 """Judge fitted actuators on a recording they were not fitted to.
 
-Position errors one step ahead and open loop, with 95 % intervals over recordings, beside models to beat and how certain
-the difference is; the held-control test; where the recording is new to the model; pictures, a page and a verdict. Or,
-with --cross-validate, the same fit judged on its own recordings, each left out once.
+Position errors one step ahead and open loop, with 95 % intervals over recordings, beside models to
+beat and how certain the difference is; the held-control test; where the recording is new to the
+model; pictures, a page and a verdict. Or, with --cross-validate, the same fit judged on its own
+recordings, each left out once.
 """
 
 from dataclasses import dataclass
@@ -25,32 +26,37 @@ class Evaluate:
     actuators: Path
     """The artifact to judge: the --out of 'genan fit'."""
     data: Path | None = None
-    """A recording that it was not fitted to. With --cross-validate: the recordings to leave out in turn; left out,
-    those that it was fitted to."""
+    """A recording that it was not fitted to. With --cross-validate: the recordings to leave out in
+    turn; left out, those that it was fitted to."""
     cross_validate: int | None = None
-    """Fit anew so many times with the same settings, each time without another part of the recordings, and judge on
-    that part. The fits are kept in 'folds' in the artifact: a second run, or one after Ctrl-C, goes on from there."""
+    """Fit anew so many times with the same settings, each time without another part of the
+    recordings, and judge on that part. The fits are kept in 'folds' in the artifact: a second run,
+    or one after Ctrl-C, goes on from there."""
     compare: tuple[Path, ...] = ()
     """Other artifacts to judge beside it."""
     robot: str | None = None
-    """The robot: a bundled robot's name or the path of a robot.toml; left out, the one that it was fitted for."""
+    """The robot: a bundled robot's name or the path of a robot.toml; left out, the one that it was
+    fitted for."""
     train_data: Path | None = None
-    """The recording that the baselines are fitted to; left out, the one that the actuators were fitted to."""
+    """The recording that the baselines are fitted to; left out, the one that the actuators were
+    fitted to."""
     horizon: int = 500
     """Steps of the open-loop rollouts."""
     true_torque: bool = False
-    """Also judge a network trained on true torques, what a torque sensor would buy. Only for recordings of a virtual
-    robot that have them; it is trained the first time, which takes its time, and kept in the artifact."""
+    """Also judge a network trained on true torques, what a torque sensor would buy. Only for
+    recordings of a virtual robot that have them; it is trained the first time, which takes its
+    time, and kept in the artifact."""
     uan: bool = False
-    """Also judge an unsupervised actuator net, a network taught by reinforcement learning on the same recording; it is
-    trained the first time, for a minute or two, and kept in the artifact."""
+    """Also judge an unsupervised actuator net, a network taught by reinforcement learning on the
+    same recording; it is trained the first time, for a minute or two, and kept in the artifact."""
     uan_steps: int | None = None
     """Steps of its training; left out: as many as were measured to be worth it."""
     report: bool = True
     """Write report.html, one page with all of it."""
     out: Path | None = None
-    """Folder for the pictures, evaluation.json and report.html; it must not exist yet, unless --overwrite is given.
-    Left out: 'evaluation' (or 'cross-validation') in the artifact, made anew each time."""
+    """Folder for the pictures, evaluation.json and report.html; it must not exist yet, unless
+    --overwrite is given. Left out: 'evaluation' (or 'cross-validation') in the artifact, made anew
+    each time."""
     overwrite: bool = False
     """Replace what an earlier run put into --out; with --cross-validate, fit all anew."""
 
@@ -63,7 +69,9 @@ class Evaluate:
 
         if self.data is None and self.cross_validate is None:
             raise SettingError("Give a recording to judge by (--data), or --cross-validate K.")
-        folder = self.out or self.actuators / ("evaluation" if self.cross_validate is None else "cross-validation")
+        folder = self.out or self.actuators / (
+            "evaluation" if self.cross_validate is None else "cross-validation"
+        )
         check_folder(folder, overwrite=self.overwrite or self.out is None)
 
         from genan.compilation import use_cache
@@ -81,7 +89,12 @@ class Evaluate:
         return self._evaluate(ensemble, robot, folder, console, screen)
 
     def _evaluate(
-        self, ensemble: "Ensemble", robot: "Robot", folder: Path, console: "Console", screen: "Console"
+        self,
+        ensemble: "Ensemble",
+        robot: "Robot",
+        folder: Path,
+        console: "Console",
+        screen: "Console",
     ) -> int:
         from genan.actuator import load
         from genan.cli.evaluation_tables import print_evaluation
@@ -95,7 +108,9 @@ class Evaluate:
         with _Bars(screen) as bars:
             train, missing = self._training_data(ensemble)
             if self.true_torque:
-                others["true torques"] = self._true_torques(ensemble, robot, train is not None, bars)
+                others["true torques"] = self._true_torques(
+                    ensemble, robot, train is not None, bars
+                )
             if self.uan:
                 others["UAN"], words = self._uan(train, robot, bars)
                 screen.print(words)
@@ -118,7 +133,12 @@ class Evaluate:
         return 0
 
     def _cross_validate(
-        self, ensemble: "Ensemble", robot: "Robot", folder: Path, console: "Console", screen: "Console"
+        self,
+        ensemble: "Ensemble",
+        robot: "Robot",
+        folder: Path,
+        console: "Console",
+        screen: "Console",
     ) -> int:
         from genan.cli import INTERRUPTED
         from genan.cli.evaluation_tables import print_cross_validation
@@ -131,10 +151,14 @@ class Evaluate:
 
         assert self.cross_validate is not None
         if self.compare or self.true_torque or self.uan:
-            raise SettingError("--cross-validate judges one way of fitting; leave --compare, --true-torque and --uan.")
+            raise SettingError(
+                "--cross-validate judges one way of fitting; leave --compare, --true-torque and --uan."
+            )
         train, missing = self._training_data(ensemble, self.data or self.train_data)
         if train is None:
-            raise SettingError(f"There is nothing to cross-validate on: {missing} Or give it by --data.")
+            raise SettingError(
+                f"There is nothing to cross-validate on: {missing} Or give it by --data."
+            )
         with _Bars(screen) as bars, interruptible() as interrupt:
             found = cross_validate(
                 ensemble,
@@ -155,7 +179,11 @@ class Evaluate:
             return INTERRUPTED
         print_cross_validation(console, found)
         path = save_cross_validation_figure(found, folder)
-        _write_json(folder / "evaluation.json", cross_validation_as_json(found), cross_validation_verdict(found))
+        _write_json(
+            folder / "evaluation.json",
+            cross_validation_as_json(found),
+            cross_validation_verdict(found),
+        )
         self._wrote(console, folder, [path, folder / "evaluation.json"])
         return 0
 
@@ -169,9 +197,16 @@ class Evaluate:
                 for path in (self.data, self.train_data)
                 if path is not None
             ]
-            runs = [folder, self.actuators / "actuator.json", *(path for path in inspected if path.is_file())]
+            runs = [
+                folder,
+                self.actuators / "actuator.json",
+                *(path for path in inspected if path.is_file()),
+            ]
             title = f"How far to trust {self.actuators.resolve().name}"
-            paths = [*paths, write_report(runs, folder / "report.html", overwrite=True, title=title).path]
+            paths = [
+                *paths,
+                write_report(runs, folder / "report.html", overwrite=True, title=title).path,
+            ]
         for path in paths:
             console.print(f"Wrote {path}", markup=False, soft_wrap=True)
 
@@ -193,35 +228,56 @@ class Evaluate:
         if given is not None:
             return load(given), None
         hint = "the baselines were left out; give the training recording by --train-data."
-        paths, fingerprint = self._train_paths(ensemble), ensemble.record.get("data", {}).get("fingerprint")
+        paths, fingerprint = (
+            self._train_paths(ensemble),
+            ensemble.record.get("data", {}).get("fingerprint"),
+        )
         if not paths or not fingerprint:
             return None, f"The artifact does not say what it was fitted to, so {hint}"
         gone = [path for path in paths if not path.exists()]
         if gone:
             return None, f"The training recording {gone[0]} is not there any more, so {hint}"
         try:
-            recording = Trajectories.concatenate([load(path) for path in paths]) if len(paths) > 1 else load(paths[0])
+            recording = (
+                Trajectories.concatenate([load(path) for path in paths])
+                if len(paths) > 1
+                else load(paths[0])
+            )
         except GenanError as error:
-            return None, f"The training recording cannot be read ({str(error).rstrip('.')}), so {hint}"
+            return (
+                None,
+                f"The training recording cannot be read ({str(error).rstrip('.')}), so {hint}",
+            )
         if recording.fingerprint != fingerprint:
-            return None, f"{paths[0]} is not the recording that the actuators were fitted to any more, so {hint}"
+            return (
+                None,
+                f"{paths[0]} is not the recording that the actuators were fitted to any more, so {hint}",
+            )
         return recording, None
 
-    def _true_torques(self, ensemble: "Ensemble", robot: "Robot", known: bool, bars: Any) -> "Ensemble":
+    def _true_torques(
+        self, ensemble: "Ensemble", robot: "Robot", known: bool, bars: Any
+    ) -> "Ensemble":
         from genan.actuator.baselines.true_torque import has_true_torque, true_torque_baseline
         from genan.errors import SettingError
 
         if not known or len(self._train_paths(ensemble)) > 1:
-            raise SettingError("--true-torque needs one training recording; give it by --train-data.")
+            raise SettingError(
+                "--true-torque needs one training recording; give it by --train-data."
+            )
         train = self._train_paths(ensemble)[0]
         if not has_true_torque(train):
             raise SettingError(
                 f"{train} holds no true torques, which --true-torque learns from; record on a virtual robot with "
                 "--truth-for-evaluation-only, or leave --true-torque out."
             )
-        return true_torque_baseline(ensemble, train, robot, bars, out=self.actuators / "baselines" / "true-torque")
+        return true_torque_baseline(
+            ensemble, train, robot, bars, out=self.actuators / "baselines" / "true-torque"
+        )
 
-    def _uan(self, train: "Trajectories | None", robot: "Robot", bars: Any) -> "tuple[Ensemble, str]":
+    def _uan(
+        self, train: "Trajectories | None", robot: "Robot", bars: Any
+    ) -> "tuple[Ensemble, str]":
         """UAN's network, and a sentence on how it came to be."""
         import time
         from dataclasses import replace
@@ -232,17 +288,31 @@ class Evaluate:
 
         if train is None:
             raise SettingError("--uan learns from the training recording; give it by --train-data.")
-        settings = UanSettings() if self.uan_steps is None else replace(UanSettings(), steps=self.uan_steps)
+        settings = (
+            UanSettings()
+            if self.uan_steps is None
+            else replace(UanSettings(), steps=self.uan_steps)
+        )
         folder = self.actuators / "baselines" / "uan"
         kept = kept_uan(folder, train.fingerprint, settings)
         if kept is not None:
-            return kept, f"UAN: trained earlier, {kept.record['training']['steps']} steps, from {folder}."
+            return (
+                kept,
+                f"UAN: trained earlier, {kept.record['training']['steps']} steps, from {folder}.",
+            )
         begun = time.perf_counter()
         found = fit_uan(
-            train, robot, out=folder, settings=settings, progress=lambda at: bars("training UAN", at.steps, at.total)
+            train,
+            robot,
+            out=folder,
+            settings=settings,
+            progress=lambda at: bars("training UAN", at.steps, at.total),
         )
         seconds = time.perf_counter() - begun
-        return found, f"UAN: trained for {found.record['training']['steps']} steps in {seconds:.0f} s, in {folder}."
+        return (
+            found,
+            f"UAN: trained for {found.record['training']['steps']} steps in {seconds:.0f} s, in {folder}.",
+        )
 
     def _keep(self, ensemble: "Ensemble", found: "Evaluation", folder: Path) -> None:
         """All numbers into ``evaluation.json``, the headline into the artifact."""
@@ -265,7 +335,10 @@ def _write_json(path: Path, content: dict[str, Any], verdict: tuple[str, ...]) -
 def _names(paths: list[Path]) -> list[str]:
     """What to call each artifact: its folder's name, or its path where two have the same name."""
     names = [path.name or str(path) for path in paths]
-    names = [str(path) if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True)]
+    names = [
+        str(path) if names.count(name) > 1 else name
+        for name, path in zip(names, paths, strict=True)
+    ]
     return [name if names.index(name) == k else f"{name} ({k + 1})" for k, name in enumerate(names)]
 
 

@@ -1,5 +1,5 @@
-"""What ``genan evaluate`` prints: errors of every model and how certain they are, by joint, the held-control test,
-where the recording is new to the model, and the verdict.
+"""What ``genan evaluate`` prints: errors of every model and how certain they are, by joint, the
+held-control test, where the recording is new to the model, and the verdict.
 """
 
 from collections.abc import Sequence
@@ -22,17 +22,22 @@ if TYPE_CHECKING:
 
 
 def print_evaluation(console: Any, found: "Evaluation", *, missing: Sequence[str] = ()) -> None:
-    """Print all of it. ``missing``: why there are no baselines, or no knowledge of what the model was trained on."""
+    """Print all of it. ``missing``: why there are no baselines, or no knowledge of what the model
+    was trained on."""
     from genan.report.verdict import verdict
 
     samples, rollouts = found.errors.samples, found.errors.rollouts
-    pieces = f" of {found.recordings} recordings" if 0 < found.recordings < found.trajectories else ""
+    pieces = (
+        f" of {found.recordings} recordings" if 0 < found.recordings < found.trajectories else ""
+    )
     console.print(
         f"[bold]{_escaped(found.name)}[/bold] on {found.trajectories} trajectories{pieces} of robot "
         f"{_escaped(found.robot)}: {samples} single steps and {rollouts} rollouts of {found.horizon} steps "
         f"({found.horizon * found.dt:.3g} s), from sample {found.first} on."
     )
-    warnings = ["This is the recording that the actuators were fitted to: the errors say nothing about new motions."]
+    warnings = [
+        "This is the recording that the actuators were fitted to: the errors say nothing about new motions."
+    ]
     for sentence in [*(warnings if found.is_training_data else []), *found.notes, *missing]:
         console.print(f"[yellow]•[/yellow] {_escaped(sentence)}", soft_wrap=True)
     _print_errors(console, found)
@@ -81,7 +86,8 @@ def _print_standing(console: Any, standing: "Standing | None") -> None:
     for one in standing.comparisons:
         of = f" ({reading_unit(one.unit)[0]})" if len(standing.units) > 1 else ""
         console.print(
-            f"[{colours[one.verdict]}]•[/{colours[one.verdict]}] {_escaped(f'{one.sentence}{of}')}", soft_wrap=True
+            f"[{colours[one.verdict]}]•[/{colours[one.verdict]}] {_escaped(f'{one.sentence}{of}')}",
+            soft_wrap=True,
         )
     console.print()
 
@@ -141,34 +147,50 @@ def _models(found: "Evaluation | CrossValidation") -> "Table":
     first = len(found.errors.joints)
     for unit in found.errors.units[first:]:
         for steps in ("1 step", f"{found.horizon} steps"):
-            table.add_column(_escaped(f"{steps} [{reading_unit(unit)[0]}]"), justify="right", no_wrap=True)
+            table.add_column(
+                _escaped(f"{steps} [{reading_unit(unit)[0]}]"), justify="right", no_wrap=True
+            )
     table.add_column("diverged", justify="right", no_wrap=True)
     for errors in found.table:
         cells = []
         for column in range(first, len(errors.columns)):
             factor = reading_unit(errors.units[column])[1]
-            cells += [_interval(part.times(factor)) for part in (errors.one_step[column], errors.curve[-1, column])]
-        name = f"[bold]{_escaped(errors.name)}[/bold]" if errors is found.errors else _escaped(errors.name)
-        table.add_row(name, *cells, f"{errors.diverged} of {errors.rollouts}" if errors.diverged else "0")
+            cells += [
+                _interval(part.times(factor))
+                for part in (errors.one_step[column], errors.curve[-1, column])
+            ]
+        name = (
+            f"[bold]{_escaped(errors.name)}[/bold]"
+            if errors is found.errors
+            else _escaped(errors.name)
+        )
+        table.add_row(
+            name, *cells, f"{errors.diverged} of {errors.rollouts}" if errors.diverged else "0"
+        )
     return table
 
 
 def _words(found: "Evaluation | CrossValidation") -> str:
     known = np.isfinite(found.errors.one_step.low).all()
-    words = "In brackets 95 % intervals over recordings." if known else "One recording: no interval."
+    words = (
+        "In brackets 95 % intervals over recordings." if known else "One recording: no interval."
+    )
     if getattr(found, "average", None) is not None:
         words += " A member alone: mean over the members, each running by itself."
     if any(errors.diverged for errors in found.table):
         bounds = dict.fromkeys(
             f"{factor * bound:.3g} {unit}"
-            for bound, (unit, factor) in zip(found.bound, map(reading_unit, found.errors.joint_units), strict=True)
+            for bound, (unit, factor) in zip(
+                found.bound, map(reading_unit, found.errors.joint_units), strict=True
+            )
         )
         words += f" The error of a diverged rollout is cut at {', '.join(bounds)}."
     return words
 
 
 def _joints(found: "Evaluation | CrossValidation", title: str, step: int | None) -> "Table":
-    """One row per model, one column per joint: one step ahead (None), or the ``step``-th of the rollouts."""
+    """One row per model, one column per joint: one step ahead (None), or the ``step``-th of the
+    rollouts."""
     table = _table(title)
     count = len(found.errors.joints)
     for joint, unit in zip(found.errors.joints, found.errors.joint_units, strict=True):
@@ -176,7 +198,9 @@ def _joints(found: "Evaluation | CrossValidation", title: str, step: int | None)
     factors = [reading_unit(unit)[1] for unit in found.errors.joint_units]
     for errors in found.table:
         means = errors.one_step.mean if step is None else errors.curve.mean[step]
-        cells = (_number(factor * mean) for factor, mean in zip(factors, means[:count], strict=True))
+        cells = (
+            _number(factor * mean) for factor, mean in zip(factors, means[:count], strict=True)
+        )
         table.add_row(_escaped(errors.name), *cells)
     return table
 
@@ -185,7 +209,9 @@ def _print_held(console: Any, found: "Evaluation") -> None:
     console.print(f"[bold]Held control[/bold]: {_escaped(found.held[0].source)}.", soft_wrap=True)
     for held in found.held:
         colour = "green" if held.fit_for_training else "red"
-        console.print(f"[{colour}]•[/{colour}] {_escaped(f'{held.name}: {held.verdict}')}", soft_wrap=True)
+        console.print(
+            f"[{colour}]•[/{colour}] {_escaped(f'{held.name}: {held.verdict}')}", soft_wrap=True
+        )
     console.print(_held_table(found.held[0]))
     console.print()
 
@@ -201,7 +227,11 @@ def _held_table(held: "HeldControl") -> "Table":
         cells = [held.speed_left[j]]
         if held.robot_speed_left is not None and held.pose_difference is not None:
             cells += [held.robot_speed_left[j], held.pose_difference[j]]
-        table.add_row(_escaped(joint), unit, *(_number(factor * cell) for cell in (*cells, held.usual_speed[j])))
+        table.add_row(
+            _escaped(joint),
+            unit,
+            *(_number(factor * cell) for cell in (*cells, held.usual_speed[j])),
+        )
     table.caption = "speeds per second"
     table.caption_justify = "left"
     return table
@@ -211,11 +241,13 @@ def _print_torques(console: Any, found: "Evaluation") -> None:
     if found.torques is not None:
         parts = zip(found.torques.joints, found.torques.correlation, strict=True)
         console.print(
-            f"Predicted and true torque, r: {', '.join(f'{joint} {r:.3f}' for joint, r in parts)}.", markup=False
+            f"Predicted and true torque, r: {', '.join(f'{joint} {r:.3f}' for joint, r in parts)}.",
+            markup=False,
         )
     for honesty in found.honesty:
         console.print(
-            f"Disagreement and {honesty.words}, rank correlation: {honesty.rank_correlation:.2f}.", markup=False
+            f"Disagreement and {honesty.words}, rank correlation: {honesty.rank_correlation:.2f}.",
+            markup=False,
         )
     console.print()
 
@@ -238,10 +270,18 @@ def _table(*columns: str) -> "Table":
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        header_style="bold",
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for column in columns:
         left = column in columns[:2]
-        table.add_column(_escaped(column), justify="left" if left else "right", overflow="fold", no_wrap=not left)
+        table.add_column(
+            _escaped(column), justify="left" if left else "right", overflow="fold", no_wrap=not left
+        )
     return table
 
 

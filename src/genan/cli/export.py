@@ -1,5 +1,5 @@
-"""Write fitted actuators or a policy for other programs, as one ONNX file or as a folder that needs NumPy alone, and
-check them.
+"""Write fitted actuators or a policy for other programs, as one ONNX file or as a folder that needs
+NumPy alone, and check them.
 """
 
 from dataclasses import dataclass
@@ -19,29 +19,36 @@ class Export:
     policy: Path | None = None
     """Folder of a policy to export instead: the --out of 'genan train'."""
     format: str
-    """What to write: "onnx" (one file, run by onnxruntime and others) or "numpy" (a folder with its own runtime, for a
-    robot's computer)."""
+    """What to write: "onnx" (one file, run by onnxruntime and others) or "numpy" (a folder with its
+    own runtime, for a robot's computer)."""
     out: Path
-    """File (onnx) or folder (numpy) to write; it must not exist yet, unless --overwrite is given."""
+    """File (onnx) or folder (numpy) to write; it must not exist yet, unless --overwrite is
+    given."""
     overwrite: bool = False
     """Replace the export that an earlier run put there."""
 
     def run(self) -> int:
         """Export, check, say what came of it; exit code."""
         if self.format not in FORMATS:
-            raise SettingError(f"There is no format {self.format!r} to export to; the formats are: {listing(FORMATS)}.")
+            raise SettingError(
+                f"There is no format {self.format!r} to export to; the formats are: {listing(FORMATS)}."
+            )
         if self.actuators is not None and self.policy is not None:
             raise SettingError(
                 "--actuators and --policy cannot be exported into one place; give one of them at a time."
             )
         if self.out.exists() and not self.overwrite:
-            raise SettingError(f"{self.out} exists; give another --out, or --overwrite to replace the export in it.")
+            raise SettingError(
+                f"{self.out} exists; give another --out, or --overwrite to replace the export in it."
+            )
         if self.actuators is not None:
             found = self._export_actuators(self.actuators)
         elif self.policy is not None:
             found = self._export_policy(self.policy)
         else:
-            raise SettingError("There is nothing to export; give --actuators or --policy, the folder of one of them.")
+            raise SettingError(
+                "There is nothing to export; give --actuators or --policy, the folder of one of them."
+            )
 
         from rich.console import Console
 

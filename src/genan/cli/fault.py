@@ -1,4 +1,5 @@
-"""Show the state in which a simulation ran away: what was running, and where every number stood just before."""
+"""Show the state in which a simulation ran away: what was running, and where every number stood
+just before."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,9 @@ class Fault:
 
 def _print_about(console: "Console", about: dict[str, Any]) -> None:
     count = about.get("count", 1)
-    console.print(f"{count} episode{'' if count == 1 else 's'} ran away; this is the state before the first did.")
+    console.print(
+        f"{count} episode{'' if count == 1 else 's'} ran away; this is the state before the first did."
+    )
     for name, value in about.items():
         if name != "count":
             console.print(f"{name}: {value}")
@@ -85,7 +88,11 @@ def _print_scene(console: "Console", arrays: "dict[str, np.ndarray]") -> None:
 
 def _joint_names(arrays: "dict[str, np.ndarray]") -> tuple[str, str]:
     """The arrays that hold joint positions and velocities, in any of the scenes."""
-    for pair in (("scene.q", "scene.qd"), ("scene.arm.q", "scene.arm.qd"), ("scene.qpos", "scene.qvel")):
+    for pair in (
+        ("scene.q", "scene.qd"),
+        ("scene.arm.q", "scene.arm.qd"),
+        ("scene.qpos", "scene.qvel"),
+    ):
         if pair[0] in arrays:
             return pair
     from genan.errors import DataError
@@ -94,7 +101,8 @@ def _joint_names(arrays: "dict[str, np.ndarray]") -> tuple[str, str]:
 
 
 def _joints(arrays: "dict[str, np.ndarray]") -> "tuple[np.ndarray, np.ndarray]":
-    """Joint positions [rad] and velocities [rad/s]; what a scene holds beside them comes after them."""
+    """Joint positions [rad] and velocities [rad/s]; what a scene holds beside them comes after
+    them."""
     q, qd = (arrays[name] for name in _joint_names(arrays))
     nq = arrays[_PAST_Q].shape[-1] if _PAST_Q in arrays else len(q)
     return q[:nq], qd[:nq]
@@ -108,7 +116,11 @@ def _verdict(arrays: "dict[str, np.ndarray]") -> str:
     for name, array in arrays.items():
         flat = np.ravel(np.asarray(array, np.float64))
         for k, value in enumerate(flat):
-            at = f"{name}{list(map(int, np.unravel_index(k, np.shape(array))))}" if np.ndim(array) else name
+            at = (
+                f"{name}{list(map(int, np.unravel_index(k, np.shape(array))))}"
+                if np.ndim(array)
+                else name
+            )
             if not np.isfinite(value):
                 return f"Not finite: {at} is {value}."
             if np.issubdtype(array.dtype, np.floating) and abs(value) > largest:

@@ -1,9 +1,10 @@
-"""Fit an ensemble of actuator networks to a recording: from joint positions and controls alone to joint torques.
+"""Fit an ensemble of actuator networks to a recording: from joint positions and controls alone to
+joint torques.
 
-With few data it also chooses how free the model may be, by cross-validation over whole recordings: a linear or
-parametric torque model alone, networks on what that leaves, or networks alone. Data that cannot say anything about the
-actuators are refused. Stop it at any time (Ctrl-C, or even kill -9): the same command goes on from its last checkpoint,
-to the same result.
+With few data it also chooses how free the model may be, by cross-validation over whole recordings:
+a linear or parametric torque model alone, networks on what that leaves, or networks alone. Data
+that cannot say anything about the actuators are refused. Stop it at any time (Ctrl-C, or even kill
+-9): the same command goes on from its last checkpoint, to the same result.
 """
 
 from dataclasses import dataclass, field
@@ -38,13 +39,13 @@ class Fit:
     out: Path
     """Folder for the actuators, the checkpoints and the TensorBoard events."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
-    """Go on from the actuators in this folder, with their history, networks and scaling: for a robot that has changed.
-    Their errors on old and new data are shown before and after."""
+    """Go on from the actuators in this folder, with their history, networks and scaling: for a
+    robot that has changed. Their errors on old and new data are shown before and after."""
     old_data: Path | None = None
     """Recording that the actuators of --from were fitted to; left out, the file that they name."""
     choose: Literal["auto", "always", "never"] = "auto"
-    """Whether to choose the model by cross-validation. auto: for up to 150,000 samples, unless a setting below that
-    the choice would make is given."""
+    """Whether to choose the model by cross-validation. auto: for up to 150,000 samples, unless a
+    setting below that the choice would make is given."""
     anyway: bool = False
     """Go on although the recording looks as if nothing could be learnt from it."""
     overwrite: bool = False
@@ -65,7 +66,9 @@ class Fit:
         if self.from_ is not None and self.from_.resolve() == self.out.resolve():
             from genan.errors import SettingError
 
-            raise SettingError(f"--from and --out are the same folder, {self.out}; give another --out.")
+            raise SettingError(
+                f"--from and --out are the same folder, {self.out}; give another --out."
+            )
         chosen = self._chooses(console)
         found = self._refuse(console, chosen=chosen)
         if chosen:
@@ -73,7 +76,12 @@ class Fit:
 
             return choose(console, self, lag=found.lag)
         fitting = Fitting(
-            self.data, self.robot, self.settings, out=self.out, start=self.from_, overwrite=self.overwrite
+            self.data,
+            self.robot,
+            self.settings,
+            out=self.out,
+            start=self.from_,
+            overwrite=self.overwrite,
         )
         _introduce(console, fitting)
         ensemble = _train(console, fitting)
@@ -104,7 +112,11 @@ class Fit:
 
         trajectories = self._some()
         # A choice tries the delay that the recording shows.
-        reach = len(trajectories.q) if chosen and not self.settings.delay else self.settings.history.reach
+        reach = (
+            len(trajectories.q)
+            if chosen and not self.settings.delay
+            else self.settings.history.reach
+        )
         inspection = inspect(trajectories)
         found = obstacles(trajectories, inspection, history_reach=reach)
         if found and not self.anyway:
@@ -114,7 +126,8 @@ class Fit:
         return inspection
 
     def _some(self) -> "Trajectories":
-        """All trajectories, or of many so many, evenly spread, that they can be looked at in a second or two."""
+        """All trajectories, or of many so many, evenly spread, that they can be looked at in a
+        second or two."""
         import numpy as np
 
         from genan.data import Trajectories, load, summary
@@ -130,7 +143,8 @@ class Fit:
         return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
 
     def _chooses(self, console: Any) -> bool:
-        """Whether the model is chosen by cross-validation; says why not where it might be expected."""
+        """Whether the model is chosen by cross-validation; says why not where it might be
+        expected."""
         from genan.actuator.choice import chosen_fields
         from genan.data import summary
         from genan.errors import SettingError
@@ -138,7 +152,9 @@ class Fit:
         if self.choose == "never" or (self.choose == "auto" and self.from_ is not None):
             return False
         if self.from_ is not None:
-            raise SettingError("--from goes on with the networks it is given; leave out --choose always.")
+            raise SettingError(
+                "--from goes on with the networks it is given; leave out --choose always."
+            )
         if self.choose == "always":
             return True
         given = chosen_fields(self.settings)
@@ -147,13 +163,18 @@ class Fit:
             return False
         if given:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-            console.print(f"{flags} given, so the model is not chosen by cross-validation (--choose always does).")
+            console.print(
+                f"{flags} given, so the model is not chosen by cross-validation (--choose always does)."
+            )
             return False
         return True
 
 
-def keep_reference(ensemble: Any, data: tuple[Path, ...], out: Path, *, held_out: Any = None) -> None:
-    """What the networks have seen, beside them, so that new logs can be held against it without the recording."""
+def keep_reference(
+    ensemble: Any, data: tuple[Path, ...], out: Path, *, held_out: Any = None
+) -> None:
+    """What the networks have seen, beside them, so that new logs can be held against it without the
+    recording."""
     from genan.actuator.dataset import load_all
     from genan.actuator.reference import Reference
 
@@ -169,9 +190,13 @@ def _introduce(console: Any, fitting: "Fitting") -> None:
         f"{fitting.contract.inputs} inputs, {weights} weights in all; batches of {training.batch}, {fitting.precision}."
     )
     if origin["trajectories_too_short"]:
-        console.print(f"{origin['trajectories_too_short']} trajectories are too short for the history and left out.")
+        console.print(
+            f"{origin['trajectories_too_short']} trajectories are too short for the history and left out."
+        )
     if fitting.resumed:
-        console.print(f"going on after {_epochs(fitting)} epochs from the checkpoint in {fitting.out}")
+        console.print(
+            f"going on after {_epochs(fitting)} epochs from the checkpoint in {fitting.out}"
+        )
 
 
 def _networks(count: int) -> str:
@@ -192,17 +217,30 @@ def _train(console: Any, fitting: "Fitting") -> Any:
 
     from genan.cli.interrupt import interruptible
 
-    bar = Bar(TextColumn("epoch {task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), console=console)
+    bar = Bar(
+        TextColumn("epoch {task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[speed]}"),
+        console=console,
+    )
     losses = Text("")
     total = fitting.settings.epochs
     task = bar.add_task(f"{_epochs(fitting)}/{total}", total=float(total), completed=0, speed="")
     bar.update(task, completed=fitting.resumed)
 
     def show(now: "Progress") -> None:
-        bar.update(task, completed=now.epoch + now.share, description=f"{now.epoch}/{total}", speed=_speed(now))
+        bar.update(
+            task,
+            completed=now.epoch + now.share,
+            description=f"{now.epoch}/{total}",
+            speed=_speed(now),
+        )
         losses.plain = _losses(now)
 
-    with interruptible() as interrupt, Live(Group(bar, losses), console=console, refresh_per_second=4):
+    with (
+        interruptible() as interrupt,
+        Live(Group(bar, losses), console=console, refresh_per_second=4),
+    ):
         found = fitting.run(progress=show, stopping=lambda: interrupt.requested)
     if not console.is_terminal:
         console.print()  # rich leaves the last line open
@@ -219,4 +257,8 @@ def _speed(now: "Progress") -> str:
 def _losses(now: "Progress") -> str:
     """The last whole epoch's losses, member by member."""
     rows = (("training", now.train), ("validation", now.validation), ("best epoch", now.best_epoch))
-    return "\n".join(f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows) if now.train else ""
+    return (
+        "\n".join(f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows)
+        if now.train
+        else ""
+    )

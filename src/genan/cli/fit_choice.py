@@ -1,4 +1,5 @@
-"""``genan fit`` with few data: the model is chosen by cross-validation, with a table of what was tried."""
+"""``genan fit`` with few data: the model is chosen by cross-validation, with a table of what was
+tried."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,9 @@ def choose(console: Any, asked: "Fit", *, lag: "Lag") -> int:
     console.print(
         f"{recordings} recordings, {len(choosing.trajectories.q)} samples: the model is chosen by cross-validation."
     )
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console
+    )
     tasks: dict[str, Any] = {}
 
     def show(name: str, number: int, total: int, now: "Training | None") -> None:
@@ -44,14 +47,18 @@ def choose(console: Any, asked: "Fit", *, lag: "Lag") -> int:
     with interruptible() as interrupt, bar:
         found = choosing.run(report=show, stopping=lambda: interrupt.requested)
     if found is None:
-        console.print(f"stopped; what was finished is safe in {asked.out}, and the same command goes on from there.")
+        console.print(
+            f"stopped; what was finished is safe in {asked.out}, and the same command goes on from there."
+        )
         return INTERRUPTED
     ensemble, choice = found
     print_choice(console, choice)
     for sentence in ensemble.contract.servos:
         console.print(sentence)
     keep_reference(ensemble, asked.data, asked.out)
-    console.print(f"{ensemble.members} {'models' if choice.chosen.candidate.linear else 'networks'} in {asked.out}.")
+    console.print(
+        f"{ensemble.members} {'models' if choice.chosen.candidate.linear else 'networks'} in {asked.out}."
+    )
     console.print(f"Next: genan evaluate --actuators {asked.out} --data TEST.h5")
     return 0
 
@@ -63,7 +70,13 @@ def print_choice(console: Any, choice: "Choice") -> None:
     from rich.table import Table
 
     mixed = len(set(choice.units)) > 1
-    unit, factor = ("rad or m", 1.0) if mixed else ("deg", 180.0 / np.pi) if choice.units[0] == "rad" else ("m", 1.0)
+    unit, factor = (
+        ("rad or m", 1.0)
+        if mixed
+        else ("deg", 180.0 / np.pi)
+        if choice.units[0] == "rad"
+        else ("m", 1.0)
+    )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True)
     for column in (f"one step [{unit}]", f"{choice.steps * choice.dt:.3g} s [{unit}]", "score"):
@@ -87,10 +100,15 @@ def print_choice(console: Any, choice: "Choice") -> None:
 
 
 def _delays(console: Any, asked: "Fit", lag: "Lag") -> tuple[int, ...]:
-    """Delays to choose from [samples]: the one that was given, or none and the one that the recording shows."""
+    """Delays to choose from [samples]: the one that was given, or none and the one that the
+    recording shows."""
     if asked.settings.delay:
         return (asked.settings.delay,)
     if not lag.steps:
         return (0,)
-    console.print(f"Commands seem to act {lag.steps} samples ({1e3 * lag.steps * lag.dt:.3g} ms) late: that is tried.")
-    return tuple(sorted({0, lag.steps - 1, lag.steps}))  # it is right to a sample, and one too many hides the command
+    console.print(
+        f"Commands seem to act {lag.steps} samples ({1e3 * lag.steps * lag.dt:.3g} ms) late: that is tried."
+    )
+    return tuple(
+        sorted({0, lag.steps - 1, lag.steps})
+    )  # it is right to a sample, and one too many hides the command

@@ -1,7 +1,7 @@
 """Identify a robot's linear dynamics and hysteresis on the bench, beside the real robot's figures.
 
-Repeats the lab's multisine identification about its anchor pressures, joint by joint, and sweeps each control slowly up
-and down. Prints a table and draws the frequency responses and the loops.
+Repeats the lab's multisine identification about its anchor pressures, joint by joint, and sweeps
+each control slowly up and down. Prints a table and draws the frequency responses and the loops.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,9 @@ class Identify:
         from genan.errors import SettingError, listing
 
         if self.robot not in ROBOTS:
-            raise SettingError(f"There is no robot {self.robot!r} to identify; there are: {listing(ROBOTS)}.")
+            raise SettingError(
+                f"There is no robot {self.robot!r} to identify; there are: {listing(ROBOTS)}."
+            )
         check_folder(self.out, overwrite=self.overwrite)
 
         import numpy as np
@@ -67,7 +69,9 @@ class Identify:
         for sentence in _outside(experiments):
             console.print(f"  {sentence}")
         loops = hysteresis(robot)
-        widths = ", ".join(f"joint {loop.joint + 1}: {np.degrees(loop.width):.1f}" for loop in loops)
+        widths = ", ".join(
+            f"joint {loop.joint + 1}: {np.degrees(loop.width):.1f}" for loop in loops
+        )
         console.print(f"Hysteresis loop of a slow sweep of +-0.3 in u, widest [deg]: {widths}")
         for path in save_figures(experiments, loops, self.out):
             console.print(f"picture: {path}")
@@ -77,13 +81,17 @@ class Identify:
 def _table(experiments: "Sequence[Experiment]") -> "Table":
     from rich.table import Table
 
-    table = Table("joint", "band", "frequency", "damping", "gain", "delay", "fit", box=None, pad_edge=False)
+    table = Table(
+        "joint", "band", "frequency", "damping", "gain", "delay", "fit", box=None, pad_edge=False
+    )
     for e in sorted(experiments, key=lambda e: (e.real.joint, e.real.highest)):
         cells = [f"{e.real.joint + 1}", f"0-{e.real.highest:g}"]
         for quantity, form in (("natural_frequency", ".2f"), ("damping", ".2f"), ("gain", ".1f")):
             known = e.resonant or quantity == "gain"
             ours = f"{getattr(e.model, quantity):{form}}" if known else "none"
-            cells.append(f"{ours}{'' if e.within(quantity) else '*'} ({getattr(e.real, quantity):{form}})")
+            cells.append(
+                f"{ours}{'' if e.within(quantity) else '*'} ({getattr(e.real, quantity):{form}})"
+            )
         ours = f"{1e3 * e.model.delay:.0f}" if e.resonant else "none"
         cells.append(f"{ours}{'' if e.delay_within else '*'} ({1e3 * e.real.delay:.0f})")
         table.add_row(*cells, f"{e.model.fit:.2f}")
@@ -113,5 +121,7 @@ def _outside(experiments: "Sequence[Experiment]") -> list[str]:
                 )
         if not e.delay_within:
             low, high = (1e3 * bound for bound in DELAYS)
-            sentences.append(f"{where}: delay {1e3 * e.model.delay:.0f} ms is not in {low:.0f} to {high:.0f} ms.")
+            sentences.append(
+                f"{where}: delay {1e3 * e.model.delay:.0f} ms is not in {low:.0f} to {high:.0f} ms."
+            )
     return sentences

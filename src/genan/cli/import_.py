@@ -1,7 +1,9 @@
-"""Bring logs of other programs into a recording: CSV, Parquet, NumPy, ROS bags, LeRobot, TFRecord and o80.
+"""Bring logs of other programs into a recording: CSV, Parquet, NumPy, ROS bags, LeRobot, TFRecord
+and o80.
 
-Say once which column is which joint or control, with flags or in robot.toml (log = "COLUMN", log_unit = "deg"); without
-that, columns with the joints' and controls' own names are taken. Without --out, the columns that there are are listed.
+Say once which column is which joint or control, with flags or in robot.toml (log = "COLUMN",
+log_unit = "deg"); without that, columns with the joints' and controls' own names are taken. Without
+--out, the columns that there are are listed.
 """
 
 from dataclasses import dataclass
@@ -26,9 +28,11 @@ class Import:
     out: Path | None = None
     """File to write (HDF5); left out: only list the columns of the logs."""
     joints: tuple[str, ...] = ()
-    """Column of each joint, as elbow=COLUMN; or the columns alone, in the order of the robot's joints."""
+    """Column of each joint, as elbow=COLUMN; or the columns alone, in the order of the robot's
+    joints."""
     controls: tuple[str, ...] = ()
-    """Column of each control, as u1=COLUMN; or the columns alone, in the order of the robot's controls."""
+    """Column of each control, as u1=COLUMN; or the columns alone, in the order of the robot's
+    controls."""
     units: tuple[str, ...] = ()
     """Units in the log, as elbow=deg u1=mV; one unit alone (deg) holds for all joints."""
     scale: tuple[str, ...] = ()
@@ -44,16 +48,19 @@ class Import:
     format: Literal["npz", "csv", "parquet", "rosbag", "lerobot", "tfrecord", "o80"] | None = None
     """Format of the logs, where it cannot be found out."""
     stamps: Literal["auto", "header", "receipt"] = "auto"
-    """Time of a bag's samples: of its header (when measured) or of receipt (when recorded); auto: the header's where
-    it is no more than 250 ms before that of receipt."""
+    """Time of a bag's samples: of its header (when measured) or of receipt (when recorded); auto:
+    the header's where it is no more than 250 ms before that of receipt."""
     gap: float | None = None
     """A longer time without samples cuts a recording [s]; left out: 3 periods of the log."""
     positions: Literal["interpolate", "nearest"] = "interpolate"
-    """How positions are brought to the robot's rate where the log is not at it, or at a multiple of it."""
+    """How positions are brought to the robot's rate where the log is not at it, or at a multiple of
+    it."""
     phases: Literal["all", "first"] = "all"
-    """Where the log is k times as fast as the robot, every k-th sample is taken: in all k ways, or in one."""
+    """Where the log is k times as fast as the robot, every k-th sample is taken: in all k ways, or
+    in one."""
     only: tuple[str, ...] = ()
-    """Take these recordings alone: names with * and ?, facts as kind=sysid, or last:20% for the last fifth."""
+    """Take these recordings alone: names with * and ?, facts as kind=sysid, or last:20% for the
+    last fifth."""
     without: tuple[str, ...] = ()
     """Leave these recordings out (written as for --only)."""
     test: tuple[str, ...] = ()
@@ -76,7 +83,14 @@ class Import:
         from genan.data.importing import import_logs
 
         with _bar() as moved:
-            made = import_logs(self.sources, robot, self.out, test_out=self.test_out, settings=settings, progress=moved)
+            made = import_logs(
+                self.sources,
+                robot,
+                self.out,
+                test_out=self.test_out,
+                settings=settings,
+                progress=moved,
+            )
         _say(made, self.robot)
         return 0
 
@@ -123,7 +137,9 @@ class Import:
             print(f"{path}: {source.format}, {source.size / 1e6:.1f} MB, {len(columns)} columns")
             for column in columns:
                 print(f"  {column.name}" + (f"  ({column.words})" if column.words else ""))
-        print(f"Next: the same with --out data.h5, and --joints {robot.joint_names[0]}=COLUMN ... where names differ")
+        print(
+            f"Next: the same with --out data.h5, and --joints {robot.joint_names[0]}=COLUMN ... where names differ"
+        )
         return 0
 
 
@@ -162,7 +178,9 @@ def _numbers(entries: tuple[str, ...], flag: str) -> dict[str, float]:
         try:
             found[name] = float(value)
         except ValueError:
-            raise SettingError(f"--{flag} takes numbers, such as {name}=0.5, not {value!r}.") from None
+            raise SettingError(
+                f"--{flag} takes numbers, such as {name}=0.5, not {value!r}."
+            ) from None
     return found
 
 
@@ -171,7 +189,14 @@ def _bar() -> Any:
     from contextlib import contextmanager
 
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     @contextmanager
     def bar() -> Any:

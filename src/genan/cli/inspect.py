@@ -20,14 +20,15 @@ class Inspect:
     """Flags of ``genan inspect``."""
 
     file: tyro.conf.Positional[Path]
-    """The recording (an HDF5 file of genan; the .partial file of an unfinished recording works too), or with --robot a
-    log that ``genan import`` can read; it is imported for the inspection only."""
+    """The recording (an HDF5 file of genan; the .partial file of an unfinished recording works
+    too), or with --robot a log that ``genan import`` can read; it is imported for the inspection
+    only."""
     robot: str | None = None
-    """Robot it was made on: a bundled robot's name or the path of a robot.toml. Its joints, controls, rate and limits
-    are then compared with the recording."""
+    """Robot it was made on: a bundled robot's name or the path of a robot.toml. Its joints,
+    controls, rate and limits are then compared with the recording."""
     out: Path | None = None
-    """Folder for the page, the pictures and inspection.json; it must not exist yet, unless --overwrite is given. Left
-    out: <file>-inspect beside the file, made anew each time."""
+    """Folder for the page, the pictures and inspection.json; it must not exist yet, unless
+    --overwrite is given. Left out: <file>-inspect beside the file, made anew each time."""
     overwrite: bool = False
     """Replace what an earlier run put into --out."""
 
@@ -48,7 +49,11 @@ class Inspect:
         robot = Robot.load(self.robot) if self.robot is not None else None
         with ExitStack() as stack:
             file = self.file
-            if robot is not None and file.exists() and file.suffix not in (".h5", ".hdf5", ".partial"):
+            if (
+                robot is not None
+                and file.exists()
+                and file.suffix not in (".h5", ".hdf5", ".partial")
+            ):
                 from genan.data.importing import import_logs
 
                 file = Path(stack.enter_context(TemporaryDirectory())) / f"{self.file.stem}.h5"
@@ -76,7 +81,9 @@ class Inspect:
         return 0
 
 
-def _print_sentences(console: Any, title: str, colour: str, sentences: tuple[str, ...], otherwise: str) -> None:
+def _print_sentences(
+    console: Any, title: str, colour: str, sentences: tuple[str, ...], otherwise: str
+) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -100,11 +107,18 @@ def _print_head(console: Any, head: "Summary", found: "Inspection", fingerprint:
     unfinished = " (unfinished: read up to its last whole trajectory)" if head.unfinished else ""
     rows = [
         ("recording", f"{head.path}{unfinished}"),
-        ("trajectories", f"{found.trajectories} of {_span(found.shortest, found.longest)}, {found.samples} samples"),
+        (
+            "trajectories",
+            f"{found.trajectories} of {_span(found.shortest, found.longest)}, {found.samples} samples",
+        ),
         ("in all", f"{_duration(found.duration)} at {1.0 / found.dt:.6g} Hz (dt {found.dt:.6g} s)"),
         *_clock(found),
         ("fingerprint", fingerprint),
-        ("provenance", "; ".join(f"{key} {_plain(value)}" for key, value in head.provenance.items()) or "not given"),
+        (
+            "provenance",
+            "; ".join(f"{key} {_plain(value)}" for key, value in head.provenance.items())
+            or "not given",
+        ),
     ]
     if head.truth:
         rows.append(("evaluation", f"true {', '.join(head.truth)} stored, for evaluation only"))
@@ -131,7 +145,16 @@ def _sensing_table(found: "Inspection") -> "Table":
     from genan.report.style import reading_unit
 
     table = _table(
-        "joint", "unit", "quantum", "1-step signal", "noise", "is motion", "clear at", "lag", "most by", "stuck"
+        "joint",
+        "unit",
+        "quantum",
+        "1-step signal",
+        "noise",
+        "is motion",
+        "clear at",
+        "lag",
+        "most by",
+        "stuck",
     )
     for joint, lag in zip(found.joints, found.lag.joints, strict=True):
         unit, factor = reading_unit(joint.unit)
@@ -165,7 +188,9 @@ def _joint_table(found: "Inspection") -> "Table":
         cells.append(_number(joint.excited))
         cells.append(f"{100 * joint.phase_covered:.0f} %")
         if limits:
-            cells.append("-" if joint.limits_covered is None else f"{100 * joint.limits_covered:.0f} %")
+            cells.append(
+                "-" if joint.limits_covered is None else f"{100 * joint.limits_covered:.0f} %"
+            )
         table.add_row(*cells)
     return table
 
@@ -210,9 +235,19 @@ def _table(*columns: str) -> "Table":
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        header_style="bold",
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for column in columns:
-        table.add_column(column, justify="left" if column in ("joint", "control", "unit") else "right", no_wrap=True)
+        table.add_column(
+            column,
+            justify="left" if column in ("joint", "control", "unit") else "right",
+            no_wrap=True,
+        )
     return table
 
 

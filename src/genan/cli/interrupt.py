@@ -1,7 +1,8 @@
-"""Ctrl-C for long jobs: the first one asks the job to stop at the next safe point, the second stops it at once.
+"""Ctrl-C for long jobs: the first one asks the job to stop at the next safe point, the second stops
+it at once.
 
-An interrupt that Python raises anywhere can be lost (in a callback that swallows it) or land in the middle of a write;
-a job that asks ``requested`` between its steps has neither problem.
+An interrupt that Python raises anywhere can be lost (in a callback that swallows it) or land in the
+middle of a write; a job that asks ``requested`` between its steps has neither problem.
 """
 
 import signal
@@ -25,7 +26,8 @@ class Interrupt:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupt]:
-    """Within this block Ctrl-C sets ``requested`` instead of raising; after it, everything is as before."""
+    """Within this block Ctrl-C sets ``requested`` instead of raising; after it, everything is as
+    before."""
     interrupt = Interrupt()
     before = signal.signal(signal.SIGINT, interrupt)
     try:

@@ -13,7 +13,13 @@ class JobBars:
 
     def __init__(self, where: str) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
 
         self._console = Console(stderr=True, highlight=False, markup=False)
         self._bars = Progress(

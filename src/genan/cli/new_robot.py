@@ -1,4 +1,5 @@
-"""Describe a new robot: write a commented robot.toml from its MJCF or URDF model and, if you have one, a log of it.
+"""Describe a new robot: write a commented robot.toml from its MJCF or URDF model and, if you have
+one, a log of it.
 
 What neither of them says is guessed; guesses are marked in the file and listed on the screen.
 """
@@ -20,8 +21,8 @@ class NewRobot:
     model: tyro.conf.Positional[Path]
     """The robot's model: MJCF or URDF. It stays where it is; robot.toml refers to it."""
     logs: Path | None = None
-    """A log of the robot, in any format that 'genan import' reads: columns, ranges of the commands and the rate are
-    taken from it."""
+    """A log of the robot, in any format that 'genan import' reads: columns, ranges of the commands
+    and the rate are taken from it."""
     out: Path | None = None
     """Folder for robot.toml; left out, the model's own."""
     name: str | None = None
@@ -34,7 +35,9 @@ class NewRobot:
 
         path, new = new_robot(self.model, logs=self.logs, out=self.out, name=self.name)
         robot = Robot.load(path)
-        print(f"Wrote {path}: {_counted(robot.nq, 'joint')}, {_counted(robot.nu, 'control')}, {1.0 / robot.dt:.4g} Hz.")
+        print(
+            f"Wrote {path}: {_counted(robot.nq, 'joint')}, {_counted(robot.nu, 'control')}, {1.0 / robot.dt:.4g} Hz."
+        )
         _print_guesses(new)
         print(f"Next: genan robots {path}" if self.logs is None else f"Next: {self._import(path)}")
         return 0

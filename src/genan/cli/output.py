@@ -1,4 +1,5 @@
-"""Where a command puts what it makes: a folder that is there already is not written into unasked."""
+"""Where a command puts what it makes: a folder that is there already is not written into
+unasked."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Show what a policy does in a task: play some episodes in the simulator, print their rewards, film them."""
+"""Show what a policy does in a task: play some episodes in the simulator, print their rewards, film
+them."""
 
 import os
 import sys
@@ -33,12 +34,13 @@ class Play:
     policy: Path | None = None
     """Folder of the policy: the --out of 'genan train'; left out, the one that comes with genan."""
     agent: Literal["policy", "zero", "random"] = "policy"
-    """Who acts: the policy, or one that knows nothing: zero (leaves the controls alone), random (changes them at
-    random)."""
+    """Who acts: the policy, or one that knows nothing: zero (leaves the controls alone), random
+    (changes them at random)."""
     actuators: Path | None = None
     """Folder of the fitted actuators that drive the arm; left out, those that come with genan."""
     robot: str | None = None
-    """A bundled robot's name or the path of a robot.toml; left out, the robot that the task is made for."""
+    """A bundled robot's name or the path of a robot.toml; left out, the robot that the task is made
+    for."""
     episodes: int = 3
     """How many."""
     seed: int = 0
@@ -73,14 +75,18 @@ class Play:
         settings = replace(self._settings(policy), pool=max(_POOL, self.episodes))
         robot = Robot.load(self.robot or settings.robot)
         ensemble = load(self.actuators if self.actuators is not None else bundled(settings.robot))
-        environment = load_environment(settings, ensemble, envs=self.episodes, robot=robot, stagger=False)
+        environment = load_environment(
+            settings, ensemble, envs=self.episodes, robot=robot, stagger=False
+        )
         if policy is not None:
             policy.check_environment(environment)
             if not policy.was_trained_on(ensemble):
                 console.print("The policy was trained on other actuators than these.")
         agent = self._agent(environment, policy)
         with compiling(f"{self.task}, {_count(self.episodes)}"):
-            played = jax.device_get(record_episodes(environment, agent, key=jax.random.key(self.seed)))
+            played = jax.device_get(
+                record_episodes(environment, agent, key=jax.random.key(self.seed))
+            )
         _print_episodes(console, environment, played)
         if path is None:
             _show(environment, robot, played)
@@ -90,7 +96,9 @@ class Play:
 
     def _check(self) -> None:
         if self.task not in TASKS:
-            raise SettingError(f"There is no task {self.task!r}; there are: {listing(sorted(TASKS))}.")
+            raise SettingError(
+                f"There is no task {self.task!r}; there are: {listing(sorted(TASKS))}."
+            )
         if self.episodes < 1:
             raise SettingError(f"At least one episode must be played, not {self.episodes}.")
         if self.policy is not None and self.agent != "policy":
@@ -98,7 +106,9 @@ class Play:
         if self.window and self.video is not None:
             raise SettingError("Give --video or --window, not both.")
         if self.window and sys.platform.startswith("linux") and not _screen():
-            raise SettingError("There is no screen here to open a window on (DISPLAY is not set); film with --video.")
+            raise SettingError(
+                "There is no screen here to open a window on (DISPLAY is not set); film with --video."
+            )
 
     def _film_path(self, console: "Console") -> Path:
         from genan.report.video import film_path
@@ -106,9 +116,13 @@ class Play:
         wanted = self.video or Path(f"{self.task}.mp4")
         path = film_path(wanted)
         if path != wanted:
-            console.print(f"There is no MP4 encoder here ('pip install genan[video]' brings one): {path} instead.")
+            console.print(
+                f"There is no MP4 encoder here ('pip install genan[video]' brings one): {path} instead."
+            )
         if path.exists() and not self.overwrite:
-            raise SettingError(f"{path} exists; give another --video, or --overwrite to replace it.")
+            raise SettingError(
+                f"{path} exists; give another --video, or --overwrite to replace it."
+            )
         if not path.parent.is_dir():
             raise SettingError(
                 f"There is no folder {path.parent} to put the film into; make it or give another --video."
@@ -123,7 +137,9 @@ class Play:
 
         policy = load(self.policy if self.policy is not None else bundled(self.task))
         if policy.contract.task != self.task:
-            raise SettingError(f"The policy was trained for the task {policy.contract.task!r}, not for {self.task!r}.")
+            raise SettingError(
+                f"The policy was trained for the task {policy.contract.task!r}, not for {self.task!r}."
+            )
         return policy
 
     def _settings(self, policy: "Policy | None") -> TaskSettings:
@@ -137,7 +153,9 @@ class Play:
             raise SettingError(
                 f"The policy was trained with constants that this genan does not know: {listing(unknown)}."
             )
-        return replace(settings, **{name: _restored(name, value) for name, value in constants.items()})
+        return replace(
+            settings, **{name: _restored(name, value) for name, value in constants.items()}
+        )
 
     def _agent(self, environment: "TaskEnvironment", policy: "Policy | None") -> "Agent":
         from genan.rl.agents import random_agent, zero_agent
@@ -173,7 +191,9 @@ def _print_episodes(console: "Console", environment: "TaskEnvironment", played: 
     for k in range(environment.envs):
         terms = [f"{weights[name] * played.terms[name][:, k].sum():.2f}" for name in names]
         found = [f"{values[k]:.3g}" for values in played.metrics.values()]
-        table.add_row(str(k + 1), f"{played.reward[:, k].sum():.2f}", _result(played, k), *terms, *found)
+        table.add_row(
+            str(k + 1), f"{played.reward[:, k].sum():.2f}", _result(played, k), *terms, *found
+        )
     # As wide as it is: numbers that are cut off say nothing.
     table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
     console.print(table, crop=False)
@@ -210,14 +230,22 @@ def _film(
         console.print("OpenGL does not work here, so the pictures are line drawings.")
     words = {"yes": "success", "no": "no success", "ran away": "ran away"}
     captions = [
-        (f"{name}   episode {k + 1} of {environment.envs}", words[_result(played, k)]) for k in range(environment.envs)
+        (f"{name}   episode {k + 1} of {environment.envs}", words[_result(played, k)])
+        for k in range(environment.envs)
     ]
     try:
         period = _period(environment)
         frames = film(task, played, renderer, period=period, captions=captions)
         total = count_pictures(played, period=period)
         screen = Console(stderr=True)
-        bar = track(frames, "filming", total=total, console=screen, transient=True, disable=not screen.is_terminal)
+        bar = track(
+            frames,
+            "filming",
+            total=total,
+            console=screen,
+            transient=True,
+            disable=not screen.is_terminal,
+        )
         write_film(iter(bar), path)
     finally:
         renderer.close()
@@ -228,4 +256,6 @@ def _show(environment: "TaskEnvironment", robot: "Robot", played: "Episodes") ->
     from genan.report.scenes import Stage
     from genan.report.window import show
 
-    show(environment.task, played, Stage.build(environment.task, robot), period=_period(environment))
+    show(
+        environment.task, played, Stage.build(environment.task, robot), period=_period(environment)
+    )

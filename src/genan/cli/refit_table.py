@@ -7,7 +7,9 @@ if TYPE_CHECKING:
     from genan.actuator import Ensemble, Fitting
 
 
-def print_before_and_after(console: Any, fitting: "Fitting", after: "Ensemble", *, old: Path | None) -> None:
+def print_before_and_after(
+    console: Any, fitting: "Fitting", after: "Ensemble", *, old: Path | None
+) -> None:
     """Judge the ensemble that was gone on from and the new one, and print a table."""
     from rich.console import Console
     from rich.table import Table
@@ -18,7 +20,16 @@ def print_before_and_after(console: Any, fitting: "Fitting", after: "Ensemble", 
     assert fitting.start is not None
     console.print("judging before and after ...")
     found, missing = compare(fitting.start, after, fitting.robot, old=old)
-    table = Table("held out", "of", "steps", "mean absolute error before", "after", "", box=None, pad_edge=False)
+    table = Table(
+        "held out",
+        "of",
+        "steps",
+        "mean absolute error before",
+        "after",
+        "",
+        box=None,
+        pad_edge=False,
+    )
     for field in table.columns:
         field.no_wrap = True
     for pair in found:
@@ -29,7 +40,9 @@ def print_before_and_after(console: Any, fitting: "Fitting", after: "Ensemble", 
             for steps in ("1", str(horizon)):
                 cells = []
                 for errors in (pair.before, pair.after):
-                    part = (errors.one_step[column] if steps == "1" else errors.curve[-1, column]).times(factor)
+                    part = (
+                        errors.one_step[column] if steps == "1" else errors.curve[-1, column]
+                    ).times(factor)
                     cells.append(f"{part.mean:.3g} ({part.low:.3g}-{part.high:.3g})")
                 table.add_row(str(pair.trajectories), pair.recording, steps, *cells, unit)
     out = Console(highlight=False, markup=False, soft_wrap=True)

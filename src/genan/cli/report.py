@@ -1,8 +1,9 @@
-"""Make one HTML file over everything that runs left: summary, figures beside the paper's, tables, films.
+"""Make one HTML file over everything that runs left: summary, figures beside the paper's, tables,
+films.
 
-Looks through the given files and folders for what genan's commands write (studies, evaluations, transfer trials,
-policies, actuators, inspections, films). The page opens offline; beside it every figure lies as PNG and PDF, and every
-table as CSV.
+Looks through the given files and folders for what genan's commands write (studies, evaluations,
+transfer trials, policies, actuators, inspections, films). The page opens offline; beside it every
+figure lies as PNG and PDF, and every table as CSV.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ class Report:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Files and folders of runs; folders are searched to the bottom."""
     out: Path = Path("report.html")
-    """The page. Its pictures and tables go to <out>_files beside it. Neither may exist yet, unless --overwrite is
-    given."""
+    """The page. Its pictures and tables go to <out>_files beside it. Neither may exist yet, unless
+    --overwrite is given."""
     title: str | None = None
     """Title of the page."""
     overwrite: bool = False
@@ -33,9 +34,13 @@ class Report:
         from genan.report.page.build import TITLE, check_out, write_report
 
         if not self.runs:
-            raise SettingError("Say what the report should be about: 'genan report runs --out report.html'.")
+            raise SettingError(
+                "Say what the report should be about: 'genan report runs --out report.html'."
+            )
         check_out(self.out, overwrite=self.overwrite)
-        written = write_report(self.runs, self.out, overwrite=self.overwrite, title=self.title or TITLE)
+        written = write_report(
+            self.runs, self.out, overwrite=self.overwrite, title=self.title or TITLE
+        )
         console = Console(highlight=False, markup=False, soft_wrap=True)
         console.print(f"Found {written.material.counted()}.")
         for broken in written.material.broken:

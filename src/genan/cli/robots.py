@@ -1,4 +1,5 @@
-"""List the robots there are, or check a robot.toml with its model and show what genan understands of it."""
+"""List the robots there are, or check a robot.toml with its model and show what genan understands
+of it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -35,14 +36,18 @@ def _show(robot: "Robot") -> None:
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(f"{robot.name}: {robot.description}", style="bold")
-    console.print(f"{robot.nq} joints, {robot.nu} controls, {1.0 / robot.dt:g} Hz, model {robot.model_file}")
+    console.print(
+        f"{robot.nq} joints, {robot.nu} controls, {1.0 / robot.dt:g} Hz, model {robot.model_file}"
+    )
     joints = Table("joint", "kind", "lower", "upper", "rest", "", box=None, pad_edge=False)
     for joint in robot.joints:
         shown = np.degrees if joint.kind == "hinge" else np.asarray
         numbers = (f"{shown(x):g}" for x in (joint.lower, joint.upper, joint.rest))
         joints.add_row(joint.name, joint.kind, *numbers, "deg" if joint.kind == "hinge" else "m")
     console.print(joints)
-    controls = Table("control", "unit", "lower", "upper", "rest", "explored", box=None, pad_edge=False)
+    controls = Table(
+        "control", "unit", "lower", "upper", "rest", "explored", box=None, pad_edge=False
+    )
     for c in robot.controls:
         numbers = (f"{x:g}" for x in (c.lower, c.upper, c.rest))
         controls.add_row(c.name, c.unit, *numbers, f"{c.explore_lower:g} to {c.explore_upper:g}")

@@ -1,7 +1,8 @@
 """Search for better settings of a trainer: UAN, the fit of actuators, or the training of a policy.
 
-Each trial is a job that is kept, as those of a study are: a search that was interrupted goes on with the same command,
-and one with more trials takes those of the shorter one over. The first trial has the defaults.
+Each trial is a job that is kept, as those of a study are: a search that was interrupted goes on
+with the same command, and one with more trials takes those of the shorter one over. The first trial
+has the defaults.
 """
 
 from dataclasses import dataclass
@@ -35,14 +36,16 @@ class Search:
     seed: int = 0
     """Of the suggestions."""
     at_once: int = 2
-    """Trials at once. Each is suggested before the others of its group are known, so that another number makes another
-    search."""
+    """Trials at once. Each is suggested before the others of its group are known, so that another
+    number makes another search."""
     retry_failed: bool = False
     """Try again what failed in an earlier run of this search; left out, it counts as failed."""
     on: Literal["local", "ray"] = "local"
-    """Where jobs are done: in processes on this machine, or on a Ray cluster (pip install genan[ray])."""
+    """Where jobs are done: in processes on this machine, or on a Ray cluster (pip install
+    genan[ray])."""
     ray_address: str | None = None
-    """The cluster's address; left out: the one that RAY_ADDRESS names or that runs here, or else a new one."""
+    """The cluster's address; left out: the one that RAY_ADDRESS names or that runs here, or else a
+    new one."""
 
     def run(self) -> int:
         """Search, say what was found; exit code."""
@@ -68,7 +71,14 @@ class Search:
 
                 def show(now: SearchProgress) -> None:
                     jobs = now.jobs
-                    bars.show(Progress(now.trials, done=len(now.told), running=jobs.running, stopping=jobs.stopping))
+                    bars.show(
+                        Progress(
+                            now.trials,
+                            done=len(now.told),
+                            running=jobs.running,
+                            stopping=jobs.stopping,
+                        )
+                    )
 
                 result = search(
                     self.what,
@@ -89,7 +99,9 @@ class Search:
         _print_result(console, result)
         console.print(f"Wrote {path}")
         if interrupt.requested:
-            console.print("stopped: everything that is done is kept; the same command goes on from there.")
+            console.print(
+                "stopped: everything that is done is kept; the same command goes on from there."
+            )
             return INTERRUPTED
         return 0 if result.best is not None else REFUSED
 
@@ -114,7 +126,10 @@ def _print_result(console: "Console", result: "SearchResult") -> None:
 
     failed = [trial for trial in result.trials if trial.state == "failed"]
     done = sum(trial.state == "done" for trial in result.trials)
-    console.print(f"{result.what} ({result.size}): {result.objective} [{result.unit}], {done} trials", style="bold")
+    console.print(
+        f"{result.what} ({result.size}): {result.objective} [{result.unit}], {done} trials",
+        style="bold",
+    )
     ranked, defaults = result.ranked(), result.defaults
     if ranked:
         shown = list(ranked[:SHOWN])
@@ -122,9 +137,13 @@ def _print_result(console: "Console", result: "SearchResult") -> None:
             shown.append(defaults)
         table = Table("setting", box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for trial in shown:
-            table.add_column("defaults" if trial.number == 0 else f"trial {trial.number}", justify="right")
+            table.add_column(
+                "defaults" if trial.number == 0 else f"trial {trial.number}", justify="right"
+            )
         table.add_row(result.objective, *(f"{trial.value:.4g}" for trial in shown))
-        table.add_row("against the defaults", *(_against(trial, defaults, result) for trial in shown))
+        table.add_row(
+            "against the defaults", *(_against(trial, defaults, result) for trial in shown)
+        )
         names = list(result.importance) or list(shown[0].settings)
         for name in names:
             part = f" ({100 * result.importance[name]:.0f} %)" if name in result.importance else ""
@@ -132,7 +151,9 @@ def _print_result(console: "Console", result: "SearchResult") -> None:
         table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
         console.print(table, crop=False)
         if result.importance:
-            console.print("In brackets: how much of what makes a trial good the setting explains; below 15 % is noise.")
+            console.print(
+                "In brackets: how much of what makes a trial good the setting explains; below 15 % is noise."
+            )
     for trial in failed[:SHOWN]:
         console.print(f"trial {trial.number} failed: {trial.error}")
     if failed:
@@ -149,7 +170,9 @@ def _against(trial: "Trial", defaults: "Trial | None", result: "SearchResult") -
         return "-"
     if result.unit == "%":
         return f"{trial.value - defaults.value:+.1f} points"
-    return "-" if defaults.value == 0.0 else f"{100.0 * (trial.value / defaults.value - 1.0):+.1f} %"
+    return (
+        "-" if defaults.value == 0.0 else f"{100.0 * (trial.value / defaults.value - 1.0):+.1f} %"
+    )
 
 
 def _short(value: Any) -> str:

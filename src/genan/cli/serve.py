@@ -1,7 +1,8 @@
-"""Serve the virtual PAMY2 as a robot on the network: a process of its own, in real time, in the robot's own protocol.
+"""Serve the virtual PAMY2 as a robot on the network: a process of its own, in real time, in the
+robot's own protocol.
 
-Whatever can command the lab's PAMY2 over UDP can command it. It listens on this computer only, unless --host says
-otherwise. Ctrl-C brings the arm to rest and ends.
+Whatever can command the lab's PAMY2 over UDP can command it. It listens on this computer only,
+unless --host says otherwise. Ctrl-C brings the arm to rest and ends.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ class Serve:
     robot: str = "virtual-pamy2"
     """Robot to serve."""
     host: str = "127.0.0.1"
-    """Address to listen on; with any other than this computer's own, others can command the robot."""
+    """Address to listen on; with any other than this computer's own, others can command the
+    robot."""
     port: int = 4700
     """UDP port; 0 picks a free one."""
     seed: int = 0
@@ -42,7 +44,9 @@ class Serve:
         from genan.errors import SettingError, listing
 
         if self.robot not in ROBOTS:
-            raise SettingError(f"There is no robot {self.robot!r} to serve; there are: {listing(ROBOTS)}.")
+            raise SettingError(
+                f"There is no robot {self.robot!r} to serve; there are: {listing(ROBOTS)}."
+            )
         if self.seed < 0:
             raise SettingError(f"A seed must not be negative, got {self.seed}.")
         return self._serve(ServerSettings(watchdog=self.watchdog, ramp=self.ramp))
@@ -59,8 +63,13 @@ class Serve:
         from genan.deployment.server_log import ServerLog
         from genan.robot.pamy2_pressures import bar_from_control
 
-        with ExitStack() as stack, interruptible() as interrupt, listen(self.host, self.port) as listening:
-            # Whoever started it in the background ends it by SIGTERM, which is to be as good as Ctrl-C.
+        with (
+            ExitStack() as stack,
+            interruptible() as interrupt,
+            listen(self.host, self.port) as listening,
+        ):
+            # Whoever started it in the background ends it by SIGTERM, which is to be as good as
+            # Ctrl-C.
             stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, interrupt))
             clock = WallClock()
             use_cache()
@@ -75,7 +84,10 @@ class Serve:
             server = Server(plant, rest, listening, settings=settings, log=log, clock=clock)
             host, port = server.address
             if not host.startswith("127."):
-                print(f"genan: anyone who can reach {host}:{port} can command this robot.", file=sys.stderr)
+                print(
+                    f"genan: anyone who can reach {host}:{port} can command this robot.",
+                    file=sys.stderr,
+                )
             print(f"virtual PAMY2 serves on {host}:{port}", flush=True)
             server.serve(lambda: interrupt.requested)
         print("virtual PAMY2 is at rest, and closed.")

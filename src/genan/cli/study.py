@@ -1,7 +1,8 @@
 """Run a study: the experiments behind one figure or table of the paper, or behind all of them.
 
-A study is a grid of jobs. What a job found is kept by the fingerprint of everything that it depends on: a study that
-was interrupted goes on, one that shares jobs with another takes them over, and only what is new is done.
+A study is a grid of jobs. What a job found is kept by the fingerprint of everything that it depends
+on: a study that was interrupted goes on, one that shares jobs with another takes them over, and
+only what is new is done.
 """
 
 import shlex
@@ -25,21 +26,26 @@ class Study:
     """Flags of ``genan study``."""
 
     names: tyro.conf.Positional[tuple[str, ...]]
-    """Which, one or more: accuracy, history, stride, rollout, dataset-size, transfer, table-tennis, or all."""
+    """Which, one or more: accuracy, history, stride, rollout, dataset-size, transfer, table-tennis,
+    or all."""
     size: Literal["smoke", "small", "full"] = "small"
-    """smoke shows that everything runs (minutes), small is about an hour on two cores, full is the paper's (a GPU)."""
+    """smoke shows that everything runs (minutes), small is about an hour on two cores, full is the
+    paper's (a GPU)."""
     seeds: tuple[int, ...] = (0,)
     """Train every policy once for each of these seeds: how much of a difference is chance?"""
     out: Path = Path("runs/studies")
     """Folder of all studies: their results, and the jobs that they share."""
     on: Literal["local", "ray"] = "local"
-    """Where jobs are done: in processes on this machine, or on a Ray cluster (pip install genan[ray])."""
+    """Where jobs are done: in processes on this machine, or on a Ray cluster (pip install
+    genan[ray])."""
     workers: int | None = None
     """Jobs at once on this machine; left out: two, or one where there is a GPU."""
     cpu_workers: int | None = None
-    """Beside a GPU: jobs at once that need none (recordings, trials); left out: as many as cores, less two."""
+    """Beside a GPU: jobs at once that need none (recordings, trials); left out: as many as cores,
+    less two."""
     ray_address: str | None = None
-    """The cluster's address; left out: the one that RAY_ADDRESS names or that runs here, or else a new one."""
+    """The cluster's address; left out: the one that RAY_ADDRESS names or that runs here, or else a
+    new one."""
     plan: bool = False
     """Only say what there is to do."""
 
@@ -65,7 +71,9 @@ class Study:
         executor = self._executor(store.root)
         try:
             with interruptible() as interrupt, JobBars(executor.words) as bars:
-                now = run(jobs, store, executor, progress=bars.show, stopping=lambda: interrupt.requested)
+                now = run(
+                    jobs, store, executor, progress=bars.show, stopping=lambda: interrupt.requested
+                )
         finally:
             executor.close()
         results = [study.result(size, store, failed=now.failed) for study in studies]
@@ -82,7 +90,9 @@ class Study:
             _print_failures(console, results, self.out)
             return REFUSED
         words = "known already" if not now.done else f"done now, {now.known} known already"
-        console.print(f"{now.done or now.known} jobs {words}. Next: genan report {shlex.quote(str(self.out))}")
+        console.print(
+            f"{now.done or now.known} jobs {words}. Next: genan report {shlex.quote(str(self.out))}"
+        )
         return 0
 
     def _executor(self, root: Path) -> "Executor":
@@ -100,7 +110,13 @@ def _print_plan(console: "Console", jobs: "list[Job]", store: "Store") -> int:
 
     everything = in_order(jobs)
     for job in everything:
-        state = "done" if store.find(job) is not None else "begun" if store.folder(job).exists() else "to do"
+        state = (
+            "done"
+            if store.find(job) is not None
+            else "begun"
+            if store.folder(job).exists()
+            else "to do"
+        )
         console.print(f"{state:<6} {job.id:<24} {job.label}")
     left = sum(store.find(job) is None for job in everything)
     console.print(f"{len(everything)} jobs, {left} to do.")
@@ -126,7 +142,9 @@ def _print_result(console: "Console", result: "StudyResult") -> None:
             for row in figure.series:
                 cells.append(say(row.values[k], "").replace("  ", " "))
                 if row.paper:
-                    cells.append("-" if row.paper[k] is None else say(row.paper[k], "").replace("  ", " "))
+                    cells.append(
+                        "-" if row.paper[k] is None else say(row.paper[k], "").replace("  ", " ")
+                    )
             table.add_row(str(place), *cells)
         table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
         console.print(table, crop=False)
@@ -148,5 +166,9 @@ def _print_failures(console: "Console", results: list["StudyResult"], out: Path)
         if job.id not in seen:
             seen.add(job.id)
             log = out / JOBS / job.id / LOG
-            console.print(f"failed: {job.label}: {job.error}" + (f" ({log})" if log.exists() else ""))
-    console.print(f"{len(seen)} jobs failed; the others are kept, and the same command tries these again.")
+            console.print(
+                f"failed: {job.label}: {job.error}" + (f" ({log})" if log.exists() else "")
+            )
+    console.print(
+        f"{len(seen)} jobs failed; the others are kept, and the same command tries these again."
+    )

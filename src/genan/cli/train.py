@@ -1,7 +1,7 @@
 """Train a policy for a task in the simulator: reacher, ball-in-a-cup or table-tennis.
 
-Stop it at any time (Ctrl-C, or even kill -9): the same command goes on from its last checkpoint, to the same result
-(not so with --trainer skrl, which keeps what it has learnt as a policy).
+Stop it at any time (Ctrl-C, or even kill -9): the same command goes on from its last checkpoint, to
+the same result (not so with --trainer skrl, which keeps what it has learnt as a policy).
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,8 @@ class Train(Generic[T]):
     robot: str | None = None
     """Bundled robot or path of a robot.toml; left out: the one that the task is made for."""
     preset: Literal["fast", "paper"] = "fast"
-    """Where the settings come from: fast (learns sooner, see docs/policies.md) or paper (its tables)."""
+    """Where the settings come from: fast (learns sooner, see docs/policies.md) or paper (its
+    tables)."""
     trainer: Literal["genan", "skrl"] = "genan"
     """Who trains: genan's compiled PPO, or skrl (pip install genan[skrl])."""
     overwrite: bool = False
@@ -86,13 +87,16 @@ class Train(Generic[T]):
 
 
 def parse(arguments: Sequence[str]) -> Train[Any]:
-    """The command that ``arguments`` ask for; task and preset decide what the other flags start from."""
+    """The command that ``arguments`` ask for; task and preset decide what the other flags start
+    from."""
     name, *rest = arguments or [""]
     if name in ("-h", "--help"):
         name, rest = "reacher", [name]
     if name not in TASKS:
         came = repr(name) if name else "nothing"
-        raise SettingError(f"Which task? Expected one of {listing(sorted(TASKS))} first, but got {came}.")
+        raise SettingError(
+            f"Which task? Expected one of {listing(sorted(TASKS))} first, but got {came}."
+        )
     chosen = _value(rest, "--preset") or "fast"
     chosen = chosen if chosen in PRESETS else "fast"
     settings = task_preset(name, chosen)
@@ -103,7 +107,9 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
         ppo=preset(name, chosen),
     )
     kind: Any = Train[type(settings)]
-    command: Train[Any] = tyro.cli(kind, prog=f"{PROG} {name}", description=__doc__, args=rest, default=default)
+    command: Train[Any] = tyro.cli(
+        kind, prog=f"{PROG} {name}", description=__doc__, args=rest, default=default
+    )
     return command
 
 
@@ -127,7 +133,9 @@ def _introduce(console: Any, training: "Training") -> None:
         f"{ppo.epochs} x {ppo.mini_batches} minibatches."
     )
     if training.resumed:
-        console.print(f"going on after {training.resumed:,} steps from the checkpoint in {training.out}")
+        console.print(
+            f"going on after {training.resumed:,} steps from the checkpoint in {training.out}"
+        )
 
 
 def _train(console: Any, training: "Training") -> Any:
@@ -140,15 +148,27 @@ def _train(console: Any, training: "Training") -> Any:
     from genan.cli.interrupt import interruptible
 
     total = training.updates * training.ppo.steps_per_update
-    bar = Bar(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), console=console)
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[speed]}"),
+        console=console,
+    )
     numbers = Text("")
-    task = bar.add_task(_millions(training.steps, total), total=float(total), completed=training.steps, speed="")
+    task = bar.add_task(
+        _millions(training.steps, total), total=float(total), completed=training.steps, speed=""
+    )
 
     def show(now: "Progress") -> None:
-        bar.update(task, completed=now.steps, description=_millions(now.steps, total), speed=_speed(now))
+        bar.update(
+            task, completed=now.steps, description=_millions(now.steps, total), speed=_speed(now)
+        )
         numbers.plain = _numbers(now)
 
-    with interruptible() as interrupt, Live(Group(bar, numbers), console=console, refresh_per_second=4):
+    with (
+        interruptible() as interrupt,
+        Live(Group(bar, numbers), console=console, refresh_per_second=4),
+    ):
         found = training.run(progress=show, stopping=lambda: interrupt.requested)
     if not console.is_terminal:
         console.print()  # rich leaves the last line open
@@ -159,7 +179,9 @@ def _conclude(console: Any, training: "Training", command: Train[Any]) -> None:
     verdict = training.verdict
     assert verdict is not None
     low, high = verdict.interval
-    more = ", ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in verdict.metrics.items())
+    more = ", ".join(
+        f"{name.replace('_', ' ')} {value:.3g}" for name, value in verdict.metrics.items()
+    )
     console.print(
         f"success in simulation: {verdict.succeeded} of {verdict.episodes} episodes ({100 * verdict.success:.1f} %, "
         f"95 % interval {100 * low:.1f} to {100 * high:.1f}); mean return {verdict.returns:.4g}, {more}."
@@ -190,10 +212,14 @@ def _numbers(now: "Progress") -> str:
     """The last update's numbers: episodes first, then the reward's terms."""
     latest = now.latest
     episode = [
-        f"{key.removeprefix('episode/')} {value:.4g}" for key, value in latest.items() if key.startswith("episode/")
+        f"{key.removeprefix('episode/')} {value:.4g}"
+        for key, value in latest.items()
+        if key.startswith("episode/")
     ]
     reward = [
-        f"{key.removeprefix('reward/')} {value:.4g}" for key, value in latest.items() if key.startswith("reward/")
+        f"{key.removeprefix('reward/')} {value:.4g}"
+        for key, value in latest.items()
+        if key.startswith("reward/")
     ]
     learning = f"deviation {latest['learning/deviation']:.3g}  rate {latest['learning/rate']:.2g}"
     return "\n".join(["  ".join(episode), "  ".join(reward), learning])

@@ -1,7 +1,8 @@
 """Try a policy on a robot, many times, and count: the paper's transfer trials.
 
-Before each trial the initial controls are drawn and ramped to over 2 s; then the policy acts for as long as an episode
-of its task. Every trial is kept in --out (docs/transfer.md). Ctrl-C brings the robot to rest and keeps what is done.
+Before each trial the initial controls are drawn and ramped to over 2 s; then the policy acts for as
+long as an episode of its task. Every trial is kept in --out (docs/transfer.md). Ctrl-C brings the
+robot to rest and keeps what is done.
 """
 
 import math
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 #: The robot that there are specimens of, and how it is reached when it is served.
 VIRTUAL, SERVED = "virtual-pamy2", "pamy2-udp"
 TASKS = ("reacher", "ball-in-a-cup", "table-tennis")
-#: A film of table tennis goes on for so long after the policy's turn [s]: the ball is still in the air.
+#: A film of table tennis goes on for so long after the policy's turn [s]: the ball is still in the
+#: air.
 AFTER = 0.6
 
 
@@ -36,11 +38,13 @@ class Transfer:
     task: tyro.conf.Positional[str]
     """The task: reacher, ball-in-a-cup or table-tennis."""
     policy: Path | None = None
-    """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes with genan."""
+    """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes
+    with genan."""
     trials: int = 100
     """How many, on each robot."""
     robot: str = VIRTUAL
-    """Robot to try it on: virtual-pamy2, pamy2-udp, pamy2-o80, or one that another package brings."""
+    """Robot to try it on: virtual-pamy2, pamy2-udp, pamy2-o80, or one that another package
+    brings."""
     robot_seeds: tuple[int, ...] | None = None
     """Which specimens of the virtual robot, one after the other; left out: 0."""
     hours: float | None = None
@@ -48,7 +52,8 @@ class Transfer:
     drift: float | None = None
     """How fast the virtual robot ages; left out: 1."""
     serve: bool = False
-    """Serve the virtual robot by a process of its own, in real time, and reach it over UDP in PAMY2's protocol."""
+    """Serve the virtual robot by a process of its own, in real time, and reach it over UDP in
+    PAMY2's protocol."""
     host: str | None = None
     """Address of a robot on the network."""
     port: int | None = None
@@ -91,7 +96,9 @@ class Transfer:
                 from genan.deployment.served import served
 
                 stack.close()  # one robot after the other
-                host, port = stack.enter_context(served(seed=robot_seed or 0, hours=self.hours or 0.0))
+                host, port = stack.enter_context(
+                    served(seed=robot_seed or 0, hours=self.hours or 0.0)
+                )
                 there = open_arena(policy, robot=SERVED, host=host, port=port)
                 there.robot_seed = robot_seed
                 return there
@@ -109,10 +116,16 @@ class Transfer:
 
     def _check(self) -> None:
         if self.task not in TASKS:
-            raise SettingError(f"There is no task {self.task!r} to try; there are: {listing(TASKS)}.")
+            raise SettingError(
+                f"There is no task {self.task!r} to try; there are: {listing(TASKS)}."
+            )
         if self.robot != VIRTUAL and self.robot_seeds is not None:
-            raise SettingError(f"There are specimens of {VIRTUAL!r} alone: leave out --robot-seeds for {self.robot!r}.")
-        if self.serve and (self.robot != VIRTUAL or self.host or self.port or self.drift is not None):
+            raise SettingError(
+                f"There are specimens of {VIRTUAL!r} alone: leave out --robot-seeds for {self.robot!r}."
+            )
+        if self.serve and (
+            self.robot != VIRTUAL or self.host or self.port or self.drift is not None
+        ):
             raise SettingError(
                 f"--serve starts a {VIRTUAL!r} on a free port; leave out --robot, --host, --port and --drift."
             )
@@ -134,12 +147,16 @@ class Transfer:
 
     def _settings(self) -> dict[str, Any]:
         asked = {"hours": self.hours, "drift": self.drift, "host": self.host, "port": self.port}
-        settings: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+        settings: dict[str, Any] = {
+            name: value for name, value in asked.items() if value is not None
+        }
         if self.robot == VIRTUAL:
             settings["paced"] = self.realtime
         return settings
 
-    def _fly(self, arena: Any, out: Path, stopping: Any) -> "tuple[Result | None, Exception | None]":
+    def _fly(
+        self, arena: Any, out: Path, stopping: Any
+    ) -> "tuple[Result | None, Exception | None]":
         """The trials there are, and why there are no more, if something went wrong."""
         from rich.console import Console
 
@@ -205,8 +222,12 @@ class Transfer:
         renderer = load_trial_renderer(self.task, Robot.load(found.about["contract"]["robot"]))
         try:
             for trial in wanted:
-                kept = TrialPath.load(out, self.task, trial, after=AFTER if self.task == "table-tennis" else 0.0)
-                path = film_path(robot_folder(out, trial.robot_seed) / f"trial-{trial.number:04d}.mp4")
+                kept = TrialPath.load(
+                    out, self.task, trial, after=AFTER if self.task == "table-tennis" else 0.0
+                )
+                path = film_path(
+                    robot_folder(out, trial.robot_seed) / f"trial-{trial.number:04d}.mp4"
+                )
                 robot = self.robot if trial.robot_seed is None else f"robot {trial.robot_seed}"
                 caption = f"{self.task}   {robot}   trial {trial.number}"
                 write_film(film_trial(kept, renderer, caption=caption, result=trial.outcome), path)
@@ -233,7 +254,15 @@ def _print_result(console: "Console", found: "Result", *, robot: str) -> None:
     error = found.task == "reacher"
     # The first is success, which has its own column; a reacher that did not reach needs none.
     shown = list(found.outcomes())[2 if error else 1 :]
-    table = Table("robot", "success", "percent", "95 % interval", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        "robot",
+        "success",
+        "percent",
+        "95 % interval",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for name in [*(["mean error [deg]"] if error else []), *shown]:
         table.add_column(name)
     for column in table.columns[1:]:

@@ -1,8 +1,9 @@
-"""Look at it in 3-D, in a web page on this computer: a recording with the simulated arm over it, or a policy live.
+"""Look at it in 3-D, in a web page on this computer: a recording with the simulated arm over it, or
+a policy live.
 
-'genan view RECORDING.h5' replays: scrub time, choose trajectory and member, see torque, control and disagreement.
-'genan view --live' runs a policy on the virtual robot: drag the goal, push the arm, age the robot; with table-tennis,
-launch balls. Ctrl-C ends it.
+'genan view RECORDING.h5' replays: scrub time, choose trajectory and member, see torque, control and
+disagreement. 'genan view --live' runs a policy on the virtual robot: drag the goal, push the arm,
+age the robot; with table-tennis, launch balls. Ctrl-C ends it.
 """
 
 from dataclasses import dataclass
@@ -18,19 +19,21 @@ class View:
     """Flags of ``genan view``."""
 
     what: tyro.conf.Positional[str | None] = None
-    """The recording: of 'genan collect', or the flights.h5 of 'genan transfer'. With --live, the task: reacher (also
-    when left out), table-tennis or ball-in-a-cup."""
+    """The recording: of 'genan collect', or the flights.h5 of 'genan transfer'. With --live, the
+    task: reacher (also when left out), table-tennis or ball-in-a-cup."""
     live: bool = False
     """Run a policy on the virtual robot instead of replaying a recording."""
     actuators: Path | None = None
-    """Folder of the fitted actuators that drive the simulated arm; left out, those that come with genan."""
+    """Folder of the fitted actuators that drive the simulated arm; left out, those that come with
+    genan."""
     member: int | None = None
-    """Which member of the ensemble drives it at first, counted from 0; left out, the mean of all."""
+    """Which member of the ensemble drives it at first, counted from 0; left out, the mean of
+    all."""
     trajectory: int | None = None
     """Which trajectory of the recording to begin with, counted from 0; left out: 0."""
     robot: str | None = None
-    """The recording's robot: a bundled robot's name or the path of a robot.toml; left out, the one that the actuators
-    were fitted for."""
+    """The recording's robot: a bundled robot's name or the path of a robot.toml; left out, the one
+    that the actuators were fitted for."""
     policy: Path | None = None
     """Folder of the policy to watch live; left out, the one that comes with genan."""
     seed: int | None = None
@@ -50,7 +53,8 @@ class View:
 
         self._check()
         with ExitStack() as stack, interruptible() as interrupt:
-            # Whoever started it in the background ends it by SIGTERM, which is to be as good as Ctrl-C.
+            # Whoever started it in the background ends it by SIGTERM, which is to be as good as
+            # Ctrl-C.
             stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, interrupt))
             if self.live:
                 view_live(
@@ -80,13 +84,21 @@ class View:
 
     def _check(self) -> None:
         if not self.live and self.what is None:
-            raise SettingError("Give a recording to replay, or --live to watch a policy on the virtual robot.")
+            raise SettingError(
+                "Give a recording to replay, or --live to watch a policy on the virtual robot."
+            )
         replays = {"--trajectory": self.trajectory, "--robot": self.robot}
         lives = {"--policy": self.policy, "--seed": self.seed, "--hours": self.hours}
-        wrong = [flag for flag, value in (replays if self.live else lives).items() if value is not None]
+        wrong = [
+            flag for flag, value in (replays if self.live else lives).items() if value is not None
+        ]
         if wrong:
-            where, other = ("a recording", "with --live") if self.live else ("--live", "for a recording")
-            raise SettingError(f"{wrong[0]} is for {where} and means nothing {other}; leave it out.")
+            where, other = (
+                ("a recording", "with --live") if self.live else ("--live", "for a recording")
+            )
+            raise SettingError(
+                f"{wrong[0]} is for {where} and means nothing {other}; leave it out."
+            )
         if self.seed is not None and self.seed < 0:
             raise SettingError(f"A seed must not be negative, got {self.seed}.")
 

@@ -1,4 +1,5 @@
-"""What was recorded, is it any good? Recordings in memory and on disk, finite differences, splits, inspection."""
+"""What was recorded, is it any good? Recordings in memory and on disk, finite differences, splits,
+inspection."""
 
 from genan.data.channels import Channels
 from genan.data.finite_differences import Differences, finite_differences

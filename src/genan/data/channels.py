@@ -29,7 +29,8 @@ class Channels:
     controls: tuple[str, ...]
     """Name of each column of u."""
     control_range: np.ndarray
-    """[2, nu]: lowest and highest value each control may take, in its unit; infinite where there is no bound."""
+    """[2, nu]: lowest and highest value each control may take, in its unit; infinite where there is
+    no bound."""
     joint_units: tuple[str, ...] = ()
     """"rad" or "m" for each joint; left out: "rad" for all."""
     control_units: tuple[str, ...] = ()
@@ -43,7 +44,9 @@ class Channels:
         _set(self, "control_units", _units(self.control_units, "1", len(self.controls), "control"))
         for name, unit in zip(self.joints, self.joint_units, strict=True):
             if unit not in JOINT_UNITS:
-                raise DataError(f"Joint {name!r} is in {unit!r}; convert it to one of {listing(JOINT_UNITS)}.")
+                raise DataError(
+                    f"Joint {name!r} is in {unit!r}; convert it to one of {listing(JOINT_UNITS)}."
+                )
         _set(self, "control_range", _bounds(self.control_range, self.controls))
 
     @classmethod
@@ -80,7 +83,8 @@ class Channels:
         }
 
     def check_rate(self, dt: float, *, whose: str) -> None:
-        """Refuse another sampling period than this one. ``dt``: the other period [s]; ``whose``: for the message."""
+        """Refuse another sampling period than this one. ``dt``: the other period [s]; ``whose``:
+        for the message."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             raise DataError(
                 f"Two rates: the recording is sampled at {_rate(self.dt)}, {whose} at {_rate(dt)}; resample one, "
@@ -88,12 +92,17 @@ class Channels:
             )
 
     def check_robot(self, robot: Robot) -> None:
-        """Refuse, by name, a robot with other joints, other controls, other units or another rate."""
+        """Refuse, by name, a robot with other joints, other controls, other units or another
+        rate."""
         _same_names(self.joints, robot.joint_names, "joint", robot.name)
         _same_names(self.controls, robot.control_names, "control", robot.name)
         for kind, mine, theirs in (
             ("Joint", (self.joints, self.joint_units), [joint.unit for joint in robot.joints]),
-            ("Control", (self.controls, self.control_units), [control.unit for control in robot.controls]),
+            (
+                "Control",
+                (self.controls, self.control_units),
+                [control.unit for control in robot.controls],
+            ),
         ):
             for name, unit, other in zip(*mine, theirs, strict=True):
                 if unit != other:
@@ -113,7 +122,12 @@ def _rate(dt: float) -> str:
 
 
 def _period(dt: float) -> float:
-    if not (np.isscalar(dt) or np.ndim(dt) == 0) or not np.isreal(dt) or not math.isfinite(dt) or not dt > 0.0:
+    if (
+        not (np.isscalar(dt) or np.ndim(dt) == 0)
+        or not np.isreal(dt)
+        or not math.isfinite(dt)
+        or not dt > 0.0
+    ):
         raise DataError(f"The sampling period dt must be a positive number of seconds, not {dt!r}.")
     return float(dt)
 
@@ -125,14 +139,18 @@ def _names(names: Sequence[str], kind: str) -> tuple[str, ...]:
         raise DataError(f"There are no {kind}s; a recording needs at least one.")
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
-        raise DataError(f"The {kind} {listing(twice)} is listed twice; every {kind} needs its own name.")
+        raise DataError(
+            f"The {kind} {listing(twice)} is listed twice; every {kind} needs its own name."
+        )
     return tuple(names)
 
 
 def _units(units: Sequence[str], default: str, count: int, kind: str) -> tuple[str, ...]:
     units = tuple(units) or (default,) * count
     if len(units) != count:
-        raise DataError(f"There are {count} {kind}s and {len(units)} {kind} units; give one unit for each.")
+        raise DataError(
+            f"There are {count} {kind}s and {len(units)} {kind} units; give one unit for each."
+        )
     return units
 
 
@@ -158,8 +176,12 @@ def _same_names(mine: tuple[str, ...], theirs: tuple[str, ...], kind: str, robot
     extra = [name for name in mine if name not in theirs]
     if missing or extra:
         faults = [f"lacks the {kind} {listing(missing)}"] if missing else []
-        faults += [f"has the {kind} {listing(extra)}, which the robot does not have"] if extra else []
-        raise DataError(f"The recording {' and '.join(faults)}; robot {robot!r} has the {kind}s {listing(theirs)}.")
+        faults += (
+            [f"has the {kind} {listing(extra)}, which the robot does not have"] if extra else []
+        )
+        raise DataError(
+            f"The recording {' and '.join(faults)}; robot {robot!r} has the {kind}s {listing(theirs)}."
+        )
     raise DataError(
         f"The recording has the {kind}s in the order {listing(mine)} and robot {robot!r} in the order "
         f"{listing(theirs)}; reorder the columns."

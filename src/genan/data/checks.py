@@ -34,18 +34,25 @@ def check_samples(
         lengths: samples of each trajectory [N].
         numbers: what to call the trajectories in a message [N]; counted from 0 when left out.
     """
-    for name, array, kind, names in (("q", q, "joint", channels.joints), ("u", u, "control", channels.controls)):
+    for name, array, kind, names in (
+        ("q", q, "joint", channels.joints),
+        ("u", u, "control", channels.controls),
+    ):
         if np.ndim(array) != 2 or array.shape[1] != len(names):
             raise DataError(
                 f"{name} must be [samples, {len(names)}], one column for each {kind} ({', '.join(names)}), "
                 f"not {list(np.shape(array))}."
             )
     if np.ndim(lengths) != 1:
-        raise DataError(f"The lengths must be one number for each trajectory, not of shape {list(np.shape(lengths))}.")
+        raise DataError(
+            f"The lengths must be one number for each trajectory, not of shape {list(np.shape(lengths))}."
+        )
     if len(lengths) == 0:
         raise DataError("There are zero trajectories; a recording needs at least one.")
     if not len(q) == len(u) == int(np.sum(lengths)):
-        raise DataError(f"q has {len(q)} samples, u has {len(u)} and the lengths add up to {int(np.sum(lengths))}.")
+        raise DataError(
+            f"q has {len(q)} samples, u has {len(u)} and the lengths add up to {int(np.sum(lengths))}."
+        )
     if int(np.min(lengths)) < SHORTEST:
         number = int(np.argmin(lengths))
         raise DataError(
@@ -56,7 +63,9 @@ def check_samples(
         finite = np.isfinite(array)
         if not finite.all():
             name, place, where = _place(~finite, names, lengths, numbers)
-            raise DataError(f"{label} {name} is {array[place]} {where}; cut the trajectory there or leave it out.")
+            raise DataError(
+                f"{label} {name} is {array[place]} {where}; cut the trajectory there or leave it out."
+            )
     lower, upper = channels.control_range
     span = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * RANGE_TOLERANCE
     if (u.min(axis=0) < lower - span).any() or (u.max(axis=0) > upper + span).any():
@@ -78,7 +87,9 @@ def check_indices(indices: Sequence[int] | np.ndarray, count: int) -> Int[np.nda
         raise DataError("Zero trajectories were chosen; choose at least one.")
     if chosen.min() < 0 or chosen.max() >= count:
         wrong = int(chosen[(chosen < 0) | (chosen >= count)][0])
-        raise DataError(f"There is no trajectory {wrong}; the recording has {count}, counted from 0 to {count - 1}.")
+        raise DataError(
+            f"There is no trajectory {wrong}; the recording has {count}, counted from 0 to {count - 1}."
+        )
     return chosen.astype(np.int64)
 
 
@@ -87,7 +98,9 @@ def counted(number: int) -> str:
     return f"{number} {'trajectory' if number == 1 else 'trajectories'}"
 
 
-def rows_of(starts: Int[np.ndarray, " M"], lengths: Int[np.ndarray, " M"]) -> Int[np.ndarray, " rows"]:
+def rows_of(
+    starts: Int[np.ndarray, " M"], lengths: Int[np.ndarray, " M"]
+) -> Int[np.ndarray, " rows"]:
     """Row numbers ``start, start + 1, ...`` of each trajectory, one after the other."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
@@ -98,31 +111,51 @@ def provenance_text(provenance: Mapping[str, Any]) -> str:
     try:
         return json.dumps(dict(provenance), sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise DataError(f"The provenance must be plain texts, numbers, lists and tables: {error}.") from None
+        raise DataError(
+            f"The provenance must be plain texts, numbers, lists and tables: {error}."
+        ) from None
 
 
-def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any], my_words: str, their_words: str) -> str:
-    """The settings in which two tables differ, as words: ``seed (partial has 1, asked 2)``; empty when equal."""
+def differences(
+    mine: Mapping[str, Any], theirs: Mapping[str, Any], my_words: str, their_words: str
+) -> str:
+    """The settings in which two tables differ, as words: ``seed (partial has 1, asked 2)``; empty
+    when equal."""
     mine, theirs = _flat(mine), _flat(theirs)
     keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
-    return ", ".join(f"{key} ({my_words} {mine.get(key)!r}, {their_words} {theirs.get(key)!r})" for key in keys)
+    return ", ".join(
+        f"{key} ({my_words} {mine.get(key)!r}, {their_words} {theirs.get(key)!r})" for key in keys
+    )
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A table of tables as one table: ``{"versions": {"numpy": "2"}}`` becomes ``{"versions.numpy": "2"}``."""
+    """A table of tables as one table: ``{"versions": {"numpy": "2"}}`` becomes ``{"versions.numpy":
+    "2"}``."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value})
+        flat.update(
+            _flat(value, f"{prefix}{key}.")
+            if isinstance(value, Mapping)
+            else {f"{prefix}{key}": value}
+        )
     return flat
 
 
 def _place(
-    fault: np.ndarray, names: Sequence[str], lengths: np.ndarray, numbers: Sequence[int] | np.ndarray | None
+    fault: np.ndarray,
+    names: Sequence[str],
+    lengths: np.ndarray,
+    numbers: Sequence[int] | np.ndarray | None,
 ) -> tuple[str, tuple[int, int], str]:
-    """Name of the first faulty channel, its (row, column), and its trajectory and sample in words."""
+    """Name of the first faulty channel, its (row, column), and its trajectory and sample in
+    words."""
     row, column = (int(axis[0]) for axis in np.nonzero(fault))
     ends = np.cumsum(lengths)
     index = int(np.searchsorted(ends, row, side="right"))
     sample = row - int(ends[index] - lengths[index])
     number = index if numbers is None else int(numbers[index])
-    return repr(names[column]), (row, column), f"in trajectory {number} at sample {sample} (counted from 0)"
+    return (
+        repr(names[column]),
+        (row, column),
+        f"in trajectory {number} at sample {sample} (counted from 0)",
+    )

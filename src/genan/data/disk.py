@@ -1,4 +1,5 @@
-"""What recording asks of the operating system: one writer at a time, whole files or none, a full disk survived."""
+"""What recording asks of the operating system: one writer at a time, whole files or none, a full
+disk survived."""
 
 import fcntl
 import os
@@ -26,7 +27,8 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 class Lock:
-    """Exclusive right to write ``path``, through a lock file beside it; it ends with the process, however that dies."""
+    """Exclusive right to write ``path``, through a lock file beside it; it ends with the process,
+    however that dies."""
 
     def __init__(self, path: Path) -> None:
         """Take the lock, or refuse when somebody else has it."""
@@ -69,15 +71,19 @@ def reason(error: Exception) -> str:
         text = system.group(1)
     elif isinstance(error, OSError) and error.strerror and not text.startswith("["):
         text = error.strerror
-    known = {"No space left": "the disk is full", "filter returned": "a checksum does not fit the samples"}
+    known = {
+        "No space left": "the disk is full",
+        "filter returned": "a checksum does not fit the samples",
+    }
     return next((words for sign, words in known.items() if sign in text), text)
 
 
 def abandon(file: h5py.File) -> None:
     """Close a file whose disk refuses to be written, leaving what is on the disk as it is.
 
-    HDF5 tries again to write what it holds when it closes, fails again, and takes the process down at exit. So its
-    descriptor is pointed at memory first. Dataset objects of the file must still be alive at this moment.
+    HDF5 tries again to write what it holds when it closes, fails again, and takes the process down
+    at exit. So its descriptor is pointed at memory first. Dataset objects of the file must still be
+    alive at this moment.
     """
     with suppress(OSError, RuntimeError, ValueError), _scratch() as scratch:
         os.dup2(scratch, file.id.get_vfd_handle(), inheritable=False)
@@ -113,7 +119,8 @@ def new_file(path: Path) -> Iterator[h5py.File]:
 
 
 def publish(temporary: Path, path: Path) -> None:
-    """Give a finished file its name: on the disk first, then in one step, so that nobody sees half of it."""
+    """Give a finished file its name: on the disk first, then in one step, so that nobody sees half
+    of it."""
     _sync(temporary)
     temporary.replace(path)
     _sync(path.parent)
@@ -138,4 +145,6 @@ def make_folder(folder: Path) -> None:
 def refuse_existing(path: Path) -> None:
     """Refuse to write over a file."""
     if path.exists():
-        raise DataError(f"{path} exists already and is left as it is; choose another file name or move it away.")
+        raise DataError(
+            f"{path} exists already and is left as it is; choose another file name or move it away."
+        )

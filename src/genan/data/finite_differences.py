@@ -1,4 +1,5 @@
-"""Velocities and accelerations from positions, by the differences that a symplectic step retraces exactly."""
+"""Velocities and accelerations from positions, by the differences that a symplectic step retraces
+exactly."""
 
 from dataclasses import dataclass
 
@@ -11,7 +12,8 @@ from genan.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Motion at every sample that has both neighbours: all but the first and the last of each trajectory."""
+    """Motion at every sample that has both neighbours: all but the first and the last of each
+    trajectory."""
 
     rows: Int[np.ndarray, " M"]
     """Row of q that each sample here belongs to; M = rows of q minus two for each trajectory."""
@@ -21,11 +23,13 @@ class Differences:
     """Accelerations (q_{t+1} - 2 q_t + q_{t-1}) / dt^2 [rad/s^2 or m/s^2]."""
 
 
-def finite_differences(q: Float[np.ndarray, "rows nq"], *, lengths: Int[np.ndarray, " N"], dt: float) -> Differences:
+def finite_differences(
+    q: Float[np.ndarray, "rows nq"], *, lengths: Int[np.ndarray, " N"], dt: float
+) -> Differences:
     """Differentiate positions, never across the boundary of two trajectories.
 
-    With these two definitions the step qd' = qd + dt qdd, q' = q + dt qd' gives back q_{t+1} from q_t: the labels
-    retrace the data.
+    With these two definitions the step qd' = qd + dt qdd, q' = q + dt qd' gives back q_{t+1} from
+    q_t: the labels retrace the data.
 
     Args:
         q: positions of all trajectories, one after the other [rows, nq] [rad or m].

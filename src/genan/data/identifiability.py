@@ -1,17 +1,21 @@
-"""Reasons why nothing can be learnt from a recording, whatever the network: ``genan fit`` refuses for them."""
+"""Reasons why nothing can be learnt from a recording, whatever the network: ``genan fit`` refuses
+for them."""
 
 import numpy as np
 
 from genan.data.inspection import Inspection
 from genan.data.trajectories import Trajectories
 
-#: Part of the one-step second differences' variance that is motion, below which a joint shows nothing but its sensor.
+#: Part of the one-step second differences' variance that is motion, below which a joint shows
+#: nothing but its sensor.
 LEAST_MOTION = 0.01
 #: Fewest samples the sensor is judged from.
 _FEWEST = 500
 
 
-def obstacles(trajectories: Trajectories, inspection: Inspection, *, history_reach: int) -> tuple[str, ...]:
+def obstacles(
+    trajectories: Trajectories, inspection: Inspection, *, history_reach: int
+) -> tuple[str, ...]:
     """Why nothing can be identified, one sentence each; empty where something can.
 
     Args:
@@ -22,7 +26,9 @@ def obstacles(trajectories: Trajectories, inspection: Inspection, *, history_rea
     found = []
     joints = inspection.joints
     if all(joint.lowest == joint.highest for joint in joints):
-        found.append(f"No joint moves: all {inspection.samples} samples are the same; record the robot moving.")
+        found.append(
+            f"No joint moves: all {inspection.samples} samples are the same; record the robot moving."
+        )
     if not (np.ptp(trajectories.u, axis=0) > 0.0).any():
         found.append(
             f"No command changes: all {inspection.samples} samples are the same, so what commands do cannot be seen; "
@@ -36,10 +42,16 @@ def obstacles(trajectories: Trajectories, inspection: Inspection, *, history_rea
             f"samples back, so the network never sees the command that acts; give --delay {inspection.lag.steps}."
         )
     moving = [joint for joint in joints if joint.lowest < joint.highest]
-    if moving and inspection.samples >= _FEWEST and all(joint.signal_share < LEAST_MOTION for joint in moving):
+    if (
+        moving
+        and inspection.samples >= _FEWEST
+        and all(joint.signal_share < LEAST_MOTION for joint in moving)
+    ):
         best = max(moving, key=lambda joint: joint.signal_share)
         advice = (
-            f"take every {inspection.decimation}th sample" if inspection.decimation else "move faster or measure finer"
+            f"take every {inspection.decimation}th sample"
+            if inspection.decimation
+            else "move faster or measure finer"
         )
         found.append(
             f"The signal is under the sensor's noise: at most {100 * best.signal_share:.2g} % of the one-step second "

@@ -47,20 +47,25 @@ class Inspection:
     spectrum: Spectrum
     """Which frequencies are excited."""
     decimation: int | None
-    """Samples per step at which every joint's motion stands clear of its encoder; None where none tried is enough."""
+    """Samples per step at which every joint's motion stands clear of its encoder; None where none
+    tried is enough."""
     verdict: tuple[str, ...]
     """What is good, what to record again, what to do before training: one sentence each."""
     phases: float = 1.0
-    """How many of the trajectories show the same motion: every k-th sample of a log, taken in all k ways."""
+    """How many of the trajectories show the same motion: every k-th sample of a log, taken in all k
+    ways."""
 
 
-def inspect(trajectories: Trajectories, robot: Robot | None = None, *, timing: Timing | None = None) -> Inspection:
+def inspect(
+    trajectories: Trajectories, robot: Robot | None = None, *, timing: Timing | None = None
+) -> Inspection:
     """Look at a recording.
 
     Args:
         trajectories: the recording.
         robot: the robot it was made on, where known; its joint limits are looked at too.
-        timing: what its time stamps say, where it has some; left out: what an import wrote down of them.
+        timing: what its time stamps say, where it has some; left out: what an import wrote down of
+            them.
     """
     timing = timing or imported_timing(trajectories)
     spectrum = measure_spectrum(trajectories)
@@ -71,7 +76,10 @@ def inspect(trajectories: Trajectories, robot: Robot | None = None, *, timing: T
         measure_joint(trajectories, motion, column, robot, bounds[:, column], quantum, spectrum)
         for column, quantum in enumerate(quanta)
     )
-    controls = tuple(measure_control(trajectories, column, spectrum) for column in range(len(trajectories.controls)))
+    controls = tuple(
+        measure_control(trajectories, column, spectrum)
+        for column in range(len(trajectories.controls))
+    )
     pairs = itertools.combinations(range(len(joints)), 2)
     durations = trajectories.lengths * trajectories.dt
     strides = [joint.clear_stride for joint in joints if joint.lowest < joint.highest]
@@ -90,11 +98,16 @@ def inspect(trajectories: Trajectories, robot: Robot | None = None, *, timing: T
             )
             for a, b in pairs
         },
-        suspicious=(*irregular(timing, trajectories.dt), *suspicious(trajectories, joints, controls)),
+        suspicious=(
+            *irregular(timing, trajectories.dt),
+            *suspicious(trajectories, joints, controls),
+        ),
         timing=timing,
         lag=find_lag(trajectories, quanta=quanta),
         spectrum=spectrum,
-        decimation=None if None in strides else max((stride for stride in strides if stride), default=1),
+        decimation=None
+        if None in strides
+        else max((stride for stride in strides if stride), default=1),
         verdict=(),
         phases=_phases(trajectories),
     )

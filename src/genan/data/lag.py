@@ -1,9 +1,11 @@
-"""How long after a command the joints accelerate: the delay between u and what it does, in whole samples.
+"""How long after a command the joints accelerate: the delay between u and what it does, in whole
+samples.
 
-For every candidate delay a joint's second difference is predicted linearly from its own past and from the commands of
-that age, and the delay at which least is left unexplained is the lag. Its past stands for what inertia, springs and
-friction do; whether a command is a position, a speed, a torque or a pressure that becomes a torque slowly is found out
-by trying each (``lag_regression.STRUCTURES``): the simplest that explains as much as the others counts.
+For every candidate delay a joint's second difference is predicted linearly from its own past and
+from the commands of that age, and the delay at which least is left unexplained is the lag. Its past
+stands for what inertia, springs and friction do; whether a command is a position, a speed, a torque
+or a pressure that becomes a torque slowly is found out by trying each
+(``lag_regression.STRUCTURES``): the simplest that explains as much as the others counts.
 """
 
 from collections.abc import Sequence
@@ -25,11 +27,13 @@ _CLEAR = 3.0
 _STRIDES = 0.006, 0.02
 #: Shifts of the joint against its commands that show what chance explains.
 _SHIFTS = 3
-#: What commands explain must be so many times what shifted ones explain at best, and at least so much in all.
+#: What commands explain must be so many times what shifted ones explain at best, and at least so
+#: much in all.
 _ABOVE_CHANCE, _LEAST = 2.0, 0.05
 #: A delay is told only where the model explains so much of what the joints' past leaves open.
 _TOLD = 0.8
-#: What a further parameter must explain to be believed, in units of the noise, and what rules a delay out.
+#: What a further parameter must explain to be believed, in units of the noise, and what rules a
+#: delay out.
 _RULED_OUT = 8.0
 #: Widest range of delays left that is still told [s], and in samples.
 _WIDEST, _WIDEST_SAMPLES = 0.015, 3
@@ -62,7 +66,8 @@ class Lag:
     """The delay between commands and motion."""
 
     steps: int | None
-    """Samples for ``genan fit --delay``: the shortest lag of the joints that tell one; None where none does."""
+    """Samples for ``genan fit --delay``: the shortest lag of the joints that tell one; None where
+    none does."""
     dt: float
     """Sampling period [s]."""
     joints: tuple[JointLag, ...]
@@ -73,10 +78,16 @@ class Lag:
         return None if self.steps is None else self.steps * self.dt
 
 
-def find_lag(trajectories: Trajectories, *, longest: float = 0.25, quanta: Sequence[float | None] | None = None) -> Lag:
+def find_lag(
+    trajectories: Trajectories,
+    *,
+    longest: float = 0.25,
+    quanta: Sequence[float | None] | None = None,
+) -> Lag:
     """Find the delay between commands and accelerations, joint by joint.
 
-    A lag of d means that row t of u acts on the acceleration of row t + d; 0: while q moves from row t to t + 1.
+    A lag of d means that row t of u acts on the acceleration of row t + d; 0: while q moves from
+    row t to t + 1.
 
     Args:
         trajectories: the recording.
@@ -99,7 +110,9 @@ def find_lag(trajectories: Trajectories, *, longest: float = 0.25, quanta: Seque
     return Lag(steps=min(told, default=None), dt=trajectories.dt, joints=tuple(joints))
 
 
-def _joint_lag(trajectories: Trajectories, column: int, commands: Commands | None, quantum: float | None) -> JointLag:
+def _joint_lag(
+    trajectories: Trajectories, column: int, commands: Commands | None, quantum: float | None
+) -> JointLag:
     unknown = JointLag(trajectories.joints[column], None, 0, 0, None, 0.0, 0.0, (), ())
     if commands is None:
         return unknown
@@ -127,7 +140,10 @@ def _joint_lag(trajectories: Trajectories, column: int, commands: Commands | Non
     widest = max(_WIDEST_SAMPLES, round(_WIDEST / trajectories.dt))
     seen = bool(direct.max() > max(_LEAST, _ABOVE_CHANCE * chance_direct))
     told = bool(
-        seen and explained[best] > max(_TOLD, chance) and best < len(costs[0]) - 1 and highest - lowest <= widest
+        seen
+        and explained[best] > max(_TOLD, chance)
+        and best < len(costs[0]) - 1
+        and highest - lowest <= widest
     )
     copied = _copied(commands, trajectories.q[:, column], quantum)
     if copied is not None:
@@ -149,7 +165,8 @@ def _joint_lag(trajectories: Trajectories, column: int, commands: Commands | Non
 
 
 def _costs(response: Response, structure: Structure) -> Float[np.ndarray, " delays"]:
-    """What a structure leaves at each delay, and a price for its parameters, in units of the noise's variance."""
+    """What a structure leaves at each delay, and a price for its parameters, in units of the
+    noise's variance."""
     return response.left(structure, response.taps(structure.degree)) + _price(response, structure)
 
 
@@ -169,18 +186,24 @@ def _explained(
 def _strongest(response: Response, delay: int) -> int:
     """The control that explains most on its own, as a column of u; ``delay``: its index."""
     taps = response.taps(DIRECT.degree)[delay : delay + 1]
-    left = [response.left(DIRECT, taps[:, :, control : control + 1])[0] for control in range(taps.shape[2])]
+    left = [
+        response.left(DIRECT, taps[:, :, control : control + 1])[0]
+        for control in range(taps.shape[2])
+    ]
     return int(response.commands.moving[int(np.argmin(left))])
 
 
 def _copied(commands: Commands, q: Float[np.ndarray, " rows"], quantum: float | None) -> int | None:
-    """Index of the delay at which the position is the command itself, scaled and shifted; None where it is not."""
+    """Index of the delay at which the position is the command itself, scaled and shifted; None
+    where it is not."""
     rows = commands.rows[:: max(1, len(commands.rows) // 1000)]
     values = commands.raw[(rows - 1)[:, None] - commands.delays]
     joint = q[rows] - q[rows].mean()
     taps = np.moveaxis(values - values.mean(axis=0), 1, 0)
     across = np.swapaxes(taps, 1, 2)
-    gains = np.linalg.solve(across @ taps + 1e-9 * len(joint) * np.eye(taps.shape[2]), (across @ joint)[:, :, None])
+    gains = np.linalg.solve(
+        across @ taps + 1e-9 * len(joint) * np.eye(taps.shape[2]), (across @ joint)[:, :, None]
+    )
     left = np.sqrt(np.mean((joint - (taps @ gains)[:, :, 0]) ** 2, axis=1))
     close = max(0.5 * (quantum or 0.0), 1e-3 * float(joint.std()))
     return int(np.argmin(left)) if left.min() < close else None
@@ -189,4 +212,6 @@ def _copied(commands: Commands, q: Float[np.ndarray, " rows"], quantum: float | 
 def _thinned(trajectories: Trajectories) -> Trajectories:
     """Whole trajectories, spread over the recording, of some ``_SAMPLES`` rows together."""
     every = max(1, len(trajectories.q) // _SAMPLES)
-    return trajectories if every == 1 else trajectories.select(np.arange(len(trajectories))[::every])
+    return (
+        trajectories if every == 1 else trajectories.select(np.arange(len(trajectories))[::every])
+    )

@@ -1,8 +1,9 @@
-"""Linear prediction of a joint from its own past and from commands of one delay or another, for ``find_lag``.
+"""Linear prediction of a joint from its own past and from commands of one delay or another, for
+``find_lag``.
 
-Positions carry noise, so their past is not used as it is, but as far as commands explain it (instrumental variables):
-everything is projected onto the commands of the last second. Noise has no part in that; a fit to noisy positions would
-find the delay of its own errors.
+Positions carry noise, so their past is not used as it is, but as far as commands explain it
+(instrumental variables): everything is projected onto the commands of the last second. Noise has no
+part in that; a fit to noisy positions would find the delay of its own errors.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +28,8 @@ class Structure:
     """A way for commands to act: how often they are integrated before they are a position."""
 
     degree: int
-    """0: the position is a copy of the command; 1: it moves at that speed; 2: so it accelerates; 3: through a lag."""
+    """0: the position is a copy of the command; 1: it moves at that speed; 2: so it accelerates; 3:
+    through a lag."""
     past: int
     """Past positions that count, one stride apart."""
     price: float
@@ -36,15 +38,22 @@ class Structure:
     """How many times better it must be."""
 
 
-#: What moves has mass, so a command that acts as a position or a speed must show it by more than chance does. A lag
-#: explains a little of everything: where there is one, the model without it is some 40 times worse, elsewhere hardly 2.
-STRUCTURES = (Structure(0, 2, 20.0), Structure(1, 2, 20.0), Structure(2, 2, 0.0), Structure(3, 3, 0.0, 4.0))
+#: What moves has mass, so a command that acts as a position or a speed must show it by more than
+#: chance does. A lag explains a little of everything: where there is one, the model without it is
+#: some 40 times worse, elsewhere hardly 2.
+STRUCTURES = (
+    Structure(0, 2, 20.0),
+    Structure(1, 2, 20.0),
+    Structure(2, 2, 0.0),
+    Structure(3, 3, 0.0, 4.0),
+)
 DIRECT = STRUCTURES[2]
 
 
 @dataclass(frozen=True, eq=False)
 class Commands:
-    """The commands of a recording, prepared once for all joints that are looked at with one stride."""
+    """The commands of a recording, prepared once for all joints that are looked at with one
+    stride."""
 
     rows: Int[np.ndarray, " rows"]
     """Samples whose position is predicted."""
@@ -55,7 +64,8 @@ class Commands:
     instruments: Float[np.ndarray, "rows instruments"]
     """Orthonormal."""
     splines: tuple[Float[np.ndarray, "samples moving"], ...]
-    """Commands averaged over a stride once, twice, ...: what a degree of integration makes of them."""
+    """Commands averaged over a stride once, twice, ...: what a degree of integration makes of
+    them."""
     raw: Float[np.ndarray, "samples moving"]
     """Standardised."""
     _taps: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
@@ -74,7 +84,10 @@ class Commands:
         if count < FEWEST or not len(moving):
             return None
         chosen = np.flatnonzero(enough)
-        first, last = trajectories.offsets[chosen] + reach, trajectories.offsets[chosen] + lengths[chosen]
+        first, last = (
+            trajectories.offsets[chosen] + reach,
+            trajectories.offsets[chosen] + lengths[chosen],
+        )
         rows = np.concatenate([np.arange(a, b, stride) for a, b in zip(first, last, strict=True)])
         rows = rows[:: max(1, len(rows) // ROWS)]
         u = trajectories.u[:, moving]
@@ -86,20 +99,29 @@ class Commands:
         splines = [averaged(raw, stride)]
         for _ in range(3):
             splines.append(averaged(splines[-1], stride))
-        for degree, weights in ((2, (0.5, 0.5)), (3, (1 / 6, 4 / 6, 1 / 6))):  # a command is held for a whole sample
+        for degree, weights in (
+            (2, (0.5, 0.5)),
+            (3, (1 / 6, 4 / 6, 1 / 6)),
+        ):  # a command is held for a whole sample
             held = splines[degree].copy()
-            held[2:] = sum(w * splines[degree][2 - k : len(held) - k] for k, w in enumerate(weights))
+            held[2:] = sum(
+                w * splines[degree][2 - k : len(held) - k] for k, w in enumerate(weights)
+            )
             splines[degree] = held
         sums = np.cumsum(splines[0], axis=0)
         columns = [
             (sums[rows - 1 - lag] - sums[rows - 1 - lag - wide]) / wide
-            for lag, wide in _windows(furthest + 4 * stride, memory, stride, len(keep), WIDEST / trajectories.dt)
+            for lag, wide in _windows(
+                furthest + 4 * stride, memory, stride, len(keep), WIDEST / trajectories.dt
+            )
         ]
         instruments = orthonormal(np.column_stack([np.ones(len(rows)), *columns]))
         delays = np.arange(-1, furthest + 1)
         return cls(rows, stride, moving[keep], delays, instruments, tuple(splines), raw)
 
-    def taps(self, degree: int) -> tuple[Float[np.ndarray, "rows taps"], Float[np.ndarray, "instruments taps"]]:
+    def taps(
+        self, degree: int
+    ) -> tuple[Float[np.ndarray, "rows taps"], Float[np.ndarray, "instruments taps"]]:
         """The commands that act, at every delay, and their projection onto the instruments."""
         if degree not in self._taps:
             spline = self.splines[degree]
@@ -125,8 +147,8 @@ class Response:
     def of(
         cls, commands: Commands, q: Float[np.ndarray, "samples nq"], column: int, shift: int = 0
     ) -> "Response | None":
-        """``q``: positions averaged over a stride; ``shift``: rows by which the joints are moved away from the
-        commands, to see what chance does.
+        """``q``: positions averaged over a stride; ``shift``: rows by which the joints are moved
+        away from the commands, to see what chance does.
         """
         rows, s = np.roll(commands.rows, shift), commands.stride
         joint = q[:, column]
@@ -144,9 +166,13 @@ class Response:
         rest = rest - shared @ (shared.T @ rest) - own @ (own.T @ rest)
         basis = orthonormal(rest[:, :-1], rank=1e-12)
         left = rest[:, -1] - basis @ (basis.T @ rest[:, -1])
-        noise = float((left**2).sum()) / max(1, len(rows) - shared.shape[1] - own.shape[1] - basis.shape[1])
+        noise = float((left**2).sum()) / max(
+            1, len(rows) - shared.shape[1] - own.shape[1] - basis.shape[1]
+        )
         noise = max(noise, MODEL_ERROR**2 * float(np.mean(bend**2)))
-        both = np.vstack([shared.T @ np.column_stack([past, bend]), own.T @ np.column_stack([past, bend])])
+        both = np.vstack(
+            [shared.T @ np.column_stack([past, bend]), own.T @ np.column_stack([past, bend])]
+        )
         return cls(commands, own, both[:, -1], both[:, :-1], noise)
 
     def taps(self, degree: int) -> Float[np.ndarray, "delays instruments moving"]:
@@ -161,21 +187,29 @@ class Response:
     def left(
         self, structure: Structure, taps: Float[np.ndarray, "delays instruments taps"]
     ) -> Float[np.ndarray, " delays"]:
-        """Sum of squares along the instruments that past and taps leave, in units of the noise's variance."""
+        """Sum of squares along the instruments that past and taps leave, in units of the noise's
+        variance."""
         past = orthonormal(self.past[:, : self.past.shape[1] - 3 + structure.past], rank=1e-10)
         bend = self.bend - past @ (past.T @ self.bend)
         taps = taps / np.sqrt((taps**2).sum(axis=1, keepdims=True) + 1e-300)
         taps = taps - past @ (past.T @ taps)
         across = np.swapaxes(taps, 1, 2)
         along = across @ bend
-        gain = np.linalg.solve(across @ taps + 1e-10 * np.eye(taps.shape[2]), along[:, :, None])[:, :, 0]
+        gain = np.linalg.solve(across @ taps + 1e-10 * np.eye(taps.shape[2]), along[:, :, None])[
+            :, :, 0
+        ]
         return np.asarray(np.maximum(0.0, bend @ bend - (along * gain).sum(axis=1)) / self.noise)
 
 
 def features(
-    q: Float[np.ndarray, "samples nq"], column: int, rows: Int[np.ndarray, " rows"], stride: int, speed: float
+    q: Float[np.ndarray, "samples nq"],
+    column: int,
+    rows: Int[np.ndarray, " rows"],
+    stride: int,
+    speed: float,
 ) -> Float[np.ndarray, "rows features"]:
-    """What a joint's acceleration may depend on: positions, speeds, gravity, drag, dry friction; a lag comes last."""
+    """What a joint's acceleration may depend on: positions, speeds, gravity, drag, dry friction; a
+    lag comes last."""
     joint = q[:, column]
     level = float(joint[rows].mean())
     step = joint[rows] - joint[rows - stride]
@@ -196,8 +230,11 @@ def features(
     )
 
 
-def _windows(fine: int, memory: int, stride: int, controls: int, widest: float) -> list[tuple[int, int]]:
-    """Age of the youngest, and number, of the commands that each instrument averages: single ones, then more."""
+def _windows(
+    fine: int, memory: int, stride: int, controls: int, widest: float
+) -> list[tuple[int, int]]:
+    """Age of the youngest, and number, of the commands that each instrument averages: single ones,
+    then more."""
     width = float(max(1, fine * controls // INSTRUMENTS))
     place, windows = 0.0, []
     while place + width <= memory:
@@ -208,8 +245,11 @@ def _windows(fine: int, memory: int, stride: int, controls: int, widest: float) 
     return windows
 
 
-def averaged(values: Float[np.ndarray, "rows columns"], stride: int) -> Float[np.ndarray, "rows columns"]:
-    """Mean of each sample and the ``stride`` - 1 before it; the first ones of a trajectory mix with the one before."""
+def averaged(
+    values: Float[np.ndarray, "rows columns"], stride: int
+) -> Float[np.ndarray, "rows columns"]:
+    """Mean of each sample and the ``stride`` - 1 before it; the first ones of a trajectory mix with
+    the one before."""
     if stride == 1:
         return values
     total = np.cumsum(values, axis=0)
@@ -218,8 +258,11 @@ def averaged(values: Float[np.ndarray, "rows columns"], stride: int) -> Float[np
     return mean
 
 
-def orthonormal(columns: Float[np.ndarray, "rows k"], *, rank: float = 1e-6) -> Float[np.ndarray, "rows r"]:
-    """An orthonormal basis of the columns' span; directions that add nearly nothing are left out."""
+def orthonormal(
+    columns: Float[np.ndarray, "rows k"], *, rank: float = 1e-6
+) -> Float[np.ndarray, "rows r"]:
+    """An orthonormal basis of the columns' span; directions that add nearly nothing are left
+    out."""
     sizes = np.sqrt((columns**2).sum(axis=0))
     scaled = columns[:, sizes > 0.0] / sizes[sizes > 0.0]
     values, vectors = np.linalg.eigh(scaled.T @ scaled)

@@ -1,7 +1,8 @@
-"""The HDF5 layout of a recording: what is where in the file, reading it with suspicion, writing it the same every time.
+"""The HDF5 layout of a recording: what is where in the file, reading it with suspicion, writing it
+the same every time.
 
-See ``docs/data-format.md``. A finished file holds no time stamps and is written by one fixed sequence of operations:
-the same content is the same bytes.
+See ``docs/data-format.md``. A finished file holds no time stamps and is written by one fixed
+sequence of operations: the same content is the same bytes.
 """
 
 import json
@@ -74,9 +75,13 @@ def open_to_read(path: Path) -> Iterator[h5py.File]:
         raise DataError(f"There is no file {path}{_partial_hint(path)}.")
     try:
         if not h5py.is_hdf5(path):
-            with path.open("rb"):  # tells a file that may not be read from one that is something else
+            with path.open(
+                "rb"
+            ):  # tells a file that may not be read from one that is something else
                 pass
-            raise DataError(f"{path} is not an HDF5 file, or its beginning is damaged; give a recording made by genan.")
+            raise DataError(
+                f"{path} is not an HDF5 file, or its beginning is damaged; give a recording made by genan."
+            )
         file = _open(path)
     except OSError as error:
         if "truncated" in str(error):
@@ -88,7 +93,9 @@ def open_to_read(path: Path) -> Iterator[h5py.File]:
     try:
         yield file
     except (OSError, RuntimeError) as error:
-        raise DataError(f"{path} is damaged: {reason(error)}; copy it again from its source.") from None
+        raise DataError(
+            f"{path} is damaged: {reason(error)}; copy it again from its source."
+        ) from None
     finally:
         file.close()
 
@@ -132,7 +139,11 @@ def summarise(file: h5py.File, path: Path) -> Summary:
             f"{_text(file.attrs.get('format'))!r} (it holds {listing(sorted(file))})."
         )
     version = _attribute(file, path, "version")
-    if not np.issubdtype(np.asarray(version).dtype, np.integer) or np.ndim(version) or version > VERSION:
+    if (
+        not np.issubdtype(np.asarray(version).dtype, np.integer)
+        or np.ndim(version)
+        or version > VERSION
+    ):
         raise DataError(
             f"{path} has format version {version} and this genan reads up to version {VERSION}; use a newer genan."
         )
@@ -156,13 +167,25 @@ def summarise(file: h5py.File, path: Path) -> Summary:
         _refuse_cut(cuts, len(cuts), path)
     lengths = cuts[:].astype(np.int64)
     rows = int(lengths.sum())
-    truth = {name: _dataset(file, path, f"{TRUTH}/{name}", 2).shape[1] for name in file.get(TRUTH, ())}
-    columns = {"q": channels.nq, "u": channels.nu, **{f"{TRUTH}/{name}": width for name, width in truth.items()}}
+    truth = {
+        name: _dataset(file, path, f"{TRUTH}/{name}", 2).shape[1] for name in file.get(TRUTH, ())
+    }
+    columns = {
+        "q": channels.nq,
+        "u": channels.nu,
+        **{f"{TRUTH}/{name}": width for name, width in truth.items()},
+    }
     for name, width in columns.items():
         dataset = _dataset(file, path, name, 2)
         there = dataset.shape
-        # Rows beyond the last whole trajectory are one that was being written when the recording stopped.
-        if there[1] != width or there[0] < rows or (there[0] > rows and not unfinished) or lengths.min(initial=1) < 1:
+        # Rows beyond the last whole trajectory are one that was being written when the recording
+        # stopped.
+        if (
+            there[1] != width
+            or there[0] < rows
+            or (there[0] > rows and not unfinished)
+            or lengths.min(initial=1) < 1
+        ):
             raise DataError(
                 f"{path}: the dataset {name!r} should be [{rows}, {width}], the lengths of {counted(len(lengths))} "
                 f"by the channels, and is {list(there)}."
@@ -185,12 +208,15 @@ def describe(file: h5py.File, channels: Channels, provenance: Mapping[str, Any])
     file.attrs["version"] = np.int64(VERSION)
     file.attrs["dt"] = np.float64(channels.dt)
     for name in ("joints", "joint_units", "controls", "control_units"):
-        # Texts of fixed length: those of variable length lie in a heap whose bytes are not always the same.
+        # Texts of fixed length: those of variable length lie in a heap whose bytes are not always
+        # the same.
         encoded = [entry.encode() for entry in getattr(channels, name)]
         kind = h5py.string_dtype("utf-8", max(len(entry) for entry in encoded))
         file.attrs[name] = np.array(encoded, dtype=kind)
     file.attrs["control_range"] = channels.control_range.astype("<f8")
-    file.attrs["provenance"] = np.array(text.encode(), dtype=h5py.string_dtype("utf-8", len(text.encode())))
+    file.attrs["provenance"] = np.array(
+        text.encode(), dtype=h5py.string_dtype("utf-8", len(text.encode()))
+    )
 
 
 def write_finished(
@@ -201,14 +227,16 @@ def write_finished(
     columns: Mapping[str, Any],
     recordings: Sequence[str] = (),
 ) -> None:
-    """Write a whole finished file at once: under a temporary name, onto the disk, then to ``path`` in one step.
+    """Write a whole finished file at once: under a temporary name, onto the disk, then to ``path``
+    in one step.
 
     Args:
         path: the file's name.
         channels: what the columns mean.
         provenance: where the content comes from.
         lengths: samples of each trajectory [N].
-        columns: by dataset name, anything [rows or more, columns] that can be sliced (an array or an HDF5 dataset).
+        columns: by dataset name, anything [rows or more, columns] that can be sliced (an array or
+            an HDF5 dataset).
         recordings: name of the recording of each trajectory [N]; left out: each is its own.
     """
     rows = int(lengths.sum())
@@ -237,13 +265,18 @@ def write_finished(
     publish(temporary, path)
 
 
-def write_lengths(file: h5py.File, lengths: Int[np.ndarray, " N"], recordings: Sequence[str]) -> list[h5py.Dataset]:
-    """Write what cuts the rows into trajectories, and which recording each is of where they are not all their own."""
+def write_lengths(
+    file: h5py.File, lengths: Int[np.ndarray, " N"], recordings: Sequence[str]
+) -> list[h5py.Dataset]:
+    """Write what cuts the rows into trajectories, and which recording each is of where they are not
+    all their own."""
     written = [file.create_dataset("length", data=lengths.astype("<i8"), track_times=False)]
     if tuple(recordings) not in ((), own_names(len(lengths))):
         encoded = [name.encode() for name in recordings]
         kind = h5py.string_dtype("utf-8", max(map(len, encoded)))  # fixed length: see ``describe``
-        written += [file.create_dataset("recording", data=np.array(encoded, dtype=kind), track_times=False)]
+        written += [
+            file.create_dataset("recording", data=np.array(encoded, dtype=kind), track_times=False)
+        ]
     return written
 
 
@@ -251,8 +284,14 @@ def _recordings(file: h5py.File, path: Path, count: int, unfinished: bool) -> tu
     if "recording" not in file:
         return own_names(count)
     dataset = file["recording"]
-    if not isinstance(dataset, h5py.Dataset) or h5py.check_string_dtype(dataset.dtype) is None or dataset.ndim != 1:
-        raise DataError(f"{path}: the dataset 'recording' should be a list of names, one for each trajectory.")
+    if (
+        not isinstance(dataset, h5py.Dataset)
+        or h5py.check_string_dtype(dataset.dtype) is None
+        or dataset.ndim != 1
+    ):
+        raise DataError(
+            f"{path}: the dataset 'recording' should be a list of names, one for each trajectory."
+        )
     names = _texts(dataset[:count] if unfinished else dataset[:]) if len(dataset) else ()
     if unfinished:  # names may be missing where the recorder was not given any
         names = tuple(name or str(number) for number, name in enumerate(names))
@@ -265,15 +304,20 @@ def _recordings(file: h5py.File, path: Path, count: int, unfinished: bool) -> tu
 
 def _attribute(file: h5py.File, path: Path, name: str) -> Any:
     if name not in file.attrs:
-        raise DataError(f"{path} lacks the attribute {name!r}; see docs/data-format.md for what a recording holds.")
+        raise DataError(
+            f"{path} lacks the attribute {name!r}; see docs/data-format.md for what a recording holds."
+        )
     return file.attrs[name]
 
 
 def _refuse_cut(dataset: h5py.Dataset, rows: int, path: Path) -> None:
-    """HDF5 reads zeros beyond the end of an unfinished file; refuse one whose last counted rows are not there."""
+    """HDF5 reads zeros beyond the end of an unfinished file; refuse one whose last counted rows are
+    not there."""
     last = dataset.id.get_chunk_info_by_coord((rows - 1, 0)[: dataset.ndim])
     if last.byte_offset is None or last.byte_offset + last.size > path.stat().st_size:
-        raise DataError(f"{path} is cut short: the end of {dataset.name!r} is missing; copy it again from its source.")
+        raise DataError(
+            f"{path} is cut short: the end of {dataset.name!r} is missing; copy it again from its source."
+        )
 
 
 def _dataset(file: h5py.File, path: Path, name: str, ndim: int, *, kinds: str = "iuf") -> Any:

@@ -14,7 +14,8 @@ from genan.robot import Robot
 
 #: Coverage is counted on a grid of this many cells along each axis.
 CELLS = 20
-#: Motion is clear where one step of acceleration adds this many quanta to the position, root mean square.
+#: Motion is clear where one step of acceleration adds this many quanta to the position, root mean
+#: square.
 CLEAR = 1.0
 #: A control within this fraction of its range from a bound is at the bound.
 _AT_BOUND = 1e-6
@@ -39,7 +40,8 @@ class JointInspection:
     quantum: float | None
     """Smallest step of the encoder; None where the values are not quantised."""
     second_difference: float
-    """Root mean square of q_{t+1} - 2 q_t + q_{t-1}: what one step of acceleration adds to the position."""
+    """Root mean square of q_{t+1} - 2 q_t + q_{t-1}: what one step of acceleration adds to the
+    position."""
     limits: tuple[float, float] | None
     """Lowest and highest position the robot may take, where a robot was given and has limits."""
     limits_covered: float | None
@@ -47,11 +49,13 @@ class JointInspection:
     phase_covered: float
     """Part of the cells visited on a grid of position and velocity."""
     signal: float
-    """Root mean square of what one step of acceleration adds to the position that is motion, not the sensor."""
+    """Root mean square of what one step of acceleration adds to the position that is motion, not
+    the sensor."""
     noise: float
     """Root mean square of the rest of ``second_difference``: rounding and sensor noise."""
     clear_stride: int | None
-    """Fewest samples per step at which motion adds a quantum (or the noise's equal); None where none is enough."""
+    """Fewest samples per step at which motion adds a quantum (or the noise's equal); None where
+    none is enough."""
     stuck: float
     """Part of the time that the joint stands still while a command changes."""
     stuck_count: int
@@ -90,7 +94,8 @@ class ControlInspection:
     fastest: float
     """Largest rate of change."""
     covered: float
-    """Part of the cells visited on a grid of the control and its rate of change, over the range it took."""
+    """Part of the cells visited on a grid of the control and its rate of change, over the range it
+    took."""
     excited: float
     """Frequency below which 95 % of its power is [Hz]."""
 
@@ -104,8 +109,8 @@ def measure_joint(
     quantum: float | None,
     spectrum: Spectrum,
 ) -> JointInspection:
-    """One joint's numbers; ``bounds``: where the grid of its positions begins and ends, ``quantum``: the encoder's
-    smallest step [rad or m].
+    """One joint's numbers; ``bounds``: where the grid of its positions begins and ends,
+    ``quantum``: the encoder's smallest step [rad or m].
     """
     q, qd = trajectories.q[:, column], motion.qd[:, column]
     dt = trajectories.dt
@@ -143,12 +148,17 @@ def measure_joint(
     )
 
 
-def measure_control(trajectories: Trajectories, column: int, spectrum: Spectrum) -> ControlInspection:
+def measure_control(
+    trajectories: Trajectories, column: int, spectrum: Spectrum
+) -> ControlInspection:
     """One control's numbers."""
     u = trajectories.u[:, column]
     lower, upper = (float(bound) for bound in trajectories.control_range[:, column])
     margin = _AT_BOUND * (upper - lower) if np.isfinite(upper - lower) else 0.0
-    switch = len(np.unique(u[:: max(1, len(u) // 10_000)])) <= _SWITCH_VALUES and len(np.unique(u)) <= _SWITCH_VALUES
+    switch = (
+        len(np.unique(u[:: max(1, len(u) // 10_000)])) <= _SWITCH_VALUES
+        and len(np.unique(u)) <= _SWITCH_VALUES
+    )
     change = np.abs(np.diff(u))
     change[trajectories.offsets[1:-1] - 1] = 0.0
     return ControlInspection(
@@ -166,7 +176,8 @@ def measure_control(trajectories: Trajectories, column: int, spectrum: Spectrum)
 
 
 def _command_coverage(u: Float[np.ndarray, " rows"], trajectories: Trajectories) -> float:
-    """Part of the cells visited on a grid of a control and its rate, each over the range it took."""
+    """Part of the cells visited on a grid of a control and its rate, each over the range it
+    took."""
     rate = np.diff(u, append=u[-1])
     rate[trajectories.offsets[1:] - 1] = 0.0
     fast = float(np.quantile(np.abs(rate), 0.999))
@@ -176,9 +187,12 @@ def _command_coverage(u: Float[np.ndarray, " rows"], trajectories: Trajectories)
 
 
 def grid_bounds(trajectories: Trajectories, robot: Robot | None) -> Float[np.ndarray, "2 nq"]:
-    """Where the grid of each joint begins and ends [rad or m]: at its limits, or where it has been."""
+    """Where the grid of each joint begins and ends [rad or m]: at its limits, or where it has
+    been."""
     visited = np.stack([trajectories.q.min(axis=0), trajectories.q.max(axis=0)])
-    return visited if robot is None else np.where(np.isfinite(robot.q_range), robot.q_range, visited)
+    return (
+        visited if robot is None else np.where(np.isfinite(robot.q_range), robot.q_range, visited)
+    )
 
 
 def cells(values: Float[np.ndarray, " M"], bounds: Float[np.ndarray, "2"]) -> Int[np.ndarray, " M"]:

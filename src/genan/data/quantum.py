@@ -18,23 +18,30 @@ _LARGEST = 1000
 
 
 def find_quantum(steps: Float[np.ndarray, " M"], *, largest: float) -> float | None:
-    """The quantum that all position changes are whole multiples of [rad or m]; None where there is none.
+    """The quantum that all position changes are whole multiples of [rad or m]; None where there is
+    none.
 
-    Changes between neighbouring samples are used, not the positions themselves: an offset that differs from one
-    trajectory to the next does not matter. Rounding to single precision is not taken for a quantum.
+    Changes between neighbouring samples are used, not the positions themselves: an offset that
+    differs from one trajectory to the next does not matter. Rounding to single precision is not
+    taken for a quantum.
 
     Args:
         steps: changes of position between neighbouring samples [rad or m].
-        largest: largest absolute position [rad or m]; it sets how finely the values can have been stored.
+        largest: largest absolute position [rad or m]; it sets how finely the values can have been
+            stored.
     """
     return _found(steps[:: max(1, len(steps) // _MOST)], largest, _FEWEST)
 
 
-def find_resting_quantum(q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"]) -> float | None:
-    """The quantum of an encoder whose log was interpolated to other times [rad or m]; None where there is none.
+def find_resting_quantum(
+    q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"]
+) -> float | None:
+    """The quantum of an encoder whose log was interpolated to other times [rad or m]; None where
+    there is none.
 
-    Interpolated samples lie anywhere between two readings, but equal neighbours lie between equal readings: where the
-    joint stands still its value is a reading. The changes from one standstill to the next are whole quanta.
+    Interpolated samples lie anywhere between two readings, but equal neighbours lie between equal
+    readings: where the joint stands still its value is a reading. The changes from one standstill
+    to the next are whole quanta.
 
     Args:
         q: positions of all trajectories, one after the other [rad or m].
@@ -48,7 +55,8 @@ def find_resting_quantum(q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray,
 
 
 def joint_quanta(trajectories: Trajectories) -> tuple[float | None, ...]:
-    """Quantum of each joint [rad or m] as it was recorded: what an import wrote down, else what the samples show."""
+    """Quantum of each joint [rad or m] as it was recorded: what an import wrote down, else what the
+    samples show."""
     imported = trajectories.provenance.get("import")
     written = imported.get("quantum") if isinstance(imported, dict) else None
     quanta: list[float | None] = []
@@ -73,14 +81,20 @@ def _found(steps: Float[np.ndarray, " M"], largest: float, fewest: int) -> float
     if len(sizes) < fewest:
         return None
     smallest = np.quantile(sizes, [0.0, 0.001, 0.01, 0.1])
-    candidates = sorted({float(size) / divisor for size in smallest for divisor in (1, 2, 3)}, reverse=True)
+    candidates = sorted(
+        {float(size) / divisor for size in smallest for divisor in (1, 2, 3)}, reverse=True
+    )
     for candidate in candidates:
         quantum = _refined(candidate, sizes)
         multiples = sizes[sizes < _LARGEST * quantum] / quantum
         whole = np.round(multiples)
         agreeing = np.abs(multiples - whole) < _NEAR
         # A ramp has equal steps too; steps of several sizes make a quantum.
-        if len(multiples) >= fewest and agreeing.mean() >= _AGREEING and len(np.unique(whole[agreeing])) >= 3:
+        if (
+            len(multiples) >= fewest
+            and agreeing.mean() >= _AGREEING
+            and len(np.unique(whole[agreeing])) >= 3
+        ):
             return quantum
     return None
 

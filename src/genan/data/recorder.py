@@ -1,8 +1,10 @@
-"""``Recorder``: append trajectories while recording, lose at most the one being written, finish with one clean file.
+"""``Recorder``: append trajectories while recording, lose at most the one being written, finish
+with one clean file.
 
-While recording, everything lies in ``<file>.partial``, an HDF5 file in single-writer-multiple-reader mode: at any
-moment it can be read, and a killed process leaves it readable. The rows of a trajectory are written first and its
-length last, so what the lengths do not count was never there.
+While recording, everything lies in ``<file>.partial``, an HDF5 file in
+single-writer-multiple-reader mode: at any moment it can be read, and a killed process leaves it
+readable. The rows of a trajectory are written first and its length last, so what the lengths do not
+count was never there.
 """
 
 import json
@@ -32,18 +34,26 @@ from genan.data.layout import (
 from genan.data.names import LONGEST_NAME, checked_names
 from genan.errors import DataError, listing
 
-#: How a name is kept while recording: texts of variable length cannot be read while the file is written.
+#: How a name is kept while recording: texts of variable length cannot be read while the file is
+#: written.
 _NAME = h5py.string_dtype("utf-8", LONGEST_NAME)
 
 
 class Recorder:
-    """Writes one recording; use it in a ``with`` block, and call ``finish`` when all trajectories are in.
+    """Writes one recording; use it in a ``with`` block, and call ``finish`` when all trajectories
+    are in.
 
-    Leaving the block without ``finish`` (an error, Ctrl-C) keeps the partial file, to go on from later.
+    Leaving the block without ``finish`` (an error, Ctrl-C) keeps the partial file, to go on from
+    later.
     """
 
     def __init__(
-        self, path: Path, channels: Channels, provenance: Mapping[str, Any], truth: Mapping[str, int], resume: bool
+        self,
+        path: Path,
+        channels: Channels,
+        provenance: Mapping[str, Any],
+        truth: Mapping[str, int],
+        resume: bool,
     ) -> None:
         """Use ``create`` or ``resume_or_create``."""
         self.path = path
@@ -81,7 +91,8 @@ class Recorder:
         Args:
             path: the file that ``finish`` will make.
             channels: what the columns mean.
-            provenance: where the recording comes from; no clock times, or equal content will not be equal bytes.
+            provenance: where the recording comes from; no clock times, or equal content will not be
+                equal bytes.
             truth: name and number of columns of what is recorded for evaluation only.
         """
         return cls(Path(path), channels, provenance, truth or {}, resume=False)
@@ -95,7 +106,8 @@ class Recorder:
         provenance: Mapping[str, Any],
         truth: Mapping[str, int] | None = None,
     ) -> "Recorder":
-        """As ``create``, but go on after the last whole trajectory of an interrupted recording with the same settings.
+        """As ``create``, but go on after the last whole trajectory of an interrupted recording with
+        the same settings.
 
         ``len(recorder)`` says how many trajectories are there already.
         """
@@ -105,7 +117,10 @@ class Recorder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -129,10 +144,13 @@ class Recorder:
             u: controls [T, nu], in their units.
             truth: for evaluation only, each [T, columns], with the names given at the start.
             dt: sampling period of this trajectory [s], checked against the recording's.
-            recording: name of the longer recording that this is a piece of; left out: it is one of its own.
+            recording: name of the longer recording that this is a piece of; left out: it is one of
+                its own.
         """
         if self._file is None:
-            raise DataError(f"The recording into {self.path} is closed; begin it again to add to it.")
+            raise DataError(
+                f"The recording into {self.path} is closed; begin it again to add to it."
+            )
         if dt is not None:
             self.channels.check_rate(dt, whose=f"trajectory {len(self)}")
         q, u = np.asarray(q, dtype=np.float64), np.asarray(u, dtype=np.float64)
@@ -143,7 +161,9 @@ class Recorder:
         try:
             for name, values in rows.items():
                 self._put(name, values, start, stop)
-            self._put("recording", np.array([label.encode()], dtype=_NAME), len(self), len(self) + 1)
+            self._put(
+                "recording", np.array([label.encode()], dtype=_NAME), len(self), len(self) + 1
+            )
             self._put("length", np.array([len(q)]), len(self), len(self) + 1)
         except (OSError, RuntimeError) as error:
             self._give_up()
@@ -153,13 +173,22 @@ class Recorder:
         self._rows = stop
 
     def finish(self) -> Path:
-        """Make the finished file (the same bytes for the same content) and remove the partial one."""
+        """Make the finished file (the same bytes for the same content) and remove the partial
+        one."""
         if self._file is None:
-            raise DataError(f"The recording into {self.path} is closed; begin it again to finish it.")
+            raise DataError(
+                f"The recording into {self.path} is closed; begin it again to finish it."
+            )
         if not self._lengths:
-            raise DataError(f"Zero trajectories were recorded, so {self.path} is not made; record at least one.")
+            raise DataError(
+                f"Zero trajectories were recorded, so {self.path} is not made; record at least one."
+            )
         refuse_existing(self.path)
-        columns = {name: dataset for name, dataset in self._datasets.items() if name not in ("length", "recording")}
+        columns = {
+            name: dataset
+            for name, dataset in self._datasets.items()
+            if name not in ("length", "recording")
+        }
         lengths = np.array(self._lengths)
         try:
             write_finished(self.path, self.channels, self.provenance, lengths, columns, self._names)
@@ -170,7 +199,8 @@ class Recorder:
         return self.path
 
     def close(self, *, remove_partial: bool = False) -> None:
-        """Stop recording and let others have the file. What is recorded stays; a second call does nothing."""
+        """Stop recording and let others have the file. What is recorded stays; a second call does
+        nothing."""
         if self._file is not None:
             try:
                 self._file.flush()
@@ -209,7 +239,11 @@ class Recorder:
                 "file name, or delete it."
             )
         differing = differences(
-            {"provenance": there.provenance, **there.channels.settings(), "truth": dict(there.truth)},
+            {
+                "provenance": there.provenance,
+                **there.channels.settings(),
+                "truth": dict(there.truth),
+            },
             {"provenance": self.provenance, **self.channels.settings(), "truth": self._truth},
             "the partial has",
             "asked",
@@ -222,7 +256,8 @@ class Recorder:
         return there
 
     def _start(self, previous: Summary | None) -> None:
-        """Open the partial file. A killed one cannot be written again, so its whole trajectories are copied."""
+        """Open the partial file. A killed one cannot be written again, so its whole trajectories
+        are copied."""
         fresh = self.partial.with_name(self.partial.name + ".new")
         try:
             self._file = h5py.File(fresh, "w", libver="latest")
@@ -232,7 +267,12 @@ class Recorder:
             widths.update({f"{TRUTH}/{name}": width for name, width in self._truth.items()})
             for name, width in widths.items():
                 self._datasets[name] = self._file.create_dataset(
-                    name, (0, width), "<f8", maxshape=(None, width), chunks=(CHUNK_ROWS, width), track_times=False
+                    name,
+                    (0, width),
+                    "<f8",
+                    maxshape=(None, width),
+                    chunks=(CHUNK_ROWS, width),
+                    track_times=False,
                 )
             self._datasets["length"] = self._file.create_dataset(
                 "length", (0,), "<i8", maxshape=(None,), chunks=(CHUNK_ROWS,), track_times=False
@@ -262,7 +302,9 @@ class Recorder:
             for name, target in self._datasets.items():
                 if name == "recording":
                     target.resize(len(there), axis=0)
-                    target[:] = np.array([entry.encode() for entry in there.recordings], dtype=_NAME)
+                    target[:] = np.array(
+                        [entry.encode() for entry in there.recordings], dtype=_NAME
+                    )
                     continue
                 count = len(there) if name == "length" else there.samples
                 target.resize(count, axis=0)
@@ -282,7 +324,9 @@ class Recorder:
 
     def _checked_truth(self, truth: Mapping[str, np.ndarray], length: int) -> dict[str, np.ndarray]:
         if set(truth) != set(self._truth):
-            raise DataError(f"The truth should hold {listing(self._truth)} and holds {listing(sorted(truth))}.")
+            raise DataError(
+                f"The truth should hold {listing(self._truth)} and holds {listing(sorted(truth))}."
+            )
         for name, width in self._truth.items():
             if np.shape(truth[name]) != (length, width) or not np.isfinite(truth[name]).all():
                 raise DataError(

@@ -1,4 +1,5 @@
-"""Which frequencies a recording excites: power spectra of commands and positions, by Welch's method."""
+"""Which frequencies a recording excites: power spectra of commands and positions, by Welch's
+method."""
 
 from dataclasses import dataclass
 
@@ -26,7 +27,11 @@ class Spectrum:
     def edge(self, power: Float[np.ndarray, " F"]) -> float:
         """The highest excited frequency of a channel [Hz]; 0 where it does not change."""
         total = float(power.sum())
-        return float(self.frequencies[np.searchsorted(np.cumsum(power), EXCITED * total)]) if total > 0.0 else 0.0
+        return (
+            float(self.frequencies[np.searchsorted(np.cumsum(power), EXCITED * total)])
+            if total > 0.0
+            else 0.0
+        )
 
 
 def measure_spectrum(trajectories: Trajectories) -> Spectrum:

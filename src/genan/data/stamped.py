@@ -1,4 +1,5 @@
-"""Read a recording together with the regularity of its time stamps, also one that ``load`` refuses for its gaps."""
+"""Read a recording together with the regularity of its time stamps, also one that ``load`` refuses
+for its gaps."""
 
 from pathlib import Path
 
@@ -12,15 +13,23 @@ from genan.errors import DataError
 
 
 def load_with_timing(path: Path | str) -> tuple[Trajectories, Timing | None]:
-    """The recording, and what its time stamps say: those in the file, else those of the log it was imported from.
+    """The recording, and what its time stamps say: those in the file, else those of the log it was
+    imported from.
 
     Gaps and jitter are measured, not refused; two rates in one file still are.
     """
     path = Path(path)
     with open_to_read(path) as file:
         head = summarise(file, path)
-        stamped = "time" in file and len(head) > 0 and file["time"].ndim == 1 and len(file["time"]) >= head.samples
-        time, q, u = (file[name][: head.samples] if stamped else np.zeros(0) for name in ("time", "q", "u"))
+        stamped = (
+            "time" in file
+            and len(head) > 0
+            and file["time"].ndim == 1
+            and len(file["time"]) >= head.samples
+        )
+        time, q, u = (
+            file[name][: head.samples] if stamped else np.zeros(0) for name in ("time", "q", "u")
+        )
     if not stamped:
         trajectories = load(path)
         return trajectories, imported_timing(trajectories)
@@ -33,7 +42,9 @@ def load_with_timing(path: Path | str) -> tuple[Trajectories, Timing | None]:
         meter.add(f"trajectory {number}", stamps)
         stop += length
     try:
-        return Trajectories(head.channels, q, u, head.lengths, head.provenance, head.recordings), meter.result()
+        return Trajectories(
+            head.channels, q, u, head.lengths, head.provenance, head.recordings
+        ), meter.result()
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
 

@@ -1,4 +1,5 @@
-"""Recordings on disk: write a whole one, read all or some of its trajectories. ``Recorder`` appends while recording."""
+"""Recordings on disk: write a whole one, read all or some of its trajectories. ``Recorder`` appends
+while recording."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,14 +23,16 @@ def summary(path: Path | str) -> Summary:
     return read_summary(Path(path))
 
 
-def write(path: Path | str, trajectories: Trajectories, *, truth: Mapping[str, np.ndarray] | None = None) -> None:
+def write(
+    path: Path | str, trajectories: Trajectories, *, truth: Mapping[str, np.ndarray] | None = None
+) -> None:
     """Write a whole recording; an existing file is never touched.
 
     Args:
         path: file to make.
         trajectories: the recording.
-        truth: what only a virtual robot knows (true torques "tau" [N m], pressures "pressure" [Pa], ...), each
-            [rows, columns]; kept apart, for evaluation only.
+        truth: what only a virtual robot knows (true torques "tau" [N m], pressures "pressure" [Pa],
+            ...), each [rows, columns]; kept apart, for evaluation only.
     """
     path = Path(path)
     columns = {"q": trajectories.q, "u": trajectories.u}
@@ -53,7 +56,9 @@ def write(path: Path | str, trajectories: Trajectories, *, truth: Mapping[str, n
             trajectories.recordings,
         )
     except (OSError, RuntimeError) as error:
-        raise DataError(f"{path} could not be written: {reason(error)}; nothing was left behind.") from None
+        raise DataError(
+            f"{path} could not be written: {reason(error)}; nothing was left behind."
+        ) from None
     finally:
         lock.release()
 
@@ -63,7 +68,8 @@ def load(path: Path | str, indices: Sequence[int] | np.ndarray | None = None) ->
 
     Args:
         path: the file; ``<name>.partial`` works too, also while it is being written.
-        indices: trajectories to read, counted from 0, in this order; all when left out. Only their rows are read.
+        indices: trajectories to read, counted from 0, in this order; all when left out. Only their
+            rows are read.
     """
     path = Path(path)
     with open_to_read(path) as file:
@@ -89,7 +95,8 @@ def load(path: Path | str, indices: Sequence[int] | np.ndarray | None = None) ->
 def read_truth_for_evaluation_only(
     path: Path | str, indices: Sequence[int] | np.ndarray | None = None
 ) -> dict[str, Float[np.ndarray, "rows _"]]:
-    """What only a virtual robot knows, by name [rows, columns]; rows as in ``load``. Never to be learnt from.
+    """What only a virtual robot knows, by name [rows, columns]; rows as in ``load``. Never to be
+    learnt from.
 
     Args:
         path: the file.
@@ -99,7 +106,9 @@ def read_truth_for_evaluation_only(
     with open_to_read(path) as file:
         head = summarise(file, path)
         if not head.truth:
-            raise DataError(f"{path} holds no truth for evaluation; only recordings of a virtual robot may have it.")
+            raise DataError(
+                f"{path} holds no truth for evaluation; only recordings of a virtual robot may have it."
+            )
         numbers = _numbers(head, indices)
         return {name: _read(file, f"{TRUTH}/{name}", head, numbers) for name in head.truth}
 
@@ -114,7 +123,8 @@ def _numbers(head: Summary, indices: Sequence[int] | np.ndarray | None) -> Int[n
 
 
 def _read(file: h5py.File, name: str, head: Summary, numbers: Int[np.ndarray, " M"]) -> np.ndarray:
-    """Rows of the trajectories ``numbers``, in that order; neighbours in the file are read in one go."""
+    """Rows of the trajectories ``numbers``, in that order; neighbours in the file are read in one
+    go."""
     dataset = file[name]
     chosen, position = np.unique(numbers, return_inverse=True)
     ends = np.cumsum(head.lengths)
@@ -122,7 +132,9 @@ def _read(file: h5py.File, name: str, head: Summary, numbers: Int[np.ndarray, " 
     try:
         values = np.empty((int(lengths.sum()), *dataset.shape[1:]))
     except (MemoryError, ValueError):
-        raise DataError(f"{head.path} holds {head.samples} samples, more than memory can; read it in parts.") from None
+        raise DataError(
+            f"{head.path} holds {head.samples} samples, more than memory can; read it in parts."
+        ) from None
     filled = 0
     for run in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(chosen) > 1) + 1):
         first, last = int(starts[run[0]]), int(starts[run[-1]] + lengths[run[-1]])

@@ -1,4 +1,5 @@
-"""What looks wrong in a recording, in sentences: each says where, how much, and what it may mean."""
+"""What looks wrong in a recording, in sentences: each says where, how much, and what it may
+mean."""
 
 import hashlib
 import math
@@ -15,7 +16,8 @@ from genan.errors import listing
 
 #: A rad joint that spans more than two turns was probably recorded in degrees.
 DEGREES_SPAN = 4.0 * math.pi
-#: A joint that stands exactly still for so long [s], and so many samples, while others move may be frozen.
+#: A joint that stands exactly still for so long [s], and so many samples, while others move may be
+#: frozen.
 FROZEN_TIME, FROZEN_SAMPLES = 0.25, 25
 #: "Moves" means by more than this part of the channel's whole range.
 MOVING = 0.1
@@ -27,7 +29,8 @@ REPEATED = 0.02
 SATURATED = 0.2
 #: Part of its range that a control or joint should use at least.
 USED = 0.05
-#: Jitter of time stamps, relative to the period, that is worth a word; and how far a log's period may be from dt.
+#: Jitter of time stamps, relative to the period, that is worth a word; and how far a log's period
+#: may be from dt.
 JITTER, PERIOD = 0.01, 0.02
 #: Samples below which a trajectory is very short, and part of the median length.
 SHORT_SAMPLES, SHORT_PART = 10, 0.1
@@ -38,7 +41,9 @@ Step = Float[np.ndarray, "steps nq"]
 
 
 def suspicious(
-    trajectories: Trajectories, joints: Sequence[JointInspection], controls: Sequence[ControlInspection]
+    trajectories: Trajectories,
+    joints: Sequence[JointInspection],
+    controls: Sequence[ControlInspection],
 ) -> tuple[str, ...]:
     """Every finding on a recording, the gravest first."""
     step = np.diff(trajectories.q, axis=0)
@@ -75,7 +80,9 @@ def irregular(timing: Timing | None, dt: float) -> list[str]:
     for count, word in ((timing.duplicated, "equal to"), (timing.reversed, "earlier than")):
         if count:
             verb = "stamp is" if count == 1 else "stamps are"
-            findings.append(f"{count} of {timing.samples} time {verb} {word} the one before; is the clock right?")
+            findings.append(
+                f"{count} of {timing.samples} time {verb} {word} the one before; is the clock right?"
+            )
     if timing.period > 0.0 and abs(timing.period - dt) > PERIOD * dt:
         findings.append(
             f"The log was sampled every {1e3 * timing.period:.4g} ms and the recording is at {1e3 * dt:.4g} ms: it was "
@@ -87,7 +94,9 @@ def irregular(timing: Timing | None, dt: float) -> list[str]:
 def _joint_range(joint: JointInspection, q: Float[np.ndarray, " rows"]) -> list[str]:
     name = f"Joint {joint.name!r}"
     if joint.lowest == joint.highest:
-        return [f"{name} never moves: it stays at {_angle(joint.lowest, joint)} in every sample; is it connected?"]
+        return [
+            f"{name} never moves: it stays at {_angle(joint.lowest, joint)} in every sample; is it connected?"
+        ]
     findings = []
     if joint.unit == "rad" and joint.highest - joint.lowest > DEGREES_SPAN:
         findings.append(
@@ -104,11 +113,15 @@ def _joint_range(joint: JointInspection, q: Float[np.ndarray, " rows"]) -> list[
                 f"{_angle(excess, joint)}; wrong robot, a wrong zero, or driven into its stops?"
             )
     if joint.limits_covered is not None and joint.limits_covered < USED:
-        findings.append(f"{name} visits only {_percent(joint.limits_covered)} of the range between its limits.")
+        findings.append(
+            f"{name} visits only {_percent(joint.limits_covered)} of the range between its limits."
+        )
     return findings
 
 
-def _jumps(trajectories: Trajectories, joint: JointInspection, column: int, step: Step) -> list[str]:
+def _jumps(
+    trajectories: Trajectories, joint: JointInspection, column: int, step: Step
+) -> list[str]:
     """One-step changes that no motion in the rest of the recording comes near."""
     change = step[:, column]
     bend = np.abs(change[1:] - change[:-1])
@@ -133,13 +146,17 @@ def _jumps(trajectories: Trajectories, joint: JointInspection, column: int, step
     ]
 
 
-def _frozen(trajectories: Trajectories, joint: JointInspection, column: int, step: Step) -> list[str]:
+def _frozen(
+    trajectories: Trajectories, joint: JointInspection, column: int, step: Step
+) -> list[str]:
     """Long stretches of exactly one value while controls, and other joints, move."""
     least = max(FROZEN_SAMPLES, math.ceil(FROZEN_TIME / trajectories.dt))
     starts, stops = _runs(step[:, column] == 0.0)
     long = stops - starts >= least
     nq = len(trajectories.joints)
-    enough_q, enough_u = (MOVING * np.ptp(array, axis=0) for array in (trajectories.q, trajectories.u))
+    enough_q, enough_u = (
+        MOVING * np.ptp(array, axis=0) for array in (trajectories.q, trajectories.u)
+    )
     frozen = []
     for start, stop in zip(starts[long].tolist(), stops[long].tolist(), strict=True):
         rows = slice(start, stop + 1)
@@ -157,12 +174,20 @@ def _frozen(trajectories: Trajectories, joint: JointInspection, column: int, ste
     ]
 
 
-def _repeated(trajectories: Trajectories, joint: JointInspection, column: int, step: Step) -> list[str]:
-    """A sample equal to the one before in the middle of a fast motion: the sensor is slower than the log."""
+def _repeated(
+    trajectories: Trajectories, joint: JointInspection, column: int, step: Step
+) -> list[str]:
+    """A sample equal to the one before in the middle of a fast motion: the sensor is slower than
+    the log."""
     change = step[:, column]
     fast = max(4.0 * (joint.quantum or 0.0), joint.speed_median * trajectories.dt)
     before, middle, after = change[:-2], change[1:-1], change[2:]
-    moving = (np.abs(before) > fast) & (np.abs(after) > fast) & (before * after > 0.0) & np.isfinite(middle)
+    moving = (
+        (np.abs(before) > fast)
+        & (np.abs(after) > fast)
+        & (before * after > 0.0)
+        & np.isfinite(middle)
+    )
     if moving.sum() < SHORT_SAMPLES:
         return []
     part = float(np.mean(middle[moving] == 0.0))
@@ -176,10 +201,16 @@ def _repeated(trajectories: Trajectories, joint: JointInspection, column: int, s
 
 def _coarse(joints: Sequence[JointInspection]) -> list[str]:
     """The acceleration of one step disappears in the encoder's rounding."""
-    coarse = [(joint, joint.quantum) for joint in joints if joint.quantum and 0.0 < joint.signal < joint.quantum]
+    coarse = [
+        (joint, joint.quantum)
+        for joint in joints
+        if joint.quantum and 0.0 < joint.signal < joint.quantum
+    ]
     if not coarse:
         return []
-    details = ", ".join(f"{joint.name} {_angle(joint.signal, joint)} of {_angle(q, joint)}" for joint, q in coarse)
+    details = ", ".join(
+        f"{joint.name} {_angle(joint.signal, joint)} of {_angle(q, joint)}" for joint, q in coarse
+    )
     return [
         f"Too coarsely measured for the rate: joint {listing(joint.name for joint, _ in coarse)}; what one sample of "
         f"acceleration adds to the position (root mean square) is less than one step of the encoder ({details}), so "
@@ -191,7 +222,9 @@ def _control_range(control: ControlInspection) -> list[str]:
     name = f"Control {control.name!r}"
     if control.lowest == control.highest:
         value = control.lowest + 0.0  # no negative zero
-        return [f"{name} never changes: it is {value:.4g} in every sample, so nothing can be learnt about it."]
+        return [
+            f"{name} never changes: it is {value:.4g} in every sample, so nothing can be learnt about it."
+        ]
     findings = []
     if control.saturated > SATURATED:
         findings.append(
@@ -235,7 +268,9 @@ def _duplicates(trajectories: Trajectories) -> list[str]:
     ]
 
 
-def _runs(mask: Bool[np.ndarray, " steps"]) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]:
+def _runs(
+    mask: Bool[np.ndarray, " steps"],
+) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]:
     """First index of each run of True, and the index after its last."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     return edges[::2], edges[1::2]

@@ -1,4 +1,5 @@
-"""How regularly a log was sampled, told from its time stamps: period, jitter, gaps, stamps twice or backwards."""
+"""How regularly a log was sampled, told from its time stamps: period, jitter, gaps, stamps twice or
+backwards."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ from jaxtyping import Float
 GAP_PERIODS = 3.0
 #: Gaps that are listed one by one; the rest are counted.
 GAPS_LISTED = 20
-#: Steps are counted in cells, this part of their length wide; within a cell their mean and variance are exact.
+#: Steps are counted in cells, this part of their length wide; within a cell their mean and variance
+#: are exact.
 _CELL = 1e-4
 #: Shortest and longest step that has a cell of its own [s].
 _SHORTEST, _LONGEST = 1e-9, 1e6
@@ -58,9 +60,14 @@ class Timing:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Timing":
         """From what ``as_json`` gave."""
-        period, jitter = (math.nan if content[n] is None else float(content[n]) for n in ("period", "jitter"))
+        period, jitter = (
+            math.nan if content[n] is None else float(content[n]) for n in ("period", "jitter")
+        )
         counts = (int(content[name]) for name in ("gap_count", "duplicated", "reversed", "samples"))
-        gaps = tuple(Gap(str(gap["recording"]), float(gap["time"]), float(gap["length"])) for gap in content["gaps"])
+        gaps = tuple(
+            Gap(str(gap["recording"]), float(gap["time"]), float(gap["length"]))
+            for gap in content["gaps"]
+        )
         return cls(period, jitter, gaps, *counts)
 
 
@@ -71,14 +78,17 @@ class TimingMeter:
         self._samples = self._duplicated = self._reversed = self._held = 0
         self._recording: str | None = None
         self._first = self._last = 0.0
-        self._waiting: list[tuple[str, float, np.ndarray]] = []  # recording, time of the first step, steps
+        self._waiting: list[
+            tuple[str, float, np.ndarray]
+        ] = []  # recording, time of the first step, steps
         self._count = np.zeros(_CELLS, dtype=np.int64)
         self._sum, self._square = np.zeros((2, _CELLS))  # of (step - cell) / cell
         self._reference = math.inf
         self._candidates: list[Gap] = []
 
     def add(self, recording: str, time: Float[np.ndarray, " n"]) -> None:
-        """Take the stamps [s] of a chunk, in the order of the log; chunks of one recording follow each other."""
+        """Take the stamps [s] of a chunk, in the order of the log; chunks of one recording follow
+        each other."""
         if not len(time):
             return
         self._samples += len(time)
@@ -99,7 +109,9 @@ class TimingMeter:
         self._flush()
         total = int(self._count.sum())
         if not total:
-            return Timing(math.nan, math.nan, (), 0, self._duplicated, self._reversed, self._samples)
+            return Timing(
+                math.nan, math.nan, (), 0, self._duplicated, self._reversed, self._samples
+            )
         cell = int(np.searchsorted(np.cumsum(self._count), (total + 1) // 2))
         centres = _centre(np.arange(_CELLS))
         period = float(centres[cell] * (1.0 + self._sum[cell] / self._count[cell]))
@@ -108,7 +120,11 @@ class TimingMeter:
         mean = float((count * centre + self._sum[whole] * centre).sum() / count.sum())
         # about the mean, cell by cell: sums of squares about zero would drown a jitter below 1e-8
         apart = centre - mean
-        spread = self._square[whole] * centre**2 + 2.0 * apart * self._sum[whole] * centre + count * apart**2
+        spread = (
+            self._square[whole] * centre**2
+            + 2.0 * apart * self._sum[whole] * centre
+            + count * apart**2
+        )
         gaps = [gap for gap in self._candidates if gap.length > GAP_PERIODS * period]
         return Timing(
             period=period,

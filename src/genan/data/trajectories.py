@@ -1,4 +1,5 @@
-"""``Trajectories``: what was recorded, in memory. Trajectories of unequal length, one after the other."""
+"""``Trajectories``: what was recorded, in memory. Trajectories of unequal length, one after the
+other."""
 
 import hashlib
 import json
@@ -39,10 +40,11 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Recorded joint positions and controls, checked on construction: finite, within range, long enough.
+    """Recorded joint positions and controls, checked on construction: finite, within range, long
+    enough.
 
-    The rows of all trajectories follow each other in ``q`` and ``u``; ``lengths`` cuts them. Nothing may be
-    differentiated or split across a cut.
+    The rows of all trajectories follow each other in ``q`` and ``u``; ``lengths`` cuts them.
+    Nothing may be differentiated or split across a cut.
     """
 
     channels: Channels
@@ -56,9 +58,9 @@ class Trajectories:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Where this comes from (robot, seed, versions, ...); anything JSON can hold."""
     recordings: tuple[str, ...] = ()
-    """[N]: name of the recording that each trajectory is a piece of; left out: "0", "1", ..., each its own. Pieces of
-    one recording (cut at a gap, or read at several phases) are alike, so nothing may learn from one and be tested on
-    another."""
+    """[N]: name of the recording that each trajectory is a piece of; left out: "0", "1", ..., each
+    its own. Pieces of one recording (cut at a gap, or read at several phases) are alike, so nothing
+    may learn from one and be tested on another."""
 
     def __post_init__(self) -> None:
         for name, dtype in (("q", np.float64), ("u", np.float64), ("lengths", np.int64)):
@@ -103,9 +105,13 @@ class Trajectories:
         if not parts:
             raise DataError("There is nothing to concatenate; give at least one recording.")
         for number, part in enumerate(parts):
-            differing = differences(parts[0].channels.settings(), part.channels.settings(), "the first has", "this one")
+            differing = differences(
+                parts[0].channels.settings(), part.channels.settings(), "the first has", "this one"
+            )
             if differing:
-                raise DataError(f"Recording {number} (counted from 0) does not fit the first: {differing}.")
+                raise DataError(
+                    f"Recording {number} (counted from 0) does not fit the first: {differing}."
+                )
         origins = [part.provenance for part in parts]
         same = all(origin == origins[0] for origin in origins)
         return cls(
@@ -114,7 +120,9 @@ class Trajectories:
             u=np.concatenate([part.u for part in parts]),
             lengths=np.concatenate([part.lengths for part in parts]),
             provenance=origins[0] if same else {"concatenated": origins},
-            recordings=joined_names([part.recordings for part in parts], same_origin=same and bool(origins[0])),
+            recordings=joined_names(
+                [part.recordings for part in parts], same_origin=same and bool(origins[0])
+            ),
         )
 
     def __len__(self) -> int:
@@ -166,13 +174,17 @@ class Trajectories:
 
     @cached_property
     def recording_numbers(self) -> Int[np.ndarray, " N"]:
-        """Number of each trajectory's recording, counted from 0 in the order in which the recordings first appear."""
+        """Number of each trajectory's recording, counted from 0 in the order in which the
+        recordings first appear."""
         return recording_numbers(self.recordings)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of names, units, dt, lengths, q and u: the same for the same content, however it is stored."""
-        settings = {key: value for key, value in self.channels.settings().items() if key != "control_range"}
+        """SHA-256 of names, units, dt, lengths, q and u: the same for the same content, however it
+        is stored."""
+        settings = {
+            key: value for key, value in self.channels.settings().items() if key != "control_range"
+        }
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for array, dtype in ((self.lengths, "<i8"), (self.q, "<f8"), (self.u, "<f8")):
             digest.update(np.ascontiguousarray(array, dtype=dtype).data)
@@ -183,10 +195,15 @@ class Trajectories:
         chosen = check_indices(indices, len(self))
         rows = rows_of(self.offsets[chosen], self.lengths[chosen])
         names = tuple(self.recordings[index] for index in chosen)
-        return Trajectories(self.channels, self.q[rows], self.u[rows], self.lengths[chosen], self.provenance, names)
+        return Trajectories(
+            self.channels, self.q[rows], self.u[rows], self.lengths[chosen], self.provenance, names
+        )
 
-    def padded(self) -> tuple[Float[np.ndarray, "N T nq"], Float[np.ndarray, "N T nu"], Bool[np.ndarray, "N T"]]:
-        """(q [N, T, nq], u [N, T, nu], mask [N, T]): T is the longest; padding is zero and its mask False."""
+    def padded(
+        self,
+    ) -> tuple[Float[np.ndarray, "N T nq"], Float[np.ndarray, "N T nu"], Bool[np.ndarray, "N T"]]:
+        """(q [N, T, nq], u [N, T, nu], mask [N, T]): T is the longest; padding is zero and its mask
+        False."""
         mask = np.arange(self.lengths.max()) < self.lengths[:, None]
         q = np.zeros((*mask.shape, self.channels.nq))
         u = np.zeros((*mask.shape, self.channels.nu))
@@ -194,9 +211,12 @@ class Trajectories:
         return q, u, mask
 
     def check_robot(self, robot: Robot) -> None:
-        """Refuse, by name, a robot with other joints, controls, units or rate, or narrower control ranges."""
+        """Refuse, by name, a robot with other joints, controls, units or rate, or narrower control
+        ranges."""
         self.channels.check_robot(robot)
         try:
             check_samples(Channels.of_robot(robot), self.q, self.u, self.lengths)
         except DataError as error:
-            raise DataError(f"Robot {robot.name!r} cannot have made this recording: {error}") from None
+            raise DataError(
+                f"Robot {robot.name!r} cannot have made this recording: {error}"
+            ) from None

@@ -19,7 +19,9 @@ BROAD = 0.25
 def verdict(found: "Inspection") -> tuple[str, ...]:
     """A few sentences, each with its number; ``found.verdict`` itself is not looked at."""
     looks = (_amount, _clock, _quanta, _resolution, _lag, _excitation)
-    return tuple(sentence for sentence in (*(look(found) for look in looks), *_again(found)) if sentence)
+    return tuple(
+        sentence for sentence in (*(look(found) for look in looks), *_again(found)) if sentence
+    )
 
 
 def _amount(found: "Inspection") -> str:
@@ -27,9 +29,7 @@ def _amount(found: "Inspection") -> str:
     duration = found.duration / found.phases
     length = f"{duration:.3g} s" if duration < LITTLE else f"{duration / 60.0:.3g} min"
     if duration < LITTLE:
-        return (
-            f"Only {length} of motion: enough for a parametric model, little for a network; record some minutes more."
-        )
+        return f"Only {length} of motion: enough for a parametric model, little for a network; record some minutes more."
     breadth = "broad" if covered >= BROAD else "narrow"
     return (
         f"{length} of motion in {found.trajectories} trajectories, {breadth}: every joint visits at least "
@@ -56,7 +56,11 @@ def _quanta(found: "Inspection") -> str:
     steps = []
     for joint in found.joints:
         if joint.quantum is not None:
-            value, unit = (math.degrees(joint.quantum), "deg") if joint.unit == "rad" else (1e3 * joint.quantum, "mm")
+            value, unit = (
+                (math.degrees(joint.quantum), "deg")
+                if joint.unit == "rad"
+                else (1e3 * joint.quantum, "mm")
+            )
             steps.append(f"{joint.name} by {value:.3g} {unit}")
     return f"Encoders step: {', '.join(steps)}." if steps else ""
 
@@ -115,7 +119,9 @@ def _excitation(found: "Inspection") -> str:
     edges = [control.excited for control in found.controls if control.lowest < control.highest]
     if not edges:
         return "No command ever changes: nothing can be learnt about the actuators."
-    changing = [edge for edge in edges if edge > 0.0] or edges  # what is set once for a recording has no frequency
+    changing = [
+        edge for edge in edges if edge > 0.0
+    ] or edges  # what is set once for a recording has no frequency
     low, high = min(changing), max(changing)
     motion = max(joint.excited for joint in found.joints)
     span = f"{high:.3g} Hz" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g} Hz"
@@ -130,7 +136,9 @@ def _again(found: "Inspection") -> list[str]:
         sentences.append(f"Record again with joint {listing(dead)} connected: it never moves.")
     still = [control.name for control in found.controls if control.lowest == control.highest]
     if still:
-        sentences.append(f"Leave out, or vary in a new recording, control {listing(still)}: it never changes.")
+        sentences.append(
+            f"Leave out, or vary in a new recording, control {listing(still)}: it never changes."
+        )
     for joint in found.joints:
         if joint.stiction:
             sentences.append(

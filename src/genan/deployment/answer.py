@@ -9,9 +9,11 @@ from genan.deployment.telegram import FROM_ROBOT, PRESSURE_CONTROL
 from genan.deployment.wiring import Wiring
 
 ENCODER_COUNT = (360.0 / 200 / 100, 360.0 / 92 / 200, 360.0 / 72 / 200, 360.0 / 72 / 200)
-"""Angle of one count of the encoders [deg], by the parts list (poles of the ring, counts to a pole); not confirmed."""
+"""Angle of one count of the encoders [deg], by the parts list (poles of the ring, counts to a
+pole); not confirmed."""
 SPEED_PERIODS = 5
-"""The speed is the difference of angles over this many periods; how the real controller reckons it is not known."""
+"""The speed is the difference of angles over this many periods; how the real controller reckons it
+is not known."""
 
 WORD = 0xFFFFFFFF
 """Counters and times go round at 32 bits."""
@@ -42,17 +44,28 @@ class Answer:
         self._ticks += 1
         self._past = [*self._past[-SPEED_PERIODS:], q]
 
-    def pack(self, commanded: Float[np.ndarray, "8"], measured: Float[np.ndarray, "8"], *, now: float) -> bytes:
+    def pack(
+        self, commanded: Float[np.ndarray, "8"], measured: Float[np.ndarray, "8"], *, now: float
+    ) -> bytes:
         """The telegram of this period: pressures [bar], ``now`` by the clock [s]."""
-        message, joints, points, wiring = self._message, self._joints, self._set_points, self._wiring
+        message, joints, points, wiring = (
+            self._message,
+            self._joints,
+            self._set_points,
+            self._wiring,
+        )
         self._sent += 1
         message["task"], message["set_point"] = self._ticks & WORD, self._heard & WORD
         message["telegram"], message["t_sent"] = self._sent & WORD, _microseconds(now)
-        message["t_sensors"] = message["t_actuators"] = message["t_set_points"] = _microseconds(self._ticks * self._dt)
+        message["t_sensors"] = message["t_actuators"] = message["t_set_points"] = _microseconds(
+            self._ticks * self._dt
+        )
         q, before = self._past[-1], self._past[0]
         joints["angle"] = angle = wiring.angle_to_wire(q)
         joints["encoder"] = np.rint(angle / ENCODER_COUNT)
-        joints["speed"] = wiring.speed_to_wire((q - before) / (max(1, len(self._past) - 1) * self._dt))
+        joints["speed"] = wiring.speed_to_wire(
+            (q - before) / (max(1, len(self._past) - 1) * self._dt)
+        )
         joints["p_ago"], joints["p_antago"] = measured[0::2], measured[1::2]
         crossed = wiring.pressure_to_wire(commanded)
         points["p_ago"], points["p_antago"] = crossed[0::2], crossed[1::2]

@@ -1,8 +1,9 @@
-"""The ball's Kalman filter for a control loop: ``genan.tasks.ball.filter.BallFilter`` in NumPy and double precision.
+"""The ball's Kalman filter for a control loop: ``genan.tasks.ball.filter.BallFilter`` in NumPy and
+double precision.
 
-The same mathematics, with the Jacobian written out: flight by the midpoint rule, through the bounce on the table with
-its instant, over the floor. ``NumpyBallFilter.load()`` is the filter behind the observations that policies are trained
-on; a test holds both to the same numbers.
+The same mathematics, with the Jacobian written out: flight by the midpoint rule, through the bounce
+on the table with its instant, over the floor. ``NumpyBallFilter.load()`` is the filter behind the
+observations that policies are trained on; a test holds both to the same numbers.
 """
 
 import json
@@ -44,7 +45,8 @@ class Estimate(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A flight of one step: the state after it, and its derivatives by the state before and by the step's length."""
+    """A flight of one step: the state after it, and its derivatives by the state before and by the
+    step's length."""
 
     mean: Float[np.ndarray, " 9"]
     jacobian: Float[np.ndarray, "9 9"]
@@ -69,33 +71,49 @@ class NumpyBallFilter:
     scene: Scene = field(default_factory=Scene)
 
     @classmethod
-    def load(cls, launcher: str | Path = "ballgun-2019", *, noise: Noise | None = None) -> "NumpyBallFilter":
-        """The filter of a launcher: a bundled one by its name, or of a JSON file (``genan.tasks.ball.launcher``)."""
+    def load(
+        cls, launcher: str | Path = "ballgun-2019", *, noise: Noise | None = None
+    ) -> "NumpyBallFilter":
+        """The filter of a launcher: a bundled one by its name, or of a JSON file
+        (``genan.tasks.ball.launcher``)."""
         library = resources.files("genan.tasks.ball") / "library"
         bundled = library / f"{launcher}.json"
         path = bundled if bundled.is_file() else Path(launcher)
         try:
             numbers = json.loads(path.read_text(encoding="utf-8"))
-            normal, tangential, roll, drag = (float(numbers[k]) for k in ("normal", "tangential", "roll", "drag"))
+            normal, tangential, roll, drag = (
+                float(numbers[k]) for k in ("normal", "tangential", "roll", "drag")
+            )
             x, y, z = (float(entry) for entry in numbers["spin"])
         except OSError as error:
-            known = sorted(one.name.removesuffix(".json") for one in library.iterdir() if one.name.endswith(".json"))
+            known = sorted(
+                one.name.removesuffix(".json")
+                for one in library.iterdir()
+                if one.name.endswith(".json")
+            )
             raise DataError(
                 f"There is no launcher {str(launcher)!r}; give a JSON file or one of {listing(known)}."
             ) from (error)
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{launcher} is not a launcher's file ({error!r}); make one by fitting balls.") from error
+            raise DataError(
+                f"{launcher} is not a launcher's file ({error!r}); make one by fitting balls."
+            ) from error
         matrix = np.zeros((6, 6))
         matrix[[0, 1, 2], [0, 1, 2]] = tangential, tangential, -normal
         matrix[3, 1], matrix[4, 0], matrix[5, 5] = -roll, roll, 1.0
         return cls(matrix, drag, first_spin=(x, y, z), noise=noise or Noise())
 
-    def start(self, position: Float[np.ndarray, " 3"], velocity: Float[np.ndarray, " 3"] | None = None) -> Estimate:
-        """What is known after the first measured position [m]; a velocity [m/s] is a guess, no more certain."""
+    def start(
+        self, position: Float[np.ndarray, " 3"], velocity: Float[np.ndarray, " 3"] | None = None
+    ) -> Estimate:
+        """What is known after the first measured position [m]; a velocity [m/s] is a guess, no more
+        certain."""
         noise = self.noise
         guess = np.zeros(3) if velocity is None else velocity
         mean = np.concatenate([position, guess, self.first_spin])
-        return Estimate(mean, np.diag(np.repeat([noise.measurement, noise.first_velocity, noise.first_spin], 3)))
+        return Estimate(
+            mean, np.diag(np.repeat([noise.measurement, noise.first_velocity, noise.first_spin], 3))
+        )
 
     def predict(self, estimate: Estimate, dt: float) -> Estimate:
         """The estimate ``dt`` [s] later, without a measurement."""
@@ -172,7 +190,8 @@ class NumpyBallFilter:
     def _bounced(
         self, touching: _Step, rest: float, slope: Float[np.ndarray, " 9"], height: float
     ) -> tuple[Float[np.ndarray, " 9"], Float[np.ndarray, "9 9"]]:
-        """Off the table and on for the ``rest`` [s] of the step; ``slope``: of the touching instant by the state."""
+        """Off the table and on for the ``rest`` [s] of the step; ``slope``: of the touching instant
+        by the state."""
         mean = touching.mean.copy()
         jacobian = touching.jacobian + touching.by_time[:, None] * slope
         if mean[2] < height:
@@ -233,7 +252,8 @@ class NumpyBallFilter:
     def _time_to_height(
         self, mean: Float[np.ndarray, " 9"], height: float, dt: float
     ) -> tuple[float, Float[np.ndarray, " 9"]]:
-        """Time [s] until a ball comes down to ``height``, at most ``dt``, and its derivative by the state.
+        """Time [s] until a ball comes down to ``height``, at most ``dt``, and its derivative by the
+        state.
 
         With the vertical acceleration a that it has now: the root of above + v t + a t^2 / 2.
         """

@@ -1,4 +1,5 @@
-"""What the two ball tasks observe on a robot, as in training: a tracked ball and the end effector's kinematics."""
+"""What the two ball tasks observe on a robot, as in training: a tracked ball and the end effector's
+kinematics."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -19,11 +20,14 @@ Vector = Float[np.ndarray, " 3"]
 class TrackedBall:
     """Ball-in-a-cup: the ball in the cup frame, and its mean velocity over the last few positions.
 
-    In training the ball is measured when the policy is asked. A tracker is late, so its last position is taken on by
-    the mean velocity to now; what is kept in the buffer is what was measured.
+    In training the ball is measured when the policy is asked. A tracker is late, so its last
+    position is taken on by the mean velocity to now; what is kept in the buffer is what was
+    measured.
     """
 
-    def __init__(self, source: BallSource, robot: Robot, *, buffer: int = 5, repeat: int = 5) -> None:
+    def __init__(
+        self, source: BallSource, robot: Robot, *, buffer: int = 5, repeat: int = 5
+    ) -> None:
         """Ball positions of ``source`` in the frame of the robot's base.
 
         Args:
@@ -33,7 +37,9 @@ class TrackedBall:
             repeat: periods of the robot between two of them.
         """
         if buffer < 2:
-            raise SettingError(f"A velocity needs a buffer of at least 2 ball positions, not {buffer}.")
+            raise SettingError(
+                f"A velocity needs a buffer of at least 2 ball positions, not {buffer}."
+            )
         self._source, self._kinematics = source, Kinematics(robot)
         self._buffer, self._repeat, self._dt = buffer, repeat, robot.dt
         # Enough of the past to know where the cup was when a late frame was exposed.
@@ -45,7 +51,9 @@ class TrackedBall:
     def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
         """Fill the buffer with the newest position, as if the ball had been there."""
         if self._newest is None:
-            raise SettingError("The tracker has not seen the ball; wait until it has before the policy begins.")
+            raise SettingError(
+                "The tracker has not seen the ball; wait until it has before the policy begins."
+            )
         here = self._in_cup(self._newest)
         period = self._repeat * self._dt
         for age in reversed(range(self._buffer)):
@@ -53,7 +61,8 @@ class TrackedBall:
         self._newest, self._ticks, self._now = None, 0, time
 
     def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:
-        """Look each tick; at those where the policy is asked, keep the newest position if there is one."""
+        """Look each tick; at those where the policy is asked, keep the newest position if there is
+        one."""
         self._look(time, q)
         self._ticks += 1
         self._now = time
@@ -66,7 +75,10 @@ class TrackedBall:
         """Position [m] and velocity [m/s] in the cup frame."""
         velocity = self._velocity()
         last, position = self._seen[-1]
-        return {"ball_position": position + min(self._now - last, 0.02) * velocity, "ball_velocity": velocity}
+        return {
+            "ball_position": position + min(self._now - last, 0.02) * velocity,
+            "ball_velocity": velocity,
+        }
 
     def watch(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
         """Before the policy's turn: see where ball and cup are."""
@@ -89,7 +101,8 @@ class TrackedBall:
 
 
 class Rally:
-    """Table tennis: the filtered ball, the racket, and whether the ball has been hit, all in the world frame."""
+    """Table tennis: the filtered ball, the racket, and whether the ball has been hit, all in the
+    world frame."""
 
     def __init__(self, tracker: BallTracker, robot: Robot, *, repeat: int = 5) -> None:
         """A tracked ball, and a ``robot`` with the racket as its end effector.
@@ -120,7 +133,9 @@ class Rally:
     def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
         """The policy's first tick, which must find a ball."""
         if self._ball is None:
-            raise SettingError("The tracker has not seen the ball; wait until it has before the policy begins.")
+            raise SettingError(
+                "The tracker has not seen the ball; wait until it has before the policy begins."
+            )
         self._ticks = 0
 
     def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:

@@ -36,7 +36,8 @@ class WallClock:
 
 
 class StepClock:
-    """The time of a robot that is computed: it moves on by a period with each command, as fast as that goes."""
+    """The time of a robot that is computed: it moves on by a period with each command, as fast as
+    that goes."""
 
     def __init__(self, period: float) -> None:
         """``period`` [s] of the robot."""

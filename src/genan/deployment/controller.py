@@ -1,4 +1,5 @@
-"""Controllers: what a control loop asks for the change of the controls. The policy is one; see also ``phases``."""
+"""Controllers: what a control loop asks for the change of the controls. The policy is one; see also
+``phases``."""
 
 import math
 from collections.abc import Mapping
@@ -19,10 +20,11 @@ from genan.robot import Robot
 class Controller(Protocol):
     """Says how the controls change.
 
-    A flight is a row of controllers, one after the other. At every tick each of them that is not over observes the
-    reading, also before its turn has come, so that none begins without a past; the one whose turn it is is asked every
-    ``repeat`` ticks. One may have a method ``done() -> bool``, asked before each tick of its turn: true hands over to
-    the next. Without it, it goes on until the loop is stopped.
+    A flight is a row of controllers, one after the other. At every tick each of them that is not
+    over observes the reading, also before its turn has come, so that none begins without a past;
+    the one whose turn it is is asked every ``repeat`` ticks. One may have a method ``done() ->
+    bool``, asked before each tick of its turn: true hands over to the next. Without it, it goes on
+    until the loop is stopped.
     """
 
     repeat: int
@@ -43,10 +45,12 @@ class Controller(Protocol):
 
 @runtime_checkable
 class TaskObservation(Protocol):
-    """What a policy observes beside q, qd and u: the parts of its observation that belong to the task."""
+    """What a policy observes beside q, qd and u: the parts of its observation that belong to the
+    task."""
 
     def watch(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
-        """Every tick before the policy's turn: time of the reading [s] and joint positions [rad or m]."""
+        """Every tick before the policy's turn: time of the reading [s] and joint positions [rad or
+        m]."""
         ...
 
     def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
@@ -68,10 +72,14 @@ class Goal:
     def __init__(self, q: Float[np.ndarray, " nq"], robot: Robot) -> None:
         """Reach ``q`` [rad or m]; a goal outside the joint limits of ``robot`` is refused."""
         if np.shape(q) != (robot.nq,):
-            raise SettingError(f"A goal needs one entry for each of the {robot.nq} joints, not {np.size(q)}.")
+            raise SettingError(
+                f"A goal needs one entry for each of the {robot.nq} joints, not {np.size(q)}."
+            )
         for joint, value in zip(robot.joints, q, strict=True):
             if not joint.lower <= value <= joint.upper:
-                scale, unit = (180.0 / math.pi, "degrees") if joint.unit == "rad" else (1.0, joint.unit)
+                scale, unit = (
+                    (180.0 / math.pi, "degrees") if joint.unit == "rad" else (1.0, joint.unit)
+                )
                 raise SettingError(
                     f"The goal of joint {joint.name!r} must lie within its limits {scale * joint.lower:.4g} to "
                     f"{scale * joint.upper:.4g} {unit}, not at {scale * value:.4g}."
@@ -95,7 +103,9 @@ class Goal:
 class PolicyController:
     """A trained policy, for as long as an episode of its task lasts."""
 
-    def __init__(self, policy: Policy, task: TaskObservation, *, robot: Robot, seconds: float | None = None) -> None:
+    def __init__(
+        self, policy: Policy, task: TaskObservation, *, robot: Robot, seconds: float | None = None
+    ) -> None:
         """Refuses a policy that was trained for another robot, by name.
 
         Args:
@@ -108,7 +118,9 @@ class PolicyController:
         contract.check_robot(robot)
         seconds = float(contract.constants["duration"]) if seconds is None else seconds
         if not seconds > 0.0:
-            raise SettingError(f"A policy must run for a positive number of seconds, not {seconds:g}.")
+            raise SettingError(
+                f"A policy must run for a positive number of seconds, not {seconds:g}."
+            )
         self.repeat = policy.repeat
         self._policy, self._task = policy, task
         self._velocity = FiniteDifference(robot.nq, robot.dt)

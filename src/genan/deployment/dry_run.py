@@ -7,10 +7,11 @@ from genan.deployment.interface import Reading, RobotInterface
 
 
 class DryRun(RobotInterface):
-    """Everything but sending: ``command`` says what would have been sent, and the robot stays as it is.
+    """Everything but sending: ``command`` says what would have been sent, and the robot stays as it
+    is.
 
-    A robot whose time passes by its commands, or that must hear something in every period, has a method ``idle()``
-    for a period without one.
+    A robot whose time passes by its commands, or that must hear something in every period, has a
+    method ``idle()`` for a period without one.
     """
 
     def __init__(self, inner: RobotInterface) -> None:

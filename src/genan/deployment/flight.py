@@ -58,7 +58,9 @@ class Flight:
     @property
     def summary(self) -> Summary:
         """How it went, in numbers."""
-        return Summary.of(self.work, self.lateness, missed=self.missed, dt=self.robot.dt, stop=self.stop)
+        return Summary.of(
+            self.work, self.lateness, missed=self.missed, dt=self.robot.dt, stop=self.stop
+        )
 
 
 class TickLog:
@@ -86,7 +88,9 @@ class TickLog:
         """One tick: a value for each column."""
         k = self._count
         if k == len(self._columns["time"]):
-            self._columns = {name: np.concatenate([c, np.empty_like(c)]) for name, c in self._columns.items()}
+            self._columns = {
+                name: np.concatenate([c, np.empty_like(c)]) for name, c in self._columns.items()
+            }
         for name, column in self._columns.items():
             column[k] = row[name]
         self._count = k + 1

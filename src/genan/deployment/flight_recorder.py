@@ -1,8 +1,9 @@
-"""``FlightRecorder``: flights as recordings that actuators can be fitted to, and every tick of them beside that.
+"""``FlightRecorder``: flights as recordings that actuators can be fitted to, and every tick of them
+beside that.
 
-``flights.h5`` is a recording like any other (docs/data-format.md): q as read and u as sent, without what cannot be
-learnt from. ``flights.ticks/0000.npz`` and so on hold every tick of each flight, the last breath of a broken sensor
-included. Nothing is written while a flight is going on.
+``flights.h5`` is a recording like any other (docs/data-format.md): q as read and u as sent, without
+what cannot be learnt from. ``flights.ticks/0000.npz`` and so on hold every tick of each flight, the
+last breath of a broken sensor included. Nothing is written while a flight is going on.
 """
 
 import io
@@ -28,13 +29,15 @@ SHORTEST = 0.1
 BROKEN_SENSOR = frozenset({
     StopReason.READING, StopReason.VELOCITY, StopReason.STALE, StopReason.FROZEN, StopReason.CLOCK, StopReason.LOST,
 })  # fmt: skip
-"""After these, readings are not believed any more: what follows is kept tick by tick, but not as a trajectory."""
+"""After these, readings are not believed any more: what follows is kept tick by tick, but not as a
+trajectory."""
 
 _COLUMNS = ("time", "loop_time", "lateness", "work", "q", "u", "delivered", "phase", "reason")
 
 
 class FlightRecorder:
-    """Keeps flights in one recording; use it in a ``with`` block. However that is left, the file is finished.
+    """Keeps flights in one recording; use it in a ``with`` block. However that is left, the file is
+    finished.
 
     A killed process leaves ``<file>.partial``, which can be read up to the last whole flight.
     """
@@ -61,7 +64,10 @@ class FlightRecorder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -71,7 +77,8 @@ class FlightRecorder:
         return len(self._recorder)
 
     def keep(self, flight: Flight) -> None:
-        """Add a flight: first all its ticks, then what of it can be learnt from (nothing, of a dry run)."""
+        """Add a flight: first all its ticks, then what of it can be learnt from (nothing, of a dry
+        run)."""
         make_folder(self.folder)
         write_atomically(self.folder / f"{self.flights:04d}.npz", self._ticks(flight))
         self.flights += 1
@@ -79,7 +86,8 @@ class FlightRecorder:
             self._recorder.append(flight.q[piece], flight.u[piece], dt=flight.robot.dt)
 
     def close(self) -> None:
-        """Finish the recording; without a single trajectory in it there is none. A second call does nothing."""
+        """Finish the recording; without a single trajectory in it there is none. A second call does
+        nothing."""
         if self.trajectories and not self.path.exists():
             self._recorder.finish()
         else:
@@ -102,7 +110,9 @@ class FlightRecorder:
             "detail": flight.stop.detail,
             "missed": flight.missed,
             "reasons": [reason.name for reason in StopReason],
-            "trajectories": [[self.trajectories + k, p.start, p.stop] for k, p in enumerate(pieces)],
+            "trajectories": [
+                [self.trajectories + k, p.start, p.stop] for k, p in enumerate(pieces)
+            ],
         }
         content = io.BytesIO()
         columns = {name: getattr(flight, name) for name in _COLUMNS}
@@ -111,7 +121,8 @@ class FlightRecorder:
 
 
 def trainable(flight: Flight) -> Iterator[slice]:
-    """The pieces of a flight without a gap: every reading new, a period after the one before, every command taken."""
+    """The pieces of a flight without a gap: every reading new, a period after the one before, every
+    command taken."""
     if flight.dry:
         return
     good = np.isfinite(flight.q).all(axis=1) & np.isfinite(flight.time) & flight.delivered

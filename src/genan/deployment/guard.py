@@ -1,4 +1,5 @@
-"""``Guard``: looks at every tick, says when to stop, and lets no control out of its range or past its rate limit."""
+"""``Guard``: looks at every tick, says when to stop, and lets no control out of its range or past
+its rate limit."""
 
 import math
 
@@ -13,7 +14,8 @@ from genan.robot import Robot
 
 
 class Guard:
-    """The watch over one flight. It keeps what it needs of the past; a new flight needs a new one."""
+    """The watch over one flight. It keeps what it needs of the past; a new flight needs a new
+    one."""
 
     def __init__(self, robot: Robot, settings: SafetySettings, *, now: float) -> None:
         """Begin to watch ``robot`` at ``now`` [s] by the loop's clock."""
@@ -37,13 +39,20 @@ class Guard:
         if lateness > self._settings.late:
             return Stop(StopReason.LATE, f"by {1e3 * lateness:.0f} ms")
         if self._late_ticks >= self._settings.late_ticks:
-            return Stop(StopReason.LATE, f"by a period or more for {self._late_ticks} ticks in a row")
+            return Stop(
+                StopReason.LATE, f"by a period or more for {self._late_ticks} ticks in a row"
+            )
         return None
 
-    def check_reading(self, reading: Reading, u: Float[np.ndarray, " nu"], now: float) -> Stop | None:
-        """Look at a ``reading`` that came ``now`` [s] by the loop's clock, when ``u`` was sent last."""
+    def check_reading(
+        self, reading: Reading, u: Float[np.ndarray, " nu"], now: float
+    ) -> Stop | None:
+        """Look at a ``reading`` that came ``now`` [s] by the loop's clock, when ``u`` was sent
+        last."""
         if np.shape(reading.q) != (self._robot.nq,):
-            return Stop(StopReason.READING, f"{np.size(reading.q)} of them came for {self._robot.nq} joints")
+            return Stop(
+                StopReason.READING, f"{np.size(reading.q)} of them came for {self._robot.nq} joints"
+            )
         if not (math.isfinite(reading.time) and np.isfinite(reading.q).all()):
             return Stop(StopReason.READING, self._named(~np.isfinite(reading.q), reading.q))
         if reading.time == self._time:
@@ -59,15 +68,23 @@ class Guard:
     def check_change(self, change: Float[np.ndarray, " nu"]) -> Stop | None:
         """Look at the change of the controls in one period that a controller asks for."""
         if np.shape(change) != (self._robot.nu,):
-            return Stop(StopReason.CONTROLLER, f"it gave {list(np.shape(change))} changes, not [{self._robot.nu}]")
+            return Stop(
+                StopReason.CONTROLLER,
+                f"it gave {list(np.shape(change))} changes, not [{self._robot.nu}]",
+            )
         largest = np.abs(change).max()
         if not math.isfinite(largest):
             return Stop(StopReason.ACTION)
         if largest > self._settings.wild * self._settings.change:
-            return Stop(StopReason.WILD_ACTION, f"{largest:.3g} in a period, the limit is {self._settings.change:g}")
+            return Stop(
+                StopReason.WILD_ACTION,
+                f"{largest:.3g} in a period, the limit is {self._settings.change:g}",
+            )
         return None
 
-    def limit(self, u: Float[np.ndarray, " nu"], change: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+    def limit(
+        self, u: Float[np.ndarray, " nu"], change: Float[np.ndarray, " nu"]
+    ) -> Float[np.ndarray, " nu"]:
         """The controls after ``u`` with ``change`` added, within rate limit and range."""
         most = self._settings.change
         wanted = np.add(u, np.minimum(np.maximum(change, -most), most))
@@ -80,7 +97,10 @@ class Guard:
         if step < -ROUNDING * self._robot.dt:
             return Stop(StopReason.CLOCK, f"back by {-step:.3g} s")
         if step - (now - self._fresh_at) > self._settings.leap:
-            return Stop(StopReason.CLOCK, f"ahead by {step:.3g} s, while {now - self._fresh_at:.3g} s passed")
+            return Stop(
+                StopReason.CLOCK,
+                f"ahead by {step:.3g} s, while {now - self._fresh_at:.3g} s passed",
+            )
         return None
 
     def _check_motion(self, reading: Reading) -> Stop | None:
@@ -98,11 +118,16 @@ class Guard:
             )
             if outwards.any():
                 towards = self._named(outwards, qd, per="/s")
-                return Stop(StopReason.POSITION, f"{self._named(outwards, q)}, and went on: {towards}")
+                return Stop(
+                    StopReason.POSITION, f"{self._named(outwards, q)}, and went on: {towards}"
+                )
         return None
 
-    def _check_moving(self, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"], now: float) -> Stop | None:
-        """Encoders count: held controls rest at one count for as long as they like, moving ones do not."""
+    def _check_moving(
+        self, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"], now: float
+    ) -> Stop | None:
+        """Encoders count: held controls rest at one count for as long as they like, moving ones do
+        not."""
         settings = self._settings
         if (q != self._q).any():
             self._q[:], self._u[:], self._travel[:], self._moved_at = q, u, 0.0, now
@@ -111,15 +136,23 @@ class Guard:
         self._u[:] = u
         still = now - self._moved_at
         if still > settings.frozen and self._travel.max() > settings.frozen_travel:
-            return Stop(StopReason.FROZEN, f"for {1e3 * still:.0f} ms, while a control moved {self._travel.max():.2g}")
+            return Stop(
+                StopReason.FROZEN,
+                f"for {1e3 * still:.0f} ms, while a control moved {self._travel.max():.2g}",
+            )
         return None
 
     def _named(self, which: np.ndarray, values: np.ndarray, *, per: str = "") -> str:
-        """The first joint that ``which`` marks, with its value and limits as a person reads them."""
+        """The first joint that ``which`` marks, with its value and limits as a person reads
+        them."""
         if not which.any():
             return "its time stamp"
         k = int(np.argmax(which))
         joint = self._robot.joints[k]
         scale, unit = (180.0 / math.pi, "degrees") if joint.unit == "rad" else (1.0, joint.unit)
         text = f"{joint.name} at {scale * values[k]:.4g} {unit}{per}"
-        return text if per else f"{text}, its limits are {scale * joint.lower:.4g} to {scale * joint.upper:.4g}"
+        return (
+            text
+            if per
+            else f"{text}, its limits are {scale * joint.lower:.4g} to {scale * joint.upper:.4g}"
+        )

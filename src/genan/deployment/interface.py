@@ -21,7 +21,8 @@ class Reading:
     """What the robot reports at one moment."""
 
     time: float
-    """When it was measured [s], by the robot's own clock; the same time twice is the same reading."""
+    """When it was measured [s], by the robot's own clock; the same time twice is the same
+    reading."""
     q: Float[np.ndarray, " nq"]
     """Joint positions [rad or m]."""
     extra: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
@@ -45,11 +46,13 @@ class RobotInterface(ABC):
 
     @abstractmethod
     def read(self) -> Reading:
-        """The newest reading, without waiting for one; ``ConnectionLostError`` where there is no robot any more."""
+        """The newest reading, without waiting for one; ``ConnectionLostError`` where there is no
+        robot any more."""
 
     @abstractmethod
     def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """Send the controls for the period that begins now; returns what was really sent, after every limit."""
+        """Send the controls for the period that begins now; returns what was really sent, after
+        every limit."""
 
     @abstractmethod
     def stop(self) -> None:

@@ -1,4 +1,5 @@
-"""Where the robot holds its end effector: forward kinematics of the nominal model in NumPy, for a control loop."""
+"""Where the robot holds its end effector: forward kinematics of the nominal model in NumPy, for a
+control loop."""
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +11,8 @@ from genan.robot import Robot
 class Kinematics:
     """From joint positions to the end effector's pose.
 
-    Every joint's transform is a linear function of cos q, sin q and q, so that all of them are made at once::
+    Every joint's transform is a linear function of cos q, sin q and q, so that all of them are made
+    at once::
 
         T = fixed (A + cos(q) B + sin(q) C + q D)
     """
@@ -37,19 +39,25 @@ class Kinematics:
             first = int(model.body_jntadr[body])
             for joint in range(first, first + int(model.body_jntnum[body])):
                 hinge = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE
-                terms = _joint(model.jnt_axis[joint], model.jnt_pos[joint], hinge, float(model.qpos0[joint]))
+                terms = _joint(
+                    model.jnt_axis[joint], model.jnt_pos[joint], hinge, float(model.qpos0[joint])
+                )
                 parts.append(tuple(fixed @ term for term in terms))
                 order.append(robot.dof.index(joint))
                 fixed = np.eye(4)
         self._order = np.array(order, int)
         self._constant, self._cosine, self._sine, self._linear = (
-            np.stack([part[k] for part in parts]) if parts else np.zeros((0, 4, 4)) for k in range(4)
+            np.stack([part[k] for part in parts]) if parts else np.zeros((0, 4, 4))
+            for k in range(4)
         )
         self._slides = bool(np.any(self._linear))
         self._last = fixed @ _placed(model.site_pos[site], model.site_quat[site])
 
-    def pose(self, q: Float[np.ndarray, " nq"]) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3 3"]]:
-        """Position [m] of the end effector at ``q`` [rad or m], and its axes as columns, both seen from the base."""
+    def pose(
+        self, q: Float[np.ndarray, " nq"]
+    ) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3 3"]]:
+        """Position [m] of the end effector at ``q`` [rad or m], and its axes as columns, both seen
+        from the base."""
         moved = q[self._order].reshape(-1, 1, 1)
         joints = self._constant + np.cos(moved) * self._cosine
         joints += np.sin(moved) * self._sine
@@ -88,7 +96,9 @@ def _joint(
     return constant, cosine, sine, linear
 
 
-def _placed(position: Float[np.ndarray, "3"], quaternion: Float[np.ndarray, "4"]) -> Float[np.ndarray, "4 4"]:
+def _placed(
+    position: Float[np.ndarray, "3"], quaternion: Float[np.ndarray, "4"]
+) -> Float[np.ndarray, "4 4"]:
     """The transform of a frame at ``position`` [m], turned by the quaternion w, x, y, z."""
     w, x, y, z = quaternion
     placed = np.eye(4)

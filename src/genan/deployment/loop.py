@@ -1,4 +1,5 @@
-"""``ControlLoop``: reads a robot at every period, asks a controller, sends what may be sent, and stops in order."""
+"""``ControlLoop``: reads a robot at every period, asks a controller, sends what may be sent, and
+stops in order."""
 
 import math
 import time
@@ -24,7 +25,8 @@ TO_REST = "to rest"
 
 
 class ControlLoop:
-    """One loop for every robot. Use it in a ``with`` block: it connects at the beginning and lets go at the end."""
+    """One loop for every robot. Use it in a ``with`` block: it connects at the beginning and lets
+    go at the end."""
 
     def __init__(
         self,
@@ -45,7 +47,9 @@ class ControlLoop:
             max_seconds: longest flight by the loop's clock, the ramp to rest not counted [s].
         """
         if not max_seconds > 0.0:
-            raise SettingError(f"A flight must be allowed a positive number of seconds, not {max_seconds:g}.")
+            raise SettingError(
+                f"A flight must be allowed a positive number of seconds, not {max_seconds:g}."
+            )
         safety = SafetySettings() if safety is None else safety
         self.dry = isinstance(robot, DryRun)
         if self.dry:  # the arm of a dry run has every reason to stand still
@@ -54,8 +58,8 @@ class ControlLoop:
         self._recorder, self._stopping, self._max_seconds = recorder, stopping, max_seconds
         self._connected = False
         self.origin = 0.0
-        """When it connected, by the robot's clock [s]. All ticks lie whole periods after that: a robot in real time may
-        choose the moment."""
+        """When it connected, by the robot's clock [s]. All ticks lie whole periods after that: a
+        robot in real time may choose the moment."""
 
     def __enter__(self) -> "ControlLoop":
         self.robot.connect()
@@ -64,7 +68,10 @@ class ControlLoop:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -75,12 +82,15 @@ class ControlLoop:
             self.robot.stop()
 
     def run(self, *controllers: Controller) -> Flight:
-        """Let each controller have its turn, then bring the controls to rest; the flight is recorded however it ends.
+        """Let each controller have its turn, then bring the controls to rest; the flight is
+        recorded however it ends.
 
         After any end but ``StopReason.FINISHED`` the robot is let go, and needs a new loop.
         """
         if not self._connected:
-            raise SettingError("The robot was let go, or never reached; begin a new control loop in a 'with' block.")
+            raise SettingError(
+                "The robot was let go, or never reached; begin a new control loop in a 'with' block."
+            )
         flight = _Flying(self, controllers)
         try:
             with no_garbage_collection():
@@ -115,7 +125,9 @@ class _Flying:
         self._turn = self._asked = 0
         self._ramp: RampTo | None = None
         self._undelivered = 0
-        self.stop = Stop(StopReason.CONTROLLER, "it was interrupted")  # until it ends in another way
+        self.stop = Stop(
+            StopReason.CONTROLLER, "it was interrupted"
+        )  # until it ends in another way
         self._pacer = Pacer(self._robot.clock, robot.dt, origin=loop.origin)
         self._guard = Guard(robot, loop.safety, now=0.0)
 
@@ -186,7 +198,8 @@ class _Flying:
             return None, Stop(StopReason.LOST, _words(error))
 
     def _ask(self, reading: Reading) -> Stop | None:
-        """Let the controllers see the reading, and ask the one whose turn it is; FINISHED when all had theirs."""
+        """Let the controllers see the reading, and ask the one whose turn it is; FINISHED when all
+        had theirs."""
         try:
             for controller in self._controllers[self._turn :]:
                 controller.observe(reading, self._u)
@@ -218,7 +231,8 @@ class _Flying:
         self._ramp.start(self._u)
 
     def _send(self) -> bool:
-        """Send the controls for this period; whether the robot took them. ``_u`` is where the next change begins."""
+        """Send the controls for this period; whether the robot took them. ``_u`` is where the next
+        change begins."""
         wanted = self._guard.limit(self._u, self._change)
         try:
             sent = np.array(self._robot.command(wanted), float)
@@ -249,4 +263,6 @@ def _done(controller: Controller) -> bool:
 
 
 def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, ConnectionLostError) else f"{type(error).__name__}: {error}"
+    return (
+        str(error) if isinstance(error, ConnectionLostError) else f"{type(error).__name__}: {error}"
+    )

@@ -1,7 +1,9 @@
-"""``O80Robot``: a PAMY behind the lab's own software, o80: shared memory of one computer instead of a network.
+"""``O80Robot``: a PAMY behind the lab's own software, o80: shared memory of one computer instead of
+a network.
 
-o80's back-end owns the robot and iterates at 500 Hz; this is a front-end of it. It was written against o80's documented
-calls and is tested against a stand-in with these calls, not against o80 itself.
+o80's back-end owns the robot and iterates at 500 Hz; this is a front-end of it. It was written
+against o80's documented calls and is tested against a stand-in with these calls, not against o80
+itself.
 """
 
 import importlib
@@ -15,13 +17,19 @@ from genan.deployment.clock import Clock, WallClock
 from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.errors import SettingError
 from genan.robot import Robot
-from genan.robot.pamy2_pressures import AUGUST_2024, PressureLimits, bar_from_counts, counts_from_control
+from genan.robot.pamy2_pressures import (
+    AUGUST_2024,
+    PressureLimits,
+    bar_from_counts,
+    counts_from_control,
+)
 
 
 class O80Robot(RobotInterface):
     """A PAMY2 as an ``o80_pam.FrontEnd``; o80 is imported when it connects.
 
-    Muscles and angles are in genan's order and sense already: the lab's driver, below o80, does what ``Wiring`` does.
+    Muscles and angles are in genan's order and sense already: the lab's driver, below o80, does
+    what ``Wiring`` does.
     """
 
     def __init__(
@@ -38,7 +46,8 @@ class O80Robot(RobotInterface):
         Args:
             segment: name of the back-end's shared memory; "real_robot" is the robot.
             robot: description of the arm, or its name.
-            lost_after: how long the back-end may stand still before the connection counts as lost [s].
+            lost_after: how long the back-end may stand still before the connection counts as lost
+                [s].
             limits: pressures that the muscles may be given; the back-end clips to its own as well.
             clock: paces the loop; the wall's where left out.
         """
@@ -71,7 +80,8 @@ class O80Robot(RobotInterface):
         self._front_end, self._last_heard = front_end, self.clock.now()
 
     def read(self) -> Reading:
-        """The back-end's newest observation; ``ConnectionLostError`` when it stood still for ``lost_after``."""
+        """The back-end's newest observation; ``ConnectionLostError`` when it stood still for
+        ``lost_after``."""
         seen = self._attached().latest()
         time, now = 1e-9 * seen.get_time_stamp(), self.clock.now()
         if self._reading is None or time != self._reading.time:
@@ -79,7 +89,10 @@ class O80Robot(RobotInterface):
             self._reading = Reading(
                 time,
                 np.array(seen.get_positions(), dtype=float),
-                {"pressure": bar_from_counts(counts), "speed": np.array(seen.get_velocities(), dtype=float)},
+                {
+                    "pressure": bar_from_counts(counts),
+                    "speed": np.array(seen.get_velocities(), dtype=float),
+                },
             )
             self._last_heard = now
         elif now - self._last_heard > self._lost_after:
@@ -87,7 +100,8 @@ class O80Robot(RobotInterface):
         return self._reading
 
     def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """Send the counts of u, to be reached within a period; returns u within its range, before that rounding."""
+        """Send the counts of u, to be reached within a period; returns u within its range, before
+        that rounding."""
         front_end, o80 = self._attached(), self._o80
         assert o80 is not None
         if not np.isfinite(u).all():

@@ -14,12 +14,13 @@ ROUNDING = 1e-6
 class Pacer:
     """Tick k begins at t0 + k dt, so that lateness of one tick does not move the next.
 
-    A tick that comes a period or more too late takes the place of those that it missed: what should have been sent in
-    them is not sent after, all at once.
+    A tick that comes a period or more too late takes the place of those that it missed: what should
+    have been sent in them is not sent after, all at once.
     """
 
     def __init__(self, clock: Clock, dt: float, *, origin: float) -> None:
-        """Ticks every ``dt`` [s] of ``clock``, a whole number of them after ``origin`` [s]; the first is the next."""
+        """Ticks every ``dt`` [s] of ``clock``, a whole number of them after ``origin`` [s]; the
+        first is the next."""
         self._clock, self._dt = clock, dt
         self._start = origin + math.ceil((clock.now() - origin) / dt - ROUNDING) * dt
         self._next = 0
@@ -27,7 +28,8 @@ class Pacer:
         """Periods without a tick so far."""
 
     def wait(self) -> tuple[float, float]:
-        """Wait for the next tick; returns the time since the first, and how much too late that is [s]."""
+        """Wait for the next tick; returns the time since the first, and how much too late that is
+        [s]."""
         due = self._start + self._next * self._dt
         self._clock.wait_until(due)
         now = self._clock.now()
@@ -40,7 +42,8 @@ class Pacer:
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Python looks for unused objects now and then, for tens of milliseconds in a large process: not in here."""
+    """Python looks for unused objects now and then, for tens of milliseconds in a large process:
+    not in here."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,5 @@
-"""What a flight consists of beside the policy: ramps and pauses. They are controllers like any other."""
+"""What a flight consists of beside the policy: ramps and pauses. They are controllers like any
+other."""
 
 import math
 
@@ -11,11 +12,14 @@ from genan.robot import Robot
 
 
 class RampTo:
-    """Bring the controls to ``u`` along a line; slower than asked for where the rate limit needs it."""
+    """Bring the controls to ``u`` along a line; slower than asked for where the rate limit needs
+    it."""
 
     repeat = 1
 
-    def __init__(self, u: Float[np.ndarray, " nu"], *, seconds: float, robot: Robot, change: float) -> None:
+    def __init__(
+        self, u: Float[np.ndarray, " nu"], *, seconds: float, robot: Robot, change: float
+    ) -> None:
         """Refuses controls out of the range of ``robot``.
 
         Args:
@@ -31,7 +35,9 @@ class RampTo:
                 f"{np.asarray(u).tolist()}."
             )
         if not 0.0 <= seconds < math.inf:
-            raise SettingError(f"A ramp must last a number of seconds of at least 0, not {seconds:g}.")
+            raise SettingError(
+                f"A ramp must last a number of seconds of at least 0, not {seconds:g}."
+            )
         self._u, self._change = np.array(u, float), change
         self._ticks = self._left = round(seconds / robot.dt)
         self._begun = False
@@ -43,7 +49,8 @@ class RampTo:
     def start(self, u: Float[np.ndarray, " nu"]) -> None:
         """See how far it is from ``u``; a ramp needs no reading."""
         farthest = float(np.abs(self._u - u).max())
-        # A tick more than needed where rounding would ask for a little more than the limit in the last one.
+        # A tick more than needed where rounding would ask for a little more than the limit in the
+        # last one.
         self._left = max(self._ticks, math.ceil(farthest / self._change - 1e-9))
         self._begun = True
 

@@ -1,4 +1,5 @@
-"""Robots by name: those that come with genan, and those that other packages add by the entry point ``genan.robots``."""
+"""Robots by name: those that come with genan, and those that other packages add by the entry point
+``genan.robots``."""
 
 import importlib
 import inspect
@@ -20,21 +21,31 @@ BUILT_IN = {
 
 
 def robots_available() -> tuple[str, ...]:
-    """Names of the robots that can be opened, in order of the alphabet. None of them is imported for this."""
-    return tuple(sorted({**BUILT_IN, **{point.name: point.value for point in entry_points(group=GROUP)}}))
+    """Names of the robots that can be opened, in order of the alphabet. None of them is imported
+    for this."""
+    return tuple(
+        sorted({**BUILT_IN, **{point.name: point.value for point in entry_points(group=GROUP)}})
+    )
 
 
 def open_robot(name: str, **settings: Any) -> RobotInterface:
-    """Make the robot ``name``, not connected yet; ``settings`` go to its class, which may not know them: refused."""
+    """Make the robot ``name``, not connected yet; ``settings`` go to its class, which may not know
+    them: refused."""
     kind = _kind(name)
-    known = [p.name for p in inspect.signature(kind).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    known = [
+        p.name for p in inspect.signature(kind).parameters.values() if p.kind is not p.VAR_KEYWORD
+    ]
     open_ended = len(known) < len(inspect.signature(kind).parameters)
     unknown = [key for key in settings if key not in known]
     if unknown and not open_ended:
-        raise SettingError(f"The robot {name!r} has no setting {listing(unknown)}; it has: {listing(known)}.")
+        raise SettingError(
+            f"The robot {name!r} has no setting {listing(unknown)}; it has: {listing(known)}."
+        )
     robot = kind(**settings)
     if not isinstance(robot, RobotInterface):
-        raise SettingError(f"The robot {name!r} must be a RobotInterface and is a {type(robot).__name__}.")
+        raise SettingError(
+            f"The robot {name!r} must be a RobotInterface and is a {type(robot).__name__}."
+        )
     return robot
 
 
@@ -45,7 +56,9 @@ def _kind(name: str) -> Any:
         return getattr(importlib.import_module(module), attribute)
     points: list[EntryPoint] = list(entry_points(group=GROUP, name=name))
     if not points:
-        raise SettingError(f"There is no robot {name!r} to deploy on; there are: {listing(robots_available())}.")
+        raise SettingError(
+            f"There is no robot {name!r} to deploy on; there are: {listing(robots_available())}."
+        )
     if len(points) > 1:
         raise SettingError(
             f"Two packages call a robot {name!r}: {listing(point.value for point in points)}; uninstall one of them."

@@ -13,14 +13,27 @@ _PATIENCE = 10.0
 
 @contextmanager
 def served(*, seed: int = 0, hours: float = 0.0) -> Iterator[tuple[str, int]]:
-    """Start ``genan serve`` on a free port of this computer; gives its host and port, and ends it after the block.
+    """Start ``genan serve`` on a free port of this computer; gives its host and port, and ends it
+    after the block.
 
     Args:
         seed: which specimen.
         hours: operating hours behind it [h].
     """
-    command = [sys.executable, "-m", "genan", "serve", "--port", "0", "--seed", str(seed), "--hours", str(hours)]
-    # In a session of its own: a Ctrl-C is for the client, which brings the arm to rest before the server ends.
+    command = [
+        sys.executable,
+        "-m",
+        "genan",
+        "serve",
+        "--port",
+        "0",
+        "--seed",
+        str(seed),
+        "--hours",
+        str(hours),
+    ]
+    # In a session of its own: a Ctrl-C is for the client, which brings the arm to rest before the
+    # server ends.
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:

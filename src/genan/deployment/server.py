@@ -1,10 +1,12 @@
-"""``Server``: a robot with eight muscles that speaks the PAMY2's protocol on a UDP port, in real time.
+"""``Server``: a robot with eight muscles that speaks the PAMY2's protocol on a UDP port, in real
+time.
 
-At each period of 2 ms it takes the newest valid telegram, moves the robot on by that period, and answers the client
-that holds it. A telegram that comes before the next period acts in it, exactly as in process.
+At each period of 2 ms it takes the newest valid telegram, moves the robot on by that period, and
+answers the client that holds it. A telegram that comes before the next period acts in it, exactly
+as in process.
 
-The robot never depends on its client to be safe: pressures change at a limited rate, and a client that falls silent
-finds the robot on its way to rest.
+The robot never depends on its client to be safe: pressures change at a limited rate, and a client
+that falls silent finds the robot on its way to rest.
 """
 
 import gc
@@ -62,14 +64,18 @@ class ServerSettings:
     release: float = 0.5
     """After this long without a valid telegram another client may have the robot [s]."""
     rate: float = 15.0
-    """Fastest change of a commanded pressure [bar/s]: twice that of a control that changes by 5/s."""
+    """Fastest change of a commanded pressure [bar/s]: twice that of a control that changes by
+    5/s."""
     late: float = 0.01
-    """The server makes up for a delay of up to this [s]; after a longer one it goes on from there."""
+    """The server makes up for a delay of up to this [s]; after a longer one it goes on from
+    there."""
 
     def __post_init__(self) -> None:
         for name in ("watchdog", "ramp", "release", "rate", "late"):
             if not 0.0 < getattr(self, name) < float("inf"):
-                raise SettingError(f"The server's {name!r} must be a positive number, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The server's {name!r} must be a positive number, not {getattr(self, name):g}."
+                )
         if self.release < self.watchdog:
             raise SettingError(
                 f"A client must not lose the robot ({self.release:g} s) before the watchdog acts ({self.watchdog:g} s)."
@@ -90,7 +96,8 @@ class Server:
         log: ServerLog | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """``rest`` are the pressures at rest [bar], at which the plant stands; ``listening`` comes from ``listen``."""
+        """``rest`` are the pressures at rest [bar], at which the plant stands; ``listening`` comes
+        from ``listen``."""
         self._plant, self._rest, self._wiring = plant, np.clip(rest, *HARD_LIMITS), wiring
         self._settings = ServerSettings() if settings is None else settings
         self._clock = WallClock() if clock is None else clock
@@ -134,7 +141,9 @@ class Server:
         self._drain()
         self._watch(now)
         step = self._settings.rate * self._plant.dt
-        self.pressure = self.pressure + np.minimum(np.maximum(self._target(now) - self.pressure, -step), step)
+        self.pressure = self.pressure + np.minimum(
+            np.maximum(self._target(now) - self.pressure, -step), step
+        )
         self._plant.command_pressures(self.pressure)
         self._reply(now)
 
@@ -203,7 +212,10 @@ class Server:
         part = min(1.0, (now + self._plant.dt - began) / self._settings.ramp)
         if np.abs(start - self._rest).max() < AT_REST:
             part = 1.0
-        if part >= 1.0 and np.abs(self.pressure - self._rest).max() < self._settings.rate * self._plant.dt:
+        if (
+            part >= 1.0
+            and np.abs(self.pressure - self._rest).max() < self._settings.rate * self._plant.dt
+        ):
             self._ramp = None
             self._log.write("at rest")
         return start + part * (self._rest - start)
@@ -219,7 +231,8 @@ class Server:
             self.counts["not sent"] += 1
 
     def _measured(self) -> Float[np.ndarray, "8"]:
-        """What the pressure sensors say [bar]: the real robot has one at each muscle, and the virtual one can tell."""
+        """What the pressure sensors say [bar]: the real robot has one at each muscle, and the
+        virtual one can tell."""
         truth = getattr(self._plant, "truth_for_evaluation_only", None)
         return self.pressure if truth is None else np.asarray(truth().pressure)
 

@@ -10,7 +10,8 @@ from genan.errors import SettingError
 
 
 class ServerLog:
-    """Writes events as they happen. A robot must not stop for its log: what cannot be written is left out."""
+    """Writes events as they happen. A robot must not stop for its log: what cannot be written is
+    left out."""
 
     def __init__(self, path: Path | None, clock: Clock) -> None:
         """Write to ``path``, anew; None keeps the events in memory only."""
@@ -22,7 +23,9 @@ class ServerLog:
             try:
                 self._file = path.open("w", encoding="utf-8")
             except OSError as error:
-                raise SettingError(f"The log {path} cannot be written ({error.strerror}); choose another.") from error
+                raise SettingError(
+                    f"The log {path} cannot be written ({error.strerror}); choose another."
+                ) from error
 
     def write(self, event: str, **details: Any) -> None:
         """Note that ``event`` happens now."""

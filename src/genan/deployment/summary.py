@@ -20,7 +20,11 @@ class Spread:
     @classmethod
     def of(cls, times: Float[np.ndarray, " n"]) -> "Spread":
         """The spread of ``times`` [s]; zeros for none."""
-        return cls(*(float(x) for x in np.quantile(times, (0.5, 0.99, 1.0)))) if len(times) else cls(0.0, 0.0, 0.0)
+        return (
+            cls(*(float(x) for x in np.quantile(times, (0.5, 0.99, 1.0))))
+            if len(times)
+            else cls(0.0, 0.0, 0.0)
+        )
 
     def __str__(self) -> str:
         return f"median {1e3 * self.p50:.3f}, 99 % below {1e3 * self.p99:.3f}, worst {1e3 * self.worst:.3f} ms"

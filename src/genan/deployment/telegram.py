@@ -1,7 +1,9 @@
-"""The PAMY2's two telegrams, as bytes: what goes to the robot (92 bytes) and what comes from it (460 bytes).
+"""The PAMY2's two telegrams, as bytes: what goes to the robot (92 bytes) and what comes from it
+(460 bytes).
 
-Little-endian, no padding. Whatever arrives from a network may be anything: reading a telegram never raises, it gives
-the telegram or the ``Fault`` for which it is refused. ``docs/pamy2-protocol.md`` has both as tables.
+Little-endian, no padding. Whatever arrives from a network may be anything: reading a telegram never
+raises, it gives the telegram or the ``Fault`` for which it is refused. ``docs/pamy2-protocol.md``
+has both as tables.
 """
 
 import math
@@ -51,14 +53,19 @@ class Command(NamedTuple):
     time: int
     """The client's clock [us], modulo 2**32."""
     pressure: Float[np.ndarray, "8"]
-    """Asked for [bar], in the order of the wire: agonist and antagonist of joint 1, of joint 2, and so on."""
+    """Asked for [bar], in the order of the wire: agonist and antagonist of joint 1, of joint 2, and
+    so on."""
 
 
-def pack_command(counter: int, time: int, pressure: Float[np.ndarray, "8"], *, connection: int = CONNECTED) -> bytes:
+def pack_command(
+    counter: int, time: int, pressure: Float[np.ndarray, "8"], *, connection: int = CONNECTED
+) -> bytes:
     """The telegram to the robot; ``counter`` and ``time`` [us] are taken modulo their size."""
     p = pressure.tolist()
     joints = [x for i in range(0, MUSCLES, 2) for x in (0.0, 0.0, p[i], 0.0, p[i + 1])]
-    return _COMMAND.pack(counter & 0xFFFF, connection, PRESSURE_CONTROL, 0, time & 0xFFFFFFFF, *joints)
+    return _COMMAND.pack(
+        counter & 0xFFFF, connection, PRESSURE_CONTROL, 0, time & 0xFFFFFFFF, *joints
+    )
 
 
 def unpack_command(data: bytes) -> Command | Fault:
@@ -71,13 +78,21 @@ def unpack_command(data: bytes) -> Command | Fault:
     if not math.isfinite(sum(numbers)):  # float32 cannot overflow a sum in double precision
         return Fault.NUMBER
     pressure = [numbers[i] for i in _COMMANDED]
-    if min(pressure) < HARD_LIMITS[0] or max(pressure) > HARD_LIMITS[1]:  # 0.2 as a float32 lies above 0.2
+    if (
+        min(pressure) < HARD_LIMITS[0] or max(pressure) > HARD_LIMITS[1]
+    ):  # 0.2 as a float32 lies above 0.2
         return Fault.PRESSURE
     return Command(counter, connection, time, np.array(pressure))
 
 
 _SET_POINT = np.dtype(
-    [("angle", "<f4"), ("valve_ago", "<f4"), ("p_ago", "<f4"), ("valve_antago", "<f4"), ("p_antago", "<f4")]
+    [
+        ("angle", "<f4"),
+        ("valve_ago", "<f4"),
+        ("p_ago", "<f4"),
+        ("valve_antago", "<f4"),
+        ("p_antago", "<f4"),
+    ]
 )
 _JOINT = np.dtype(
     [
@@ -115,7 +130,8 @@ FROM_ROBOT = np.dtype(
         ("io_errors", "<u4"),
     ]
 )
-"""The telegram from the robot, field by field; times in us, angles in deg, speeds in deg/s, pressures in bar."""
+"""The telegram from the robot, field by field; times in us, angles in deg, speeds in deg/s,
+pressures in bar."""
 FROM_ROBOT_BYTES = FROM_ROBOT.itemsize
 
 

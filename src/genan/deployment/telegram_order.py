@@ -1,11 +1,13 @@
-"""``TelegramOrder``: which of two telegrams is newer, though their counter goes round, and whether it began anew."""
+"""``TelegramOrder``: which of two telegrams is newer, though their counter goes round, and whether
+it began anew."""
 
 from typing import Literal
 
 RIVALS = 5
 """This many telegrams in a row that count up from an old number are a sender that began anew."""
 QUIET = 0.01
-"""... provided that nothing newer came for this long [s], which telegrams that overtake one another do not take."""
+"""... provided that nothing newer came for this long [s], which telegrams that overtake one another
+do not take."""
 
 Verdict = Literal["first", "next", "old", "restarted"]
 
@@ -22,7 +24,8 @@ class TelegramOrder:
         self._rivals = 0
 
     def take(self, number: int, *, now: float) -> Verdict:
-        """Whether telegram ``number`` is news at time ``now`` [s]; if it is, it is the newest from here on."""
+        """Whether telegram ``number`` is news at time ``now`` [s]; if it is, it is the newest from
+        here on."""
         if self._last is None:
             return self._accept(number, now, "first")
         if self._newer(number, self._last):

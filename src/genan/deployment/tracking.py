@@ -1,13 +1,15 @@
 """Where the ball is: any tracker behind one interface, and what a policy is told of the ball.
 
-``BallSource`` is the interface; ``genan.virtual.tracking.Cameras`` and ``Vicon`` have it, and a real tracker gets it by
-a few lines that turn its frames into ``Sighting``:
+``BallSource`` is the interface; ``genan.virtual.tracking.Cameras`` and ``Vicon`` have it, and a
+real tracker gets it by a few lines that turn its frames into ``Sighting``:
 
-- the lab's cameras, ``tennicam_client.FrontEnd("tennicam_client")``: for each new observation of ``latest()`` (or of
-  ``get_observations_since(iteration)``) with ``get_ball_id() != -1``, the position is ``get_position()`` moved into the
-  world frame, the time ``get_time_stamp()`` (ns), put on the loop's clock, less the cameras' delay;
-- Vicon, ``pam_vicon.o80.FrontEnd("vicon")``: the ball's ``global_pose`` in ``latest().get_extended_state().subjects``,
-  at the time stamp less the reported latency; a subject that is not visible gives no sighting.
+- the lab's cameras, ``tennicam_client.FrontEnd("tennicam_client")``: for each new observation of
+  ``latest()`` (or of ``get_observations_since(iteration)``) with ``get_ball_id() != -1``, the
+  position is ``get_position()`` moved into the world frame, the time ``get_time_stamp()`` (ns), put
+  on the loop's clock, less the cameras' delay;
+- Vicon, ``pam_vicon.o80.FrontEnd("vicon")``: the ball's ``global_pose`` in
+  ``latest().get_extended_state().subjects``, at the time stamp less the reported latency; a subject
+  that is not visible gives no sighting.
 """
 
 import math
@@ -82,13 +84,15 @@ class TrackingRules:
 
 
 class BallTracker:
-    """From a source's measurements to the ball at this moment, by the filter that policies are trained with.
+    """From a source's measurements to the ball at this moment, by the filter that policies are
+    trained with.
 
-    Policies are trained on a filter that gets, each 10 ms, the camera's newest frame as if it were exposed at that
-    moment (``genan.tasks.ball.launcher.Launcher.measure``). ``frames="newest"`` does the same with a tracker that is
-    late by ``delay``: the newest frame counts as exposed ``delay`` ago, and the estimate is predicted on to now. So the
-    observation means what it meant in training, the small lag of a frame's age included. ``frames="all"`` takes every
-    frame at its own time instead, which follows the true ball more closely than training did.
+    Policies are trained on a filter that gets, each 10 ms, the camera's newest frame as if it were
+    exposed at that moment (``genan.tasks.ball.launcher.Launcher.measure``). ``frames="newest"``
+    does the same with a tracker that is late by ``delay``: the newest frame counts as exposed
+    ``delay`` ago, and the estimate is predicted on to now. So the observation means what it meant
+    in training, the small lag of a frame's age included. ``frames="all"`` takes every frame at its
+    own time instead, which follows the true ball more closely than training did.
     """
 
     def __init__(
@@ -101,29 +105,44 @@ class BallTracker:
         frames: str = "newest",
         rules: TrackingRules | None = None,
     ) -> None:
-        """``delay`` [s] from exposure to arrival and ``period`` [s] of frames: the source's, used by ``newest``."""
+        """``delay`` [s] from exposure to arrival and ``period`` [s] of frames: the source's, used
+        by ``newest``."""
         if frames not in ("newest", "all"):
             raise SettingError(f"The frames to use are 'newest' or 'all', not {frames!r}.")
         if delay < 0.0 or period <= 0.0:
-            raise SettingError(f"A delay is not negative and a period is positive; got {delay:g} and {period:g} s.")
+            raise SettingError(
+                f"A delay is not negative and a period is positive; got {delay:g} and {period:g} s."
+            )
         self.source, self.ball_filter = source, ball_filter or NumpyBallFilter.load()
-        self._delay, self._period, self._frames, self._rules = delay, period, frames, rules or TrackingRules()
+        self._delay, self._period, self._frames, self._rules = (
+            delay,
+            period,
+            frames,
+            rules or TrackingRules(),
+        )
         self.reset()
 
     def reset(self) -> None:
         """Wait for a new ball."""
         self._estimate: Estimate | None = None
-        self._time = self._seen = 0.0  # of the estimate, and of the last measurement that was believed
+        self._time = self._seen = (
+            0.0  # of the estimate, and of the last measurement that was believed
+        )
         self._recent: deque[Measurement] = deque(maxlen=3)
         self._odd: Measurement | None = None
         self._hit = False
 
     def update(self, now: float) -> Ball | None:
-        """The ball at ``now`` [s]; None before it was first seen. Call it once for each step of the policy."""
+        """The ball at ``now`` [s]; None before it was first seen. Call it once for each step of the
+        policy."""
         believed = [one for one in self.source.measurements(now) if self._believes(one)]
         for one in believed if self._frames == "all" else believed[-1:]:
             # A frame that is older than frames usually are keeps its age.
-            stamp = one.time if self._frames == "all" else min(now - self._delay, one.time + self._period)
+            stamp = (
+                one.time
+                if self._frames == "all"
+                else min(now - self._delay, one.time + self._period)
+            )
             self._take(one, stamp)
         if self._estimate is None:
             return None
@@ -132,7 +151,10 @@ class BallTracker:
 
     def _take(self, one: Measurement, stamp: float) -> None:
         if self._estimate is None:
-            self._estimate, self._time = self.ball_filter.start(np.asarray(one.position, float)), stamp
+            self._estimate, self._time = (
+                self.ball_filter.start(np.asarray(one.position, float)),
+                stamp,
+            )
             return
         if not self._hit and (velocity := self._return_velocity()) is not None:
             self._hit = True
@@ -141,10 +163,14 @@ class BallTracker:
             self._estimate, self._time = estimate, stamp
             return
         ahead = self.ball_filter.predict(self._estimate, max(stamp - self._time, 0.0))
-        self._estimate, self._time = self.ball_filter.correct(ahead, one.position), max(stamp, self._time)
+        self._estimate, self._time = (
+            self.ball_filter.correct(ahead, one.position),
+            max(stamp, self._time),
+        )
 
     def _believes(self, one: Measurement) -> bool:
-        """Whether this is the ball: the one that was followed, or a new one that a second measurement confirms."""
+        """Whether this is the ball: the one that was followed, or a new one that a second
+        measurement confirms."""
         if not math.isfinite(one.time + sum(one.position.tolist())) or (
             self._recent and one.time <= self._recent[-1].time
         ):
@@ -152,7 +178,9 @@ class BallTracker:
         if self._recent:
             rules, last = self._rules, self._recent[-1]
             moved = math.dist(one.position, last.position)
-            if moved > rules.speed * (one.time - last.time) or (moved > rules.jump and self._off(one) > rules.jump):
+            if moved > rules.speed * (one.time - last.time) or (
+                moved > rules.jump and self._off(one) > rules.jump
+            ):
                 odd, self._odd = self._odd, one
                 if odd is None or math.dist(one.position, odd.position) > rules.jump:
                     return False
@@ -170,9 +198,12 @@ class BallTracker:
         return math.dist(one.position, ahead[:3])
 
     def _return_velocity(self) -> Float[np.ndarray, " 3"] | None:
-        """Velocity [m/s] over the last three measurements, if that is one of a ball that flies back."""
+        """Velocity [m/s] over the last three measurements, if that is one of a ball that flies
+        back."""
         if len(self._recent) < 3:
             return None
         first, _, last = self._recent
-        velocity: Float[np.ndarray, " 3"] = (last.position - first.position) / (last.time - first.time)
+        velocity: Float[np.ndarray, " 3"] = (last.position - first.position) / (
+            last.time - first.time
+        )
         return velocity if velocity[1] > self._rules.returned else None

@@ -1,4 +1,5 @@
-"""``Pamy2Udp``: a PAMY2 at the other end of a network cable, in its own protocol. The client's side."""
+"""``Pamy2Udp``: a PAMY2 at the other end of a network cable, in its own protocol. The client's
+side."""
 
 import socket
 from collections import Counter
@@ -17,19 +18,23 @@ from genan.robot import Robot
 from genan.robot.pamy2_pressures import AUGUST_2024, PressureLimits, bar_from_control
 
 MOST_AT_ONCE = 256
-"""Telegrams taken in one reading, so that a flood cannot hold the loop; more than a socket's queue usually holds."""
+"""Telegrams taken in one reading, so that a flood cannot hold the loop; more than a socket's queue
+usually holds."""
 LARGEST = 2048
-"""Longest datagram to take whole [bytes]: longer than any telegram, so that a longer one is noticed."""
+"""Longest datagram to take whole [bytes]: longer than any telegram, so that a longer one is
+noticed."""
 PHASE = 0.35
-"""``connect`` comes back this part of a period after a telegram, so that a loop that starts then, and paces itself,
-reads well after the robot's telegrams and commands well before its next period."""
+"""``connect`` comes back this part of a period after a telegram, so that a loop that starts then,
+and paces itself, reads well after the robot's telegrams and commands well before its next
+period."""
 
 
 class Pamy2Udp(RobotInterface):
     """A PAMY2 over UDP, or a virtual one behind ``genan serve``.
 
-    ``read`` gives the newest valid telegram of this robot; whatever else arrives is counted in ``statistics`` and
-    dropped. When nothing new has come it gives the same reading again, with the same time.
+    ``read`` gives the newest valid telegram of this robot; whatever else arrives is counted in
+    ``statistics`` and dropped. When nothing new has come it gives the same reading again, with the
+    same time.
     """
 
     def __init__(
@@ -54,11 +59,12 @@ class Pamy2Udp(RobotInterface):
             robot: description of the arm, or its name.
             timeout: how long ``connect`` waits for an answer [s].
             lost_after: how long nothing may come before the connection counts as lost [s].
-            rise: 0 asks for the pressures of rest from the first telegram on. A robot that was just switched on has its
-                muscles at their lowest pressures: ``connect`` then begins there, as the lab's client does, and takes
-                this long to bring them to rest [s].
-            farewell: whether ``stop`` tells the robot that its client leaves. The lab's client never does, and its
-                source fears that the real robot shuts down; ``genan serve`` only lets go of the client at once.
+            rise: 0 asks for the pressures of rest from the first telegram on. A robot that was just
+                switched on has its muscles at their lowest pressures: ``connect`` then begins
+                there, as the lab's client does, and takes this long to bring them to rest [s].
+            farewell: whether ``stop`` tells the robot that its client leaves. The lab's client
+                never does, and its source fears that the real robot shuts down; ``genan serve``
+                only lets go of the client at once.
             wiring: zeros, senses and crossed muscles of this robot.
             limits: pressures that its muscles may be given.
             clock: paces the loop, and times what is lost; the wall's where left out.
@@ -76,7 +82,12 @@ class Pamy2Udp(RobotInterface):
             )
         self.clock = WallClock() if clock is None else clock
         self._host, self._port = host, port
-        self._timeout, self._lost_after, self._rise, self._farewell = timeout, lost_after, rise, farewell
+        self._timeout, self._lost_after, self._rise, self._farewell = (
+            timeout,
+            lost_after,
+            rise,
+            farewell,
+        )
         self._wiring, self._limits = wiring, limits
         self._low, self._high = self.robot.u_range
         self._socket: socket.socket | None = None
@@ -91,7 +102,8 @@ class Pamy2Udp(RobotInterface):
 
     @property
     def statistics(self) -> Mapping[str, int]:
-        """Telegrams by what became of them: ``sent``, ``accepted``, and every reason to drop one, with its count."""
+        """Telegrams by what became of them: ``sent``, ``accepted``, and every reason to drop one,
+        with its count."""
         return dict(self._counts)
 
     def connect(self) -> None:
@@ -99,7 +111,9 @@ class Pamy2Udp(RobotInterface):
         if self._socket is not None:
             return
         try:
-            found = socket.getaddrinfo(self._host, self._port, socket.AF_INET, socket.SOCK_DGRAM)[0][4]
+            found = socket.getaddrinfo(self._host, self._port, socket.AF_INET, socket.SOCK_DGRAM)[
+                0
+            ][4]
         except (OSError, OverflowError) as error:
             raise ConnectionLostError(
                 f"There is no robot at {self._host}:{self._port} ({error}); give the address of the robot."
@@ -117,7 +131,8 @@ class Pamy2Udp(RobotInterface):
     def read(self) -> Reading:
         """The newest reading; ``ConnectionLostError`` when nothing came for ``lost_after``.
 
-        A client that was away itself, as between two trials, takes the robot up again first: a telegram, an answer.
+        A client that was away itself, as between two trials, takes the robot up again first: a
+        telegram, an answer.
         """
         if self._socket is not None and self.clock.now() - self._here > self._lost_after:
             self._drain()
@@ -126,7 +141,9 @@ class Pamy2Udp(RobotInterface):
         self._here = self.clock.now()
         silence = self._here - self._last_heard
         if self._socket is None or self._reading is None:
-            raise ConnectionLostError(f"The robot at {self._host}:{self._port} is not connected; call connect first.")
+            raise ConnectionLostError(
+                f"The robot at {self._host}:{self._port} is not connected; call connect first."
+            )
         if silence > self._lost_after:
             raise ConnectionLostError(
                 f"Nothing came from the robot at {self._host}:{self._port} for {1e3 * silence:.0f} ms; look whether it "
@@ -137,8 +154,9 @@ class Pamy2Udp(RobotInterface):
     def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
         """Send the pressures of u; returns u within its range.
 
-        The pressures on the wire are whole counts: u to within 0.00014 (joint 1) to 0.0005 (joint 2). What is returned,
-        and recorded, is u before that rounding, as it is in the recordings that actuators are fitted to.
+        The pressures on the wire are whole counts: u to within 0.00014 (joint 1) to 0.0005 (joint
+        2). What is returned, and recorded, is u before that rounding, as it is in the recordings
+        that actuators are fitted to.
         """
         if not np.isfinite(u).all():
             raise SettingError(f"Controls must be finite numbers, got {u}; nothing was sent.")
@@ -147,7 +165,8 @@ class Pamy2Udp(RobotInterface):
         return sent
 
     def idle(self) -> None:
-        """A period without a command: the robot must hear something to go on answering, so the last pressures again."""
+        """A period without a command: the robot must hear something to go on answering, so the last
+        pressures again."""
         self._send(self._pressure)
 
     def stop(self) -> None:
@@ -175,7 +194,8 @@ class Pamy2Udp(RobotInterface):
         if verdict == "restarted":
             self._counts["robot started again"] += 1
         if verdict == "next":
-            # The robot's clock goes round every 71 minutes; the difference of two telegrams does not.
+            # The robot's clock goes round every 71 minutes; the difference of two telegrams does
+            # not.
             self._robot_us += (state.time - self._robot_us + 2**31) % 2**32 - 2**31
         else:
             self._robot_us = state.time
@@ -188,7 +208,8 @@ class Pamy2Udp(RobotInterface):
         )
 
     def _call(self) -> None:
-        """Say who is there until the robot answers, bring it to rest, and fall into step with its telegrams."""
+        """Say who is there until the robot answers, bring it to rest, and fall into step with its
+        telegrams."""
         period = self.robot.dt
         rest = bar_from_control(self.robot.u_rest, self._limits)
         if self._rise <= 0.0:
@@ -228,17 +249,24 @@ class Pamy2Udp(RobotInterface):
         for _ in range(MOST_AT_ONCE):
             try:
                 data, sender = self._socket.recvfrom(LARGEST)
-            except OSError:  # nothing there, or the last telegram found no one: silence tells in time
+            except (
+                OSError
+            ):  # nothing there, or the last telegram found no one: silence tells in time
                 return
             self.receive(data, (str(sender[0]), int(sender[1])))
 
     def _send(self, pressure: Float[np.ndarray, "8"], *, connection: int = CONNECTED) -> None:
         if self._socket is None:
-            raise ConnectionLostError(f"The robot at {self._host}:{self._port} is not connected; call connect first.")
+            raise ConnectionLostError(
+                f"The robot at {self._host}:{self._port} is not connected; call connect first."
+            )
         self._counter += 1
         self._pressure, self._here = pressure, self.clock.now()
         telegram = pack_command(
-            self._counter, int(1e6 * self._here), self._wiring.pressure_to_wire(pressure), connection=connection
+            self._counter,
+            int(1e6 * self._here),
+            self._wiring.pressure_to_wire(pressure),
+            connection=connection,
         )
         try:
             self._socket.sendto(telegram, self._address)

@@ -9,8 +9,8 @@ from genan.deployment.interface import Reading
 class FiniteDifference:
     """(q_t - q_{t-1}) / dt of the last two readings that differ in time.
 
-    Where readings were lost in between, the difference is taken over the periods that passed: time stamps are rounded
-    to whole periods, because their jitter is not motion.
+    Where readings were lost in between, the difference is taken over the periods that passed: time
+    stamps are rounded to whole periods, because their jitter is not motion.
     """
 
     def __init__(self, nq: int, dt: float) -> None:
@@ -19,7 +19,8 @@ class FiniteDifference:
         self._time: float | None = None
         self._q = np.zeros(nq)
         self.qd: Float[np.ndarray, " nq"] = np.zeros(nq)
-        """Joint velocities [rad/s or m/s]; zero until there are two readings. The same array is used again."""
+        """Joint velocities [rad/s or m/s]; zero until there are two readings. The same array is
+        used again."""
 
     def update(self, reading: Reading) -> None:
         """Take a reading; the same one again changes nothing."""

@@ -43,7 +43,8 @@ class VirtualRobot(RobotInterface):
         self._u = self.robot.u_rest
 
     def connect(self) -> None:
-        """Put it together (and compile it) the first time; later it goes on from where it was let go."""
+        """Put it together (and compile it) the first time; later it goes on from where it was let
+        go."""
         if self._bench is None:
             from genan.virtual.robot import VirtualPamy2  # with JAX: only where it is used
 

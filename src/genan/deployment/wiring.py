@@ -1,4 +1,5 @@
-"""``Wiring``: what stands between a joint and its numbers on the wire. Zero, sense, and muscles that change places."""
+"""``Wiring``: what stands between a joint and its numbers on the wire. Zero, sense, and muscles
+that change places."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,8 +25,8 @@ class Wiring:
     sense: tuple[int, int, int, int]
     """+1 or -1."""
     crossed: tuple[bool, bool, bool, bool]
-    """Joints whose agonist is commanded in the wire's place of the antagonist, and the other way round; what the
-    sensors measure is never crossed."""
+    """Joints whose agonist is commanded in the wire's place of the antagonist, and the other way
+    round; what the sensors measure is never crossed."""
 
     def pressure_to_wire(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
         """Commanded pressures [bar], from the order of the muscles to that of the wire."""
@@ -72,9 +73,14 @@ class Wiring:
         return pairs.ravel()
 
 
-#: The lab's PAMY2, by the source of its client (pam_interface, March 2024): the muscles of joint 4 change places in
-#: what is commanded, joints 1 to 3 count the other way, and the zeros are those of that robot's encoders.
-LAB = Wiring(zero=(-5.37, 2.5, -0.75, -44.5), sense=(-1, -1, -1, 1), crossed=(False, False, False, True))
+#: The lab's PAMY2, by the source of its client (pam_interface, March 2024): the muscles of joint 4
+#: change places in what is commanded, joints 1 to 3 count the other way, and the zeros are those of
+#: that robot's encoders.
+LAB = Wiring(
+    zero=(-5.37, 2.5, -0.75, -44.5), sense=(-1, -1, -1, 1), crossed=(False, False, False, True)
+)
 
 #: Every number as genan has it.
-STRAIGHT = Wiring(zero=(0.0, 0.0, 0.0, 0.0), sense=(1, 1, 1, 1), crossed=(False, False, False, False))
+STRAIGHT = Wiring(
+    zero=(0.0, 0.0, 0.0, 0.0), sense=(1, 1, 1, 1), crossed=(False, False, False, False)
+)

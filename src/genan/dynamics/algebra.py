@@ -1,8 +1,9 @@
 """Scalars, vectors and small symmetric systems that fold away what the model makes constant.
 
-A scalar is either a Python float, known when the function is traced, or a traced array of shape []. Sums with 0 and
-products with 0, 1 and -1 are resolved at trace time, so that a robot whose axes are aligned pays for no general
-rotation, and ``vmap`` over scalars leaves one elementwise loop that XLA fuses.
+A scalar is either a Python float, known when the function is traced, or a traced array of shape [].
+Sums with 0 and products with 0, 1 and -1 are resolved at trace time, so that a robot whose axes are
+aligned pays for no general rotation, and ``vmap`` over scalars leaves one elementwise loop that XLA
+fuses.
 """
 
 from collections.abc import Sequence
@@ -112,17 +113,20 @@ def rotate_symmetric(rotation: Rotation, inertia: Symmetric) -> Symmetric:
     )
 
 
-def solve(matrix: Sequence[Sequence[Scalar]], right: Sequence[Scalar], *, kept: bool = False) -> list[Scalar]:
+def solve(
+    matrix: Sequence[Sequence[Scalar]], right: Sequence[Scalar], *, kept: bool = False
+) -> list[Scalar]:
     """Solve A x = b for a symmetric positive definite A, given by the rows of its lower triangle.
 
-    A = L^T D L, eliminated from the last coordinate to the first: with parents numbered before their children no
-    entry that the tree makes zero fills in.
+    A = L^T D L, eliminated from the last coordinate to the first: with parents numbered before
+    their children no entry that the tree makes zero fills in.
 
     Args:
         matrix: Row k has k + 1 entries.
         right: The right-hand side b.
-        kept: Whether much is computed from the solution. It then ends in divisions, which XLA keeps for all their uses;
-            products it would fuse with what follows, beyond the size of a loop that its compiler can handle.
+        kept: Whether much is computed from the solution. It then ends in divisions, which XLA keeps
+            for all their uses; products it would fuse with what follows, beyond the size of a loop
+            that its compiler can handle.
     """
     a = [list(row) for row in matrix]
     x = list(right)

@@ -10,16 +10,17 @@ from jaxtyping import Array, Float
 class Dynamics(eqx.Module):
     """Rigid-body dynamics of a robot: functions of one state, to be batched by ``vmap``.
 
-    q, qd, qdd and tau have shape [nq] and are in the robot's joint order: q in rad or m, tau in N m or N. Results have
-    the precision of the arguments. A ``Dynamics`` holds constants only and is hashable, so that ``jax.jit`` takes its
-    methods as they are.
+    q, qd, qdd and tau have shape [nq] and are in the robot's joint order: q in rad or m, tau in N m
+    or N. Results have the precision of the arguments. A ``Dynamics`` holds constants only and is
+    hashable, so that ``jax.jit`` takes its methods as they are.
 
-    The engine is MuJoCo's Euler step, in which joint damping is integrated implicitly: the acceleration over a step is
+    The engine is MuJoCo's Euler step, in which joint damping is integrated implicitly: the
+    acceleration over a step is
 
         (qd' - qd) / dt = A(q)^-1 (tau + passive(q, qd) - bias(q, qd)),   A = M + dt diag(damping).
 
-    ``acceleration`` and ``inverse`` are exact inverses of each other for this acceleration, not for the one in
-    continuous time.
+    ``acceleration`` and ``inverse`` are exact inverses of each other for this acceleration, not for
+    the one in continuous time.
     """
 
     nq: eqx.AbstractVar[int]
@@ -31,7 +32,8 @@ class Dynamics(eqx.Module):
 
     @abstractmethod
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nq nq"]:
-        """Mass matrix M of the arm, armature included [kg m^2; kg m or kg where slides are concerned]."""
+        """Mass matrix M of the arm, armature included [kg m^2; kg m or kg where slides are
+        concerned]."""
 
     @abstractmethod
     def bias(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:
@@ -42,7 +44,9 @@ class Dynamics(eqx.Module):
         """Forces of the model's springs and dampers [N m or N], on the side of the torque."""
 
     @abstractmethod
-    def inverse(self, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]) -> Float[Array, " nq"]:
+    def inverse(
+        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]
+    ) -> Float[Array, " nq"]:
         """Torque [N m or N] for which a step from (q, qd) changes the velocity by dt ``qdd``."""
 
     @abstractmethod
@@ -58,7 +62,8 @@ class Dynamics(eqx.Module):
     def step(
         self, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
     ) -> tuple[Float[Array, " nq"], Float[Array, " nq"]]:
-        """Position and velocity one ``dt`` later: the velocity first, then the position with the new velocity."""
+        """Position and velocity one ``dt`` later: the velocity first, then the position with the
+        new velocity."""
         qd_next = qd + self.dt * self.acceleration(q, qd, tau)
         return q + self.dt * qd_next, qd_next
 
@@ -68,7 +73,8 @@ class Dynamics(eqx.Module):
 
 
 def check_shapes(nq: int, *states: Float[Array, "..."]) -> None:
-    """Refuse arguments that are not of one state: indexing past the end of an array raises nothing in JAX."""
+    """Refuse arguments that are not of one state: indexing past the end of an array raises nothing
+    in JAX."""
     for state in states:
         if state.shape != (nq,):
             raise ValueError(

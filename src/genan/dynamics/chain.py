@@ -22,8 +22,9 @@ from genan.robot import Robot
 class ChainDynamics(Dynamics):
     """Newton-Euler and composite rigid bodies, unrolled over the joints of one model.
 
-    Covers trees of up to seven hinges and slides on a fixed base with joint springs, dampers and armature.
-    Derivatives are in reverse mode (``jax.grad``, ``jax.jacrev``); ``jax.jvp`` and ``jax.jacfwd`` raise.
+    Covers trees of up to seven hinges and slides on a fixed base with joint springs, dampers and
+    armature. Derivatives are in reverse mode (``jax.grad``, ``jax.jacrev``); ``jax.jvp`` and
+    ``jax.jacfwd`` raise.
     """
 
     nq: int = eqx.field(static=True)
@@ -76,7 +77,9 @@ class ChainDynamics(Dynamics):
         self, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
     ) -> Float[Array, " nq"]:
         check_shapes(self.nq, q, qd, tau)
-        return lift(self._acceleration, order=self._order, pullback=self._acceleration_pullback)(q, qd, tau)
+        return lift(self._acceleration, order=self._order, pullback=self._acceleration_pullback)(
+            q, qd, tau
+        )
 
     @property
     def _order(self) -> Int[np.ndarray, " nq"]:
@@ -92,24 +95,41 @@ class ChainDynamics(Dynamics):
 
     def _passive(self, q: Sequence[Scalar], qd: Sequence[Scalar]) -> list[Scalar]:
         return [
-            add(mul(-link.stiffness, sub(position, link.spring_reference)), mul(-link.damping, velocity))
+            add(
+                mul(-link.stiffness, sub(position, link.spring_reference)),
+                mul(-link.damping, velocity),
+            )
             for link, position, velocity in zip(self.links, q, qd, strict=True)
         ]
 
-    def _inverse(self, q: Sequence[Scalar], qd: Sequence[Scalar], qdd: Sequence[Scalar]) -> list[Scalar]:
+    def _inverse(
+        self, q: Sequence[Scalar], qd: Sequence[Scalar], qdd: Sequence[Scalar]
+    ) -> list[Scalar]:
         rigid = newton_euler(place(self.links, q), qd, qdd, gravity=self.gravity)
-        drive = [mul(link.armature + self.dt * link.damping, a) for link, a in zip(self.links, qdd, strict=True)]
-        return [sub(add(r, d), p) for r, d, p in zip(rigid, drive, self._passive(q, qd), strict=True)]
+        drive = [
+            mul(link.armature + self.dt * link.damping, a)
+            for link, a in zip(self.links, qdd, strict=True)
+        ]
+        return [
+            sub(add(r, d), p) for r, d, p in zip(rigid, drive, self._passive(q, qd), strict=True)
+        ]
 
-    def _acceleration(self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar]) -> list[Scalar]:
+    def _acceleration(
+        self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar]
+    ) -> list[Scalar]:
         return self._divide(q, self._net(q, qd, tau))
 
     def _acceleration_pullback(
-        self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar], cotangents: Sequence[Scalar]
+        self,
+        q: Sequence[Scalar],
+        qd: Sequence[Scalar],
+        tau: Sequence[Scalar],
+        cotangents: Sequence[Scalar],
     ) -> tuple[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]]:
         """Through the inverse dynamics, whose derivative is far smaller than that of factoring A.
 
-        From inverse(q, qd, qdd) = tau: the derivative of qdd by tau is A^-1, by q it is -A^-1 d inverse / dq.
+        From inverse(q, qd, qdd) = tau: the derivative of qdd by tau is A^-1, by q it is -A^-1 d
+        inverse / dq.
         """
         qdd = self._divide(q, self._net(q, qd, tau), kept=True)
         by_tau = self._divide(q, cotangents, kept=True)
@@ -117,10 +137,17 @@ class ChainDynamics(Dynamics):
         by_q, by_qd = pull([-c for c in by_tau])
         return by_q, by_qd, by_tau
 
-    def _net(self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar]) -> list[Scalar]:
-        return [sub(add(t, p), b) for t, p, b in zip(tau, self._passive(q, qd), self._bias(q, qd), strict=True)]
+    def _net(
+        self, q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar]
+    ) -> list[Scalar]:
+        return [
+            sub(add(t, p), b)
+            for t, p, b in zip(tau, self._passive(q, qd), self._bias(q, qd), strict=True)
+        ]
 
-    def _divide(self, q: Sequence[Scalar], forces: Sequence[Scalar], *, kept: bool = False) -> list[Scalar]:
+    def _divide(
+        self, q: Sequence[Scalar], forces: Sequence[Scalar], *, kept: bool = False
+    ) -> list[Scalar]:
         """A(q)^-1 ``forces``."""
         effective = composite_inertia(place(self.links, q))
         for row, link in zip(effective, self.links, strict=True):

@@ -10,8 +10,9 @@ from genan.robot import Robot
 if TYPE_CHECKING:
     import mujoco
 
-#: Joints that the chain engine unrolls. XLA's CPU compiler splits a loop of much more arithmetic into functions that
-#: call each other over and over: a step of nine joints on axes that are not aligned took 85 s for 1000 states.
+#: Joints that the chain engine unrolls. XLA's CPU compiler splits a loop of much more arithmetic
+#: into functions that call each other over and over: a step of nine joints on axes that are not
+#: aligned took 85 s for 1000 states.
 CHAIN_JOINTS = 7
 
 
@@ -30,7 +31,8 @@ def not_reproduced(model: "mujoco.MjModel") -> list[str]:
     import mujoco
 
     features = {
-        # The matrix that MuJoCo inverts then depends on the velocity, and MJX leaves the term out altogether.
+        # The matrix that MuJoCo inverts then depends on the velocity, and MJX leaves the term out
+        # altogether.
         "polynomial joint damping": np.any(model.dof_dampingpoly),
         "polynomial joint stiffness": np.any(model.jnt_stiffnesspoly),
         "polynomial tendon damping or stiffness": np.any(model.tendon_dampingpoly)
@@ -59,7 +61,9 @@ def not_in_chain(model: "mujoco.MjModel") -> list[str]:
 
 
 def _acting_tendons(model: "mujoco.MjModel") -> bool:
-    return any(np.any(p) for p in (model.tendon_stiffness, model.tendon_damping, model.tendon_armature))
+    return any(
+        np.any(p) for p in (model.tendon_stiffness, model.tendon_damping, model.tendon_armature)
+    )
 
 
 def _wraps_inside(model: "mujoco.MjModel") -> bool:
@@ -68,7 +72,11 @@ def _wraps_inside(model: "mujoco.MjModel") -> bool:
     round_geoms = (mujoco.mjtWrap.mjWRAP_SPHERE, mujoco.mjtWrap.mjWRAP_CYLINDER)
     for wrap in np.flatnonzero(np.isin(model.wrap_type, round_geoms)):
         geom, side = model.wrap_objid[wrap], round(float(model.wrap_prm[wrap]))
-        if side >= 0 and np.linalg.norm(model.site_pos[side] - model.geom_pos[geom]) < model.geom_size[geom, 0]:
+        if (
+            side >= 0
+            and np.linalg.norm(model.site_pos[side] - model.geom_pos[geom])
+            < model.geom_size[geom, 0]
+        ):
             return True
     return False
 

@@ -11,7 +11,8 @@ from genan.dynamics.algebra import Scalar
 
 #: Takes one list of scalars per argument.
 ScalarFunction = Callable[..., Sequence[Scalar]]
-#: Takes the arguments and then the cotangents of the results, and returns the cotangents of each argument.
+#: Takes the arguments and then the cotangents of the results, and returns the cotangents of each
+#: argument.
 Pullback = Callable[..., Sequence[Sequence[Scalar]]]
 
 
@@ -24,8 +25,9 @@ def lift(
 ) -> Callable[..., Float[Array, "..."]]:
     """Make ``function`` take and return arrays.
 
-    The derivative is in reverse mode only. It keeps nothing but the arguments and computes the rest anew: left to
-    itself JAX keeps every intermediate scalar, which takes hundreds of times the memory of the state, and more time.
+    The derivative is in reverse mode only. It keeps nothing but the arguments and computes the rest
+    anew: left to itself JAX keeps every intermediate scalar, which takes hundreds of times the
+    memory of the state, and more time.
 
     Args:
         function: From one list of scalars per argument to a list of scalars.
@@ -51,13 +53,17 @@ def lift(
 
         return jax.vjp(traced, *arguments)[1](list(cotangents))
 
-    def forward(*arguments: Float[Array, " nq"]) -> tuple[Float[Array, "..."], tuple[Float[Array, " nq"], ...]]:
+    def forward(
+        *arguments: Float[Array, " nq"],
+    ) -> tuple[Float[Array, "..."], tuple[Float[Array, " nq"], ...]]:
         return evaluate(*arguments), arguments
 
     def backward(
         arguments: tuple[Float[Array, " nq"], ...], cotangent: Float[Array, "..."]
     ) -> tuple[Float[Array, " nq"], ...]:
-        cotangents = [jnp.sum(jnp.where(index == i, cotangent, 0.0)) for i in range(index.max() + 1)]
+        cotangents = [
+            jnp.sum(jnp.where(index == i, cotangent, 0.0)) for i in range(index.max() + 1)
+        ]
         pulled = (pullback or differentiate)(*map(split, arguments), cotangents)
         return tuple(_assemble(c, order, a.dtype) for c, a in zip(pulled, arguments, strict=True))
 
@@ -66,12 +72,14 @@ def lift(
     return lifted
 
 
-def _assemble(values: Sequence[Scalar], index: Int[np.ndarray, "..."], dtype: np.dtype) -> Float[Array, "..."]:
+def _assemble(
+    values: Sequence[Scalar], index: Int[np.ndarray, "..."], dtype: np.dtype
+) -> Float[Array, "..."]:
     """The array of ``dtype`` whose entries are ``values[index]``.
 
-    A chain of selections and not a concatenation: XLA fuses both with all that leads to the values, but computes what
-    the parts of a concatenation share anew for each use. On a CPU that cost 2 s instead of 0.1 ms for the bias of 1000
-    states of a six-joint arm.
+    A chain of selections and not a concatenation: XLA fuses both with all that leads to the values,
+    but computes what the parts of a concatenation share anew for each use. On a CPU that cost 2 s
+    instead of 0.1 ms for the bias of 1000 states of a six-joint arm.
     """
     array = jnp.zeros(index.shape, dtype)
     for i, value in enumerate(values):

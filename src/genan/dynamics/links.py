@@ -1,9 +1,10 @@
 """From a compiled MuJoCo model to the constants of a tree of one-joint links.
 
-Every joint gets a link whose frame has its origin on the joint and its z axis along it. A body with several joints
-becomes several links, all but the last without mass; a body without joints is part of the link that carries it. The x
-axis is perpendicular to the axis of the next joint too, as Denavit and Hartenberg have it: the constant rotation from
-a hinge to the next is then about x alone, which halves the arithmetic of an arm whose axes are not aligned.
+Every joint gets a link whose frame has its origin on the joint and its z axis along it. A body with
+several joints becomes several links, all but the last without mass; a body without joints is part
+of the link that carries it. The x axis is perpendicular to the axis of the next joint too, as
+Denavit and Hartenberg have it: the constant rotation from a hinge to the next is then about x
+alone, which halves the arithmetic of an arm whose axes are not aligned.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from genan.dynamics.algebra import Rotation
 if TYPE_CHECKING:
     import mujoco
 
-#: Entries this small beside the largest of their array are rounding of the model compiler, and folded to 0.
+#: Entries this small beside the largest of their array are rounding of the model compiler, and
+#: folded to 0.
 _ROUNDING = 1e-14
 
 
@@ -61,7 +63,9 @@ class _Frame:
     rotation: Float[np.ndarray, "3 3"]
     position: Float[np.ndarray, " 3"]
 
-    def moved(self, rotation: Float[np.ndarray, "3 3"], position: Float[np.ndarray, " 3"]) -> "_Frame":
+    def moved(
+        self, rotation: Float[np.ndarray, "3 3"], position: Float[np.ndarray, " 3"]
+    ) -> "_Frame":
         return _Frame(self.link, self.rotation @ rotation, self.position + self.rotation @ position)
 
 
@@ -73,19 +77,24 @@ class _Mass:
     moment: Float[np.ndarray, " 3"]
     inertia: Float[np.ndarray, "3 3"]
 
-    def add(self, mass: float, com: Float[np.ndarray, " 3"], inertia: Float[np.ndarray, "3 3"]) -> None:
+    def add(
+        self, mass: float, com: Float[np.ndarray, " 3"], inertia: Float[np.ndarray, "3 3"]
+    ) -> None:
         self.mass += mass
         self.moment = self.moment + mass * com
         self.inertia = self.inertia + inertia + mass * (com @ com * np.eye(3) - np.outer(com, com))
 
 
 def read_links(model: "mujoco.MjModel") -> tuple[Link, ...]:
-    """The links of ``model``, one per joint, in the order of its coordinates: parents before children."""
+    """The links of ``model``, one per joint, in the order of its coordinates: parents before
+    children."""
     frames = [_Frame(-1, np.eye(3), np.zeros(3))]
     joints: list[_Frame] = []
     masses: list[_Mass] = []
     for body in range(1, model.nbody):
-        frame = frames[model.body_parentid[body]].moved(_matrix(model.body_quat[body]), model.body_pos[body])
+        frame = frames[model.body_parentid[body]].moved(
+            _matrix(model.body_quat[body]), model.body_pos[body]
+        )
         first = model.body_jntadr[body]
         for joint in range(first, first + model.body_jntnum[body]):
             axes = _axes(model.jnt_axis[joint])
@@ -102,7 +111,8 @@ def read_links(model: "mujoco.MjModel") -> tuple[Link, ...]:
 
 
 def _turn_x_axes(joints: list[_Frame], masses: list[_Mass]) -> None:
-    """Turn every link about its z axis until its x axis is perpendicular to the axis of the first joint it carries."""
+    """Turn every link about its z axis until its x axis is perpendicular to the axis of the first
+    joint it carries."""
     for link, frame in enumerate(joints):
         carried = [child for child, other in enumerate(joints) if other.link == link]
         if not carried:
@@ -114,7 +124,9 @@ def _turn_x_axes(joints: list[_Frame], masses: list[_Mass]) -> None:
         turn = _about_z(-axis[1] / sine, axis[0] / sine)
         joints[link] = _Frame(frame.link, frame.rotation @ turn, frame.position)
         for child in carried:
-            joints[child] = _Frame(link, turn.T @ joints[child].rotation, turn.T @ joints[child].position)
+            joints[child] = _Frame(
+                link, turn.T @ joints[child].rotation, turn.T @ joints[child].position
+            )
         mass = masses[link]
         masses[link] = _Mass(mass.mass, turn.T @ mass.moment, turn.T @ mass.inertia @ turn)
 
@@ -128,7 +140,8 @@ def _link(model: "mujoco.MjModel", joint: int, frame: _Frame, mass: _Mass) -> Li
 
     hinge = bool(model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE)
     inertia = mass.inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
-    # A hinge turns about z, so it can take over the constant turn about z that its frame has beside the one about x.
+    # A hinge turns about z, so it can take over the constant turn about z that its frame has beside
+    # the one about x.
     x, y = frame.rotation[0, 0], -frame.rotation[0, 1]
     length = float(np.hypot(x, y))
     take_over = hinge and length > _ROUNDING
@@ -152,7 +165,8 @@ def _link(model: "mujoco.MjModel", joint: int, frame: _Frame, mass: _Mass) -> Li
 
 
 def _constants(values: Float[np.ndarray, " n"], *, scale: float | None = None) -> tuple[Any, ...]:
-    """``values`` as floats, with the compiler's rounding near 0 and near +-1 (of a rotation) taken off."""
+    """``values`` as floats, with the compiler's rounding near 0 and near +-1 (of a rotation) taken
+    off."""
     largest = float(np.max(np.abs(values))) if scale is None else scale
     rounded = np.where(np.abs(values) <= _ROUNDING * largest, 0.0, values)
     if scale is not None:
@@ -162,7 +176,8 @@ def _constants(values: Float[np.ndarray, " n"], *, scale: float | None = None) -
 
 
 def _axes(axis: Float[np.ndarray, " 3"]) -> Float[np.ndarray, "3 3"]:
-    """A rotation whose third column is the unit vector ``axis``; a signed permutation where that is possible."""
+    """A rotation whose third column is the unit vector ``axis``; a signed permutation where that is
+    possible."""
     z = axis / np.linalg.norm(axis)
     x = np.eye(3)[(int(np.argmax(np.abs(z))) + 1) % 3]
     x = x - (x @ z) * z

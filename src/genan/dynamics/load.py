@@ -13,8 +13,8 @@ def load_dynamics(robot: Robot, *, engine: Literal["auto", "chain", "mjx"] = "au
 
     Args:
         robot: The robot.
-        engine: "chain" is specialised to the model and fast; "mjx" covers more models; "auto" takes the chain where
-            it covers the model.
+        engine: "chain" is specialised to the model and fast; "mjx" covers more models; "auto" takes
+            the chain where it covers the model.
     """
     if engine == "auto":
         engine = "mjx" if not_in_chain(robot.mj_model) else "chain"

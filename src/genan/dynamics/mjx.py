@@ -29,13 +29,15 @@ class MjxModel:
 
     def __init__(self, robot: Robot) -> None:
         model = copy.copy(robot.mj_model)
-        # Contacts are off and none of these settings changes the bare arm's step, but MJX refuses some of their values.
+        # Contacts are off and none of these settings changes the bare arm's step, but MJX refuses
+        # some of their values.
         model.geom_contype[:] = 0
         model.geom_conaffinity[:] = 0
         model.opt.enableflags = 0
         model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
         try:
-            # Kept in float64 on the host, so that every call can have the constants in its own precision.
+            # Kept in float64 on the host, so that every call can have the constants in its own
+            # precision.
             with jax.enable_x64(True):
                 self._model = jax.tree.map(np.asarray, mjx.put_model(model, impl="jax"))
                 self._data = jax.tree.map(np.asarray, mjx.make_data(model, impl="jax"))
@@ -45,11 +47,14 @@ class MjxModel:
                 "model."
             ) from None
 
-    @functools.partial(jax.jit, static_argnums=0)  # MJX is slow to trace: this way once, however often it is called
+    @functools.partial(
+        jax.jit, static_argnums=0
+    )  # MJX is slow to trace: this way once, however often it is called
     def terms(
         self, q: Float[Array, " nq"], qd: Float[Array, " nq"]
     ) -> tuple[Float[Array, "nq nq"], Float[Array, " nq"], Float[Array, " nq"]]:
-        """Mass matrix, bias and passive forces at one state; XLA drops what the caller does not use."""
+        """Mass matrix, bias and passive forces at one state; XLA drops what the caller does not
+        use."""
 
         def cast(leaf: np.ndarray) -> Any:
             return jnp.asarray(leaf, q.dtype if np.issubdtype(leaf.dtype, np.floating) else None)
@@ -62,12 +67,17 @@ class MjxModel:
             data = mjx.passive(model, mjx.com_vel(model, data))
             data = mjx.tendon_bias(model, mjx.rne(model, data))
             mass = mjx.full_m(model, data)
-        return mass.astype(q.dtype), data.qfrc_bias.astype(q.dtype), data.qfrc_passive.astype(q.dtype)
+        return (
+            mass.astype(q.dtype),
+            data.qfrc_bias.astype(q.dtype),
+            data.qfrc_passive.astype(q.dtype),
+        )
 
 
 @final
 class MjxDynamics(Dynamics):
-    """Dynamics through MJX: hinges and slides on a fixed base, with tendons, fluid and gravity compensation."""
+    """Dynamics through MJX: hinges and slides on a fixed base, with tendons, fluid and gravity
+    compensation."""
 
     nq: int = eqx.field(static=True)
     dt: float = eqx.field(static=True)
@@ -116,7 +126,9 @@ class MjxDynamics(Dynamics):
         """Mass matrix, bias and passive forces in the robot's order."""
         check_shapes(self.nq, q, qd)
         dtype = jnp.result_type(q, qd)
-        mass, bias, passive = self.model.terms(self._to_model(q).astype(dtype), self._to_model(qd).astype(dtype))
+        mass, bias, passive = self.model.terms(
+            self._to_model(q).astype(dtype), self._to_model(qd).astype(dtype)
+        )
         return self._to_robot(self._to_robot(mass).T), self._to_robot(bias), self._to_robot(passive)
 
     def _to_model(self, values: Float[Array, " nq"]) -> Float[Array, " nq"]:

@@ -1,7 +1,8 @@
 """Newton-Euler and composite rigid bodies on a tree of one-joint links, unrolled over scalars.
 
-Every quantity of a link is written in the link's own frame, whose z axis is the joint's: the axis is then (0, 0, 1),
-and the inertia is constant. Methods as in Featherstone, Rigid Body Dynamics Algorithms (2008), 5.3 and 6.2.
+Every quantity of a link is written in the link's own frame, whose z axis is the joint's: the axis
+is then (0, 0, 1), and the inertia is constant. Methods as in Featherstone, Rigid Body Dynamics
+Algorithms (2008), 5.3 and 6.2.
 """
 
 from collections.abc import Sequence
@@ -90,13 +91,16 @@ def newton_euler(
     *,
     gravity: tuple[float, float, float],
 ) -> list[Scalar]:
-    """Joint forces [N m or N] that accelerate the links by ``qdd`` at velocities ``qd`` under ``gravity`` [m/s^2].
+    """Joint forces [N m or N] that accelerate the links by ``qdd`` at velocities ``qd`` under
+    ``gravity`` [m/s^2].
 
     With ``qdd`` zero this is the bias: Coriolis, centrifugal and gravity forces.
     """
     spin: list[Vector] = []  # angular velocity
     turn: list[Vector] = []  # angular acceleration
-    lift: list[Vector] = []  # acceleration of the origin; the world accelerates upwards in place of gravity
+    lift: list[
+        Vector
+    ] = []  # acceleration of the origin; the world accelerates upwards in place of gravity
     force: list[Vector] = []
     torque: list[Vector] = []
     for pose, velocity, acceleration in zip(poses, qd, qdd, strict=True):
@@ -104,8 +108,12 @@ def newton_euler(
         world = link.parent < 0
         parent_spin = ZERO if world else spin[link.parent]
         parent_turn = ZERO if world else turn[link.parent]
-        parent_lift: Vector = (-gravity[0], -gravity[1], -gravity[2]) if world else lift[link.parent]
-        swing = plus(cross(parent_turn, pose.offset), cross(parent_spin, cross(parent_spin, pose.offset)))
+        parent_lift: Vector = (
+            (-gravity[0], -gravity[1], -gravity[2]) if world else lift[link.parent]
+        )
+        swing = plus(
+            cross(parent_turn, pose.offset), cross(parent_spin, cross(parent_spin, pose.offset))
+        )
         carried_spin, carried_turn = pose.to_link(parent_spin), pose.to_link(parent_turn)
         carried_lift = pose.to_link(plus(parent_lift, swing))
         relative: Vector = (0.0, 0.0, velocity)
@@ -113,12 +121,18 @@ def newton_euler(
         if link.hinge:
             w, a, v = plus(carried_spin, relative), plus(carried_turn, growth), carried_lift
         else:
-            w, a, v = carried_spin, carried_turn, plus(carried_lift, growth, cross(carried_spin, relative))
+            w, a, v = (
+                carried_spin,
+                carried_turn,
+                plus(carried_lift, growth, cross(carried_spin, relative)),
+            )
         spin.append(w)
         turn.append(a)
         lift.append(v)
         momentum = multiply(link.inertia, w)
-        force.append(plus(scale(link.mass, v), cross(a, link.moment), cross(w, cross(w, link.moment))))
+        force.append(
+            plus(scale(link.mass, v), cross(a, link.moment), cross(w, cross(w, link.moment)))
+        )
         torque.append(plus(multiply(link.inertia, a), cross(w, momentum), cross(link.moment, v)))
     for index in reversed(range(len(poses))):
         parent = poses[index].link.parent
@@ -144,7 +158,9 @@ def composite_inertia(poses: Sequence[Pose]) -> list[list[Scalar]]:
             h, about_parent = _shift(poses[index], mass[index], moment[index], inertia[index])
             mass[parent] += mass[index]
             moment[parent] = plus(moment[parent], h)
-            xx, yy, zz, xy, xz, yz = (add(a, b) for a, b in zip(inertia[parent], about_parent, strict=True))
+            xx, yy, zz, xy, xz, yz = (
+                add(a, b) for a, b in zip(inertia[parent], about_parent, strict=True)
+            )
             inertia[parent] = xx, yy, zz, xy, xz, yz
     matrix: list[list[Scalar]] = [[0.0] * (index + 1) for index in range(n)]
     for index, pose in enumerate(poses):
@@ -181,8 +197,11 @@ def _shift(pose: Pose, mass: float, moment: Vector, inertia: Symmetric) -> tuple
     )
 
 
-def _unit_acceleration(link: Link, mass: float, moment: Vector, inertia: Symmetric) -> tuple[Vector, Vector]:
-    """Force and torque at the link's origin that give a composite body a unit joint acceleration from rest."""
+def _unit_acceleration(
+    link: Link, mass: float, moment: Vector, inertia: Symmetric
+) -> tuple[Vector, Vector]:
+    """Force and torque at the link's origin that give a composite body a unit joint acceleration
+    from rest."""
     x, y, _ = moment
     if link.hinge:
         return (-y, x, 0.0), (inertia[4], inertia[5], inertia[2])

@@ -1,7 +1,8 @@
 """How far a model is from the recording: one step ahead, and open loop for 1 to R steps.
 
-Errors are absolute differences of positions, averaged over samples or rollouts. A rollout that runs away is counted as
-diverged; its error is cut at the trial's bound, so that one of them does not hide all the others.
+Errors are absolute differences of positions, averaged over samples or rollouts. A rollout that runs
+away is counted as diverged; its error is cut at the trial's bound, so that one of them does not
+hide all the others.
 """
 
 from dataclasses import dataclass, replace
@@ -23,8 +24,8 @@ from genan.evaluation.trial import Trial
 class Errors:
     """Mean absolute position errors of one model, with 95 % intervals over whole recordings.
 
-    The last axis of an estimate has one column per joint, then the mean over the joints of each unit: one column, or
-    two for a robot with hinges and slides.
+    The last axis of an estimate has one column per joint, then the mean over the joints of each
+    unit: one column, or two for a robot with hinges and slides.
     """
 
     name: str
@@ -49,7 +50,13 @@ class Errors:
 
     @classmethod
     def of(
-        cls, name: str, joints: tuple[str, ...], sums: Sums, *, diverged: int, rollouts: int | None = None
+        cls,
+        name: str,
+        joints: tuple[str, ...],
+        sums: Sums,
+        *,
+        diverged: int,
+        rollouts: int | None = None,
     ) -> "Errors":
         """From the errors of each recording."""
         return cls(
@@ -70,7 +77,10 @@ class Errors:
     def columns(self) -> tuple[str, ...]:
         """Name of each column."""
         units = groups(self.joint_units)
-        return (*self.joints, *(["overall"] if len(units) == 1 else [f"overall [{unit}]" for unit in units]))
+        return (
+            *self.joints,
+            *(["overall"] if len(units) == 1 else [f"overall [{unit}]" for unit in units]),
+        )
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -93,7 +103,8 @@ class Judged:
     member_positions: Float[np.ndarray, "members s R nq"]
     """Every rollout of every member [rad or m]."""
     error_of_rollout: Float[np.ndarray, " s"]
-    """Mean absolute error over steps and joints of each rollout, each joint relative to the divergence bound."""
+    """Mean absolute error over steps and joints of each rollout, each joint relative to the
+    divergence bound."""
     torques: TorqueSamples
     """Predicted torques at some of the samples."""
     step_errors: Float[np.ndarray, "k nq"]
@@ -126,7 +137,13 @@ def judge_ensemble(
 
     q, u = recorded_past(ensemble, data, trial.starts, steps=trial.horizon)
     total, owner = len(trial.starts), of[trial.start_owner]
-    mean = rollouts(ensemble, dynamics, q, u, report=lambda done: say(f"{name}: {trial.horizon} steps", done, total))[0]
+    mean = rollouts(
+        ensemble,
+        dynamics,
+        q,
+        u,
+        report=lambda done: say(f"{name}: {trial.horizon} steps", done, total),
+    )[0]
     size, diverged = _cut(mean - trial.recorded, trial.bound)
     sums[0].add_rollouts(owner, size)
     errors = Errors.of(name, data.joints, sums[0], diverged=int(diverged.sum()))
@@ -134,7 +151,12 @@ def judge_ensemble(
     if ensemble.members == 1 or not members:
         return Judged(errors, None, (), mean, mean[None], of_rollout, torques, step_errors)
     alone = rollouts(
-        ensemble, dynamics, q, u, members=True, report=lambda done: say(f"{name}: members alone", done, total)
+        ensemble,
+        dynamics,
+        q,
+        u,
+        members=True,
+        report=lambda done: say(f"{name}: members alone", done, total),
     )
     each, runaways = [], 0
     for k, positions in enumerate(alone):
@@ -144,13 +166,18 @@ def judge_ensemble(
         each.append(replace(found, sums=None))
         runaways += found.diverged
     average = Errors.of(
-        "a member alone", data.joints, Sums.mean(sums[1:]), diverged=runaways, rollouts=total * ensemble.members
+        "a member alone",
+        data.joints,
+        Sums.mean(sums[1:]),
+        diverged=runaways,
+        rollouts=total * ensemble.members,
     )
     return Judged(errors, average, tuple(each), mean, alone, of_rollout, torques, step_errors)
 
 
 def judge_baseline(baseline: Baseline, trial: Trial, *, name: str | None = None) -> Errors:
-    """Errors of a baseline, at the same samples and starts. ``name``: what to call it instead of by its own."""
+    """Errors of a baseline, at the same samples and starts. ``name``: what to call it instead of by
+    its own."""
     data, of = trial.trajectories, trial.trajectories.recording_numbers
     predicted = one_step(baseline, data, trial.rows)
     sums = Sums.zero(trial)
@@ -162,7 +189,8 @@ def judge_baseline(baseline: Baseline, trial: Trial, *, name: str | None = None)
 
 
 def _cut(difference: np.ndarray, bound: Float[np.ndarray, " nq"]) -> tuple[np.ndarray, np.ndarray]:
-    """Absolute errors of [..., R or n, nq] cut at ``bound``, and which of [...] went past it or were not finite."""
+    """Absolute errors of [..., R or n, nq] cut at ``bound``, and which of [...] went past it or
+    were not finite."""
     size = np.abs(np.asarray(difference, np.float64))
     size[~np.isfinite(size)] = np.inf
     past = size > bound

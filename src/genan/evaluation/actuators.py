@@ -1,4 +1,5 @@
-"""``evaluate``: how good fitted actuators are, on a recording they were not fitted to, beside models to beat."""
+"""``evaluate``: how good fitted actuators are, on a recording they were not fitted to, beside
+models to beat."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,8 +85,8 @@ class Evaluation:
     torques: TorqueComparison | None
     """Where the recording has true torques."""
     honesty: tuple[Honesty, ...]
-    """Disagreement against the error of torques, where they are known, and of positions; empty for an ensemble of one,
-    which cannot disagree."""
+    """Disagreement against the error of torques, where they are known, and of positions; empty for
+    an ensemble of one, which cannot disagree."""
     recordings: int = 0
     """Recordings that the trajectories are pieces of."""
     standing: Standing | None = None
@@ -116,7 +117,8 @@ def evaluate(
 
     Args:
         ensemble: the actuators.
-        data: a recording that they were not fitted to; from a file its true torques are used too, where it has them.
+        data: a recording that they were not fitted to; from a file its true torques are used too,
+            where it has them.
         robot: the robot; left out, the bundled one that the actuators were fitted for.
         name: what to call them.
         compare: other ensembles to judge at the same samples, by name.
@@ -131,10 +133,15 @@ def evaluate(
     for each in everyone.values():
         each.contract.check_robot(body)
         each.contract.check_channels(recording.channels, whose="the recording")
-    trial = plan(recording, [each.contract.history.reach for each in everyone.values()], horizon=horizon)
+    trial = plan(
+        recording, [each.contract.history.reach for each in everyone.values()], horizon=horizon
+    )
     dynamics = load_dynamics(body)
 
-    judged = {key: judge_ensemble(key, each, dynamics, trial, progress=progress) for key, each in everyone.items()}
+    judged = {
+        key: judge_ensemble(key, each, dynamics, trial, progress=progress)
+        for key, each in everyone.items()
+    }
     main = judged[name]
     holds = find_starts(recording, first=trial.first, progress=progress)
     held = []
@@ -178,7 +185,8 @@ def evaluate(
 
 
 def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
-    """``robot``, or the one that the actuators were fitted for: where its robot.toml was then, or the bundled one."""
+    """``robot``, or the one that the actuators were fitted for: where its robot.toml was then, or
+    the bundled one."""
     if isinstance(robot, Robot):
         return robot
     known = ensemble.record.get("robot")
@@ -193,15 +201,24 @@ def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
 
 
 def fit_baselines(
-    train: Trajectories | Path | str, ensemble: Ensemble, trial: Trial, progress: Progress | None = None
+    train: Trajectories | Path | str,
+    ensemble: Ensemble,
+    trial: Trial,
+    progress: Progress | None = None,
 ) -> list[Baseline]:
     """Models to beat, fitted to ``train``: ridge ARX, constant velocity, standing still."""
     recording = train if isinstance(train, Trajectories) else load(train)
     ensemble.contract.check_channels(recording.channels, whose="the training recording")
-    orders = {order for order in (*ORDERS, ensemble.contract.history.span) if 1 <= order <= trial.first}
+    orders = {
+        order for order in (*ORDERS, ensemble.contract.history.span) if 1 <= order <= trial.first
+    }
     if progress is not None:
         progress("baselines", 0, 1)
-    fitted: list[Baseline] = [Arx.fit(recording, orders=sorted(orders)), ConstantVelocity(), StandingStill()]
+    fitted: list[Baseline] = [
+        Arx.fit(recording, orders=sorted(orders)),
+        ConstantVelocity(),
+        StandingStill(),
+    ]
     if progress is not None:
         progress("baselines", 1, 1)
     return fitted
@@ -211,7 +228,11 @@ def _true_torques(judged: Judged, trial: Trial, path: Path | str) -> TorqueCompa
     if "tau" not in summary(path).truth:
         return None
     true = read_truth_for_evaluation_only(path)["tau"]
-    return compare_torques(judged.torques, trial, true) if true.shape[1] == trial.trajectories.channels.nq else None
+    return (
+        compare_torques(judged.torques, trial, true)
+        if true.shape[1] == trial.trajectories.channels.nq
+        else None
+    )
 
 
 def _overlays(judged: Judged, trial: Trial) -> tuple[Overlay, ...]:
@@ -225,7 +246,9 @@ def _overlays(judged: Judged, trial: Trial) -> tuple[Overlay, ...]:
             continue
         seen.add(k)
         now = trial.trajectories.q[trial.starts[k]][None]
-        recorded = np.concatenate([now, trial.trajectories.q[trial.starts[k] + np.arange(1, trial.horizon + 1)]])
+        recorded = np.concatenate(
+            [now, trial.trajectories.q[trial.starts[k] + np.arange(1, trial.horizon + 1)]]
+        )
         predicted = np.concatenate([now, judged.positions[k]])
         members = np.concatenate([np.repeat(now[None], len(judged.member_positions), axis=0),
                                   judged.member_positions[:, k]], axis=1)  # fmt: skip

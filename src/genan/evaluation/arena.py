@@ -1,7 +1,7 @@
 """``Arena``: where a policy is tried on a robot, and by what it is judged. One for each task.
 
-The protocol is the paper's: initial controls are drawn from those that the policy was trained from and ramped to from
-rest over 2 s; then the policy acts at once, for as long as an episode.
+The protocol is the paper's: initial controls are drawn from those that the policy was trained from
+and ramped to from rest over 2 s; then the policy acts at once, for as long as an episode.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,8 @@ OUTCOMES = {
     "ball-in-a-cup": ("in the cup", "string wrapped", "bounced out", "never in"),
     "table-tennis": ("success", "too long", "too short", "missed", "side"),
 }
-"""What can become of a trial of each task, success first; beside these, why it was stopped (``StopReason``)."""
+"""What can become of a trial of each task, success first; beside these, why it was stopped
+(``StopReason``)."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class Attempt:
     goal: Float[np.ndarray, " nq"] | None = None
     """Joint position to reach [rad or m]."""
     truth: Callable[[], Mapping[str, Shaped[np.ndarray, "..."]]] = dict
-    """What no sensor says, for films: see ``genan.evaluation.watched``. Empty where there is nothing to see."""
+    """What no sensor says, for films: see ``genan.evaluation.watched``. Empty where there is
+    nothing to see."""
 
 
 class Arena(ABC):
@@ -66,8 +68,11 @@ class Arena(ABC):
 
     task: ClassVar[str]
 
-    def __init__(self, policy: Policy, robot: RobotInterface, *, robot_seed: int | None = None) -> None:
-        """Refuses a policy for another task, or for a robot with other joints, controls, ranges or another rate.
+    def __init__(
+        self, policy: Policy, robot: RobotInterface, *, robot_seed: int | None = None
+    ) -> None:
+        """Refuses a policy for another task, or for a robot with other joints, controls, ranges or
+        another rate.
 
         Args:
             policy: from ``load_policy``.
@@ -79,12 +84,15 @@ class Arena(ABC):
         self.policy, self.robot, self.robot_seed = policy, robot, robot_seed
         self.constants: Mapping[str, Any] = policy.contract["constants"]
         self.safety = replace(SafetySettings(), change=policy.largest)
-        self._lower, self._upper = (np.array(self.constants[name], float) for name in ("u_lower", "u_upper"))
+        self._lower, self._upper = (
+            np.array(self.constants[name], float) for name in ("u_lower", "u_upper")
+        )
         for bound in (self._lower, self._upper):
             self._ramp(bound)  # refused here, before anything moves
 
     def attempt(self, trial: int, *, seed: int = 0) -> Attempt:
-        """Make everything ready for a trial. What is drawn depends on ``seed`` and the trial's number alone.
+        """Make everything ready for a trial. What is drawn depends on ``seed`` and the trial's
+        number alone.
 
         The robot must be connected.
         """
@@ -92,7 +100,9 @@ class Arena(ABC):
         return self._prepared(trial, chance.uniform(self._lower, self._upper), chance)
 
     @abstractmethod
-    def _prepared(self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator) -> Attempt:
+    def _prepared(
+        self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator
+    ) -> Attempt:
         """The trial from initial controls ``u``; ``chance`` for what else is drawn."""
 
     def _ramp(self, u: Float[np.ndarray, " nu"]) -> RampTo:
@@ -102,7 +112,9 @@ class Arena(ABC):
 def check_task(policy: Policy, task: str) -> None:
     """Refuse a policy for another task."""
     if policy.contract.get("task") != task:
-        raise SettingError(f"The policy was trained for the task {policy.contract.get('task')!r}, not for {task!r}.")
+        raise SettingError(
+            f"The policy was trained for the task {policy.contract.get('task')!r}, not for {task!r}."
+        )
 
 
 def load_policy(folder: Path | str, task: str) -> Policy:

@@ -16,12 +16,16 @@ def open_arena(policy: Policy, *, robot: str = VIRTUAL, **settings: Any) -> Aren
 
     Args:
         policy: from ``genan.evaluation.arena.load_policy``.
-        robot: a name that ``genan.deployment.registry`` knows; the ball tasks are on the virtual robot alone.
-        settings: of that robot: ``seed``, ``hours``, ``drift`` and ``paced`` for the virtual one; ``host``, ``port``.
+        robot: a name that ``genan.deployment.registry`` knows; the ball tasks are on the virtual
+            robot alone.
+        settings: of that robot: ``seed``, ``hours``, ``drift`` and ``paced`` for the virtual one;
+            ``host``, ``port``.
     """
     task = policy.contract["task"]
     if task not in OUTCOMES:
-        raise SettingError(f"There is no arena for the task {task!r}; there are: {listing(OUTCOMES)}.")
+        raise SettingError(
+            f"There is no arena for the task {task!r}; there are: {listing(OUTCOMES)}."
+        )
     seed = settings.get("seed", 0) if robot == VIRTUAL else None
     if task == "reacher":
         from genan.evaluation.reacher_arena import ReacherArena

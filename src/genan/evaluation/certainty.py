@@ -1,8 +1,9 @@
 """How much better than a baseline a model is, and how certain that is.
 
-The two are compared recording by recording. Whole recordings are drawn again for the interval of the ratio of their
-errors; and the share of random signs of the recordings' log ratios that give as large a mean as was found is the
-probability that chance alone did it. The words for it are ``WORDS``.
+The two are compared recording by recording. Whole recordings are drawn again for the interval of
+the ratio of their errors; and the share of random signs of the recordings' log ratios that give as
+large a mean as was found is the probability that chance alone did it. The words for it are
+``WORDS``.
 """
 
 from collections.abc import Sequence
@@ -38,14 +39,16 @@ class Comparison:
     unit: str
     """Unit of the joints that are compared, "rad" or "m"."""
     ratio: float
-    """Mean absolute error of the baseline over the model's: more than 1 when the model is better."""
+    """Mean absolute error of the baseline over the model's: more than 1 when the model is
+    better."""
     low: float
     """Lower end of its 95 % interval over recordings; not a number when there is only one."""
     high: float
     better: float
     """Part of the resampled sets of recordings in which the model is better."""
     chance: float
-    """Probability that chance alone makes as large a difference in this direction: random signs of log ratios."""
+    """Probability that chance alone makes as large a difference in this direction: random signs of
+    log ratios."""
     wins: int
     """Recordings in which the model is better."""
     recordings: int
@@ -56,7 +59,8 @@ class Comparison:
 
     @property
     def doubt(self) -> float:
-        """Probability that the difference is none, or the other way round: the larger of the two."""
+        """Probability that the difference is none, or the other way round: the larger of the
+        two."""
         wrong = 1.0 - self.better if self.ratio >= 1.0 else self.better
         return max(wrong, self.chance)
 
@@ -74,7 +78,9 @@ class Comparison:
     def when(self) -> str:
         """How far ahead."""
         return (
-            f"One step ({time_words(self.seconds)}) ahead" if self.steps == 1 else f"After {time_words(self.seconds)}"
+            f"One step ({time_words(self.seconds)}) ahead"
+            if self.steps == 1
+            else f"After {time_words(self.seconds)}"
         )
 
     @property
@@ -113,8 +119,8 @@ class Standing:
     comparisons: tuple[Comparison, ...]
     """One step ahead, after half a second, and at the end of the rollouts; baseline by baseline."""
     spans: tuple[tuple[float, float] | None, ...]
-    """For each unit: from where to where [s] the rollouts are better than those of every baseline, at least likely;
-    None where nowhere."""
+    """For each unit: from where to where [s] the rollouts are better than those of every baseline,
+    at least likely; None where nowhere."""
     units: tuple[str, ...]
     horizon: float
     """Length of the rollouts [s]."""
@@ -132,7 +138,9 @@ class Standing:
     @property
     def overall(self) -> tuple[str, ...]:
         """A sentence for each unit, and a warning where there are few recordings."""
-        found = [self._sentence(unit, span) for unit, span in zip(self.units, self.spans, strict=True)]
+        found = [
+            self._sentence(unit, span) for unit, span in zip(self.units, self.spans, strict=True)
+        ]
         if 1 < self.recordings < FEW:
             found.append(
                 f"There are only {self.recordings} recordings: the intervals are too narrow, and at most 1 in "
@@ -149,16 +157,28 @@ class Standing:
             return f"Better than every baseline{of}, one step ahead and after {time_words(self.horizon)}; {sure}."
         if span is not None:
             first, last = span
-            words = f"from {time_words(first)} on" if last >= self.horizon else f"up to {time_words(last)} ahead"
-            if first > self.comparisons[0].seconds / max(1, self.comparisons[0].steps) and last < self.horizon:
+            words = (
+                f"from {time_words(first)} on"
+                if last >= self.horizon
+                else f"up to {time_words(last)} ahead"
+            )
+            if (
+                first > self.comparisons[0].seconds / max(1, self.comparisons[0].steps)
+                and last < self.horizon
+            ):
                 words = f"from {time_words(first)} to {time_words(last)} ahead"
-            weak = [f"{one.when[0].lower()}{one.when[1:]} {_relation(one)}" for one in ends if one.verdict != "better"]
+            weak = [
+                f"{one.when[0].lower()}{one.when[1:]} {_relation(one)}"
+                for one in ends
+                if one.verdict != "better"
+            ]
             return f"Better than every baseline{of} {words}; {', '.join(weak)}."
         return f"Not better than every baseline{of}: {', '.join(_relation(one, when=True) for one in ends)}."
 
 
 def compare(model: Errors, baselines: Sequence[Errors]) -> Standing | None:
-    """``model`` beside each of ``baselines``, judged at the same samples; None when there are none."""
+    """``model`` beside each of ``baselines``, judged at the same samples; None when there are
+    none."""
     if not baselines or model.sums is None:
         return None
     sums, units = model.sums, groups(model.joint_units)
@@ -173,9 +193,14 @@ def compare(model: Errors, baselines: Sequence[Errors]) -> Standing | None:
             at = len(model.joint_units) + g
             mine = [j for j, one in enumerate(model.joint_units) if one == unit]
             better[unit] &= paired[at].surely_better[1:]
-            for row, step in [(0, 1), *((1 + int(np.searchsorted(steps, step)), step) for step in wanted if step > 1)]:
+            for row, step in [
+                (0, 1),
+                *((1 + int(np.searchsorted(steps, step)), step) for step in wanted if step > 1),
+            ]:
                 ratios = tuple(float(paired[j].ratio[row]) for j in mine)
-                comparisons.append(paired[at].comparison(row, baseline.name, step, sums.dt, unit, ratios))
+                comparisons.append(
+                    paired[at].comparison(row, baseline.name, step, sums.dt, unit, ratios)
+                )
     spans = tuple(_longest(better[unit], steps * sums.dt) for unit in units)
     return Standing(tuple(comparisons), spans, units, float(steps[-1] * sums.dt))
 
@@ -196,10 +221,14 @@ class _Paired:
     @classmethod
     def of(cls, model: Sums, baseline: Sums, column: int) -> "_Paired":
         def rows(sums: Sums) -> Float[np.ndarray, "G rows"]:
-            return np.column_stack([sums.one_step[:, column], sums.curve[:, sums.marks - 1, column]])
+            return np.column_stack(
+                [sums.one_step[:, column], sums.curve[:, sums.marks - 1, column]]
+            )
 
         def squares(sums: Sums) -> Float[np.ndarray, " rows"]:
-            return np.concatenate([sums.one_step_squares[:, [column]].sum(0), sums.curve_squares[..., column].sum(0)])
+            return np.concatenate(
+                [sums.one_step_squares[:, [column]].sum(0), sums.curve_squares[..., column].sum(0)]
+            )
 
         mine, other = rows(model), rows(baseline)
         there = np.column_stack([model.samples > 0, *[model.rollouts > 0] * (mine.shape[1] - 1)])
@@ -229,7 +258,13 @@ class _Paired:
         return np.asarray((self.ratio > 1.0) & (doubt <= WORDS[-1][0]))
 
     def comparison(
-        self, row: int, baseline: str, steps: int, dt: float, unit: str, joint_ratios: tuple[float, ...]
+        self,
+        row: int,
+        baseline: str,
+        steps: int,
+        dt: float,
+        unit: str,
+        joint_ratios: tuple[float, ...],
     ) -> Comparison:
         number = lambda values: float(values[row])  # noqa: E731
         return Comparison(
@@ -240,11 +275,18 @@ class _Paired:
 
 
 def _draws(count: int) -> Float[np.ndarray, "draws G"]:
-    return np.random.default_rng(0).multinomial(count, np.full(count, 1.0 / count), RESAMPLES).astype(np.float64)
+    return (
+        np.random.default_rng(0)
+        .multinomial(count, np.full(count, 1.0 / count), RESAMPLES)
+        .astype(np.float64)
+    )
 
 
-def _chance(each: Float[np.ndarray, "G rows"], there: Bool[np.ndarray, "G rows"]) -> Float[np.ndarray, " rows"]:
-    """Part of all signs of ``each`` whose mean is at least as far in the direction of the mean found."""
+def _chance(
+    each: Float[np.ndarray, "G rows"], there: Bool[np.ndarray, "G rows"]
+) -> Float[np.ndarray, " rows"]:
+    """Part of all signs of ``each`` whose mean is at least as far in the direction of the mean
+    found."""
     present = there.any(1)
     each = each[present]
     count = len(each)
@@ -259,8 +301,11 @@ def _chance(each: Float[np.ndarray, "G rows"], there: Bool[np.ndarray, "G rows"]
     return np.asarray((reached.sum(0) + extra) / (len(signs) + extra), np.float64)
 
 
-def _longest(good: Bool[np.ndarray, " M"], seconds: Float[np.ndarray, " M"]) -> tuple[float, float] | None:
-    """The longest stretch of marks that are all good, in seconds; a single one among good ones is no end of it."""
+def _longest(
+    good: Bool[np.ndarray, " M"], seconds: Float[np.ndarray, " M"]
+) -> tuple[float, float] | None:
+    """The longest stretch of marks that are all good, in seconds; a single one among good ones is
+    no end of it."""
     good = good.copy()
     good[1:-1] |= good[:-2] & good[2:]
     best: tuple[int, int] | None = None

@@ -1,7 +1,8 @@
-"""Cross-validation by whole recordings: actuators fitted anew without a part of their recordings, and judged on it.
+"""Cross-validation by whole recordings: actuators fitted anew without a part of their recordings,
+and judged on it.
 
-Every recording is left out once. What comes of it is how good the *way of fitting* is on recordings that it has not
-seen, without a recording that was kept back for it.
+Every recording is left out once. What comes of it is how good the *way of fitting* is on recordings
+that it has not seen, without a recording that was kept back for it.
 """
 
 import json
@@ -32,7 +33,8 @@ from genan.files import write_atomically
 from genan.robot import Robot
 
 FOLDS, PLAN = "folds", "folds.json"
-"""Folder within the artifact for the fits of the folds, and the file in it that says what they are of."""
+"""Folder within the artifact for the fits of the folds, and the file in it that says what they are
+of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +76,11 @@ class CrossValidation:
         return (self.errors, *self.baselines)
 
 
-def folds(trajectories: Trajectories, count: int, *, seed: int = 0) -> tuple[Int[np.ndarray, " k"], ...]:
-    """Trajectories of each of ``count`` parts with about the same number of samples; no recording is in two of them.
+def folds(
+    trajectories: Trajectories, count: int, *, seed: int = 0
+) -> tuple[Int[np.ndarray, " k"], ...]:
+    """Trajectories of each of ``count`` parts with about the same number of samples; no recording
+    is in two of them.
 
     Nor are recordings under the same commands, as long as there are enough of other ones.
 
@@ -95,13 +100,17 @@ def folds(trajectories: Trajectories, count: int, *, seed: int = 0) -> tuple[Int
             "that are recordings of their own, or record more."
         )
     firsts = [int(np.flatnonzero(of == number)[0]) for number in range(len(sizes))]
-    alike = same_commands(trajectories, [np.arange(*trajectories.offsets[k : k + 2]) for k in firsts])
+    alike = same_commands(
+        trajectories, [np.arange(*trajectories.offsets[k : k + 2]) for k in firsts]
+    )
     if len(alike) >= count:
         group = np.empty(len(sizes), np.int64)
         for number, members in enumerate(alike):
             group[members] = number
         of, sizes = group[of], np.bincount(group, sizes)
-    order = np.argsort(-sizes * np.random.default_rng(seed).uniform(0.7, 1.0, len(sizes)), kind="stable")
+    order = np.argsort(
+        -sizes * np.random.default_rng(seed).uniform(0.7, 1.0, len(sizes)), kind="stable"
+    )
     total, part_of = np.zeros(count), np.empty(len(sizes), np.int64)
     for recording in order:  # roughly the longest that is left, to the part with the fewest samples
         part_of[recording] = total.argmin()
@@ -123,26 +132,34 @@ def cross_validate(
     progress: Progress | None = None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> CrossValidation | None:
-    """Fit anew without each part, with the settings that ``ensemble`` was fitted with, and judge on that part.
+    """Fit anew without each part, with the settings that ``ensemble`` was fitted with, and judge on
+    that part.
 
     Args:
         ensemble: the actuators whose settings are judged.
         data: the recordings to cut into parts, usually those that it was fitted to.
         robot: the robot.
         parts: how many, K.
-        folder: for the fits, ``folder/1`` to ``folder/K``; finished ones of an earlier call are taken as they are.
+        folder: for the fits, ``folder/1`` to ``folder/K``; finished ones of an earlier call are
+            taken as they are.
         name: what to call the actuators.
         horizon: steps of the open-loop rollouts.
         seed: of the parts.
         overwrite: fit all anew.
         progress: told what is being done, how much of it is done, and how much there is.
-        stopping: asked often; None is returned soon after it says yes, and the same call goes on from there.
+        stopping: asked often; None is returned soon after it says yes, and the same call goes on
+            from there.
     """
     ensemble.contract.check_robot(robot)
     ensemble.contract.check_channels(data.channels, whose="the recording")
     settings = settings_of(ensemble)
     cut = folds(data, parts, seed=seed)
-    about = {"parts": parts, "seed": seed, "data": data.fingerprint, "settings": settings.settings()}
+    about = {
+        "parts": parts,
+        "seed": seed,
+        "data": data.fingerprint,
+        "settings": settings.settings(),
+    }
     _prepare(folder, about, overwrite=overwrite)
     reach = ensemble.contract.history.reach
     tests = [data.select(part) for part in cut]
@@ -160,7 +177,8 @@ def cross_validate(
         notes += [f"Fold {k}: {note}" for note in trial.notes]
         ours = judge_ensemble(name, fitted, dynamics, trial, members=False).errors
         others = [
-            judge_baseline(one, trial, name=one.name.partition(",")[0]) for one in fit_baselines(learnt, fitted, trial)
+            judge_baseline(one, trial, name=one.name.partition(",")[0])
+            for one in fit_baselines(learnt, fitted, trial)
         ]
         judged.append([ours, *others])
     together = [_together(list(each)) for each in zip(*judged, strict=True)]
@@ -196,7 +214,9 @@ def settings_of(ensemble: Ensemble) -> FitSettings:
             "cross-validate actuators that 'genan fit' made."
         )
     kept: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in made.items() if key in known
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in made.items()
+        if key in known
     }
     return FitSettings(**kept)
 
@@ -212,7 +232,9 @@ def _prepare(folder: Path, about: dict[str, Any], *, overwrite: bool = False) ->
             if old.is_dir() and old.name.isdigit():
                 shutil.rmtree(old)
     elif folder.exists() and any(folder.iterdir()):
-        raise DataError(f"{folder} holds something else than the fits of a cross-validation; move it away.")
+        raise DataError(
+            f"{folder} holds something else than the fits of a cross-validation; move it away."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text)
 
@@ -235,7 +257,8 @@ def _fitted(
         found: Ensemble | None = load(out)
     else:
         found = Fitting(learnt, robot, settings, out=out).run(
-            progress=lambda now: say(what, round(100 * (now.epoch + now.share)), total), stopping=stopping
+            progress=lambda now: say(what, round(100 * (now.epoch + now.share)), total),
+            stopping=stopping,
         )
     if found is not None:
         say(what, total, total)
@@ -245,4 +268,6 @@ def _fitted(
 def _together(parts: list[Errors]) -> Errors:
     """All folds' errors of one model."""
     sums = [one.sums for one in parts if one.sums is not None]
-    return Errors.of(parts[0].name, parts[0].joints, Sums.join(sums), diverged=sum(one.diverged for one in parts))
+    return Errors.of(
+        parts[0].name, parts[0].joints, Sums.join(sums), diverged=sum(one.diverged for one in parts)
+    )

@@ -1,4 +1,5 @@
-"""The arena of ball-in-a-cup: the virtual PAMY2 with cup, string and ball, and a Vicon system that sees the ball."""
+"""The arena of ball-in-a-cup: the virtual PAMY2 with cup, string and ball, and a Vicon system that
+sees the ball."""
 
 from collections.abc import Mapping
 from typing import final
@@ -27,7 +28,9 @@ class CupArena(Arena):
 
     task = "ball-in-a-cup"
 
-    def __init__(self, policy: Policy, bench: CupBench, vicon: Vicon, *, paced: bool = False) -> None:
+    def __init__(
+        self, policy: Policy, bench: CupBench, vicon: Vicon, *, paced: bool = False
+    ) -> None:
         """Try ``policy`` on ``bench``, with the ball seen by ``vicon``; ``paced``: in real time."""
         self._bench, self._vicon = bench, vicon
         self._watched = Watched(VirtualRobot(bench=bench, paced=paced), vicon, self._look)
@@ -35,37 +38,52 @@ class CupArena(Arena):
 
     @classmethod
     def build(
-        cls, policy: Policy, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0, paced: bool = False
+        cls,
+        policy: Policy,
+        *,
+        seed: int = 0,
+        hours: float = 0.0,
+        drift: float = 1.0,
+        paced: bool = False,
     ) -> "CupArena":
-        """Specimen ``seed`` of robot, cup and tracker, ``hours`` [h] old, ageing at ``drift`` times the usual."""
+        """Specimen ``seed`` of robot, cup and tracker, ``hours`` [h] old, ageing at ``drift`` times
+        the usual."""
         check_task(policy, cls.task)
         bench = CupBench(seed=seed, hours=hours, drift=drift)
         bench.command(bench.robot.u_rest)  # compiles, which no tick should wait for
         return cls(policy, bench, Vicon(seed=seed), paced=paced)
 
-    def _prepared(self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator) -> Attempt:
+    def _prepared(
+        self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator
+    ) -> Attempt:
         self._bench.reset(trial)
         self._watched.begin(trial)
         self._strings: list[np.ndarray] = []
         self._watched.see()
         arm, look = self.robot.robot, _Look(self._bench)
-        ball = TrackedBall(self._vicon, arm, buffer=self.constants["buffer"], repeat=self.policy.repeat)
+        ball = TrackedBall(
+            self._vicon, arm, buffer=self.constants["buffer"], repeat=self.policy.repeat
+        )
         flown = (self._ramp(u), PolicyController(self.policy, ball, robot=arm), look)
         return Attempt(u, flown, look.verdict, truth=self._truth)
 
     def _look(self) -> tuple[np.ndarray, float]:
         if self._watched.sightings % STRING_EVERY == 0:
             self._strings.append(self._bench.string_for_evaluation_only())
-        return self._bench.ball_for_evaluation_only()[0], float(self._bench.outcome() is CupOutcome.IN_CUP)
+        return self._bench.ball_for_evaluation_only()[0], float(
+            self._bench.outcome() is CupOutcome.IN_CUP
+        )
 
     def _truth(self) -> Mapping[str, np.ndarray]:
-        """Time [s], ball and string [m] in the frame of the robot's base; the string at every tenth of the times."""
+        """Time [s], ball and string [m] in the frame of the robot's base; the string at every tenth
+        of the times."""
         times, balls = self._watched.ball_path()
         return {"time": times, "ball": balls, "string": np.array(self._strings)}
 
 
 class _Look:
-    """A controller of one tick that looks where the ball is as its turn begins: the ramp to rest would shake it out."""
+    """A controller of one tick that looks where the ball is as its turn begins: the ramp to rest
+    would shake it out."""
 
     repeat = 1
 

@@ -1,6 +1,8 @@
-"""The held-control test: with its control held, does the model come to rest, and where the robot does?
+"""The held-control test: with its control held, does the model come to rest, and where the robot
+does?
 
-One-step errors do not show a limit cycle, and a policy trained in a simulator that swings by itself learns nonsense.
+One-step errors do not show a limit cycle, and a policy trained in a simulator that swings by itself
+learns nonsense.
 """
 
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ WHOLE, LAST = 5.0, 0.5
 #: Speed "left" is read at this moment, over the time before it [s].
 LEFT, WINDOW = 1.0, 0.1
 
-#: A joint still moves when it is faster than this part of its usual speed, and than so many times the robot's own.
+#: A joint still moves when it is faster than this part of its usual speed, and than so many times
+#: the robot's own.
 PART, TIMES = 0.05, 3.0
 
 #: A model in which more than this part of the starts still move is unfit.
@@ -39,11 +42,13 @@ class HeldControl:
     """Where the starts come from."""
     starts: int
     speed_left: Float[np.ndarray, " nq"]
-    """Mean speed of the model after 1 s [rad/s or m/s], over the starts that did not diverge; NaN when all did."""
+    """Mean speed of the model after 1 s [rad/s or m/s], over the starts that did not diverge; NaN
+    when all did."""
     robot_speed_left: Float[np.ndarray, " nq"] | None
     """The robot's; None when it was not compared."""
     pose_difference: Float[np.ndarray, " nq"] | None
-    """Mean absolute difference of the poses at the end of the recorded hold [rad or m]; None as above."""
+    """Mean absolute difference of the poses at the end of the recorded hold [rad or m]; None as
+    above."""
     hold: float
     """Median length of the recorded holds, as far as they were compared [s]; 0 when none was."""
     usual_speed: Float[np.ndarray, " nq"]
@@ -77,7 +82,11 @@ class HeldControl:
     def verdict(self) -> str:
         """In words."""
         if not (self.fit_for_training or self.compared):
-            what = f"ran away from {self.diverged}" if self.diverged else f"still moves after {self.still_moving}"
+            what = (
+                f"ran away from {self.diverged}"
+                if self.diverged
+                else f"still moves after {self.still_moving}"
+            )
             return (
                 f"not known to be fit for training policies: it {what} of {self.starts} controls that the robot never "
                 "held. A robot driven by torque may do that, one with springs or position control may not: record some "
@@ -91,8 +100,11 @@ class HeldControl:
         return f"it settles; {moving}."
 
 
-def find_starts(trajectories: Trajectories, *, first: int, progress: Progress | None = None) -> Holds:
-    """Where the control is held: in the recording, else on the virtual robot that made it, else frozen by hand."""
+def find_starts(
+    trajectories: Trajectories, *, first: int, progress: Progress | None = None
+) -> Holds:
+    """Where the control is held: in the recording, else on the virtual robot that made it, else
+    frozen by hand."""
     found = find_holds(trajectories, first=first)
     if found is None:
         say = progress or (lambda what, done, total: None)
@@ -119,7 +131,9 @@ def judge_held_control(
     past = holds.starts[:, None] + np.arange(-max(history.span, 1), 1)
     before = data.u[holds.starts[:, None] + np.arange(-history.reach, 0)]
     held = np.repeat(data.u[holds.starts][:, None], steps, axis=1)
-    positions = rollouts(ensemble, dynamics, data.q[past], np.concatenate([before, held], axis=1))[0]
+    positions = rollouts(ensemble, dynamics, data.q[past], np.concatenate([before, held], axis=1))[
+        0
+    ]
     start = data.q[holds.starts][:, None]
     with np.errstate(invalid="ignore"):
         ran_away = ~(np.abs(positions - start) <= divergence_bound(recording)).all(axis=(1, 2))
@@ -176,14 +190,21 @@ class _Robot:
     @classmethod
     def of(cls, holds: Holds, steps: int) -> "_Robot":
         dt, held = holds.trajectories.dt, np.minimum(holds.held, steps)
-        q = holds.trajectories.q[holds.starts[:, None] + np.minimum(np.arange(int(held.max()) + 1), held[:, None])]
+        q = holds.trajectories.q[
+            holds.starts[:, None] + np.minimum(np.arange(int(held.max()) + 1), held[:, None])
+        ]
         speed = _speed(q, dt)
         last = np.stack(
-            [_window(one[None], count, LAST, dt)[0] for one, count in zip(speed, held.tolist(), strict=True)]
+            [
+                _window(one[None], count, LAST, dt)[0]
+                for one, count in zip(speed, held.tolist(), strict=True)
+            ]
         )
         half = int(np.median(held))
         reached = np.where(np.arange(half)[:, None] < held[:, None, None], speed[:, :half], np.nan)
-        return cls(q, held, _window(speed, round(LEFT / dt), WINDOW, dt), last, _quantiles(reached, dt))
+        return cls(
+            q, held, _window(speed, round(LEFT / dt), WINDOW, dt), last, _quantiles(reached, dt)
+        )
 
     def difference(self, positions: Float[np.ndarray, "s R nq"]) -> Float[np.ndarray, "s nq"]:
         """Absolute difference of the poses at the end of each hold."""
@@ -195,19 +216,24 @@ def _speed(q: Float[np.ndarray, "s T nq"], dt: float) -> Float[np.ndarray, "s R 
     return np.abs(np.diff(q, axis=1)) / dt
 
 
-def _window(speed: Float[np.ndarray, "s R nq"], end: int, seconds: float, dt: float) -> Float[np.ndarray, "s nq"]:
+def _window(
+    speed: Float[np.ndarray, "s R nq"], end: int, seconds: float, dt: float
+) -> Float[np.ndarray, "s nq"]:
     """Mean speed over the ``seconds`` before step ``end``."""
     end = max(1, end)
     return speed[:, max(0, end - max(1, round(seconds / dt))) : end].mean(axis=1)
 
 
-def _mean(values: Float[np.ndarray, "s nq"], some: Bool[np.ndarray, " s"]) -> Float[np.ndarray, " nq"]:
+def _mean(
+    values: Float[np.ndarray, "s nq"], some: Bool[np.ndarray, " s"]
+) -> Float[np.ndarray, " nq"]:
     """Mean over some of the starts; not a number when there are none."""
     return np.asarray(values[some].mean(axis=0)) if some.any() else np.full(values.shape[1], np.nan)
 
 
 def _quantiles(speed: Float[np.ndarray, "s R nq"], dt: float) -> Float[np.ndarray, "3 R nq"]:
-    """10, 50 and 90 % over the starts of the speed, averaged over a short time so that a swing has no zeros."""
+    """10, 50 and 90 % over the starts of the speed, averaged over a short time so that a swing has
+    no zeros."""
     if not len(speed):
         return np.full((3, *speed.shape[1:]), np.nan)
     width = min(max(1, round(WINDOW / dt)), speed.shape[1])

@@ -1,4 +1,5 @@
-"""Moments from which a control is held: found in a recording, made on the virtual robot, or frozen by hand."""
+"""Moments from which a control is held: found in a recording, made on the virtual robot, or frozen
+by hand."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ SHORTEST = 1.0
 #: Starts taken from a recording, at most.
 MOST = 200
 
-#: What is played on the virtual robot: so long a drawn control, then so long the last of it [s], so many times.
+#: What is played on the virtual robot: so long a drawn control, then so long the last of it [s], so
+#: many times.
 MOVING, HELD, MADE = 1.0, 3.0, 64
 
 #: A control that changes by less than this part of its span in the recording has not changed.
@@ -44,7 +46,8 @@ class Holds:
 
 
 def find_holds(trajectories: Trajectories, *, first: int) -> Holds | None:
-    """Pieces of a recording in which all controls stay for a second or longer; None when there is none.
+    """Pieces of a recording in which all controls stay for a second or longer; None when there is
+    none.
 
     Args:
         trajectories: the recording.
@@ -69,13 +72,18 @@ def find_holds(trajectories: Trajectories, *, first: int) -> Holds | None:
 
 
 def make_holds(recorded: Trajectories, *, first: int) -> Holds | None:
-    """Held controls on the virtual robot that made a recording; None when it was made on another robot."""
+    """Held controls on the virtual robot that made a recording; None when it was made on another
+    robot."""
     origin = recorded.provenance
-    if origin.get("robot") != _VIRTUAL or any(key not in origin for key in ("robot_seed", "hours", "drift")):
+    if origin.get("robot") != _VIRTUAL or any(
+        key not in origin for key in ("robot_seed", "hours", "drift")
+    ):
         return None
     from genan.virtual import Plan, VirtualPamy2, collect
 
-    robot = VirtualPamy2(seed=int(origin["robot_seed"]), hours=float(origin["hours"]), drift=float(origin["drift"]))
+    robot = VirtualPamy2(
+        seed=int(origin["robot_seed"]), hours=float(origin["hours"]), drift=float(origin["drift"])
+    )
     channels = Channels.of_robot(robot.robot)
     if channels.settings() != recorded.channels.settings():
         return None
@@ -84,7 +92,9 @@ def make_holds(recorded: Trajectories, *, first: int) -> Holds | None:
     found = find_holds(Trajectories.from_list(channels, played), first=first)
     if found is None:
         return None
-    source = f"{len(found.starts)} held controls recorded on the virtual robot that made the recording"
+    source = (
+        f"{len(found.starts)} held controls recorded on the virtual robot that made the recording"
+    )
     return Holds(found.trajectories, found.starts, found.held, source)
 
 
@@ -95,7 +105,9 @@ def freeze(trajectories: Trajectories, *, first: int) -> Holds:
     places = np.unique(np.linspace(0, int(room.sum()) - 1, MOST).round().astype(int))
     owner = np.searchsorted(begins + room, places, side="right")
     starts = trajectories.offsets[owner] + first + places - begins[owner]
-    source = f"{len(starts)} recorded states with the control frozen by hand; the robot was not compared"
+    source = (
+        f"{len(starts)} recorded states with the control frozen by hand; the robot was not compared"
+    )
     return Holds(trajectories, starts, np.zeros(len(starts), dtype=np.int64), source)
 
 
@@ -107,7 +119,12 @@ class SplineThenHold:
     """Length of the spline [s]."""
 
     def draw(
-        self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
+        self,
+        rng: np.random.Generator,
+        *,
+        bounds: Float[np.ndarray, "2 nu"],
+        duration: float,
+        dt: float,
     ) -> Float[np.ndarray, "T nu"]:
         """See ``genan.exploration.Signal``."""
         u = Spline().draw(rng, bounds=bounds, duration=self.moving, dt=dt)

@@ -1,8 +1,9 @@
-"""Linear identification of a joint: from a multisine experiment to natural frequency, damping, gain and delay.
+"""Linear identification of a joint: from a multisine experiment to natural frequency, damping, gain
+and delay.
 
-The excitation is periodic, so over whole periods the response at the excited lines is exact up to nonlinearity:
-G(f) = Q(f) / D(f). To it is fitted, by least squares on the complex response (which for a flat multisine is the
-simulation error of the output)::
+The excitation is periodic, so over whole periods the response at the excited lines is exact up to
+nonlinearity: G(f) = Q(f) / D(f). To it is fitted, by least squares on the complex response (which
+for a flat multisine is the simulation error of the output)::
 
                         w0^2
     G(s) = K  ----------------------------  exp(-s T)
@@ -42,7 +43,8 @@ class TransferFunction:
 def frequency_response(
     d: Float[np.ndarray, " samples"], q: Float[np.ndarray, " samples"], *, dt: float, period: float
 ) -> tuple[Float[np.ndarray, " lines"], Complex[np.ndarray, " lines"]]:
-    """Frequencies [Hz] excited in d and the response Q/D there; the record holds whole periods, past its transient."""
+    """Frequencies [Hz] excited in d and the response Q/D there; the record holds whole periods,
+    past its transient."""
     samples_per_period = round(period / dt)
     periods, rest = divmod(len(d), samples_per_period)
     if periods < 1 or rest:
@@ -77,14 +79,18 @@ def fit_transfer_function(
         for zeta in (0.3, 0.9)
         for delay in (0.01, 0.04)
     ]
-    fits = [least_squares(residual, np.clip(start, low, high), bounds=(low, high)) for start in starts]
+    fits = [
+        least_squares(residual, np.clip(start, low, high), bounds=(low, high)) for start in starts
+    ]
     best = min(fits, key=lambda fit: float(fit.cost))
     gain, f0, zeta, delay = (float(x) for x in np.exp(best.x))
     unexplained = float(np.sum(best.fun**2) / np.sum(np.abs(response / scale) ** 2))
     return TransferFunction(sign * gain, f0, zeta, delay, 1.0 - unexplained)
 
 
-def _response(logs: Float[np.ndarray, "4"], frequency: Float[np.ndarray, " lines"]) -> Complex[np.ndarray, " lines"]:
+def _response(
+    logs: Float[np.ndarray, "4"], frequency: Float[np.ndarray, " lines"]
+) -> Complex[np.ndarray, " lines"]:
     gain, f0, zeta, delay = np.exp(logs)
     s = 1j * frequency
     return gain * f0**2 / (s**2 + 2.0 * zeta * f0 * s + f0**2) * np.exp(-2.0 * np.pi * s * delay)

@@ -1,7 +1,8 @@
 """Bench experiments on the virtual PAMY2, and the lab's figures to hold them against.
 
-``identify`` repeats the lab's identification: about the anchor pressures, the differential pressure of one joint at a
-time (agonist +d, antagonist -d) follows a multisine. ``hysteresis`` sweeps one control at a time, slowly, up and down.
+``identify`` repeats the lab's identification: about the anchor pressures, the differential pressure
+of one joint at a time (agonist +d, antagonist -d) follows a multisine. ``hysteresis`` sweeps one
+control at a time, slowly, up and down.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Complex, Float
 
-from genan.evaluation.identification import TransferFunction, fit_transfer_function, frequency_response
+from genan.evaluation.identification import (
+    TransferFunction,
+    fit_transfer_function,
+    frequency_response,
+)
 from genan.exploration import Multisine
 from genan.virtual.pressures import bar_from_control, bar_from_counts
 from genan.virtual.robot import VirtualPamy2
@@ -47,11 +52,13 @@ REAL = (
 AGONIST_ANCHOR = np.array([20500.0, 16000.0, 13850.0, 17000.0])
 ANTAGONIST_ANCHOR = np.array([20500.0, 15500.0, 13850.0, 17000.0])
 
-#: Largest differential pressure of the excitation [counts]: swings of 15 to 40 degrees. The lab's is not published.
+#: Largest differential pressure of the excitation [counts]: swings of 15 to 40 degrees. The lab's
+#: is not published.
 AMPLITUDE = np.array([1500.0, 1000.0, 1500.0, 1500.0])
 
 TOLERANCE = 0.10
-"""The lab's table has one or two figures per joint; their spread is widened by this fraction at both ends."""
+"""The lab's table has one or two figures per joint; their spread is widened by this fraction at
+both ends."""
 
 DELAYS = (0.010, 0.040)
 """Span of the delays in the lab's table [s]."""
@@ -64,7 +71,8 @@ _HOLD = 2.0
 
 @dataclass(frozen=True)
 class Experiment:
-    """One joint, one band: the measured response, the model fitted to it, and the real robot's figures."""
+    """One joint, one band: the measured response, the model fitted to it, and the real robot's
+    figures."""
 
     real: Identified
     frequency: Float[np.ndarray, " lines"]
@@ -74,13 +82,15 @@ class Experiment:
     model: TransferFunction
 
     def within(self, quantity: str) -> bool:
-        """Whether our natural_frequency, damping or gain lies within the spread of the real robot's for this joint."""
+        """Whether our natural_frequency, damping or gain lies within the spread of the real robot's
+        for this joint."""
         low, high = spread(self.real.joint, quantity)
         return low <= abs(getattr(self.model, quantity)) <= high
 
     @property
     def resonant(self) -> bool:
-        """Whether the fitted second-order mode lies within the excited band; beyond it, it is only a shape."""
+        """Whether the fitted second-order mode lies within the excited band; beyond it, it is only
+        a shape."""
         return self.model.natural_frequency <= self.real.highest
 
     @property
@@ -103,7 +113,8 @@ class Loop:
 
 
 def spread(joint: int, quantity: str) -> tuple[float, float]:
-    """Span of the magnitude of a quantity over the real robot's identifications of this joint, with ``TOLERANCE``."""
+    """Span of the magnitude of a quantity over the real robot's identifications of this joint, with
+    ``TOLERANCE``."""
     values = [abs(getattr(row, quantity)) for row in REAL if row.joint == joint]
     return min(values) * (1.0 - TOLERANCE), max(values) * (1.0 + TOLERANCE)
 
@@ -113,7 +124,9 @@ def identify(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
     excited = [_excitation(row, seed, robot.dt) for row in REAL]
     anchor = _counts(np.zeros((1, 4)))
     rest = bar_from_control(robot.robot.u_rest)
-    share = np.minimum(np.arange(round((_RAMP + _HOLD) / robot.dt)) * robot.dt / _RAMP, 1.0)[:, None]
+    share = np.minimum(np.arange(round((_RAMP + _HOLD) / robot.dt)) * robot.dt / _RAMP, 1.0)[
+        :, None
+    ]
     approach = rest + share * (bar_from_counts(anchor) - rest)
     pressures = np.stack([np.concatenate([approach, bar_from_counts(_counts(d))]) for d in excited])
     q, _ = robot.run(pressures, keep=len(excited[0]))
@@ -121,14 +134,20 @@ def identify(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
     experiments = []
     for row, d, angles in zip(REAL, excited, q, strict=True):
         frequency, response = frequency_response(
-            d[first:, row.joint] / 1000.0, np.degrees(angles[first:, row.joint]), dt=robot.dt, period=_PERIOD
+            d[first:, row.joint] / 1000.0,
+            np.degrees(angles[first:, row.joint]),
+            dt=robot.dt,
+            period=_PERIOD,
         )
-        experiments.append(Experiment(row, frequency, response, fit_transfer_function(frequency, response)))
+        experiments.append(
+            Experiment(row, frequency, response, fit_transfer_function(frequency, response))
+        )
     return experiments
 
 
 def hysteresis(robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 40.0) -> list[Loop]:
-    """Sweep each control by ``amplitude`` about its rest value in a triangle of ``period`` [s], and return its loop."""
+    """Sweep each control by ``amplitude`` about its rest value in a triangle of ``period`` [s], and
+    return its loop."""
     n = round(period / robot.dt)
     t = np.arange(n + n // 2) / n
     triangle = 1.0 - np.abs((4.0 * t - 1.0) % 4.0 - 2.0)
@@ -155,7 +174,9 @@ def _excitation(row: Identified, seed: int, dt: float) -> Float[np.ndarray, "T 4
     d = np.zeros((_PERIODS * round(_PERIOD / dt), 4))
     bounds = AMPLITUDE[row.joint] * np.array([[-1.0], [1.0]])
     signal = Multisine(lowest=1.0 / _PERIOD, highest=row.highest)
-    wave = signal.draw(np.random.default_rng([seed, row.joint]), bounds=bounds, duration=_PERIODS * _PERIOD, dt=dt)
+    wave = signal.draw(
+        np.random.default_rng([seed, row.joint]), bounds=bounds, duration=_PERIODS * _PERIOD, dt=dt
+    )
     d[:, row.joint] = np.round(wave[:, 0])
     return d
 

@@ -21,7 +21,8 @@ from genan.dynamics import Dynamics
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
 
-#: Samples predicted at once, and rollouts run at once at most: what keeps two cores' caches warm. A GPU wants more.
+#: Samples predicted at once, and rollouts run at once at most: what keeps two cores' caches warm. A
+#: GPU wants more.
 SAMPLES, ROLLOUTS = 1024, 256
 _GPU_TIMES = 16
 
@@ -38,7 +39,8 @@ class StepBlock:
     part: slice
     """Which of the rows."""
     error: Float[np.ndarray, "models n nq"]
-    """Predicted minus recorded next position [rad or m]: of the ensemble's mean torque, then of each member."""
+    """Predicted minus recorded next position [rad or m]: of the ensemble's mean torque, then of
+    each member."""
     torque: Float[np.ndarray, "members n nq"]
     """Torque of each member [N m or N]."""
 
@@ -48,8 +50,8 @@ def step_blocks(
 ) -> Iterator[StepBlock]:
     """One step ahead from each of ``rows``, block by block.
 
-    The error is dt^2 (predicted minus recorded acceleration): the same number as the difference of the positions,
-    without the rounding of single precision in it.
+    The error is dt^2 (predicted minus recorded acceleration): the same number as the difference of
+    the positions, without the rounding of single precision in it.
     """
     history = ensemble.contract.history
     lags, control_lags = -np.asarray(history.lags), -np.asarray(history.control_lags)
@@ -63,7 +65,9 @@ def step_blocks(
         qdd = (q[now + 1] - 2.0 * q[now] + q[now - 1]) / dt**2
         histories = q[now[:, None] + lags], u[now[:, None] + control_lags]
         error, torque = _one_step(ensemble, dynamics, *map(_single, (*histories, qd, qdd)))
-        yield StepBlock(slice(k, k + count), np.asarray(error)[:, :count], np.asarray(torque)[:, :count])
+        yield StepBlock(
+            slice(k, k + count), np.asarray(error)[:, :count], np.asarray(torque)[:, :count]
+        )
 
 
 @partial(jax.jit, static_argnums=1)
@@ -85,14 +89,16 @@ def rollouts(
     members: bool = False,
     report: Callable[[int], None] | None = None,
 ) -> Float[np.ndarray, "models s R nq"]:
-    """Positions along given controls [models, s, R, nq] [rad or m]; not finite where a rollout ran away.
+    """Positions along given controls [models, s, R, nq] [rad or m]; not finite where a rollout ran
+    away.
 
     Args:
         ensemble: the actuators.
         dynamics: the rigid body.
         q: the last max(span, 1) + 1 positions of each start, oldest first [rad or m].
         u: controls from the oldest of the history to the last step [s, reach + R, nu].
-        members: each member alone instead of the mean torque (then ``models`` is their number, else 1).
+        members: each member alone instead of the mean torque (then ``models`` is their number, else
+            1).
         report: told after each block how many rollouts are done.
     """
     total = len(q)
@@ -113,21 +119,28 @@ def rollouts(
 def recorded_past(
     ensemble: Ensemble, trajectories: Trajectories, starts: Int[np.ndarray, " s"], *, steps: int
 ) -> tuple[Float[np.ndarray, "s past nq"], Float[np.ndarray, "s controls nu"]]:
-    """What ``rollouts`` needs from a recording to run ``steps`` steps along the recorded controls."""
+    """What ``rollouts`` needs from a recording to run ``steps`` steps along the recorded
+    controls."""
     history = ensemble.contract.history
     past = starts[:, None] + np.arange(-max(history.span, 1), 1)
     return trajectories.q[past], trajectories.u[starts[:, None] + np.arange(-history.reach, steps)]
 
 
 @partial(jax.jit, static_argnums=1)
-def _mean_rollouts(ensemble: Ensemble, dynamics: Dynamics, q: Array, u: Array) -> Float[Array, "1 s R nq"]:
+def _mean_rollouts(
+    ensemble: Ensemble, dynamics: Dynamics, q: Array, u: Array
+) -> Float[Array, "1 s R nq"]:
     return _run(ensemble, dynamics, q, u)[None]
 
 
 @partial(jax.jit, static_argnums=1)
-def _member_rollouts(ensemble: Ensemble, dynamics: Dynamics, q: Array, u: Array) -> Float[Array, "members s R nq"]:
+def _member_rollouts(
+    ensemble: Ensemble, dynamics: Dynamics, q: Array, u: Array
+) -> Float[Array, "members s R nq"]:
     def one(layers: object) -> Array:
-        alone = eqx.tree_at(lambda whole: whole.layers, ensemble, jax.tree.map(lambda array: array[None], layers))
+        alone = eqx.tree_at(
+            lambda whole: whole.layers, ensemble, jax.tree.map(lambda array: array[None], layers)
+        )
         return _run(alone, dynamics, q, u)
 
     return jax.vmap(one)(ensemble.layers)

@@ -21,20 +21,31 @@ PAUSE = 1.0
 
 @final
 class ReacherArena(Arena):
-    """Goals drawn from those of training; a trial succeeds when the arm is near its goal as the policy's time is up."""
+    """Goals drawn from those of training; a trial succeeds when the arm is near its goal as the
+    policy's time is up."""
 
     task = "reacher"
 
-    def __init__(self, policy: Policy, robot: RobotInterface, *, robot_seed: int | None = None) -> None:
-        """A virtual robot in this process hangs anew before each trial; any other one is brought to rest."""
+    def __init__(
+        self, policy: Policy, robot: RobotInterface, *, robot_seed: int | None = None
+    ) -> None:
+        """A virtual robot in this process hangs anew before each trial; any other one is brought to
+        rest."""
         super().__init__(policy, robot, robot_seed=robot_seed)
-        self._goals = tuple(np.array(self.constants[name], float) for name in ("goal_lower", "goal_upper"))
+        self._goals = tuple(
+            np.array(self.constants[name], float) for name in ("goal_lower", "goal_upper")
+        )
         for bound in self._goals:
             Goal(bound, robot.robot)  # refused here, before anything moves
 
-    def _prepared(self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator) -> Attempt:
+    def _prepared(
+        self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator
+    ) -> Attempt:
         arm, goal = self.robot.robot, chance.uniform(*self._goals)
-        flown: list[Controller] = [self._ramp(u), PolicyController(self.policy, Goal(goal, arm), robot=arm)]
+        flown: list[Controller] = [
+            self._ramp(u),
+            PolicyController(self.policy, Goal(goal, arm), robot=arm),
+        ]
         if isinstance(self.robot, VirtualRobot):
             self.robot.bench.reset()
         else:
@@ -45,7 +56,9 @@ class ReacherArena(Arena):
         """By the joint positions that were read when the policy's time was up."""
         error = np.abs(flight.q[flight.during(TO_REST).start] - goal)
         reached = bool(error.mean() < self.constants["tolerance"])
-        units = np.array([180.0 / math.pi if joint.unit == "rad" else 1.0 for joint in flight.robot.joints])
+        units = np.array(
+            [180.0 / math.pi if joint.unit == "rad" else 1.0 for joint in flight.robot.joints]
+        )
         # For a person: degrees, m for slides.
         numbers = {"error": (units * error).tolist(), "mean_error": float((units * error).mean())}
         return Verdict(reached, OUTCOMES[self.task][not reached], numbers)

@@ -1,4 +1,5 @@
-"""An evaluation as JSON can hold it: all of it for ``evaluation.json``, and the headline for the artifact."""
+"""An evaluation as JSON can hold it: all of it for ``evaluation.json``, and the headline for the
+artifact."""
 
 from typing import Any
 
@@ -39,9 +40,13 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
         "held_control": {one.name: _held(one) for one in evaluation.held},
         "torque": None
         if torques is None
-        else {"correlation": _plain(torques.correlation), "mean_absolute_error": _plain(torques.error)},
+        else {
+            "correlation": _plain(torques.correlation),
+            "mean_absolute_error": _plain(torques.error),
+        },
         "disagreement": [
-            {"against": one.words, "rank_correlation": _plain(one.rank_correlation)} for one in evaluation.honesty
+            {"against": one.words, "rank_correlation": _plain(one.rank_correlation)}
+            for one in evaluation.honesty
         ],
         "certainty": None if evaluation.standing is None else standing_as_json(evaluation.standing),
         "novelty": None if evaluation.novelty is None else _novelty(evaluation.novelty),
@@ -62,7 +67,11 @@ def cross_validation_as_json(found: CrossValidation) -> dict[str, Any]:
             "training_data": False,
         },
         "cross_validation": [
-            {"recordings": list(fold.recordings), "one_step": _plain(fold.one_step), "rollout": _plain(fold.rollout)}
+            {
+                "recordings": list(fold.recordings),
+                "one_step": _plain(fold.one_step),
+                "rollout": _plain(fold.rollout),
+            }
             for fold in found.folds
         ],
         "horizon": found.horizon,
@@ -78,10 +87,14 @@ def cross_validation_as_json(found: CrossValidation) -> dict[str, Any]:
 
 
 def headline(evaluation: Evaluation) -> dict[str, Any]:
-    """What the artifact keeps: errors with intervals after one step and after the horizon, and the verdict."""
+    """What the artifact keeps: errors with intervals after one step and after the horizon, and the
+    verdict."""
     held = evaluation.held[0]
     return {
-        "recording": {"fingerprint": evaluation.fingerprint, "trajectories": evaluation.trajectories},
+        "recording": {
+            "fingerprint": evaluation.fingerprint,
+            "trajectories": evaluation.trajectories,
+        },
         "training_data": evaluation.is_training_data,
         "horizon": evaluation.horizon,
         "columns": list(evaluation.errors.columns),
@@ -175,7 +188,9 @@ def _held(held: HeldControl) -> dict[str, Any]:
         "still_moving": held.still_moving,
         "diverged": held.diverged,
         "speed_left": _plain(held.speed_left),
-        "robot_speed_left": None if held.robot_speed_left is None else _plain(held.robot_speed_left),
+        "robot_speed_left": None
+        if held.robot_speed_left is None
+        else _plain(held.robot_speed_left),
         "pose_difference": None if held.pose_difference is None else _plain(held.pose_difference),
         "hold": held.hold,
         "usual_speed": _plain(held.usual_speed),
@@ -183,7 +198,11 @@ def _held(held: HeldControl) -> dict[str, Any]:
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return {"mean": _plain(estimate.mean), "low": _plain(estimate.low), "high": _plain(estimate.high)}
+    return {
+        "mean": _plain(estimate.mean),
+        "low": _plain(estimate.low),
+        "high": _plain(estimate.high),
+    }
 
 
 def _plain(array: Any) -> Any:

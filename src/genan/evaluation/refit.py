@@ -1,4 +1,5 @@
-"""Was it worth going on? Errors of actuators before and after they went on learning, on the old data and on the new."""
+"""Was it worth going on? Errors of actuators before and after they went on learning, on the old
+data and on the new."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,8 @@ class BeforeAndAfter:
 def compare(
     before: Ensemble, after: Ensemble, robot: Robot, *, old: Path | None = None
 ) -> tuple[list[BeforeAndAfter], str | None]:
-    """Errors on trajectories that neither fit learnt from; and, where the old recording is not to be had, why.
+    """Errors on trajectories that neither fit learnt from; and, where the old recording is not to
+    be had, why.
 
     Args:
         before: the ensemble that was gone on from.
@@ -49,20 +51,26 @@ def compare(
             missing = f"No table for the {words}: {error}"
             continue
         trial = plan(held_out, [before.contract.history.reach])
-        judged = [judge_ensemble(words, one, load_dynamics(robot), trial).errors for one in (before, after)]
+        judged = [
+            judge_ensemble(words, one, load_dynamics(robot), trial).errors
+            for one in (before, after)
+        ]
         found.append(BeforeAndAfter(words, len(held_out), *judged))
     return found, missing
 
 
 def _held_out(ensemble: Ensemble, path: Path | None) -> Trajectories:
-    """Trajectories that ``ensemble`` was not fitted to, from the recording that it was fitted to."""
+    """Trajectories that ``ensemble`` was not fitted to, from the recording that it was fitted
+    to."""
     origin: dict[str, Any] = ensemble.record.get("data", {})
     named = path or origin.get("path")
     if named is None:
         raise DataError("the actuators do not name a file; give it by --old-data.")
     trajectories, _ = load_all(named)
     if trajectories.fingerprint != origin.get("fingerprint"):
-        raise DataError(f"{named} is not the recording that they were fitted to; give it by --old-data.")
+        raise DataError(
+            f"{named} is not the recording that they were fitted to; give it by --old-data."
+        )
     made = {**ensemble.record["settings"], "hidden": tuple(ensemble.record["settings"]["hidden"])}
     _, held_out = split_usable(trajectories, FitSettings(**made))
     return trajectories.select(held_out[:MOST])

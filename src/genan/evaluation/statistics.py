@@ -1,7 +1,7 @@
 """How certain a mean is: bootstrap over recordings.
 
-Samples of one recording, rollouts that start in it and pieces that it was cut into are not independent; so whole
-recordings are drawn again, with everything that belongs to them.
+Samples of one recording, rollouts that start in it and pieces that it was cut into are not
+independent; so whole recordings are drawn again, with everything that belongs to them.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,8 @@ def bootstrap(
     level: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """Mean over everything counted, with the percentile interval of means over recordings drawn with replacement.
+    """Mean over everything counted, with the percentile interval of means over recordings drawn
+    with replacement.
 
     Args:
         sums: sum of the errors of each recording [N, ...], in any unit.
@@ -66,7 +67,9 @@ def bootstrap(
     mean = flat.sum(axis=0) / counts.sum()
     low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     if len(sums) > 1:
-        drawn = np.random.default_rng(seed).multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)), resamples)
+        drawn = np.random.default_rng(seed).multinomial(
+            len(sums), np.full(len(sums), 1.0 / len(sums)), resamples
+        )
         share = drawn / (drawn @ counts)[:, None]
         tail = 0.5 * (1.0 - level)
         for k in range(0, flat.shape[1], _COLUMNS):

@@ -1,4 +1,5 @@
-"""Errors of one model summed over each recording: what means, intervals and comparisons of models are made from."""
+"""Errors of one model summed over each recording: what means, intervals and comparisons of models
+are made from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,18 +62,25 @@ class Sums:
     def join(cls, parts: Sequence["Sums"]) -> "Sums":
         """Those of several trials that share no recording."""
         rows = ("one_step", "one_step_squares", "samples", "curve", "curve_squares", "rollouts")
-        whole: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in rows}
-        return replace(parts[0], recordings=tuple(name for part in parts for name in part.recordings), **whole)
+        whole: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in rows
+        }
+        return replace(
+            parts[0], recordings=tuple(name for part in parts for name in part.recordings), **whole
+        )
 
     @classmethod
     def mean(cls, parts: Sequence["Sums"]) -> "Sums":
         """Mean over several models judged at the same samples."""
         rows = ("one_step", "one_step_squares", "curve", "curve_squares")
-        mean: dict[str, Any] = {name: np.mean([getattr(part, name) for part in parts], axis=0) for name in rows}
+        mean: dict[str, Any] = {
+            name: np.mean([getattr(part, name) for part in parts], axis=0) for name in rows
+        }
         return replace(parts[0], **mean)
 
     def add_steps(self, of: Int[np.ndarray, " n"], size: Float[np.ndarray, "n nq"]) -> None:
-        """Count one-step errors in. ``of``: number of each one's recording; ``size``: absolute errors [rad or m]."""
+        """Count one-step errors in. ``of``: number of each one's recording; ``size``: absolute
+        errors [rad or m]."""
         _add(self.one_step, of, with_overall(size, self.joint_units))
         _add(self.one_step_squares, of, with_overall(size**2, self.joint_units))
 
@@ -97,7 +105,8 @@ class Sums:
 
 
 def marks(horizon: int, dt: float) -> Int[np.ndarray, " M"]:
-    """Steps at which models are compared, ever further apart: 1 to ``horizon``, half a second among them."""
+    """Steps at which models are compared, ever further apart: 1 to ``horizon``, half a second among
+    them."""
     spread = np.geomspace(1, horizon, min(MARKS, horizon)).round().astype(np.int64)
     return np.unique([*spread, *([half_second(dt)] if half_second(dt) <= horizon else [])])
 
@@ -112,13 +121,20 @@ def groups(joint_units: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(joint_units))
 
 
-def with_overall(errors: Float[np.ndarray, "*batch nq"], joint_units: Sequence[str]) -> Float[np.ndarray, "*batch k"]:
+def with_overall(
+    errors: Float[np.ndarray, "*batch nq"], joint_units: Sequence[str]
+) -> Float[np.ndarray, "*batch k"]:
     """``errors`` with the mean over the joints of each unit appended."""
-    means = [errors[..., [one == unit for one in joint_units]].mean(axis=-1) for unit in groups(joint_units)]
+    means = [
+        errors[..., [one == unit for one in joint_units]].mean(axis=-1)
+        for unit in groups(joint_units)
+    ]
     return np.concatenate([errors, np.stack(means, axis=-1)], axis=-1)
 
 
-def _add(sums: Float[np.ndarray, "G *shape"], of: Int[np.ndarray, " n"], values: np.ndarray) -> None:
+def _add(
+    sums: Float[np.ndarray, "G *shape"], of: Int[np.ndarray, " n"], values: np.ndarray
+) -> None:
     """Add each of ``values`` [n, ...] to the sum of its recording."""
     order = np.argsort(of, kind="stable")
     if (order[1:] < order[:-1]).any():

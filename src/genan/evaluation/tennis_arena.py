@@ -1,4 +1,5 @@
-"""The arena of table tennis: the virtual PAMY2 with racket, table and ball gun, and cameras that see the ball."""
+"""The arena of table tennis: the virtual PAMY2 with racket, table and ball gun, and cameras that
+see the ball."""
 
 from collections.abc import Mapping
 from typing import final
@@ -25,16 +26,20 @@ PATIENCE = 0.5
 
 @final
 class TennisArena(Arena):
-    """A trial succeeds when the ball, once hit, first comes down on the opponent's half of the table.
+    """A trial succeeds when the ball, once hit, first comes down on the opponent's half of the
+    table.
 
-    The ball is launched when the initial controls are reached, and the policy begins when a camera has seen it. The
-    ball flies on while the controls go to rest, and to its end after that.
+    The ball is launched when the initial controls are reached, and the policy begins when a camera
+    has seen it. The ball flies on while the controls go to rest, and to its end after that.
     """
 
     task = "table-tennis"
 
-    def __init__(self, policy: Policy, bench: TennisBench, cameras: Cameras, *, paced: bool = False) -> None:
-        """Try ``policy`` on ``bench``, with the ball seen by ``cameras``; ``paced``: in real time."""
+    def __init__(
+        self, policy: Policy, bench: TennisBench, cameras: Cameras, *, paced: bool = False
+    ) -> None:
+        """Try ``policy`` on ``bench``, with the ball seen by ``cameras``; ``paced``: in real
+        time."""
         self._bench, self._cameras = bench, cameras
         self._launched = False
         self._watched = Watched(VirtualRobot(bench=bench, paced=paced), cameras, self._look)
@@ -43,9 +48,16 @@ class TennisArena(Arena):
 
     @classmethod
     def build(
-        cls, policy: Policy, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0, paced: bool = False
+        cls,
+        policy: Policy,
+        *,
+        seed: int = 0,
+        hours: float = 0.0,
+        drift: float = 1.0,
+        paced: bool = False,
     ) -> "TennisArena":
-        """Specimen ``seed`` of robot, racket and cameras, ``hours`` [h] old, ageing at ``drift`` times the usual."""
+        """Specimen ``seed`` of robot, racket and cameras, ``hours`` [h] old, ageing at ``drift``
+        times the usual."""
         check_task(policy, cls.task)
         bench = TennisBench(seed=seed, hours=hours, drift=drift)
         bench.command(bench.robot.u_rest)  # compiles, which no tick should wait for
@@ -57,7 +69,9 @@ class TennisArena(Arena):
         self._launched = True
         self._watched.see()
 
-    def _prepared(self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator) -> Attempt:
+    def _prepared(
+        self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator
+    ) -> Attempt:
         self._launched = False
         self._bench.reset()
         self._watched.begin(trial)
@@ -83,7 +97,8 @@ class TennisArena(Arena):
 
 
 class _Launch:
-    """A controller that shoots the ball as its turn begins, and holds the arm until the ball is seen."""
+    """A controller that shoots the ball as its turn begins, and holds the arm until the ball is
+    seen."""
 
     repeat = 1
 

@@ -1,4 +1,5 @@
-"""Torques: predicted against true ones where they are known, and whether the ensemble knows where it is wrong."""
+"""Torques: predicted against true ones where they are known, and whether the ensemble knows where
+it is wrong."""
 
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ from genan.evaluation.trial import Trial
 #: Samples that torques are kept of, at most.
 KEPT = 200_000
 
-#: Steps after which the position error is compared with the disagreement along the way, where no torque is known.
+#: Steps after which the position error is compared with the disagreement along the way, where no
+#: torque is known.
 STEPS = 50
 
 #: Bins of equal size that the disagreement is sorted into.
@@ -66,7 +68,9 @@ class TorqueComparison:
         """Correlation r of each joint; not a number where a torque never changes."""
         a, b = (x - x.mean(axis=0) for x in (self.predicted, self.true))
         size = np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0))
-        return np.divide((a * b).sum(axis=0), size, out=np.full(a.shape[1], np.nan), where=size > 0.0)
+        return np.divide(
+            (a * b).sum(axis=0), size, out=np.full(a.shape[1], np.nan), where=size > 0.0
+        )
 
     @property
     def error(self) -> Float[np.ndarray, " nq"]:
@@ -76,12 +80,15 @@ class TorqueComparison:
 
 @dataclass(frozen=True, eq=False)
 class Honesty:
-    """Disagreement of the members beside the error of their mean: is it large where the error is large?"""
+    """Disagreement of the members beside the error of their mean: is it large where the error is
+    large?"""
 
     disagreement: Float[np.ndarray, " k"]
-    """Standard deviation over the members, summed over the joints [N m]; along ``steps`` steps, their mean."""
+    """Standard deviation over the members, summed over the joints [N m]; along ``steps`` steps,
+    their mean."""
     error: Float[np.ndarray, " k"]
-    """Absolute torque error summed over the joints [N m], or mean absolute position error over the joints."""
+    """Absolute torque error summed over the joints [N m], or mean absolute position error over the
+    joints."""
     steps: int | None
     """None: errors are of the torque. Else: of the position after so many steps open loop."""
     unit: str
@@ -90,7 +97,11 @@ class Honesty:
     @property
     def words(self) -> str:
         """What the disagreement is compared with."""
-        return "torque error, one step" if self.steps is None else f"position error after {self.steps} steps"
+        return (
+            "torque error, one step"
+            if self.steps is None
+            else f"position error after {self.steps} steps"
+        )
 
     @property
     def rank_correlation(self) -> float:
@@ -100,14 +111,21 @@ class Honesty:
         return float(spearmanr(self.disagreement, self.error).statistic)
 
     def bins(self) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, "3 b"]]:
-        """Median disagreement of each bin, and quartiles (25, 50, 75 %) of the error in it; bins of equal count."""
+        """Median disagreement of each bin, and quartiles (25, 50, 75 %) of the error in it; bins of
+        equal count."""
         order = np.argsort(self.disagreement, kind="stable")
-        parts = [part for part in np.array_split(order, min(BINS, max(1, len(order) // 5))) if len(part)]
+        parts = [
+            part for part in np.array_split(order, min(BINS, max(1, len(order) // 5))) if len(part)
+        ]
         middle = np.array([np.median(self.disagreement[part]) for part in parts])
-        return middle, np.array([np.quantile(self.error[part], [0.25, 0.5, 0.75]) for part in parts]).T
+        return middle, np.array(
+            [np.quantile(self.error[part], [0.25, 0.5, 0.75]) for part in parts]
+        ).T
 
 
-def compare_torques(samples: TorqueSamples, trial: Trial, true: Float[np.ndarray, "rows nq"]) -> TorqueComparison:
+def compare_torques(
+    samples: TorqueSamples, trial: Trial, true: Float[np.ndarray, "rows nq"]
+) -> TorqueComparison:
     """Predicted beside true torques; ``true``: of every row of the recording [N m or N]."""
     data = trial.trajectories
     return TorqueComparison(data.joints, data.joint_units, samples.mean, true[samples.rows])
@@ -119,7 +137,9 @@ def honesty_of_torques(samples: TorqueSamples, comparison: TorqueComparison) -> 
     return Honesty(samples.deviation.sum(axis=1), error, None, "N m")
 
 
-def honesty_of_positions(ensemble: Ensemble, trial: Trial, positions: Float[np.ndarray, "s R nq"]) -> Honesty:
+def honesty_of_positions(
+    ensemble: Ensemble, trial: Trial, positions: Float[np.ndarray, "s R nq"]
+) -> Honesty:
     """Disagreement along the first steps of each rollout against the position error after them.
 
     Args:
@@ -132,9 +152,12 @@ def honesty_of_positions(ensemble: Ensemble, trial: Trial, positions: Float[np.n
     past = trial.starts[:, None] + np.arange(-history.span, 1)
     q = np.concatenate([data.q[past], positions[:, : steps - 1]], axis=1)
     u = data.u[trial.starts[:, None] + np.arange(-history.reach, steps)]
-    # In both, the oldest that is seen at the first step comes first; so the same places hold what later steps see.
+    # In both, the oldest that is seen at the first step comes first; so the same places hold what
+    # later steps see.
     lags = history.span - np.asarray(history.lags) + np.arange(steps)[:, None]  # [steps, H + 1]
-    found = _disagreement(ensemble, *(x[:, lags].reshape(-1, history.rows, x.shape[-1]) for x in (q, u)))
+    found = _disagreement(
+        ensemble, *(x[:, lags].reshape(-1, history.rows, x.shape[-1]) for x in (q, u))
+    )
     along = found.reshape(len(q), steps).mean(axis=1)
     off = np.abs(positions[:, steps - 1] - data.q[trial.starts + steps])
     mixed = len(set(data.joint_units)) > 1

@@ -1,4 +1,5 @@
-"""What a model was trained on: kept beside it, or learnt from the training recording where that is to be had."""
+"""What a model was trained on: kept beside it, or learnt from the training recording where that is
+to be had."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +12,11 @@ from genan.evaluation.predictions import Progress
 
 
 def find_reference(
-    folder: Path, ensemble: Ensemble, train: Trajectories | None, *, progress: Progress | None = None
+    folder: Path,
+    ensemble: Ensemble,
+    train: Trajectories | None,
+    *,
+    progress: Progress | None = None,
 ) -> tuple[Reference | None, str | None]:
     """The reference of the actuators in ``folder``, and, where there is none, why.
 
@@ -30,14 +35,22 @@ def find_reference(
             pass  # damaged or of another version: it is made anew, where that can be done
     without = "so where this log is new to it cannot be said"
     if train is None:
-        return None, f"There is no {NAME} in {folder} that fits, and no training recording to make it from, {without}."
+        return (
+            None,
+            f"There is no {NAME} in {folder} that fits, and no training recording to make it from, {without}.",
+        )
     fitted_to = ensemble.record.get("data", {}).get("fingerprint")
     if fitted_to and fitted_to != train.fingerprint:
-        return None, f"The recording of --train-data is not the one that the actuators were fitted to, {without}."
+        return (
+            None,
+            f"The recording of --train-data is not the one that the actuators were fitted to, {without}.",
+        )
     say = progress or (lambda what, done, total: None)
     say("what it was trained on", 0, 1)
     made = Reference.of(ensemble, train)
-    with suppress(OSError):  # a folder that cannot be written to, such as an installed package's: made anew each time
+    with suppress(
+        OSError
+    ):  # a folder that cannot be written to, such as an installed package's: made anew each time
         made.save(folder)
     say("what it was trained on", 1, 1)
     return made, None

@@ -1,8 +1,8 @@
 """Transfer trials: how often does a policy that was trained in simulation succeed on a robot?
 
     policy = load_policy(bundled("reacher"), "reacher")
-    found = transfer(lambda seed: open_arena(policy, seed=seed), robot_seeds=(0, 1, 2), trials=100, out="runs/transfer")
-    found.succeeded, found.interval
+    found = transfer(lambda seed: open_arena(policy, seed=seed), robot_seeds=(0, 1, 2), trials=100,
+    out="runs/transfer") found.succeeded, found.interval
 
 What is in the folder: docs/transfer.md.
 """
@@ -30,7 +30,8 @@ from genan.provenance import versions
 
 FORMAT, VERSION = "genan transfer", 1
 RESULT, FLIGHTS, BALLS = "transfer.json", "flights.h5", "balls"
-"""Names in the folder of a transfer: the result, and in each robot's folder its flights and the balls' true ways."""
+"""Names in the folder of a transfer: the result, and in each robot's folder its flights and the
+balls' true ways."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ class Trial:
     goal: Sequence[float] | None
     """Joint position to reach [rad or m]."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    """What was measured. Reacher: ``error`` of each joint and ``mean_error`` [degrees, m for slides]; ball-in-a-cup:
-    ``seconds_in_cup`` [s]; table tennis: ``landing`` point in the world frame [m]."""
+    """What was measured. Reacher: ``error`` of each joint and ``mean_error`` [degrees, m for
+    slides]; ball-in-a-cup: ``seconds_in_cup`` [s]; table tennis: ``landing`` point in the world
+    frame [m]."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,22 @@ class Transfer:
 
     def on(self, robot_seed: int | None) -> "Transfer":
         """The trials on one robot."""
-        return Transfer(self.task, tuple(t for t in self.trials if t.robot_seed == robot_seed), self.about)
+        return Transfer(
+            self.task, tuple(t for t in self.trials if t.robot_seed == robot_seed), self.about
+        )
 
     def outcomes(self) -> dict[str, int]:
-        """How many trials came to what: everything that the task knows, and every reason that stopped one."""
+        """How many trials came to what: everything that the task knows, and every reason that
+        stopped one."""
         found = Counter(trial.outcome for trial in self.trials)
         return {name: found[name] for name in dict.fromkeys((*OUTCOMES[self.task], *found))}
 
     def mean(self, name: str) -> float:
-        """Mean of one of the trials' numbers, over those that have it; not a number where none has."""
-        values = [trial.numbers[name] for trial in self.trials if trial.numbers.get(name) is not None]
+        """Mean of one of the trials' numbers, over those that have it; not a number where none
+        has."""
+        values = [
+            trial.numbers[name] for trial in self.trials if trial.numbers.get(name) is not None
+        ]
         return float(np.mean(values)) if values else float("nan")
 
     def save(self, folder: Path) -> None:
@@ -116,11 +124,17 @@ class Transfer:
             content = json.loads(path.read_bytes())
             if (content["format"], content["version"]) != (FORMAT, VERSION):
                 raise ValueError(f"format {content['format']!r}, version {content['version']}")
-            return cls(content["task"], tuple(Trial(**trial) for trial in content["trials"]), content["about"])
+            return cls(
+                content["task"],
+                tuple(Trial(**trial) for trial in content["trials"]),
+                content["about"],
+            )
         except FileNotFoundError:
             raise DataError(f"There is no {path}; 'genan transfer' makes one.") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} is not the result of transfer trials ({error}); run them anew.") from None
+            raise DataError(
+                f"{path} is not the result of transfer trials ({error}); run them anew."
+            ) from None
 
 
 def robot_folder(folder: Path, robot_seed: int | None) -> Path:
@@ -150,23 +164,36 @@ def transfer(
         seed: of what is drawn: initial controls, goals.
         out: folder for the result and all flights; left out, nothing is kept.
         about: what else the result should say about itself.
-        stopping: asked at every tick; true brings the robot to rest and ends the trials. The one that was going on
-            does not count.
+        stopping: asked at every tick; true brings the robot to rest and ends the trials. The one
+            that was going on does not count.
         finished: called after each trial with all that there are so far.
     """
     if trials < 1 or not robot_seeds:
-        raise SettingError(f"At least one trial on one robot is needed, not {trials} on {len(robot_seeds)}.")
+        raise SettingError(
+            f"At least one trial on one robot is needed, not {trials} on {len(robot_seeds)}."
+        )
     if len(set(robot_seeds)) < len(robot_seeds):
-        raise SettingError(f"Each robot is tried once; the seeds {list(robot_seeds)} name one twice.")
+        raise SettingError(
+            f"Each robot is tried once; the seeds {list(robot_seeds)} name one twice."
+        )
     if seed < 0:
         raise SettingError(f"A seed must not be negative, got {seed}.")
-    protocol = {"trials": trials, "seed": seed, "robot_seeds": list(robot_seeds), "versions": versions()}
+    protocol = {
+        "trials": trials,
+        "seed": seed,
+        "robot_seeds": list(robot_seeds),
+        "versions": versions(),
+    }
     done: Transfer | None = None
     for robot_seed in robot_seeds:
         here = arena(robot_seed)
         if done is None:
-            done = Transfer(here.task, about={**(about or {}), **protocol, "contract": here.policy.contract})
-        with _Trials(here, done, seed=seed, out=None if out is None else Path(out), stopping=stopping) as row:
+            done = Transfer(
+                here.task, about={**(about or {}), **protocol, "contract": here.policy.contract}
+            )
+        with _Trials(
+            here, done, seed=seed, out=None if out is None else Path(out), stopping=stopping
+        ) as row:
             for number in range(trials):
                 trial = None if stopping() else row.fly(number)
                 if trial is None:
@@ -183,7 +210,13 @@ class _Trials:
     """The trials on one robot, while they are going on."""
 
     def __init__(
-        self, arena: Arena, so_far: Transfer, *, seed: int, out: Path | None, stopping: Callable[[], bool]
+        self,
+        arena: Arena,
+        so_far: Transfer,
+        *,
+        seed: int,
+        out: Path | None,
+        stopping: Callable[[], bool],
     ) -> None:
         self._arena, self._seed, self._stopping = arena, seed, stopping
         self._robot_seed = arena.robot_seed
@@ -237,7 +270,9 @@ class _Trials:
     def _connected(self) -> ControlLoop:
         if self._loop is None:
             arena = self._arena
-            loop = ControlLoop(arena.robot, safety=arena.safety, recorder=self._recorder, stopping=self._stopping)
+            loop = ControlLoop(
+                arena.robot, safety=arena.safety, recorder=self._recorder, stopping=self._stopping
+            )
             self._loop = self._open.enter_context(loop)
         return self._loop
 

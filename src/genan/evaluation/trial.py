@@ -1,4 +1,5 @@
-"""Where models are judged: the same samples, the same starts and the same bounds for all of them."""
+"""Where models are judged: the same samples, the same starts and the same bounds for all of
+them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,8 @@ HORIZON = 500
 """Steps of an open-loop rollout, unless asked otherwise."""
 
 LEAD = 10
-"""Every model starts at this sample of a trajectory or later, so that a model with a longer memory (the ARX's is at
-most this) is judged at the same samples."""
+"""Every model starts at this sample of a trajectory or later, so that a model with a longer memory
+(the ARX's is at most this) is judged at the same samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,8 @@ class Trial:
 
     trajectories: Trajectories
     first: int
-    """First sample of a trajectory that is predicted from, counted from 0: every model has its whole past there."""
+    """First sample of a trajectory that is predicted from, counted from 0: every model has its
+    whole past there."""
     horizon: int
     """Steps of an open-loop rollout, R."""
     rows: Int[np.ndarray, " n"]
@@ -51,7 +53,8 @@ def plan(trajectories: Trajectories, spans: Sequence[int], *, horizon: int = HOR
     Args:
         trajectories: the recording to judge by.
         spans: samples that each model looks back.
-        horizon: steps of a rollout; shortened when more than half of the trajectories are too short for it.
+        horizon: steps of a rollout; shortened when more than half of the trajectories are too short
+            for it.
     """
     if horizon < 1:
         raise SettingError(f"The horizon must be at least 1 step, not {horizon}.")
@@ -68,7 +71,9 @@ def plan(trajectories: Trajectories, spans: Sequence[int], *, horizon: int = HOR
     notes = []
     short = int((room < 1).sum())
     if short:
-        notes.append(f"{short} of {len(lengths)} trajectories are shorter than {first + 2} samples and were left out.")
+        notes.append(
+            f"{short} of {len(lengths)} trajectories are shorter than {first + 2} samples and were left out."
+        )
     steps = min(horizon, max(1, int(np.median(room[room >= 1]))))
     if steps < horizon:
         notes.append(
@@ -105,7 +110,11 @@ def divergence_bound(trajectories: Trajectories) -> Float[np.ndarray, " nq"]:
     return np.where(bound > 0.0, bound, 1.0)  # a slide that never moves has no span: a metre, then
 
 
-def _places(first: Int[np.ndarray, " N"], counts: Int[np.ndarray, " N"], step: int) -> Int[np.ndarray, " n"]:
+def _places(
+    first: Int[np.ndarray, " N"], counts: Int[np.ndarray, " N"], step: int
+) -> Int[np.ndarray, " n"]:
     """``first, first + step, ...`` of each trajectory, ``counts`` of them."""
     before = np.cumsum(counts) - counts
-    return np.repeat(first, counts) + step * (np.arange(int(counts.sum())) - np.repeat(before, counts))
+    return np.repeat(first, counts) + step * (
+        np.arange(int(counts.sum())) - np.repeat(before, counts)
+    )

@@ -15,13 +15,16 @@ Seen = tuple[Float[np.ndarray, " 3"], float]
 class Watched(RobotInterface):
     """Shows the tracker where the ball is after each command, and remembers the ball's way."""
 
-    def __init__(self, inner: VirtualRobot, tracker: Tracker, look: Callable[[], Seen | None]) -> None:
+    def __init__(
+        self, inner: VirtualRobot, tracker: Tracker, look: Callable[[], Seen | None]
+    ) -> None:
         """Put ``tracker`` beside the robot ``inner``.
 
         Args:
             inner: the robot on its bench.
             tracker: sees the ball at the robot's own time.
-            look: where the ball is [m] and how much of it is hidden (0 to 1); None while there is no ball.
+            look: where the ball is [m] and how much of it is hidden (0 to 1); None while there is
+                no ball.
         """
         self._inner, self._tracker, self._look = inner, tracker, look
         self.robot, self.clock = inner.robot, inner.clock

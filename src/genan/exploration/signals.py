@@ -18,28 +18,40 @@ class Signal(Protocol):
     """Anything that can draw a trajectory of controls."""
 
     def draw(
-        self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
+        self,
+        rng: np.random.Generator,
+        *,
+        bounds: Float[np.ndarray, "2 nu"],
+        duration: float,
+        dt: float,
     ) -> Float[np.ndarray, "T nu"]:
-        """One trajectory of ``duration`` [s] at period ``dt`` [s] for controls between the two rows of ``bounds``."""
+        """One trajectory of ``duration`` [s] at period ``dt`` [s] for controls between the two rows
+        of ``bounds``."""
         ...
 
 
 @dataclass(frozen=True)
 class Spline:
-    """The paper's signal: controls drawn at regular moments, a cubic spline between. Excites poses and moderate speeds.
+    """The paper's signal: controls drawn at regular moments, a cubic spline between. Excites poses
+    and moderate speeds.
 
-    A cubic spline overshoots its knots, so the signal can leave the bounds that the knots are drawn from; whoever plays
-    it keeps it within the robot's limits.
+    A cubic spline overshoots its knots, so the signal can leave the bounds that the knots are drawn
+    from; whoever plays it keeps it within the robot's limits.
     """
 
     interval: float = 0.5
     """Time between two drawn controls [s]."""
     shortest: float | None = None
-    """Shortest such time [s]: each trajectory draws its own between this and ``interval``; left out: all have the
-    same, as in the paper."""
+    """Shortest such time [s]: each trajectory draws its own between this and ``interval``; left
+    out: all have the same, as in the paper."""
 
     def draw(
-        self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
+        self,
+        rng: np.random.Generator,
+        *,
+        bounds: Float[np.ndarray, "2 nu"],
+        duration: float,
+        dt: float,
     ) -> Float[np.ndarray, "T nu"]:
         """See ``Signal``; the knots are uniform within the bounds."""
         _positive(interval=self.interval)
@@ -55,17 +67,25 @@ class Spline:
 
 @dataclass(frozen=True)
 class Multisine:
-    """Sines of equal amplitude and random phase on a regular grid. Excites a band evenly, and repeats."""
+    """Sines of equal amplitude and random phase on a regular grid. Excites a band evenly, and
+    repeats."""
 
     lowest: float = 0.1
-    """Lowest frequency and distance between frequencies [Hz]; the signal's period is its inverse."""
+    """Lowest frequency and distance between frequencies [Hz]; the signal's period is its
+    inverse."""
     highest: float = 3.0
     """Highest frequency [Hz]."""
 
     def draw(
-        self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
+        self,
+        rng: np.random.Generator,
+        *,
+        bounds: Float[np.ndarray, "2 nu"],
+        duration: float,
+        dt: float,
     ) -> Float[np.ndarray, "T nu"]:
-        """See ``Signal``; each control has its own phases and touches one of its bounds once a period."""
+        """See ``Signal``; each control has its own phases and touches one of its bounds once a
+        period."""
         _positive(lowest=self.lowest, highest=self.highest)
         if not self.lowest <= self.highest < 0.5 / dt:
             raise SettingError(
@@ -75,14 +95,20 @@ class Multisine:
         frequency = self.lowest * np.arange(1, round(self.highest / self.lowest) + 1)
         period = _times(1.0 / self.lowest, dt)
         phase = rng.uniform(0.0, 2.0 * np.pi, (len(frequency), bounds.shape[1]))
-        wave = np.sum(np.cos(2.0 * np.pi * frequency[:, None, None] * period[:, None] + phase[:, None]), axis=0)
-        wave = np.resize(wave / np.abs(wave).max(axis=0), (len(_times(duration, dt)), bounds.shape[1]))
+        wave = np.sum(
+            np.cos(2.0 * np.pi * frequency[:, None, None] * period[:, None] + phase[:, None]),
+            axis=0,
+        )
+        wave = np.resize(
+            wave / np.abs(wave).max(axis=0), (len(_times(duration, dt)), bounds.shape[1])
+        )
         return _scaled(wave, bounds)
 
 
 @dataclass(frozen=True)
 class Chirp:
-    """A sine whose frequency rises exponentially. Excites one frequency after the other and shows resonances."""
+    """A sine whose frequency rises exponentially. Excites one frequency after the other and shows
+    resonances."""
 
     start: float = 0.1
     """Frequency at the beginning [Hz]."""
@@ -90,9 +116,15 @@ class Chirp:
     """Frequency at the end [Hz]."""
 
     def draw(
-        self, rng: np.random.Generator, *, bounds: Float[np.ndarray, "2 nu"], duration: float, dt: float
+        self,
+        rng: np.random.Generator,
+        *,
+        bounds: Float[np.ndarray, "2 nu"],
+        duration: float,
+        dt: float,
     ) -> Float[np.ndarray, "T nu"]:
-        """See ``Signal``; each control starts at a phase of its own, so that they do not move in step."""
+        """See ``Signal``; each control starts at a phase of its own, so that they do not move in
+        step."""
         _positive(start=self.start, end=self.end)
         if self.end >= 0.5 / dt or self.end <= self.start:
             raise SettingError(
@@ -101,7 +133,9 @@ class Chirp:
         t = _times(duration, dt)
         growth = np.log(self.end / self.start) / duration
         angle = 2.0 * np.pi * self.start * np.expm1(growth * t) / growth
-        return _scaled(np.sin(angle[:, None] + rng.uniform(0.0, 2.0 * np.pi, bounds.shape[1])), bounds)
+        return _scaled(
+            np.sin(angle[:, None] + rng.uniform(0.0, 2.0 * np.pi, bounds.shape[1])), bounds
+        )
 
 
 def _times(duration: float, dt: float) -> Float[np.ndarray, " T"]:
@@ -113,7 +147,9 @@ def _times(duration: float, dt: float) -> Float[np.ndarray, " T"]:
     return dt * np.arange(count)
 
 
-def _scaled(wave: Float[np.ndarray, "T nu"], bounds: Float[np.ndarray, "2 nu"]) -> Float[np.ndarray, "T nu"]:
+def _scaled(
+    wave: Float[np.ndarray, "T nu"], bounds: Float[np.ndarray, "2 nu"]
+) -> Float[np.ndarray, "T nu"]:
     middle, half = 0.5 * (bounds[0] + bounds[1]), 0.5 * (bounds[1] - bounds[0])
     return np.clip(middle + half * wave, bounds[0], bounds[1])
 

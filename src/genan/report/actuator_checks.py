@@ -1,4 +1,5 @@
-"""Pictures of three checks of fitted actuators: true torques, honest disagreement, held controls."""
+"""Pictures of three checks of fitted actuators: true torques, honest disagreement, held
+controls."""
 
 import math
 import textwrap
@@ -35,20 +36,34 @@ def torque_figure(evaluation: Evaluation) -> "Figure":
         low, high = np.quantile(both, [0.001, 0.999])
         margin = 0.05 * (high - low) + 1e-9
         edges = np.linspace(low - margin, high + margin, BINS + 1)
-        counts, _, _ = np.histogram2d(torques.true[:, j], torques.predicted[:, j], bins=[edges, edges])
+        counts, _, _ = np.histogram2d(
+            torques.true[:, j], torques.predicted[:, j], bins=[edges, edges]
+        )
         _draw_density(panel, edges, edges, counts)
         panel.plot(edges[[0, -1]], edges[[0, -1]], color=COLOURS[1], linewidth=0.8)
         panel.set_aspect("equal")
         panel.set_title(torques.joints[j], loc="left", fontsize=9, fontweight="bold")
         words = f"r {torques.correlation[j]:.3f}, error {torques.error[j]:.2g} {unit}"
-        panel.text(1.0, 1.02, words, transform=panel.transAxes, ha="right", va="bottom", fontsize=7, color="#555555")
-        panel.set(xlabel=f"true torque [{unit}]", ylabel=f"predicted [{unit}]" if j % ACROSS == 0 else "")
+        panel.text(
+            1.0,
+            1.02,
+            words,
+            transform=panel.transAxes,
+            ha="right",
+            va="bottom",
+            fontsize=7,
+            color="#555555",
+        )
+        panel.set(
+            xlabel=f"true torque [{unit}]", ylabel=f"predicted [{unit}]" if j % ACROSS == 0 else ""
+        )
         panel.locator_params(nbins=4)
     return figure
 
 
 def disagreement_figure(evaluation: Evaluation) -> "Figure":
-    """Error against disagreement: a cloud of samples, and median and quartiles in bins of equal count."""
+    """Error against disagreement: a cloud of samples, and median and quartiles in bins of equal
+    count."""
     figure, panels = _panels(len(evaluation.honesty), height=3.2, width=4.0, extra=0.3)
     for panel, honesty in zip(panels, evaluation.honesty, strict=True):
         _draw_honesty(panel, honesty)
@@ -61,7 +76,12 @@ def _draw_honesty(panel: "Axes", honesty: Honesty) -> None:
     x, y = honesty.disagreement, factor * honesty.error
     seen = (x > 0.0) & (y > 0.0)
     if not seen.any():
-        panel.set_title(f"Nothing to compare with the {honesty.words}", loc="left", fontsize=9, fontweight="bold")
+        panel.set_title(
+            f"Nothing to compare with the {honesty.words}",
+            loc="left",
+            fontsize=9,
+            fontweight="bold",
+        )
         return
     edges = [np.geomspace(*_ends(values[seen]), BINS + 1) for values in (x, y)]
     if seen.sum() > 5000:
@@ -76,26 +96,57 @@ def _draw_honesty(panel: "Axes", honesty: Honesty) -> None:
         label="median and quartiles, in bins of equal count",
     )  # fmt: skip
     panel.set(xscale="log", yscale="log")
-    panel.set_xlabel(f"disagreement of the members{'' if honesty.steps is None else ', mean on the way'} [N m]")
+    panel.set_xlabel(
+        f"disagreement of the members{'' if honesty.steps is None else ', mean on the way'} [N m]"
+    )
     panel.set_ylabel(f"{honesty.words} [{'of the bound' if unit == '1' else unit}]")
     plain_ticks(panel.xaxis, panel.yaxis)
-    panel.set_title(f"Rank correlation {honesty.rank_correlation:.2f}", loc="left", fontsize=9, fontweight="bold")
+    panel.set_title(
+        f"Rank correlation {honesty.rank_correlation:.2f}",
+        loc="left",
+        fontsize=9,
+        fontweight="bold",
+    )
 
 
 def held_control_figure(evaluation: Evaluation) -> "Figure":
-    """Speed over time under a held control: median and 10 to 90 % of the starts, of the model and of the robot."""
+    """Speed over time under a held control: median and 10 to 90 % of the starts, of the model and
+    of the robot."""
     first = evaluation.held[0]
     figure, panels = _panels(len(first.joints), height=2.1, width=2.15, extra=0.7)
     for j, panel in enumerate(panels):
         unit, factor = reading_unit(first.joint_units[j])
         floor = FLOOR * factor * max(float(first.usual_speed[j]), 1e-9)
         if first.robot_speed is not None:
-            _draw_speed(panel, first, first.robot_speed[:, :, j], factor, floor, color="black", label="robot")
+            _draw_speed(
+                panel,
+                first,
+                first.robot_speed[:, :, j],
+                factor,
+                floor,
+                color="black",
+                label="robot",
+            )
         for colour, held in zip(COLOURS[:4], evaluation.held, strict=False):
             band = held is first
-            _draw_speed(panel, held, held.speed[:, :, j], factor, floor, color=colour, label=held.name, band=band)
+            _draw_speed(
+                panel,
+                held,
+                held.speed[:, :, j],
+                factor,
+                floor,
+                color=colour,
+                label=held.name,
+                band=band,
+            )
         usual = factor * float(first.usual_speed[j])
-        panel.axhline(PART * usual, color=GREY, linewidth=0.8, linestyle=":", label=f"{100 * PART:g} % of usual speed")
+        panel.axhline(
+            PART * usual,
+            color=GREY,
+            linewidth=0.8,
+            linestyle=":",
+            label=f"{100 * PART:g} % of usual speed",
+        )
         panel.set(yscale="log", xlabel="held for [s]")
         panel.set_ylim(bottom=0.7 * floor)
         panel.set_title(first.joints[j], loc="left", fontsize=9, fontweight="bold")
@@ -105,7 +156,12 @@ def held_control_figure(evaluation: Evaluation) -> "Figure":
         plain_ticks(panel.yaxis)
     title = textwrap.fill(f"{first.name}: {first.verdict}", int(12 * figure.get_figwidth()))
     figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, handlelength=1.8)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=5,
+        handlelength=1.8,
+    )
     return figure
 
 
@@ -127,13 +183,17 @@ def _draw_speed(
     panel.plot(time, median, color=color, label=label)
 
 
-def _panels(count: int, *, height: float, width: float, extra: float = 0.15) -> tuple["Figure", list["Axes"]]:
+def _panels(
+    count: int, *, height: float, width: float, extra: float = 0.15
+) -> tuple["Figure", list["Axes"]]:
     """A figure with ``count`` panels, in inches."""
     from matplotlib.figure import Figure
 
     across = min(ACROSS, count)
     rows = math.ceil(count / across)
-    figure = Figure(figsize=(max(3.4, width * across + 0.3), height * rows + extra), layout="constrained")
+    figure = Figure(
+        figsize=(max(3.4, width * across + 0.3), height * rows + extra), layout="constrained"
+    )
     panels = list(figure.subplots(rows, across, squeeze=False).flat)
     for empty in panels[count:]:
         empty.set_visible(False)
@@ -145,12 +205,22 @@ def _draw_density(panel: "Axes", x: np.ndarray, y: np.ndarray, counts: np.ndarra
     import matplotlib as mpl
     from matplotlib.colors import ListedColormap
 
-    colours = ListedColormap(mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256)))  # the palest would look like nothing
-    panel.pcolormesh(x, y, np.ma.masked_equal(np.log1p(counts.T), 0.0), cmap=colours, rasterized=True, linewidth=0)
+    colours = ListedColormap(
+        mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256))
+    )  # the palest would look like nothing
+    panel.pcolormesh(
+        x,
+        y,
+        np.ma.masked_equal(np.log1p(counts.T), 0.0),
+        cmap=colours,
+        rasterized=True,
+        linewidth=0,
+    )
 
 
 def plain_ticks(*axes: "Axis") -> None:
-    """1, 10, 100 instead of powers of ten on logarithmic axes; between them numbers only when there are few."""
+    """1, 10, 100 instead of powers of ten on logarithmic axes; between them numbers only when there
+    are few."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     for axis in axes:

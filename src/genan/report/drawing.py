@@ -1,4 +1,5 @@
-"""Pictures of a stage as lines in perspective, for machines without OpenGL: enough to judge an episode by."""
+"""Pictures of a stage as lines in perspective, for machines without OpenGL: enough to judge an
+episode by."""
 
 from typing import Any
 
@@ -32,13 +33,15 @@ class LineRenderer:
         with style():
             figure = Figure(figsize=(size[0] / _DPI, size[1] / _DPI), dpi=_DPI)
             self._canvas = FigureCanvasAgg(figure)
-            # Such axes keep to a square, which is as wide as the picture here and reaches beyond it.
+            # Such axes keep to a square, which is as wide as the picture here and reaches beyond
+            # it.
             tall = size[0] / size[1]
             place = (0.0, 0.5 - 0.5 * tall, 1.0, tall)
             axes: Any = figure.add_axes(place, projection="3d", computed_zorder=False)
         self._axes = axes
         camera = stage.camera
-        # Both look from azimuth and elevation, but MuJoCo's are the direction of sight and this the eye's place.
+        # Both look from azimuth and elevation, but MuJoCo's are the direction of sight and this the
+        # eye's place.
         self._axes.view_init(elev=-camera.elevation, azim=camera.azimuth - 180.0)
         self._axes.set_axis_off()
         self._axes.set_proj_type("persp", focal_length=1.2)
@@ -68,9 +71,17 @@ class LineRenderer:
             colour = stage.model.geom("ball").rgba
             way = np.asarray(self._trail.points)
             self._line(way, color=colour, linewidth=1.0, alpha=0.5)
-            # A marker's size is in points: the ball's diameter at the distance of the point that is looked at.
-            pixels = 2.0 * stage.model.geom("ball").size[0] / (0.83 * stage.camera.distance) * self._size[1]
-            self._line(now.ball[None], color=colour, marker="o", markersize=max(pixels * 72.0 / _DPI, 4.0))
+            # A marker's size is in points: the ball's diameter at the distance of the point that is
+            # looked at.
+            pixels = (
+                2.0
+                * stage.model.geom("ball").size[0]
+                / (0.83 * stage.camera.distance)
+                * self._size[1]
+            )
+            self._line(
+                now.ball[None], color=colour, marker="o", markersize=max(pixels * 72.0 / _DPI, 4.0)
+            )
         string = stage.string(now)
         if string is not None:
             self._line(string, color="#333333", linewidth=0.8)
@@ -92,7 +103,9 @@ class LineRenderer:
             if model.geom_bodyid[geom] == 0 and model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_BOX:
                 faces += _faces(stage.data.geom_xpos[geom], model.geom_size[geom])
                 colours += 6 * [model.geom_rgba[geom]]
-        self._axes.add_collection3d(Poly3DCollection(faces, facecolors=colours, edgecolors=GREY, linewidths=0.2))
+        self._axes.add_collection3d(
+            Poly3DCollection(faces, facecolors=colours, edgecolors=GREY, linewidths=0.2)
+        )
 
     def _draw_arm(self, prefix: str, *, colour: Any) -> None:
         stage, model, data = self._stage, self._stage.model, self._stage.data
@@ -100,7 +113,11 @@ class LineRenderer:
             body = model.body(model.geom_bodyid[geom]).name
             if not body.startswith(prefix) or model.geom_rgba[geom, 3] == 0.0:
                 continue
-            at, turn, size = data.geom_xpos[geom], data.geom_xmat[geom].reshape(3, 3), model.geom_size[geom]
+            at, turn, size = (
+                data.geom_xpos[geom],
+                data.geom_xmat[geom].reshape(3, 3),
+                model.geom_size[geom],
+            )
             kind = int(model.geom_type[geom])
             paint = {"color": colour or model.geom_rgba[geom], "solid_capstyle": "round"}
             if kind in _LINKS:
@@ -108,7 +125,11 @@ class LineRenderer:
                 self._line(at + np.outer([-size[1], size[1]], turn[:, 2]), linewidth=thick, **paint)
             elif kind == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
                 wide, long = size[0] * np.cos(_CIRCLE), size[2] * np.sin(_CIRCLE)
-                self._line(at + np.outer(wide, turn[:, 0]) + np.outer(long, turn[:, 2]), linewidth=2.5, **paint)
+                self._line(
+                    at + np.outer(wide, turn[:, 0]) + np.outer(long, turn[:, 2]),
+                    linewidth=2.5,
+                    **paint,
+                )
             elif kind == mujoco.mjtGeom.mjGEOM_MESH:
                 mesh = model.geom_dataid[geom]
                 first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
@@ -119,7 +140,9 @@ class LineRenderer:
         self._moving += self._axes.plot(*points.T, zorder=2, **looks)
 
 
-def _faces(middle: Float[np.ndarray, " 3"], half: Float[np.ndarray, " 3"]) -> list[Float[np.ndarray, "4 3"]]:
+def _faces(
+    middle: Float[np.ndarray, " 3"], half: Float[np.ndarray, " 3"]
+) -> list[Float[np.ndarray, "4 3"]]:
     """The six faces of an upright box [m]."""
     found = []
     for axis in range(3):

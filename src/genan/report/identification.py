@@ -1,4 +1,5 @@
-"""Pictures of a bench identification: measured response and model per joint, and the loops of slow sweeps."""
+"""Pictures of a bench identification: measured response and model per joint, and the loops of slow
+sweeps."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def save_figures(experiments: Sequence[Experiment], loops: Sequence[Loop], folder: Path) -> tuple[Path, Path]:
-    """Write ``frequency-response.png`` and ``hysteresis.png`` into ``folder`` (made if need be); return their paths."""
+def save_figures(
+    experiments: Sequence[Experiment], loops: Sequence[Loop], folder: Path
+) -> tuple[Path, Path]:
+    """Write ``frequency-response.png`` and ``hysteresis.png`` into ``folder`` (made if need be);
+    return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "frequency-response.png", folder / "hysteresis.png"
     with style():
@@ -24,7 +28,8 @@ def save_figures(experiments: Sequence[Experiment], loops: Sequence[Loop], folde
 
 
 def response_figure(experiments: Sequence[Experiment]) -> "Figure":
-    """Magnitude above, phase below, one column per joint, one colour per band; dots measured, lines the model."""
+    """Magnitude above, phase below, one column per joint, one colour per band; dots measured, lines
+    the model."""
     from matplotlib.figure import Figure
 
     joints = sorted({e.real.joint for e in experiments})
@@ -38,7 +43,9 @@ def response_figure(experiments: Sequence[Experiment]) -> "Figure":
         magnitude.loglog(e.frequency, np.abs(e.response), ".", ms=2.5, color=colour)
         magnitude.loglog(e.frequency, np.abs(model), color=colour, label=f"0-{e.real.highest:g} Hz")
         for data, line in ((e.response, "."), (model, "-")):
-            phase.semilogx(e.frequency, np.degrees(np.unwrap(np.angle(-data))), line, ms=2.5, color=colour)
+            phase.semilogx(
+                e.frequency, np.degrees(np.unwrap(np.angle(-data))), line, ms=2.5, color=colour
+            )
     for column, joint in enumerate(joints):
         axes[0, column].set_title(f"joint {joint + 1}")
         axes[0, column].legend()
@@ -63,7 +70,9 @@ def hysteresis_figure(loops: Sequence[Loop]) -> "Figure":
         rising = np.gradient(loop.u) > 0.0
         for branch, name, colour in ((rising, "up", COLOURS[0]), (~rising, "down", COLOURS[1])):
             order = np.argsort(loop.u[branch], kind="stable")
-            axis.plot(loop.u[branch][order], np.degrees(loop.q[branch][order]), color=colour, label=name)
+            axis.plot(
+                loop.u[branch][order], np.degrees(loop.q[branch][order]), color=colour, label=name
+            )
         axis.set_title(f"joint {loop.joint + 1}: loop {np.degrees(loop.width):.1f} deg wide")
         axis.set_xlabel(f"u{loop.joint + 1}")
         axis.grid(visible=True, color=GREY, alpha=0.2, linewidth=0.4)

@@ -13,7 +13,12 @@ from jaxtyping import Float
 from genan.data import Inspection, Trajectories, finite_differences
 from genan.data.measures import ControlInspection, JointInspection
 from genan.errors import DataError
-from genan.report.inspection_curves import lag_figure, resolution_figure, spectrum_figure, timing_figure
+from genan.report.inspection_curves import (
+    lag_figure,
+    resolution_figure,
+    spectrum_figure,
+    timing_figure,
+)
 from genan.report.style import COLOURS, GREY, label, reading_unit, style
 
 if TYPE_CHECKING:
@@ -32,16 +37,20 @@ BINS, COUNTED = 64, 400_000
 FAINTEST = 1e-3
 
 
-def save_figures(trajectories: Trajectories, inspection: Inspection, folder: Path) -> tuple[Path, ...]:
+def save_figures(
+    trajectories: Trajectories, inspection: Inspection, folder: Path
+) -> tuple[Path, ...]:
     """Write the pictures into ``folder`` (made if need be) and return their paths.
 
-    ``trajectories.png``, ``coverage.png``, ``resolution.png``, ``lag.png``, ``spectrum.png``, and ``timing.png`` where
-    the time stamps have gaps.
+    ``trajectories.png``, ``coverage.png``, ``resolution.png``, ``lag.png``, ``spectrum.png``, and
+    ``timing.png`` where the time stamps have gaps.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        raise DataError(f"{folder} is not a folder, so no pictures can be put there; give another --out.") from None
+        raise DataError(
+            f"{folder} is not a folder, so no pictures can be put there; give another --out."
+        ) from None
     paths = []
     with style():
         figures = {
@@ -57,13 +66,16 @@ def save_figures(trajectories: Trajectories, inspection: Inspection, folder: Pat
             try:
                 figure.savefig(folder / name)
             except OSError as error:
-                raise DataError(f"{folder / name} could not be written: {error.strerror}.") from None
+                raise DataError(
+                    f"{folder / name} could not be written: {error.strerror}."
+                ) from None
             paths.append(folder / name)
     return tuple(paths)
 
 
 def sample_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure":
-    """Positions on the left and controls on the right of a few trajectories, one colour for each trajectory."""
+    """Positions on the left and controls on the right of a few trajectories, one colour for each
+    trajectory."""
     from matplotlib.figure import Figure
 
     numbers = np.unique(np.linspace(0, len(trajectories) - 1, SHOWN).round().astype(int))
@@ -81,8 +93,12 @@ def sample_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure
             unit, factor = _unit(channel)
             for colour, number in zip(COLOURS, numbers.tolist(), strict=False):
                 one = trajectories[number]
-                values = factor * (one.q if isinstance(channel, JointInspection) else one.u)[:, column]
-                panel.plot(one.dt * np.arange(len(one)), values, color=colour, label=f"trajectory {number}")
+                values = (
+                    factor * (one.q if isinstance(channel, JointInspection) else one.u)[:, column]
+                )
+                panel.plot(
+                    one.dt * np.arange(len(one)), values, color=colour, label=f"trajectory {number}"
+                )
             if len(channel.name) <= LONG_NAME:
                 panel.set_ylabel(label(channel.name, unit))
             else:  # beside a low panel there is no room for it
@@ -92,12 +108,18 @@ def sample_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure
             _mark_bounds(panel, channel, factor)
         axes[-1].set_xlabel("time [s]")
         part.align_ylabels(axes)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=SHOWN, handlelength=1.5)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=SHOWN,
+        handlelength=1.5,
+    )
     return figure
 
 
 def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure":
-    """Where the recording has been: density of position and velocity, of pairs of positions, and of each control."""
+    """Where the recording has been: density of position and velocity, of pairs of positions, and of
+    each control."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -106,7 +128,11 @@ def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figu
     stride = max(1, len(motion.rows) // COUNTED)
     axes_q = [
         _Axis.of(
-            trajectories.q[motion.rows[::stride], column], joint.name, joint.unit, joint.quantum, limits=joint.limits
+            trajectories.q[motion.rows[::stride], column],
+            joint.name,
+            joint.unit,
+            joint.quantum,
+            limits=joint.limits,
         )
         for column, joint in enumerate(joints)
     ]
@@ -126,7 +152,10 @@ def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figu
         for a, b in itertools.combinations(range(len(joints)), 2)
         if len(joints) <= ACROSS or b == a + 1
     ]
-    groups: list[tuple[str, Sequence[Any]]] = [("Position and velocity", phases), ("Pairs of positions", pairs)]
+    groups: list[tuple[str, Sequence[Any]]] = [
+        ("Position and velocity", phases),
+        ("Pairs of positions", pairs),
+    ]
     if len(joints) > ACROSS:
         groups[1] = ("Positions of neighbouring joints", pairs)
     elif len(phases) + len(pairs) <= ACROSS:
@@ -159,7 +188,8 @@ def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figu
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """One quantity of a density: its values and cell edges in the unit a person reads, and its label."""
+    """One quantity of a density: its values and cell edges in the unit a person reads, and its
+    label."""
 
     values: Float[np.ndarray, " M"]
     edges: Float[np.ndarray, " cells"]
@@ -186,7 +216,8 @@ class _Axis:
 
 
 def _columns(counts: list[int]) -> int:
-    """How many panels beside each other leave the fewest places empty; the more, the better among equals."""
+    """How many panels beside each other leave the fewest places empty; the more, the better among
+    equals."""
     return min(
         range(min(3, max(counts)), min(ACROSS, max(counts)) + 1),
         key=lambda across: (sum(-count % across for count in counts), -across),
@@ -202,38 +233,57 @@ def _draw_histogram(panel: "Axes", u: Float[np.ndarray, " M"], control: ControlI
 def _draw_densities(
     figure: "Figure", panels: list["Axes"], across: int, pairs: Sequence[tuple[_Axis, _Axis, float]]
 ) -> None:
-    """One panel for each (across, along, part of the cells visited), and one colour bar beside the first row."""
+    """One panel for each (across, along, part of the cells visited), and one colour bar beside the
+    first row."""
     import matplotlib as mpl
     from matplotlib.colors import ListedColormap, LogNorm
 
-    colours = ListedColormap(mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256)))  # the palest would look like nothing
+    colours = ListedColormap(
+        mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256))
+    )  # the palest would look like nothing
     mesh: Any = None
     for panel, (x, y, covered) in zip(panels, pairs, strict=True):
         counts, _, _ = np.histogram2d(x.values, y.values, bins=[x.edges, y.edges])
         share = np.ma.masked_equal(counts.T, 0.0) / max(1.0, float(counts.max()))
         norm = LogNorm(FAINTEST, 1.0)
-        mesh = panel.pcolormesh(x.edges, y.edges, share, cmap=colours, norm=norm, rasterized=True, linewidth=0)
+        mesh = panel.pcolormesh(
+            x.edges, y.edges, share, cmap=colours, norm=norm, rasterized=True, linewidth=0
+        )
         panel.set(xlabel=x.label, ylabel=y.label)
-        for axis, draw, fit in ((x, panel.axvline, panel.set_xlim), (y, panel.axhline, panel.set_ylim)):
+        for axis, draw, fit in (
+            (x, panel.axvline, panel.set_xlim),
+            (y, panel.axhline, panel.set_ylim),
+        ):
             fit(min([axis.edges[0], *axis.limits]), max([axis.edges[-1], *axis.limits]))
             for bound in axis.limits:
                 draw(bound, color=GREY, linewidth=0.7, linestyle=":")
         corner: dict[str, Any] = {"transform": panel.transAxes, "ha": "right", "va": "bottom"}
         panel.text(1.0, 1.01, f"{100 * covered:.0f} % covered", color=GREY, fontsize=6.5, **corner)
-    bar = figure.colorbar(mesh, ax=panels[:across], fraction=0.04, aspect=18, pad=0.02, extend="min")
+    bar = figure.colorbar(
+        mesh, ax=panels[:across], fraction=0.04, aspect=18, pad=0.02, extend="min"
+    )
     bar.set_label("relative density")
     bar.outline.set_visible(False)
 
 
 def _unit(channel: JointInspection | ControlInspection) -> tuple[str, float]:
-    return reading_unit(channel.unit) if isinstance(channel, JointInspection) else (channel.unit, 1.0)
+    return (
+        reading_unit(channel.unit) if isinstance(channel, JointInspection) else (channel.unit, 1.0)
+    )
 
 
 def _mark_bounds(
-    panel: "Axes", channel: JointInspection | ControlInspection, factor: float, *, vertical: bool = False
+    panel: "Axes",
+    channel: JointInspection | ControlInspection,
+    factor: float,
+    *,
+    vertical: bool = False,
 ) -> None:
-    """Dotted lines at a joint's limits or a control's bounds, where they are near enough to be seen."""
-    bounds = channel.limits if isinstance(channel, JointInspection) else (channel.lower, channel.upper)
+    """Dotted lines at a joint's limits or a control's bounds, where they are near enough to be
+    seen."""
+    bounds = (
+        channel.limits if isinstance(channel, JointInspection) else (channel.lower, channel.upper)
+    )
     low, high = (factor * channel.lowest, factor * channel.highest)
     for bound in bounds or ():
         near = math.isfinite(bound) and low - (high - low) <= factor * bound <= high + (high - low)
@@ -242,12 +292,17 @@ def _mark_bounds(
             draw(factor * bound, color=GREY, linewidth=0.7, linestyle=":")
 
 
-def _edges(values: Float[np.ndarray, " M"], quantum: float | None, *, tail: float) -> Float[np.ndarray, " edges"]:
-    """Cell edges over all but a tail of the values; whole quanta wide, so that rounding makes no stripes."""
+def _edges(
+    values: Float[np.ndarray, " M"], quantum: float | None, *, tail: float
+) -> Float[np.ndarray, " edges"]:
+    """Cell edges over all but a tail of the values; whole quanta wide, so that rounding makes no
+    stripes."""
     low, high = (float(value) for value in np.quantile(values, [tail, 1.0 - tail]))
     low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
     width = (high - low) / BINS
     if quantum:
         width = max(1, round(width / quantum)) * quantum
-        low = float(values.flat[0]) + (round((low - float(values.flat[0])) / quantum) - 0.5) * quantum
+        low = (
+            float(values.flat[0]) + (round((low - float(values.flat[0])) / quantum) - 0.5) * quantum
+        )
     return low + width * np.arange(math.ceil((high - low) / width) + 1)

@@ -1,4 +1,5 @@
-"""An inspection as one HTML page that opens offline: the verdict, what looks wrong, tables and pictures."""
+"""An inspection as one HTML page that opens offline: the verdict, what looks wrong, tables and
+pictures."""
 
 from importlib import resources
 from pathlib import Path
@@ -23,7 +24,8 @@ _CAPTIONS = {
 
 
 def save_page(found: Inspection, head: Summary, pictures: tuple[Path, ...], folder: Path) -> Path:
-    """Write ``inspection.html`` into ``folder``, whole or not at all, with the pictures inside; returns the file."""
+    """Write ``inspection.html`` into ``folder``, whole or not at all, with the pictures inside;
+    returns the file."""
     body = joined(
         [
             tag("h2", "Verdict"),
@@ -50,7 +52,9 @@ def save_page(found: Inspection, head: Summary, pictures: tuple[Path, ...], fold
         "\n",
     )
     style = (resources.files("genan.report.page") / "page.css").read_text(encoding="utf-8")
-    amount = f"{found.trajectories} trajectories, {found.duration:.4g} s at {1.0 / found.dt:.6g} Hz."
+    amount = (
+        f"{found.trajectories} trajectories, {found.duration:.4g} s at {1.0 / found.dt:.6g} Hz."
+    )
     page = _TEMPLATE.format(
         title=escaped(f"Inspection of {head.path.name}"),
         style=style,
@@ -80,7 +84,16 @@ def _joints(found: Inspection) -> Markup:
                 f"{100 * joint.phase_covered:.0f} %",
             ]
         )
-    header = ["joint", "positions", "speed, 99 %", "encoder step", "one-step signal", "of it motion", "lag", "most by"]
+    header = [
+        "joint",
+        "positions",
+        "speed, 99 %",
+        "encoder step",
+        "one-step signal",
+        "of it motion",
+        "lag",
+        "most by",
+    ]
     return table([*header, "stuck", "states visited"], rows, numeric=tuple(range(1, 10)))
 
 

@@ -17,9 +17,12 @@ FILE = "inspection.json"
 
 
 def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: Path) -> Path:
-    """Write ``inspection.json`` into ``folder``, whole or not at all; returns the file. SI units (rad or m, s)."""
+    """Write ``inspection.json`` into ``folder``, whole or not at all; returns the file. SI units
+    (rad or m, s)."""
     numbers = asdict(found)
-    pairs, spectrum, verdict = (numbers.pop(name) for name in ("pairs_covered", "spectrum", "verdict"))
+    pairs, spectrum, verdict = (
+        numbers.pop(name) for name in ("pairs_covered", "spectrum", "verdict")
+    )
     numbers["timing"] = None if found.timing is None else found.timing.as_json()
     for joint, measured in zip(numbers["joints"], found.joints, strict=True):
         joint["signal_share"] = measured.signal_share
@@ -33,11 +36,15 @@ def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: 
         "words": list(verdict),
         **numbers,
         "spectrum": {name: np.round(values, 9).tolist() for name, values in spectrum.items()},
-        "pairs_covered": [{"joints": list(pair), "covered": covered} for pair, covered in pairs.items()],
+        "pairs_covered": [
+            {"joints": list(pair), "covered": covered} for pair, covered in pairs.items()
+        ],
         "provenance": head.provenance,
         "versions": versions(),
     }
-    write_atomically(folder / FILE, (json.dumps(_plain(content), indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(
+        folder / FILE, (json.dumps(_plain(content), indent=1, allow_nan=False) + "\n").encode()
+    )
     return folder / FILE
 
 

@@ -1,4 +1,5 @@
-"""Pictures of a stage: rendered by MuJoCo where this machine has OpenGL (no screen is needed), else drawn as lines."""
+"""Pictures of a stage: rendered by MuJoCo where this machine has OpenGL (no screen is needed), else
+drawn as lines."""
 
 import ctypes.util
 import os
@@ -55,7 +56,9 @@ class GLRenderer:
         """Opens an OpenGL context; raises what the driver raises where there is none."""
         width, height = size
         self._stage = stage
-        stage.model.vis.global_.offwidth, stage.model.vis.global_.offheight = size  # a larger buffer only costs time
+        stage.model.vis.global_.offwidth, stage.model.vis.global_.offheight = (
+            size  # a larger buffer only costs time
+        )
         self._opengl = _context()(width, height)
         self._opengl.make_current()
         self._rect = mujoco.MjrRect(0, 0, width, height)
@@ -63,7 +66,9 @@ class GLRenderer:
         self._scene.flags[mujoco.mjtRndFlag.mjRND_HAZE] = True
         self._option = mujoco.MjvOption()
         self._option.sitegroup[:] = 0
-        self._context: Any = mujoco.MjrContext(stage.model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        self._context: Any = mujoco.MjrContext(
+            stage.model, mujoco.mjtFontScale.mjFONTSCALE_100.value
+        )
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
         self._camera = free_camera(stage)
         self._trail = Trail()
@@ -78,7 +83,13 @@ class GLRenderer:
         stage.place(now)
         self._opengl.make_current()
         mujoco.mjv_updateScene(
-            stage.model, stage.data, self._option, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
+            stage.model,
+            stage.data,
+            self._option,
+            None,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL.value,
+            self._scene,
         )
         add_extras(self._scene, stage, now, self._trail)
         pixels = np.empty((self._rect.height, self._rect.width, 3), np.uint8)
@@ -117,7 +128,8 @@ def free_camera(stage: Stage) -> mujoco.MjvCamera:
 
 
 def add_extras(scene: mujoco.MjvScene, stage: Stage, now: Snapshot, trail: Trail) -> None:
-    """Add the string and the ball's way to ``scene``: shapes that change from picture to picture."""
+    """Add the string and the ball's way to ``scene``: shapes that change from picture to
+    picture."""
     string = stage.string(now)
     if string is not None:
         for start, end in pairwise(string):
@@ -130,19 +142,28 @@ def add_extras(scene: mujoco.MjvScene, stage: Stage, now: Snapshot, trail: Trail
 
 
 def _connect(
-    scene: mujoco.MjvScene, start: np.ndarray, end: np.ndarray, radius: float, colour: tuple[float, ...]
+    scene: mujoco.MjvScene,
+    start: np.ndarray,
+    end: np.ndarray,
+    radius: float,
+    colour: tuple[float, ...],
 ) -> None:
     if scene.ngeom >= scene.maxgeom:
         return
     geom = scene.geoms[scene.ngeom]
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
-    mujoco.mjv_initGeom(geom, capsule, np.zeros(3), np.zeros(3), np.eye(3).ravel(), np.asarray(colour, np.float32))
-    mujoco.mjv_connector(geom, capsule, radius, np.asarray(start, np.float64), np.asarray(end, np.float64))
+    mujoco.mjv_initGeom(
+        geom, capsule, np.zeros(3), np.zeros(3), np.eye(3).ravel(), np.asarray(colour, np.float32)
+    )
+    mujoco.mjv_connector(
+        geom, capsule, radius, np.asarray(start, np.float64), np.asarray(end, np.float64)
+    )
     scene.ngeom += 1
 
 
 def _context() -> Any:
-    """The kind of OpenGL context to open: the user's MUJOCO_GL, or on Linux one that needs no screen."""
+    """The kind of OpenGL context to open: the user's MUJOCO_GL, or on Linux one that needs no
+    screen."""
     wish = os.environ.get("MUJOCO_GL", "").lower().strip()
     if sys.platform.startswith("linux") and wish in ("", "egl", "osmesa"):
         if wish == "egl" or (not wish and ctypes.util.find_library("EGL")):

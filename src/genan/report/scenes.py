@@ -1,6 +1,8 @@
-"""What a picture of a task shows: its scene as a MuJoCo model with floor and light, and where things are in a state.
+"""What a picture of a task shows: its scene as a MuJoCo model with floor and light, and where
+things are in a state.
 
-The model is for the eye alone: nothing steps it. The arm's base is at the height of the lab's, on a post.
+The model is for the eye alone: nothing steps it. The arm's base is at the height of the lab's, on a
+post.
 """
 
 from dataclasses import dataclass, field
@@ -120,22 +122,29 @@ class Stage:
         mujoco.mj_camlight(self.model, data)
 
     def string(self, now: Snapshot, *, pieces: int = 16) -> Float[np.ndarray, "points 3"] | None:
-        """Points of the string from the cup to the ball, which sags as far as its length allows; after ``place``."""
+        """Points of the string from the cup to the ball, which sags as far as its length allows;
+        after ``place``."""
         if now.string is None or now.ball is None:
             return None
         start, end = self.data.site("string").xpos.copy(), now.ball
         along = np.linspace(0.0, 1.0, pieces + 1)[:, None]
-        chord, sagging = (1.0 - along) * start + along * end, np.array([0.0, 0.0, -4.0]) * along * (1.0 - along)
+        chord, sagging = (
+            (1.0 - along) * start + along * end,
+            np.array([0.0, 0.0, -4.0]) * along * (1.0 - along),
+        )
         low, high = 0.0, now.string
         for _ in range(20):  # halve the range of the sag
             middle = 0.5 * (low + high)
-            longer = np.linalg.norm(np.diff(chord + middle * sagging, axis=0), axis=1).sum() > now.string
+            longer = (
+                np.linalg.norm(np.diff(chord + middle * sagging, axis=0), axis=1).sum() > now.string
+            )
             low, high = (low, middle) if longer else (middle, high)
         return chord + low * sagging
 
 
 def snapshot(task: Task, scene: Any, memory: Any) -> Snapshot:
-    """The moment of one episode, from its scene's state and the task's memory (arrays without a batch)."""
+    """The moment of one episode, from its scene's state and the task's memory (arrays without a
+    batch)."""
     numbers = lambda a: np.asarray(a, np.float64)  # noqa: E731
     match task:
         case Reacher():
@@ -143,7 +152,11 @@ def snapshot(task: Task, scene: Any, memory: Any) -> Snapshot:
         case TableTennis():
             return Snapshot(numbers(scene.arm.q), ball=numbers(scene.ball.position))
         case BallInACup():
-            length = task.settings.string_length if scene.string_length is None else float(scene.string_length)
+            length = (
+                task.settings.string_length
+                if scene.string_length is None
+                else float(scene.string_length)
+            )
             nq = task.scene.nq
             ball = numbers(scene.qpos)[nq:] + np.asarray(_ROOM.base)
             return Snapshot(numbers(scene.qpos)[:nq], ball=ball, string=length)
@@ -185,10 +198,18 @@ def _room() -> mujoco.MjSpec:
     world.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.1], material="floor")
     directional = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
     world.add_light(
-        type=directional, pos=[1.5, -1.5, 4.0], dir=[-0.35, 0.45, -1.0], castshadow=True, diffuse=[0.45, 0.44, 0.42]
+        type=directional,
+        pos=[1.5, -1.5, 4.0],
+        dir=[-0.35, 0.45, -1.0],
+        castshadow=True,
+        diffuse=[0.45, 0.44, 0.42],
     )
     world.add_light(
-        type=directional, pos=[-2.0, 2.0, 3.0], dir=[0.6, -0.5, -0.6], castshadow=False, diffuse=[0.16, 0.17, 0.2]
+        type=directional,
+        pos=[-2.0, 2.0, 3.0],
+        dir=[0.6, -0.5, -0.6],
+        castshadow=False,
+        diffuse=[0.16, 0.17, 0.2],
     )
     x, y, z = _ROOM.base
     height = z - 0.03
@@ -213,7 +234,9 @@ def _add_arm(spec: mujoco.MjSpec, robot: Robot, *, prefix: str) -> None:
 
 def _add_ball(spec: mujoco.MjSpec, radius: float, colour: Colour) -> None:
     ball = spec.worldbody.add_body(name="ball", mocap=True)
-    ball.add_geom(name="ball", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0.0, 0.0], rgba=colour)
+    ball.add_geom(
+        name="ball", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0.0, 0.0], rgba=colour
+    )
 
 
 def _add_table(spec: mujoco.MjSpec) -> None:
@@ -226,7 +249,12 @@ def _add_table(spec: mujoco.MjSpec) -> None:
         _box(world, (width, line, 0.0006), (x, y + side * (length - line), z), _PALETTE.line)
         for end in (-1.0, 1.0):
             leg = 0.5 * (z - 2.0 * thick)
-            _box(world, (0.025, 0.025, leg), (x + 0.85 * side * width, y + 0.8 * end * length, leg), _PALETTE.post)
+            _box(
+                world,
+                (0.025, 0.025, leg),
+                (x + 0.85 * side * width, y + 0.8 * end * length, leg),
+                _PALETTE.post,
+            )
         _box(world, (0.012, 0.012, 0.5 * table.net_height + 0.01),
              (x + side * table.net_half_width, y, z + 0.5 * table.net_height - 0.01), _PALETTE.post)  # fmt: skip
     _box(world, (0.2 * line, length, 0.0006), (x, y, z), _PALETTE.line)
@@ -234,7 +262,12 @@ def _add_table(spec: mujoco.MjSpec) -> None:
     _box(world, (table.net_half_width, 0.001, net - 0.008), (x, y, z + net - 0.008), _PALETTE.net)
     _box(world, (table.net_half_width, 0.002, 0.008), (x, y, z + 2.0 * net - 0.008), _PALETTE.line)
     tx, ty, _ = _ROOM.target
-    world.add_geom(type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[0.10, 0.0008, 0.0], pos=[tx, ty, z], rgba=_PALETTE.goal)
+    world.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_CYLINDER,
+        size=[0.10, 0.0008, 0.0],
+        pos=[tx, ty, z],
+        rgba=_PALETTE.goal,
+    )
 
 
 def _add_cup(spec: mujoco.MjSpec, robot: Robot, settings: CupSettings) -> None:
@@ -247,19 +280,27 @@ def _add_cup(spec: mujoco.MjSpec, robot: Robot, settings: CupSettings) -> None:
     spec.add_mesh(name="cup", uservert=vertices.ravel().tolist(), userface=faces.ravel().tolist())
     frame = body.add_frame(pos=site.pos, quat=site.quat)
     frame.alt = site.alt
-    cup = body.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="cup", rgba=_PALETTE.cup, contype=0, conaffinity=0)
+    cup = body.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_MESH, meshname="cup", rgba=_PALETTE.cup, contype=0, conaffinity=0
+    )
     cup.set_frame(frame)
-    body.add_site(name="string", pos=[0.0, 0.0, settings.attachment], rgba=[0, 0, 0, 0]).set_frame(frame)
+    body.add_site(name="string", pos=[0.0, 0.0, settings.attachment], rgba=[0, 0, 0, 0]).set_frame(
+        frame
+    )
 
 
 def cup_mesh(
     settings: CupSettings, *, facets: int = 48
 ) -> tuple[Float[np.ndarray, "vertices 3"], Int[np.ndarray, "faces 3"]]:
-    """The cup turned from its outline, in the cup frame: vertices [m], and triangles that look outwards."""
+    """The cup turned from its outline, in the cup frame: vertices [m], and triangles that look
+    outwards."""
     r, h, t = settings.cup_radius, 0.5 * settings.cup_height, settings.thickness
     outline = [(r, -h), (r, h), (r - t, h), (r - t, t - h)]
     angle = 2.0 * np.pi * np.arange(facets) / facets
-    rings = [np.stack([p * np.cos(angle), p * np.sin(angle), np.full(facets, z)], axis=1) for p, z in outline]
+    rings = [
+        np.stack([p * np.cos(angle), p * np.sin(angle), np.full(facets, z)], axis=1)
+        for p, z in outline
+    ]
     vertices = np.concatenate([*rings, [[0.0, 0.0, -h], [0.0, 0.0, t - h]]])
     below, above = len(vertices) - 2, len(vertices) - 1
     faces = []
@@ -273,5 +314,9 @@ def cup_mesh(
     return vertices, np.asarray(faces)
 
 
-def _box(world: Any, size: tuple[float, float, float], pos: tuple[float, float, float], colour: Colour) -> None:
-    world.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=list(size), pos=list(pos), rgba=list(colour))
+def _box(
+    world: Any, size: tuple[float, float, float], pos: tuple[float, float, float], colour: Colour
+) -> None:
+    world.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_BOX, size=list(size), pos=list(pos), rgba=list(colour)
+    )

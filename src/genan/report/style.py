@@ -1,4 +1,5 @@
-"""How every genan picture looks: quiet axes, colours that colour-blind readers can tell apart, units a person reads."""
+"""How every genan picture looks: quiet axes, colours that colour-blind readers can tell apart,
+units a person reads."""
 
 import math
 from collections.abc import Iterator
@@ -43,7 +44,8 @@ def style() -> Iterator[None]:
 
 
 def reading_unit(unit: str) -> tuple[str, float]:
-    """The unit a person reads for a joint's SI unit, and the factor to it: degrees for rad, millimetres for m."""
+    """The unit a person reads for a joint's SI unit, and the factor to it: degrees for rad,
+    millimetres for m."""
     return {"rad": ("deg", 180.0 / math.pi), "m": ("mm", 1000.0)}.get(unit, (unit, 1.0))
 
 
@@ -53,5 +55,6 @@ def label(name: str, unit: str) -> str:
 
 
 def short(name: str, longest: int = 40) -> str:
-    """The end of a long name, where names of recordings differ: ``".../experiment03/trajectory.csv"``."""
+    """The end of a long name, where names of recordings differ:
+    ``".../experiment03/trajectory.csv"``."""
     return name if len(name) <= longest else f"...{name[len(name) - longest + 3 :]}"

@@ -54,21 +54,30 @@ class TrialPath:
     moments: tuple[Snapshot, ...]
     """``FPS`` of them to a second."""
     start: float
-    """Time of the first one, from the beginning of the policy's turn [s]: a little of the ramp before it is shown."""
+    """Time of the first one, from the beginning of the policy's turn [s]: a little of the ramp
+    before it is shown."""
     end: float
     """When the policy's turn ended [s]."""
 
     @classmethod
     def load(cls, folder: Path, task: str, trial: Trial, *, after: float = 0.0) -> "TrialPath":
-        """Trial ``trial`` of the transfer in ``folder``; the film goes on for ``after`` [s] past the policy's turn."""
+        """Trial ``trial`` of the transfer in ``folder``; the film goes on for ``after`` [s] past
+        the policy's turn."""
         robot = robot_folder(folder, trial.robot_seed)
         ticks = (robot / FLIGHTS).with_suffix(".ticks") / f"{trial.number:04d}.npz"
         with np.load(ticks) as kept:
-            about, time, q, phase = json.loads(str(kept["about"])), kept["time"], kept["q"], kept["phase"]
+            about, time, q, phase = (
+                json.loads(str(kept["about"])),
+                kept["time"],
+                kept["q"],
+                kept["phase"],
+            )
         sound = np.isfinite(time) & np.isfinite(q).all(axis=1)
         time, q, phase = time[sound], q[sound], phase[sound]
         if not len(time):
-            raise DataError(f"There is nothing to film in {ticks}: no joint position was ever read.")
+            raise DataError(
+                f"There is nothing to film in {ticks}: no joint position was ever read."
+            )
         acting = np.flatnonzero(phase == about["phases"].index("PolicyController"))
         begun, end = (time[acting[0]], time[acting[-1]]) if len(acting) else (time[0], time[-1])
         start = max(begun - BEFORE, time[0])
@@ -78,7 +87,9 @@ class TrialPath:
         path = robot / BALLS / f"{trial.number:04d}.npz"
         if path.exists():
             ball = _Ball(path, task)
-            moments = [ball.at(float(time[k]), moment) for k, moment in zip(rows, moments, strict=True)]
+            moments = [
+                ball.at(float(time[k]), moment) for k, moment in zip(rows, moments, strict=True)
+            ]
         return cls(tuple(moments), float(start - begun), float(end - begun))
 
 
@@ -100,7 +111,10 @@ class _Ball:
         ball = self._ball[row] + self._base
         if self._string is None or not len(self._string):
             return replace(moment, ball=ball)
-        points = self._string[min(row * len(self._string) // len(self._ball), len(self._string) - 1)] + self._base
+        points = (
+            self._string[min(row * len(self._string) // len(self._ball), len(self._string) - 1)]
+            + self._base
+        )
         return StringSnapshot(moment.q, ball=ball, points=points)
 
 
@@ -113,7 +127,8 @@ def load_trial_renderer(task: str, robot: Robot) -> Renderer:
 def film_trial(
     path: TrialPath, renderer: Renderer, *, caption: str, result: str
 ) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
-    """The pictures of a trial, at real time; ``result`` is written into them once the policy's turn is over."""
+    """The pictures of a trial, at real time; ``result`` is written into them once the policy's turn
+    is over."""
     renderer.restart()
     for number, moment in enumerate(path.moments):
         time = path.start + number / FPS

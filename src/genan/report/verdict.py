@@ -69,23 +69,31 @@ def accuracy_words(errors: Errors, horizon: int, dt: float) -> list[str]:
 def trust_words(standing: Standing | None) -> list[str]:
     """How far ahead it is worth more than the baselines."""
     if standing is None:
-        return ["How good that is cannot be told without baselines; give the training recording by --train-data."]
+        return [
+            "How good that is cannot be told without baselines; give the training recording by --train-data."
+        ]
     return list(standing.overall)
 
 
 def novelty_words(novelty: Novelty) -> str:
     """Where not to trust it."""
     new = [joint for joint, is_new in zip(novelty.joints, novelty.new, strict=True) if is_new]
-    parts = ", ".join(f"{joint} {100 * part:.2g} %" for joint, part in zip(novelty.joints, novelty.beyond, strict=True))
+    parts = ", ".join(
+        f"{joint} {100 * part:.2g} %"
+        for joint, part in zip(novelty.joints, novelty.beyond, strict=True)
+    )
     if not new:
         return f"Nothing much in this log is new to it (beyond what it was trained on: {parts}; 1 % is usual)."
     worst = next((one for one in novelty.stretches if one.joint in new), None)
     where = f", first of all {stretch_words(worst)}" if worst is not None else ""
-    return f"Do not trust it where the log is new to it ({parts} of the samples; 1 % is usual){where}."
+    return (
+        f"Do not trust it where the log is new to it ({parts} of the samples; 1 % is usual){where}."
+    )
 
 
 def stretch_words(one: Stretch) -> str:
-    """Where it is, which joint, and why: "recording 8, 3.46 to 3.83 s, q2: a combination not seen before"."""
+    """Where it is, which joint, and why: "recording 8, 3.46 to 3.83 s, q2: a combination not seen
+    before"."""
     return f"recording {short(one.recording)}, {one.begin:.2f} to {one.end:.2f} s, {one.joint}: {why_words(one)}"
 
 
@@ -97,7 +105,9 @@ def why_words(one: Stretch) -> str:
         span, known = ([factor * end for end in pair] for pair in (one.span, one.known))
         above = span[1] - known[1] >= known[0] - span[0]
         far = f"up to {_number(span[1])}" if above else f"down to {_number(span[0])}"
-        return f"{one.reason} {far} {name}, trained {_number(known[0])} to {_number(known[1])} {name}"
+        return (
+            f"{one.reason} {far} {name}, trained {_number(known[0])} to {_number(known[1])} {name}"
+        )
     return {
         "command": "a command beyond those trained",
         "combination": "position, velocity and command in a new combination",
@@ -119,12 +129,16 @@ def next_words(novelty: Novelty | None, standing: Standing | None) -> str:
             "difference be certain."
         )
     steps = max(one.steps for one in standing.comparisons) if standing is not None else 1
-    if standing is not None and any(standing.best(steps, unit).verdict != "better" for unit in standing.units):
+    if standing is not None and any(
+        standing.best(steps, unit).verdict != "better" for unit in standing.units
+    ):
         return (
             "Record next longer and more varied motions: what the model lacks far ahead is not in what is new here, "
             "and a log of a few seconds says little about slow effects."
         )
-    return "Record next what you will use it for, and judge it there: this log asks nothing new of it."
+    return (
+        "Record next what you will use it for, and judge it there: this log asks nothing new of it."
+    )
 
 
 def _wish(joint: str, stretches: Sequence[Stretch]) -> str:

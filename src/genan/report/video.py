@@ -1,4 +1,5 @@
-"""Films of episodes: MP4 by ffmpeg, which the package imageio-ffmpeg brings, or an animated GIF where it is missing."""
+"""Films of episodes: MP4 by ffmpeg, which the package imageio-ffmpeg brings, or an animated GIF
+where it is missing."""
 
 import contextlib
 import itertools
@@ -45,7 +46,8 @@ def film(
         episodes: What happened, with NumPy arrays.
         renderer: Makes the pictures.
         period: Between two states [s].
-        captions: For each episode, what is written into its pictures, and what is added to that at its end.
+        captions: For each episode, what is written into its pictures, and what is added to that at
+            its end.
         fps: Pictures per second.
     """
     import jax
@@ -55,7 +57,9 @@ def film(
         last, count = _length(episodes, k, period, fps)
         for number in range(count):
             at = min(round(number / (fps * period)), last)
-            scene, memory = jax.tree.map(lambda a, t=at, e=k: np.asarray(a[t, e]), (episodes.scene, episodes.memory))
+            scene, memory = jax.tree.map(
+                lambda a, t=at, e=k: np.asarray(a[t, e]), (episodes.scene, episodes.memory)
+            )
             picture = renderer.frame(snapshot(task, scene, memory))
             if number + 1 < count:
                 yield captioned(picture, f"{caption}   {at * period:.2f} s")
@@ -79,7 +83,9 @@ def _held(fps: float) -> int:
     return max(1, round(HOLD * fps))
 
 
-def captioned(picture: UInt8[np.ndarray, "height width 3"], text: str) -> UInt8[np.ndarray, "height width 3"]:
+def captioned(
+    picture: UInt8[np.ndarray, "height width 3"], text: str
+) -> UInt8[np.ndarray, "height width 3"]:
     """``picture`` with a line of text in its upper left corner."""
     from PIL import Image, ImageDraw, ImageFont
 
@@ -87,12 +93,15 @@ def captioned(picture: UInt8[np.ndarray, "height width 3"], text: str) -> UInt8[
     image = Image.fromarray(np.ascontiguousarray(picture))
     draw = ImageDraw.Draw(image)
     margin = height // 30
-    draw.text((margin, margin), text, fill=(30, 34, 40), font=ImageFont.load_default(size=height / 27.0))
+    draw.text(
+        (margin, margin), text, fill=(30, 34, 40), font=ImageFont.load_default(size=height / 27.0)
+    )
     return np.asarray(image)
 
 
 def encoder() -> str | None:
-    """The ffmpeg on this machine, from the package imageio-ffmpeg or the system's own; None where there is none."""
+    """The ffmpeg on this machine, from the package imageio-ffmpeg or the system's own; None where
+    there is none."""
     try:
         import imageio_ffmpeg  # type: ignore[import-untyped]
 
@@ -102,13 +111,16 @@ def encoder() -> str | None:
 
 
 def film_path(path: Path) -> Path:
-    """Where a film goes that is wanted at ``path``: beside it, as a GIF, where MP4 cannot be written."""
+    """Where a film goes that is wanted at ``path``: beside it, as a GIF, where MP4 cannot be
+    written."""
     if path.suffix.lower() not in FORMATS:
         raise SettingError(f"A film can be written as {listing(FORMATS)}, not as {path.name!r}.")
     return path if path.suffix.lower() == ".gif" or encoder() else path.with_suffix(".gif")
 
 
-def write_film(frames: Iterator[UInt8[np.ndarray, "height width 3"]], path: Path, *, fps: float = FPS) -> None:
+def write_film(
+    frames: Iterator[UInt8[np.ndarray, "height width 3"]], path: Path, *, fps: float = FPS
+) -> None:
     """Write ``frames`` to ``path``, .mp4 or .gif; the file appears whole or not at all."""
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
@@ -124,9 +136,32 @@ def _write_mp4(frames: Iterator[Any], path: Path, fps: float) -> None:
     height, width = (side - side % 2 for side in first.shape[:2])
     program = encoder()
     if program is None:
-        raise SettingError("There is no MP4 encoder here; 'pip install genan[video]' brings one, or write a .gif.")
-    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "-"]
-    target = ["-c:v", "libx264", "-crf", "20", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(path)]
+        raise SettingError(
+            "There is no MP4 encoder here; 'pip install genan[video]' brings one, or write a .gif."
+        )
+    source = [
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-s",
+        f"{width}x{height}",
+        "-r",
+        f"{fps:g}",
+        "-i",
+        "-",
+    ]
+    target = [
+        "-c:v",
+        "libx264",
+        "-crf",
+        "20",
+        "-pix_fmt",
+        "yuv420p",
+        "-movflags",
+        "+faststart",
+        str(path),
+    ]
     # In its own group of processes, so that Ctrl-C does not end it before the file is closed.
     with subprocess.Popen(
         [program, "-y", "-loglevel", "error", *source, *target],
@@ -141,7 +176,9 @@ def _write_mp4(frames: Iterator[Any], path: Path, fps: float) -> None:
             ffmpeg.stdin.close()
         complaint = ffmpeg.stderr.read().decode(errors="replace").strip()
     if ffmpeg.returncode:
-        raise GenanError(f"ffmpeg could not write the film: {complaint or ffmpeg.returncode}; a .gif needs no ffmpeg.")
+        raise GenanError(
+            f"ffmpeg could not write the film: {complaint or ffmpeg.returncode}; a .gif needs no ffmpeg."
+        )
 
 
 def _write_gif(frames: Iterator[Any], path: Path, fps: float) -> None:
@@ -151,5 +188,9 @@ def _write_gif(frames: Iterator[Any], path: Path, fps: float) -> None:
     for number, frame in enumerate(frames):
         if number % _GIF_SHARE == 0:
             image = Image.fromarray(np.ascontiguousarray(frame))
-            images.append(image.resize((image.width // _GIF_SHARE, image.height // _GIF_SHARE)).quantize(128))
-    images[0].save(path, save_all=True, append_images=images[1:], duration=1000.0 * _GIF_SHARE / fps, loop=0)
+            images.append(
+                image.resize((image.width // _GIF_SHARE, image.height // _GIF_SHARE)).quantize(128)
+            )
+    images[0].save(
+        path, save_all=True, append_images=images[1:], duration=1000.0 * _GIF_SHARE / fps, loop=0
+    )

@@ -17,11 +17,14 @@ _PAUSE = 1.0
 
 
 def show(task: Task, episodes: "Episodes", stage: Stage, *, period: float) -> None:
-    """Play ``episodes`` (NumPy arrays), whose states are ``period`` [s] apart, in MuJoCo's viewer."""
+    """Play ``episodes`` (NumPy arrays), whose states are ``period`` [s] apart, in MuJoCo's
+    viewer."""
     import jax
     import mujoco.viewer
 
-    with mujoco.viewer.launch_passive(stage.model, stage.data, show_left_ui=False, show_right_ui=False) as viewer:
+    with mujoco.viewer.launch_passive(
+        stage.model, stage.data, show_left_ui=False, show_right_ui=False
+    ) as viewer:
         camera = stage.camera
         viewer.cam.lookat[:] = camera.lookat
         viewer.cam.distance, viewer.cam.azimuth, viewer.cam.elevation = (
@@ -36,7 +39,9 @@ def show(task: Task, episodes: "Episodes", stage: Stage, *, period: float) -> No
                 for at in range(int(np.sum(np.asarray(episodes.sound)[:, k])) + 1):
                     if not viewer.is_running():
                         return
-                    moment = jax.tree.map(lambda a, t=at, e=k: np.asarray(a[t, e]), (episodes.scene, episodes.memory))
+                    moment = jax.tree.map(
+                        lambda a, t=at, e=k: np.asarray(a[t, e]), (episodes.scene, episodes.memory)
+                    )
                     now = snapshot(task, *moment)
                     with viewer.lock():
                         stage.place(now)

@@ -1,4 +1,5 @@
-"""How does it learn? PPO, compiled as a whole, with its settings and what it asks of an environment.
+"""How does it learn? PPO, compiled as a whole, with its settings and what it asks of an
+environment.
 
 Names are imported when they are first used: the settings need no JAX.
 """

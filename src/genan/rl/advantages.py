@@ -1,4 +1,5 @@
-"""How much better than expected each step turned out: generalised advantage estimation (Schulman et al. 2016)."""
+"""How much better than expected each step turned out: generalised advantage estimation (Schulman et
+al. 2016)."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,8 @@ def estimate(
     discount: float,
     trace: float,
 ) -> Float[Array, "steps envs"]:
-    """Advantage of each step: A_t = r_t - V_t + discount (V_t+1 + trace A_t+1), 0 for the bracket at the end."""
+    """Advantage of each step: A_t = r_t - V_t + discount (V_t+1 + trace A_t+1), 0 for the bracket
+    at the end."""
     following = jnp.concatenate([value[1:], last_value[None]])
 
     def back(advantage: Array, step: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
@@ -27,7 +29,9 @@ def estimate(
         return advantage, advantage
 
     steps = (reward, value, following, 1.0 - terminal)
-    return jax.lax.scan(back, jnp.zeros_like(last_value), steps, reverse=True, unroll=min(_UNROLL, len(reward)))[1]
+    return jax.lax.scan(
+        back, jnp.zeros_like(last_value), steps, reverse=True, unroll=min(_UNROLL, len(reward))
+    )[1]
 
 
 def normalise(advantage: Float[Array, "steps envs"]) -> Float[Array, "steps envs"]:

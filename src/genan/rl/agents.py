@@ -1,6 +1,7 @@
 """Agents that know nothing: what a policy must beat, and the first thing to run in a new task.
 
-An agent is a function of the observations and a key; its actions are what a policy's are, before squashing.
+An agent is a function of the observations and a key; its actions are what a policy's are, before
+squashing.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,9 @@ LARGEST = 9.0
 def zero_agent(action_size: int) -> Agent:
     """Leaves the controls as they are."""
 
-    def act(observation: Float[Array, "envs observation"], key: PRNGKeyArray) -> Float[Array, "envs action"]:
+    def act(
+        observation: Float[Array, "envs observation"], key: PRNGKeyArray
+    ) -> Float[Array, "envs action"]:
         return jnp.zeros((len(observation), action_size), observation.dtype)
 
     return act
@@ -29,13 +32,18 @@ def zero_agent(action_size: int) -> Agent:
 def random_agent(action_size: int) -> Agent:
     """Changes the controls at random: uniformly, up to the task's largest change."""
 
-    def act(observation: Float[Array, "envs observation"], key: PRNGKeyArray) -> Float[Array, "envs action"]:
-        squashed = jax.random.uniform(key, (len(observation), action_size), observation.dtype, -1.0, 1.0)
+    def act(
+        observation: Float[Array, "envs observation"], key: PRNGKeyArray
+    ) -> Float[Array, "envs action"]:
+        squashed = jax.random.uniform(
+            key, (len(observation), action_size), observation.dtype, -1.0, 1.0
+        )
         return unsquashed(squashed)
 
     return act
 
 
 def unsquashed(action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
-    """What a policy would put out for ``action``, parts of the largest change from -1 to 1; others are clipped."""
+    """What a policy would put out for ``action``, parts of the largest change from -1 to 1; others
+    are clipped."""
     return jnp.clip(jnp.arctanh(jnp.clip(action, -1.0, 1.0)), -LARGEST, LARGEST)

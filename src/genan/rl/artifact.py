@@ -1,5 +1,5 @@
-"""A policy on disk: a sealed folder (``genan.sealed``) with ``policy.safetensors`` (weights and scale) and
-``policy.json`` (the contract, how it was trained, how good it is).
+"""A policy on disk: a sealed folder (``genan.sealed``) with ``policy.safetensors`` (weights and
+scale) and ``policy.json`` (the contract, how it was trained, how good it is).
 """
 
 import json
@@ -30,7 +30,8 @@ KIND = Kind(
 
 
 def save(policy: Policy, folder: Path | str) -> Path:
-    """Write the artifact into ``folder``, replacing one that is there; each file appears whole or not at all.
+    """Write the artifact into ``folder``, replacing one that is there; each file appears whole or
+    not at all.
 
     A policy with numbers that are not finite is refused: nothing could load it.
     """
@@ -48,7 +49,9 @@ def load(folder: Path | str) -> Policy:
     return Policy(
         contract,
         tuple(
-            Layer(jnp.asarray(arrays[f"layers.{k}.weight"]), jnp.asarray(arrays[f"layers.{k}.bias"]))
+            Layer(
+                jnp.asarray(arrays[f"layers.{k}.weight"]), jnp.asarray(arrays[f"layers.{k}.bias"])
+            )
             for k in range(count)
         ),
         *(jnp.asarray(arrays[name]) for name in ("scale.mean", "scale.deviation", "log_deviation")),

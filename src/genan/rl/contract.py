@@ -1,7 +1,8 @@
 """What a policy was trained for, and what it must therefore not be used on.
 
-A policy that sees its observation in another order, or is asked at another rate, moves the arm all the same, only
-wrongly. The contract travels with the weights through every export and is checked wherever a policy meets a robot.
+A policy that sees its observation in another order, or is asked at another rate, moves the arm all
+the same, only wrongly. The contract travels with the weights through every export and is checked
+wherever a policy meets a robot.
 """
 
 import json
@@ -36,7 +37,8 @@ class Part:
 
 @dataclass(frozen=True)
 class PolicyContract:
-    """Task, robot, rate, observation and shape of a policy. Hashable, so that it can be part of a compiled program."""
+    """Task, robot, rate, observation and shape of a policy. Hashable, so that it can be part of a
+    compiled program."""
 
     task: str
     """Name of the task it was trained in."""
@@ -57,32 +59,47 @@ class PolicyContract:
     u_range: tuple[tuple[float, float], ...]
     """Lowest and highest value of each control."""
     repeat: int
-    """Periods of the robot to a step of the policy; the change is added to the controls at each of them."""
+    """Periods of the robot to a step of the policy; the change is added to the controls at each of
+    them."""
     change: float
     """Largest change of a control in one period of the robot."""
     layout: tuple[Part, ...]
     """What an observation is made of, in order."""
     clip: float | None
-    """Standardised observations are kept within this [standard deviations]; None: they are used as they come."""
+    """Standardised observations are kept within this [standard deviations]; None: they are used as
+    they come."""
     hidden: tuple[int, ...]
     """Neurons of each hidden layer."""
     activation: str
     """What hidden layers end in: leaky_relu, elu or tanh."""
     actuators_sha256: str
-    """Fingerprint of the actuators that it was trained on (see ``genan.rl.policy.actuator_fingerprint``)."""
+    """Fingerprint of the actuators that it was trained on (see
+    ``genan.rl.policy.actuator_fingerprint``)."""
 
     def __post_init__(self) -> None:
-        for name, value in (("period dt", self.dt), ("largest change", self.change), ("clip", self.clip)):
+        for name, value in (
+            ("period dt", self.dt),
+            ("largest change", self.change),
+            ("clip", self.clip),
+        ):
             if value is not None and not 0.0 < value < math.inf:
                 raise PolicyError(f"A policy's {name} must be a positive number, not {value:g}.")
         if self.repeat < 1:
-            raise PolicyError(f"A policy's step must last at least 1 period of the robot, not {self.repeat}.")
+            raise PolicyError(
+                f"A policy's step must last at least 1 period of the robot, not {self.repeat}."
+            )
         if self.activation not in ACTIVATIONS:
-            raise PolicyError(f"There is no activation {self.activation!r}; there are: {listing(ACTIVATIONS)}.")
+            raise PolicyError(
+                f"There is no activation {self.activation!r}; there are: {listing(ACTIVATIONS)}."
+            )
         if min((*self.hidden, *(part.size for part in self.layout)), default=0) < 1:
-            raise PolicyError("Every hidden layer and every part of a policy's observation needs at least one entry.")
+            raise PolicyError(
+                "Every hidden layer and every part of a policy's observation needs at least one entry."
+            )
         if len(set(self.parts)) != len(self.parts):
-            raise PolicyError(f"The parts of a policy's observation need different names, not {listing(self.parts)}.")
+            raise PolicyError(
+                f"The parts of a policy's observation need different names, not {listing(self.parts)}."
+            )
         if not len(self.controls) == len(self.control_units) == len(self.u_range):
             raise PolicyError("Every control of a policy needs a unit and a range.")
 
@@ -133,7 +150,8 @@ class PolicyContract:
     def check_channels(self, channels: Channels, *, whose: str, repeat: int | None = None) -> None:
         """Refuse, by name, other joints, controls, units or ranges, or another rate.
 
-        ``repeat`` is the number of periods to a step of the policy, where it is known; ``whose`` is for the message.
+        ``repeat`` is the number of periods to a step of the policy, where it is known; ``whose`` is
+        for the message.
         """
         for kind, mine, theirs in (
             ("joints", self.joints, channels.joints),
@@ -146,7 +164,9 @@ class PolicyContract:
                     f"The policy was trained for the {kind} {listing(mine)} in this order and {whose} has "
                     f"{listing(theirs)}; use a policy trained for it."
                 )
-        for name, (low, high), bounds in zip(self.controls, self.u_range, channels.control_range.T, strict=True):
+        for name, (low, high), bounds in zip(
+            self.controls, self.u_range, channels.control_range.T, strict=True
+        ):
             if not (_same(low, bounds[0]) and _same(high, bounds[1])):
                 raise PolicyError(
                     f"The policy was trained with the control {name!r} from {low:g} to {high:g} and {whose} has it "
@@ -175,8 +195,13 @@ class PolicyContract:
             "repeat": self.repeat,
             "rate": self.rate,
             "change": self.change,
-            "observation": [{"name": p.name, "size": p.size, "words": p.words} for p in self.layout],
-            "scale": {"clip": self.clip, "formula": "clip((observation - mean) / deviation, -clip, clip)"},
+            "observation": [
+                {"name": p.name, "size": p.size, "words": p.words} for p in self.layout
+            ],
+            "scale": {
+                "clip": self.clip,
+                "formula": "clip((observation - mean) / deviation, -clip, clip)",
+            },
             "network": {"hidden": list(self.hidden), "activation": self.activation},
             "action": "change * tanh(output), added to u at each of the repeat periods, within u_range",
             "actuators_sha256": self.actuators_sha256,
@@ -184,7 +209,8 @@ class PolicyContract:
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "PolicyContract":
-        """The contract that ``settings`` describes; a missing or misplaced entry is refused by name."""
+        """The contract that ``settings`` describes; a missing or misplaced entry is refused by
+        name."""
         try:
             network, clip = settings["network"], settings["scale"]["clip"]
             return cls(
@@ -199,7 +225,10 @@ class PolicyContract:
                 u_range=tuple((float(low), float(high)) for low, high in settings["u_range"]),
                 repeat=int(settings["repeat"]),
                 change=float(settings["change"]),
-                layout=tuple(Part(str(p["name"]), int(p["size"]), str(p["words"])) for p in settings["observation"]),
+                layout=tuple(
+                    Part(str(p["name"]), int(p["size"]), str(p["words"]))
+                    for p in settings["observation"]
+                ),
                 clip=None if clip is None else float(clip),
                 hidden=tuple(map(int, network["hidden"])),
                 activation=str(network["activation"]),

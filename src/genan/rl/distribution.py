@@ -1,4 +1,5 @@
-"""The policy's distribution of actions: independent normals, whose deviation does not depend on the observation."""
+"""The policy's distribution of actions: independent normals, whose deviation does not depend on the
+observation."""
 
 import math
 
@@ -18,7 +19,9 @@ class Gaussian(eqx.Module):
     def log_prob(self, action: Float[Array, "*any action"]) -> Float[Array, "*any"]:
         """Logarithm of the density at these actions [nat]."""
         variance = jnp.square(jnp.exp(self.log_deviation))
-        each = -jnp.square(action - self.mean) / (2.0 * variance) - self.log_deviation - _HALF_LOG_2_PI
+        each = (
+            -jnp.square(action - self.mean) / (2.0 * variance) - self.log_deviation - _HALF_LOG_2_PI
+        )
         return jnp.sum(each, axis=-1)
 
     def entropy(self) -> Float[Array, ""]:

@@ -26,5 +26,7 @@ class Environment(Protocol):
     def observe(self, state: Any) -> Float[Array, "envs observation"]:
         """What the policy sees of the state."""
 
-    def step(self, state: Any, action: Float[Array, "envs action"], *, key: PRNGKeyArray) -> tuple[Any, Outcome]:
+    def step(
+        self, state: Any, action: Float[Array, "envs action"], *, key: PRNGKeyArray
+    ) -> tuple[Any, Outcome]:
         """One step of all environments; ``action`` is the policy's output before any squashing."""

@@ -1,4 +1,5 @@
-"""Whole episodes, from the first state to the last one, for a look at them or a count of their successes."""
+"""Whole episodes, from the first state to the last one, for a look at them or a count of their
+successes."""
 
 import dataclasses
 from typing import Any
@@ -38,7 +39,8 @@ class Episodes(eqx.Module):
 
 
 def without_end(environment: TaskEnvironment) -> TaskEnvironment:
-    """The same environment, whose episodes start together and go on until they are stopped from outside.
+    """The same environment, whose episodes start together and go on until they are stopped from
+    outside.
 
     Only an episode that ran away still starts anew, which its outcome calls done.
     """
@@ -46,16 +48,23 @@ def without_end(environment: TaskEnvironment) -> TaskEnvironment:
 
 
 def begin(
-    environment: TaskEnvironment, state: EnvironmentState, which: Bool[Array, " envs"], *, key: PRNGKeyArray
+    environment: TaskEnvironment,
+    state: EnvironmentState,
+    which: Bool[Array, " envs"],
+    *,
+    key: PRNGKeyArray,
 ) -> EnvironmentState:
-    """Begin the episodes ``which`` anew, from robots of the pool; the others are left as they are."""
+    """Begin the episodes ``which`` anew, from robots of the pool; the others are left as they
+    are."""
     draw_key, task_key = jax.random.split(key)
     arm, past, u = state.starts.draw(environment.envs, key=draw_key)
     scene, memory = environment.task.begin(arm, key=task_key)
     fresh = (environment.simulator.start(scene, u, past=past), memory, jnp.zeros_like(state.step))
     there = (state.simulator, state.memory, state.step)
     pick = lambda new, old: jnp.where(which.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
-    return eqx.tree_at(lambda s: (s.simulator, s.memory, s.step), state, jax.tree.map(pick, fresh, there))
+    return eqx.tree_at(
+        lambda s: (s.simulator, s.memory, s.step), state, jax.tree.map(pick, fresh, there)
+    )
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
@@ -65,13 +74,23 @@ def record_episodes(environment: TaskEnvironment, agent: Agent, *, key: PRNGKeyA
     endless = without_end(environment)
     start = endless.reset(reset_key)
 
-    def step(carry: tuple[EnvironmentState, Array], key: PRNGKeyArray) -> tuple[tuple[EnvironmentState, Array], Any]:
+    def step(
+        carry: tuple[EnvironmentState, Array], key: PRNGKeyArray
+    ) -> tuple[tuple[EnvironmentState, Array], Any]:
         state, sound = carry
         act_key, step_key = jax.random.split(key)
         action = agent(endless.observe(state), act_key)
         after, outcome = endless.step(state, action, key=step_key)
         sound = sound & ~outcome.done
-        kept = _seen(after), action, outcome.reward, outcome.terms, outcome.success, outcome.metrics, sound
+        kept = (
+            _seen(after),
+            action,
+            outcome.reward,
+            outcome.terms,
+            outcome.success,
+            outcome.metrics,
+            sound,
+        )
         return (after, sound), kept
 
     carry = start, jnp.ones(environment.envs, bool)

@@ -1,7 +1,9 @@
-"""Policies for other programs: an ONNX file, or a folder that needs NumPy alone. Each export is checked.
+"""Policies for other programs: an ONNX file, or a folder that needs NumPy alone. Each export is
+checked.
 
-An export is written under a temporary name, run on a set of observations beside the policy it was made from, and gets
-its own name only when both give the same changes of control: an export that was not checked never stands at its place.
+An export is written under a temporary name, run on a set of observations beside the policy it was
+made from, and gets its own name only when both give the same changes of control: an export that was
+not checked never stands at its place.
 """
 
 from collections.abc import Callable
@@ -19,10 +21,12 @@ from genan.rl.artifact import CONTRACT, WEIGHTS, contract_text, load, tensors
 from genan.rl.contract import PolicyContract, PolicyError
 from genan.rl.policy import Policy
 
-#: Largest difference between an export and its policy, as a fraction of the largest change (see ``allowed``).
+#: Largest difference between an export and its policy, as a fraction of the largest change (see
+#: ``allowed``).
 TOLERANCE = 1e-5
 RUNTIME, README = "numpy_policy.py", "README.txt"
-#: Reach of the three kinds of observations that are compared [standard deviations]; the last ones hit the clip.
+#: Reach of the three kinds of observations that are compared [standard deviations]; the last ones
+#: hit the clip.
 REACHES = (0.1, 3.0, 1000.0)
 
 _OPERATORS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -36,7 +40,8 @@ Run = Callable[[np.ndarray], np.ndarray]
 
 
 def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
-    """Write the folder ``out``: the artifact's two files byte by byte, ``numpy_policy.py``, and how to use them.
+    """Write the folder ``out``: the artifact's two files byte by byte, ``numpy_policy.py``, and how
+    to use them.
 
     A folder that is there keeps its other files. Returns ``out``.
     """
@@ -45,16 +50,21 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
     contents[RUNTIME] = Path(numpy_policy.__file__).read_bytes()
     contents[README] = _readme(policy.contract).encode()
-    return place_folder(Path(out), contents, lambda folder: _accept("NumPy", policy, difference_numpy(policy, folder)))
+    return place_folder(
+        Path(out),
+        contents,
+        lambda folder: _accept("NumPy", policy, difference_numpy(policy, folder)),
+    )
 
 
 def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path:
     """Write one ONNX file, replacing one that is there. Returns ``path``.
 
-    The input is ``observation`` [batch, n], float32, as the contract's layout says and not standardised; the output
-    ``change`` [batch, nu] is to be added to the controls at each period of the robot until the policy's next step.
-    Scale and squashing are inside. The metadata has the whole contract and record as JSON text under ``genan``, and
-    ``task``, ``dt``, ``repeat``, ``rate``, ``joints``, ``controls`` and ``observation`` to be read at a glance.
+    The input is ``observation`` [batch, n], float32, as the contract's layout says and not
+    standardised; the output ``change`` [batch, nu] is to be added to the controls at each period of
+    the robot until the policy's next step. Scale and squashing are inside. The metadata has the
+    whole contract and record as JSON text under ``genan``, and ``task``, ``dt``, ``repeat``,
+    ``rate``, ``joints``, ``controls`` and ``observation`` to be read at a glance.
 
     Args:
         policy: the policy.
@@ -62,18 +72,22 @@ def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path
         opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
     """
     model = _model(policy, opset)
-    return place_file(Path(path), model, lambda file: _accept("ONNX", policy, difference_onnx(policy, file)))
+    return place_file(
+        Path(path), model, lambda file: _accept("ONNX", policy, difference_onnx(policy, file))
+    )
 
 
 def difference_numpy(policy: Policy, folder: Path | str) -> float:
-    """Largest difference of the export in ``folder``, run by the runtime in it; see ``difference``."""
+    """Largest difference of the export in ``folder``, run by the runtime in it; see
+    ``difference``."""
     folder = Path(folder)
     runtime = run_module(folder / RUNTIME)
     try:
         exported = runtime.load(folder)
     except runtime.PolicyError as error:
         raise PolicyError(str(error)) from None
-    # A batch and one alone take different ways through the runtime, and so does an observation in parts.
+    # A batch and one alone take different ways through the runtime, and so does an observation in
+    # parts.
     names, sizes = zip(*exported.layout, strict=True)
     ends = np.cumsum(sizes)[:-1]
     by_parts = lambda x: exported.act(**dict(zip(names, np.split(x, ends), strict=True)))  # noqa: E731
@@ -86,15 +100,18 @@ def difference_numpy(policy: Policy, folder: Path | str) -> float:
 
 
 def difference_onnx(policy: Policy, path: Path | str) -> float:
-    """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU; see ``difference``."""
+    """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU; see
+    ``difference``."""
     session = open_session(path, error=PolicyError)
     return difference(policy, lambda x: session.run(["change"], {"observation": x})[0])
 
 
 def difference(policy: Policy, run: Run) -> float:
-    """Largest difference between ``run`` and the policy in JAX, as a fraction of the largest change of a control.
+    """Largest difference between ``run`` and the policy in JAX, as a fraction of the largest change
+    of a control.
 
-    Both get the observations of ``probes`` in float32, all at once and one alone; JAX multiplies in full float32.
+    Both get the observations of ``probes`` in float32, all at once and one alone; JAX multiplies in
+    full float32.
     """
     x = probes(policy)
     expected = np.asarray(policy.change(jnp.asarray(x)))
@@ -108,22 +125,28 @@ def difference(policy: Policy, run: Run) -> float:
 
 
 def allowed(policy: Policy) -> float:
-    """Largest difference that can be rounding: ``TOLERANCE``, times the mean size of the outputs where that is above 1.
+    """Largest difference that can be rounding: ``TOLERANCE``, times the mean size of the outputs
+    where that is above 1.
 
-    The outputs are those before the squashing, for the observations of ``probes``: float32 rounds them in proportion to
-    the numbers that they are sums of, and the slope of the squashing is at most 1.
+    The outputs are those before the squashing, for the observations of ``probes``: float32 rounds
+    them in proportion to the numbers that they are sums of, and the slope of the squashing is at
+    most 1.
     """
     return TOLERANCE * max(1.0, float(jnp.mean(jnp.abs(policy.mean(probes(policy))))))
 
 
-def probes(policy: Policy, *, count: int = 100, seed: int = 0) -> Float[np.ndarray, "n observation"]:
+def probes(
+    policy: Policy, *, count: int = 100, seed: int = 0
+) -> Float[np.ndarray, "n observation"]:
     """Observations to compare on, float32, ``count`` of each kind.
 
-    Every entry is drawn on its own, uniformly about the mean of the training: near it, all over what was seen, and so
-    far away that the clip holds them (where there is one).
+    Every entry is drawn on its own, uniformly about the mean of the training: near it, all over
+    what was seen, and so far away that the clip holds them (where there is one).
     """
     rng = np.random.default_rng(seed)
-    mean, deviation = (np.asarray(a, np.float64) for a in (policy.scale_mean, policy.scale_deviation))
+    mean, deviation = (
+        np.asarray(a, np.float64) for a in (policy.scale_mean, policy.scale_deviation)
+    )
     shape = (count, len(mean))
     reaches = REACHES if policy.contract.clip is not None else REACHES[:-1]
     drawn = [mean + deviation * rng.uniform(-reach, reach, shape) for reach in reaches]
@@ -144,16 +167,26 @@ def _model(policy: Policy, opset: int) -> bytes:
     contract, arrays, node = policy.contract, tensors(policy), graph.node
     value = node("Div", node("Sub", "observation", arrays["scale.mean"]), arrays["scale.deviation"])
     if contract.clip is not None:
-        value = node("Clip", value, *(np.array(bound, np.float32) for bound in (-contract.clip, contract.clip)))
+        value = node(
+            "Clip",
+            value,
+            *(np.array(bound, np.float32) for bound in (-contract.clip, contract.clip)),
+        )
     operator, attributes = _OPERATORS[contract.activation]
     for k in range(len(policy.layers)):
         if k:
             value = node(operator, value, **attributes)
-        value = node("Add", node("MatMul", value, arrays[f"layers.{k}.weight"]), arrays[f"layers.{k}.bias"])
+        value = node(
+            "Add", node("MatMul", value, arrays[f"layers.{k}.weight"]), arrays[f"layers.{k}.bias"]
+        )
     node("Mul", node("Tanh", value), np.array(contract.change, np.float32), name="change")
     words = "; ".join(f"{part.name} [{part.size}]: {part.words}" for part in contract.layout)
     inputs = [graph.tensor("observation", ["batch", contract.observations], words)]
-    outputs = [graph.tensor("change", ["batch", contract.nu], "change of the controls in each period of the robot")]
+    outputs = [
+        graph.tensor(
+            "change", ["batch", contract.nu], "change of the controls in each period of the robot"
+        )
+    ]
     return graph.model("policy", inputs, outputs, _metadata(policy))
 
 
@@ -175,7 +208,9 @@ def _readme(contract: PolicyContract) -> str:
     width = max(map(len, contract.parts))
     parts = "\n".join(f"{p.name:<{width}}  [{p.size}]  {p.words}" for p in contract.layout)
     task = "".join(f", {name}={name}" for name in contract.parts if name not in ("q", "qd", "u"))
-    pairs = ", ".join(f"{n} [{u}]" for n, u in zip(contract.controls, contract.control_units, strict=True))
+    pairs = ", ".join(
+        f"{n} [{u}]" for n, u in zip(contract.controls, contract.control_units, strict=True)
+    )
     steps = f"at each of the {contract.repeat} periods"
     return f"""A policy for the task {contract.task} on the robot {contract.robot}, trained by genan.
 It needs Python and NumPy, nothing else.

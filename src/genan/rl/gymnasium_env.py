@@ -1,8 +1,9 @@
 """Tasks as Gymnasium environments: one robot, or many at once. ``genan.gymnasium`` registers them.
 
-An action says, for each control, which part of the task's largest change is added to it at each period of the robot:
-from -1 to 1. (genan's own policies put out the number before tanh.) Episodes have a fixed length and are truncated at
-its end. The robots that episodes start from are settled once, from the same key for every seed; a seed draws from them.
+An action says, for each control, which part of the task's largest change is added to it at each
+period of the robot: from -1 to 1. (genan's own policies put out the number before tanh.) Episodes
+have a fixed length and are truncated at its end. The robots that episodes start from are settled
+once, from the same key for every seed; a seed draws from them.
 """
 
 import dataclasses
@@ -42,8 +43,8 @@ class Picture(Protocol):
 class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     """One robot in a task, NumPy in and out.
 
-    ``info`` has the reward's terms by name, before their weights; at the end of an episode also ``success`` and the
-    task's metrics.
+    ``info`` has the reward's terms by name, before their weights; at the end of an episode also
+    ``success`` and the task's metrics.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
@@ -51,7 +52,9 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     def __init__(self, environment: TaskEnvironment, *, picture: Picture | None = None) -> None:
         """Wraps ``environment``, one of a single robot; with ``picture``, it can be rendered."""
         if environment.envs != 1:
-            raise SettingError(f"GenanEnv is one robot, not {environment.envs}; use GenanVectorEnv for many.")
+            raise SettingError(
+                f"GenanEnv is one robot, not {environment.envs}; use GenanVectorEnv for many."
+            )
         self._episodes = _Episodes(environment)
         self._picture = picture
         self.render_mode = None if picture is None else "rgb_array"
@@ -71,7 +74,9 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """One step of the policy."""
         after = self._episodes.step(np.asarray(action)[None])
         truncated = bool(after.done[0])
-        terms, success, metrics = jax.tree.map(lambda a: float(a[0]), (after.terms, after.success, after.metrics))
+        terms, success, metrics = jax.tree.map(
+            lambda a: float(a[0]), (after.terms, after.success, after.metrics)
+        )
         info: dict[str, Any] = {"terms": terms}
         if truncated:
             info |= {"success": success, "metrics": metrics}
@@ -92,17 +97,23 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """Many robots in a task, stepped by one compiled program.
 
-    An episode that ends begins anew: in the same step (``infos`` then has ``final_obs`` and ``final_info``), or in the
-    next one, as Gymnasium's modes say. ``infos["terms"]`` has the reward's terms by name, before their weights.
+    An episode that ends begins anew: in the same step (``infos`` then has ``final_obs`` and
+    ``final_info``), or in the next one, as Gymnasium's modes say. ``infos["terms"]`` has the
+    reward's terms by name, before their weights.
     """
 
     def __init__(
-        self, environment: TaskEnvironment, *, autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP
+        self,
+        environment: TaskEnvironment,
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
         """Wraps ``environment``."""
         mode = AutoresetMode(autoreset_mode)
         if mode not in _MODES:
-            raise SettingError(f"Episodes begin anew by themselves (SameStep or NextStep), not as {mode.value} says.")
+            raise SettingError(
+                f"Episodes begin anew by themselves (SameStep or NextStep), not as {mode.value} says."
+            )
         self._episodes = _Episodes(environment)
         self._same_step = mode is AutoresetMode.SAME_STEP
         self._ended = np.zeros(environment.envs, bool)
@@ -120,7 +131,9 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._ended = np.zeros(self.num_envs, bool)
         return self._episodes.reset(self.np_random), {}
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One step of the policy in all episodes."""
         after = self._episodes.step(np.asarray(actions))
         done, observation, reward = after.done, after.observation, after.reward
@@ -129,7 +142,9 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             infos = _masked({"terms": after.terms}, everywhere)
             if done.any():
                 end = {"terms": after.terms, "success": after.success, "metrics": after.metrics}
-                infos |= _masked({"final_info": end, "final_obs": _objects(observation, done)}, done)
+                infos |= _masked(
+                    {"final_info": end, "final_obs": _objects(observation, done)}, done
+                )
                 observation = self._episodes.begin(done)
         else:
             anew, done = self._ended, done & ~self._ended
@@ -148,7 +163,8 @@ class _After:
     """What a step brought, as NumPy arrays with one row per environment."""
 
     observation: np.ndarray
-    """Of the state that the step led to, before any new episode; where that ran away, of the one before."""
+    """Of the state that the step led to, before any new episode; where that ran away, of the one
+    before."""
     reward: np.ndarray
     terms: dict[str, np.ndarray]
     done: np.ndarray
@@ -157,7 +173,8 @@ class _After:
 
 
 class _Episodes:
-    """The episodes behind both kinds of environment; nothing begins anew here but what is told to."""
+    """The episodes behind both kinds of environment; nothing begins anew here but what is told
+    to."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
         self._environment = without_end(environment)
@@ -173,7 +190,9 @@ class _Episodes:
         return self.begin(np.ones(self._environment.envs, bool))
 
     def begin(self, which: np.ndarray) -> np.ndarray:
-        self._state, self._key, self._observation = _begin(self._environment, self._state, which, self._key)
+        self._state, self._key, self._observation = _begin(
+            self._environment, self._state, which, self._key
+        )
         return _numpy(self._observation)
 
     def step(self, action: np.ndarray) -> _After:
@@ -183,7 +202,12 @@ class _Episodes:
         if action.shape != expected:
             raise SettingError(f"Actions must have the shape {expected}, not {action.shape}.")
         self._state, self._key, self._observation, after = _step(
-            self._environment, self._state, self._observation, action.astype(np.float32), self._key, self._horizon
+            self._environment,
+            self._state,
+            self._observation,
+            action.astype(np.float32),
+            self._key,
+            self._horizon,
         )
         return _After(**jax.tree.map(_numpy, after))
 
@@ -202,7 +226,10 @@ def _settle(environment: TaskEnvironment, key: PRNGKeyArray) -> EnvironmentState
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
 def _begin(
-    environment: TaskEnvironment, state: EnvironmentState, which: Bool[Array, " envs"], key: PRNGKeyArray
+    environment: TaskEnvironment,
+    state: EnvironmentState,
+    which: Bool[Array, " envs"],
+    key: PRNGKeyArray,
 ) -> tuple[EnvironmentState, PRNGKeyArray, Float[Array, "envs observation"]]:
     key, begin_key = jax.random.split(key)
     state = begin(environment, state, jnp.asarray(which), key=begin_key)
@@ -262,7 +289,8 @@ def _objects(rows: np.ndarray, which: np.ndarray) -> np.ndarray:
 
 
 def _masked(infos: dict[str, Any], which: np.ndarray) -> dict[str, Any]:
-    """Beside each entry, under its name after an underscore, where it means something: Gymnasium's convention."""
+    """Beside each entry, under its name after an underscore, where it means something: Gymnasium's
+    convention."""
     found: dict[str, Any] = {}
     for name, value in infos.items():
         found[name] = _masked(value, which) if isinstance(value, dict) else value

@@ -62,7 +62,11 @@ def _episodes(
 ) -> tuple[Array, Array, Array, dict[str, Array]]:
     state = env.reset(reset_key)
     shape = jax.eval_shape(lambda s: env.step(s, act(env.observe(s)), key=step_key)[1], state)
-    kept = (jnp.zeros(env.envs), jnp.zeros(env.envs), {name: jnp.zeros(env.envs) for name in shape.metrics})
+    kept = (
+        jnp.zeros(env.envs),
+        jnp.zeros(env.envs),
+        {name: jnp.zeros(env.envs) for name in shape.metrics},
+    )
 
     def step(
         carry: tuple[EnvironmentState, tuple[Array, Array, dict[str, Array]]], key: PRNGKeyArray
@@ -74,5 +78,7 @@ def _episodes(
         metrics = {name: last(value, metrics[name]) for name, value in outcome.metrics.items()}
         return (state, (returns + outcome.reward, last(outcome.success, success), metrics)), None
 
-    (state, (returns, success, metrics)), _ = jax.lax.scan(step, (state, kept), jax.random.split(step_key, env.horizon))
+    (state, (returns, success, metrics)), _ = jax.lax.scan(
+        step, (state, kept), jax.random.split(step_key, env.horizon)
+    )
     return state.fault.count, returns, success, metrics

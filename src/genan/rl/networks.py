@@ -1,4 +1,5 @@
-"""The policy's and the value network: two perceptrons of the same shape, stacked so that one product serves both.
+"""The policy's and the value network: two perceptrons of the same shape, stacked so that one
+product serves both.
 
 On a GPU that halves the number of kernels, and kernels are what a step of small networks costs.
 """
@@ -24,7 +25,8 @@ PRECISION_NAMES = {"float32": "highest", "tf32": "default"}
 class Networks(eqx.Module):
     """Policy and value network; every array of ``layers`` has a leading axis of the two.
 
-    The last layer has as many outputs as there are actions in both, of which the value network uses the first.
+    The last layer has as many outputs as there are actions in both, of which the value network uses
+    the first.
     """
 
     layers: tuple[Layer, ...]
@@ -32,8 +34,11 @@ class Networks(eqx.Module):
     """Of the policy's actions, before it is held within its bounds."""
 
     @classmethod
-    def begin(cls, observations: int, actions: int, settings: PPOSettings, *, key: PRNGKeyArray) -> "Networks":
-        """Flax's start, as in skrl's examples: truncated normal weights of variance 1 / fan-in, no bias."""
+    def begin(
+        cls, observations: int, actions: int, settings: PPOSettings, *, key: PRNGKeyArray
+    ) -> "Networks":
+        """Flax's start, as in skrl's examples: truncated normal weights of variance 1 / fan-in, no
+        bias."""
         sizes = list(pairwise((observations, *settings.hidden, actions)))
         normal = jax.nn.initializers.lecun_normal(batch_axis=0)
         layers = [
@@ -48,7 +53,10 @@ class Networks(eqx.Module):
         self, x: Float[Array, "samples observation"], settings: PPOSettings
     ) -> tuple[Gaussian, Float[Array, " samples"]]:
         """Distribution of the actions and value [standardised], for standardised observations."""
-        activation, precision = ACTIVATION_FUNCTIONS[settings.activation], PRECISION_NAMES[settings.precision]
+        activation, precision = (
+            ACTIVATION_FUNCTIONS[settings.activation],
+            PRECISION_NAMES[settings.precision],
+        )
         y = jnp.broadcast_to(x, (2, *x.shape))
         for k, layer in enumerate(self.layers):
             y = _product(activation(y) if k else y, layer.weight, precision) + layer.bias[:, None]
@@ -56,7 +64,9 @@ class Networks(eqx.Module):
 
     def bounded(self, settings: PPOSettings) -> Float[Array, " action"]:
         """Logarithm of the deviation within its bounds."""
-        return jnp.clip(self.log_deviation, math.log(settings.deviation_min), math.log(settings.deviation_max))
+        return jnp.clip(
+            self.log_deviation, math.log(settings.deviation_min), math.log(settings.deviation_max)
+        )
 
     def of(self, which: int) -> tuple[Layer, ...]:
         """The layers of one network, ``POLICY`` or ``VALUE``, with as many outputs as it has."""
@@ -70,8 +80,8 @@ class Networks(eqx.Module):
 def _product(x: Array, weight: Array, precision: str) -> Array:
     """Product x W of two networks, whose derivative by W is summed over parts of the samples.
 
-    That derivative is a small matrix summed over thousands of samples: in one product a GPU would leave nearly all of
-    its processors idle, and a CPU its caches cold.
+    That derivative is a small matrix summed over thousands of samples: in one product a GPU would
+    leave nearly all of its processors idle, and a CPU its caches cold.
     """
     return jnp.matmul(x, weight, precision=precision)
 

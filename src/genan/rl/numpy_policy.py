@@ -1,7 +1,9 @@
-"""A trained policy on a robot's computer: this one file, NumPy and the standard library, nothing else of genan.
+"""A trained policy on a robot's computer: this one file, NumPy and the standard library, nothing
+else of genan.
 
-Beside it, in an export folder, lie ``policy.safetensors`` (weights and scale) and ``policy.json`` (the contract: task,
-robot, rate, what an observation is made of). Both are checked when they are loaded.
+Beside it, in an export folder, lie ``policy.safetensors`` (weights and scale) and ``policy.json``
+(the contract: task, robot, rate, what an observation is made of). Both are checked when they are
+loaded.
 
     import numpy_policy
 
@@ -14,8 +16,8 @@ robot, rate, what an observation is made of). Both are checked when they are loa
 
 How long a call takes on this computer: python numpy_policy.py folder
 
-Positions are in rad (m for slides), controls in the units of the contract. Everything is computed in float32, as genan
-does. SPDX-License-Identifier: Apache-2.0
+Positions are in rad (m for slides), controls in the units of the contract. Everything is computed
+in float32, as genan does. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations  # this file is written for Python 3.8 and later
@@ -44,7 +46,8 @@ class PolicyError(ValueError):
 
 
 def load(folder: Path | str) -> Policy:
-    """Read an export folder (or an artifact of 'genan train') and check it: format, checksums, shapes, numbers."""
+    """Read an export folder (or an artifact of 'genan train') and check it: format, checksums,
+    shapes, numbers."""
     folder = Path(folder)
     settings = _read_contract(folder)
     path = folder / WEIGHTS
@@ -58,7 +61,8 @@ def load(folder: Path | str) -> Policy:
 
 
 class Policy:
-    """From what is observed to the change of the controls. One object serves one loop: it computes in its own arrays.
+    """From what is observed to the change of the controls. One object serves one loop: it computes
+    in its own arrays.
 
     Attributes:
         contract: what it was trained for, as in ``policy.json``.
@@ -73,18 +77,27 @@ class Policy:
         u_upper: highest controls [nu].
     """
 
-    def __init__(self, settings: dict[str, Any], arrays: dict[str, np.ndarray], *, where: str = WEIGHTS) -> None:
+    def __init__(
+        self, settings: dict[str, Any], arrays: dict[str, np.ndarray], *, where: str = WEIGHTS
+    ) -> None:
         try:
             contract = settings["contract"]
             self.contract: dict[str, Any] = contract
             self.record: dict[str, Any] = settings["record"]
-            self.layout = [(str(part["name"]), int(part["size"])) for part in contract["observation"]]
+            self.layout = [
+                (str(part["name"]), int(part["size"])) for part in contract["observation"]
+            ]
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
             self.dt, self.repeat = float(contract["dt"]), int(contract["repeat"])
             self.largest, clip = float(contract["change"]), contract["scale"]["clip"]
             self._clip = None if clip is None else np.float32(clip)
-            self.u_lower, self.u_upper = np.array(contract["u_range"], np.float64).reshape(self.nu, 2).T
-            hidden, activation = [int(n) for n in contract["network"]["hidden"]], str(contract["network"]["activation"])
+            self.u_lower, self.u_upper = (
+                np.array(contract["u_range"], np.float64).reshape(self.nu, 2).T
+            )
+            hidden, activation = (
+                [int(n) for n in contract["network"]["hidden"]],
+                str(contract["network"]["activation"]),
+            )
             if not (self.dt > 0.0 and self.repeat > 0 and self.largest > 0.0):
                 raise ValueError("dt, repeat or change out of range")
         except (KeyError, TypeError, ValueError) as error:
@@ -99,14 +112,22 @@ class Policy:
         widths = [inputs, *hidden, self.nu]
         get = lambda name, *shape: _array(arrays, name, shape, where)  # noqa: E731
         self._layers = [
-            (get(f"layers.{k}.weight", widths[k], widths[k + 1]), get(f"layers.{k}.bias", widths[k + 1]))
+            (
+                get(f"layers.{k}.weight", widths[k], widths[k + 1]),
+                get(f"layers.{k}.bias", widths[k + 1]),
+            )
             for k in range(len(widths) - 1)
         ]
-        self._mean, self._deviation = (get(f"scale.{part}", inputs) for part in ("mean", "deviation"))
+        self._mean, self._deviation = (
+            get(f"scale.{part}", inputs) for part in ("mean", "deviation")
+        )
         get("log_deviation", self.nu)
         # Where one observation is computed: a loop on a robot should not wait for memory.
         self._observation = np.empty(inputs, np.float32)
-        self._buffers = [(np.empty(width, np.float32), np.empty(width, np.float32)) for width in (inputs, *widths[1:])]
+        self._buffers = [
+            (np.empty(width, np.float32), np.empty(width, np.float32))
+            for width in (inputs, *widths[1:])
+        ]
         self._places: dict[str, np.ndarray] = {}
         start = 0
         for name, size in self.layout:
@@ -123,7 +144,9 @@ class Policy:
         inputs = len(self._observation)
         if x.shape[-1:] != (inputs,):
             parts = ", ".join(f"{name} {size}" for name, size in self.layout)
-            raise PolicyError(f"An observation must have the shape [..., {inputs}] ({parts}), not {list(x.shape)}.")
+            raise PolicyError(
+                f"An observation must have the shape [..., {inputs}] ({parts}), not {list(x.shape)}."
+            )
         if not np.isfinite(x).all():
             raise PolicyError("The observation holds a number that is not finite; do not drive on.")
         if x.ndim == 1:
@@ -131,12 +154,14 @@ class Policy:
         rows = x.reshape(-1, inputs)
         size = len(rows)
         buffers = [
-            (np.empty((size, a.size), np.float32), np.empty((size, a.size), np.float32)) for a, _ in self._buffers
+            (np.empty((size, a.size), np.float32), np.empty((size, a.size), np.float32))
+            for a, _ in self._buffers
         ]
         return self._forward(rows, buffers).reshape(*x.shape[:-1], self.nu)
 
     def act(self, q: Any, qd: Any, u: Any, **task_parts: Any) -> np.ndarray:
-        """Change of the controls in each period of the robot until the next call [nu]: one every ``repeat`` periods.
+        """Change of the controls in each period of the robot until the next call [nu]: one every
+        ``repeat`` periods.
 
         Args:
             q: joint positions [nq] [rad or m].
@@ -150,7 +175,9 @@ class Policy:
         for name, place in self._places.items():
             value = _floats(name, parts[name])
             if value.shape != place.shape and not (value.ndim == 0 and place.size == 1):
-                raise PolicyError(f"{name} must have the shape [{place.size}], not {list(value.shape)}.")
+                raise PolicyError(
+                    f"{name} must have the shape [{place.size}], not {list(value.shape)}."
+                )
             place[:] = value
         if not np.isfinite(self._observation).all():
             wrong = [name for name, place in self._places.items() if not np.isfinite(place).all()]
@@ -160,11 +187,13 @@ class Policy:
         return self._forward(self._observation, self._buffers)
 
     def following(self, u: Any, change: Any) -> np.ndarray:
-        """The controls one period of the robot after ``u`` [nu]: with ``change`` [nu] added, within their range."""
+        """The controls one period of the robot after ``u`` [nu]: with ``change`` [nu] added, within
+        their range."""
         return np.minimum(np.maximum(np.add(u, change), self.u_lower), self.u_upper)
 
     def check_rate(self, dt: float) -> None:
-        """Refuse another period ``dt`` [s] of the robot than the one that the policy was trained at."""
+        """Refuse another period ``dt`` [s] of the robot than the one that the policy was trained
+        at."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             rate = f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)" if dt > 0.0 else f"dt {dt:.6g} s"
             raise PolicyError(
@@ -173,7 +202,8 @@ class Policy:
             )
 
     def _forward(self, x: np.ndarray, buffers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """Changes [..., nu] for observations [..., n], computed in ``buffers``: for each layer its values and room."""
+        """Changes [..., nu] for observations [..., n], computed in ``buffers``: for each layer its
+        values and room."""
         y, _ = buffers[0]
         np.subtract(x, self._mean, out=y)
         np.divide(y, self._deviation, out=y)
@@ -194,9 +224,13 @@ class Policy:
         missing = [name for name in self._places if name not in parts]
         extra = [name for name in parts if name not in self._places]
         wrong = " and ".join(
-            f"{what} {listing(names)}" for what, names in (("also needs", missing), ("does not know", extra)) if names
+            f"{what} {listing(names)}"
+            for what, names in (("also needs", missing), ("does not know", extra))
+            if names
         )
-        raise PolicyError(f"The policy {wrong}; its observation is made of {listing(self._places)}.")
+        raise PolicyError(
+            f"The policy {wrong}; its observation is made of {listing(self._places)}."
+        )
 
 
 def _leaky_relu(x: np.ndarray, room: np.ndarray) -> None:
@@ -205,7 +239,9 @@ def _leaky_relu(x: np.ndarray, room: np.ndarray) -> None:
 
 
 def _elu(x: np.ndarray, room: np.ndarray) -> None:
-    np.minimum(x, np.float32(0.0), out=room)  # so that expm1 does not overflow; below zero it lies above x
+    np.minimum(
+        x, np.float32(0.0), out=room
+    )  # so that expm1 does not overflow; below zero it lies above x
     np.expm1(room, out=room)
     np.maximum(x, room, out=x)
 
@@ -229,10 +265,14 @@ def _floats(name: str, value: Any) -> np.ndarray:
         raise PolicyError(f"{name} must be an array of numbers.") from None
 
 
-def _array(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...], where: str) -> np.ndarray:
+def _array(
+    arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...], where: str
+) -> np.ndarray:
     if name not in arrays or arrays[name].shape != shape:
         came = list(arrays[name].shape) if name in arrays else "nothing"
-        raise PolicyError(f"{where} must hold {name} of shape {list(shape)}, but holds {came}; train again.")
+        raise PolicyError(
+            f"{where} must hold {name} of shape {list(shape)}, but holds {came}; train again."
+        )
     if not np.isfinite(arrays[name]).all():
         raise PolicyError(f"{where} holds numbers in {name} that are not finite; train again.")
     return arrays[name]
@@ -248,7 +288,9 @@ def _read_contract(folder: Path) -> dict[str, Any]:
         seal = settings.pop("seal")
         form, version = settings["format"], settings["version"]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        raise PolicyError(f"{path} is not a contract of genan, or is damaged; fetch it anew or train again.") from None
+        raise PolicyError(
+            f"{path} is not a contract of genan, or is damaged; fetch it anew or train again."
+        ) from None
     if form != FORMAT or version != VERSION:
         raise PolicyError(
             f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version {VERSION}."
@@ -262,7 +304,8 @@ def _read_contract(folder: Path) -> dict[str, Any]:
 
 
 def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
-    """Arrays of a safetensors file: length of the header (8 bytes, little-endian), header (JSON), the numbers."""
+    """Arrays of a safetensors file: length of the header (8 bytes, little-endian), header (JSON),
+    the numbers."""
     try:
         if len(content) < 8:
             raise ValueError("it is shorter than its header")
@@ -277,20 +320,30 @@ def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
             shape = tuple(int(size) for size in entry["shape"])
             if entry["dtype"] != "F32":
                 raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
-            if min(shape, default=1) < 0 or first != end or last - first != 4 * int(np.prod(shape, dtype=int)):
+            if (
+                min(shape, default=1) < 0
+                or first != end
+                or last - first != 4 * int(np.prod(shape, dtype=int))
+            ):
                 raise ValueError(f"{name} does not lie where the header says")
-            arrays[name] = np.frombuffer(content[first:last], "<f4").astype(np.float32).reshape(shape)
+            arrays[name] = (
+                np.frombuffer(content[first:last], "<f4").astype(np.float32).reshape(shape)
+            )
             end = last
         if end != len(content):
             raise ValueError("its length is not what its header says")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PolicyError(f"{path} cannot be read ({error}); fetch it anew or train again.") from None
+        raise PolicyError(
+            f"{path} cannot be read ({error}); fetch it anew or train again."
+        ) from None
     return arrays
 
 
 def _read(path: Path) -> bytes:
     if not path.exists():
-        raise PolicyError(f"There is no {path}; a policy is the two files {WEIGHTS} and {CONTRACT}.")
+        raise PolicyError(
+            f"There is no {path}; a policy is the two files {WEIGHTS} and {CONTRACT}."
+        )
     return path.read_bytes()
 
 

@@ -1,4 +1,5 @@
-"""``Policy``: what was learnt. A frozen pytree: pass it through ``jit``, ``vmap`` and ``scan`` as it is."""
+"""``Policy``: what was learnt. A frozen pytree: pass it through ``jit``, ``vmap`` and ``scan`` as
+it is."""
 
 import hashlib
 import json
@@ -46,7 +47,8 @@ _WORDS = {
 
 @final
 class Policy(eqx.Module):
-    """A trained policy: from what it observes to the change of the controls. Leading axes are batches."""
+    """A trained policy: from what it observes to the change of the controls. Leading axes are
+    batches."""
 
     contract: PolicyContract = eqx.field(static=True)
     """Task, robot, rate, observation and shape."""
@@ -63,7 +65,13 @@ class Policy(eqx.Module):
 
     @classmethod
     def of(
-        cls, agent: Agent, env: TaskEnvironment, robot: Robot, settings: PPOSettings, *, record: dict[str, Any]
+        cls,
+        agent: Agent,
+        env: TaskEnvironment,
+        robot: Robot,
+        settings: PPOSettings,
+        *,
+        record: dict[str, Any],
     ) -> "Policy":
         """What ``agent`` has learnt in ``env`` so far.
 
@@ -71,10 +79,16 @@ class Policy(eqx.Module):
             agent: the learner's agent.
             env: where it learns.
             robot: the environment's robot.
-            settings: how it learns; they become part of the record, as do the versions of what it depends on.
-            record: what else is to be known of it: steps, seed, success rate and number of episodes, ...
+            settings: how it learns; they become part of the record, as do the versions of what it
+                depends on.
+            record: what else is to be known of it: steps, seed, success rate and number of
+                episodes, ...
         """
-        task, channels, scaler = env.task.settings, Channels.of_robot(robot), agent.observation_scaler
+        task, channels, scaler = (
+            env.task.settings,
+            Channels.of_robot(robot),
+            agent.observation_scaler,
+        )
         words = _words(task.name, channels)
         contract = PolicyContract(
             task=task.name,
@@ -88,14 +102,20 @@ class Policy(eqx.Module):
             u_range=tuple((float(low), float(high)) for low, high in channels.control_range.T),
             repeat=task.repeat,
             change=task.change,
-            layout=tuple(Part(name, size, words.get(name, "as the task gives it")) for name, size in env.layout),
+            layout=tuple(
+                Part(name, size, words.get(name, "as the task gives it"))
+                for name, size in env.layout
+            ),
             clip=CLIP if scaler.active else None,
             hidden=settings.hidden,
             activation=settings.activation,
             actuators_sha256=actuator_fingerprint(env.simulator.drive.ensemble),
         )
-        # A scaler that is off keeps the mean 0 and the variance 1 that it began with, but its epsilon is not added.
-        deviation = jnp.sqrt(scaler.variance) + EPSILON if scaler.active else jnp.ones_like(scaler.variance)
+        # A scaler that is off keeps the mean 0 and the variance 1 that it began with, but its
+        # epsilon is not added.
+        deviation = (
+            jnp.sqrt(scaler.variance) + EPSILON if scaler.active else jnp.ones_like(scaler.variance)
+        )
         policy = cls(
             contract,
             agent.networks.of(POLICY),
@@ -120,20 +140,29 @@ class Policy(eqx.Module):
             _json({**self.record, **entries}),
         )  # fmt: skip
 
-    def change(self, observation: Float[Array | np.ndarray, "*batch observation"]) -> Float[Array, "*batch action"]:
-        """Change of the controls in each period of the robot until the policy's next step, in the controls' units.
+    def change(
+        self, observation: Float[Array | np.ndarray, "*batch observation"]
+    ) -> Float[Array, "*batch action"]:
+        """Change of the controls in each period of the robot until the policy's next step, in the
+        controls' units.
 
         Args:
             observation: as the contract's ``layout`` says [..., n], not standardised.
         """
         return self.squash(self.mean(observation))
 
-    def mean(self, observation: Float[Array | np.ndarray, "*batch observation"]) -> Float[Array, "*batch action"]:
-        """What the network gives, before the squashing: the action that ``TaskEnvironment.step`` takes."""
+    def mean(
+        self, observation: Float[Array | np.ndarray, "*batch observation"]
+    ) -> Float[Array, "*batch action"]:
+        """What the network gives, before the squashing: the action that ``TaskEnvironment.step``
+        takes."""
         x = self._standardised(jnp.asarray(observation))
         activation = ACTIVATION_FUNCTIONS[self.contract.activation]
         for k, layer in enumerate(self.layers):
-            x = jnp.matmul(activation(x) if k else x, layer.weight, precision="highest") + layer.bias
+            x = (
+                jnp.matmul(activation(x) if k else x, layer.weight, precision="highest")
+                + layer.bias
+            )
         return x
 
     def sample(
@@ -141,7 +170,9 @@ class Policy(eqx.Module):
     ) -> Float[Array, "*batch action"]:
         """A change of the controls as in training: with the noise that the policy explored with."""
         mean = self.mean(observation)
-        return self.squash(mean + jnp.exp(self.log_deviation) * jax.random.normal(key, mean.shape, mean.dtype))
+        return self.squash(
+            mean + jnp.exp(self.log_deviation) * jax.random.normal(key, mean.shape, mean.dtype)
+        )
 
     def squash(self, action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
         """The change of the controls that an action stands for."""
@@ -151,10 +182,14 @@ class Policy(eqx.Module):
         """Refuse, by name, another task, observation, largest change, rate, joints or controls."""
         mine, theirs = self.contract, env.task.settings
         if mine.task != theirs.name:
-            raise PolicyError(f"The policy was trained for the task {mine.task!r}, not for {theirs.name!r}.")
+            raise PolicyError(
+                f"The policy was trained for the task {mine.task!r}, not for {theirs.name!r}."
+            )
         layout = tuple((part.name, part.size) for part in mine.layout)
         if layout != env.layout:
-            one, other = (listing(f"{name} {size}" for name, size in parts) for parts in (layout, env.layout))
+            one, other = (
+                listing(f"{name} {size}" for name, size in parts) for parts in (layout, env.layout)
+            )
             raise PolicyError(
                 f"The policy was trained on observations of {one} in this order and the environment gives {other}; use "
                 "a policy trained in it."
@@ -179,24 +214,33 @@ class Policy(eqx.Module):
         """Whether these are the actuators that it was trained on, to the bit."""
         return self.contract.actuators_sha256 == actuator_fingerprint(ensemble)
 
-    def _standardised(self, x: Float[Array, "*batch observation"]) -> Float[Array, "*batch observation"]:
+    def _standardised(
+        self, x: Float[Array, "*batch observation"]
+    ) -> Float[Array, "*batch observation"]:
         if x.shape[-1:] != (self.contract.observations,):
             raise PolicyError(
                 f"An observation must have the shape [..., {self.contract.observations}] "
                 f"({', '.join(f'{part.name} {part.size}' for part in self.contract.layout)}), not {list(x.shape)}."
             )
         x = (x - self.scale_mean) / self.scale_deviation
-        return x if self.contract.clip is None else jnp.clip(x, -self.contract.clip, self.contract.clip)
+        return (
+            x
+            if self.contract.clip is None
+            else jnp.clip(x, -self.contract.clip, self.contract.clip)
+        )
 
 
 def actuator_fingerprint(ensemble: Ensemble) -> str:
-    """Checksum of the weights and scaling: the ``weights_sha256`` of the artifact that they are saved as."""
+    """Checksum of the weights and scaling: the ``weights_sha256`` of the artifact that they are
+    saved as."""
     return hashlib.sha256(tensor_bytes(actuator_tensors(ensemble))).hexdigest()
 
 
 def _words(task: str, channels: Channels) -> dict[str, str]:
     """What the parts of an observation are, with their units."""
-    q, u = (", ".join(dict.fromkeys(units)) for units in (channels.joint_units, channels.control_units))
+    q, u = (
+        ", ".join(dict.fromkeys(units)) for units in (channels.joint_units, channels.control_units)
+    )
     qd = ", ".join(f"{unit}/s" for unit in dict.fromkeys(channels.joint_units))
     found = {
         "q": f"joint positions [{q}]",
@@ -212,7 +256,8 @@ def _json(record: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can hold it: a number that is not finite becomes null, which every reader understands."""
+    """As JSON can hold it: a number that is not finite becomes null, which every reader
+    understands."""
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

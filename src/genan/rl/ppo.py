@@ -1,4 +1,5 @@
-"""Proximal policy optimisation (Schulman et al. 2017), compiled as a whole: rollout and update are one program."""
+"""Proximal policy optimisation (Schulman et al. 2017), compiled as a whole: rollout and update are
+one program."""
 
 from functools import partial
 
@@ -15,7 +16,8 @@ from genan.rl.update import Agent, Losses, random_order, update
 
 
 class Learner(eqx.Module):
-    """The complete state of learning: kept and given back, it goes on to the same result (to the bit on a CPU)."""
+    """The complete state of learning: kept and given back, it goes on to the same result (to the
+    bit on a CPU)."""
 
     agent: Agent
     scene: Scene
@@ -26,7 +28,8 @@ class Learner(eqx.Module):
 
 
 class Report(eqx.Module):
-    """What a rollout and the update after it showed; a mean over episodes is NaN where none ended."""
+    """What a rollout and the update after it showed; a mean over episodes is NaN where none
+    ended."""
 
     reward: Float[Array, ""]
     """Mean over steps and environments, as the terms."""
@@ -87,7 +90,9 @@ def _advance(ppo: PPO, learner: Learner) -> tuple[Learner, Report]:
     scene, experience, tally = rollout(env, learner.agent, learner.scene, settings, key=rollout_key)
     order = random_order(ppo.steps_per_update, settings, key=order_key)
     agent, losses = update(learner.agent, experience, settings, order)
-    return Learner(agent, scene, jax.random.key_data(key), learner.updates + 1), _report(agent, tally, losses, settings)
+    return Learner(agent, scene, jax.random.key_data(key), learner.updates + 1), _report(
+        agent, tally, losses, settings
+    )
 
 
 def _report(agent: Agent, tally: Tally, losses: Losses, settings: PPOSettings) -> Report:

@@ -48,7 +48,9 @@ def rollout(
         action = noise * jnp.exp(policy.log_deviation) + policy.mean
         state, outcome = env.step(scene.state, action, key=key)
         returns = scene.returns + outcome.reward
-        tally = Tally(outcome.reward, outcome.terms, outcome.done, outcome.success, outcome.metrics, returns)
+        tally = Tally(
+            outcome.reward, outcome.terms, outcome.done, outcome.success, outcome.metrics, returns
+        )
         kept = (scene.observation, action, policy.log_prob(action), value, tally)
         return Scene(state, outcome.observation, jnp.where(outcome.done, 0.0, returns)), kept
 
@@ -58,5 +60,7 @@ def rollout(
     value, reward = restore(value), tally.reward
     if settings.time_limit == "bootstrap":
         reward = reward + settings.discount * value * tally.done
-    experience = Experience(observation, action, log_prob, value, reward, tally.done, restore(last_value))
+    experience = Experience(
+        observation, action, log_prob, value, reward, tally.done, restore(last_value)
+    )
     return scene, experience, tally

@@ -32,12 +32,16 @@ class Scaler(eqx.Module):
     def seen_each(self, x: Float[Array, "batches samples features"]) -> "Scaler":
         """After each of these batches, one after the other: all arrays get a leading axis.
 
-        Chan's formula for adding a batch, with sums over the batches before in place of a loop. The batch's variance is
-        the unbiased one although it is weighted by its number of samples, as in skrl.
+        Chan's formula for adding a batch, with sums over the batches before in place of a loop. The
+        batch's variance is the unbiased one although it is weighted by its number of samples, as in
+        skrl.
         """
         batches, samples, _ = x.shape
         if not self.active:
-            return Scaler(*(jnp.repeat(a[None], batches, 0) for a in (self.mean, self.variance, self.count)), False)
+            return Scaler(
+                *(jnp.repeat(a[None], batches, 0) for a in (self.mean, self.variance, self.count)),
+                False,
+            )
         mean, variance = jnp.mean(x, axis=1), jnp.var(x, axis=1, ddof=1)
         after = self.count + samples * jnp.arange(1, batches + 1, dtype=self.count.dtype)
         means = self.mean + jnp.cumsum(mean - self.mean, axis=0) * samples / after[:, None]

@@ -29,7 +29,8 @@ class PPOSettings:
     ratio_clip: float = 0.2
     """How far the probability ratio may leave 1 before the objective is flat."""
     value_clip: float = 0.2
-    """How far a value may leave the old one in the value loss [standard deviations of the value scaler]."""
+    """How far a value may leave the old one in the value loss [standard deviations of the value
+    scaler]."""
     clip_values: bool = True
     """Apply value_clip; skrl 2 does whenever it is above 0, skrl 1.4 left it off."""
     value_scale: float = 1.0
@@ -41,16 +42,18 @@ class PPOSettings:
     epochs: int = 5
     """Passes over the steps in an update."""
     shuffle: bool = True
-    """Draw the minibatches in a new random order each epoch, as skrl 2 does; skrl 1.4 took them as recorded."""
+    """Draw the minibatches in a new random order each epoch, as skrl 2 does; skrl 1.4 took them as
+    recorded."""
     grad_norm_clip: float = 1.0
     """Longest gradient of each network; 0: any."""
     kl_mode: str = "adaptive"
-    """What the KL divergence from the old policy does: stop (leave the epoch where it passes kl_threshold), adaptive
-    (steer the learning rate after each epoch) or none."""
+    """What the KL divergence from the old policy does: stop (leave the epoch where it passes
+    kl_threshold), adaptive (steer the learning rate after each epoch) or none."""
     kl_threshold: float = 0.008
     """The divergence at which an epoch stops, or that the learning rate steers to [nat]."""
     kl_factor: float = 2.0
-    """Adaptive: the rate changes where the divergence is this many times above or below kl_threshold."""
+    """Adaptive: the rate changes where the divergence is this many times above or below
+    kl_threshold."""
     rate_factor: float = 1.5
     """Adaptive: by how much it changes."""
     rate_min: float = 1e-6
@@ -58,15 +61,16 @@ class PPOSettings:
     rate_max: float = 5e-4
     """Adaptive: highest learning rate; skrl's own default is 1e-2."""
     time_limit: str = "terminal"
-    """What the end of an episode means: terminal (nothing comes after it) or bootstrap (it would have gone on; the
-    value before the last step stands for the rest, since the observation after it is the next episode's)."""
+    """What the end of an episode means: terminal (nothing comes after it) or bootstrap (it would
+    have gone on; the value before the last step stands for the rest, since the observation after it
+    is the next episode's)."""
     hidden: tuple[int, ...] = (64, 64, 64, 64)
     """Neurons of each hidden layer, of the policy and of the value network."""
     activation: str = "leaky_relu"
     """What hidden layers end in: leaky_relu, elu or tanh."""
     output_gain: float = 0.01
-    """Factor on the initial weights of the policy's last layer: a small one starts with the control held; 1 is Flax's
-    own start."""
+    """Factor on the initial weights of the policy's last layer: a small one starts with the control
+    held; 1 is Flax's own start."""
     initial_deviation: float = 0.3
     """Standard deviation of the actions before the squashing, at the start."""
     deviation_min: float = math.exp(-20.0)
@@ -87,10 +91,14 @@ class PPOSettings:
         _among("precision", self.precision, PRECISIONS)
         for name in ("discount", "trace"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise SettingError(f"The setting {name} must lie from 0 to 1, not at {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The setting {name} must lie from 0 to 1, not at {getattr(self, name):g}."
+                )
         for name in ("rollouts", "mini_batches", "epochs"):
             if getattr(self, name) < 1:
-                raise SettingError(f"The setting {name} must be at least 1, not {getattr(self, name)}.")
+                raise SettingError(
+                    f"The setting {name} must be at least 1, not {getattr(self, name)}."
+                )
         for name in (
             "rate",
             "ratio_clip",
@@ -101,13 +109,19 @@ class PPOSettings:
             "rate_min",
         ):
             if not 0.0 < getattr(self, name) < math.inf:
-                raise SettingError(f"The setting {name} must be a positive number, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The setting {name} must be a positive number, not {getattr(self, name):g}."
+                )
         for name in ("entropy_scale", "grad_norm_clip", "output_gain"):
             if not 0.0 <= getattr(self, name) < math.inf:
-                raise SettingError(f"The setting {name} must be 0 or more, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The setting {name} must be 0 or more, not {getattr(self, name):g}."
+                )
         for name in ("kl_factor", "rate_factor"):
             if not 1.0 < getattr(self, name) < math.inf:
-                raise SettingError(f"The setting {name} must be above 1, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The setting {name} must be above 1, not {getattr(self, name):g}."
+                )
         if not self.hidden or any(width < 1 for width in self.hidden):
             raise SettingError(
                 f"The networks need hidden layers of at least one neuron each, got {list(self.hidden)}; give sizes "
@@ -136,7 +150,10 @@ class PPOSettings:
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()
+        }
 
 
 def _among(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -145,12 +162,13 @@ def _among(name: str, value: str, known: tuple[str, ...]) -> None:
 
 
 FAST = PPOSettings()
-"""A setting for quick learning: a higher, steered learning rate, fewer and larger minibatches, less initial noise, no
-entropy bonus. It is the default of every field."""
+"""A setting for quick learning: a higher, steered learning rate, fewer and larger minibatches, less
+initial noise, no entropy bonus. It is the default of every field."""
 
-# The tables do not say where the policy's deviation starts: skrl's examples start it at 1. kl_threshold stands among
-# PPO's own settings there, so it is the early stop. skrl of the paper's time (1.4) on JAX left the entropy out of the
-# gradient; with it, a weight of 0.025 drives the deviation to its bound.
+# The tables do not say where the policy's deviation starts: skrl's examples start it at 1.
+# kl_threshold stands among PPO's own settings there, so it is the early stop. skrl of the paper's
+# time (1.4) on JAX left the entropy out of the gradient; with it, a weight of 0.025 drives the
+# deviation to its bound.
 _TABLES = PPOSettings(
     initial_deviation=1.0, kl_mode="stop", kl_threshold=0.008, value_clip=0.2, grad_norm_clip=1.0, value_scale=1.0,
     trace=0.95, epochs=10, entropy_in_gradient=False, output_gain=1.0,

@@ -21,8 +21,8 @@ Step = tuple[Float[Array, "envs observation"], Float[Array, "envs 1"], Flags, Fl
 class SkrlEnvironment(Wrapper):
     """All episodes of an environment, for any of skrl's trainers and agents on JAX.
 
-    Episodes start anew by themselves, so ``reset`` begins them once and from then on gives what is observed now. An
-    episode's end is reported as its termination.
+    Episodes start anew by themselves, so ``reset`` begins them once and from then on gives what is
+    observed now. An episode's end is reported as its termination.
     """
 
     scene: Scene | None
@@ -40,12 +40,25 @@ class SkrlEnvironment(Wrapper):
         self._box = lambda size: gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self._arrays, static = eqx.partition(env, eqx.is_array)
 
-        def step(arrays: Any, scene: Scene, action: Array, key: PRNGKeyArray) -> tuple[Scene, PRNGKeyArray, Tally]:
+        def step(
+            arrays: Any, scene: Scene, action: Array, key: PRNGKeyArray
+        ) -> tuple[Scene, PRNGKeyArray, Tally]:
             now, following = jax.random.split(key)
             state, outcome = eqx.combine(arrays, static).step(scene.state, action, key=now)
             returns = scene.returns + outcome.reward
-            tally = Tally(outcome.reward, outcome.terms, outcome.done, outcome.success, outcome.metrics, returns)
-            return Scene(state, outcome.observation, jnp.where(outcome.done, 0.0, returns)), following, tally
+            tally = Tally(
+                outcome.reward,
+                outcome.terms,
+                outcome.done,
+                outcome.success,
+                outcome.metrics,
+                returns,
+            )
+            return (
+                Scene(state, outcome.observation, jnp.where(outcome.done, 0.0, returns)),
+                following,
+                tally,
+            )
 
         self._advanced = jax.jit(step, compiler_options=QUICK)
         super().__init__(env)
@@ -53,7 +66,9 @@ class SkrlEnvironment(Wrapper):
     @property
     def device(self) -> jax.Device:
         """Where everything lies."""
-        return next(iter(jnp.zeros(()).devices()))  # JAX's default, which a setting may have changed
+        return next(
+            iter(jnp.zeros(()).devices())
+        )  # JAX's default, which a setting may have changed
 
     @property
     def num_envs(self) -> int:
@@ -83,13 +98,20 @@ class SkrlEnvironment(Wrapper):
         return self.scene.observation, {}
 
     def step(self, actions: Float[Array, "envs action"]) -> Step:
-        """One step of all episodes: observation, reward, whether it ended, whether it was cut off (never), and more."""
+        """One step of all episodes: observation, reward, whether it ended, whether it was cut off
+        (never), and more."""
         assert self.scene is not None, "reset comes before the first step"
         self.scene, self.key, tally = self._advanced(self._arrays, self.scene, actions, self.key)
         self._tallies.append(tally)
         self.done = tally.done
         ended = tally.done[:, None]
-        return self.scene.observation, tally.reward[:, None], ended, jnp.zeros_like(ended), {"success": tally.success}
+        return (
+            self.scene.observation,
+            tally.reward[:, None],
+            ended,
+            jnp.zeros_like(ended),
+            {"success": tally.success},
+        )
 
     def tally(self) -> Tally:
         """Rewards and results of the steps since this was last asked."""

@@ -1,4 +1,5 @@
-"""The policy and the value network as skrl wants them, and the way between its parameters and genan's."""
+"""The policy and the value network as skrl wants them, and the way between its parameters and
+genan's."""
 
 import math
 from typing import Any
@@ -18,11 +19,16 @@ Parameters = dict[str, Any]
 
 
 def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
-    """Policy and value network of the shape that ``settings`` say; ``spaces`` are skrl's spaces and device.
+    """Policy and value network of the shape that ``settings`` say; ``spaces`` are skrl's spaces and
+    device.
 
-    Classes in a function, since Flax copies a model by its fields and would not know of the settings.
+    Classes in a function, since Flax copies a model by its fields and would not know of the
+    settings.
     """
-    activation, precision = ACTIVATION_FUNCTIONS[settings.activation], PRECISION_NAMES[settings.precision]
+    activation, precision = (
+        ACTIVATION_FUNCTIONS[settings.activation],
+        PRECISION_NAMES[settings.precision],
+    )
     lowest, highest = math.log(settings.deviation_min), math.log(settings.deviation_max)
 
     def perceptron(x: Array, outputs: int) -> Array:
@@ -59,7 +65,10 @@ def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
 def to_flax(networks: Networks) -> tuple[Parameters, Parameters]:
     """Parameters of the policy and of the value network, as skrl's models have them."""
     policy, value = (
-        {f"Dense_{k}": {"kernel": layer.weight, "bias": layer.bias} for k, layer in enumerate(networks.of(which))}
+        {
+            f"Dense_{k}": {"kernel": layer.weight, "bias": layer.bias}
+            for k, layer in enumerate(networks.of(which))
+        }
         for which in (POLICY, VALUE)
     )
     return {"params": {**policy, "log_std": networks.log_deviation}}, {"params": value}
@@ -71,7 +80,8 @@ def from_flax(policy: Parameters, value: Parameters) -> Networks:
     layers = []
     for k in range(len(theirs)):
         (weight, bias), (value_weight, value_bias) = (
-            (params[f"Dense_{k}"]["kernel"], params[f"Dense_{k}"]["bias"]) for params in (ours, theirs)
+            (params[f"Dense_{k}"]["kernel"], params[f"Dense_{k}"]["bias"])
+            for params in (ours, theirs)
         )
         unused = (0, bias.shape[0] - value_bias.shape[0])
         layers.append(

@@ -1,4 +1,5 @@
-"""skrl's PPO with genan's settings, used as ``genan.rl.PPO`` is. Needs skrl: pip install 'genan[skrl]'."""
+"""skrl's PPO with genan's settings, used as ``genan.rl.PPO`` is. Needs skrl: pip install
+'genan[skrl]'."""
 
 from typing import Any
 
@@ -25,7 +26,8 @@ from genan.rl.update import Agent, Losses
 
 
 def configuration(settings: PPOSettings, *, observations: int, device: Any) -> PPO_CFG:
-    """What ``settings`` are to skrl, with its own checkpoints (pickle) and TensorBoard files switched off."""
+    """What ``settings`` are to skrl, with its own checkpoints (pickle) and TensorBoard files
+    switched off."""
     scaler = lambda size, on: {"size": size, "device": device} if on else {}  # noqa: E731
     cfg = PPO_CFG(
         rollouts=settings.rollouts,
@@ -68,18 +70,22 @@ class Memory(RandomMemory):
         super().__init__(memory_size=settings.rollouts, num_envs=envs, device=device)
         self._order = np.random.default_rng(seed) if settings.shuffle else None
 
-    def sample(self, names: list[str], *, batch_size: int, mini_batches: int = 1, sequence_length: int = 1) -> Any:
+    def sample(
+        self, names: list[str], *, batch_size: int, mini_batches: int = 1, sequence_length: int = 1
+    ) -> Any:
         """All samples once, in minibatches."""
         if self._order is None:
             return self.sample_all(names, mini_batches=mini_batches)
-        return self.sample_by_index(names, indexes=self._order.permutation(batch_size), mini_batches=mini_batches)
+        return self.sample_by_index(
+            names, indexes=self._order.permutation(batch_size), mini_batches=mini_batches
+        )
 
 
 class SkrlPPO:
     """A policy that learns in ``env`` by skrl's agent, memory and trainer.
 
-    ``Learner`` says what the agent has learnt; the agent itself keeps the state of its optimisers, so that a learner
-    can only be followed by the next one.
+    ``Learner`` says what the agent has learnt; the agent itself keeps the state of its optimisers,
+    so that a learner can only be followed by the next one.
     """
 
     def __init__(self, env: Environment, settings: PPOSettings) -> None:
@@ -105,11 +111,19 @@ class SkrlPPO:
         env.scene = learner.scene
         device = env.device
         config.jax.device, config.jax.key = device, jax.random.key_data(noise)
-        spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": device}
+        spaces = {
+            "observation_space": env.observation_space,
+            "action_space": env.action_space,
+            "device": device,
+        }
         cfg = configuration(self.settings, observations=self.env.observation_size, device=device)
         cfg.rewards_shaper = self._bootstrapped if self.settings.time_limit == "bootstrap" else None
-        memory = Memory(self.settings, env.num_envs, seed=np.asarray(jax.random.key_data(order)), device=device)
-        self.agent = SKRL_PPO(models=models(self.settings, **spaces), memory=memory, cfg=cfg, **spaces)
+        memory = Memory(
+            self.settings, env.num_envs, seed=np.asarray(jax.random.key_data(order)), device=device
+        )
+        self.agent = SKRL_PPO(
+            models=models(self.settings, **spaces), memory=memory, cfg=cfg, **spaces
+        )
         for model, parameters in zip(
             (self.agent.policy, self.agent.value), to_flax(learner.agent.networks), strict=True
         ):
@@ -120,12 +134,15 @@ class SkrlPPO:
         )
 
     def advance(self, learner: Learner) -> tuple[Learner, Report]:
-        """One rollout and one update further; the divergence is reported as NaN, since skrl does not keep it."""
+        """One rollout and one update further; the divergence is reported as NaN, since skrl does
+        not keep it."""
         env, before = self.environment, self._optimiser_steps()
         env.scene = learner.scene
         self._trainer.train()
         agent = self._learnt(learner.agent)
-        report = _report(agent, env.tally(), self._losses(self._optimiser_steps() - before), self.settings)
+        report = _report(
+            agent, env.tally(), self._losses(self._optimiser_steps() - before), self.settings
+        )
         return Learner(agent, env.scene, learner.key, learner.updates + 1), report
 
     def _learnt(self, before: Agent) -> Agent:
@@ -140,16 +157,26 @@ class SkrlPPO:
         )
 
     def _bootstrapped(self, rewards: Float[Array, "envs 1"], *_: int) -> Float[Array, "envs 1"]:
-        """An episode that ended would have gone on: the value before its last step stands for the rest."""
-        return rewards + self.settings.discount * self.agent._current_values * self.environment.done[:, None]
+        """An episode that ended would have gone on: the value before its last step stands for the
+        rest."""
+        return (
+            rewards
+            + self.settings.discount * self.agent._current_values * self.environment.done[:, None]
+        )
 
     def _optimiser_steps(self) -> int:
         return int(optax.tree_utils.tree_get(self.agent.policy_optimizer.state, "count"))
 
     def _losses(self, steps: int) -> Losses:
-        """What skrl kept of its last update, as means over the steps done; its own are over the steps planned."""
-        kept, factor = self.agent.tracking_data, self.settings.epochs * self.settings.mini_batches / max(steps, 1)
-        read = lambda name: jnp.asarray(factor * kept[name][-1] if name in kept else 0.0, jnp.float32)  # noqa: E731
+        """What skrl kept of its last update, as means over the steps done; its own are over the
+        steps planned."""
+        kept, factor = (
+            self.agent.tracking_data,
+            self.settings.epochs * self.settings.mini_batches / max(steps, 1),
+        )
+        read = lambda name: jnp.asarray(
+            factor * kept[name][-1] if name in kept else 0.0, jnp.float32
+        )  # noqa: E731
         names = ("Loss / Policy loss", "Loss / Entropy loss", "Loss / Value loss")
         losses = Losses(*map(read, names), jnp.asarray(jnp.nan), jnp.asarray(steps))
         kept.clear()  # nothing else does while skrl's own TensorBoard files are off

@@ -1,7 +1,9 @@
-"""``SkrlTraining``: the same training with skrl's PPO in place of genan's (``genan train --trainer skrl``).
+"""``SkrlTraining``: the same training with skrl's PPO in place of genan's (``genan train --trainer
+skrl``).
 
-Task, settings, judging and the policy that comes out are the same. What skrl cannot do is go on after an interruption,
-since its checkpoints leave out where the episodes stand: a training that is stopped ends with the policy as it is then.
+Task, settings, judging and the policy that comes out are the same. What skrl cannot do is go on
+after an interruption, since its checkpoints leave out where the episodes stand: a training that is
+stopped ends with the policy as it is then.
 """
 
 import importlib
@@ -22,8 +24,8 @@ from genan.rl.train import ProgressFunction, Training
 _log = logging.getLogger(__name__)
 
 UNROLLED = 256
-"""Rollouts beyond which skrl takes minutes to compile: it unrolls the advantages step by step (512 steps: 389 s on 2
-cores)."""
+"""Rollouts beyond which skrl takes minutes to compile: it unrolls the advantages step by step (512
+steps: 389 s on 2 cores)."""
 
 
 class SkrlTraining(Training):
@@ -35,9 +37,13 @@ class SkrlTraining(Training):
         super().__init__(*arguments, **options)
 
     def run(
-        self, *, progress: ProgressFunction | None = None, stopping: Callable[[], bool] = lambda: False
+        self,
+        *,
+        progress: ProgressFunction | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> Policy | None:
-        """Train to the end or until ``stopping`` says so, judge and save the policy; None if nothing was learnt yet."""
+        """Train to the end or until ``stopping`` says so, judge and save the policy; None if
+        nothing was learnt yet."""
         found = super().run(progress=progress, stopping=stopping)
         if found is not None or not self.steps:
             return found
@@ -50,7 +56,11 @@ class SkrlTraining(Training):
     def policy(self, verdict: Verdict | None = None) -> Policy:
         """The policy as it is now."""
         planned = self.updates * self.ppo.steps_per_update
-        return super().policy(verdict).with_record(trainer=f"skrl {self.version}", steps_planned=planned)
+        return (
+            super()
+            .policy(verdict)
+            .with_record(trainer=f"skrl {self.version}", steps_planned=planned)
+        )
 
     def _begin(self) -> Learner:
         from genan.rl.skrl_ppo import SkrlPPO
@@ -86,7 +96,8 @@ class SkrlTraining(Training):
 
 
 def require_skrl() -> str:
-    """The version of skrl that is installed; refuses where it is missing or has another interface."""
+    """The version of skrl that is installed; refuses where it is missing or has another
+    interface."""
     try:
         importlib.import_module("skrl")
         importlib.import_module("flax")
@@ -97,7 +108,9 @@ def require_skrl() -> str:
         ) from None
     found = version("skrl")
     if not found.startswith("2."):
-        raise SettingError(f"The trainer skrl needs skrl 2, not {found}; get it with: pip install 'genan[skrl]'.")
+        raise SettingError(
+            f"The trainer skrl needs skrl 2, not {found}; get it with: pip install 'genan[skrl]'."
+        )
     return found
 
 

@@ -74,10 +74,12 @@ def train(
     """Learn a policy in the simulator.
 
     Args:
-        task: name of a task (reacher, ball-in-a-cup, table-tennis), which takes its fast preset, or its settings.
+        task: name of a task (reacher, ball-in-a-cup, table-tennis), which takes its fast preset, or
+            its settings.
         actuators: an ensemble, or the folder of one.
-        out: folder for the policy, checkpoints and TensorBoard events; left out, nothing is written. An interrupted
-            training goes on from its last checkpoint when the same call is repeated.
+        out: folder for the policy, checkpoints and TensorBoard events; left out, nothing is
+            written. An interrupted training goes on from its last checkpoint when the same call is
+            repeated.
         robot: the robot; left out, the one that the task is made for.
         ppo: how it learns; left out, the fast preset of the task.
         overwrite: replace what an earlier training left in ``out``.
@@ -85,7 +87,8 @@ def train(
         settings: fields of ``TrainSettings``, as ``envs=512``, ``steps=10_000_000``.
 
     Returns:
-        The policy; ``policy.change(observation)`` gives changes of control, ``policy.record`` says how it was made.
+        The policy; ``policy.change(observation)`` gives changes of control, ``policy.record`` says
+        how it was made.
     """
     known = TrainSettings.__dataclass_fields__
     for name in settings:
@@ -123,7 +126,8 @@ class Training:
         out: Path | str | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Check everything, build the simulator, and take up an unfinished training that lies in ``out``."""
+        """Check everything, build the simulator, and take up an unfinished training that lies in
+        ``out``."""
         self.task, self.settings = task, settings
         self.ppo_settings = ppo or preset(task.name, "fast")
         self.out = None if out is None else Path(out)
@@ -134,7 +138,9 @@ class Training:
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot or task.robot)
         self._clear(overwrite=overwrite)
         self.precision: Precision = _precision(settings.precision)
-        self.env = load_environment(task, self.ensemble, envs=settings.envs, robot=self.robot, precision=self.precision)
+        self.env = load_environment(
+            task, self.ensemble, envs=settings.envs, robot=self.robot, precision=self.precision
+        )
         self.ppo = PPO(self.env, self.ppo_settings)
         self.total = settings.steps_for(task.name)
         self.updates = max(1, round(self.total / self.ppo.steps_per_update))
@@ -163,9 +169,13 @@ class Training:
         return int(self.learner.updates) * self.ppo.steps_per_update
 
     def run(
-        self, *, progress: ProgressFunction | None = None, stopping: Callable[[], bool] = lambda: False
+        self,
+        *,
+        progress: ProgressFunction | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> Policy | None:
-        """Train to the end, judge and save the policy; None when ``stopping`` said so before, with everything saved."""
+        """Train to the end, judge and save the policy; None when ``stopping`` said so before, with
+        everything saved."""
         events = self._events()
         begun, before = time.perf_counter(), self.steps
         first = True
@@ -243,9 +253,12 @@ class Training:
         self.learner = eqx.tree_at(lambda learner: learner.scene.state, self.learner, state)
 
     def _look(self, report: Report) -> None:
-        """Keep the numbers of an update; stop where they are not finite, and note where a simulation ran away."""
+        """Keep the numbers of an update; stop where they are not finite, and note where a
+        simulation ran away."""
         numbers = _numbers(report)
-        if not np.isfinite([numbers["loss/policy"], numbers["loss/value"], numbers["reward/mean"]]).all():
+        if not np.isfinite(
+            [numbers["loss/policy"], numbers["loss/value"], numbers["reward/mean"]]
+        ).all():
             kept = f"; the last checkpoint is kept in {self.out}" if self.out is not None else ""
             raise DivergedError(
                 f"The training was stopped: its loss is not finite after {self.steps} steps{kept}; try a lower "
@@ -270,7 +283,8 @@ class Training:
         return _Timed(what, self)
 
     def _clear(self, *, overwrite: bool) -> None:
-        """Refuse a folder with a finished policy or a file; with ``overwrite``, forget what is there."""
+        """Refuse a folder with a finished policy or a file; with ``overwrite``, forget what is
+        there."""
         if self.out is None:
             return
         if self.out.exists() and not self.out.is_dir():
@@ -280,7 +294,9 @@ class Training:
                 (self.out / name).unlink(missing_ok=True)
             checkpoint.remove(self.out)
         elif (self.out / artifact.KIND.contract).exists():
-            raise SettingError(f"{self.out} holds a finished policy; give another --out, or --overwrite.")
+            raise SettingError(
+                f"{self.out} holds a finished policy; give another --out, or --overwrite."
+            )
 
     def _resume(self) -> None:
         self._saved = time.perf_counter()
@@ -317,7 +333,9 @@ class Training:
         policy = self.policy()
         with self._compiling("the judging of the policy"):
             self.verdict = judge(
-                replace(self.env, envs=self.settings.judge), policy.mean, key=jax.random.key(self.settings.seed + 1)
+                replace(self.env, envs=self.settings.judge),
+                policy.mean,
+                key=jax.random.key(self.settings.seed + 1),
             )
         policy = self.policy(self.verdict)
         if self.out is not None:
@@ -361,7 +379,10 @@ def _numbers(report: Report) -> dict[str, float]:
         "learning/steps": float(report.losses.steps),
     }
     if int(report.episodes):
-        numbers |= {"episode/return": float(report.returns), "episode/success": float(report.success)}
+        numbers |= {
+            "episode/return": float(report.returns),
+            "episode/success": float(report.success),
+        }
         numbers |= {f"episode/{name}": float(value) for name, value in report.metrics.items()}
     return numbers
 

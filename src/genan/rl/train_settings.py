@@ -12,7 +12,8 @@ DEVICES = ("auto", "cpu", "gpu")
 PRESETS = ("fast", "paper")
 
 STEPS = {"reacher": 30_000_000, "table-tennis": 30_000_000, "ball-in-a-cup": 150_000_000}
-"""Steps of the policy in a training, all environments together, unless told otherwise (not in the paper)."""
+"""Steps of the policy in a training, all environments together, unless told otherwise (not in the
+paper)."""
 
 _FAST: dict[str, PPOSettings] = {
     "reacher": FAST,
@@ -24,7 +25,8 @@ _FAST: dict[str, PPOSettings] = {
     ),
 }  # fmt: skip
 
-# Shaping finds the cup; the rest keeps to motions that the actuators know, with balls that are not all the same.
+# Shaping finds the cup; the rest keeps to motions that the actuators know, with balls that are not
+# all the same.
 _FAST_TASK: dict[str, dict[str, Any]] = {
     "ball-in-a-cup": {
         "shaping_weight": 1000.0,
@@ -67,25 +69,30 @@ class TrainSettings:
     envs: int = 1024
     """Episodes that run side by side (the fast preset of ball-in-a-cup: 4096)."""
     steps: int | None = None
-    """Steps of the policy, all episodes together; left out: 30 million (ball-in-a-cup: 150 million)."""
+    """Steps of the policy, all episodes together; left out: 30 million (ball-in-a-cup: 150
+    million)."""
     seed: int = 0
     """Of everything random."""
     member: int | None = None
-    """Train on this network of the ensemble alone (counted from 0): without an ensemble, as in the paper's ablation."""
+    """Train on this network of the ensemble alone (counted from 0): without an ensemble, as in the
+    paper's ablation."""
     judge: int = 1000
     """Episodes by which the finished policy is judged."""
     refill: int = 2048
-    """Steps of each episode's environment after which an eighth of the pool of starts is settled anew."""
+    """Steps of each episode's environment after which an eighth of the pool of starts is settled
+    anew."""
     precision: Literal["auto", "float32", "tf32"] = "auto"
-    """Of the actuators' matrix products: float32, or tf32, which lets a GPU round the factors to 10 bits; auto is tf32
-    on a GPU and float32 elsewhere."""
+    """Of the actuators' matrix products: float32, or tf32, which lets a GPU round the factors to 10
+    bits; auto is tf32 on a GPU and float32 elsewhere."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where to train; auto takes a GPU if there is one."""
 
     def __post_init__(self) -> None:
         for name in ("envs", "judge", "refill"):
             if getattr(self, name) < 1:
-                raise SettingError(f"The setting {name} must be at least 1, not {getattr(self, name)}.")
+                raise SettingError(
+                    f"The setting {name} must be at least 1, not {getattr(self, name)}."
+                )
         if self.steps is not None and self.steps < 1:
             raise SettingError(f"A training needs at least 1 step, not {self.steps}.")
         if self.seed < 0:
@@ -97,4 +104,8 @@ class TrainSettings:
 
     def settings(self) -> dict[str, Any]:
         """What a result depends on, as JSON can hold it."""
-        return {key: value for key, value in asdict(self).items() if key not in ("steps", "judge", "device")}
+        return {
+            key: value
+            for key, value in asdict(self).items()
+            if key not in ("steps", "judge", "device")
+        }

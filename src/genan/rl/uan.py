@@ -1,8 +1,9 @@
-"""UAN, the unsupervised actuator net (Fey et al. 2025): actuators learnt by reinforcement instead of regression.
+"""UAN, the unsupervised actuator net (Fey et al. 2025): actuators learnt by reinforcement instead
+of regression.
 
-The network is the policy; it is rewarded for torques that keep a simulated arm on the recorded track. The original
-learns what is missing from a motor's known torque. Muscles have none, so that here, as in the GenAN paper, the whole
-torque is learnt. A model to beat.
+The network is the policy; it is rewarded for torques that keep a simulated arm on the recorded
+track. The original learns what is missing from a motor's known torque. Muscles have none, so that
+here, as in the GenAN paper, the whole torque is learnt. A model to beat.
 """
 
 import json
@@ -42,7 +43,8 @@ LOSS = "uan"
 """What the contract of such actuators calls the way they were trained."""
 
 CHECK_STEPS = 500
-"""Steps of the rollouts that the policy is selected by, fewer where the trajectories are shorter."""
+"""Steps of the rollouts that the policy is selected by, fewer where the trajectories are
+shorter."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def fit_uan(
 
     Args:
         data: a recording: ``Trajectories``, or one or several files.
-        robot: the robot it was made on: a ``Robot``, a bundled robot's name, or the path of a ``robot.toml``.
+        robot: the robot it was made on: a ``Robot``, a bundled robot's name, or the path of a
+            ``robot.toml``.
         out: folder for the artifact, replaced where there is one; left out, nothing is written.
         settings: left out, the measured defaults.
         progress: called after every update.
@@ -99,14 +102,17 @@ def fit_uan(
         "versions": versions(),
     }
     contract = dataset.contract(robot, settings.architecture, members=1, loss=LOSS)
-    ensemble = Ensemble(contract, layers, selection.environment.scaling, json.dumps(record, sort_keys=True))
+    ensemble = Ensemble(
+        contract, layers, selection.environment.scaling, json.dumps(record, sort_keys=True)
+    )
     if out is not None:
         artifact.save(ensemble, out)
     return ensemble
 
 
 def kept_uan(folder: Path | str, fingerprint: str, settings: UanSettings) -> Ensemble | None:
-    """The actuators in ``folder``, if they are what ``settings`` give on the recording with this fingerprint."""
+    """The actuators in ``folder``, if they are what ``settings`` give on the recording with this
+    fingerprint."""
     try:
         kept = artifact.load(folder)
     except ActuatorError:
@@ -116,7 +122,8 @@ def kept_uan(folder: Path | str, fingerprint: str, settings: UanSettings) -> Ens
 
 
 class Selection(eqx.Module):
-    """Rollouts along held-out trajectories, from their first whole history on: what a policy is selected by."""
+    """Rollouts along held-out trajectories, from their first whole history on: what a policy is
+    selected by."""
 
     environment: UanEnvironment
     starts: Int[Array, " k"]
@@ -125,18 +132,24 @@ class Selection(eqx.Module):
 
     @partial(eqx.filter_jit)
     def distance(self, layers: tuple[Layer, ...]) -> Float[Array, ""]:
-        """Mean distance of the simulated from the recorded positions, cut at the bound [standard deviations]."""
+        """Mean distance of the simulated from the recorded positions, cut at the bound [standard
+        deviations]."""
         environment = self.environment
         history, samples, scaling = environment.history, environment.samples, environment.scaling
         past = max(history.span, 1)
 
         def torque(q: Float[Array, "rows nq"], u: Float[Array, "rows nu"]) -> Float[Array, " nq"]:
             x = (history.features(q, u) - scaling.input_mean) / scaling.input_std
-            return apply(layers, x, activation=self.activation) * scaling.torque_std + scaling.torque_mean
+            return (
+                apply(layers, x, activation=self.activation) * scaling.torque_std
+                + scaling.torque_mean
+            )
 
         def one(start: Int[Array, ""]) -> Float[Array, ""]:
             q = jax.lax.dynamic_slice_in_dim(samples.q, start - past, past + 1 + self.steps)
-            u = jax.lax.dynamic_slice_in_dim(samples.u, start - history.reach, history.reach + self.steps)
+            u = jax.lax.dynamic_slice_in_dim(
+                samples.u, start - history.reach, history.reach + self.steps
+            )
             simulated = rollout(torque, environment.dynamics, history, q=q[: past + 1], u=u)
             away = jnp.abs(simulated - q[past + 1 :]) / environment.deviation
             return jnp.mean(jnp.where(away <= environment.bound, away, environment.bound))
@@ -157,10 +170,14 @@ def _supervised(settings: UanSettings) -> FitSettings:
     )
 
 
-def _prepare(lengths: Int[np.ndarray, " N"], dataset: Dataset, dynamics: Dynamics, settings: UanSettings) -> Selection:
+def _prepare(
+    lengths: Int[np.ndarray, " N"], dataset: Dataset, dynamics: Dynamics, settings: UanSettings
+) -> Selection:
     """Episodes along the trajectories to learn from, and rollouts along the others."""
     everything = np.arange(len(lengths))
-    learnt = np.setdiff1d(everything[lengths > max(settings.history.reach, 1) + 1], dataset.validation_trajectories)
+    learnt = np.setdiff1d(
+        everything[lengths > max(settings.history.reach, 1) + 1], dataset.validation_trajectories
+    )
     starts, horizon = find_starts(lengths, learnt, settings.history, settings.horizon)
     environment = UanEnvironment(
         samples=dataset.samples,
@@ -186,7 +203,8 @@ def _prepare(lengths: Int[np.ndarray, " N"], dataset: Dataset, dynamics: Dynamic
 def _train(
     selection: Selection, settings: UanSettings, progress: ProgressFunction | None
 ) -> tuple[tuple[Layer, ...], dict[str, Any]]:
-    """The layers of the best policy, stacked as those of an ensemble of one; and how training went."""
+    """The layers of the best policy, stacked as those of an ensemble of one; and how training
+    went."""
     ppo = PPO(selection.environment, settings.ppo)
     learner = ppo.begin(jax.random.key(settings.seed))
     updates = -(-settings.steps // ppo.steps_per_update)
@@ -204,7 +222,14 @@ def _train(
                 # The next update uses the learner's arrays up.
                 best, least = jax.tree.map(jnp.copy, layers), distances[-1][1]
         if progress is not None:
-            progress(UanProgress(update * ppo.steps_per_update, updates * ppo.steps_per_update, rewards[-1], least))
+            progress(
+                UanProgress(
+                    update * ppo.steps_per_update,
+                    updates * ppo.steps_per_update,
+                    rewards[-1],
+                    least,
+                )
+            )
     training = {
         "steps": updates * ppo.steps_per_update,
         "horizon": selection.environment.horizon,

@@ -1,4 +1,5 @@
-"""``UanEnvironment``: recorded controls are replayed, and a policy's torques must keep the simulated arm on track."""
+"""``UanEnvironment``: recorded controls are replayed, and a policy's torques must keep the
+simulated arm on track."""
 
 from typing import final
 
@@ -24,7 +25,8 @@ class UanState(eqx.Module):
     step: Int[Array, " envs"]
     """Steps that each episode has taken."""
     q: Float[Array, "envs samples nq"]
-    """The last sH + 1 positions of the simulated arm, those before the start recorded [rad or m], oldest first."""
+    """The last sH + 1 positions of the simulated arm, those before the start recorded [rad or m],
+    oldest first."""
     qd: Float[Array, "envs nq"]
     """Its velocity [rad/s or m/s]."""
     action: Float[Array, "envs nq"]
@@ -35,10 +37,10 @@ class UanState(eqx.Module):
 class UanEnvironment(eqx.Module):
     """Episodes along recorded controls; the policy is the actuators.
 
-    An episode begins at a recorded state. The policy sees histories of the simulated positions and of the recorded
-    controls, standardised as an actuator network's inputs are, and never the recorded positions after the start. Its
-    action is the torque on the joints in standard deviations of the torques that retrace the recording, neither
-    squashed nor cut.
+    An episode begins at a recorded state. The policy sees histories of the simulated positions and
+    of the recorded controls, standardised as an actuator network's inputs are, and never the
+    recorded positions after the start. Its action is the torque on the joints in standard
+    deviations of the torques that retrace the recording, neither squashed nor cut.
     """
 
     samples: Samples
@@ -70,7 +72,8 @@ class UanEnvironment(eqx.Module):
         return self.samples.nq
 
     def reset(self, key: PRNGKeyArray) -> UanState:
-        """Begin all episodes, at different steps, so that not all of them end at once from then on."""
+        """Begin all episodes, at different steps, so that not all of them end at once from then
+        on."""
         begin_key, step_key = jax.random.split(key)
         step = jax.random.randint(step_key, (self.envs,), 0, self.horizon, jnp.int32)
         return eqx.tree_at(lambda state: state.step, self._begin(begin_key), step)
@@ -78,7 +81,9 @@ class UanEnvironment(eqx.Module):
     def observe(self, state: UanState) -> Float[Array, "envs observation"]:
         """What the network sees, standardised."""
         rows = state.row[:, None] - jnp.asarray(self.history.control_lags, jnp.int32)
-        features = jax.vmap(self.history.features)(state.q[:, :: self.history.stride], self.samples.u[rows])
+        features = jax.vmap(self.history.features)(
+            state.q[:, :: self.history.stride], self.samples.u[rows]
+        )
         return (features - self.scaling.input_mean) / self.scaling.input_std
 
     def step(
@@ -92,7 +97,9 @@ class UanEnvironment(eqx.Module):
 
         distance = jnp.abs(q - self.samples.q[after.row]) / self.deviation
         lost = ~jnp.all(distance <= self.bound, axis=-1)  # so that what is not a number is lost too
-        tracking = jnp.where(lost, -self.bound * self._rest(after.step), -jnp.mean(distance, axis=-1))
+        tracking = jnp.where(
+            lost, -self.bound * self._rest(after.step), -jnp.mean(distance, axis=-1)
+        )
         change = jnp.where(state.step[:, None] > 0, action - state.action, 0.0)
         smoothness = -jnp.mean(change**2, axis=-1)
         reward = self.tracking_weight * tracking + self.smoothness_weight * smoothness
@@ -103,10 +110,13 @@ class UanEnvironment(eqx.Module):
         last = jnp.where(lost, self.bound, jnp.mean(distance, axis=-1))
         terms = {"tracking": tracking, "smoothness": smoothness}
         success = jnp.where(lost, 0.0, jnp.ones_like(reward))
-        return following, Outcome(self.observe(following), reward, terms, done, success, {"distance": last})
+        return following, Outcome(
+            self.observe(following), reward, terms, done, success, {"distance": last}
+        )
 
     def _rest(self, step: Int[Array, " envs"]) -> Float[Array, " envs"]:
-        """This step and those that are left of an episode, discounted: an early end must not be the cheaper one."""
+        """This step and those that are left of an episode, discounted: an early end must not be the
+        cheaper one."""
         left = (self.horizon - step + 1).astype(self.samples.q.dtype)
         return left if self.discount == 1.0 else (1.0 - self.discount**left) / (1.0 - self.discount)
 
@@ -118,11 +128,16 @@ class UanEnvironment(eqx.Module):
 
 
 def find_starts(
-    lengths: Int[np.ndarray, " N"], trajectories: Int[np.ndarray, " k"], history: History, horizon: int | None
+    lengths: Int[np.ndarray, " N"],
+    trajectories: Int[np.ndarray, " k"],
+    history: History,
+    horizon: int | None,
 ) -> tuple[Int[np.ndarray, " starts"], int]:
-    """Rows of these trajectories with a whole history before them and an episode after them; and the episode's steps.
+    """Rows of these trajectories with a whole history before them and an episode after them; and
+    the episode's steps.
 
-    Without a ``horizon``, an episode is as long as half of the trajectories allow (all, where they are equally long).
+    Without a ``horizon``, an episode is as long as half of the trajectories allow (all, where they
+    are equally long).
     """
     first = max(history.reach, 1)
     room = lengths[trajectories] - 1 - first

@@ -1,4 +1,5 @@
-"""The settings of UAN, with measured defaults (``docs/actuators.md`` has the numbers). Nothing here needs JAX."""
+"""The settings of UAN, with measured defaults (``docs/actuators.md`` has the numbers). Nothing here
+needs JAX."""
 
 import math
 from dataclasses import asdict, dataclass, replace
@@ -13,8 +14,9 @@ PPO_SETTINGS = replace(
     PPOSettings(), rate=1e-3, kl_mode="none", initial_deviation=1.0, hidden=(64, 64), activation="tanh",
     scale_observations=False,
 )  # fmt: skip
-"""How UAN learns unless asked otherwise. The torques that retrace rounded positions scatter several times as much as
-those that move the arm, so that a deviation of 1 is a strong push; a weaker one learns less."""
+"""How UAN learns unless asked otherwise. The torques that retrace rounded positions scatter several
+times as much as those that move the arm, so that a deviation of 1 is a strong push; a weaker one
+learns less."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,19 @@ class UanSettings:
     envs: int = 256
     """Episodes side by side."""
     horizon: int | None = None
-    """Steps of an episode, from a random sample of a trajectory on; left out: a whole trajectory (of the median length,
-    where they differ)."""
+    """Steps of an episode, from a random sample of a trajectory on; left out: a whole trajectory
+    (of the median length, where they differ)."""
     steps: int = 4_000_000
     """Steps of all episodes together, rounded up to whole updates."""
     tracking_weight: float = 1.0
-    """Of the distance to the recorded positions, the mean over the joints in standard deviations of each."""
+    """Of the distance to the recorded positions, the mean over the joints in standard deviations of
+    each."""
     smoothness_weight: float = 0.001
-    """Of the squared change of torque from step to step, the mean over the joints in standard deviations of each."""
+    """Of the squared change of torque from step to step, the mean over the joints in standard
+    deviations of each."""
     bound: float = 5.0
-    """An episode ends where a joint is further than this from the recording [standard deviations of the joint]."""
+    """An episode ends where a joint is further than this from the recording [standard deviations of
+    the joint]."""
     validation: float = 0.2
     """Part of the trajectories that is held out to select by."""
     checks: int = 20
@@ -57,9 +62,13 @@ class UanSettings:
                 raise SettingError(f"The setting {name} must be at least 1, not {value}.")
         for name in ("tracking_weight", "bound"):
             if not 0.0 < getattr(self, name) < math.inf:
-                raise SettingError(f"The setting {name} must be a positive number, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The setting {name} must be a positive number, not {getattr(self, name):g}."
+                )
         if not 0.0 <= self.smoothness_weight < math.inf:
-            raise SettingError(f"The setting smoothness_weight must be 0 or more, not {self.smoothness_weight:g}.")
+            raise SettingError(
+                f"The setting smoothness_weight must be 0 or more, not {self.smoothness_weight:g}."
+            )
         if self.ppo.scale_observations:
             raise SettingError(
                 "UAN's observations are standardised by the recording; give PPO settings with scale_observations off."

@@ -1,9 +1,10 @@
-"""One update of PPO: advantages of what was experienced, then a few epochs of Adam on minibatches of it.
+"""One update of PPO: advantages of what was experienced, then a few epochs of Adam on minibatches
+of it.
 
-The formulas, their order and their constants are those of skrl 2.1.1 on JAX: the value scaler sees the values and then
-the returns; the observation scaler sees each minibatch of the first epoch just before it is used; each network's
-gradient is clipped by its own length; a divergence above the threshold leaves the epoch, not the update, before the
-step.
+The formulas, their order and their constants are those of skrl 2.1.1 on JAX: the value scaler sees
+the values and then the returns; the observation scaler sees each minibatch of the first epoch just
+before it is used; each network's gradient is clipped by its own length; a divergence above the
+threshold leaves the epoch, not the update, before the step.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,8 @@ from genan.rl.scaler import Scaler
 from genan.rl.settings import PPOSettings
 
 Order = Callable[[Int[Array, ""], Int[Array, ""]], Int[Array, " samples"]]
-"""The samples (step times environments plus environment) of an epoch's minibatch, counted from 0."""
+"""The samples (step times environments plus environment) of an epoch's minibatch, counted from
+0."""
 
 
 class Agent(eqx.Module):
@@ -36,7 +38,9 @@ class Agent(eqx.Module):
     value_scaler: Scaler
 
     @classmethod
-    def begin(cls, observations: int, actions: int, settings: PPOSettings, *, key: PRNGKeyArray) -> "Agent":
+    def begin(
+        cls, observations: int, actions: int, settings: PPOSettings, *, key: PRNGKeyArray
+    ) -> "Agent":
         """Before the first update."""
         networks = Networks.begin(observations, actions, settings, key=key)
         return cls(
@@ -89,7 +93,8 @@ class Losses(eqx.Module):
 def objective(
     networks: Networks, batch: MiniBatch, settings: PPOSettings
 ) -> tuple[Float[Array, ""], tuple[Float[Array, ""], ...]]:
-    """What a step lowers, and its parts: policy loss, entropy loss, value loss, divergence from the old policy."""
+    """What a step lowers, and its parts: policy loss, entropy loss, value loss, divergence from the
+    old policy."""
     policy, value = networks(batch.observation, settings)
     log_ratio = policy.log_prob(batch.action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
@@ -98,7 +103,9 @@ def objective(
     policy_loss = -jnp.mean(jnp.minimum(batch.advantage * ratio, batch.advantage * clipped))
     entropy_loss = -settings.entropy_scale * policy.entropy()
     if settings.clip_values:
-        value = batch.value + jnp.clip(value - batch.value, -settings.value_clip, settings.value_clip)
+        value = batch.value + jnp.clip(
+            value - batch.value, -settings.value_clip, settings.value_clip
+        )
     value_loss = settings.value_scale * jnp.mean((batch.returns - value) ** 2)
     total = policy_loss + value_loss + (entropy_loss if settings.entropy_in_gradient else 0.0)
     return total, (policy_loss, entropy_loss, value_loss, kl)
@@ -108,8 +115,13 @@ def clip_gradient(gradient: Networks, longest: float) -> Networks:
     """Each network's part no longer than ``longest``; the deviation belongs to the policy's."""
     if not longest:
         return gradient
-    squares = sum(jnp.sum(jnp.square(g), axis=tuple(range(1, g.ndim))) for g in jax.tree.leaves(gradient.layers))
-    length = jnp.sqrt(squares + jnp.stack([jnp.sum(jnp.square(gradient.log_deviation)), jnp.zeros(())]))
+    squares = sum(
+        jnp.sum(jnp.square(g), axis=tuple(range(1, g.ndim)))
+        for g in jax.tree.leaves(gradient.layers)
+    )
+    length = jnp.sqrt(
+        squares + jnp.stack([jnp.sum(jnp.square(gradient.log_deviation)), jnp.zeros(())])
+    )
     factor = jnp.where(length < longest, 1.0, longest / length)
     layers = jax.tree.map(lambda g: g * factor.reshape(2, *[1] * (g.ndim - 1)), gradient.layers)
     return Networks(layers, gradient.log_deviation * factor[POLICY])
@@ -125,7 +137,8 @@ def steer(rate: Float[Array, ""], kl: Float[Array, ""], settings: PPOSettings) -
 
 
 def random_order(samples: int, settings: PPOSettings, *, key: PRNGKeyArray) -> Order:
-    """Minibatches as the settings want them: a new permutation for each epoch, or as they were recorded."""
+    """Minibatches as the settings want them: a new permutation for each epoch, or as they were
+    recorded."""
     size = samples // settings.mini_batches
     words = jax.random.bits(key, (settings.epochs, 2), jnp.uint32)
 
@@ -154,7 +167,9 @@ class _Progress(eqx.Module):
     """This epoch went far enough."""
 
 
-def update(agent: Agent, experience: Experience, settings: PPOSettings, order: Order) -> tuple[Agent, Losses]:
+def update(
+    agent: Agent, experience: Experience, settings: PPOSettings, order: Order
+) -> tuple[Agent, Losses]:
     """The agent after learning from ``experience``."""
     recorded, value_scaler = _recorded(agent, experience, settings)
     count = jnp.arange(settings.mini_batches)
@@ -169,14 +184,18 @@ def update(agent: Agent, experience: Experience, settings: PPOSettings, order: O
         batch = eqx.tree_at(lambda b: b.observation, batch, scaler.scale(batch.observation))
         gradient, parts = jax.grad(objective, has_aux=True)(at.networks, batch, settings)
         *losses, kl = parts
-        direction, adam = optimiser.update(clip_gradient(gradient, settings.grad_norm_clip), at.adam)
+        direction, adam = optimiser.update(
+            clip_gradient(gradient, settings.grad_norm_clip), at.adam
+        )
         networks = jax.tree.map(lambda w, d: w - at.rate * d, at.networks, direction)
         stopped = kl > settings.kl_threshold if settings.kl_mode == "stop" else jnp.asarray(False)
         done = (networks, adam, at.sums + jnp.stack(losses), at.steps + 1)
         if settings.kl_mode == "stop":
             done = _pick(stopped, (at.networks, at.adam, at.sums, at.steps), done)
         networks, adam, sums, steps = done
-        return _Progress(networks, adam, at.rate, scaler, sums, steps, at.mini + 1, at.kl_sum + kl, stopped)
+        return _Progress(
+            networks, adam, at.rate, scaler, sums, steps, at.mini + 1, at.kl_sum + kl, stopped
+        )
 
     def epoch(at: _Progress, number: Int[Array, ""]) -> tuple[_Progress, None]:
         at = eqx.tree_at(
@@ -188,10 +207,15 @@ def update(agent: Agent, experience: Experience, settings: PPOSettings, order: O
             going = lambda p: (p.mini < settings.mini_batches) & ~p.stopped  # noqa: E731
             at = jax.lax.while_loop(going, lambda p: step(p, number), at)
         else:
-            # A number of steps known to the compiler: a GPU then need not ask the host after each of them.
-            at = jax.lax.scan(lambda p, _: (step(p, number), None), at, None, length=settings.mini_batches)[0]
+            # A number of steps known to the compiler: a GPU then need not ask the host after each
+            # of them.
+            at = jax.lax.scan(
+                lambda p, _: (step(p, number), None), at, None, length=settings.mini_batches
+            )[0]
         if settings.kl_mode == "adaptive":
-            at = eqx.tree_at(lambda p: p.rate, at, steer(at.rate, at.kl_sum / settings.mini_batches, settings))
+            at = eqx.tree_at(
+                lambda p: p.rate, at, steer(at.rate, at.kl_sum / settings.mini_batches, settings)
+            )
         return at, None
 
     zero, none = jnp.zeros(()), jnp.zeros((), jnp.int32)
@@ -205,8 +229,11 @@ def update(agent: Agent, experience: Experience, settings: PPOSettings, order: O
     return Agent(end.networks, end.adam, end.rate, end.scaler, value_scaler), losses
 
 
-def _recorded(agent: Agent, experience: Experience, settings: PPOSettings) -> tuple[MiniBatch, Scaler]:
-    """All samples in one (observations not standardised yet), and the value scaler that saw them."""
+def _recorded(
+    agent: Agent, experience: Experience, settings: PPOSettings
+) -> tuple[MiniBatch, Scaler]:
+    """All samples in one (observations not standardised yet), and the value scaler that saw
+    them."""
     flat = lambda a: a.reshape(-1, *a.shape[2:])  # noqa: E731
     value = experience.value
     advantage = estimate(
@@ -228,10 +255,15 @@ def _recorded(agent: Agent, experience: Experience, settings: PPOSettings) -> tu
     return recorded, after
 
 
-def _packed(recorded: MiniBatch) -> tuple[Float[Array, "samples width"], Callable[[Array], MiniBatch]]:
-    """All that is known of a sample in one row, so that a minibatch is fetched in one go; and the way back."""
+def _packed(
+    recorded: MiniBatch,
+) -> tuple[Float[Array, "samples width"], Callable[[Array], MiniBatch]]:
+    """All that is known of a sample in one row, so that a minibatch is fetched in one go; and the
+    way back."""
     n, a = recorded.observation.shape[1], recorded.action.shape[1]
-    single = jnp.stack([recorded.log_prob, recorded.value, recorded.returns, recorded.advantage], axis=1)
+    single = jnp.stack(
+        [recorded.log_prob, recorded.value, recorded.returns, recorded.advantage], axis=1
+    )
 
     def unpack(rows: Float[Array, "some width"]) -> MiniBatch:
         return MiniBatch(rows[:, :n], rows[:, n : n + a], *(rows[:, n + a + k] for k in range(4)))

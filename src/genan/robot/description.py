@@ -20,7 +20,8 @@ _IMPORT_KEYS = ("time", "time_unit", "format", "gap")
 
 @dataclass(frozen=True)
 class LogColumn:
-    """Where logs of other programs have a joint or a control: (scale * logged + offset) is its value in ``unit``."""
+    """Where logs of other programs have a joint or a control: (scale * logged + offset) is its
+    value in ``unit``."""
 
     column: str | None = None
     """Name of the column, topic field or array; None: nothing is said about it."""
@@ -93,9 +94,13 @@ def read_description(path: Path) -> Description:
     dt = _number(table, "dt", where)
     if not 0.0 < dt <= 1.0:
         raise RobotError(f"{where}: dt must be a time step in seconds between 0 and 1, not {dt:g}.")
-    joints = tuple(_joint(entry, f"{where}: joint {i + 1}") for i, entry in enumerate(_tables(table, "joints", where)))
+    joints = tuple(
+        _joint(entry, f"{where}: joint {i + 1}")
+        for i, entry in enumerate(_tables(table, "joints", where))
+    )
     controls = tuple(
-        _control(entry, f"{where}: control {i + 1}") for i, entry in enumerate(_tables(table, "controls", where))
+        _control(entry, f"{where}: control {i + 1}")
+        for i, entry in enumerate(_tables(table, "controls", where))
     )
     _unique([joint.name for joint in joints], "joint", where)
     _unique([control.name for control in controls], "control", where)
@@ -115,7 +120,10 @@ def _import(table: Any, where: str) -> LogEntry:
     if not isinstance(table, dict):
         raise RobotError(f"{where} must be a table, not {table!r}.")
     _known_keys(table, _IMPORT_KEYS, where)
-    texts = {key: _text(table, key, where) if key in table else None for key in ("time", "time_unit", "format")}
+    texts = {
+        key: _text(table, key, where) if key in table else None
+        for key in ("time", "time_unit", "format")
+    }
     gap = _number(table, "gap", where) if "gap" in table else None
     if gap is not None and gap <= 0.0:
         raise RobotError(f"{where}: gap must be a positive time in seconds, not {gap:g}.")
@@ -158,7 +166,9 @@ def _control(entry: dict[str, Any], where: str) -> ControlEntry:
             raise RobotError(
                 f"{where}: {key} {value:g} lies outside the control's range {bounds[0]:g} to {bounds[1]:g}."
             )
-    return ControlEntry(name, _text(entry, "unit", where, default="1"), bounds, rest, explore, _log(entry, where))
+    return ControlEntry(
+        name, _text(entry, "unit", where, default="1"), bounds, rest, explore, _log(entry, where)
+    )
 
 
 def _known_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:
@@ -169,7 +179,11 @@ def _known_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> No
 
 def _tables(table: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
     value = table.get(key)
-    if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value):
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(isinstance(item, dict) for item in value)
+    ):
         raise RobotError(
             f"{where}: expected one or more [[{key}]] tables, found {'none' if not value else repr(value)}."
         )
@@ -195,7 +209,10 @@ def _interval(table: dict[str, Any], key: str, where: str) -> tuple[float, float
     numeric = (
         isinstance(value, list)
         and len(value) == 2
-        and all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in value)
+        and all(
+            isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
+            for v in value
+        )
     )
     if not numeric or not value[0] < value[1]:  # type: ignore[index]
         raise RobotError(f"{where}: expected {key} = [low, high] with low < high, found {value!r}.")
@@ -205,4 +222,6 @@ def _interval(table: dict[str, Any], key: str, where: str) -> tuple[float, float
 def _unique(names: list[str], kind: str, where: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise RobotError(f"{where}: {kind} {listing(twice)} is listed twice; every {kind} needs its own name.")
+        raise RobotError(
+            f"{where}: {kind} {listing(twice)} is listed twice; every {kind} needs its own name."
+        )

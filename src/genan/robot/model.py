@@ -1,8 +1,10 @@
-"""From a model file (MJCF or URDF) to the compiled rigid-body model, and the refusal of what cannot work.
+"""From a model file (MJCF or URDF) to the compiled rigid-body model, and the refusal of what cannot
+work.
 
-The model that comes out is the bare arm: actuators, sensors and keyframes are taken out because the actuator network
-is the drive, and constraint forces (contacts, joint limits, dry friction) are off, so that inverse dynamics and
-stepping are exact inverses of each other. Passive terms (springs, dampers, armature, gravity) stay.
+The model that comes out is the bare arm: actuators, sensors and keyframes are taken out because the
+actuator network is the drive, and constraint forces (contacts, joint limits, dry friction) are off,
+so that inverse dynamics and stepping are exact inverses of each other. Passive terms (springs,
+dampers, armature, gravity) stay.
 """
 
 from pathlib import Path
@@ -15,11 +17,14 @@ if TYPE_CHECKING:
 
 
 def compile_model(path: Path, *, dt: float) -> "mujoco.MjModel":
-    """Compile the model file at ``path`` with time step ``dt`` [s]; refuse by name what genan cannot simulate."""
+    """Compile the model file at ``path`` with time step ``dt`` [s]; refuse by name what genan
+    cannot simulate."""
     import mujoco
 
     if not path.is_file():
-        raise RobotError(f"The model file {path} does not exist; give an MJCF or URDF file, relative to robot.toml.")
+        raise RobotError(
+            f"The model file {path} does not exist; give an MJCF or URDF file, relative to robot.toml."
+        )
     try:
         spec = mujoco.MjSpec.from_file(str(path))
         _strip_drive(spec)
@@ -31,8 +36,11 @@ def compile_model(path: Path, *, dt: float) -> "mujoco.MjModel":
     _fold_switches(model)
     model.opt.timestep = dt
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
-    # Only the constraint solver is off. Implicit joint damping stays on: it is part of the matrix the engine inverts.
-    model.opt.disableflags = int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    # Only the constraint solver is off. Implicit joint damping stays on: it is part of the matrix
+    # the engine inverts.
+    model.opt.disableflags = int(
+        mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT
+    )
     return model
 
 
@@ -47,7 +55,8 @@ def _strip_drive(spec: "mujoco.MjSpec") -> None:
 
 
 def _fold_switches(model: "mujoco.MjModel") -> None:
-    """What the file's flags switch off becomes zero, so that every engine reads one and the same model."""
+    """What the file's flags switch off becomes zero, so that every engine reads one and the same
+    model."""
     import mujoco
 
     off = model.opt.disableflags
@@ -82,7 +91,9 @@ def _refuse(model: "mujoco.MjModel", path: Path) -> None:
     if model.njnt == 0:
         raise RobotError(f"{path} has no joints; a robot needs at least one hinge or slide joint.")
     if model.nflex or model.nskin:
-        raise RobotError(f"{path} has flexible bodies; genan works with rigid bodies, so remove the flex elements.")
+        raise RobotError(
+            f"{path} has flexible bodies; genan works with rigid bodies, so remove the flex elements."
+        )
     unnamed = [i for i in range(model.njnt) if not model.joint(i).name]
     if unnamed:
         raise RobotError(

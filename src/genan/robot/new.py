@@ -1,7 +1,8 @@
-"""What a model file says about a robot, as the draft of a ``robot.toml``: joints, drive, rest pose, rate.
+"""What a model file says about a robot, as the draft of a ``robot.toml``: joints, drive, rest pose,
+rate.
 
-Everything that the file does not say is filled in with a guess, and every guess is marked: in ``note`` of the entry
-that it belongs to and, for the screen, in ``RobotDraft.guesses``.
+Everything that the file does not say is filled in with a guess, and every guess is marked: in
+``note`` of the entry that it belongs to and, for the screen, in ``RobotDraft.guesses``.
 """
 
 import math
@@ -17,7 +18,20 @@ if TYPE_CHECKING:
     import mujoco
 
 #: Parts of names that people give to the site at the end of an arm.
-TIPS = ("tip", "tcp", "ee", "eef", "effector", "tool", "attachment", "pinch", "grip", "gripper", "hand", "racket")
+TIPS = (
+    "tip",
+    "tcp",
+    "ee",
+    "eef",
+    "effector",
+    "tool",
+    "attachment",
+    "pinch",
+    "grip",
+    "gripper",
+    "hand",
+    "racket",
+)
 
 
 def draft(path: Path, *, model: str) -> RobotDraft:
@@ -28,7 +42,9 @@ def draft(path: Path, *, model: str) -> RobotDraft:
     joints = tuple(_joint(whole, name) for name in joint_names(bare))
     for note in dict.fromkeys(joint.rest_note for joint in joints if joint.rest_note):
         resting = [joint.name for joint in joints if joint.rest_note == note]
-        guesses.append(f"The rest position of {listing(resting)} is {note.removeprefix(f'{GUESS}: ')}.")
+        guesses.append(
+            f"The rest position of {listing(resting)} is {note.removeprefix(f'{GUESS}: ')}."
+        )
     controls, controls_note = _controls(whole, joints, guesses)
     sites = tuple(whole.site(i).name for i in range(whole.nsite) if whole.site(i).name)
     end_effector = _end_effector(whole, guesses)
@@ -56,18 +72,24 @@ def _compile_whole(path: Path) -> "tuple[mujoco.MjModel, str]":
 
     try:
         spec = mujoco.MjSpec.from_file(str(path))
-        title = "" if spec.modelname == "MuJoCo Model" else spec.modelname  # MuJoCo's name for the nameless
+        title = (
+            "" if spec.modelname == "MuJoCo Model" else spec.modelname
+        )  # MuJoCo's name for the nameless
         return spec.compile(), title
     except Exception as error:  # the bare arm compiled, so it is the drive that does not
         reason = " ".join(str(error).split())
-        raise RobotError(f"The actuators, sensors or keyframes of {path} do not compile in MuJoCo: {reason}") from None
+        raise RobotError(
+            f"The actuators, sensors or keyframes of {path} do not compile in MuJoCo: {reason}"
+        ) from None
 
 
 def _joint(model: "mujoco.MjModel", name: str) -> JointDraft:
     import mujoco
 
     joint = model.joint(name)
-    kind: Literal["hinge", "slide"] = "hinge" if joint.type[0] == mujoco.mjtJoint.mjJNT_HINGE else "slide"
+    kind: Literal["hinge", "slide"] = (
+        "hinge" if joint.type[0] == mujoco.mjtJoint.mjJNT_HINGE else "slide"
+    )
     limited = bool(model.jnt_limited[joint.id])
     lower, upper = map(float, joint.range) if limited else (-math.inf, math.inf)
     rest, note = 0.0, ""
@@ -84,34 +106,64 @@ def _controls(
     model: "mujoco.MjModel", joints: tuple[JointDraft, ...], guesses: list[str]
 ) -> tuple[tuple[ControlDraft, ...], str]:
     if model.nu == 0:
-        guesses.append("The model has no actuators, so one control for each joint was made up; describe your own.")
+        guesses.append(
+            "The model has no actuators, so one control for each joint was made up; describe your own."
+        )
         controls = tuple(_made_up(model, joint) for joint in joints)
-        return controls, f"{GUESS}: the model has no actuators; put what your robot is commanded with."
+        return (
+            controls,
+            f"{GUESS}: the model has no actuators; put what your robot is commanded with.",
+        )
     controls = tuple(describe_actuator(model, i) for i in range(model.nu))
-    for what, notes in (("range", [c.range_note for c in controls]), ("unit", [c.unit_note for c in controls])):
-        unsure = [control.name for control, note in zip(controls, notes, strict=True) if note.startswith(GUESS)]
+    for what, notes in (
+        ("range", [c.range_note for c in controls]),
+        ("unit", [c.unit_note for c in controls]),
+    ):
+        unsure = [
+            control.name
+            for control, note in zip(controls, notes, strict=True)
+            if note.startswith(GUESS)
+        ]
         if unsure:
             guesses.append(f"The {what} of {listing(unsure)} is not in the model.")
     return controls, "The actuators of the model; their number need not be that of the joints."
 
 
 def _made_up(model: "mujoco.MjModel", joint: JointDraft) -> ControlDraft:
-    """A control for a joint without an actuator; the joint's limit of effort, as URDF has it, is its range."""
+    """A control for a joint without an actuator; the joint's limit of effort, as URDF has it, is
+    its range."""
     index = model.joint(joint.name).id
     name = f"{joint.name}_command"
     if model.jnt_actfrclimited[index]:
         lower, upper = map(float, model.jnt_actfrcrange[index])
         unit = "N m" if joint.kind == "hinge" else "N"
-        return ControlDraft(name, unit, lower, upper, 0.0, "the model's limit of effort", f"{GUESS}: a torque or force")
+        return ControlDraft(
+            name,
+            unit,
+            lower,
+            upper,
+            0.0,
+            "the model's limit of effort",
+            f"{GUESS}: a torque or force",
+        )
     return ControlDraft(name, "1", -1.0, 1.0, 0.0, GUESS, f"{GUESS}: none")
 
 
 def _end_effector(model: "mujoco.MjModel", guesses: list[str]) -> str | None:
-    """The site at the end of the arm, where one stands out: on a body with the most joints before it."""
+    """The site at the end of the arm, where one stands out: on a body with the most joints before
+    it."""
     depth = [_joints_before(model, body) for body in range(model.nbody)]
-    last = [model.site(i).name for i in range(model.nsite) if depth[int(model.site_bodyid[i])] == max(depth)]
+    last = [
+        model.site(i).name
+        for i in range(model.nsite)
+        if depth[int(model.site_bodyid[i])] == max(depth)
+    ]
     last = [name for name in last if name]
-    named = [site for site in last if any(tip in site.lower().replace("-", "_").split("_") for tip in TIPS)]
+    named = [
+        site
+        for site in last
+        if any(tip in site.lower().replace("-", "_").split("_") for tip in TIPS)
+    ]
     for candidates in (last, named):
         if len(candidates) == 1:
             if len(last) > 1:

@@ -1,12 +1,13 @@
-"""From a PAMY2's controls to its muscle pressures, as the lab's interface does it: whole counts, clipped per muscle.
+"""From a PAMY2's controls to its muscle pressures, as the lab's interface does it: whole counts,
+clipped per muscle.
 
 ::
 
     p_bar    = 0.0002 counts - 1.7888
     agonist  = middle - u (max - min) / 2,    antagonist = middle + u (max - min) / 2
 
-Whoever commands a PAMY2, real or virtual, uses this rule; muscles are in the order agonist 1, antagonist 1, agonist 2,
-and so on. It is written for one moment or for any batch of them.
+Whoever commands a PAMY2, real or virtual, uses this rule; muscles are in the order agonist 1,
+antagonist 1, agonist 2, and so on. It is written for one moment or for any batch of them.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,8 @@ MUSCLES = 8
 
 @dataclass(frozen=True)
 class PressureLimits:
-    """What each muscle of one PAMY2 may be commanded; the robots of the lab differ, and their limits were changed."""
+    """What each muscle of one PAMY2 may be commanded; the robots of the lab differ, and their
+    limits were changed."""
 
     agonist: tuple[tuple[int, int, int, int], tuple[int, int, int, int]]
     """Lowest and highest pressure of the agonists [counts], joints 1 to 4."""
@@ -71,10 +73,13 @@ def counts_from_bar(pressure: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, 
 def counts_from_control(
     u: Float[np.ndarray, "*batch 4"], limits: PressureLimits = AUGUST_2024
 ) -> Float[np.ndarray, "*batch 8"]:
-    """Commanded counts of the eight muscles for controls u in [-1, 1]; the fraction of a count is cut off."""
+    """Commanded counts of the eight muscles for controls u in [-1, 1]; the fraction of a count is
+    cut off."""
     middle, swing = limits._rule
     low, high = limits.counts
-    counts: Float[np.ndarray, "*batch 8"] = np.minimum(np.maximum(middle + swing * u.repeat(2, axis=-1), low), high)
+    counts: Float[np.ndarray, "*batch 8"] = np.minimum(
+        np.maximum(middle + swing * u.repeat(2, axis=-1), low), high
+    )
     return np.trunc(counts)
 
 

@@ -11,7 +11,14 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.errors import RobotError, listing
-from genan.robot.description import JOINT_UNITS, ControlEntry, JointEntry, LogColumn, LogEntry, read_description
+from genan.robot.description import (
+    JOINT_UNITS,
+    ControlEntry,
+    JointEntry,
+    LogColumn,
+    LogEntry,
+    read_description,
+)
 from genan.robot.model import compile_model, joint_names
 
 if TYPE_CHECKING:
@@ -63,7 +70,8 @@ class Control:
 class Robot:
     """A robot: ordered joints, ordered controls, control period, and its rigid-body model.
 
-    ``nq`` (joints) and ``nu`` (controls) are independent: a muscle pair may have one control or two, a servo three.
+    ``nq`` (joints) and ``nu`` (controls) are independent: a muscle pair may have one control or
+    two, a servo three.
     """
 
     name: str
@@ -82,14 +90,18 @@ class Robot:
 
     @classmethod
     def load(cls, source: str | Path) -> "Robot":
-        """Load a bundled robot by name, or the ``robot.toml`` at a path (a folder is searched for one)."""
+        """Load a bundled robot by name, or the ``robot.toml`` at a path (a folder is searched for
+        one)."""
         path = _find(source)
         description = read_description(path)
         model_file = path.parent / description.model
         model = compile_model(model_file, dt=description.dt)
-        order = _match_joints(tuple(joint.name for joint in description.joints), joint_names(model), path)
+        order = _match_joints(
+            tuple(joint.name for joint in description.joints), joint_names(model), path
+        )
         joints = tuple(
-            _joint(entry, model, index, path) for entry, index in zip(description.joints, order, strict=True)
+            _joint(entry, model, index, path)
+            for entry, index in zip(description.joints, order, strict=True)
         )
         if description.end_effector is not None:
             sites = [model.site(i).name for i in range(model.nsite)]
@@ -112,7 +124,8 @@ class Robot:
 
     @cached_property
     def mj_model(self) -> "mujoco.MjModel":
-        """The compiled bare arm (see ``genan.robot.model``), stepping at ``dt``. Do not modify it."""
+        """The compiled bare arm (see ``genan.robot.model``), stepping at ``dt``. Do not modify
+        it."""
         return compile_model(self.model_file, dt=self.dt)
 
     @property
@@ -158,12 +171,16 @@ class Robot:
     @property
     def u_explore(self) -> Float[np.ndarray, "2 nu"]:
         """Lower and upper bounds that exploration draws controls from, in their units."""
-        return np.array([[c.explore_lower for c in self.controls], [c.explore_upper for c in self.controls]])
+        return np.array(
+            [[c.explore_lower for c in self.controls], [c.explore_upper for c in self.controls]]
+        )
 
 
 def bundled_robots() -> tuple[str, ...]:
     """Names of the robots that come with genan."""
-    return tuple(sorted(entry.name for entry in _library().iterdir() if (entry / "robot.toml").is_file()))
+    return tuple(
+        sorted(entry.name for entry in _library().iterdir() if (entry / "robot.toml").is_file())
+    )
 
 
 def _library() -> Path:
@@ -202,7 +219,9 @@ def _match_joints(wanted: tuple[str, ...], there: tuple[str, ...], path: Path) -
 def _joint(entry: JointEntry, model: "mujoco.MjModel", index: int, path: Path) -> Joint:
     import mujoco
 
-    kind: Literal["hinge", "slide"] = "hinge" if model.jnt_type[index] == mujoco.mjtJoint.mjJNT_HINGE else "slide"
+    kind: Literal["hinge", "slide"] = (
+        "hinge" if model.jnt_type[index] == mujoco.mjtJoint.mjJNT_HINGE else "slide"
+    )
     unit = entry.unit or _KIND_UNITS[kind][0]
     if unit not in _KIND_UNITS[kind]:
         raise RobotError(

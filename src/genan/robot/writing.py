@@ -110,14 +110,21 @@ def _end_effector(new: RobotDraft) -> list[str]:
         note = f"  # a site of the model; others: {others}" if others else "  # a site of the model"
         return [f"end_effector = {quoted(new.end_effector)}{note}"]
     if new.sites:
-        return [f"# end_effector = {quoted(new.sites[0])}  # a site that tasks refer to; the model's sites: {others}"]
+        return [
+            f"# end_effector = {quoted(new.sites[0])}  # a site that tasks refer to; the model's sites: {others}"
+        ]
     return ["# end_effector = ...  # a site that tasks refer to; the model has none"]
 
 
 def _joint(joint: JointDraft) -> list[str]:
     unit, scale = ("deg", 180.0 / np.pi) if joint.kind == "hinge" else ("m", 1.0)
     limited = math.isfinite(joint.lower) and math.isfinite(joint.upper)
-    lines = ["", "[[joints]]", f"name = {quoted(joint.name)}", f'unit = "{unit}"  # it is a {joint.kind} joint']
+    lines = [
+        "",
+        "[[joints]]",
+        f"name = {quoted(joint.name)}",
+        f'unit = "{unit}"  # it is a {joint.kind} joint',
+    ]
     if limited:
         lines.append(f"range = [{_short(scale * joint.lower)}, {_short(scale * joint.upper)}]")
     else:

@@ -1,4 +1,5 @@
-"""What would the real arm do? Actuator networks and rigid bodies, stepped together for many robots at once."""
+"""What would the real arm do? Actuator networks and rigid bodies, stepped together for many robots
+at once."""
 
 from genan.simulation.arm import ArmScene, ArmState
 from genan.simulation.scene import Scene

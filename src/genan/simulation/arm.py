@@ -65,6 +65,7 @@ class ArmScene(eqx.Module):
         dt, dtype = self.dt, state.q.dtype
         lower, upper = jnp.asarray(self.lower, dtype), jnp.asarray(self.upper, dtype)
         qd = state.qd + dt * self.dynamics.acceleration(state.q, state.qd, tau)
-        # A stop takes as much speed as keeps the joint within its range; comparing speeds leaves the others unrounded.
+        # A stop takes as much speed as keeps the joint within its range; comparing speeds leaves
+        # the others unrounded.
         qd = jnp.clip(qd, (lower - state.q) / dt, (upper - state.q) / dt)
         return ArmState(state.q + dt * qd, qd)

@@ -1,8 +1,10 @@
-"""The ball, the string and the cup of ball-in-a-cup: every number of the scene, and where the ball can touch.
+"""The ball, the string and the cup of ball-in-a-cup: every number of the scene, and where the ball
+can touch.
 
-The cup frame has its origin in the middle of the cup and its z axis along the cup's axis, out of the opening. The cup
-is round, so everything happens in the half plane of the ball's radius r and height z: the cup is an L of two segments,
-wall and bottom, thickened to ``thickness`` with round edges.
+The cup frame has its origin in the middle of the cup and its z axis along the cup's axis, out of
+the opening. The cup is round, so everything happens in the half plane of the ball's radius r and
+height z: the cup is an L of two segments, wall and bottom, thickened to ``thickness`` with round
+edges.
 """
 
 import math
@@ -15,13 +17,15 @@ from jax import lax
 from genan.dynamics.algebra import Scalar, Vector, add, dot, plus, scale
 from genan.errors import SettingError
 
-#: Keeps a division finite where the ball's centre lies on the cup's axis, in the middle of the wall or of a link [m].
+#: Keeps a division finite where the ball's centre lies on the cup's axis, in the middle of the wall
+#: or of a link [m].
 _TINY = 1e-6
 
 
 @dataclass(frozen=True)
 class CupSettings:
-    """Ball, string, cup and contacts, in SI units. The paper gives the ball's mass and the string's length alone."""
+    """Ball, string, cup and contacts, in SI units. The paper gives the ball's mass and the string's
+    length alone."""
 
     ball_mass: float = 0.054
     """Mass of the ball [kg] (paper, ball-in-a-cup)."""
@@ -36,20 +40,30 @@ class CupSettings:
     thickness: float = 0.004
     """Of wall and bottom [m]: the opening is 82 mm wide and 76 mm deep. Edges are round."""
     attachment: float = -0.040
-    """Height of the string's attachment on the cup's axis, in the cup frame [m]: the middle of the underside."""
+    """Height of the string's attachment on the cup's axis, in the cup frame [m]: the middle of the
+    underside."""
     restitution: float = 0.5
     """Speed after an impact over the speed before it, along the normal."""
     bounce_speed: float = 0.1
-    """Slower impacts do not rebound [m/s]; five times what gravity adds in a step of 2 ms, so that a ball can rest."""
+    """Slower impacts do not rebound [m/s]; five times what gravity adds in a step of 2 ms, so that
+    a ball can rest."""
     friction: float = 0.1
-    """Coulomb coefficient between ball and cup. The ball does not turn, so this stands for sliding and rolling."""
+    """Coulomb coefficient between ball and cup. The ball does not turn, so this stands for sliding
+    and rolling."""
     recovery: float = 0.2
     """Part of an overlap of two bodies that is taken back in a step."""
     recovery_speed: float = 0.5
     """Highest speed at which an overlap is taken back [m/s]."""
 
     def __post_init__(self) -> None:
-        for name in ("ball_mass", "string_length", "ball_radius", "cup_radius", "cup_height", "thickness"):
+        for name in (
+            "ball_mass",
+            "string_length",
+            "ball_radius",
+            "cup_radius",
+            "cup_height",
+            "thickness",
+        ):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0.0):
                 raise SettingError(f"{name} must be a positive number (kg or m), not {value!r}.")
@@ -104,11 +118,13 @@ class Touch(NamedTuple):
     normal: Vector
     """Direction of the force on the ball, in the cup frame."""
     distance: Scalar
-    """How far the ball can still move against ``normal`` [m]; negative in an overlap and for an overlong string."""
+    """How far the ball can still move against ``normal`` [m]; negative in an overlap and for an
+    overlong string."""
 
 
 def string_touch(settings: CupSettings, ball: Vector, length: Scalar) -> Touch:
-    """The string of ``length`` [m] pulls the ball at ``ball`` (in the cup frame) towards its attachment when taut."""
+    """The string of ``length`` [m] pulls the ball at ``ball`` (in the cup frame) towards its
+    attachment when taut."""
     away = (ball[0], ball[1], ball[2] - settings.attachment)
     distance, inverse = _norm(away)
     return Touch(scale(-inverse, away), length - distance)

@@ -1,7 +1,9 @@
-"""The scene of ball-in-a-cup as a MuJoCo model: arm, ring of boxes for the wall, ball on slides, string as a tendon.
+"""The scene of ball-in-a-cup as a MuJoCo model: arm, ring of boxes for the wall, ball on slides,
+string as a tendon.
 
-``CupScene`` does not step this model. It is the judge of ``CupScene`` in the tests, what plain MJX steps in the
-benchmark, and what draws the scene: ``qpos`` of a ``SceneState`` is ``qpos`` of this model.
+``CupScene`` does not step this model. It is the judge of ``CupScene`` in the tests, what plain MJX
+steps in the benchmark, and what draws the scene: ``qpos`` of a ``SceneState`` is ``qpos`` of this
+model.
 """
 
 import math
@@ -17,16 +19,19 @@ _BALL_COLOUR = [0.15, 0.45, 0.80, 1.0]
 _CUP_COLOUR = [0.90, 0.55, 0.10, 0.35]
 
 
-def cup_model(robot: Robot, settings: CupSettings, *, facets: int = 24, limits: bool = True) -> mujoco.MjModel:
+def cup_model(
+    robot: Robot, settings: CupSettings, *, facets: int = 24, limits: bool = True
+) -> mujoco.MjModel:
     """The scene on ``robot`` as a MuJoCo model that steps at the robot's ``dt``.
 
-    A taut string is brought to its length in one step, as in ``CupScene``. Contacts do not rebound and have no
-    friction: MuJoCo has no restitution.
+    A taut string is brought to its length in one step, as in ``CupScene``. Contacts do not rebound
+    and have no friction: MuJoCo has no restitution.
 
     Args:
         robot: An arm whose end effector is the site of its cup.
         settings: Ball, string and cup.
-        facets: Number of boxes that make up the wall; the first is centred on the cup frame's x axis.
+        facets: Number of boxes that make up the wall; the first is centred on the cup frame's x
+            axis.
         limits: Whether the joints stop at the robot's limits.
     """
     dt = robot.dt
@@ -53,10 +58,17 @@ def cup_model(robot: Robot, settings: CupSettings, *, facets: int = 24, limits: 
     ball = spec.worldbody.add_body(name="ball")
     for axis in ("x", "y", "z"):
         direction = [float(axis == other) for other in "xyz"]
-        ball.add_joint(name=f"ball_{axis}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=direction, limited=False)
+        ball.add_joint(
+            name=f"ball_{axis}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=direction, limited=False
+        )
     inertia = 0.4 * settings.ball_mass * settings.ball_radius**2
     ball.mass, ball.inertia, ball.explicitinertial = settings.ball_mass, [inertia] * 3, True
-    ball.add_geom(name="ball", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[settings.ball_radius, 0, 0], rgba=_BALL_COLOUR)
+    ball.add_geom(
+        name="ball",
+        type=mujoco.mjtGeom.mjGEOM_SPHERE,
+        size=[settings.ball_radius, 0, 0],
+        rgba=_BALL_COLOUR,
+    )
     spec.geom("ball").contype, spec.geom("ball").conaffinity = 0, 0
     ball.add_site(name="ball")
 
@@ -71,7 +83,9 @@ def cup_model(robot: Robot, settings: CupSettings, *, facets: int = 24, limits: 
     string.wrap_site("string")
     string.wrap_site("ball")
     carrier = spec.body(body.parent.name)
-    for number, geom in enumerate(g for g in carrier.geoms if g.type == mujoco.mjtGeom.mjGEOM_CAPSULE):
+    for number, geom in enumerate(
+        g for g in carrier.geoms if g.type == mujoco.mjtGeom.mjGEOM_CAPSULE
+    ):
         geom.name = geom.name or f"link_{number}"
         colliders.append(geom.name)
     for name in colliders:
@@ -85,7 +99,9 @@ def cup_model(robot: Robot, settings: CupSettings, *, facets: int = 24, limits: 
     return spec.compile()
 
 
-def _add_cup(body: "mujoco.MjsBody", frame: "mujoco.MjsFrame", settings: CupSettings, facets: int) -> list[str]:
+def _add_cup(
+    body: "mujoco.MjsBody", frame: "mujoco.MjsFrame", settings: CupSettings, facets: int
+) -> list[str]:
     """Geoms of wall and bottom; returns their names."""
     half = 0.5 * settings.thickness
     middle = settings.cup_radius - half

@@ -28,7 +28,8 @@ class CupMount:
 
     @classmethod
     def read(cls, robot: Robot) -> "CupMount":
-        """Read the mount of ``robot``; refuse a robot that has no cup at the end of a chain of hinges."""
+        """Read the mount of ``robot``; refuse a robot that has no cup at the end of a chain of
+        hinges."""
         if robot.end_effector != CUP_SITE:
             raise RobotError(
                 f"The end_effector of the robot {robot.name!r} is {robot.end_effector!r}; ball-in-a-cup needs a robot "
@@ -36,7 +37,9 @@ class CupMount:
             )
         tip = Tip.read(robot)
         if not all(link.hinge for link in tip.links):
-            raise RobotError(f"The robot {robot.name!r} has a slide joint; ball-in-a-cup is made for arms of hinges.")
+            raise RobotError(
+                f"The robot {robot.name!r} has a slide joint; ball-in-a-cup is made for arms of hinges."
+            )
         model = robot.mj_model
         data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, data)
@@ -45,11 +48,16 @@ class CupMount:
         carrier = model.body_parentid[model.site_bodyid[site]]
         segments = []
         for geom in range(model.ngeom):
-            if model.geom_bodyid[geom] == carrier and model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CAPSULE:
+            if (
+                model.geom_bodyid[geom] == carrier
+                and model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CAPSULE
+            ):
                 radius, half = model.geom_size[geom][:2]
                 middle = turn.T @ (data.geom_xpos[geom] - origin)
                 along = half * (turn.T @ data.geom_xmat[geom].reshape(3, 3)[:, 2])
-                segments.append(Segment(_triple(middle - along), _triple(middle + along), float(radius)))
+                segments.append(
+                    Segment(_triple(middle - along), _triple(middle + along), float(radius))
+                )
         return cls(tip, tuple(segments))
 
 

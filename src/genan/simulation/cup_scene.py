@@ -1,8 +1,8 @@
 """``CupScene``: the arm with a cup, and a ball on a string, in steps of the robot's period.
 
-The arm is the chain of ``genan.dynamics``; string, cup and links act on the ball by one-sided impulses
-(``genan.simulation.cup_impulses``). ``docs/ball-in-a-cup.md`` says what was chosen and why;
-``genan.simulation.cup_model`` builds the same scene for MuJoCo, as its judge and for pictures.
+The arm is the chain of ``genan.dynamics``; string, cup and links act on the ball by one-sided
+impulses (``genan.simulation.cup_impulses``). ``docs/ball-in-a-cup.md`` says what was chosen and
+why; ``genan.simulation.cup_model`` builds the same scene for MuJoCo, as its judge and for pictures.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,8 @@ from genan.simulation.cup_impulses import (
 )
 from genan.simulation.cup_mount import CupMount
 
-#: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast swings.
+#: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast
+#: swings.
 _SWEEPS = 4
 #: A joint beyond its limit is brought back at this speed at most [rad/s].
 _LIMIT_RECOVERY = 0.5
@@ -77,7 +78,9 @@ class CupScene(eqx.Module):
     """Joint limits [rad]."""
 
     @classmethod
-    def load(cls, robot: Robot | str = "pamy2-cup", settings: CupSettings | None = None) -> "CupScene":
+    def load(
+        cls, robot: Robot | str = "pamy2-cup", settings: CupSettings | None = None
+    ) -> "CupScene":
         """The scene on ``robot``, whose end effector must be the site ``cup``."""
         robot = Robot.load(robot) if isinstance(robot, str) else robot
         dynamics = ChainDynamics(robot)
@@ -105,24 +108,38 @@ class CupScene(eqx.Module):
         ball_mass: Float[Array, ""] | None = None,
         string_length: Float[Array, ""] | None = None,
     ) -> SceneState:
-        """The scene with the arm at ``q`` [rad] and the ball at ``ball`` [m], at rest unless velocities are given.
+        """The scene with the arm at ``q`` [rad] and the ball at ``ball`` [m], at rest unless
+        velocities are given.
 
-        A ball farther from the attachment than the string is long is put on the string's sphere. ``ball_mass`` [kg] and
-        ``string_length`` [m] are for scenes that differ in them; left out, they are constants and cost nothing.
+        A ball farther from the attachment than the string is long is put on the string's sphere.
+        ``ball_mass`` [kg] and ``string_length`` [m] are for scenes that differ in them; left out,
+        they are constants and cost nothing.
         """
         check_shapes(self.nq, q)
         length = self.settings.string_length if string_length is None else string_length
         attachment = self.attachment(q)
         away = ball - attachment
-        ball = attachment + away * jnp.minimum(1.0, length / jnp.maximum(jnp.linalg.norm(away), 1e-6))
+        ball = attachment + away * jnp.minimum(
+            1.0, length / jnp.maximum(jnp.linalg.norm(away), 1e-6)
+        )
         qd = jnp.zeros_like(q) if qd is None else qd
         ball_velocity = jnp.zeros_like(ball) if ball_velocity is None else ball_velocity
-        return SceneState(jnp.concatenate([q, ball]), jnp.concatenate([qd, ball_velocity]), ball_mass, string_length)
+        return SceneState(
+            jnp.concatenate([q, ball]),
+            jnp.concatenate([qd, ball_velocity]),
+            ball_mass,
+            string_length,
+        )
 
     def on_sphere(
-        self, q: Float[Array, " nq"], *, key: PRNGKeyArray, string_length: Float[Array, ""] | None = None
+        self,
+        q: Float[Array, " nq"],
+        *,
+        key: PRNGKeyArray,
+        string_length: Float[Array, ""] | None = None,
     ) -> Float[Array, " 3"]:
-        """A ball position [m] drawn uniformly from the sphere of the string's length around its attachment.
+        """A ball position [m] drawn uniformly from the sphere of the string's length around its
+        attachment.
 
         A draw inside a link (1 in 100) is taken to the opposite side of the sphere.
         """
@@ -132,7 +149,10 @@ class CupScene(eqx.Module):
         position, rotation = self.cup_pose(q)
         above = jnp.asarray([0.0, 0.0, self.settings.attachment], q.dtype)
         in_cup = above + length * _times(rotation.T, direction)
-        touches = [segment_touch(self.settings, s, (in_cup[0], in_cup[1], in_cup[2])) for s in self.mount.segments]
+        touches = [
+            segment_touch(self.settings, s, (in_cup[0], in_cup[1], in_cup[2]))
+            for s in self.mount.segments
+        ]
         inside = jnp.any(jnp.asarray([touch.distance < 0.0 for touch in touches]))
         return position + _times(rotation, above) + jnp.where(inside, -length, length) * direction
 
@@ -140,7 +160,9 @@ class CupScene(eqx.Module):
         """One ``dt`` later, under the joint torques ``tau`` [N m]."""
         check_shapes(self.nq, tau)
         velocity = self._velocities(state, tau)
-        return SceneState(state.qpos + self.dt * velocity, velocity, state.ball_mass, state.string_length)
+        return SceneState(
+            state.qpos + self.dt * velocity, velocity, state.ball_mass, state.string_length
+        )
 
     def q(self, state: SceneState) -> Float[Array, " nq"]:
         """Joint positions [rad]."""
@@ -155,7 +177,8 @@ class CupScene(eqx.Module):
         return state.qpos[self.nq :], state.qvel[self.nq :]
 
     def cup_pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, " 3"], Float[Array, "3 3"]]:
-        """Origin of the cup frame [m] at joint positions ``q`` [rad], and its axes as columns, in world coordinates."""
+        """Origin of the cup frame [m] at joint positions ``q`` [rad], and its axes as columns, in
+        world coordinates."""
         check_shapes(self.nq, q)
         return self.mount.tip.pose(q)
 
@@ -170,10 +193,13 @@ class CupScene(eqx.Module):
         return _times(rotation.T, self.ball(state)[0] - position)
 
     def in_cup(self, state: SceneState) -> Bool[Array, ""]:
-        """Whether the ball's centre is inside the cup: within its opening and between bottom and rim."""
+        """Whether the ball's centre is inside the cup: within its opening and between bottom and
+        rim."""
         x, y, z = self.ball_in_cup_frame(state)
         settings = self.settings
-        return (x * x + y * y < settings.opening_radius**2) & (z > settings.floor) & (z < settings.rim)
+        return (
+            (x * x + y * y < settings.opening_radius**2) & (z > settings.floor) & (z < settings.rim)
+        )
 
     def string_length(self, state: SceneState) -> Float[Array, ""]:
         """Distance from the string's attachment to the ball's centre [m]."""
@@ -181,7 +207,9 @@ class CupScene(eqx.Module):
 
     # From here on everything is in scalars, which XLA fuses into one loop over the scenes.
 
-    def _velocities(self, state: SceneState, tau: Float[Array, " nq"]) -> Float[Array, " coordinates"]:
+    def _velocities(
+        self, state: SceneState, tau: Float[Array, " nq"]
+    ) -> Float[Array, " coordinates"]:
         """Velocities after the step, of joints and ball."""
         n, dt, settings = self.nq, self.dt, self.settings
         q, qd = [state.qpos[i] for i in range(n)], [state.qvel[i] for i in range(n)]
@@ -192,22 +220,37 @@ class CupScene(eqx.Module):
         force = self._drive(poses, q, qd, [tau[i] for i in range(n)])
         qd = [add(v, mul(dt, dot(row, force))) for v, row in zip(qd, inverse, strict=True)]
         limits = [
-            (jnp.minimum((low - p) / dt, _LIMIT_RECOVERY), jnp.maximum((high - p) / dt, -_LIMIT_RECOVERY))
+            (
+                jnp.minimum((low - p) / dt, _LIMIT_RECOVERY),
+                jnp.maximum((high - p) / dt, -_LIMIT_RECOVERY),
+            )
             for low, high, p in zip(self.lower, self.upper, q, strict=True)
         ]
         x, y, z = (state.qvel[n + i] + dt * self.dynamics.gravity[i] for i in range(3))
         flight: Vector = (x, y, z)
-        ball, seen, columns = self._from_cup(poses, (state.qpos[n], state.qpos[n + 1], state.qpos[n + 2]), flight)
+        ball, seen, columns = self._from_cup(
+            poses, (state.qpos[n], state.qpos[n + 1], state.qpos[n + 2]), flight
+        )
         answer = exchange(inverse, columns, mass)
-        free = Motion(qd, plus(seen, *(scale(-v, column) for v, column in zip(qd, columns, strict=True))))
+        free = Motion(
+            qd, plus(seen, *(scale(-v, column) for v, column in zip(qd, columns, strict=True)))
+        )
 
         string = string_touch(settings, ball, length)
         cup = cup_touches(settings, ball)
-        contacts = [*(segment_touch(settings, segment, ball) for segment in self.mount.segments), *cup]
+        contacts = [
+            *(segment_touch(settings, segment, ball) for segment in self.mount.segments),
+            *cup,
+        ]
         touches = [(string, string_target(string, dt))]
-        touches += [(contact, contact_target(settings, contact, free.ball, dt)) for contact in contacts]
+        touches += [
+            (contact, contact_target(settings, contact, free.ball, dt)) for contact in contacts
+        ]
         first = len(touches) - len(cup)
-        sliding = [(first + k, sliding_direction(touch, free.ball), settings.friction) for k, touch in enumerate(cup)]
+        sliding = [
+            (first + k, sliding_direction(touch, free.ball), settings.friction)
+            for k, touch in enumerate(cup)
+        ]
         impulse, joints = solve_impulses(free, touches, limits, sliding, answer, sweeps=_SWEEPS)
         push = self._to_world(poses, rotate(self.mount.tip.rotation, impulse))
         return _stack([*joints, *plus(flight, scale(1.0 / mass, push))], state.qvel.dtype)
@@ -229,8 +272,11 @@ class CupScene(eqx.Module):
         ]
         return [sub(add(t, p), b) for t, p, b in zip(tau, passive, bias, strict=True)]
 
-    def _from_cup(self, poses: list[Pose], ball: Vector, velocity: Vector) -> tuple[Vector, Vector, list[Vector]]:
-        """Ball and its velocity in the cup frame, and the velocity there of a point fixed to the cup, per joint."""
+    def _from_cup(
+        self, poses: list[Pose], ball: Vector, velocity: Vector
+    ) -> tuple[Vector, Vector, list[Vector]]:
+        """Ball and its velocity in the cup frame, and the velocity there of a point fixed to the
+        cup, per joint."""
         axes: list[Vector] = []
         arms: list[Vector] = []  # from each joint's origin to the ball
         for pose in poses:
@@ -250,7 +296,8 @@ class CupScene(eqx.Module):
 
 
 def _stack(values: "list[Scalar] | Vector", dtype: np.dtype) -> Float[Array, " n"]:
-    """An array of scalars, by selections: see ``genan.dynamics.lift`` for why it is not a concatenation."""
+    """An array of scalars, by selections: see ``genan.dynamics.lift`` for why it is not a
+    concatenation."""
     index = np.arange(len(values))
     array = jnp.zeros(len(values), dtype)
     for i, value in enumerate(values):

@@ -1,7 +1,7 @@
 """Which member of the ensemble drives which robot, and how to ask them at the cost of one.
 
-Every robot is driven by a random member at every step. The robots are put into one group per member, in an order that
-is drawn anew for each step; each member then computes for its group alone.
+Every robot is driven by a random member at every step. The robots are put into one group per
+member, in an order that is drawn anew for each step; each member then computes for its group alone.
 """
 
 from typing import final
@@ -31,7 +31,8 @@ class Drive(eqx.Module):
         *,
         word: UInt32[Array, "2"],
     ) -> Float[Array, "robots nq"]:
-        """Torque of one random member for each robot [N m or N]; ``word``, 64 random bits, draws them.
+        """Torque of one random member for each robot [N m or N]; ``word``, 64 random bits, draws
+        them.
 
         Members drive equally many robots, or one more.
         """
@@ -49,11 +50,18 @@ class Drive(eqx.Module):
         self, q_history: Float[Array, "robots rows nq"], u_history: Float[Array, "robots rows nu"]
     ) -> Float[Array, " robots"]:
         """Standard deviation of all members' torques, summed over the joints [N m]."""
-        y = jax.vmap(self._apply, (0, None))(self.ensemble.layers, self.ensemble.inputs(q_history, u_history))
+        y = jax.vmap(self._apply, (0, None))(
+            self.ensemble.layers, self.ensemble.inputs(q_history, u_history)
+        )
         return jnp.sum(self.ensemble.scaling.torque_std * jnp.std(y, axis=0), axis=-1)
 
     def _apply(self, layers: tuple[Layer, ...], x: Array) -> Array:
-        return apply(layers, x, activation=self.ensemble.contract.architecture.activation, precision=self.precision)
+        return apply(
+            layers,
+            x,
+            activation=self.ensemble.contract.architecture.activation,
+            precision=self.precision,
+        )
 
     def _scaled(self, y: Array) -> Array:
         return y * self.ensemble.scaling.torque_std + self.ensemble.scaling.torque_mean

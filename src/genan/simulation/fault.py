@@ -1,7 +1,8 @@
-"""When a simulation runs away: the state before the first number that is not finite, kept for a look at it.
+"""When a simulation runs away: the state before the first number that is not finite, kept for a
+look at it.
 
-A runaway episode ends and another one begins, so that one bad state does not cost a training; what led to it is written
-to a file that ``genan fault`` shows.
+A runaway episode ends and another one begins, so that one bad state does not cost a training; what
+led to it is written to a file that ``genan fault`` shows.
 """
 
 import json
@@ -36,7 +37,10 @@ class Fault(eqx.Module):
         return cls(jnp.zeros((), jnp.int32), first, jnp.zeros((1, action_size), like.u.dtype))
 
     def updated(
-        self, before: SimulatorState, action: Float[Array, "envs action"], sound: Bool[Array, " envs"]
+        self,
+        before: SimulatorState,
+        action: Float[Array, "envs action"],
+        sound: Bool[Array, " envs"],
     ) -> "Fault":
         """After a step from ``before``, which ended well for the episodes that are ``sound``."""
         bad = ~sound
@@ -62,11 +66,16 @@ def read_fault(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             about = json.loads((file.metadata() or {})["fault"])
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
     except FileNotFoundError:
-        raise DataError(f"There is no file {path}; a fault is written only when a simulation ran away.") from None
+        raise DataError(
+            f"There is no file {path}; a fault is written only when a simulation ran away."
+        ) from None
     except (SafetensorError, KeyError, json.JSONDecodeError) as error:
         raise DataError(f"{path} does not hold a fault of a simulation ({error}).") from None
 
 
 def _name(where: Any) -> str:
-    parts = [str(getattr(part, "name", getattr(part, "idx", getattr(part, "key", part)))) for part in where]
+    parts = [
+        str(getattr(part, "name", getattr(part, "idx", getattr(part, "key", part))))
+        for part in where
+    ]
     return "action" if parts[0] == "1" else ".".join(parts[1:])

@@ -1,11 +1,12 @@
 """Where episodes start: robots that have come to rest under a random control, kept in a pool.
 
-Settling a robot takes as long as half an episode, so it is not done for every episode: the pool holds settled robots,
-episodes start from one of them at random, and now and then some are replaced.
+Settling a robot takes as long as half an episode, so it is not done for every episode: the pool
+holds settled robots, episodes start from one of them at random, and now and then some are replaced.
 
-A robot with hysteresis rests where its past left it, so there are two kinds. *Dropped*: put at the intermediate pose of
-the paper and held under the initial control for a second, as the paper does in simulation. *Ramped*: at rest under the
-rest control, which then goes linearly to the initial one over two seconds, as the paper does on the robot.
+A robot with hysteresis rests where its past left it, so there are two kinds. *Dropped*: put at the
+intermediate pose of the paper and held under the initial control for a second, as the paper does in
+simulation. *Ramped*: at rest under the rest control, which then goes linearly to the initial one
+over two seconds, as the paper does on the robot.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,9 @@ class Starts(eqx.Module):
         """Number of robots."""
         return self.u.shape[0]
 
-    def draw(self, count: int, *, key: PRNGKeyArray) -> tuple[ArmState, Past, Float[Array, "count nu"]]:
+    def draw(
+        self, count: int, *, key: PRNGKeyArray
+    ) -> tuple[ArmState, Past, Float[Array, "count nu"]]:
         """``count`` of them at random."""
         picked = jax.random.randint(key, (count,), 0, len(self))
         arm, past, u = jax.tree.map(lambda a: a[picked], (self.arm, self.past, self.u))
@@ -47,7 +50,9 @@ class Starts(eqx.Module):
         """With ``fresh`` in the place of the oldest ones."""
         at = (self.oldest + jnp.arange(len(fresh))) % len(self)
         put = lambda old, new: old.at[at].set(new)  # noqa: E731
-        arm, past, u = jax.tree.map(put, (self.arm, self.past, self.u), (fresh.arm, fresh.past, fresh.u))
+        arm, past, u = jax.tree.map(
+            put, (self.arm, self.past, self.u), (fresh.arm, fresh.past, fresh.u)
+        )
         return Starts(arm, past, u, (self.oldest + len(fresh)) % len(self))
 
 
@@ -63,7 +68,8 @@ class Settling:
     u_rest: tuple[float, ...]
     """Control that a ramp starts from."""
     hold: int = 500
-    """Steps under the initial control of a dropped robot, and under the rest control before a ramp (paper: 500)."""
+    """Steps under the initial control of a dropped robot, and under the rest control before a ramp
+    (paper: 500)."""
     ramp: int = 1000
     """Steps of a ramp (paper: 2 s at 500 Hz)."""
     ramped: float = 0.5
@@ -76,11 +82,17 @@ class Settling:
             )
         for low, high in zip(self.u_lower, self.u_upper, strict=True):
             if not low <= high:
-                raise SettingError(f"The initial control's lower bound {low:g} is above its upper bound {high:g}.")
+                raise SettingError(
+                    f"The initial control's lower bound {low:g} is above its upper bound {high:g}."
+                )
         if self.hold < 1 or self.ramp < 1:
-            raise SettingError(f"Holding and ramping take at least one step, not {self.hold} and {self.ramp}.")
+            raise SettingError(
+                f"Holding and ramping take at least one step, not {self.hold} and {self.ramp}."
+            )
         if not 0.0 <= self.ramped <= 1.0:
-            raise SettingError(f"The ramped part of the starts must lie from 0 to 1, not at {self.ramped:g}.")
+            raise SettingError(
+                f"The ramped part of the starts must lie from 0 to 1, not at {self.ramped:g}."
+            )
 
 
 @final

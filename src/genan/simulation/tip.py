@@ -1,4 +1,5 @@
-"""Where the end effector is: forward kinematics of a chain of joints, unrolled like its dynamics."""
+"""Where the end effector is: forward kinematics of a chain of joints, unrolled like its
+dynamics."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -14,7 +15,8 @@ from genan.dynamics.recursion import place
 from genan.errors import RobotError
 from genan.robot import Robot
 
-#: Decimals kept of a constant [m, or of a direction]: what the model's compiler rounds becomes a true zero.
+#: Decimals kept of a constant [m, or of a direction]: what the model's compiler rounds becomes a
+#: true zero.
 _DECIMALS = 12
 
 
@@ -30,14 +32,17 @@ class Tip:
 
     @classmethod
     def read(cls, robot: Robot) -> "Tip":
-        """The end effector of ``robot``; refused where it has none, or is not at the end of a single chain."""
+        """The end effector of ``robot``; refused where it has none, or is not at the end of a
+        single chain."""
         if robot.end_effector is None:
             raise RobotError(
                 f"The robot {robot.name!r} has no end_effector in its robot.toml, which this task needs: name the "
                 "model's site there."
             )
         links = read_links(robot.mj_model)
-        if any(link.parent != index - 1 for index, link in enumerate(links)) or robot.dof != tuple(range(robot.nq)):
+        if any(link.parent != index - 1 for index, link in enumerate(links)) or robot.dof != tuple(
+            range(robot.nq)
+        ):
             raise RobotError(
                 f"The robot {robot.name!r} is not a single chain with its joints listed from the base on, which this "
                 "task needs."
@@ -49,10 +54,13 @@ class Tip:
         site = model.site(robot.end_effector).id
         rotation = turn.T @ data.site_xmat[site].reshape(3, 3)
         position = turn.T @ (data.site_xpos[site] - origin)
-        return cls(links, _triple(position), cast(Rotation, tuple(_triple(row) for row in rotation)))
+        return cls(
+            links, _triple(position), cast(Rotation, tuple(_triple(row) for row in rotation))
+        )
 
     def pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, " 3"], Float[Array, "3 3"]]:
-        """Position [m] of the site at joint positions ``q`` [rad or m], and its axes as columns, from the base."""
+        """Position [m] of the site at joint positions ``q`` [rad or m], and its axes as columns,
+        from the base."""
         poses = place(self.links, [q[i] for i in range(len(self.links))])
         tip: Vector = self.position
         columns = [cast(Vector, column) for column in zip(*self.rotation, strict=True)]

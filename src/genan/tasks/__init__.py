@@ -1,1 +1,2 @@
-"""What should it learn? Reacher, ball-in-a-cup and table tennis: goals, observations and rewards."""
+"""What should it learn? Reacher, ball-in-a-cup and table tennis: goals, observations and
+rewards."""

@@ -33,7 +33,9 @@ class Tracking(eqx.Module):
     def velocity(self) -> Float[Array, "robots 3"]:
         """Mean of the finite differences over the buffer [m/s]."""
         between = jnp.maximum(self.ages[:, :-1] - self.ages[:, 1:], 1e-6)
-        return jnp.mean((self.positions[:, 1:] - self.positions[:, :-1]) / between[..., None], axis=1)
+        return jnp.mean(
+            (self.positions[:, 1:] - self.positions[:, :-1]) / between[..., None], axis=1
+        )
 
     def later(self, period: float, measured: Float[Array, "robots 3"], seen: Array) -> "Tracking":
         """``period`` [s] later, with what was ``measured`` [m] where the ball was ``seen``."""
@@ -41,7 +43,8 @@ class Tracking(eqx.Module):
         positions = jnp.concatenate([self.positions[:, 1:], measured[:, None]], axis=1)
         fresh = jnp.concatenate([ages[:, 1:], jnp.zeros_like(ages[:, :1])], axis=1)
         return Tracking(
-            jnp.where(seen[:, None, None], positions, self.positions), jnp.where(seen[:, None], fresh, ages)
+            jnp.where(seen[:, None, None], positions, self.positions),
+            jnp.where(seen[:, None], fresh, ages),
         )
 
 
@@ -67,7 +70,9 @@ class BallInACup(Task):
     @classmethod
     def load(cls, robot: Robot, settings: BallInACupSettings) -> "BallInACup":
         """The task on ``robot``, which must have a cup as its end effector."""
-        scene = CupScene.load(robot, CupSettings(ball_mass=settings.ball_mass, string_length=settings.string_length))
+        scene = CupScene.load(
+            robot, CupSettings(ball_mass=settings.ball_mass, string_length=settings.string_length)
+        )
         return cls(settings, scene, settings.repeat * robot.dt)
 
     @property
@@ -83,14 +88,21 @@ class BallInACup(Task):
         return {**found, "nearer": settings.shaping_weight} if settings.shaping_weight else found
 
     def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[SceneState, Attempt]:
-        """Put the ball somewhere on the sphere that the string allows, at rest, and measure it once."""
+        """Put the ball somewhere on the sphere that the string allows, at rest, and measure it
+        once."""
         robots = len(arm.q)
         ball_key, mass_key, string_key, noise_key = jax.random.split(key, 4)
         keys = jax.random.split(ball_key, robots)
-        mass = self._around(self.settings.ball_mass, self.settings.mass_spread, robots, key=mass_key)
-        length = self._around(self.settings.string_length, self.settings.string_spread, robots, key=string_key)
+        mass = self._around(
+            self.settings.ball_mass, self.settings.mass_spread, robots, key=mass_key
+        )
+        length = self._around(
+            self.settings.string_length, self.settings.string_spread, robots, key=string_key
+        )
 
-        def one(q: Array, qd: Array, key: PRNGKeyArray, mass: Array | None, length: Array | None) -> SceneState:
+        def one(
+            q: Array, qd: Array, key: PRNGKeyArray, mass: Array | None, length: Array | None
+        ) -> SceneState:
             ball = self.scene.on_sphere(q, key=key, string_length=length)
             return self.scene.start(q, ball, qd=qd, ball_mass=mass, string_length=length)
 
@@ -98,7 +110,8 @@ class BallInACup(Task):
         measured = self._measured(scene, key=noise_key)
         ages = self.period * jnp.arange(self.settings.buffer - 1, -1, -1, dtype=measured.dtype)
         tracking = Tracking(
-            jnp.repeat(measured[:, None], self.settings.buffer, axis=1), jnp.broadcast_to(ages, (robots, len(ages)))
+            jnp.repeat(measured[:, None], self.settings.buffer, axis=1),
+            jnp.broadcast_to(ages, (robots, len(ages))),
         )
         way = self._way(scene)
         return scene, Attempt(tracking, way, jnp.zeros_like(way))
@@ -116,7 +129,8 @@ class BallInACup(Task):
         return jnp.concatenate([memory.tracking.position, memory.tracking.velocity], axis=-1)
 
     def terms(self, scene: SceneState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
-        """In the cup or not; minus the squared joint velocity [rad^2/s^2]; how much nearer the ball has come [m]."""
+        """In the cup or not; minus the squared joint velocity [rad^2/s^2]; how much nearer the ball
+        has come [m]."""
         qd = jax.vmap(self.scene.qd)(scene)
         found = {"cup": self.success(scene, memory), "velocity": -jnp.sum(qd**2, axis=-1)}
         return {**found, "nearer": memory.nearer} if self.settings.shaping_weight else found
@@ -128,10 +142,13 @@ class BallInACup(Task):
     def metrics(self, scene: SceneState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
         """How far the string is over its length [mm]."""
         length = self.settings.string_length if scene.string_length is None else scene.string_length
-        return {"stretch": 1e3 * jnp.maximum(jax.vmap(self.scene.string_length)(scene) - length, 0.0)}
+        return {
+            "stretch": 1e3 * jnp.maximum(jax.vmap(self.scene.string_length)(scene) - length, 0.0)
+        }
 
     def _way(self, scene: SceneState) -> Float[Array, " robots"]:
-        """From the ball to the middle of the cup [m]: straight from above the rim, round its edge from below."""
+        """From the ball to the middle of the cup [m]: straight from above the rim, round its edge
+        from below."""
         cup = self.scene.settings
         ball = jax.vmap(self.scene.ball_in_cup_frame)(scene)
         aside, height = jnp.sqrt(jnp.sum(ball[:, :2] ** 2, axis=-1) + 1e-9), ball[:, 2]
@@ -141,14 +158,18 @@ class BallInACup(Task):
         around = jnp.sqrt((aside - edge) ** 2 + (over - height) ** 2)
         inside = aside < cup.opening_radius
         return jnp.where(
-            (height > over) | (inside & (height > cup.floor)), down, around + math.hypot(edge, over - cup.floor)
+            (height > over) | (inside & (height > cup.floor)),
+            down,
+            around + math.hypot(edge, over - cup.floor),
         )
 
     def _measured(self, scene: SceneState, *, key: PRNGKeyArray) -> Float[Array, "robots 3"]:
         true = jax.vmap(self.scene.ball_in_cup_frame)(scene)
         return true + self.settings.noise * jax.random.normal(key, true.shape, true.dtype)
 
-    def _around(self, value: float, spread: float, robots: int, *, key: PRNGKeyArray) -> Array | None:
+    def _around(
+        self, value: float, spread: float, robots: int, *, key: PRNGKeyArray
+    ) -> Array | None:
         if spread == 0.0:
             return None
         return value * (1.0 + spread * jax.random.uniform(key, (robots,), minval=-1.0, maxval=1.0))

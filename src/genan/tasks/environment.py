@@ -1,4 +1,5 @@
-"""``TaskEnvironment``: a task in the simulator, many episodes side by side, each starting anew when it ends."""
+"""``TaskEnvironment``: a task in the simulator, many episodes side by side, each starting anew when
+it ends."""
 
 from typing import Any, final
 
@@ -37,8 +38,8 @@ class EnvironmentState(eqx.Module):
 class TaskEnvironment(eqx.Module):
     """A task's episodes, as PPO wants them.
 
-    An action is the policy's output before squashing: tanh of it, times the task's largest change, is added to the
-    controls at each period of the robot.
+    An action is the policy's output before squashing: tanh of it, times the task's largest change,
+    is added to the controls at each period of the robot.
     """
 
     task: Task
@@ -51,7 +52,8 @@ class TaskEnvironment(eqx.Module):
     q_upper: tuple[float, ...] = eqx.field(static=True)
     """Joint limits [rad or m]."""
     stagger: bool = eqx.field(static=True, default=True)
-    """Let the first episodes end at different times, so that not all of them end at once from then on."""
+    """Let the first episodes end at different times, so that not all of them end at once from then
+    on."""
 
     @classmethod
     def build(
@@ -78,7 +80,11 @@ class TaskEnvironment(eqx.Module):
                     f"give --task.{name} one entry for each."
                 )
         settling = Settling(
-            settings.u_lower, settings.u_upper, settings.q_drop, tuple(map(float, robot.u_rest)), ramped=settings.ramped
+            settings.u_lower,
+            settings.u_upper,
+            settings.q_drop,
+            tuple(map(float, robot.u_rest)),
+            ramped=settings.ramped,
         )
         bare = Simulator.build(ensemble, robot, ArmScene.load(robot), precision=precision)
         lower, upper = (tuple(map(float, bounds)) for bounds in robot.q_range)
@@ -122,7 +128,9 @@ class TaskEnvironment(eqx.Module):
         step = jnp.zeros(self.envs, jnp.int32)
         if self.stagger:
             step = jax.random.randint(stagger_key, (self.envs,), 0, self.horizon)
-        return EnvironmentState(simulator, memory, step, starts, Fault.none(simulator, self.action_size))
+        return EnvironmentState(
+            simulator, memory, step, starts, Fault.none(simulator, self.action_size)
+        )
 
     def refill(self, state: EnvironmentState, count: int, *, key: PRNGKeyArray) -> EnvironmentState:
         """Replace the ``count`` oldest robots of the pool by newly settled ones."""
@@ -140,7 +148,9 @@ class TaskEnvironment(eqx.Module):
         advance_key, task_key, begin_key = jax.random.split(key, 3)
         settings = self.task.settings
         change = settings.change * jnp.tanh(action)
-        after, disagreement = self.simulator.advance(state.simulator, change, repeat=settings.repeat, key=advance_key)
+        after, disagreement = self.simulator.advance(
+            state.simulator, change, repeat=settings.repeat, key=advance_key
+        )
         memory = self.task.update(after.scene, state.memory, key=task_key)
         sound = self._sound(after, memory)
         q = jax.vmap(self.simulator.scene.q)(after.scene)
@@ -153,10 +163,15 @@ class TaskEnvironment(eqx.Module):
         }
         terms = {name: jnp.where(sound, term, 0.0) for name, term in terms.items()}
         success = jnp.where(sound, self.task.success(after.scene, memory), 0.0)
-        metrics = {name: jnp.where(sound, m, 0.0) for name, m in self.task.metrics(after.scene, memory).items()}
+        metrics = {
+            name: jnp.where(sound, m, 0.0)
+            for name, m in self.task.metrics(after.scene, memory).items()
+        }
         done = (state.step + 1 >= self.horizon) | ~sound
         fresh = self._begin(state.starts, key=begin_key)
-        simulator, memory = jax.tree.map(lambda new, old: _where(done, new, old), fresh, (after, memory))
+        simulator, memory = jax.tree.map(
+            lambda new, old: _where(done, new, old), fresh, (after, memory)
+        )
         following = EnvironmentState(
             simulator,
             memory,
@@ -164,14 +179,21 @@ class TaskEnvironment(eqx.Module):
             state.starts,
             state.fault.updated(state.simulator, action, sound),
         )
-        reward = sum((weight * terms[name] for name, weight in self.weights.items()), jnp.zeros_like(disagreement))
-        return following, Outcome(self._observe(simulator, memory), reward, terms, done, success, metrics)
+        reward = sum(
+            (weight * terms[name] for name, weight in self.weights.items()),
+            jnp.zeros_like(disagreement),
+        )
+        return following, Outcome(
+            self._observe(simulator, memory), reward, terms, done, success, metrics
+        )
 
     def _begin(self, starts: Starts, *, key: PRNGKeyArray) -> tuple[SimulatorState, Any]:
         draw_key, task_key = jax.random.split(key)
         arm, past, u = starts.draw(self.envs, key=draw_key)
         scene, memory = self.task.begin(arm, key=task_key)
-        return self.simulator.start(scene, u, past=past, strange=self._strange(key=jax.random.fold_in(key, 1))), memory
+        return self.simulator.start(
+            scene, u, past=past, strange=self._strange(key=jax.random.fold_in(key, 1))
+        ), memory
 
     def _strange(self, *, key: PRNGKeyArray) -> Strange | None:
         settings = self.task.settings

@@ -10,7 +10,13 @@ from genan.robot import Robot
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.environment import TaskEnvironment
 from genan.tasks.reacher import Reacher
-from genan.tasks.settings import TASKS, BallInACupSettings, ReacherSettings, TableTennisSettings, TaskSettings
+from genan.tasks.settings import (
+    TASKS,
+    BallInACupSettings,
+    ReacherSettings,
+    TableTennisSettings,
+    TaskSettings,
+)
 from genan.tasks.table_tennis import TableTennis
 from genan.tasks.task import Task
 
@@ -48,7 +54,8 @@ def load_environment(
     stagger: bool = True,
     precision: Precision = "float32",
 ) -> TaskEnvironment:
-    """``envs`` episodes of a task driven by ``ensemble``; left out, the robot is the one the task is made for."""
+    """``envs`` episodes of a task driven by ``ensemble``; left out, the robot is the one the task
+    is made for."""
     if not isinstance(robot, Robot):
         robot = Robot.load(robot or settings.robot)
     ensemble.contract.check_robot(robot)

@@ -17,7 +17,8 @@ from genan.tasks.task import Task
 
 @final
 class Reacher(Task):
-    """Goals drawn uniformly between two poses; the reward is minus the distance to the goal, at every step.
+    """Goals drawn uniformly between two poses; the reward is minus the distance to the goal, at
+    every step.
 
     The memory is the goal [robots, nq] [rad or m].
     """
@@ -33,7 +34,9 @@ class Reacher(Task):
                 f"The goals have {len(settings.goal_lower)} entries and the robot {robot.name!r} has {robot.nq} "
                 "joints; give --task.goal-lower and --task.goal-upper one entry for each."
             )
-        for joint, low, high in zip(robot.joints, settings.goal_lower, settings.goal_upper, strict=True):
+        for joint, low, high in zip(
+            robot.joints, settings.goal_lower, settings.goal_upper, strict=True
+        ):
             if low < joint.lower or high > joint.upper:
                 raise SettingError(
                     f"Goals of joint {joint.name!r} go from {low:.4g} to {high:.4g}, beyond its limits "
@@ -51,12 +54,16 @@ class Reacher(Task):
         """Weight of the distance."""
         return {"distance": 1.0}
 
-    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[ArmState, Float[Array, "robots nq"]]:
+    def begin(
+        self, arm: ArmState, *, key: PRNGKeyArray
+    ) -> tuple[ArmState, Float[Array, "robots nq"]]:
         """Draw the goals."""
         lower, upper = np.asarray(self.settings.goal_lower), np.asarray(self.settings.goal_upper)
         return arm, jax.random.uniform(key, arm.q.shape, arm.q.dtype, minval=lower, maxval=upper)
 
-    def update(self, scene: ArmState, memory: Array, *, key: PRNGKeyArray) -> Float[Array, "robots nq"]:
+    def update(
+        self, scene: ArmState, memory: Array, *, key: PRNGKeyArray
+    ) -> Float[Array, "robots nq"]:
         """The goal stays."""
         return memory
 

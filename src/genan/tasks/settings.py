@@ -1,4 +1,5 @@
-"""Every constant of the three tasks, one dataclass each; the values are the paper's unless a line says otherwise.
+"""Every constant of the three tasks, one dataclass each; the values are the paper's unless a line
+says otherwise.
 
 Nothing here needs JAX: the command line reads it for its flags.
 """
@@ -28,7 +29,8 @@ class TaskSettings:
     duration: float = 2.0
     """Length of an episode [s]."""
     repeat: int = 5
-    """Periods of the robot to a step of the policy; the action is added to the control at each of them."""
+    """Periods of the robot to a step of the policy; the action is added to the control at each of
+    them."""
     change: float = 0.01
     """Largest change of a control in one period."""
     u_lower: tuple[float, ...] = (-0.5, -0.6, -0.6, -0.5)
@@ -38,42 +40,56 @@ class TaskSettings:
     q_drop: tuple[float, ...] = _degrees(0, 45, 45, 0)
     """Pose from which robots settle under the initial control [rad]."""
     ramped: float = 0.5
-    """Part of the starts that are ramped from rest, as on the robot, instead of settled from q_drop, as in the paper's
-    simulation (not the paper's: it settles all)."""
+    """Part of the starts that are ramped from rest, as on the robot, instead of settled from
+    q_drop, as in the paper's simulation (not the paper's: it settles all)."""
     torque_spread: float = 0.0
-    """Robots that differ from the recorded one: half width of the range of a factor on each joint's torque, drawn for
-    each episode (not in the paper: 0)."""
+    """Robots that differ from the recorded one: half width of the range of a factor on each joint's
+    torque, drawn for each episode (not in the paper: 0)."""
     control_spread: float = 0.0
-    """The same, of an offset between what a control is called and what it does (not in the paper: 0)."""
+    """The same, of an offset between what a control is called and what it does (not in the paper:
+    0)."""
     pool: int = 4096
     """Settled robots kept to start from (not in the paper)."""
     action_weight: float = 1250.0
     """Of the penalty -|change of control|^2."""
     disagreement_weight: float = 0.025
-    """Of the penalty -(standard deviation of the members' torques, summed over joints) [1/(N m)]."""
+    """Of the penalty -(standard deviation of the members' torques, summed over joints) [1/(N
+    m)]."""
     limit_weight: float = 1.0
     """Of the penalty for being near joint limits."""
     limit_margin: float = 5.0 * _DEGREE
-    """Where that penalty begins, before a limit [rad]; it grows linearly to 1 per joint at the limit (shape and margin
-    are not in the paper)."""
+    """Where that penalty begins, before a limit [rad]; it grows linearly to 1 per joint at the
+    limit (shape and margin are not in the paper)."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.duration < math.inf:
-            raise SettingError(f"An episode's duration must be a positive number of seconds, not {self.duration:g}.")
+            raise SettingError(
+                f"An episode's duration must be a positive number of seconds, not {self.duration:g}."
+            )
         if self.repeat < 1:
-            raise SettingError(f"An action must be repeated for at least 1 period, not {self.repeat}.")
+            raise SettingError(
+                f"An action must be repeated for at least 1 period, not {self.repeat}."
+            )
         for name in ("change", "limit_margin"):
             if not 0.0 < getattr(self, name) < math.inf:
-                raise SettingError(f"The task's {name} must be a positive number, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The task's {name} must be a positive number, not {getattr(self, name):g}."
+                )
         if not 0.0 <= self.torque_spread < 1.0:
-            raise SettingError(f"The task's torque_spread must lie from 0 to below 1, not at {self.torque_spread:g}.")
+            raise SettingError(
+                f"The task's torque_spread must lie from 0 to below 1, not at {self.torque_spread:g}."
+            )
         for name in ("action_weight", "disagreement_weight", "limit_weight", "control_spread"):
             if not 0.0 <= getattr(self, name) < math.inf:
-                raise SettingError(f"The task's {name} must be 0 or more, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The task's {name} must be 0 or more, not {getattr(self, name):g}."
+                )
         if self.pool < 1:
             raise SettingError(f"The pool needs at least one settled robot, not {self.pool}.")
         if not 0.0 <= self.ramped <= 1.0:
-            raise SettingError(f"The ramped part of the starts must lie from 0 to 1, not at {self.ramped:g}.")
+            raise SettingError(
+                f"The ramped part of the starts must lie from 0 to 1, not at {self.ramped:g}."
+            )
         if len(self.u_lower) != len(self.u_upper):
             raise SettingError(
                 f"The initial controls have {len(self.u_lower)} lower and {len(self.u_upper)} upper bounds; give one "
@@ -81,7 +97,9 @@ class TaskSettings:
             )
         for low, high in zip(self.u_lower, self.u_upper, strict=True):
             if not low <= high:
-                raise SettingError(f"An initial control's lower bound {low:g} is above its upper bound {high:g}.")
+                raise SettingError(
+                    f"An initial control's lower bound {low:g} is above its upper bound {high:g}."
+                )
 
     def horizon(self, dt: float) -> int:
         """Steps of the policy in an episode, for a robot of period ``dt`` [s]."""
@@ -120,7 +138,9 @@ class ReacherSettings(TaskSettings):
             )
         for low, high in zip(self.goal_lower, self.goal_upper, strict=True):
             if not low <= high:
-                raise SettingError(f"A goal's lower bound {low:g} is above its upper bound {high:g}.")
+                raise SettingError(
+                    f"A goal's lower bound {low:g} is above its upper bound {high:g}."
+                )
         if not 0.0 < self.tolerance < math.inf:
             raise SettingError(f"The tolerance must be a positive angle, not {self.tolerance:g}.")
 
@@ -147,23 +167,30 @@ class BallInACupSettings(TaskSettings):
     velocity_weight: float = 0.0025
     """Of the penalty -|joint velocity|^2 [s^2/rad^2]."""
     shaping_weight: float = 0.0
-    """Of the way that the ball has come nearer to the inside of the cup in a step, round the rim [1/m] (not in the
-    paper: 0)."""
+    """Of the way that the ball has come nearer to the inside of the cup in a step, round the rim
+    [1/m] (not in the paper: 0)."""
     mass_spread: float = 0.0
-    """Randomised ball: half width of the range of its mass, as a part of it (not in the paper: 0)."""
+    """Randomised ball: half width of the range of its mass, as a part of it (not in the paper:
+    0)."""
     string_spread: float = 0.0
     """The same of the string's length."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.buffer < 2:
-            raise SettingError(f"A velocity needs a buffer of at least 2 ball positions, not {self.buffer}.")
+            raise SettingError(
+                f"A velocity needs a buffer of at least 2 ball positions, not {self.buffer}."
+            )
         for name in ("dropout", "mass_spread", "string_spread"):
             if not 0.0 <= getattr(self, name) < 1.0:
-                raise SettingError(f"The task's {name} must lie from 0 to below 1, not at {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The task's {name} must lie from 0 to below 1, not at {getattr(self, name):g}."
+                )
         for name in ("noise", "cup_reward", "velocity_weight", "shaping_weight"):
             if not 0.0 <= getattr(self, name) < math.inf:
-                raise SettingError(f"The task's {name} must be 0 or more, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The task's {name} must be 0 or more, not {getattr(self, name):g}."
+                )
 
 
 LANDINGS = ("lab", "printed")
@@ -196,10 +223,11 @@ class TableTennisSettings(TaskSettings):
     landing_weight: float = 50.0
     """Of the landing reward, 0 to 1 (not given in the paper)."""
     landing: str = "lab"
-    """The landing reward: lab, 1 - (d / 2.96)^(3/4), or printed, 1 - 2.96 d^(3/4), with the distance d from the target
-    [m]."""
+    """The landing reward: lab, 1 - (d / 2.96)^(3/4), or printed, 1 - 2.96 d^(3/4), with the
+    distance d from the target [m]."""
     landing_paid: str = "once"
-    """When it is paid: once, at the hit, or each-step from the hit on, as the paper's formula can be read."""
+    """When it is paid: once, at the hit, or each-step from the hit on, as the paper's formula can
+    be read."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,11 +237,14 @@ class TableTennisSettings(TaskSettings):
             raise SettingError(f"At least one ball must be drawn, not {self.balls}.")
         for name in ("hit_weight", "landing_weight"):
             if not 0.0 <= getattr(self, name) < math.inf:
-                raise SettingError(f"The task's {name} must be 0 or more, not {getattr(self, name):g}.")
+                raise SettingError(
+                    f"The task's {name} must be 0 or more, not {getattr(self, name):g}."
+                )
 
 
 TASKS: dict[str, type[TaskSettings]] = {
-    settings.name: settings for settings in (ReacherSettings, BallInACupSettings, TableTennisSettings)
+    settings.name: settings
+    for settings in (ReacherSettings, BallInACupSettings, TableTennisSettings)
 }
 
 

@@ -35,14 +35,16 @@ class Rally(eqx.Module):
 
 @final
 class TableTennis(Task):
-    """A sparse reward for the hit, and one for where the ball will land, which is known as soon as it is hit."""
+    """A sparse reward for the hit, and one for where the ball will land, which is known as soon as
+    it is hit."""
 
     settings: TableTennisSettings = eqx.field(static=True)
     scene: RallyScene
 
     @classmethod
     def load(cls, robot: Robot, settings: TableTennisSettings) -> "TableTennis":
-        """The task on ``robot``, whose end effector must be the middle of a racket with its normal along y."""
+        """The task on ``robot``, whose end effector must be the middle of a racket with its normal
+        along y."""
         launcher = Launcher.load(settings.launcher)
         if settings.recordings is None:
             balls = launcher.sample_balls(
@@ -104,7 +106,13 @@ class TableTennis(Task):
         flying = jnp.concatenate([scene.ball.position, scene.ball.velocity], axis=-1)
         ball = jnp.where(scene.hit[:, None], flying, seen)
         return jnp.concatenate(
-            [ball, scene.racket.position, scene.racket_velocity, scene.hit[:, None].astype(ball.dtype)], axis=-1
+            [
+                ball,
+                scene.racket.position,
+                scene.racket_velocity,
+                scene.hit[:, None].astype(ball.dtype),
+            ],
+            axis=-1,
         )
 
     def terms(self, scene: RallyState, memory: Rally) -> dict[str, Float[Array, " robots"]]:
@@ -131,4 +139,6 @@ def _recorded(settings: TableTennisSettings, launcher: Launcher) -> Balls:
     from genan.tasks.ball import recordings
 
     assert settings.recordings is not None
-    return recordings.to_balls(recordings.load(settings.recordings), launcher.filter(), duration=settings.duration)
+    return recordings.to_balls(
+        recordings.load(settings.recordings), launcher.filter(), duration=settings.duration
+    )

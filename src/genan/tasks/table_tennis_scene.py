@@ -1,4 +1,5 @@
-"""The scene of table tennis: the arm with a racket, and a ball that is replayed until it is hit and then flies."""
+"""The scene of table tennis: the arm with a racket, and a ball that is replayed until it is hit and
+then flies."""
 
 from typing import final
 
@@ -83,12 +84,17 @@ class RallyScene(eqx.Module):
         coming = Ball.without_spin(
             self.balls.positions[state.flight, clock], self.balls.velocities[state.flight, clock]
         )
-        struck, ball = strike(state.ball, coming, state.racket, racket, self.dt, self.rubber, self.room)
-        # The recording's last sample is held, which must not look like a ball that the racket runs into.
+        struck, ball = strike(
+            state.ball, coming, state.racket, racket, self.dt, self.rubber, self.room
+        )
+        # The recording's last sample is held, which must not look like a ball that the racket runs
+        # into.
         struck = struck & ~state.hit & (clock > state.clock)
         flying = flight.step(state.ball, self.dt, self.air)
         pick = lambda returned, other: jnp.where(state.hit, returned, other)  # noqa: E731
-        ball = jax.tree.map(pick, flying, jax.tree.map(lambda a, b: jnp.where(struck, a, b), ball, coming))
+        ball = jax.tree.map(
+            pick, flying, jax.tree.map(lambda a, b: jnp.where(struck, a, b), ball, coming)
+        )
         velocity = (racket.position - state.racket.position) / self.dt
         return RallyState(arm, racket, velocity, ball, state.flight, clock, state.hit | struck)
 

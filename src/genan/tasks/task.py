@@ -1,4 +1,5 @@
-"""``Task``: what the robot should learn. Observation, reward and success, for many robots at once."""
+"""``Task``: what the robot should learn. Observation, reward and success, for many robots at
+once."""
 
 from abc import abstractmethod
 from typing import Any
@@ -14,8 +15,8 @@ from genan.tasks.settings import TaskSettings
 class Task(eqx.Module):
     """A task. Arrays have the robots as their first axis; a scene's state is a batch of its states.
 
-    What a task remembers of an episode beside the scene (goal, measurements, results) is its *memory*, a pytree of
-    arrays of its own making.
+    What a task remembers of an episode beside the scene (goal, measurements, results) is its
+    *memory*, a pytree of arrays of its own making.
     """
 
     settings: eqx.AbstractVar[TaskSettings]
@@ -57,7 +58,10 @@ class Task(eqx.Module):
 
 
 def limit_penalty(
-    q: Float[Array, "robots nq"], lower: Float[Array, " nq"], upper: Float[Array, " nq"], margin: float
+    q: Float[Array, "robots nq"],
+    lower: Float[Array, " nq"],
+    upper: Float[Array, " nq"],
+    margin: float,
 ) -> Float[Array, " robots"]:
     """-1 for each joint at a limit, less within ``margin`` [rad or m] of it, 0 elsewhere."""
     room = jnp.minimum(q - lower, upper - q)

@@ -1,6 +1,7 @@
 """What stands in for the real robot? The virtual PAMY2: muscles, valves, tendons, encoders, drift.
 
-Nothing that learns or simulates may import this package: what crosses is recorded q and u, and commands.
+Nothing that learns or simulates may import this package: what crosses is recorded q and u, and
+commands.
 """
 
 from genan.virtual.collection import Plan, collect

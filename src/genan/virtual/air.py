@@ -1,15 +1,18 @@
 """Air: from commanded pressures to the pressure in each muscle.
 
-A command travels (transport delay), the valve's loop opens in proportion to the pressure error up to its limits, valve
-and hose take a moment, the flow fills or vents the muscle's volume, and a moving muscle compresses its own air::
+A command travels (transport delay), the valve's loop opens in proportion to the pressure error up
+to its limits, valve and hose take a moment, the flow fills or vents the muscle's volume, and a
+moving muscle compresses its own air::
 
     dv/dt = (clip((p_command - p) / p_band, -1, 1) - v) / T_line
     dp/dt = (v > 0 ? fill : vent) v psi(p) / (V / V0) - (p + p_atm) (dV/dt) / V
 
-    fill psi = fill rate x sqrt((p_supply - p) / (p_supply - p_ref)),   vent psi = vent rate x sqrt(p / p_ref)
+    fill psi = fill rate x sqrt((p_supply - p) / (p_supply - p_ref)),   vent psi = vent rate x
+    sqrt(p / p_ref)
 
-so the small-signal loop is of second order with the time constants p_band / rate, different for filling and venting,
-and T_line, and large steps run into the flow limit. V = V0 (1 + v1 kappa): a contracting muscle swells.
+so the small-signal loop is of second order with the time constants p_band / rate, different for
+filling and venting, and T_line, and large steps run into the flow limit. V = V0 (1 + v1 kappa): a
+contracting muscle swells.
 """
 
 import equinox as eqx
@@ -39,7 +42,11 @@ class Air(eqx.Module):
     """T_line of valve spool and hose [s]."""
 
     def opened(
-        self, opening: Float[Array, "8"], pressure: Float[Array, "8"], command: Float[Array, "8"], h: float
+        self,
+        opening: Float[Array, "8"],
+        pressure: Float[Array, "8"],
+        command: Float[Array, "8"],
+        h: float,
     ) -> Float[Array, "8"]:
         """Valve opening in [-1, 1] after ``h`` [s], at pressure and command [bar]."""
         wanted = jnp.clip((command - pressure) / self.band, -1.0, 1.0)
@@ -53,7 +60,9 @@ class Air(eqx.Module):
         kappa_rate: Float[Array, "8"],
     ) -> Float[Array, "8"]:
         """dp/dt [bar/s] at pressure [bar], valve opening, contraction [%] and its rate [%/s]."""
-        fill = self.fill_rate * jnp.sqrt(jnp.maximum(self.supply - pressure, 0.0) / (self.supply - self.reference))
+        fill = self.fill_rate * jnp.sqrt(
+            jnp.maximum(self.supply - pressure, 0.0) / (self.supply - self.reference)
+        )
         vent = self.vent_rate * jnp.sqrt(jnp.maximum(pressure, 0.0) / self.reference)
         volume = 1.0 + self.swelling * kappa
         flow = opening * jnp.where(opening > 0.0, fill, vent) / volume

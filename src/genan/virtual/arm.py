@@ -1,7 +1,9 @@
-"""The true arm: PAMY2's rigid bodies as this specimen really is, its bearings, hoses and rubber end stops.
+"""The true arm: PAMY2's rigid bodies as this specimen really is, its bearings, hoses and rubber end
+stops.
 
-Newton-Euler in link frames, written for the chain z, y, y, z; the mass matrix comes from unit accelerations. This is
-deliberately not the code of ``genan.dynamics``: a mistake there must not be repeated here.
+Newton-Euler in link frames, written for the chain z, y, y, z; the mass matrix comes from unit
+accelerations. This is deliberately not the code of ``genan.dynamics``: a mistake there must not be
+repeated here.
 """
 
 from collections.abc import Sequence
@@ -78,26 +80,38 @@ class Arm(eqx.Module):
         elastic = self.stop_stiffness * beyond * (1.0 + 20.0 * jnp.abs(beyond))
         return -elastic - self.stop_damping * qd * jnp.minimum(jnp.abs(beyond) / 0.01, 1.0)
 
-    def acceleration(self, q: Float[Array, "4"], qd: Float[Array, "4"], tau: Float[Array, "4"]) -> Float[Array, "4"]:
+    def acceleration(
+        self, q: Float[Array, "4"], qd: Float[Array, "4"], tau: Float[Array, "4"]
+    ) -> Float[Array, "4"]:
         """Joint accelerations [rad/s^2] under the joint torques ``tau`` [N m] and gravity."""
         turns = [(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)]
         bias = self._newton_euler(turns, [qd[i] for i in range(4)], [0.0] * 4, GRAVITY)
         return jnp.stack(_solve(self._mass_matrix(turns), [tau[i] - bias[i] for i in range(4)]))
 
     def mobility(self, q: Float[Array, "4"]) -> Float[Array, "4 4"]:
-        """Inverse of the mass matrix [1/(kg m^2)]: the accelerations that one newton metre more at each joint adds."""
+        """Inverse of the mass matrix [1/(kg m^2)]: the accelerations that one newton metre more at
+        each joint adds."""
         matrix = self._mass_matrix([(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)])
-        return jnp.stack([jnp.stack(_solve(matrix, [jnp.asarray(float(i == j)) for i in range(4)])) for j in range(4)])
+        return jnp.stack(
+            [
+                jnp.stack(_solve(matrix, [jnp.asarray(float(i == j)) for i in range(4)]))
+                for j in range(4)
+            ]
+        )
 
     def _mass_matrix(self, turns: Sequence[Turn]) -> list[list[Scalar]]:
         zero = [0.0] * 4
-        columns = [self._newton_euler(turns, zero, [float(i == j) for i in range(4)], 0.0) for j in range(4)]
+        columns = [
+            self._newton_euler(turns, zero, [float(i == j) for i in range(4)], 0.0)
+            for j in range(4)
+        ]
         return [[columns[j][i] for j in range(4)] for i in range(4)]
 
     def _newton_euler(
         self, turns: Sequence[Turn], qd: Sequence[Scalar], qdd: Sequence[Scalar], gravity: float
     ) -> list[Scalar]:
-        """Joint torques [N m] for velocities ``qd`` and accelerations ``qdd``, link by link outwards and back."""
+        """Joint torques [N m] for velocities ``qd`` and accelerations ``qdd``, link by link
+        outwards and back."""
         omega, alpha = ZERO, ZERO
         acceleration: Vector = (0.0, 0.0, gravity)
         forces: list[Vector] = []
@@ -105,7 +119,9 @@ class Arm(eqx.Module):
         for i, axis in enumerate(AXES):
             origin, centre = vector(self.offset[i]), vector(self.centre[i])
             acceleration = add(acceleration, lever(omega, alpha, origin))
-            acceleration, omega, alpha = (into(axis, turns[i], v) for v in (acceleration, omega, alpha))
+            acceleration, omega, alpha = (
+                into(axis, turns[i], v) for v in (acceleration, omega, alpha)
+            )
             spin = along(axis, qd[i])
             alpha = add(add(alpha, cross(omega, spin)), along(axis, qdd[i]))
             omega = add(omega, spin)

@@ -1,7 +1,9 @@
-"""Recording exploration data on the virtual PAMY2: ramp to the first control, settle, then play the signal and log.
+"""Recording exploration data on the virtual PAMY2: ramp to the first control, settle, then play the
+signal and log.
 
-Trajectory i depends on the plan and on i alone, and trajectories are computed in groups that begin at multiples of the
-group's size. So an interrupted recording goes on exactly where it stopped, and two cores work on two groups at once.
+Trajectory i depends on the plan and on i alone, and trajectories are computed in groups that begin
+at multiples of the group's size. So an interrupted recording goes on exactly where it stopped, and
+two cores work on two groups at once.
 """
 
 from collections.abc import Iterator
@@ -29,11 +31,13 @@ class Plan:
     signal: Signal = field(default_factory=Spline)
     """What the controls do."""
     bounds: Float[np.ndarray, "2 4"] | None = None
-    """Lowest and highest control that the signal draws from; None takes the robot's exploration range."""
+    """Lowest and highest control that the signal draws from; None takes the robot's exploration
+    range."""
     duration: float = 2.0
     """Length of a trajectory [s]."""
     ramp: float = 2.0
-    """Time in which the controls are brought from rest to the first control of the trajectory [s]."""
+    """Time in which the controls are brought from rest to the first control of the trajectory
+    [s]."""
     settle: float = 1.0
     """Time for which the first control is held before recording starts [s]."""
 
@@ -52,7 +56,9 @@ class Recording:
     truth: Truth
 
 
-def collect(robot: VirtualPamy2, plan: Plan, *, start: int, stop: int, workers: int = 2) -> Iterator[Recording]:
+def collect(
+    robot: VirtualPamy2, plan: Plan, *, start: int, stop: int, workers: int = 2
+) -> Iterator[Recording]:
     """Record trajectories ``start`` to ``stop - 1`` of the plan, in order."""
     bounds = _bounds(robot, plan)
     firsts = range(start - start % GROUP, stop, GROUP)
@@ -70,14 +76,19 @@ def collect(robot: VirtualPamy2, plan: Plan, *, start: int, stop: int, workers: 
                 future.cancel()
 
 
-def _wanted(running: list[Future[list[Recording]]], firsts: range, k: int, start: int, stop: int) -> list[Recording]:
+def _wanted(
+    running: list[Future[list[Recording]]], firsts: range, k: int, start: int, stop: int
+) -> list[Recording]:
     recordings = running[k].result()
     running[k] = Future()  # the arrays of a group that was handed out are not kept
     return recordings[max(0, start - firsts[k]) : stop - firsts[k]]
 
 
-def _group(robot: VirtualPamy2, plan: Plan, bounds: Float[np.ndarray, "2 4"], first: int) -> list[Recording]:
-    """Trajectories ``first`` to ``first + GROUP - 1``; always a whole group, whatever was asked for."""
+def _group(
+    robot: VirtualPamy2, plan: Plan, bounds: Float[np.ndarray, "2 4"], first: int
+) -> list[Recording]:
+    """Trajectories ``first`` to ``first + GROUP - 1``; always a whole group, whatever was asked
+    for."""
     indices = np.arange(first, first + GROUP)
     u = np.stack([
         plan.signal.draw(np.random.default_rng([plan.seed, int(i)]), bounds=bounds, duration=plan.duration, dt=robot.dt)
@@ -89,11 +100,14 @@ def _group(robot: VirtualPamy2, plan: Plan, bounds: Float[np.ndarray, "2 4"], fi
     hours = robot.hours + indices * plan.cycle / 3600.0
     q, truth = robot.run(pressures, hours=hours, keep=u.shape[1])
     return [
-        Recording(q[k], u[k], Truth(truth.q[k], truth.qd[k], truth.tau[k], truth.pressure[k])) for k in range(GROUP)
+        Recording(q[k], u[k], Truth(truth.q[k], truth.qd[k], truth.tau[k], truth.pressure[k]))
+        for k in range(GROUP)
     ]
 
 
-def _approach(robot: VirtualPamy2, plan: Plan, u: Float[np.ndarray, "batch 4"]) -> Float[np.ndarray, "batch T 4"]:
+def _approach(
+    robot: VirtualPamy2, plan: Plan, u: Float[np.ndarray, "batch 4"]
+) -> Float[np.ndarray, "batch T 4"]:
     """Controls that ramp linearly from rest to ``u`` and hold it."""
     ramp, settle = round(plan.ramp / robot.dt), round(plan.settle / robot.dt)
     share = np.minimum(np.arange(1, ramp + settle + 1) / max(ramp, 1), 1.0)[:, None]

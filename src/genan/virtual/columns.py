@@ -1,6 +1,7 @@
 """Vectors as columns of an array ``[3, points]``, and small matrices, all written out.
 
-A sum over an axis of three would be a loop of its own; at 8000 steps a second such loops are what the time goes into.
+A sum over an axis of three would be a loop of its own; at 8000 steps a second such loops are what
+the time goes into.
 """
 
 import jax.numpy as jnp
@@ -22,10 +23,14 @@ def total(parts: Float[Array, "rows things *points"]) -> Float[Array, "rows *poi
 
 def cross(a: Float[Array, "3 *#points"], b: Float[Array, "3 *#points"]) -> Float[Array, "3 ..."]:
     """Vector products."""
-    return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+    return jnp.stack(
+        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    )
 
 
-def applied(matrix: Float[Array, "rows columns"], v: Float[Array, "columns *points"]) -> Float[Array, "rows *points"]:
+def applied(
+    matrix: Float[Array, "rows columns"], v: Float[Array, "columns *points"]
+) -> Float[Array, "rows *points"]:
     """A small matrix times vectors, written out for the same reason."""
     shape = (matrix.shape[0],) + (1,) * (v.ndim - 1)
     terms = [matrix[:, j].reshape(shape) * v[j] for j in range(matrix.shape[1])]
@@ -55,7 +60,11 @@ def product(m: Float[Array, "6 points"], v: Float[Array, "3 points"]) -> Float[A
     """Symmetric matrices times vectors."""
     xx, yy, zz, xy, xz, yz = m
     return jnp.stack(
-        [xx * v[0] + xy * v[1] + xz * v[2], xy * v[0] + yy * v[1] + yz * v[2], xz * v[0] + yz * v[1] + zz * v[2]]
+        [
+            xx * v[0] + xy * v[1] + xz * v[2],
+            xy * v[0] + yy * v[1] + yz * v[2],
+            xz * v[0] + yz * v[1] + zz * v[2],
+        ]
     )
 
 

@@ -1,4 +1,5 @@
-"""Contact laws: a hard ball bounces off a spring and damper; a light string is laid on a stiff pad, implicitly.
+"""Contact laws: a hard ball bounces off a spring and damper; a light string is laid on a stiff pad,
+implicitly.
 
 Velocities are relative to the body that is touched.
 """
@@ -35,15 +36,22 @@ class BallContact(eqx.Module):
     def force(
         self, touch: Touch, velocity: Float[Array, "3"], spin: Float[Array, "3"], step: float
     ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Force [N] and moment [N m] on the ball that moves at ``velocity`` [m/s] and turns at ``spin`` [rad/s]."""
+        """Force [N] and moment [N m] on the ball that moves at ``velocity`` [m/s] and turns at
+        ``spin`` [rad/s]."""
         depth = self.radius - touch.gap
         approach = -dot(velocity[:, None], touch.normal)
-        push = jnp.where(depth > 0.0, jnp.maximum(self.stiffness * depth + self.damping * approach, 0.0), 0.0)
+        push = jnp.where(
+            depth > 0.0, jnp.maximum(self.stiffness * depth + self.damping * approach, 0.0), 0.0
+        )
         lever = -self.radius * touch.normal
         sliding = velocity[:, None] + approach * touch.normal + cross(spin, lever)
-        # At most what stops the sliding of a solid ball (2/7 of its mass resist) in about two steps.
+        # At most what stops the sliding of a solid ball (2/7 of its mass resist) in about two
+        # steps.
         limit = self.mass / (7.0 * step)
-        rub = -jnp.minimum(self.friction * push / jnp.sqrt(dot(sliding, sliding) + _CREEP**2), limit) * sliding
+        rub = (
+            -jnp.minimum(self.friction * push / jnp.sqrt(dot(sliding, sliding) + _CREEP**2), limit)
+            * sliding
+        )
         slow = dot(spin, spin) + (_CREEP / self.radius) ** 2
         brake = -self.rolling * self.radius / jnp.sqrt(slow) * spin
         force, moment = push * touch.normal + rub, cross(lever, rub) + push * brake[:, None]
@@ -55,12 +63,16 @@ class BallContact(eqx.Module):
         return 0.4 * self.mass * self.radius**2
 
 
-def damping_for(restitution: Float[Array, ""], stiffness: Float[Array, ""], mass: Float[Array, ""]) -> Float[Array, ""]:
-    """Damping [N s/m] with which a ball rebounds at ``restitution`` times its speed off a spring that cannot pull.
+def damping_for(
+    restitution: Float[Array, ""], stiffness: Float[Array, ""], mass: Float[Array, ""]
+) -> Float[Array, ""]:
+    """Damping [N s/m] with which a ball rebounds at ``restitution`` times its speed off a spring
+    that cannot pull.
 
     With zeta the damping ratio, and the ball let go where the force is zero::
 
-        restitution = exp(-zeta / sqrt(1 - zeta^2) angle),   tan(pi - angle) = 2 zeta sqrt(1 - zeta^2) / (1 - 2 zeta^2)
+        restitution = exp(-zeta / sqrt(1 - zeta^2) angle),   tan(pi - angle) = 2 zeta sqrt(1 -
+        zeta^2) / (1 - 2 zeta^2)
     """
     zeta = jnp.linspace(0.0, 0.99, 1000)
     root = jnp.sqrt(1.0 - zeta**2)
@@ -90,8 +102,8 @@ class StringContact(eqx.Module):
 
             (mass + resistance) velocity_new = mass velocity + push + other impulses
 
-        Contacts are linear about where the points will be, so the stiffest of them stays stable. A resistance is a
-        symmetric matrix: xx, yy, zz, xy, xz, yz.
+        Contacts are linear about where the points will be, so the stiffest of them stays stable. A
+        resistance is a symmetric matrix: xx, yy, zz, xy, xz, yz.
         """
         gap = touch.gap - self.radius
         parting = dot(velocity[:, None], touch.normal)

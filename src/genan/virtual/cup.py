@@ -1,7 +1,7 @@
 """The cup and the forearm that it sits on, as things that a ball or a string can touch.
 
-In the forearm's axes. The cup is round: in the half plane of its radius and height it is two lines, wall and bottom,
-each a few millimetres thick and round at its ends; the forearm is a capsule.
+In the forearm's axes. The cup is round: in the half plane of its radius and height it is two lines,
+wall and bottom, each a few millimetres thick and round at its ends; the forearm is a capsule.
 """
 
 from typing import NamedTuple
@@ -87,11 +87,15 @@ class Cup(eqx.Module):
         gap = distance - thickness.reshape(3, *(1,) * (point.ndim - 1))
         return Touch(gap, offset / distance)
 
-    def bends(self, first: Float[Array, "3 pieces"], second: Float[Array, "3 pieces"], thickness: Array) -> Bend:
-        """Where pieces of a string of radius ``thickness`` [m] are bent over the rim or the lower edge.
+    def bends(
+        self, first: Float[Array, "3 pieces"], second: Float[Array, "3 pieces"], thickness: Array
+    ) -> Bend:
+        """Where pieces of a string of radius ``thickness`` [m] are bent over the rim or the lower
+        edge.
 
-        A piece that crosses an edge goes straight to it and straight on: the way is then as long as that of a real
-        string, wherever its points happen to lie. The rim is crossed upright, the lower edge at half a right angle.
+        A piece that crosses an edge goes straight to it and straight on: the way is then as long as
+        that of a real string, wherever its points happen to lie. The rim is crossed upright, the
+        lower edge at half a right angle.
         """
         (r0, z0), (r1, z1) = self.half_plane(first), self.half_plane(second)
         away_r, away_z = jnp.array([[0.0], [0.5**0.5]]), jnp.array([[1.0], [-(0.5**0.5)]])
@@ -104,11 +108,14 @@ class Cup(eqx.Module):
         radius, height = self.half_plane(point)
         over = away_r * (radius - self.radius) + away_z * (height - level)
         rounding = self.half_wall + thickness
-        # Deeper than half a cup, it is the bottom that is crossed and not the rim; inside there is no lower edge.
+        # Deeper than half a cup, it is the bottom that is crossed and not the rim; inside there is
+        # no lower edge.
         outside = [(r > self.radius) | (z < self.half_wall) for r, z in ((r0, z0), (r1, z1))]
         bent = crosses & (over < rounding) & (over > -0.5 * self.height)
         bent = bent & jnp.stack([jnp.ones_like(outside[0]), outside[0] & outside[1]])
         scale = (self.radius + away_r * rounding) / radius
         upwards = self.underside - (level + away_z * rounding)
-        corner = jnp.stack([upwards + 0.0 * scale, scale * point[1], self.reach + scale * (point[2] - self.reach)])
+        corner = jnp.stack(
+            [upwards + 0.0 * scale, scale * point[1], self.reach + scale * (point[2] - self.reach)]
+        )
         return Bend(bent[0], bent[1], jnp.where(bent[0], corner[:, 0], corner[:, 1]))

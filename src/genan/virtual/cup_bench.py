@@ -1,4 +1,5 @@
-"""``CupBench``: the virtual PAMY2 with a cup, a string and a ball; the world that plays the real ball-in-a-cup."""
+"""``CupBench``: the virtual PAMY2 with a cup, a string and a ball; the world that plays the real
+ball-in-a-cup."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from genan.virtual.toy_design import toy
 
 #: The robot hangs for this long before its first trial [ticks]; in between the ball is stilled.
 _SETTLE = (1500, 500, 500)
-#: Speed of the ball in x and in y with which a trial begins, one standard deviation [m/s]: nobody stills a ball quite.
+#: Speed of the ball in x and in y with which a trial begins, one standard deviation [m/s]: nobody
+#: stills a ball quite.
 _RESTLESS = 0.01
 
 
@@ -37,9 +39,11 @@ class CupOutcome(Enum):
 
 @dataclass(frozen=True)
 class Wrapping:
-    """When the string counts as wrapped: a taut string that touches nothing is straight, so one that is short is bent.
+    """When the string counts as wrapped: a taut string that touches nothing is straight, so one
+    that is short is bent.
 
-    The underside's edge does not count: a string that lies on it is free again when the cup is held upright.
+    The underside's edge does not count: a string that lies on it is free again when the cup is held
+    upright.
     """
 
     pull: float = 0.25
@@ -53,19 +57,22 @@ class Wrapping:
 class CupBench(VirtualPamy2):
     """A PAMY2 that holds a cup with a ball on a string.
 
-    Read and command it as ``VirtualPamy2``. It is deterministic too: seed, hours, trial and commands settle everything.
+    Read and command it as ``VirtualPamy2``. It is deterministic too: seed, hours, trial and
+    commands settle everything.
     """
 
     wrapping = Wrapping()
 
     def __init__(self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0) -> None:
-        """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift`` times the usual."""
+        """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift``
+        times the usual."""
         super().__init__(seed=seed, hours=hours, drift=drift, end_effector="cup")
 
     def reset(self, trial: int = 0) -> None:
         """Put the arm back to hang at its rest controls, the ball below the cup.
 
-        In trial 0 the ball hangs still; in others it swings by a millimetre or two, each its own way.
+        In trial 0 the ball hangs still; in others it swings by a millimetre or two, each its own
+        way.
         """
         if trial < 0:
             raise SettingError(f"Trials are counted from 0, got trial {trial}.")
@@ -74,12 +81,15 @@ class CupBench(VirtualPamy2):
             self._state = self._resting
             if trial:
                 nudge = np.zeros(self._toy_state.velocity.shape)
-                nudge[:2, -1] = _RESTLESS * np.random.default_rng([self.seed, trial, 0xBA11]).standard_normal(2)
+                nudge[:2, -1] = _RESTLESS * np.random.default_rng(
+                    [self.seed, trial, 0xBA11]
+                ).standard_normal(2)
                 self._state = _with_toy(self._state, velocity=jnp.asarray(nudge))
             self._see(np.asarray(_observe(self._aged, self._state)))
 
     def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
-        """Command the eight muscle pressures [bar] for one tick; returns what was sent, within the hard limits."""
+        """Command the eight muscle pressures [bar] for one tick; returns what was sent, within the
+        hard limits."""
         if not np.isfinite(pressure).all():
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
@@ -91,14 +101,18 @@ class CupBench(VirtualPamy2):
 
     def push(self, torque: Float[np.ndarray, "4"]) -> None:
         """Refused: with string and ball on it, this arm cannot be pushed."""
-        raise SettingError("The arm with cup, string and ball cannot be pushed; push a VirtualPamy2 or TennisBench.")
+        raise SettingError(
+            "The arm with cup, string and ball cannot be pushed; push a VirtualPamy2 or TennisBench."
+        )
 
     def ball_for_evaluation_only(self) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:
-        """True position [m] and velocity [m/s] of the ball in the robot's base frame. A tracker sees less."""
+        """True position [m] and velocity [m/s] of the ball in the robot's base frame. A tracker
+        sees less."""
         return self._ball[:3].copy(), self._ball[3:].copy()
 
     def string_for_evaluation_only(self) -> Float[np.ndarray, "points 3"]:
-        """Points of the string [m] in the robot's base frame, from where it is tied to the ball's centre."""
+        """Points of the string [m] in the robot's base frame, from where it is tied to the ball's
+        centre."""
         with on_the_bench():
             start = np.asarray(_start(self._aged, self._state.q))
         return np.vstack([start, np.asarray(self._toy_state.position).T])
@@ -147,7 +161,9 @@ class CupBench(VirtualPamy2):
     def _resting(self) -> State:
         with on_the_bench():
             pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
-            state = _hung(self._aged, state_at(self._aged, jnp.asarray(self.robot.q_rest), pressure))
+            state = _hung(
+                self._aged, state_at(self._aged, jnp.asarray(self.robot.q_rest), pressure)
+            )
             for ticks in _SETTLE:
                 state = _hung(self._aged, _advance(self._aged, state, pressure, ticks)[0])
             return state
@@ -172,14 +188,16 @@ def _hung(parameters: Parameters, state: State) -> State:
 def _advance(
     parameters: Parameters, state: State, command: Float[Array, "8"], ticks: Int[Array, ""] | int
 ) -> tuple[State, Float[Array, "14"]]:
-    """The same command for some ticks. Their number is no constant: settling and playing share one program."""
+    """The same command for some ticks. Their number is no constant: settling and playing share one
+    program."""
     state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command), state)
     return state, _observe(parameters, state)
 
 
 @jax.jit
 def _observe(parameters: Parameters, state: State) -> Float[Array, "14"]:
-    """Encoders, ball, whether it is in the cup, whether the string is caught, its pull, how far the ball is away."""
+    """Encoders, ball, whether it is in the cup, whether the string is caught, its pull, how far the
+    ball is away."""
     toy, things = _toy(parameters), state.toy
     assert things is not None
     forearm = Forearm.at(parameters.arm, state.q)

@@ -1,17 +1,21 @@
-"""Drift: what operating hours do to a robot. Temperature, tendon creep and wear, as functions of the hours run.
+"""Drift: what operating hours do to a robot. Temperature, tendon creep and wear, as functions of
+the hours run.
 
-With t the operating hours since the robot was put together, and every magnitude scaled by ``rate``::
+With t the operating hours since the robot was put together, and every magnitude scaled by
+``rate``::
 
     warm(t)  = 1 - exp(-t / 0.5 h)                           muscles and guides warm up
     creep(t) = log(1 + t / 2 h)                              strings and printed parts give way
     wear(t)  = sqrt(t / 100 h)                               guides wear, friction rises
-    room(t)  = seeded sum of slow waves, about +-1           the room's temperature and what nobody knows
+    room(t)  = seeded sum of slow waves, about +-1           the room's temperature and what nobody
+    knows
 
     strength x (1 - 0.010 warm + 0.006 room)       damping x (1 - 0.10 warm - 0.03 room)
-    slack    + 0.5 mm creep x muscle's share       tendon friction x (1 - 0.05 warm + 0.15 wear + 0.03 room)
+    slack    + 0.5 mm creep x muscle's share       tendon friction x (1 - 0.05 warm + 0.15 wear +
+    0.03 room)
 
-No figures are published for PAMY2; the magnitudes are chosen so that a day's work shifts resting poses by a degree or
-so, as the paper's limitations describe.
+No figures are published for PAMY2; the magnitudes are chosen so that a day's work shifts resting
+poses by a degree or so, as the paper's limitations describe.
 """
 
 import dataclasses

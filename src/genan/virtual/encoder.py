@@ -1,4 +1,5 @@
-"""Encoders: incremental, so an angle is a whole number of counts, off by what the homing was off by.
+"""Encoders: incremental, so an angle is a whole number of counts, off by what the homing was off
+by.
 
 ::
 

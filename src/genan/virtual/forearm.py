@@ -11,7 +11,8 @@ from genan.virtual.vectors import ZERO, Vector, add, along, cross, out_of, sub, 
 
 
 class Forearm(NamedTuple):
-    """The last link in one pose of the arm. The world is the robot's base frame: z up, origin at its foot."""
+    """The last link in one pose of the arm. The world is the robot's base frame: z up, origin at
+    its foot."""
 
     origin: Float[Array, "3"]
     """Origin of the link, the elbow [m]."""
@@ -26,7 +27,8 @@ class Forearm(NamedTuple):
         turns = [(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)]
 
         def into_world(link: int, v: Vector) -> Vector:
-            """Components in the world of ``v``, given in the frame that joint ``link`` stands in."""
+            """Components in the world of ``v``, given in the frame that joint ``link`` stands
+            in."""
             for i in reversed(range(link)):
                 v = out_of(AXES[i], turns[i], v)
             return v
@@ -36,9 +38,20 @@ class Forearm(NamedTuple):
             position = add(position, into_world(i, vector(arm.offset[i])))
             origins.append(position)
         turning = [into_world(i, along(axis, 1.0)) for i, axis in enumerate(AXES)]
-        moving = [cross(axis, sub(position, origin)) for axis, origin in zip(turning, origins, strict=True)]
-        axes = _stack([into_world(4, (1.0, 0.0, 0.0)), into_world(4, (0.0, 1.0, 0.0)), into_world(4, (0.0, 0.0, 1.0))])
-        jacobian = jnp.concatenate([applied(axes, _stack(moving).T), applied(axes, _stack(turning).T)])
+        moving = [
+            cross(axis, sub(position, origin))
+            for axis, origin in zip(turning, origins, strict=True)
+        ]
+        axes = _stack(
+            [
+                into_world(4, (1.0, 0.0, 0.0)),
+                into_world(4, (0.0, 1.0, 0.0)),
+                into_world(4, (0.0, 0.0, 1.0)),
+            ]
+        )
+        jacobian = jnp.concatenate(
+            [applied(axes, _stack(moving).T), applied(axes, _stack(turning).T)]
+        )
         return cls(_stack([position])[0], axes, jacobian)
 
     def place(self, point: Float[Array, "3"]) -> Float[Array, "3"]:

@@ -1,8 +1,8 @@
 """The design of the virtual PAMY2 in numbers: every value with where it comes from.
 
-Tags: [R] read in a published source of the lab, [D] derived from one, [L] from the literature on such parts, [C]
-calibrated so that ``genan identify`` meets the lab's identified dynamics, [A] assumed. ``docs/virtual-pamy2.md`` tells
-the whole story.
+Tags: [R] read in a published source of the lab, [D] derived from one, [L] from the literature on
+such parts, [C] calibrated so that ``genan identify`` meets the lab's identified dynamics, [A]
+assumed. ``docs/virtual-pamy2.md`` tells the whole story.
 """
 
 import dataclasses
@@ -21,7 +21,8 @@ from genan.virtual.tendon import Tendon
 from genan.virtual.toy import Toy
 
 DELAY_TICKS = 6
-"""Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time together [C]."""
+"""Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time together
+[C]."""
 
 _DEG = np.pi / 180.0
 
@@ -44,7 +45,9 @@ class Parameters(eqx.Module):
         parameters = self
         for effect in effects:
             if effect not in _SWITCHES:
-                raise SettingError(f"There is no effect {effect!r} to switch off; there are: {listing(EFFECTS)}.")
+                raise SettingError(
+                    f"There is no effect {effect!r} to switch off; there are: {listing(EFFECTS)}."
+                )
             parameters = _SWITCHES[effect](parameters)
         return parameters
 
@@ -68,15 +71,19 @@ def _pairs(*per_joint: float) -> jnp.ndarray:
     return jnp.asarray(np.repeat(per_joint, 2))
 
 
-#: Neutral pose [rad]: where the assembly is symmetric. Shoulder and elbow are set so that the pose at the lab's anchor
-#: pressures is near the lab's start pose, and the paper's initial controls lead to the paper's goals [C].
+#: Neutral pose [rad]: where the assembly is symmetric. Shoulder and elbow are set so that the pose
+#: at the lab's anchor pressures is near the lab's start pose, and the paper's initial controls lead
+#: to the paper's goals [C].
 _Q_NEUTRAL = np.array([0.0, 35.0, 22.0, 0.0]) * _DEG
 
 
 def _arm() -> Arm:
-    # Rigid bodies: the lab's CAD values [R]. The stops' rubber begins 3 degrees before the limits of the paper [A].
+    # Rigid bodies: the lab's CAD values [R]. The stops' rubber begins 3 degrees before the limits
+    # of the paper [A].
     return Arm(
-        offset=jnp.array([[0.0, 0.0, 0.010], [0.0, 0.0, 0.064], [0.0069795, 0.0, 0.39986], [0.0, 0.0, 0.0]]),
+        offset=jnp.array(
+            [[0.0, 0.0, 0.010], [0.0, 0.0, 0.064], [0.0069795, 0.0, 0.39986], [0.0, 0.0, 0.0]]
+        ),
         mass=jnp.array([0.884596, 0.747222, 0.310582, 0.538422]),
         centre=jnp.array(
             [
@@ -105,9 +112,14 @@ def _arm() -> Arm:
     )
 
 
-#: Forearm tube and cup, as in the robot ``pamy2-cup``: mass [kg], centre [m], inertia xx, yy, zz about it [kg m^2].
+#: Forearm tube and cup, as in the robot ``pamy2-cup``: mass [kg], centre [m], inertia xx, yy, zz
+#: about it [kg m^2].
 _TUBE = (0.187, np.array([0.0, 0.0, 0.14]), np.array([1.2331e-3, 1.2331e-3, 2.0e-5]))  # [D]
-_CUP = (0.107, np.array([0.030, 0.0, 0.325]), np.array([1.85e-4, 1.30e-4, 1.30e-4]))  # mass [R], the rest [A]
+_CUP = (
+    0.107,
+    np.array([0.030, 0.0, 0.325]),
+    np.array([1.85e-4, 1.30e-4, 1.30e-4]),
+)  # mass [R], the rest [A]
 
 
 def _arm_with_cup() -> Arm:
@@ -145,12 +157,17 @@ def _muscle() -> Muscle:
 
 
 def _tendon() -> Tendon:
-    # Pulley radii: 40, 23.7 and 17.2 mm from the lab's drawings [D]; joint 1's bearing seat has 50 to 54 mm [A].
+    # Pulley radii: 40, 23.7 and 17.2 mm from the lab's drawings [D]; joint 1's bearing seat has 50
+    # to 54 mm [A].
     radius = (0.0555, 0.040, 0.0237, 0.0172)
     arm = np.zeros((8, 4))
     for joint, r in enumerate(radius):
-        arm[2 * joint, joint], arm[2 * joint + 1, joint] = -r, r  # the agonist pulls towards negative angles [R]
-    # The ideal routes pass through the joint centres; a guide 1 to 2 mm off centre couples the joints [A].
+        arm[2 * joint, joint], arm[2 * joint + 1, joint] = (
+            -r,
+            r,
+        )  # the agonist pulls towards negative angles [R]
+    # The ideal routes pass through the joint centres; a guide 1 to 2 mm off centre couples the
+    # joints [A].
     arm[4:6, 1] = 0.0015
     arm[6:8, 1] = -0.0010
     arm[6:8, 2] = 0.0012
@@ -162,7 +179,9 @@ def _tendon() -> Tendon:
         arm=jnp.array(arm),
         q_neutral=jnp.asarray(_Q_NEUTRAL),
         y_assembly=_pairs(0.073, 0.042, 0.033, 0.030) * _pairs(1.2, 0.68, 0.68, 0.68),  # [C]
-        stiffness=_pairs(1.2e5, 1.2e5, 0.3e5, 0.3e5),  # 1.8 mm string on joint 2, 1.4 mm in long guides beyond [A]
+        stiffness=_pairs(
+            1.2e5, 1.2e5, 0.3e5, 0.3e5
+        ),  # 1.8 mm string on joint 2, 1.4 mm in long guides beyond [A]
         slack=jnp.zeros(8),
         friction=jnp.full(8, 0.008),  # [C]
         wrap=_pairs(0.1, 0.25, 0.35, 0.4),  # [A]
@@ -172,8 +191,9 @@ def _tendon() -> Tendon:
 
 
 def _air() -> Air:
-    # The lab's simulator has lags of 15.9 ms for joint 1 and 43.9 ms for the others [R]; the split into loop and line
-    # and the quicker joint 3 are [C], and that filling is quicker than venting is [L].
+    # The lab's simulator has lags of 15.9 ms for joint 1 and 43.9 ms for the others [R]; the split
+    # into loop and line and the quicker joint 3 are [C], and that filling is quicker than venting
+    # is [L].
     fill = np.array([0.012, 0.049, 0.011, 0.035])
     vent = np.array([0.018, 0.061, 0.018, 0.045])
     band = np.array([0.5, 0.6, 0.6, 0.6])
@@ -189,7 +209,9 @@ def _air() -> Air:
 
 
 def _encoder() -> Encoder:
-    return Encoder(quantum=jnp.array([0.0180, 0.0196, 0.0250, 0.0250]) * _DEG, homing_error=jnp.zeros(4))  # [R]
+    return Encoder(
+        quantum=jnp.array([0.0180, 0.0196, 0.0250, 0.0250]) * _DEG, homing_error=jnp.zeros(4)
+    )  # [R]
 
 
 def _replace(parameters: Parameters, part: str, **fields: object) -> Parameters:
@@ -203,7 +225,8 @@ def _without_coupling(parameters: Parameters) -> Parameters:
 
 
 def _without_flow(parameters: Parameters) -> Parameters:
-    """Valves that follow their command within a tick, whatever the step, and volumes that do not change."""
+    """Valves that follow their command within a tick, whatever the step, and volumes that do not
+    change."""
     quick = jnp.full(8, 1e4)
     return _replace(
         parameters,

@@ -1,7 +1,8 @@
 """One tick of the virtual PAMY2: the state of everything that remembers, and how it moves on.
 
-The integrator is the robot's own: four substeps of 0.5 ms per 2 ms tick, leapfrog for the arm, implicit for the muscles
-on their stiff strings. Pure functions of one robot; batches come from ``vmap``.
+The integrator is the robot's own: four substeps of 0.5 ms per 2 ms tick, leapfrog for the arm,
+implicit for the muscles on their stiff strings. Pure functions of one robot; batches come from
+``vmap``.
 """
 
 import equinox as eqx
@@ -40,7 +41,8 @@ class State(eqx.Module):
     opening: Float[Array, "8"]
     """Valve openings, -1 (venting) to 1 (filling)."""
     tau: Float[Array, "4"]
-    """Torque on the links by all but gravity, inertia and a toy [N m]: what an ideal joint sensor would read."""
+    """Torque on the links by all but gravity, inertia and a toy [N m]: what an ideal joint sensor
+    would read."""
     commands: Float[Array, "delay 8"]
     """Pressure commands on their way [bar], oldest first."""
     toy: ToyState | None = None
@@ -48,7 +50,8 @@ class State(eqx.Module):
 
 
 def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"]) -> State:
-    """The robot at rest in pose q [rad] with the muscles at ``pressure`` [bar], unhindered by friction."""
+    """The robot at rest in pose q [rad] with the muscles at ``pressure`` [bar], unhindered by
+    friction."""
     y = parameters.tendon.path(q)
     elements = parameters.muscle.slip_distance.shape[0]
     return State(
@@ -67,19 +70,27 @@ def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array
 
 
 def tick(
-    parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"] | None = None
+    parameters: Parameters,
+    state: State,
+    command: Float[Array, "8"],
+    push: Float[Array, "4"] | None = None,
 ) -> State:
     """The state 2 ms later, when ``command`` [bar] was given at the start of the tick.
 
-    ``push`` [N m] is a torque on the joints by someone who leans on the arm; no muscle knows of it, nor ``State.tau``.
+    ``push`` [N m] is a torque on the joints by someone who leans on the arm; no muscle knows of it,
+    nor ``State.tau``.
     """
     queue = jnp.concatenate([state.commands, command[None]])
     arriving = queue[0]
     state = eqx.tree_at(lambda s: s.commands, state, queue[1:])
-    return jax.lax.fori_loop(0, SUBSTEPS, lambda _, s: _substep(parameters, s, arriving, push), state)
+    return jax.lax.fori_loop(
+        0, SUBSTEPS, lambda _, s: _substep(parameters, s, arriving, push), state
+    )
 
 
-def _substep(parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"] | None) -> State:
+def _substep(
+    parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"] | None
+) -> State:
     muscle, tendon, arm = parameters.muscle, parameters.tendon, parameters.arm
     q_half = state.q + 0.5 * _H * state.qd
 

@@ -28,7 +28,8 @@ def record(
     """Record until ``recorder`` holds ``trajectories`` of the plan; whether it does.
 
     Args:
-        recorder: from ``Recorder.resume_or_create``; what it holds is the beginning of the same plan.
+        recorder: from ``Recorder.resume_or_create``; what it holds is the beginning of the same
+            plan.
         robot: what is recorded.
         plan: what it is made to do.
         trajectories: how many there shall be.
@@ -38,7 +39,9 @@ def record(
     """
     workers = min(max(2, os.cpu_count() or 2), MOST_WORKERS)
     for recording in collect(robot, plan, start=len(recorder), stop=trajectories, workers=workers):
-        recorder.append(recording.q, recording.u, truth=vars(recording.truth) if truth else None, dt=robot.dt)
+        recorder.append(
+            recording.q, recording.u, truth=vars(recording.truth) if truth else None, dt=robot.dt
+        )
         recorded()
         if stopping():
             break

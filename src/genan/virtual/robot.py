@@ -1,4 +1,5 @@
-"""``VirtualPamy2``: the robot on the bench. What crosses its interface is what would cross in a lab: u in, q out."""
+"""``VirtualPamy2``: the robot on the bench. What crosses its interface is what would cross in a
+lab: u in, q out."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,8 @@ _HANG_TICKS = 1500
 
 @contextmanager
 def on_the_bench() -> Iterator[None]:
-    """Double precision, and on the CPU: one robot gains nothing from a GPU, and would wait for it at 500 Hz."""
+    """Double precision, and on the CPU: one robot gains nothing from a GPU, and would wait for it
+    at 500 Hz."""
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         yield
 
@@ -41,7 +43,8 @@ class Truth:
     qd: Float[np.ndarray, "*batch 4"]
     """True joint velocities [rad/s]."""
     tau: Float[np.ndarray, "*batch 4"]
-    """Torque of tendons, friction, hoses and stops on the joints [N m]: all but gravity and inertia."""
+    """Torque of tendons, friction, hoses and stops on the joints [N m]: all but gravity and
+    inertia."""
     pressure: Float[np.ndarray, "*batch 8"]
     """Muscle pressures [bar]."""
 
@@ -49,8 +52,9 @@ class Truth:
 class VirtualPamy2:
     """A PAMY2 with physics that no simulator in genan knows.
 
-    Use it tick by tick, as a robot (``command`` then ``read``), or run many copies at once with ``run``. All of it is
-    deterministic: the same seed, hours and commands give the same angles to the last bit.
+    Use it tick by tick, as a robot (``command`` then ``read``), or run many copies at once with
+    ``run``. All of it is deterministic: the same seed, hours and commands give the same angles to
+    the last bit.
     """
 
     dt = TICK
@@ -65,10 +69,12 @@ class VirtualPamy2:
         without: Sequence[str] = (),
         end_effector: str = "racket",
     ) -> None:
-        """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift`` times the usual rate.
+        """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift``
+        times the usual rate.
 
-        ``without`` switches effects off, for tests and studies. ``end_effector`` is ``"racket"`` or ``"cup"``: the same
-        arm with another last link. String and ball are in ``genan.virtual.cup_bench``.
+        ``without`` switches effects off, for tests and studies. ``end_effector`` is ``"racket"`` or
+        ``"cup"``: the same arm with another last link. String and ball are in
+        ``genan.virtual.cup_bench``.
         """
         if hours < 0.0 or drift < 0.0:
             raise SettingError(
@@ -80,9 +86,13 @@ class VirtualPamy2:
         self.hours = hours
         self._push: Float[np.ndarray, " 4"] | None = None
         with on_the_bench():
-            self._parameters = self._assembled(specimen(design(end_effector), seed)).without(*without)
+            self._parameters = self._assembled(specimen(design(end_effector), seed)).without(
+                *without
+            )
             self._drift = Drift.drawn(seed, rate=drift)
-            self._aged = jax.jit(lambda hours: self._drift.aged(self._parameters, hours))(jnp.asarray(hours))
+            self._aged = jax.jit(lambda hours: self._drift.aged(self._parameters, hours))(
+                jnp.asarray(hours)
+            )
         self.robot = Robot.load("pamy2" if end_effector == "racket" else "pamy2-cup")
         self.reset()
 
@@ -97,11 +107,13 @@ class VirtualPamy2:
         return self._q.copy()
 
     def command(self, u: Float[np.ndarray, "4"]) -> Float[np.ndarray, "8"]:
-        """Command the controls for one tick of 2 ms; returns the pressures that were really sent [bar]."""
+        """Command the controls for one tick of 2 ms; returns the pressures that were really sent
+        [bar]."""
         return self.command_pressures(bar_from_control(self._checked(u)))
 
     def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
-        """Command the eight muscle pressures [bar] for one tick; returns what was sent, within the hard limits."""
+        """Command the eight muscle pressures [bar] for one tick; returns what was sent, within the
+        hard limits."""
         if not np.isfinite(pressure).all():
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
@@ -123,7 +135,8 @@ class VirtualPamy2:
         self._push = np.array(torque, float)
 
     def truth_for_evaluation_only(self) -> Truth:
-        """The true state. Not available on a real robot: use it to judge a model, never to train or control."""
+        """The true state. Not available on a real robot: use it to judge a model, never to train or
+        control."""
         with on_the_bench():
             return Truth(*(np.asarray(part) for part in _truth(self._state)))
 
@@ -134,14 +147,24 @@ class VirtualPamy2:
         hours: Float[np.ndarray, " batch"] | None = None,
         keep: int,
     ) -> tuple[Float[np.ndarray, "batch keep 4"], Truth]:
-        """Run one copy of the robot per row, each from its resting pose, through the commanded pressures [bar].
+        """Run one copy of the robot per row, each from its resting pose, through the commanded
+        pressures [bar].
 
-        Returns the encoder angles [rad] at the start of each of the last ``keep`` ticks (what was read when that tick's
-        command was given), and the truth at the same moments. ``hours`` [h] ages each copy on its own.
+        Returns the encoder angles [rad] at the start of each of the last ``keep`` ticks (what was
+        read when that tick's command was given), and the truth at the same moments. ``hours`` [h]
+        ages each copy on its own.
         """
-        ages = np.full(len(pressures), self.hours) if hours is None else np.asarray(hours, dtype=float)
+        ages = (
+            np.full(len(pressures), self.hours) if hours is None else np.asarray(hours, dtype=float)
+        )
         with on_the_bench():
-            arguments = (self._parameters, self._drift, self._resting, jnp.asarray(pressures), jnp.asarray(ages))
+            arguments = (
+                self._parameters,
+                self._drift,
+                self._resting,
+                jnp.asarray(pressures),
+                jnp.asarray(ages),
+            )
             program = self._compiled(arguments, skip=pressures.shape[1] - keep)
             q, truth = program(*arguments)
             return np.asarray(q), Truth(*(np.asarray(part) for part in truth))
@@ -151,7 +174,8 @@ class VirtualPamy2:
         return parameters
 
     def _compiled(self, arguments: tuple[Any, ...], *, skip: int) -> Callable[..., Any]:
-        """The compiled program for a batch of this shape, made once however many threads ask for it."""
+        """The compiled program for a batch of this shape, made once however many threads ask for
+        it."""
         key = (arguments[3].shape, skip)
         with self._compile_lock:
             if key not in self._programs:
@@ -165,7 +189,9 @@ class VirtualPamy2:
             bad = int(np.argwhere(~((u >= low) & (u <= high)))[0, -1])
             name = self.robot.control_names[bad]
             value = float(np.asarray(u)[..., bad].ravel()[0])
-            raise SettingError(f"Control {name!r} must lie in {low[bad]:g} to {high[bad]:g}, got {value:g}.")
+            raise SettingError(
+                f"Control {name!r} must lie in {low[bad]:g} to {high[bad]:g}, got {value:g}."
+            )
         return u
 
     @cached_property
@@ -176,7 +202,12 @@ class VirtualPamy2:
 
 
 @partial(jax.jit, static_argnames="ticks")
-def _hang(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"], ticks: int = _HANG_TICKS) -> State:
+def _hang(
+    parameters: Parameters,
+    q: Float[Array, "4"],
+    pressure: Float[Array, "8"],
+    ticks: int = _HANG_TICKS,
+) -> State:
     state = state_at(parameters, q, pressure)
     return jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, pressure), state)
 
@@ -187,7 +218,9 @@ def _read(parameters: Parameters, state: State) -> Float[Array, "4"]:
 
 
 @jax.jit
-def _advance(parameters: Parameters, state: State, command: Float[Array, "8"]) -> tuple[State, Float[Array, "4"]]:
+def _advance(
+    parameters: Parameters, state: State, command: Float[Array, "8"]
+) -> tuple[State, Float[Array, "4"]]:
     state = tick(parameters, state, command)
     return state, _read(parameters, state)
 

@@ -1,8 +1,10 @@
-"""One specimen of the design: no two robots leave the workshop the same, and none is quite its CAD model.
+"""One specimen of the design: no two robots leave the workshop the same, and none is quite its CAD
+model.
 
 Every deviation is a seeded draw, fixed for the specimen's life::
 
-    value = design x (1 + spread N(0, 1))          centre of mass and homing: design + spread N(0, 1)
+    value = design x (1 + spread N(0, 1))          centre of mass and homing: design + spread N(0,
+    1)
 """
 
 import dataclasses
@@ -35,7 +37,8 @@ def specimen(design: Parameters, seed: int) -> Parameters:
     arm = dataclasses.replace(
         arm,
         mass=arm.mass * about_one(_MASS, arm.mass),
-        centre=arm.centre + jnp.asarray(_CENTRE * along * np.clip(draw.standard_normal((4, 3)), -2.0, 2.0)),
+        centre=arm.centre
+        + jnp.asarray(_CENTRE * along * np.clip(draw.standard_normal((4, 3)), -2.0, 2.0)),
         inertia=arm.inertia * about_one(_INERTIA, arm.mass)[:, None],
         bearing_friction=arm.bearing_friction * about_one(_FRICTION, arm.bearing_friction),
         viscosity=arm.viscosity * about_one(_FRICTION, arm.viscosity),
@@ -53,6 +56,7 @@ def specimen(design: Parameters, seed: int) -> Parameters:
         friction=tendon.friction * about_one(_FRICTION, tendon.friction),
     )
     encoder = dataclasses.replace(
-        design.encoder, homing_error=jnp.asarray(_HOMING * np.clip(draw.standard_normal(4), -2.0, 2.0))
+        design.encoder,
+        homing_error=jnp.asarray(_HOMING * np.clip(draw.standard_normal(4), -2.0, 2.0)),
     )
     return dataclasses.replace(design, arm=arm, muscle=muscle, tendon=tendon, encoder=encoder)

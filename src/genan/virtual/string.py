@@ -1,8 +1,9 @@
 """The string: pieces that pull when stretched, never push, and have a little mass.
 
-Over one small step h the tensions T of all pieces are solved for together, implicitly, so that a string much stiffer
-and lighter than the ball stays stable. With C the stretch that the points run into without tension, and A the stretch
-that unit tensions take away again (a piece shares its ends with its neighbours only, so A is tridiagonal)::
+Over one small step h the tensions T of all pieces are solved for together, implicitly, so that a
+string much stiffer and lighter than the ball stays stable. With C the stretch that the points run
+into without tension, and A the stretch that unit tensions take away again (a piece shares its ends
+with its neighbours only, so A is tridiagonal)::
 
     T = k (C - h^2 A T) + c d/dt (C - h^2 A T)    where that is positive, else T = 0
 """
@@ -16,7 +17,8 @@ from jaxtyping import Array, Bool, Float
 
 from genan.virtual.columns import dot, product
 
-#: Which pieces pull is guessed and mended so many times; a wrong guess is put right in the next step.
+#: Which pieces pull is guessed and mended so many times; a wrong guess is put right in the next
+#: step.
 _GUESSES = 3
 #: Keeps the direction of a piece defined whose end lies in the corner [m].
 _TINY = 1e-9
@@ -34,7 +36,9 @@ class Way(NamedTuple):
     bent: Bool[Array, " pieces"]
     """Which are."""
 
-    def measured(self) -> tuple[Float[Array, " pieces"], Float[Array, "3 pieces"], Float[Array, "3 pieces"]]:
+    def measured(
+        self,
+    ) -> tuple[Float[Array, " pieces"], Float[Array, "3 pieces"], Float[Array, "3 pieces"]]:
         """Lengths of the pieces [m], and their directions at their first and second points."""
         first, second = self.points[:, :-1], self.points[:, 1:]
         leaving = jnp.where(self.bent, self.corner, second) - first
@@ -63,10 +67,11 @@ class String(eqx.Module):
     def tension(
         self, way: Way, ahead: Way, mobility: Float[Array, "6 pieces"], step: float
     ) -> tuple[Float[Array, " pieces"], Float[Array, "3 pieces"], Float[Array, "3 pieces"]]:
-        """Tensions [N] over the coming ``step`` [s], and the directions in which the pieces leave and arrive.
+        """Tensions [N] over the coming ``step`` [s], and the directions in which the pieces leave
+        and arrive.
 
-        ``way`` is where the string is, ``ahead`` where it would be without tension; ``mobility`` [1/kg] is how readily
-        each point after the first yields.
+        ``way`` is where the string is, ``ahead`` where it would be without tension; ``mobility``
+        [1/kg] is how readily each point after the first yields.
         """
         length, leaving, arriving = ahead.measured()
         stretched = jnp.maximum(way.measured()[0] - self.rest, 0.0)
@@ -80,7 +85,8 @@ class String(eqx.Module):
         return _one_sided(diagonal, beside, wanted), leaving, arriving
 
     def stiffened(self, velocity: Float[Array, "3 points"]) -> Float[Array, "3 points"]:
-        """Force [N] on all points of the friction in bends that come and go; a string that swings straight has none."""
+        """Force [N] on all points of the friction in bends that come and go; a string that swings
+        straight has none."""
         bend = velocity[:, 2:] - 2.0 * velocity[:, 1:-1] + velocity[:, :-2]
         bend = jnp.pad(bend, ((0, 0), (2, 2)))
         return -self.bending * (bend[:, 2:] - 2.0 * bend[:, 1:-1] + bend[:, :-2])
@@ -100,6 +106,8 @@ def _one_sided(
             jnp.pad(both, (0, 1)),
             jnp.where(pulls, wanted, 0.0)[:, None],
         )[:, 0]
-        left = wanted - jnp.pad(beside * tension[1:], (0, 1)) - jnp.pad(beside * tension[:-1], (1, 0))
+        left = (
+            wanted - jnp.pad(beside * tension[1:], (0, 1)) - jnp.pad(beside * tension[:-1], (1, 0))
+        )
         pulls = jnp.where(pulls, tension, left) > 0.0
     return jnp.maximum(tension, 0.0)

@@ -1,12 +1,14 @@
 """Tendons: from muscle contraction to joint torque, over elastic strings that rub on their way.
 
-A muscle's tendon calls for the contraction ``y_path = y0 + sum_j arm[m, j] (q_j - q_neutral_j) + slack``. The string
-stretches by what the muscle contracts beyond it and carries tension only when taut::
+A muscle's tendon calls for the contraction ``y_path = y0 + sum_j arm[m, j] (q_j - q_neutral_j) +
+slack``. The string stretches by what the muscle contracts beyond it and carries tension only when
+taut::
 
     T_muscle = k max(y - y_path, 0)
 
-On the way it bends through guides: Euler-Eytelwein (capstan) friction, growing with the tension and with the angles of
-the joints on its route, against the direction w in [-1, 1] of sliding, which builds up over a small distance (Dahl)::
+On the way it bends through guides: Euler-Eytelwein (capstan) friction, growing with the tension and
+with the angles of the joints on its route, against the direction w in [-1, 1] of sliding, which
+builds up over a small distance (Dahl)::
 
     wrap(q)  = wrap0_m + sum_j route[m, j] |q_j|
     T_joint  = T_muscle exp(-mu wrap w),      w <- clip(w + dy / x_slide, -1, 1)
@@ -67,8 +69,11 @@ class Tendon(eqx.Module):
         return jnp.clip(slide + dy / self.slide_distance, -1.0, 1.0)
 
 
-def _weighted(weights: Float[Array, "rows columns"], x: Float[Array, " columns"]) -> Float[Array, " rows"]:
-    """``weights @ x``, written out: multiply-adds fuse into the loop around them, a matrix product does not."""
+def _weighted(
+    weights: Float[Array, "rows columns"], x: Float[Array, " columns"]
+) -> Float[Array, " rows"]:
+    """``weights @ x``, written out: multiply-adds fuse into the loop around them, a matrix product
+    does not."""
     total = weights[:, 0] * x[0]
     for j in range(1, weights.shape[1]):
         total = total + weights[:, j] * x[j]

@@ -1,4 +1,5 @@
-"""The true table-tennis ball: it spins, the air drags and lifts it, and what it touches changes its spin.
+"""The true table-tennis ball: it spins, the air drags and lifts it, and what it touches changes its
+spin.
 
 ::
 
@@ -6,8 +7,8 @@
     C_L   = slope / (1 + saturation S),                 S = r |spin| / |v|
     dw/dt = -decay spin
 
-by the rule of Runge and Kutta in steps of 0.5 ms. Arrays of many balls go through the same code as the floats of
-one; the calibration does that.
+by the rule of Runge and Kutta in steps of 0.5 ms. Arrays of many balls go through the same code as
+the floats of one; the calibration does that.
 """
 
 import math
@@ -34,7 +35,8 @@ class BallState(NamedTuple):
 
 @dataclass(frozen=True)
 class BallPhysics:
-    """Ball and air. [R] read in a source of the lab, [L] literature, [C] calibrated on recorded balls, [A] assumed."""
+    """Ball and air. [R] read in a source of the lab, [L] literature, [C] calibrated on recorded
+    balls, [A] assumed."""
 
     mass: float = 0.0027
     """[kg] [R]"""
@@ -49,7 +51,8 @@ class BallPhysics:
     lift_slope: float = 2.26
     """C_L per spin ratio S, of a ball that spins slowly [C]."""
     lift_saturation: float = 8.0
-    """How much less a quick spin lifts: C_L S stays below slope / saturation [A]; the slope above was fitted to it."""
+    """How much less a quick spin lifts: C_L S stays below slope / saturation [A]; the slope above
+    was fitted to it."""
     spin_decay: float = 0.05
     """Share of the spin that the air takes in a second [1/s] [A]."""
 
@@ -58,12 +61,19 @@ class BallPhysics:
         return 0.5 * self.density * math.pi * self.radius**2 / self.mass
 
     def acceleration(self, velocity: Triple, spin: Triple, turning: float) -> Triple:
-        """Of the ball in the air [m/s^2]; ``turning`` is the speed of its surface, r |spin| [m/s]."""
+        """Of the ball in the air [m/s^2]; ``turning`` is the speed of its surface, r |spin|
+        [m/s]."""
         vx, vy, vz = velocity
         wx, wy, wz = spin
         speed = (vx * vx + vy * vy + vz * vz) ** 0.5
         drag = self._air * self.drag * speed
-        lift = self._air * self.lift_slope * self.radius * speed / (speed + self.lift_saturation * turning + 1e-12)
+        lift = (
+            self._air
+            * self.lift_slope
+            * self.radius
+            * speed
+            / (speed + self.lift_saturation * turning + 1e-12)
+        )
         return (
             lift * (wy * vz - wz * vy) - drag * vx,
             lift * (wz * vx - wx * vz) - drag * vy,
@@ -73,13 +83,19 @@ class BallPhysics:
     def flown(self, ball: BallState, h: float) -> BallState:
         """The ball ``h`` [s] later, if it meets nothing on its way: one step of Runge and Kutta."""
         (px, py, pz), (vx, vy, vz), (wx, wy, wz) = ball
-        middle = 1.0 - 0.5 * h * self.spin_decay  # the spin changes so little that its value halfway serves the step
+        middle = (
+            1.0 - 0.5 * h * self.spin_decay
+        )  # the spin changes so little that its value halfway serves the step
         spin = (wx * middle, wy * middle, wz * middle)
         turning = self.radius * (spin[0] ** 2 + spin[1] ** 2 + spin[2] ** 2) ** 0.5
         half = 0.5 * h
         ax, ay, az = self.acceleration((vx, vy, vz), spin, turning)
-        bx, by, bz = self.acceleration((vx + half * ax, vy + half * ay, vz + half * az), spin, turning)
-        cx, cy, cz = self.acceleration((vx + half * bx, vy + half * by, vz + half * bz), spin, turning)
+        bx, by, bz = self.acceleration(
+            (vx + half * ax, vy + half * ay, vz + half * az), spin, turning
+        )
+        cx, cy, cz = self.acceleration(
+            (vx + half * bx, vy + half * by, vz + half * bz), spin, turning
+        )
         dx, dy, dz = self.acceleration((vx + h * cx, vy + h * cy, vz + h * cz), spin, turning)
         sixth, square = h / 6.0, h * h / 6.0
         left = 1.0 - h * self.spin_decay
@@ -98,23 +114,34 @@ class BallPhysics:
         )
 
     def energy(self, ball: BallState) -> float:
-        """Kinetic energy of flight and spin, and that of height above the floor [J]; the ball is a thin shell."""
+        """Kinetic energy of flight and spin, and that of height above the floor [J]; the ball is a
+        thin shell."""
         squares = [sum(x * x for x in part) for part in (ball.velocity, ball.spin)]
         turning = self.radius**2 * squares[1] / 1.5
         return self.mass * (0.5 * (squares[0] + turning) + self.gravity * ball.position[2])
 
 
 def rebound(
-    ball: BallState, normal: Triple, surface: Triple, *, radius: float, restitution: float, grip: float, friction: float
+    ball: BallState,
+    normal: Triple,
+    surface: Triple,
+    *,
+    radius: float,
+    restitution: float,
+    grip: float,
+    friction: float,
 ) -> BallState:
     """The ball just after it met a surface, where it was just before.
 
-    The surface pushes along its normal and rubs against the sliding of the ball's touching point, whose velocity is s:
+    The surface pushes along its normal and rubs against the sliding of the ball's touching point,
+    whose velocity is s:
 
-        dv = -(1 + e) v_n n - k s,   dspin = 3 k / (2 r) n x s,   k = min(grip, mu (1 + e) |v_n| / |s|)
+        dv = -(1 + e) v_n n - k s,   dspin = 3 k / (2 r) n x s,   k = min(grip, mu (1 + e) |v_n| /
+        |s|)
 
-    With a grip of 2/5 a ball that does not slide leaves rolling (Nakashima et al. 2010); more would throw its surface
-    back. Between them momentum and angular momentum are kept whatever k is, and energy does not grow up to k = 4/5.
+    With a grip of 2/5 a ball that does not slide leaves rolling (Nakashima et al. 2010); more would
+    throw its surface back. Between them momentum and angular momentum are kept whatever k is, and
+    energy does not grow up to k = 4/5.
 
     Args:
         ball: just before.

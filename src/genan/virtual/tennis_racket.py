@@ -1,8 +1,9 @@
-"""The true racket: where the true arm holds it, how this specimen was screwed on, and how balls leave it.
+"""The true racket: where the true arm holds it, how this specimen was screwed on, and how balls
+leave it.
 
-The blade is an elliptic plate. Its nearest point decides: over the face the ball is pushed along the face's normal, at
-the rim away from the rim. Every hit has its own restitution, tangential factor and local tilt: rubber is
-sponge, pimples and dust.
+The blade is an elliptic plate. Its nearest point decides: over the face the ball is pushed along
+the face's normal, at the rim away from the rim. Every hit has its own restitution, tangential
+factor and local tilt: rubber is sponge, pimples and dust.
 """
 
 import math
@@ -20,7 +21,8 @@ Rows = tuple[Triple, Triple, Triple]
 
 @dataclass(frozen=True)
 class RacketModel:
-    """The racket and its spread. [R] read in a source of the lab, [D] measured on recorded hits, [A] assumed."""
+    """The racket and its spread. [R] read in a source of the lab, [D] measured on recorded hits,
+    [A] assumed."""
 
     half_width: float = 0.0743
     """Across the handle [m] [R]."""
@@ -39,7 +41,8 @@ class RacketModel:
     restitution_spread: float = 0.08
     """From hit to hit [D]."""
     tangential: tuple[float, float] = (0.5, 0.9)
-    """Least and most that is left of the speed at which a ball without spin slides along the face [D]."""
+    """Least and most that is left of the speed at which a ball without spin slides along the face
+    [D]."""
     unevenness: float = math.radians(1.0)
     """Tilt of the face where it is hit, about each axis across its normal [rad] [A]."""
 
@@ -65,9 +68,14 @@ class Hit(NamedTuple):
 class Hand:
     """Forward kinematics of the true arm: z, y, y, z, and then the racket."""
 
-    def __init__(self, offset: Float[np.ndarray, "4 3"], base: Triple, model: RacketModel, *, seed: int) -> None:
-        """``offset`` [m]: joint origins of the true arm, each in the frame of the link before; ``seed``: specimen."""
-        chance = np.clip(np.random.default_rng([seed, 0x4ACE]).standard_normal(3), -2.0, 2.0).tolist()
+    def __init__(
+        self, offset: Float[np.ndarray, "4 3"], base: Triple, model: RacketModel, *, seed: int
+    ) -> None:
+        """``offset`` [m]: joint origins of the true arm, each in the frame of the link before;
+        ``seed``: specimen."""
+        chance = np.clip(
+            np.random.default_rng([seed, 0x4ACE]).standard_normal(3), -2.0, 2.0
+        ).tolist()
         self._offset = np.asarray(offset, float).tolist()
         self._base = base
         self._reach = model.reach + model.reach_spread * chance[0]
@@ -78,7 +86,8 @@ class Hand:
         q1, q2, q3, q4 = q.tolist()
         c1, s1, c4, s4 = math.cos(q1), math.sin(q1), math.cos(q4), math.sin(q4)
         c2, s2, c3, s3 = math.cos(q2), math.sin(q2), math.cos(q2 + q3), math.sin(q2 + q3)
-        # Link 1 turns about z, links 2 and 3 about its y axis; the frames' rows below are in the arm's upright plane.
+        # Link 1 turns about z, links 2 and 3 about its y axis; the frames' rows below are in the
+        # arm's upright plane.
         (ax, ay, az), (bx, by, bz), (ex, ey, ez), (fx, fy, fz) = self._offset
         x = bx + c2 * ex + s2 * ez + c3 * fx + s3 * (fz + self._reach)
         y = by + ey + fy
@@ -98,13 +107,16 @@ class Hand:
 def drawn_hit(model: RacketModel, chance: np.random.Generator) -> Hit:
     """What the next hit will be like."""
     normal = chance.standard_normal(3)
-    restitution = model.restitution + model.restitution_spread * float(np.clip(normal[0], -2.5, 2.5))
+    restitution = model.restitution + model.restitution_spread * float(
+        np.clip(normal[0], -2.5, 2.5)
+    )
     tilt = (model.unevenness * float(normal[1]), model.unevenness * float(normal[2]))
     return Hit(restitution, float(chance.uniform(*model.tangential)), tilt)
 
 
 def gap(ball: Triple, racket: Racket, model: RacketModel, radius: float) -> tuple[float, Triple]:
-    """Distance between ball and racket [m], negative where they overlap, and the direction from racket to ball."""
+    """Distance between ball and racket [m], negative where they overlap, and the direction from
+    racket to ball."""
     from_middle = minus(ball, racket.position)
     a, n, b = (dot(axis, from_middle) for axis in racket.axes)
     beyond = math.sqrt((a / model.half_width) ** 2 + (b / model.half_length) ** 2)
@@ -114,16 +126,25 @@ def gap(ball: Triple, racket: Racket, model: RacketModel, radius: float) -> tupl
     if far < 1e-9:
         return -radius - model.half_thickness, racket.axes[1]
     across, normal, along = racket.axes
-    off = plus(plus(scaled(out * a / far, across), scaled(n / far, normal)), scaled(out * b / far, along))
+    off = plus(
+        plus(scaled(out * a / far, across), scaled(n / far, normal)), scaled(out * b / far, along)
+    )
     return far - radius - model.half_thickness, off
 
 
 def struck(
-    ball: BallState, before: Racket, now: Racket, dt: float, hit: Hit, model: RacketModel, physics: BallPhysics
+    ball: BallState,
+    before: Racket,
+    now: Racket,
+    dt: float,
+    hit: Hit,
+    model: RacketModel,
+    physics: BallPhysics,
 ) -> BallState | None:
     """The ball off the racket, if they overlap and come nearer; None if not.
 
-    The racket came from ``before`` to where it is ``now`` in ``dt`` [s]. The ball is put back to where it touches.
+    The racket came from ``before`` to where it is ``now`` in ``dt`` [s]. The ball is put back to
+    where it touches.
     """
     apart, normal = gap(ball.position, now, model, physics.radius)
     if apart > 0.0:

@@ -1,7 +1,8 @@
-"""The room of the table tennis: where arm, table and net stand, and what the ball does when it meets them.
+"""The room of the table tennis: where arm, table and net stand, and what the ball does when it
+meets them.
 
-World frame: z up, floor at z = 0, balls come along -y, the arm reaches to +x; the lab's simulation and its recorded
-balls are given in it.
+World frame: z up, floor at z = 0, balls come along -y, the arm reaches to +x; the lab's simulation
+and its recorded balls are given in it.
 """
 
 import enum
@@ -22,7 +23,8 @@ class Touch(enum.Enum):
 
 @dataclass(frozen=True)
 class Room:
-    """Places and surfaces. [R] read in a source of the lab, [L] literature, [C] calibrated, [A] assumed."""
+    """Places and surfaces. [R] read in a source of the lab, [L] literature, [C] calibrated, [A]
+    assumed."""
 
     base: Triple = (0.0, 0.0, 1.21)
     """Origin of the arm's base, its axes along the world's [m] [R]."""
@@ -63,10 +65,13 @@ class Room:
     def over_table(self, position: Triple) -> bool:
         """Whether the ball's centre is above or below the table's top."""
         return (
-            abs(position[0] - self.table[0]) <= self.half_width and abs(position[1] - self.table[1]) <= self.half_length
+            abs(position[0] - self.table[0]) <= self.half_width
+            and abs(position[1] - self.table[1]) <= self.half_length
         )
 
-    def step(self, physics: BallPhysics, ball: BallState, h: float, luck: float = 0.0) -> tuple[BallState, Touch]:
+    def step(
+        self, physics: BallPhysics, ball: BallState, h: float, luck: float = 0.0
+    ) -> tuple[BallState, Touch]:
         """The ball ``h`` [s] later, off whatever it meets, and what that was.
 
         ``luck``, in standard deviations, is how much more than usual the table gives back.
@@ -108,8 +113,11 @@ class Room:
             friction=self.friction,
         )
 
-    def _at_net(self, physics: BallPhysics, before: BallState, ball: BallState) -> tuple[BallState, bool]:
-        """The ball near the net, and whether it touches it: its tape, which throws back, or the mesh, which catches."""
+    def _at_net(
+        self, physics: BallPhysics, before: BallState, ball: BallState
+    ) -> tuple[BallState, bool]:
+        """The ball near the net, and whether it touches it: its tape, which throws back, or the
+        mesh, which catches."""
         (x, y, z), (vx, vy, vz), _ = ball
         if abs(x - self.table[0]) > self.net_half_width:
             return ball, False
@@ -118,7 +126,9 @@ class Room:
             if aside * (before.position[1] - self.table[1]) > 0.0 or vy == 0.0:
                 return ball, False
             back = (before.position[0], before.position[1], z)
-            return BallState(back, (0.3 * vx, -self.net_speed * vy, 0.3 * vz), (0.0, 0.0, 0.0)), True
+            return BallState(
+                back, (0.3 * vx, -self.net_speed * vy, 0.3 * vz), (0.0, 0.0, 0.0)
+            ), True
         apart = (aside * aside + above * above) ** 0.5
         if apart >= physics.radius or aside * vy + above * vz >= 0.0:
             return ball, False

@@ -1,7 +1,8 @@
 """The toy in the robot's hand: cup, string and ball, and their pull on the arm.
 
-Each substep of the arm (0.5 ms) is cut into four for the toy. Over it the forearm moves with the joints as in the
-middle of the substep; every force on string or ball is taken from the arm again, at once.
+Each substep of the arm (0.5 ms) is cut into four for the toy. Over it the forearm moves with the
+joints as in the middle of the substep; every force on string or ball is taken from the arm again,
+at once.
 """
 
 import equinox as eqx
@@ -49,7 +50,8 @@ class Toy(eqx.Module):
 
     @property
     def start(self) -> Float[Array, "3"]:
-        """Where the string is tied: the middle of the cup's underside, in the forearm's axes [m]."""
+        """Where the string is tied: the middle of the cup's underside, in the forearm's axes
+        [m]."""
         return jnp.stack([self.cup.underside, jnp.zeros(()), self.cup.reach])
 
     def hanging(self, arm: Arm, q: Float[Array, "4"]) -> ToyState:
@@ -58,7 +60,9 @@ class Toy(eqx.Module):
         load = GRAVITY * jnp.cumsum(self.string.mass[::-1])[::-1]
         length = jnp.cumsum(self.string.rest + load / self.string.stiffness)
         position = start[:, None] - jnp.array([[0.0], [0.0], [1.0]]) * length
-        return ToyState(position, jnp.zeros_like(position), jnp.zeros(3), load[-1], jnp.zeros((), bool))
+        return ToyState(
+            position, jnp.zeros_like(position), jnp.zeros(3), load[-1], jnp.zeros((), bool)
+        )
 
     def advanced(
         self,
@@ -88,10 +92,14 @@ class Toy(eqx.Module):
             caught=state.caught,
         )
 
-        def one(_: Array | int, carry: tuple[Array, Array, ToyState]) -> tuple[Array, Array, ToyState]:
+        def one(
+            _: Array | int, carry: tuple[Array, Array, ToyState]
+        ) -> tuple[Array, Array, ToyState]:
             turned, change, toy = carry
             rate = mean + change
-            toy, wrench = self._step(applied(jacobian, turned), applied(jacobian, rate), down, toy, step)
+            toy, wrench = self._step(
+                applied(jacobian, turned), applied(jacobian, rate), down, toy, step
+            )
             change = change + step * applied(response, wrench)
             return turned + step * (mean + change), change, toy
 
@@ -106,12 +114,18 @@ class Toy(eqx.Module):
         return middle + turned, qd_next + change, out
 
     def _step(
-        self, moved: Float[Array, "6"], moving: Float[Array, "6"], down: Float[Array, "3"], toy: ToyState, step: float
+        self,
+        moved: Float[Array, "6"],
+        moving: Float[Array, "6"],
+        down: Float[Array, "3"],
+        toy: ToyState,
+        step: float,
     ) -> tuple[ToyState, Float[Array, "6"]]:
-        """The toy after one ``step`` [s], and force and moment [N, N m] on the forearm's origin meanwhile.
+        """The toy after one ``step`` [s], and force and moment [N, N m] on the forearm's origin
+        meanwhile.
 
-        All in the axes of the forearm in the middle of the substep. The forearm is ``moved`` from there by a
-        translation [m] and a small rotation [rad], ``moving`` at their rates.
+        All in the axes of the forearm in the middle of the substep. The forearm is ``moved`` from
+        there by a translation [m] and a small rotation [rad], ``moving`` at their rates.
         """
         string, cup, mass = self.string, self.cup, self.string.mass
         turned, turning_rate = turning(moved[3:]), turning(moving[3:])
@@ -124,14 +138,18 @@ class Toy(eqx.Module):
         held = jnp.concatenate([tied, bend.corner], axis=1)
         held = held + applied(turned, held + 0.5 * applied(turned, held))
         held_velocity = moving[:3, None] + applied(turning_rate, held)
-        carried = moving[:3, None] + applied(turning_rate, from_origin)  # the forearm's velocity, were it everywhere
+        carried = moving[:3, None] + applied(
+            turning_rate, from_origin
+        )  # the forearm's velocity, were it everywhere
         relative = toy.velocity - carried
 
         bending = string.stiffened(jnp.concatenate([held_velocity[:, :1], toy.velocity], axis=1))
         air = string.drag * jnp.sqrt(dot(toy.velocity, toy.velocity)) * toy.velocity
         outer = mass * down[:, None] - air + bending[:, 1:]
         surfaces = cup.surfaces(point)
-        on_ball, ball_moment = self._on_ball(surfaces, point[:, -1], relative[:, -1], toy.spin - moving[3:], step)
+        on_ball, ball_moment = self._on_ball(
+            surfaces, point[:, -1], relative[:, -1], toy.spin - moving[3:], step
+        )
         on_string = Touch(surfaces.gap[:, :-1], surfaces.normal[:, :, :-1])
         resistance, push = self.contact.laid(on_string, relative[:, :-1], step)
         mobility = inverse(jnp.pad(resistance, ((0, 0), (0, 1))) + _IDENTITY * mass)
@@ -139,7 +157,9 @@ class Toy(eqx.Module):
         free = carried + product(mobility, mass * relative + step * outer + push)
 
         corner = moved[:3, None] + held[:, 1:]
-        way = Way(jnp.concatenate([moved[:3, None] + held[:, :1], toy.position], axis=1), corner, bent)
+        way = Way(
+            jnp.concatenate([moved[:3, None] + held[:, :1], toy.position], axis=1), corner, bent
+        )
         drift = step * jnp.concatenate([held_velocity[:, :1], free], axis=1)
         ahead = Way(way.points + drift, corner + step * held_velocity[:, 1:], bent)
         tension, leaving, arriving = string.tension(way, ahead, mobility, step)
@@ -147,8 +167,8 @@ class Toy(eqx.Module):
         pull = jnp.pad(leave[:, 1:], ((0, 0), (0, 1))) - arrive
         velocity = free + step * product(mobility, pull)
 
-        # What moved string and ball other than weight, air and tension came from the forearm, and acts back on it;
-        # so do the pull where the string is tied and the pressure on its corners.
+        # What moved string and ball other than weight, air and tension came from the forearm, and
+        # acts back on it; so do the pull where the string is tied and the pressure on its corners.
         back = outer + pull - mass / step * (velocity - toy.velocity)
         at_start = leave[:, :1] + bending[:, :1]
         forces = jnp.concatenate([back, at_start, jnp.where(bent, arrive - leave, 0.0)], axis=1)
@@ -158,7 +178,8 @@ class Toy(eqx.Module):
         state = ToyState(
             position=toy.position + step * velocity,
             velocity=velocity,
-            spin=(1.0 - step * self.ball.spin_decay) * toy.spin + step / self.ball.inertia * ball_moment,
+            spin=(1.0 - step * self.ball.spin_decay) * toy.spin
+            + step / self.ball.inertia * ball_moment,
             tension=tension[-1],
             caught=jnp.any(bend.over_rim | jnp.pad(on_string.gap[0] < self.contact.radius, (0, 1))),
         )

@@ -1,7 +1,8 @@
 """The toy in numbers: one cup, string and ball for each specimen, each a little off the drawing.
 
-Tags as in ``genan.virtual.parameters``. The cup, the ball's size and mass and the string's length are as drawn; what is
-marked [A] is deliberately not what the simulation of the task assumes: a policy has to stand the difference.
+Tags as in ``genan.virtual.parameters``. The cup, the ball's size and mass and the string's length
+are as drawn; what is marked [A] is deliberately not what the simulation of the task assumes: a
+policy has to stand the difference.
 """
 
 import jax.numpy as jnp
@@ -13,14 +14,16 @@ from genan.virtual.string import String
 from genan.virtual.toy import Toy
 
 PIECES = 11
-"""Of the string. One inside the ball, the others 17 mm long: shorter than the forearm is thick, so that no piece can
-slip through between its ends."""
+"""Of the string. One inside the ball, the others 17 mm long: shorter than the forearm is thick, so
+that no piece can slip through between its ends."""
 BALL_MASS = 0.054  # [R], kg
 BALL_RADIUS = 0.025  # as drawn, m
 STRING_LENGTH = 0.20  # to the ball's centre [R], m
 STRING_MASS = 1.0e-3  # of a cord of 2 mm [A], kg
 STRING_STIFFNESS = 12000.0  # 0.3 % at 7 N, the pull of a swing at 5 m/s [A], N/m
-STRING_DAMPING = 12.0  # a ball that falls into the string comes back at half its speed or so [A], N s/m
+STRING_DAMPING = (
+    12.0  # a ball that falls into the string comes back at half its speed or so [A], N s/m
+)
 STRING_BENDING = 0.02  # a bend of a few centimetres dies out within tenths of a second [A], N s/m
 RESTITUTION = 0.45  # ball on cup and forearm [A]
 BALL_FRICTION = 0.2  # [A]
@@ -36,13 +39,23 @@ STRING_DRAG = 1.1  # of a thin cylinder across the wind [L]
 STRING_RADIUS = 1.0e-3  # m
 
 #: Spread from specimen to specimen, relative, one standard deviation cut at two [A].
-_SPREAD = {"restitution": 0.10, "friction": 0.15, "length": 0.005, "mass": 0.01, "stiffness": 0.15, "damping": 0.20}
+_SPREAD = {
+    "restitution": 0.10,
+    "friction": 0.15,
+    "length": 0.005,
+    "mass": 0.01,
+    "stiffness": 0.15,
+    "damping": 0.20,
+}
 
 
 def toy(seed: int) -> Toy:
     """Cup, string and ball of the specimen with serial number ``seed``."""
     draw = np.random.default_rng([seed, 0xC0B])
-    factor = {name: 1.0 + spread * np.clip(draw.standard_normal(), -2.0, 2.0) for name, spread in _SPREAD.items()}
+    factor = {
+        name: 1.0 + spread * np.clip(draw.standard_normal(), -2.0, 2.0)
+        for name, spread in _SPREAD.items()
+    }
     length = STRING_LENGTH * factor["length"]
     rest = np.append(np.full(PIECES - 1, (length - BALL_RADIUS) / (PIECES - 1)), BALL_RADIUS)
     ball_mass = BALL_MASS * factor["mass"]

@@ -1,7 +1,9 @@
-"""What trackers say of the ball: a Vicon system for the cup's ball, four cameras for the table-tennis ball.
+"""What trackers say of the ball: a Vicon system for the cup's ball, four cameras for the
+table-tennis ball.
 
-A tracker is fed the true position at each tick (``see``), exposes at its own rate between the ticks, and hands a
-measurement out only once it has arrived (``measurements``). The same seed and the same ball give the same measurements.
+A tracker is fed the true position at each tick (``see``), exposes at its own rate between the
+ticks, and hands a measurement out only once it has arrived (``measurements``). The same seed and
+the same ball give the same measurements.
 """
 
 from collections import deque
@@ -25,7 +27,8 @@ class Sighting(NamedTuple):
 
 @dataclass(frozen=True)
 class TrackerModel:
-    """How a tracker sees. [R] read in a source of the lab, [D] derived from recordings, [A] assumed."""
+    """How a tracker sees. [R] read in a source of the lab, [D] derived from recordings, [A]
+    assumed."""
 
     rate: float
     """Frames per second [Hz]."""
@@ -36,8 +39,8 @@ class TrackerModel:
     noise: float
     """Standard deviation of each axis, white [m]."""
     registration: float = 0.0
-    """Standard deviation of each axis of a constant error, drawn once for a seed: how well the tracker's frame is known
-    [m]."""
+    """Standard deviation of each axis of a constant error, drawn once for a seed: how well the
+    tracker's frame is known [m]."""
     reflection_rate: float = 0.0
     """Reflections that begin in a second [1/s]: for a while the position is off, the same way."""
     reflection_time: float = 0.02
@@ -71,7 +74,8 @@ VICON = TrackerModel(
     hidden_gap_rate=10.0,  # the cup's wall stands between the ball and most of the cameras [A]
     hidden_gap_time=0.05,  # [A]
 )
-"""Markers on the ball of the cup. Rate and delay: the lab's recorded frames; the rest is assumed."""
+"""Markers on the ball of the cup. Rate and delay: the lab's recorded frames; the rest is
+assumed."""
 
 CAMERAS = TrackerModel(
     rate=179.0,  # [D]
@@ -94,11 +98,14 @@ class Tracker:
         """A tracker whose errors are those of ``seed``."""
         self.model = model
         self.seed = seed
-        self._offset = model.registration * np.random.default_rng([seed, 0x0FF5E7]).standard_normal(3)
+        self._offset = model.registration * np.random.default_rng([seed, 0x0FF5E7]).standard_normal(
+            3
+        )
         self.reset()
 
     def reset(self, trial: int = 0) -> None:
-        """Forget the ball and begin anew; ``trial`` is which of the seed's sequences of errors comes now."""
+        """Forget the ball and begin anew; ``trial`` is which of the seed's sequences of errors
+        comes now."""
         self._chance = np.random.default_rng([self.seed, 0x7AC, trial])
         self._next: float | None = None
         self._last: tuple[float, Float[np.ndarray, " 3"]] | None = None
@@ -107,13 +114,16 @@ class Tracker:
         self._arriving: deque[tuple[float, Sighting]] = deque()
 
     def see(self, time: float, position: Float[np.ndarray, " 3"], *, hidden: float = 0.0) -> None:
-        """The ball is at ``position`` [m] at ``time`` [s]; ``hidden`` (0 to 1) is how much of the view is blocked.
+        """The ball is at ``position`` [m] at ``time`` [s]; ``hidden`` (0 to 1) is how much of the
+        view is blocked.
 
         Between two calls the ball is taken to have moved straight.
         """
         here = np.asarray(position, float)
         if not (np.isfinite(time) and np.isfinite(here).all()):
-            raise SettingError(f"A ball is somewhere at some time; got {here.tolist()} m at {time} s.")
+            raise SettingError(
+                f"A ball is somewhere at some time; got {here.tolist()} m at {time} s."
+            )
         if self._last is None or self._next is None:
             self._next = time + self._chance.random() / self.model.rate
         else:
@@ -140,7 +150,9 @@ class Tracker:
         model, chance = self.model, self._chance
         period = 1.0 / model.rate
         start, late, lost = chance.random(3)
-        white = chance.standard_normal(7)  # drawn whatever happens, so that one gap does not change all that follows
+        white = chance.standard_normal(
+            7
+        )  # drawn whatever happens, so that one gap does not change all that follows
         if time < self._blind_until:
             return
         if lost < period * (model.gap_rate + hidden * (model.hidden_gap_rate - model.gap_rate)):
@@ -162,7 +174,8 @@ class Tracker:
 
 
 class Vicon(Tracker):
-    """300 Hz, 6.9 ms late, well below a millimetre but for reflections, blind at times: most in the cup."""
+    """300 Hz, 6.9 ms late, well below a millimetre but for reflections, blind at times: most in the
+    cup."""
 
     def __init__(self, *, seed: int = 0, model: TrackerModel = VICON) -> None:
         """The tracker of ``seed``."""

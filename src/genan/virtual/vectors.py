@@ -1,4 +1,5 @@
-"""Vectors as triples of scalars (or of rows of scalars), so that a batch of arms becomes one fused loop.
+"""Vectors as triples of scalars (or of rows of scalars), so that a batch of arms becomes one fused
+loop.
 
 A plain 0.0 stays a plain 0.0: what is known to vanish costs nothing.
 """

@@ -49,34 +49,43 @@ def small(monkeypatch):
 
 
 def assemble(robot, streams, *, step=1000, **settings):
-    """All trajectories of a recording that comes in chunks of ``step`` samples (by time where there are streams)."""
+    """All trajectories of a recording that comes in chunks of ``step`` samples (by time where there
+    are streams)."""
     settings = ImportSettings(**settings)
     mapping = map_columns(robot, Made(), settings)
     whole = Assembly("run", Made(), mapping, robot.dt, settings, first=False)
     pieces = []
     for start in range(0, max(len(values) for _, _, values in streams), step):
         rows = slice(start, start + step)
-        parts = tuple(Stream(names, None if t is None else t[rows], v[rows]) for names, t, v in streams)
+        parts = tuple(
+            Stream(names, None if t is None else t[rows], v[rows]) for names, t, v in streams
+        )
         pieces += whole.add(Chunk("run", parts))
     pieces += whole.finish()
     return [piece for piece in pieces if isinstance(piece, Piece)], whole
 
 
 def samples(time):
-    """Columns that say where they are: positions are twice and three times the time, commands are row numbers."""
+    """Columns that say where they are: positions are twice and three times the time, commands are
+    row numbers."""
     return np.column_stack([2 * time, 3 * time, np.arange(len(time)), -np.arange(len(time))])
 
 
 def equal(mine, theirs):
     return len(mine) == len(theirs) and all(
-        np.array_equal(a.q, b.q) and np.array_equal(a.u, b.u) for a, b in zip(mine, theirs, strict=True)
+        np.array_equal(a.q, b.q) and np.array_equal(a.u, b.u)
+        for a, b in zip(mine, theirs, strict=True)
     )
 
 
 def test_on_the_grid_bit_for_bit(robot):
     values = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
     ((piece,), _) = assemble(robot, [(NAMES, 5.0 + 0.01 * np.arange(30), values)])
-    assert np.array_equal(piece.q, values[:, :2]) and np.array_equal(piece.u, values[:, 2:]) and piece.every == 1
+    assert (
+        np.array_equal(piece.q, values[:, :2])
+        and np.array_equal(piece.u, values[:, 2:])
+        and piece.every == 1
+    )
 
 
 def test_long_recordings_are_cut_and_nothing_is_lost(robot):
@@ -107,7 +116,11 @@ def test_jitter_is_interpolated_and_commands_are_held(robot):
 @pytest.mark.parametrize("seed", range(8))
 def test_chunks_do_not_matter(robot, seed):
     rng = np.random.default_rng(seed)
-    time = np.cumsum(rng.choice([0.002, 0.002, 0.002, 0.0021, 0.0, 0.05], 400, p=[0.3, 0.3, 0.3, 0.06, 0.02, 0.02]))
+    time = np.cumsum(
+        rng.choice(
+            [0.002, 0.002, 0.002, 0.0021, 0.0, 0.05], 400, p=[0.3, 0.3, 0.3, 0.06, 0.02, 0.02]
+        )
+    )
     values = samples(time)
     values[rng.integers(0, 400, 3), rng.integers(0, 4, 3)] = np.nan
     whole, one = assemble(robot, [(NAMES, time, values)])
@@ -144,7 +157,8 @@ def test_joints_on_two_clocks_and_a_gap_in_one(robot):
     for piece in pieces:
         np.testing.assert_allclose(piece.q[:, 1], piece.q[:, 0], atol=1e-12)
     assert (
-        np.concatenate([piece.q[:, 0] for piece in pieces]).tolist() == first[[*range(1, 10), *range(17, 30)]].tolist()
+        np.concatenate([piece.q[:, 0] for piece in pieces]).tolist()
+        == first[[*range(1, 10), *range(17, 30)]].tolist()
     )
 
 
@@ -161,7 +175,9 @@ def test_without_stamps_the_rate_must_be_known(robot):
 
 def test_a_log_slower_than_the_robot(robot):
     time = 0.02 * np.arange(30)
-    with pytest.raises(DataError, match=r"sampled at 50 Hz and the robot runs at 100 Hz.*set dt = 0.02"):
+    with pytest.raises(
+        DataError, match=r"sampled at 50 Hz and the robot runs at 100 Hz.*set dt = 0.02"
+    ):
         assemble(robot, [(NAMES, time, samples(time))])
     with pytest.raises(DataError, match="look like ms: declare --time-unit ms"):
         assemble(robot, [(NAMES, 10.0 * np.arange(30), samples(time))])
@@ -172,10 +188,16 @@ def test_streams_that_go_back_in_time(robot):
     pieces, whole = assemble(robot, [(NAMES, time, samples(time))])
     assert [len(piece.q) for piece in pieces] == [30, 30] and whole.dropped.restarts == 1
     with pytest.raises(DataError, match="goes back in time, so its streams cannot be put together"):
-        assemble(robot, [(NAMES[:2], time, samples(time)[:, :2]), (NAMES[2:], time, samples(time)[:, 2:])])
+        assemble(
+            robot,
+            [(NAMES[:2], time, samples(time)[:, :2]), (NAMES[2:], time, samples(time)[:, 2:])],
+        )
 
 
 def test_a_stream_without_samples(robot):
     time = 0.01 * np.arange(30)
     with pytest.raises(DataError, match="'run' of made.log has no samples of 'elbow_command'"):
-        assemble(robot, [(NAMES[:2], time, samples(time)[:, :2]), (NAMES[2:3], time, samples(time)[:, 2:3])])
+        assemble(
+            robot,
+            [(NAMES[:2], time, samples(time)[:, :2]), (NAMES[2:3], time, samples(time)[:, 2:3])],
+        )

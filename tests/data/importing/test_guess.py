@@ -8,7 +8,14 @@ ARM = ("shoulder_pan", "elbow_flex")
 
 
 def test_words() -> None:
-    assert words("/joint_states.position[leftElbow_2]") == ["joint", "state", "position", "left", "elbow", "2"]
+    assert words("/joint_states.position[leftElbow_2]") == [
+        "joint",
+        "state",
+        "position",
+        "left",
+        "elbow",
+        "2",
+    ]
     assert words("q10") == ["q", "10"]
 
 
@@ -23,8 +30,16 @@ NUMBERS = "q[0] q[1] u[0] u[1] u[2]"
 @pytest.mark.parametrize(
     ("columns", "joints", "controls"),
     [
-        (BAG, "/joint_states.position[shoulder_pan] /joint_states.position[elbow_flex]", r"/arm/.*"),
-        (LEROBOT, "observation.state[shoulder_pan.pos] observation.state[elbow_flex.pos]", r"action.*"),
+        (
+            BAG,
+            "/joint_states.position[shoulder_pan] /joint_states.position[elbow_flex]",
+            r"/arm/.*",
+        ),
+        (
+            LEROBOT,
+            "observation.state[shoulder_pan.pos] observation.state[elbow_flex.pos]",
+            r"action.*",
+        ),
         (TABLE, "shoulder_pan elbow_flex", r"pwm_."),
         (NUMBERS, "q[0] q[1]", r"u.*"),
     ],
@@ -41,26 +56,39 @@ def test_columns_are_recognised(columns: str, joints: str, controls: str) -> Non
 
 def test_numbers_are_not_mixed_up() -> None:
     columns = [f"joint_{i}_pos" for i in (1, 10, 11)]
-    assert guess_columns(columns, ["joint_1", "joint_10"]).joints == {"joint_1": columns[0], "joint_10": columns[1]}
+    assert guess_columns(columns, ["joint_1", "joint_10"]).joints == {
+        "joint_1": columns[0],
+        "joint_10": columns[1],
+    }
 
 
-@pytest.mark.parametrize("columns", [("q:0", "q:1"), ("q[0]", "q[1]"), ("q0", "q1"), ("pos_0", "pos_1")])
+@pytest.mark.parametrize(
+    "columns", [("q:0", "q:1"), ("q[0]", "q[1]"), ("q0", "q1"), ("pos_0", "pos_1")]
+)
 def test_numbers_counted_from_elsewhere(columns: tuple[str, str]) -> None:
-    found = guess_columns([*columns, "qd:0", "qd:1", "u:0"], ["q1", "q2"])  # the model counts from 1, the log from 0
+    found = guess_columns(
+        [*columns, "qd:0", "qd:1", "u:0"], ["q1", "q2"]
+    )  # the model counts from 1, the log from 0
     assert found.joints == {"q1": columns[0], "q2": columns[1]} and found.by_order
 
 
 def test_what_cannot_be_told_is_left_open() -> None:
     twice = guess_columns(["left.position[elbow]", "right.position[elbow]"], ["elbow"])
     assert not twice.joints and len(twice.rest) == 2
-    more = guess_columns([f"state[{i}]" for i in range(16)], ["a", "b"])  # positions, and what else?
+    more = guess_columns(
+        [f"state[{i}]" for i in range(16)], ["a", "b"]
+    )  # positions, and what else?
     assert not more.joints and not more.controls
 
 
 def test_a_format_that_knows_is_believed() -> None:
     columns = ["state:0", "state:1", "state:2", "state:3", "x", "y"]
     found = guess_columns(columns, ["a", "b"], positions=columns[2:4], commands=columns[4:])
-    assert found.joints == {"a": "state:2", "b": "state:3"} and found.controls == ("x", "y") and found.by_order
+    assert (
+        found.joints == {"a": "state:2", "b": "state:3"}
+        and found.controls == ("x", "y")
+        and found.by_order
+    )
 
 
 def test_a_column_named_as_an_actuator_is_a_command() -> None:

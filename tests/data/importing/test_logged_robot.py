@@ -25,7 +25,13 @@ class Table(Source):
 
     format = "table"
 
-    def __init__(self, columns: dict[str, np.ndarray], *, time: np.ndarray | None, period: float | None = None) -> None:
+    def __init__(
+        self,
+        columns: dict[str, np.ndarray],
+        *,
+        time: np.ndarray | None,
+        period: float | None = None,
+    ) -> None:
         self.path, self._columns, self._time, self._period = Path("log.csv"), columns, time, period
 
     @classmethod
@@ -48,7 +54,9 @@ class Table(Source):
         half = len(values) // 2
         for part in (slice(0, half), slice(half, None)):
             time = None if self._time is None else self._time[part]
-            yield Chunk("a", (Stream(tuple(names), time, values[part]),), done=50 if part.stop else 100)
+            yield Chunk(
+                "a", (Stream(tuple(names), time, values[part]),), done=50 if part.stop else 100
+            )
 
 
 @pytest.fixture
@@ -73,11 +81,22 @@ def test_a_log_gives_columns_ranges_and_rate(new: RobotDraft, tmp_path: Path) ->
     assert [joint.log for joint in done.joints] == ["shoulder", "rail"]
     assert [control.log for control in done.controls] == ["drive_cmd", "valve_target"]
     drive, valve = done.controls
-    assert (drive.lower, drive.upper, drive.unit) == (-9.0, 9.0, "N m")  # the model's actuator of that name
-    assert 0.8 <= valve.lower < 1.0 <= valve.rest < 1.2 and 3.0 < valve.upper <= 3.2 and valve.unit == "rad"
+    assert (drive.lower, drive.upper, drive.unit) == (
+        -9.0,
+        9.0,
+        "N m",
+    )  # the model's actuator of that name
+    assert (
+        0.8 <= valve.lower < 1.0 <= valve.rest < 1.2
+        and 3.0 < valve.upper <= 3.2
+        and valve.unit == "rad"
+    )
     assert done.dt == pytest.approx(0.01, rel=1e-6)
     said = " ".join(done.guesses)
-    assert "never change were left out of the controls: 'enable_cmd'" in said and "'valve_target' in rad" in said
+    assert (
+        "never change were left out of the controls: 'enable_cmd'" in said
+        and "'valve_target' in rad" in said
+    )
     assert "period" not in said
     text = robot_toml(done)
     assert 'log = "valve_target"' in text and "5 % of that on either side" in text
@@ -87,7 +106,10 @@ def test_a_log_gives_columns_ranges_and_rate(new: RobotDraft, tmp_path: Path) ->
 
 def test_degrees_and_millimetres_are_noticed(new: RobotDraft) -> None:
     rng = np.random.default_rng(0)
-    table = Table(columns(rng, shoulder=np.linspace(-90, 90, 50), rail=np.linspace(0, 300, 50)), time=np.arange(50.0))
+    table = Table(
+        columns(rng, shoulder=np.linspace(-90, 90, 50), rail=np.linspace(0, 300, 50)),
+        time=np.arange(50.0),
+    )
     done = complete(new, table)
     assert [joint.log_unit for joint in done.joints] == ["deg", "mm"]
     assert sum("was taken for" in guess for guess in done.guesses) == 2
@@ -97,7 +119,11 @@ def test_what_is_not_recognised_is_said(new: RobotDraft) -> None:
     done = complete(new, Table({"a": np.zeros(9), "b": np.arange(9.0)}, time=None, period=0.02))
     assert [joint.log for joint in done.joints] == [None, None] and done.controls == new.controls
     said = " ".join(done.guesses)
-    assert "position of 'shoulder', 'rail'" in said and "recognised as a command" in said and "'a', 'b'" in said
+    assert (
+        "position of 'shoulder', 'rail'" in said
+        and "recognised as a command" in said
+        and "'a', 'b'" in said
+    )
     assert done.dt == 0.02
     assert replace(done, guesses=()).joints == done.joints
     with pytest.raises(DataError, match="no column"):
@@ -113,11 +139,19 @@ def test_coarse_encoders_ask_for_a_longer_period(new: RobotDraft) -> None:
     time = 0.002 * np.arange(4000)
     angle = 0.4 * np.sin(2 * np.pi * 0.7 * time) + 0.2 * np.sin(2 * np.pi * 1.9 * time)
     rng = np.random.default_rng(0)
-    moved = {"shoulder": np.round(angle / 2e-3) * 2e-3, "rail": angle, "drive_cmd": rng.uniform(-5, 5, len(time))}
-    coarse, fine = (complete(new, Table(moved | {"shoulder": q}, time=time)) for q in (moved["shoulder"], angle))
+    moved = {
+        "shoulder": np.round(angle / 2e-3) * 2e-3,
+        "rail": angle,
+        "drive_cmd": rng.uniform(-5, 5, len(time)),
+    }
+    coarse, fine = (
+        complete(new, Table(moved | {"shoulder": q}, time=time)) for q in (moved["shoulder"], angle)
+    )
     assert fine.dt == pytest.approx(0.002) and "GUESS" not in fine.dt_note
     stride = round(coarse.dt / 0.002)
-    bend = 0.002**2 * stride**2 * np.std(np.gradient(np.gradient(angle, 0.002), 0.002))  # of the motion alone [rad]
+    bend = (
+        0.002**2 * stride**2 * np.std(np.gradient(np.gradient(angle, 0.002), 0.002))
+    )  # of the motion alone [rad]
     assert stride > 1 and bend == pytest.approx(2e-3, rel=0.6) and "every" in coarse.dt_note
     assert any(f"every {stride}. sample" in guess for guess in coarse.guesses)
 
@@ -131,7 +165,13 @@ def test_a_long_log_is_surveyed_in_part() -> None:
 
 @pytest.mark.parametrize(
     ("measured", "meant"),
-    [(0.0100015, 0.01), (0.00200001, 0.002), (1 / 29.99, 1 / 30), (0.0150003, 0.015), (0.010469, 0.010469)],
+    [
+        (0.0100015, 0.01),
+        (0.00200001, 0.002),
+        (1 / 29.99, 1 / 30),
+        (0.0150003, 0.015),
+        (0.010469, 0.010469),
+    ],
 )
 def test_round_period(measured: float, meant: float) -> None:
     assert round_period(measured) == pytest.approx(meant, rel=1e-9)

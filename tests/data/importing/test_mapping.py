@@ -47,8 +47,17 @@ def mapped(robot, source, **settings):
 
 def test_by_the_names(robot):
     own = ["elbow", "shoulder", "shoulder_command", "elbow_command", "other"]
-    assert mapped(robot, Columns(*own))[1] == ["shoulder", "elbow", "shoulder_command", "elbow_command"]
-    ros = [f"/joint_states.{field}[{name}]" for field in ("position", "velocity") for name in ("elbow", "shoulder")]
+    assert mapped(robot, Columns(*own))[1] == [
+        "shoulder",
+        "elbow",
+        "shoulder_command",
+        "elbow_command",
+    ]
+    ros = [
+        f"/joint_states.{field}[{name}]"
+        for field in ("position", "velocity")
+        for name in ("elbow", "shoulder")
+    ]
     ros += ["shoulder_command_ctrl", "elbow_command"]
     assert mapped(robot, Columns(*ros))[1] == [
         "/joint_states.position[shoulder]",
@@ -63,7 +72,8 @@ def test_by_the_order_of_the_format(robot):
     assert mapped(robot, source)[1] == ["q:0", "q:1", "u:0", "u:1"]
     eight = tuple(f"u:{k}" for k in range(8))
     with pytest.raises(
-        DataError, match=r"has 8 controls \('u:0', .*'u:7'\) and the robot declares 2 \('shoulder_command'"
+        DataError,
+        match=r"has 8 controls \('u:0', .*'u:7'\) and the robot declares 2 \('shoulder_command'",
     ):
         mapped(robot, Columns("q:0", "q:1", *eight, positions=("q:0", "q:1"), commands=eight))
     picked = mapped(
@@ -85,7 +95,9 @@ def test_flags_win_over_the_robot_and_units_are_converted(robot):
         log=LogEntry(time="stamp", time_unit="ms"),
     )
     source = Columns("a", "b", "c", "stamp", "shoulder_command", "elbow_command")
-    mapping, columns = mapped(told, source, joints={"elbow": "c"}, units={"elbow": "rad", "elbow_command": "mV"})
+    mapping, columns = mapped(
+        told, source, joints={"elbow": "c"}, units={"elbow": "rad", "elbow_command": "mV"}
+    )
     assert columns == ["a", "c", "shoulder_command", "elbow_command"]
     assert (mapping.time, mapping.time_factor) == ("stamp", 1e-3)
     q = convert(np.array([[1800.0, 0.5], [3600.0, 0.25]]), mapping.joints)
@@ -103,7 +115,11 @@ def test_flags_win_over_the_robot_and_units_are_converted(robot):
             {},
             r"no column 'shoulder_command', 'elbow_command'; the columns there are: 'shoulder'",
         ),
-        (["shouldr", "elbow"], {}, r"no column 'shoulder' \(is it 'shouldr'\?\).*--joints NAME=COLUMN"),
+        (
+            ["shouldr", "elbow"],
+            {},
+            r"no column 'shoulder' \(is it 'shouldr'\?\).*--joints NAME=COLUMN",
+        ),
         ([], {}, "has no columns of numbers"),
         (
             ["a"],
@@ -120,8 +136,16 @@ def test_flags_win_over_the_robot_and_units_are_converted(robot):
             },
             "'a' is given for both 'shoulder' and 'elbow'",
         ),
-        (["shoulder", "elbow", "shoulder_command", "elbow_command"], {"time": "clock"}, "no column 'clock'"),
-        (["shoulder", "elbow", "shoulder_command", "elbow_command"], {"units": {"elbow": "bar"}}, "cannot convert"),
+        (
+            ["shoulder", "elbow", "shoulder_command", "elbow_command"],
+            {"time": "clock"},
+            "no column 'clock'",
+        ),
+        (
+            ["shoulder", "elbow", "shoulder_command", "elbow_command"],
+            {"units": {"elbow": "bar"}},
+            "cannot convert",
+        ),
     ],
 )
 def test_refusals(robot, names, settings, message):

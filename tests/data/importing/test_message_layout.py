@@ -1,4 +1,5 @@
-"""Numbers found by their places equal those of the rosbags library's deserialiser, for messages of all shapes."""
+"""Numbers found by their places equal those of the rosbags library's deserialiser, for messages of
+all shapes."""
 
 import re
 from typing import Any
@@ -25,17 +26,27 @@ def _random(store: Any, description: Any, rng: np.random.Generator) -> Any:
     """A random value of a field."""
     kind, what = description
     if kind == _NAME:
-        return store.types[what](*(_random(store, field, rng) for _, field in store.fielddefs[what][1]))
+        return store.types[what](
+            *(_random(store, field, rng) for _, field in store.fielddefs[what][1])
+        )
     if kind == _BASE:
         if what[0] == "string":
             return "x" * int(rng.integers(0, 6))
-        value = rng.normal() if what[0].startswith("float") else rng.integers(0, 2 if what[0] == "bool" else 100)
-        return np.array(value, np.dtype(what[0].replace("byte", "int8").replace("char", "uint8"))).item()
+        value = (
+            rng.normal()
+            if what[0].startswith("float")
+            else rng.integers(0, 2 if what[0] == "bool" else 100)
+        )
+        return np.array(
+            value, np.dtype(what[0].replace("byte", "int8").replace("char", "uint8"))
+        ).item()
     element, size = what
     count = size if kind == _ARRAY else int(rng.integers(0, 4))
     values = [_random(store, element, rng) for _ in range(count)]
     if element[0] == _BASE and element[1][0] != "string":
-        return np.array(values, np.dtype(element[1][0].replace("byte", "int8").replace("char", "uint8")))
+        return np.array(
+            values, np.dtype(element[1][0].replace("byte", "int8").replace("char", "uint8"))
+        )
     return values
 
 
@@ -66,7 +77,9 @@ def test_every_number_is_where_the_layout_says(wire: str) -> None:
                 if re.search(r"\[(?!\d+\])", path):
                     continue  # by name; the same places are listed by number
                 expected = np.atleast_1d(_pick(message, path))
-                here = np.frombuffer(data, field.dtype, 1 if field.count is None else field.count, field.offset)
+                here = np.frombuffer(
+                    data, field.dtype, 1 if field.count is None else field.count, field.offset
+                )
                 np.testing.assert_array_equal(here, expected, err_msg=f"{kind} {path}")
                 checked += len(expected)
     assert checked > 900

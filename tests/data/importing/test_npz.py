@@ -15,7 +15,9 @@ def read(source, names):
     for chunk in source.read(names):
         facts[chunk.recording] = dict(chunk.facts)
         for stream in chunk.streams:
-            found.setdefault(chunk.recording, {}).setdefault(stream.names, []).append((stream.time, stream.values))
+            found.setdefault(chunk.recording, {}).setdefault(stream.names, []).append(
+                (stream.time, stream.values)
+            )
     joined = {
         name: {
             columns: (
@@ -50,13 +52,20 @@ def test_plain_arrays_cut_into_recordings(tmp_path, monkeypatch, save, chunk):
     source = NpzSource(tmp_path / "log.npz")
     assert NpzSource.matches(tmp_path / "log.npz") and source.period == 0.01
     assert source.positions == ("q:0", "q:1") and source.commands == ("goal", "enable", "gain")
-    assert {"q:0", "u:2", "goal", "enable", "tau", "tau:0"} <= {column.name for column in source.columns()}
+    assert {"q:0", "u:2", "goal", "enable", "tau", "tau:0"} <= {
+        column.name for column in source.columns()
+    }
     found, facts = read(source, ["q:1", "gain", "tau"])
-    assert facts == {"first": {"kind": "sysid", "mass": 1.0}, "second": {"kind": "swing", "mass": 2.0, "gain": 3.0}}
+    assert facts == {
+        "first": {"kind": "sysid", "mass": 1.0},
+        "second": {"kind": "swing", "mass": 2.0, "gain": 3.0},
+    }
     assert tuple(source.recordings()) == tuple(facts.items())
     for name, rows in (("first", slice(0, 20)), ("second", slice(20, 45))):
         ((time, values),) = found[name].values()
-        assert time is None and np.array_equal(values, np.column_stack([Q[:, 1], U[:, 2], Q[:, 0]])[rows])
+        assert time is None and np.array_equal(
+            values, np.column_stack([Q[:, 1], U[:, 2], Q[:, 0]])[rows]
+        )
 
 
 def test_a_time_array_and_a_folder_of_files(tmp_path):
@@ -67,15 +76,22 @@ def test_a_time_array_and_a_folder_of_files(tmp_path):
     found, _ = read(source, ["q:0", "u:0"])
     assert list(found) == ["run_2", "run_10"] == [name for name, _ in source.recordings()]
     time, values = found["run_10"][("q:0", "u:0")]
-    assert np.array_equal(time, 0.5 + 0.01 * np.arange(50)) and np.array_equal(values[:, 0], (Q + 10)[:, 0])
+    assert np.array_equal(time, 0.5 + 0.01 * np.arange(50)) and np.array_equal(
+        values[:, 0], (Q + 10)[:, 0]
+    )
 
 
 def test_what_mujoco_sysid_saves(tmp_path):
     timeseries = pytest.importorskip("mujoco.sysid._src.timeseries")
     times = 0.1 + 0.01 * np.arange(50)
-    signals = [("elbow_qpos", 1, timeseries.SignalType.MjStateQPos), ("imu", 3, timeseries.SignalType.MjSensor)]
+    signals = [
+        ("elbow_qpos", 1, timeseries.SignalType.MjStateQPos),
+        ("imu", 3, timeseries.SignalType.MjSensor),
+    ]
     data = np.column_stack([Q[:, :1], U])
-    timeseries.TimeSeries.from_custom_map(times, data, signals).save_to_disk(tmp_path / "series.npz")
+    timeseries.TimeSeries.from_custom_map(times, data, signals).save_to_disk(
+        tmp_path / "series.npz"
+    )
     found, _ = read(NpzSource(tmp_path / "series.npz"), ["elbow_qpos", "imu:2"])
     time, values = found["series"][("elbow_qpos", "imu:2")]
     assert np.array_equal(time, times) and np.array_equal(values, data[:, [0, 3]])
@@ -111,13 +127,28 @@ def test_a_trajectory_of_mujoco_sysid_has_three_clocks(tmp_path):
     [
         ({"q": Q, "u": U[:40], "dt": 0.01}, "q has 50 rows and u has 40"),
         ({"q": Q, "u": U, "dt": [0.01, 0.02]}, "dt should be one positive number"),
-        ({"q": Q, "u": U, "dt": 0.01, "traj_start": [0, 10], "traj_end": [20, 30]}, "follow each other"),
+        (
+            {"q": Q, "u": U, "dt": 0.01, "traj_start": [0, 10], "traj_end": [20, 30]},
+            "follow each other",
+        ),
         ({"q": Q, "u": U, "traj_start": [0], "traj_end": [51]}, "cut 50 rows"),
-        ({"q": Q, "u": U, "traj_start": [0], "traj_end": [50], "traj_name": ["a", "b"]}, "2 entries for 1"),
+        (
+            {"q": Q, "u": U, "traj_start": [0], "traj_end": [50], "traj_name": ["a", "b"]},
+            "2 entries for 1",
+        ),
         ({"q": Q, "u": U}, "has no column 'w:0'; the columns there are: 'q:0', 'q:1', 'u:0'"),
-        ({"q": np.array([{}, {}], dtype=object), "u": U}, "holds Python objects, which could run code"),
-        ({"times": Q[:, 0], "data": U, "signal_mapping": np.asarray("no json")}, "is no list of signals"),
-        ({"times": Q[:, 0], "data": U, "signal_mapping": np.asarray('{"a": [0, [7]]}')}, "does not have"),
+        (
+            {"q": np.array([{}, {}], dtype=object), "u": U},
+            "holds Python objects, which could run code",
+        ),
+        (
+            {"times": Q[:, 0], "data": U, "signal_mapping": np.asarray("no json")},
+            "is no list of signals",
+        ),
+        (
+            {"times": Q[:, 0], "data": U, "signal_mapping": np.asarray('{"a": [0, [7]]}')},
+            "does not have",
+        ),
     ],
 )
 def test_refusals(tmp_path, arrays, message):

@@ -54,7 +54,11 @@ def test_logs_come_back_from_where_the_reference_was_found(tmp_path: Path, suffi
     assert O80Source.matches(tmp_path)
     assert O80Source.matches(tmp_path / f"a{suffix}")
     assert source.positions == ("position_0", "position_1", "position_2", "position_3")
-    assert source.commands[:3] == ("desired_pressure_0_ago", "desired_pressure_0_antago", "desired_pressure_1_ago")
+    assert source.commands[:3] == (
+        "desired_pressure_0_ago",
+        "desired_pressure_0_antago",
+        "desired_pressure_1_ago",
+    )
     assert len(source.commands) == 8
     words = {column.name: column.words for column in source.columns()}
     assert words["position_0"] == "rad"
@@ -68,7 +72,9 @@ def test_logs_come_back_from_where_the_reference_was_found(tmp_path: Path, suffi
     assert list(found) == [name for name, _ in source.recordings() or ()] == ["a", "b"]
     time, values = (np.concatenate(part) for part in zip(*found["b"], strict=True))
     np.testing.assert_allclose(time, np.arange(N - LOST) * 2_000_003e-9, atol=1e-12)
-    np.testing.assert_array_equal(values, np.stack([log[name][LOST:] for name in names], axis=1).astype(float))
+    np.testing.assert_array_equal(
+        values, np.stack([log[name][LOST:] for name in names], axis=1).astype(float)
+    )
 
 
 class _Runs:
@@ -83,7 +89,8 @@ def test_pickles_are_refused_with_the_line_that_converts_them(tmp_path: Path, na
     (tmp_path / name).write_bytes(pickle.dumps(_Runs()))
     assert O80Source.matches(tmp_path / name)
     with pytest.raises(
-        DataError, match=rf"not opened here.*pandas.read_pickle\('{name}'\).to_parquet\('run.parquet'\)"
+        DataError,
+        match=rf"not opened here.*pandas.read_pickle\('{name}'\).to_parquet\('run.parquet'\)",
     ):
         O80Source(tmp_path / name)
 
@@ -91,11 +98,15 @@ def test_pickles_are_refused_with_the_line_that_converts_them(tmp_path: Path, na
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     log = _log()
     _write(tmp_path / "run.parquet", log)
-    with pytest.raises(DataError, match="no column 'position_4'; it has 'iteration', 'frequency', 'position_0'"):
+    with pytest.raises(
+        DataError, match="no column 'position_4'; it has 'iteration', 'frequency', 'position_0'"
+    ):
         list(O80Source(tmp_path / "run.parquet").read(["position_4"]))
     _write(tmp_path / "other.csv", {"time": np.arange(3), "q": np.zeros(3)})
     assert not O80Source.matches(tmp_path / "other.csv")
-    with pytest.raises(DataError, match="is no log of o80: expected 'time_stamp'.*found 'time', 'q'"):
+    with pytest.raises(
+        DataError, match="is no log of o80: expected 'time_stamp'.*found 'time', 'q'"
+    ):
         O80Source(tmp_path / "other.csv").columns()
     lost = log | {"reference_found_2": np.zeros(N, bool)}
     _write(tmp_path / "lost.csv", lost)

@@ -9,7 +9,9 @@ def test_uniform_stamps_at_a_multiple_of_the_rate(k):
     rng = np.random.default_rng(0)
     time = 100.0 + 0.01 / k * np.arange(1000)
     assert uniform_multiple(time, 0.01) == k
-    assert uniform_multiple(time + rng.uniform(-4e-5, 4e-5, 1000), 0.01) == k  # less than 1 % of the period
+    assert (
+        uniform_multiple(time + rng.uniform(-4e-5, 4e-5, 1000), 0.01) == k
+    )  # less than 1 % of the period
     assert uniform_multiple(time + rng.uniform(-2e-4, 2e-4, 1000), 0.01) == 0
     assert uniform_multiple(1.003 * time, 0.01) == 0
     assert uniform_multiple(1.0001 * time, 0.01) == k  # no two clocks agree better
@@ -47,6 +49,8 @@ def test_interpolation_against_numpy():
 
 def test_commands_are_held():
     time, values = np.array([0.0, 1.0, 2.0]), np.array([[10.0], [np.nan], [30.0]])
-    found, known = held(time, values, np.array([-0.5, 0.0, 0.5, 1.0, 1.99, 2.0 - 1e-6, 5.0]), dt=0.01)
+    found, known = held(
+        time, values, np.array([-0.5, 0.0, 0.5, 1.0, 1.99, 2.0 - 1e-6, 5.0]), dt=0.01
+    )
     assert known.tolist() == [False, True, True, False, False, True, True]
     assert found[known, 0].tolist() == [10, 10, 30, 30]

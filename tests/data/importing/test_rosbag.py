@@ -38,7 +38,11 @@ def ros1() -> Any:
 def _header(store: Any, stamp: int, seq: int = 0) -> Any:
     time = store.types["builtin_interfaces/msg/Time"](sec=stamp // 10**9, nanosec=stamp % 10**9)
     kind = store.types["std_msgs/msg/Header"]
-    return kind(seq=seq, stamp=time, frame_id="base") if "seq" in kind.__annotations__ else kind(time, "base")
+    return (
+        kind(seq=seq, stamp=time, frame_id="base")
+        if "seq" in kind.__annotations__
+        else kind(time, "base")
+    )
 
 
 def _joint_state(store: Any, stamp: int, names: list[str], q: np.ndarray) -> Any:
@@ -67,7 +71,9 @@ def _write2(path: Path, store: Any, plugin: Any, **options: Any) -> None:
             stamp, order = START + i * STEP, ([0, 1, 2], [2, 0, 1])[i % 2]
             message = _joint_state(store, stamp, [NAMES[j] for j in order], q[i, order])
             writer.write(states, stamp + 500, store.serialize_cdr(message, JOINT_STATE))
-            writer.write(command, stamp + 1_000_000, store.serialize_cdr(_array(store, u[i]), ARRAY))
+            writer.write(
+                command, stamp + 1_000_000, store.serialize_cdr(_array(store, u[i]), ARRAY)
+            )
 
 
 def _together(chunks: list[Chunk]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -78,10 +84,15 @@ def _together(chunks: list[Chunk]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
             assert stream.time is not None
             for i, name in enumerate(stream.names):
                 found.setdefault(name, []).append((stream.time, stream.values[:, i]))
-    return {name: tuple(np.concatenate(part) for part in zip(*parts, strict=True)) for name, parts in found.items()}
+    return {
+        name: tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+        for name, parts in found.items()
+    }
 
 
-WANTED = [f"/joint_states.position[{name}]" for name in NAMES] + [f"/cmd.data[{i}]" for i in range(4)]
+WANTED = [f"/joint_states.position[{name}]" for name in NAMES] + [
+    f"/cmd.data[{i}]" for i in range(4)
+]
 
 
 def _check(source: BagSource) -> None:
@@ -93,7 +104,9 @@ def _check(source: BagSource) -> None:
     for i, name in enumerate(NAMES):
         time, values = columns[f"/joint_states.position[{name}]"]
         np.testing.assert_array_equal(values, q[:, i])
-        np.testing.assert_allclose(time, np.arange(len(q)) * STEP / 1e9 - 500e-9, atol=1e-12)  # header, from receipt
+        np.testing.assert_allclose(
+            time, np.arange(len(q)) * STEP / 1e9 - 500e-9, atol=1e-12
+        )  # header, from receipt
     for i in range(4):
         time, values = columns[f"/cmd.data[{i}]"]
         np.testing.assert_array_equal(values, u[:, i])
@@ -108,7 +121,10 @@ def test_ros2_bags_of_the_rosbags_library_come_back(tmp_path: Path, ros2: Any, p
     _check(source)
     assert source.positions == tuple(f"/joint_states.position[{name}]" for name in NAMES)
     words = {column.name: column.words for column in source.columns()}
-    assert words["/joint_states.velocity[elbow]"] == f"float64, 50 messages of {JOINT_STATE}, time of header.stamp"
+    assert (
+        words["/joint_states.velocity[elbow]"]
+        == f"float64, 50 messages of {JOINT_STATE}, time of header.stamp"
+    )
     assert words["/cmd.data[3]"] == f"float64, 50 messages of {ARRAY}, time of its receipt"
     assert not any("effort" in name for name in words), "the efforts are empty"
 
@@ -131,7 +147,11 @@ def test_ros1_bags_come_back(tmp_path: Path, ros1: Any, compression: str) -> Non
         command = writer.add_connection("/cmd", ARRAY, typestore=ros1)
         for i in range(len(q)):
             stamp = START + i * STEP
-            writer.write(states, stamp + 500, ros1.serialize_ros1(_joint_state(ros1, stamp, NAMES, q[i]), JOINT_STATE))
+            writer.write(
+                states,
+                stamp + 500,
+                ros1.serialize_ros1(_joint_state(ros1, stamp, NAMES, q[i]), JOINT_STATE),
+            )
             writer.write(command, stamp + 1_000_000, ros1.serialize_ros1(_array(ros1, u[i]), ARRAY))
     assert BagSource.matches(tmp_path / "run.bag")
     _check(BagSource(tmp_path / "run.bag"))
@@ -151,7 +171,9 @@ def _mcap(path: Path, store: Any, compression: Any, **options: Any) -> None:
             channels[topic] = writer.register_channel(topic, "cdr", schema)
         for i in range(len(q)):
             stamp, order = START + i * STEP, ([0, 1, 2], [2, 0, 1])[i % 2]
-            state = store.serialize_cdr(_joint_state(store, stamp, [NAMES[j] for j in order], q[i, order]), JOINT_STATE)
+            state = store.serialize_cdr(
+                _joint_state(store, stamp, [NAMES[j] for j in order], q[i, order]), JOINT_STATE
+            )
             command = store.serialize_cdr(_array(store, u[i]), ARRAY)
             for topic, data, late in (("/joint_states", state, 500), ("/cmd", command, 1_000_000)):
                 writer.add_message(channels[topic], stamp + late, bytes(data), stamp)
@@ -159,17 +181,27 @@ def _mcap(path: Path, store: Any, compression: Any, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("compression", ["NONE", "LZ4", "ZSTD"])
-def test_mcap_files_of_the_mcap_package_come_back(tmp_path: Path, ros2: Any, compression: str) -> None:
+def test_mcap_files_of_the_mcap_package_come_back(
+    tmp_path: Path, ros2: Any, compression: str
+) -> None:
     writer = pytest.importorskip("mcap.writer", reason="an independent writer of MCAP")
     _mcap(tmp_path / "run.mcap", ros2, writer.CompressionType[compression])
     _check(BagSource(tmp_path / "run.mcap"))
 
 
-@pytest.mark.parametrize("options", [{"use_chunking": False}, {"use_statistics": False, "index_types": 0}])
-def test_mcap_files_without_chunks_or_summary_come_back(tmp_path: Path, ros2: Any, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"use_chunking": False}, {"use_statistics": False, "index_types": 0}]
+)
+def test_mcap_files_without_chunks_or_summary_come_back(
+    tmp_path: Path, ros2: Any, options: dict[str, Any]
+) -> None:
     writer = pytest.importorskip("mcap.writer", reason="an independent writer of MCAP")
     if "index_types" in options:
-        options = options | {"index_types": writer.IndexType.NONE, "repeat_channels": False, "repeat_schemas": False}
+        options = options | {
+            "index_types": writer.IndexType.NONE,
+            "repeat_channels": False,
+            "repeat_schemas": False,
+        }
     _mcap(tmp_path / "run.mcap", ros2, writer.CompressionType.ZSTD, **options)
     _check(BagSource(tmp_path / "run.mcap"))
 
@@ -198,14 +230,21 @@ def test_a_folder_of_bags_is_several_recordings(tmp_path: Path, ros2: Any) -> No
         _write2(tmp_path / name, ros2, rosbag2.StoragePlugin.MCAP)
     source = BagSource(tmp_path)
     assert [name for name, _ in source.recordings()] == ["run2", "run10"]
-    assert list(dict.fromkeys(chunk.recording for chunk in source.read(WANTED))) == ["run2", "run10"]
+    assert list(dict.fromkeys(chunk.recording for chunk in source.read(WANTED))) == [
+        "run2",
+        "run10",
+    ]
 
 
-def test_nested_messages_unknown_types_and_big_endian_are_read_by_the_embedded_definition(tmp_path: Path) -> None:
+def test_nested_messages_unknown_types_and_big_endian_are_read_by_the_embedded_definition(
+    tmp_path: Path,
+) -> None:
     store = get_typestore(Stores.EMPTY)
     text = (
         "uint8 mode\nfloat64 gain\nstring note\nbool[3] flags\nlab_msgs/Motor[] motors\nstring[] joint_names\n"
-        "int16[] ticks\nfloat32 last\n" + "=" * 80 + "\nMSG: lab_msgs/Motor\nchar id\nfloat64[2] pair\nuint64 count\n"
+        "int16[] ticks\nfloat32 last\n"
+        + "=" * 80
+        + "\nMSG: lab_msgs/Motor\nchar id\nfloat64[2] pair\nuint64 count\n"
     )
     store.register(get_types_from_msg(text, "lab_msgs/msg/Box"))
     motor, box = store.types["lab_msgs/msg/Motor"], store.types["lab_msgs/msg/Box"]
@@ -218,7 +257,9 @@ def test_nested_messages_unknown_types_and_big_endian_are_read_by_the_embedded_d
         )
         for i in range(20)
     ]  # fmt: skip
-    with rosbag2.Writer(tmp_path / "box", version=9, storage_plugin=rosbag2.StoragePlugin.MCAP) as writer:
+    with rosbag2.Writer(
+        tmp_path / "box", version=9, storage_plugin=rosbag2.StoragePlugin.MCAP
+    ) as writer:
         topic = writer.add_connection("/box", "lab_msgs/msg/Box", typestore=store)
         for i, message in enumerate(messages):
             data = store.serialize_cdr(message, "lab_msgs/msg/Box", little_endian=i % 2 == 0)
@@ -230,7 +271,9 @@ def test_nested_messages_unknown_types_and_big_endian_are_read_by_the_embedded_d
     }  # fmt: skip
     columns = _together(list(BagSource(tmp_path / "box").read([f"/box.{path}" for path in paths])))
     for path, pick in paths.items():
-        np.testing.assert_array_equal(columns[f"/box.{path}"][1], [float(pick(m)) for m in messages], err_msg=path)
+        np.testing.assert_array_equal(
+            columns[f"/box.{path}"][1], [float(pick(m)) for m in messages], err_msg=path
+        )
 
 
 def test_programs_that_publish_their_own_joints_on_one_topic_are_streams_of_their_own(
@@ -238,7 +281,9 @@ def test_programs_that_publish_their_own_joints_on_one_topic_are_streams_of_thei
 ) -> None:
     rng = np.random.default_rng(0)
     arm, hand = rng.normal(size=(6, 2)), rng.normal(size=(6, 1))
-    with rosbag2.Writer(tmp_path / "two", version=9, storage_plugin=rosbag2.StoragePlugin.MCAP) as writer:
+    with rosbag2.Writer(
+        tmp_path / "two", version=9, storage_plugin=rosbag2.StoragePlugin.MCAP
+    ) as writer:
         topic = writer.add_connection("/joint_states", JOINT_STATE, typestore=ros2)
         for i in range(6):
             for names, q in ((["s", "e"], arm[i]), (["hand"], hand[i])):
@@ -256,9 +301,13 @@ def test_programs_that_publish_their_own_joints_on_one_topic_are_streams_of_thei
 
 
 @pytest.mark.parametrize("first", [7_000_000, START - 3 * 10**8, START + 10**9])
-def test_stamps_of_another_clock_give_way_to_the_time_of_receipt(tmp_path: Path, ros2: Any, first: int) -> None:
+def test_stamps_of_another_clock_give_way_to_the_time_of_receipt(
+    tmp_path: Path, ros2: Any, first: int
+) -> None:
     """A simulated clock, one that is 0.3 s behind, and one that is ahead."""
-    with rosbag2.Writer(tmp_path / "sim", version=9, storage_plugin=rosbag2.StoragePlugin.MCAP) as writer:
+    with rosbag2.Writer(
+        tmp_path / "sim", version=9, storage_plugin=rosbag2.StoragePlugin.MCAP
+    ) as writer:
         topic = writer.add_connection("/joint_states", JOINT_STATE, typestore=ros2)
         for i in range(5):
             message = _joint_state(ros2, first + i * 10**6, NAMES, np.zeros(3))
@@ -273,11 +322,13 @@ def test_what_is_not_there_is_refused_with_what_is(tmp_path: Path, ros2: Any) ->
     _write2(tmp_path / "run", ros2, rosbag2.StoragePlugin.MCAP)
     source = BagSource(tmp_path / "run")
     with pytest.raises(
-        DataError, match=r"no topic '/arm' .*; it has /cmd \(std_msgs/msg/Float64MultiArray, 50 messages\), /joint"
+        DataError,
+        match=r"no topic '/arm' .*; it has /cmd \(std_msgs/msg/Float64MultiArray, 50 messages\), /joint",
     ):
         list(source.read(["/arm.position[elbow]"]))
     with pytest.raises(
-        DataError, match=r"has 'positions\[elbow\]'; there is 'position\[shoulder\]', 'position\[elbow\]'"
+        DataError,
+        match=r"has 'positions\[elbow\]'; there is 'position\[shoulder\]', 'position\[elbow\]'",
     ):
         list(source.read(["/joint_states.positions[elbow]"]))
     with pytest.raises(DataError, match=r"No message of topic '/cmd' .* has 'data\[9\]'"):
@@ -285,7 +336,9 @@ def test_what_is_not_there_is_refused_with_what_is(tmp_path: Path, ros2: Any) ->
 
 
 def test_empty_bags_are_refused(tmp_path: Path, ros2: Any) -> None:
-    with rosbag2.Writer(tmp_path / "none", version=9, storage_plugin=rosbag2.StoragePlugin.MCAP) as writer:
+    with rosbag2.Writer(
+        tmp_path / "none", version=9, storage_plugin=rosbag2.StoragePlugin.MCAP
+    ) as writer:
         writer.add_connection("/cmd", ARRAY, typestore=ros2)
     with pytest.raises(DataError, match="'none' is empty: it has .*not one message"):
         BagSource(tmp_path / "none")
@@ -345,7 +398,9 @@ def test_topics_in_other_encodings_are_refused_by_name(tmp_path: Path) -> None:
         list(source.read(["/pose.x"]))
 
 
-def _one_topic(path: Path, kind: str, language: str, text: str, encoding: str, messages: list[bytes]) -> BagSource:
+def _one_topic(
+    path: Path, kind: str, language: str, text: str, encoding: str, messages: list[bytes]
+) -> BagSource:
     """An MCAP file of one topic by the mcap package."""
     writer_module = pytest.importorskip("mcap.writer", reason="an independent writer of MCAP")
     with path.open("wb") as file:
@@ -363,14 +418,24 @@ def test_ros1_messages_in_mcap_and_definitions_in_idl_are_read(tmp_path: Path, r
     q, _ = _signals()
     text, _ = ros1.generate_msgdef(JOINT_STATE, ros_version=1)
     data = [
-        bytes(ros1.serialize_ros1(_joint_state(ros1, START + i * STEP, NAMES, q[i]), JOINT_STATE)) for i in range(5)
+        bytes(ros1.serialize_ros1(_joint_state(ros1, START + i * STEP, NAMES, q[i]), JOINT_STATE))
+        for i in range(5)
     ]
-    source = _one_topic(tmp_path / "old.mcap", "sensor_msgs/JointState", "ros1msg", text, "ros1", data)
+    source = _one_topic(
+        tmp_path / "old.mcap", "sensor_msgs/JointState", "ros1msg", text, "ros1", data
+    )
     (found,) = _together(list(source.read(["/topic.velocity[wrist]"]))).values()
     np.testing.assert_array_equal(found[1], 10.0 * q[:5, 2])
     idl = "module lab { module msg { struct Pair { octet id; double left; sequence<float> rest; }; }; };"
     framed = f"{'=' * 80}\nIDL: lab/msg/Pair\n{idl}\n"
-    message = b"\0\1\0\0" + b"\7" + bytes(7) + np.array([2.5]).tobytes() + b"\2\0\0\0" + np.float32([3, 4]).tobytes()
+    message = (
+        b"\0\1\0\0"
+        + b"\7"
+        + bytes(7)
+        + np.array([2.5]).tobytes()
+        + b"\2\0\0\0"
+        + np.float32([3, 4]).tobytes()
+    )
     source = _one_topic(tmp_path / "idl.mcap", "lab/msg/Pair", "ros2idl", framed, "cdr", [message])
     columns = _together(list(source.read(["/topic.id", "/topic.left", "/topic.rest[1]"])))
     assert [float(values[0]) for _, values in columns.values()] == [7.0, 2.5, 4.0]

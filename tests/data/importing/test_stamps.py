@@ -7,10 +7,17 @@ from genan.data.importing.stamps import Cleaner, Dropped, median_period
 def clean(time, *, values=None, gap=3.0, parts=1):
     """Cleaned stamps, rows that were kept, breaks, and what was counted; fed in as many parts."""
     time = np.array(time, dtype=float)
-    rows = np.arange(len(time), dtype=float)[:, None] if values is None else np.array(values, dtype=float)[:, None]
+    rows = (
+        np.arange(len(time), dtype=float)[:, None]
+        if values is None
+        else np.array(values, dtype=float)[:, None]
+    )
     dropped = Dropped()
     cleaner = Cleaner(gap, dropped)
-    found = [cleaner.clean(t, v) for t, v in zip(np.array_split(time, parts), np.array_split(rows, parts), strict=True)]
+    found = [
+        cleaner.clean(t, v)
+        for t, v in zip(np.array_split(time, parts), np.array_split(rows, parts), strict=True)
+    ]
     return *(np.concatenate(part) for part in zip(*found, strict=True)), dropped
 
 
@@ -27,7 +34,9 @@ def test_a_gap_is_a_break():
 
 def test_the_later_of_two_equal_stamps_is_dropped():
     time, rows, _, dropped = clean([0, 1, 1, 1, 2])
-    assert time.tolist() == [0, 1, 2] and rows[:, 0].tolist() == [0, 1, 4] and dropped.duplicated == 2
+    assert (
+        time.tolist() == [0, 1, 2] and rows[:, 0].tolist() == [0, 1, 4] and dropped.duplicated == 2
+    )
 
 
 def test_samples_out_of_order_are_dropped():
@@ -57,7 +66,9 @@ def test_it_does_not_matter_in_which_parts_they_come(seed):
         for mine, theirs in zip(clean(time, values=values, parts=parts), whole, strict=True):
             assert mine == theirs if isinstance(theirs, Dropped) else np.array_equal(mine, theirs)
     kept, _, breaks, _ = whole
-    assert all(np.diff(segment).min(initial=1) > 0 for segment in np.split(kept, np.flatnonzero(breaks)))
+    assert all(
+        np.diff(segment).min(initial=1) > 0 for segment in np.split(kept, np.flatnonzero(breaks))
+    )
 
 
 def test_the_period():

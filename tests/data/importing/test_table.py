@@ -61,7 +61,10 @@ def test_other_ways_to_write_a_table(tmp_path):
     np.savetxt(path, VALUES, delimiter=",")
     assert sniff(path).names == ("0", "1")
     np.testing.assert_allclose(read(CsvSource(path), ["0", "1"])["x"][1], VALUES)
-    path.write_text("\ufeff# made by a logger\nstamp_ms;a;b\n0;1,5;2\n\n# half time\n10;;3,25\n", encoding="utf-8")
+    path.write_text(
+        "\ufeff# made by a logger\nstamp_ms;a;b\n0;1,5;2\n\n# half time\n10;;3,25\n",
+        encoding="utf-8",
+    )
     time, values = read(CsvSource(path), ["a", "b"])["x"]
     np.testing.assert_allclose(time, [0.0, 0.01])
     np.testing.assert_array_equal(values, [[1.5, 2.0], [np.nan, 3.25]])
@@ -77,9 +80,15 @@ def test_a_folder_with_a_file_for_each_recording(tmp_path):
     assert list(read(source, ["a"])) == names == [name for name, _ in source.recordings()]
     write_csv(tmp_path / "day1" / "run_9.tsv", delimiter="\t")
     write_csv(tmp_path / "day1" / "10.30.csv")
-    assert list(read(CsvSource(tmp_path), ["a"]))[:3] == ["day1/10.30", "day1/run_9.csv", "day1/run_9.tsv"]
+    assert list(read(CsvSource(tmp_path), ["a"]))[:3] == [
+        "day1/10.30",
+        "day1/run_9.csv",
+        "day1/run_9.tsv",
+    ]
     write_csv(tmp_path / "day2" / "run_2.csv", header=("time", "a", "c"))
-    with pytest.raises(DataError, match=r"run_2.csv has no column 'b'; the columns there are: 'time', 'a', 'c'"):
+    with pytest.raises(
+        DataError, match=r"run_2.csv has no column 'b'; the columns there are: 'time', 'a', 'c'"
+    ):
         read(CsvSource(tmp_path), ["b"])
 
 
@@ -105,7 +114,9 @@ def test_bad_tables(tmp_path, text, message):
 
 def test_parquet(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "_CHUNK", 300)
-    stamps = pa.array((1_700_000_000_000_000 + np.round(1e6 * TIME)).astype(np.int64), pa.timestamp("us"))
+    stamps = pa.array(
+        (1_700_000_000_000_000 + np.round(1e6 * TIME)).astype(np.int64), pa.timestamp("us")
+    )
     content = {
         "timestamp": stamps,
         "a": VALUES[:, 0].astype(np.float32),

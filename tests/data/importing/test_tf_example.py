@@ -18,7 +18,9 @@ OPTIONAL = descriptor_pb2.FieldDescriptorProto.LABEL_OPTIONAL
 
 def example_class(*, packed: bool = True) -> Any:
     """``tf.train.Example`` as its definition says, made by the protobuf library."""
-    file = descriptor_pb2.FileDescriptorProto(name=f"example_{packed}.proto", package=f"tf{packed}", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name=f"example_{packed}.proto", package=f"tf{packed}", syntax="proto3"
+    )
     field = descriptor_pb2.FieldDescriptorProto
 
     def message(name: str, *fields: tuple[str, int, int, Any, str]) -> Any:
@@ -35,12 +37,23 @@ def example_class(*, packed: bool = True) -> Any:
     message("FloatList", ("value", 1, REPEATED, field.TYPE_FLOAT, ""))
     message("Int64List", ("value", 1, REPEATED, field.TYPE_INT64, ""))
     lists = ("bytes_list", "BytesList"), ("float_list", "FloatList"), ("int64_list", "Int64List")
-    message("Feature", *((key, i + 1, OPTIONAL, field.TYPE_MESSAGE, kind) for i, (key, kind) in enumerate(lists)))
-    outer = message("Features", ("feature", 1, REPEATED, field.TYPE_MESSAGE, "Features.FeatureEntry"))
+    message(
+        "Feature",
+        *((key, i + 1, OPTIONAL, field.TYPE_MESSAGE, kind) for i, (key, kind) in enumerate(lists)),
+    )
+    outer = message(
+        "Features", ("feature", 1, REPEATED, field.TYPE_MESSAGE, "Features.FeatureEntry")
+    )
     entry = outer.nested_type.add(name="FeatureEntry")
     entry.options.map_entry = True
     entry.field.add(name="key", number=1, label=OPTIONAL, type=field.TYPE_STRING)
-    entry.field.add(name="value", number=2, label=OPTIONAL, type=field.TYPE_MESSAGE, type_name=f".tf{packed}.Feature")
+    entry.field.add(
+        name="value",
+        number=2,
+        label=OPTIONAL,
+        type=field.TYPE_MESSAGE,
+        type_name=f".tf{packed}.Feature",
+    )
     message("Example", ("features", 1, OPTIONAL, field.TYPE_MESSAGE, "Features"))
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
@@ -63,12 +76,16 @@ def example(content: dict[str, Any], *, packed: bool = True) -> bytes:
 
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("packed", [True, False])
-def test_lists_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, whole: bool) -> None:
+def test_lists_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, whole: bool
+) -> None:
     if not whole:  # as for records that are too long to be read at once
         monkeypatch.setattr("genan.data.importing.tf_example._WHOLE", 0)
         monkeypatch.setattr("genan.data.importing.tf_example._BLOCK", 50)
     rng = np.random.default_rng(0)
-    integers = np.concatenate([[0, 1, -1, 127, 128, 2**62, -(2**63)], rng.integers(-(2**40), 2**40, 100)])
+    integers = np.concatenate(
+        [[0, 1, -1, 127, 128, 2**62, -(2**63)], rng.integers(-(2**40), 2**40, 100)]
+    )
     content = {
         "floats": rng.normal(size=1001).astype(np.float32),
         "integers": integers,
@@ -97,5 +114,8 @@ def test_what_is_no_example_is_refused(tmp_path: Path) -> None:
     for bad in (good[:-3], b"\xff" * 20, b"\x0a\x05hello", good[:1] + b"\x7f" + good[2:]):
         path = tmp_path / "bad"
         path.write_bytes(bad)
-        with path.open("rb") as file, pytest.raises(DataError, match=r"no tf.train.Example: byte \d+"):
+        with (
+            path.open("rb") as file,
+            pytest.raises(DataError, match=r"no tf.train.Example: byte \d+"),
+        ):
             features(Record(file.fileno(), 0, len(bad)))

@@ -1,4 +1,5 @@
-"""Episodes of RLDS in TFRecords, written by the protobuf library and tensorboard's record writer, come back."""
+"""Episodes of RLDS in TFRecords, written by the protobuf library and tensorboard's record writer,
+come back."""
 
 import importlib.util
 import json
@@ -14,9 +15,13 @@ from genan.data.importing.tfrecord import TFRecordSource
 from genan.errors import DataError
 
 pytest.importorskip("google.protobuf", reason="an independent writer of protobuf")
-writers = pytest.importorskip("tensorboard.summary.writer.record_writer", reason="an independent writer of TFRecords")
+writers = pytest.importorskip(
+    "tensorboard.summary.writer.record_writer", reason="an independent writer of TFRecords"
+)
 
-_beside = importlib.util.spec_from_file_location("importing_tf_example", Path(__file__).with_name("test_tf_example.py"))
+_beside = importlib.util.spec_from_file_location(
+    "importing_tf_example", Path(__file__).with_name("test_tf_example.py")
+)
 assert _beside is not None and _beside.loader is not None
 _examples = importlib.util.module_from_spec(_beside)
 _beside.loader.exec_module(_examples)
@@ -63,13 +68,20 @@ WANTED = ["observation/state:0", "observation/state:15", "action:7", "counter:1"
 def _expected(episode: dict[str, Any]) -> np.ndarray:
     state, action = episode["steps/observation/state"], episode["steps/action"]
     counter, reward = episode["steps/counter"], episode["steps/reward"]
-    return np.stack([state[:, 0], state[:, 15], action[:, 7], counter[:, 1], reward], axis=1).astype(np.float64)
+    return np.stack(
+        [state[:, 0], state[:, 15], action[:, 7], counter[:, 1], reward], axis=1
+    ).astype(np.float64)
 
 
 @pytest.mark.parametrize("rows", [7, 10**6])
-def test_episodes_come_back_in_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+def test_episodes_come_back_in_pieces_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
     monkeypatch.setattr("genan.data.importing.tfrecord.CHUNK", rows * 8 * 27)
-    episodes = [_episode(0, name="/data/run_a.df", marks=(0, 20, 41)), _episode(1, name="C:\\data\\run_b.df")]
+    episodes = [
+        _episode(0, name="/data/run_a.df", marks=(0, 20, 41)),
+        _episode(1, name="C:\\data\\run_b.df"),
+    ]
     folder = tmp_path / "pamy2_dynamic_motions" / "1.0.0"
     for i, episode in enumerate(episodes):
         _write(folder / f"pamy2_dynamic_motions-train.tfrecord-0000{i}-of-00002", [episode])
@@ -82,8 +94,16 @@ def test_episodes_come_back_in_pieces_of_any_size(tmp_path: Path, monkeypatch: p
     assert chunks[-1].done == source.size
     assert chunks[0].facts == {"file_path": "/data/run_a.df"}
     found = _together(chunks)
-    assert [name for name, _ in source.recordings() or ()] == list(found) == ["run_a#0", "run_a#1", "run_a#2", "run_b"]
-    for name, piece in (("run_a#0", slice(0, 20)), ("run_a#1", slice(20, 41)), ("run_a#2", slice(41, T))):
+    assert (
+        [name for name, _ in source.recordings() or ()]
+        == list(found)
+        == ["run_a#0", "run_a#1", "run_a#2", "run_b"]
+    )
+    for name, piece in (
+        ("run_a#0", slice(0, 20)),
+        ("run_a#1", slice(20, 41)),
+        ("run_a#2", slice(41, T)),
+    ):
         np.testing.assert_array_equal(found[name], _expected(episodes[0])[piece])
     np.testing.assert_array_equal(found["run_b"], _expected(episodes[1]))
 
@@ -106,7 +126,9 @@ def test_shapes_come_from_features_json_where_steps_do_not_count_themselves(tmp_
     tensor = {"tensor": {"shape": {"dimensions": ["3"]}, "dtype": "float32"}}
     observation = {"featuresDict": {"features": {"state": tensor}}}
     steps = {"sequence": {"feature": {"featuresDict": {"features": {"observation": observation}}}}}
-    (tmp_path / "features.json").write_text(json.dumps({"featuresDict": {"features": {"steps": steps}}}))
+    (tmp_path / "features.json").write_text(
+        json.dumps({"featuresDict": {"features": {"steps": steps}}})
+    )
     (found,) = _together(list(TFRecordSource(tmp_path).read(["observation/state:2"]))).values()
     np.testing.assert_array_equal(found[:, 0], state[:, 2])
 
@@ -138,7 +160,8 @@ def test_a_file_that_is_cut_is_refused_and_says_what_is_whole(tmp_path: Path) ->
     for end in (second + 5, second + 100, len(whole) - 2):
         path.write_bytes(whole[:end])
         with pytest.raises(
-            DataError, match=f"ends at byte {end}, in the middle of record 2, .*; 1 whole records stand"
+            DataError,
+            match=f"ends at byte {end}, in the middle of record 2, .*; 1 whole records stand",
         ):
             list(TFRecordSource(path).read(["action:0"]))
     path.write_bytes(whole[:second])  # as the message says
@@ -154,7 +177,9 @@ def test_what_is_not_there_is_refused_with_what_is(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no features 'steps/...', only 'image'"):
         TFRecordSource(path).columns()
     _write(path, [_episode(0) | {"steps/odd": np.zeros(T + 1, np.float32)}])
-    with pytest.raises(DataError, match="61 numbers of 'odd' for 60 steps, not the same for each step"):
+    with pytest.raises(
+        DataError, match="61 numbers of 'odd' for 60 steps, not the same for each step"
+    ):
         list(TFRecordSource(path).read(["odd:0"]))
     path.write_bytes(b"\x1f\x8b\x08" + bytes(20))
     with pytest.raises(DataError, match="compressed with gzip"):

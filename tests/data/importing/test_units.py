@@ -27,9 +27,13 @@ def test_factors(unit, wanted, factor):
     assert unit_factor(unit, wanted, what="x") == pytest.approx(factor, rel=1e-15)
 
 
-@pytest.mark.parametrize(("unit", "wanted"), [("mV", "bar"), ("ticks", "rad"), ("deg", "V"), ("m", "rad")])
+@pytest.mark.parametrize(
+    ("unit", "wanted"), [("mV", "bar"), ("ticks", "rad"), ("deg", "V"), ("m", "rad")]
+)
 def test_what_cannot_be_converted(unit, wanted):
-    with pytest.raises(SettingError, match=rf"joint 'elbow' is in '{unit}' in the log and in '{wanted}'.*--scale"):
+    with pytest.raises(
+        SettingError, match=rf"joint 'elbow' is in '{unit}' in the log and in '{wanted}'.*--scale"
+    ):
         unit_factor(unit, wanted, what="joint 'elbow'")
 
 

@@ -47,7 +47,9 @@ def test_a_full_disk_leaves_nothing(make, tmp_path, monkeypatch):
 
     writer.append(trajectories.q, trajectories.u, "run")
     monkeypatch.setattr(h5py.Dataset, "__setitem__", full)
-    with pytest.raises(DataError, match="could not be written: the disk is full; nothing was left behind"):
+    with pytest.raises(
+        DataError, match="could not be written: the disk is full; nothing was left behind"
+    ):
         writer.finish({})
     assert not list(tmp_path.iterdir())
 

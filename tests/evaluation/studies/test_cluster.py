@@ -22,12 +22,15 @@ from genan.evaluation.studies.store import Store
 from genan.evaluation.studies.work import perform
 from genan.version import __version__
 
-needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed"
+)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Store]:
-    """What happened on the cluster, and what it left. Ray warns and lingers: it has a process of its own."""
+    """What happened on the cluster, and what it left. Ray warns and lingers: it has a process of
+    its own."""
     root = tmp_path_factory.mktemp("cluster") / "jobs"
     repository = Path(__file__).parents[3]
     done = subprocess.run(
@@ -44,7 +47,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], S
 
 
 @needs_ray
-def test_a_study_gives_the_same_numbers_as_here(cluster: tuple[dict[str, Any], Store], tmp_path: Path) -> None:
+def test_a_study_gives_the_same_numbers_as_here(
+    cluster: tuple[dict[str, Any], Store], tmp_path: Path
+) -> None:
     found, remote = cluster
     use_cache()
     here, study = Store(tmp_path / "jobs"), STUDIES["history"]
@@ -52,7 +57,10 @@ def test_a_study_gives_the_same_numbers_as_here(cluster: tuple[dict[str, Any], S
         assert perform(job, here).result == remote.find(job).result  # type: ignore[union-attr]
     assert study.result(TINY, here).figures == study.result(TINY, remote).figures
     jobs = len(in_order(study.jobs(TINY)))
-    assert study.result(TINY, remote).complete and f"{jobs} jobs done now, 0 known already" in found["said"]
+    assert (
+        study.result(TINY, remote).complete
+        and f"{jobs} jobs done now, 0 known already" in found["said"]
+    )
     assert (found["done"], found["known"]) == (0, jobs)  # the same, asked for in Python
 
 
@@ -70,11 +78,17 @@ def test_what_goes_wrong_is_said_in_a_sentence(cluster: tuple[dict[str, Any], St
     found, _ = cluster
     assert found["failed"] == ["The setting members must be at least 1, not 0."]
     mine, error = found["died"]
-    assert mine and error.startswith("its process on the node ") and error.endswith("ended; memory may have run out")
+    assert (
+        mine
+        and error.startswith("its process on the node ")
+        and error.endswith("ended; memory may have run out")
+    )
 
 
 @needs_ray
-def test_a_job_moves_when_its_node_is_gone_and_stops_when_asked(cluster: tuple[dict[str, Any], Store]) -> None:
+def test_a_job_moves_when_its_node_is_gone_and_stops_when_asked(
+    cluster: tuple[dict[str, Any], Store],
+) -> None:
     found, _ = cluster
     assert found["moved"] is True and found["shown"] == ["progress"]
     assert found["stopped"] == [True, "stopped"]
@@ -104,7 +118,10 @@ def answering(answer: object) -> RayExecutor:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ((None, __version__), "The node far does not see /data/jobs; choose an --out on a file system that all nodes"),
+        (
+            (None, __version__),
+            "The node far does not see /data/jobs; choose an --out on a file system that all nodes",
+        ),
         (("other", __version__), "does not see /data/jobs"),
         (("token", "0.0.0"), f"The node far has genan 0.0.0, and not {__version__} as here"),
         (TimeoutError(), "The node far does not answer"),
@@ -140,7 +157,9 @@ def test_an_address_without_a_cluster_is_refused_at_once(address: str, words: st
         _knock(address)
 
 
-def test_without_ray_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SettingError, match=r"pip install genan\[ray\]"):
         RayExecutor(tmp_path, address=None)

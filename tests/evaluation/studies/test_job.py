@@ -15,9 +15,13 @@ FIT = Job("fit", {"epochs": 2}, {"data": DATA}, label="fit it")
 
 
 def test_a_fingerprint_follows_everything_that_a_result_depends_on_and_nothing_else() -> None:
-    other_data = replace(FIT, needs={"data": replace(DATA, settings={"trajectories": 8, "seed": 1})})
+    other_data = replace(
+        FIT, needs={"data": replace(DATA, settings={"trajectories": 8, "seed": 1})}
+    )
     assert FIT.fingerprint == replace(FIT, label="another name").fingerprint
-    assert FIT.fingerprint == replace(FIT, settings=dict(reversed(FIT.settings.items()))).fingerprint
+    assert (
+        FIT.fingerprint == replace(FIT, settings=dict(reversed(FIT.settings.items()))).fingerprint
+    )
     different = {
         FIT.fingerprint,
         replace(FIT, settings={"epochs": 3}).fingerprint,
@@ -28,7 +32,9 @@ def test_a_fingerprint_follows_everything_that_a_result_depends_on_and_nothing_e
     assert len(different) == 5
 
 
-def test_a_job_that_means_something_else_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_means_something_else_has_another_fingerprint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = FIT.fingerprint
     monkeypatch.setattr("genan.evaluation.studies.job.RECIPES", {"collect": 2, "fit": 1})
     # What is made of other data is something else too.
@@ -65,7 +71,11 @@ def test_studies_share_what_they_have_in_common(size: object) -> None:
     together = in_order([job for study in STUDIES.values() for job in study.jobs(size)])
     assert len(together) < sum(apart)
     # Everything that is fitted to the racket's data learns from one recording.
-    recordings = {job.needs["data"].id for job in together if job.kind == "fit" and job.settings["robot"] == "pamy2"}
+    recordings = {
+        job.needs["data"].id
+        for job in together
+        if job.kind == "fit" and job.settings["robot"] == "pamy2"
+    }
     assert len(recordings) == 1
     # The outcomes of table tennis cost nothing once its transfer is known.
     known = {job.id for job in in_order(STUDIES["transfer"].jobs(size))}
@@ -79,22 +89,35 @@ def test_the_history_fits_before_the_first_sample_that_is_judged() -> None:
 
 def test_each_ablation_changes_one_thing() -> None:
     whole, torque, calm, single, low = (train_job(FULL, "reacher", column) for column in COLUMNS)
-    assert torque.needs["actuators"].settings == {**whole.needs["actuators"].settings, "loss": "torque"}
+    assert torque.needs["actuators"].settings == {
+        **whole.needs["actuators"].settings,
+        "loss": "torque",
+    }
     assert torque.settings == whole.settings
     assert calm.settings == {**whole.settings, "changed": {"disagreement_weight": 0.0}}
-    assert single.settings == {**whole.settings, "training": {**whole.settings["training"], "member": 0}}
+    assert single.settings == {
+        **whole.settings,
+        "training": {**whole.settings["training"], "member": 0},
+    }
     assert low.settings == {**whole.settings, "changed": {"action_weight": 250.0}}
-    assert {job.needs["actuators"].id for job in (whole, calm, single, low)} == {whole.needs["actuators"].id}
+    assert {job.needs["actuators"].id for job in (whole, calm, single, low)} == {
+        whole.needs["actuators"].id
+    }
 
 
 def test_seeds_train_every_policy_again_and_nothing_else() -> None:
     once, thrice = FULL, FULL.trained((0, 1, 2))
     for name in ("transfer", "dataset-size", "table-tennis"):
-        one, three = (Counter(job.kind for job in in_order(STUDIES[name].jobs(size))) for size in (once, thrice))
+        one, three = (
+            Counter(job.kind for job in in_order(STUDIES[name].jobs(size)))
+            for size in (once, thrice)
+        )
         for kind, count in one.items():
             assert three[kind] == count * (3 if kind in ("train", "transfer") else 1), (name, kind)
         # What was trained before is not trained again.
-        assert {job.id for job in STUDIES[name].jobs(once)} < {job.id for job in STUDIES[name].jobs(thrice)}
+        assert {job.id for job in STUDIES[name].jobs(once)} < {
+            job.id for job in STUDIES[name].jobs(thrice)
+        }
     assert (once.label, thrice.label) == ("full", "full-seeds-0-1-2")
     assert (once.flags, thrice.flags) == ("--size full", "--size full --seeds 0 1 2")
     for wrong in ((), (0, 0), (-1,)):
@@ -103,7 +126,10 @@ def test_seeds_train_every_policy_again_and_nothing_else() -> None:
 
 
 def test_names() -> None:
-    assert [study.name for study in find_studies(["stride", "history", "stride"])] == ["stride", "history"]
+    assert [study.name for study in find_studies(["stride", "history", "stride"])] == [
+        "stride",
+        "history",
+    ]
     assert find_studies([ALL]) == tuple(STUDIES.values())
     for names in ([], ["hystory"]):
         with pytest.raises(SettingError, match="there are|There are"):

@@ -6,7 +6,13 @@ from genan.errors import SettingError
 from genan.evaluation.studies.paper import paper_figure, paper_names, paper_values
 from genan.intervals import wilson
 
-VARIANTS = ("position loss", "torque loss", "no disagreement penalty", "no ensemble", "low action penalty")
+VARIANTS = (
+    "position loss",
+    "torque loss",
+    "no disagreement penalty",
+    "no ensemble",
+    "low action penalty",
+)
 
 
 def test_every_figure_is_whole():
@@ -46,7 +52,9 @@ def test_figures_that_show_the_same_agree():
     for name in ("stride-500-steps", "rollout-500-steps"):
         assert paper_values(name, "position loss")[0] == shared
     assert paper_values("accuracy-500-steps", "error")[0] == shared
-    assert paper_values("transfer-table-tennis", "success") == paper_values("table-tennis-outcomes", "success")
+    assert paper_values("transfer-table-tennis", "success") == paper_values(
+        "table-tennis-outcomes", "success"
+    )
     assert paper_figure("transfer-reacher").places == VARIANTS
     outcomes = paper_figure("table-tennis-outcomes").series
     for k in range(len(VARIANTS)):

@@ -11,7 +11,9 @@ from genan.evaluation.studies.store import PRODUCTS, Done, Store
 DATA = Job("collect", {"seed": 0})
 GOOD = Job("fit", {"k": 1}, {"data": DATA}, label="a good fit")
 BAD = Job("fit", {"k": 2}, {"data": DATA}, label="a bad fit")
-JUDGED_GOOD, JUDGED_BAD = (Job("evaluate", {}, {"actuators": job, "data": DATA}) for job in (GOOD, BAD))
+JUDGED_GOOD, JUDGED_BAD = (
+    Job("evaluate", {}, {"actuators": job, "data": DATA}) for job in (GOOD, BAD)
+)
 
 
 class Desk(Executor):
@@ -57,12 +59,19 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
 
 
-def test_each_job_once_none_before_its_needs_and_one_that_fails_costs_only_what_needs_it(store: Store) -> None:
+def test_each_job_once_none_before_its_needs_and_one_that_fails_costs_only_what_needs_it(
+    store: Store,
+) -> None:
     desk = Desk(store)
     now = run([JUDGED_GOOD, JUDGED_BAD, JUDGED_GOOD], store, desk)
-    assert desk.begun[0] is DATA and sorted(desk.begun, key=id) == sorted([DATA, GOOD, BAD, JUDGED_GOOD], key=id)
+    assert desk.begun[0] is DATA and sorted(desk.begun, key=id) == sorted(
+        [DATA, GOOD, BAD, JUDGED_GOOD], key=id
+    )
     assert (now.total, now.known, now.done) == (5, 0, 3)
-    assert now.failed == {BAD.fingerprint: "it is bad", JUDGED_BAD.fingerprint: "a bad fit failed, which it needs"}
+    assert now.failed == {
+        BAD.fingerprint: "it is bad",
+        JUDGED_BAD.fingerprint: "a bad fit failed, which it needs",
+    }
 
 
 def test_what_is_known_is_not_done_again(store: Store) -> None:
@@ -72,7 +81,9 @@ def test_what_is_known_is_not_done_again(store: Store) -> None:
     assert desk.begun == [] and (now.total, now.known, now.done) == (3, 3, 0)
 
 
-def test_files_that_were_removed_are_made_again_only_where_something_new_needs_them(store: Store) -> None:
+def test_files_that_were_removed_are_made_again_only_where_something_new_needs_them(
+    store: Store,
+) -> None:
     run([JUDGED_GOOD], store, Desk(store))
     for job in (DATA, GOOD):
         (store.folder(job) / PRODUCTS[job.kind]).unlink()
@@ -88,7 +99,11 @@ def test_asked_to_stop_it_begins_nothing_new(store: Store) -> None:
     desk = Desk(store, room=1)
     seen: list[int] = []
     now = run(
-        [JUDGED_GOOD], store, desk, progress=lambda now: seen.append(now.done), stopping=lambda: len(desk.begun) == 1
+        [JUDGED_GOOD],
+        store,
+        desk,
+        progress=lambda now: seen.append(now.done),
+        stopping=lambda: len(desk.begun) == 1,
     )
     assert desk.stopped and desk.begun == [DATA]
     assert now.stopping and now.done == 1 and not now.failed and not now.running

@@ -30,7 +30,8 @@ TRIALS = 30
 
 
 def bowl(job: Job) -> Mapping[str, Any]:
-    """UAN's distance were it a bowl: least, 1, with a rate of 1e-4 and a history of 10; it bursts at a wide start."""
+    """UAN's distance were it a bowl: least, 1, with a rate of 1e-4 and a history of 10; it bursts
+    at a wide start."""
     if job.kind == "collect":
         return {}
     ppo = job.settings["ppo"]
@@ -58,13 +59,19 @@ def test_the_best_settings_are_found_beyond_chance(store: Store) -> None:
     at_random = min(t.value for t in result.trials[1:AT_RANDOM] if t.value is not None)
     assert best.value < 1.01 < 1.05 < at_random
     assert best.settings["rate"] == pytest.approx(1e-4, rel=0.3)
-    assert next(iter(result.importance)) == "rate" and sum(result.importance.values()) == pytest.approx(1.0, abs=0.01)
+    assert next(iter(result.importance)) == "rate" and sum(
+        result.importance.values()
+    ) == pytest.approx(1.0, abs=0.01)
     assert result.complete and len(result.trials) == 120
-    assert [t.value for t in result.ranked()] == sorted(t.value for t in result.trials if t.value is not None)
+    assert [t.value for t in result.ranked()] == sorted(
+        t.value for t in result.trials if t.value is not None
+    )
     assert result.hardware == ({"processor": "none"},) and result.trials[1].seconds == 1.5
 
 
-def test_the_documented_program_searches(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_program_searches(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     made = []
 
@@ -83,9 +90,14 @@ def test_trials_that_fail_do_not_stop_it(store: Store) -> None:
     result = look(store, FakeExecutor(store, bowl))
     failed = [trial for trial in result.trials if trial.state == "failed"]
     assert (
-        not result.importance and failed and all(trial.error == "It burst." and trial.value is None for trial in failed)
+        not result.importance
+        and failed
+        and all(trial.error == "It burst." and trial.value is None for trial in failed)
     )
-    assert all((trial.settings["initial_deviation"] > 2.5) == (trial.state == "failed") for trial in result.trials)
+    assert all(
+        (trial.settings["initial_deviation"] > 2.5) == (trial.state == "failed")
+        for trial in result.trials
+    )
 
 
 def test_a_search_done_again_is_the_same_and_does_nothing(store: Store, tmp_path: Path) -> None:
@@ -94,7 +106,10 @@ def test_a_search_done_again_is_the_same_and_does_nothing(store: Store, tmp_path
     failures = {trial.job for trial in first.trials if trial.state == "failed"}
     assert look(store, again) == first and {job.id for job in again.started} == failures
     told = FakeExecutor(store, bowl)
-    assert look(store, told, earlier=SearchResult.load(first.save(tmp_path))) == first and not told.started
+    assert (
+        look(store, told, earlier=SearchResult.load(first.save(tmp_path))) == first
+        and not told.started
+    )
     elsewhere = Store(tmp_path / "elsewhere")
     assert look(elsewhere, FakeExecutor(elsewhere, bowl), seed=1).trials[1:] != first.trials[1:]
 
@@ -113,9 +128,17 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, after: in
     expected = look(whole, FakeExecutor(whole, bowl), trials=20)
     executor = FakeExecutor(store, bowl, room=1)
     saved: list[SearchResult] = []
-    part = look(store, executor, trials=20, saved=saved.append, stopping=lambda: len(executor.started) > after)
+    part = look(
+        store,
+        executor,
+        trials=20,
+        saved=saved.append,
+        stopping=lambda: len(executor.started) > after,
+    )
     assert len(part.trials) < 20 and part.trials[: len(saved)] == expected.trials[: len(saved)]
-    assert all(trial.state == "missing" or trial == expected.trials[trial.number] for trial in part.trials)
+    assert all(
+        trial.state == "missing" or trial == expected.trials[trial.number] for trial in part.trials
+    )
     rest = FakeExecutor(store, bowl)
     assert look(store, rest, trials=20) == expected
     kept = {trial.job for trial in part.trials if trial.state == "done"}
@@ -137,13 +160,17 @@ def test_a_value_that_is_no_number_is_a_failed_trial(store: Store) -> None:
     nothing = {"columns": ["joint 1", "overall"], "ensemble": {"curve": curve}}
     result = search("fit", SMOKE, store, FakeExecutor(store, lambda job: nothing), trials=2)
     assert [trial.state for trial in result.trials] == ["failed", "failed"] and result.best is None
-    assert "no number" in str(result.trials[0].error) and result.trials[0].seconds == 3.0  # fit and judgement
+    assert (
+        "no number" in str(result.trials[0].error) and result.trials[0].seconds == 3.0
+    )  # fit and judgement
 
 
 def test_a_task_is_searched_for_success(store: Store) -> None:
     def successful(job: Job) -> Mapping[str, Any]:
         return (
-            {"judged": {"success": min(1.0, job.settings["ppo"].get("epochs", 5) / 8)}} if job.kind == "train" else {}
+            {"judged": {"success": min(1.0, job.settings["ppo"].get("epochs", 5) / 8)}}
+            if job.kind == "train"
+            else {}
         )
 
     result = search("reacher", SMOKE, store, FakeExecutor(store, successful), trials=20)
@@ -175,12 +202,16 @@ def accept(jobs: Mapping[str, Job]) -> None:
     if "fit-uan" in jobs:
         made = dict(jobs["fit-uan"].settings)
         ppo = replace(PPO_SETTINGS, **tuples(made.pop("ppo")))
-        settings = UanSettings(**{k: v for k, v in made.items() if k not in ("robot", "trajectories")}, ppo=ppo)
+        settings = UanSettings(
+            **{k: v for k, v in made.items() if k not in ("robot", "trajectories")}, ppo=ppo
+        )
         ppo.mini_batch(settings.envs)
     elif "train" in jobs:
         made = dict(jobs["train"].settings)
         replace(task_preset(made["task"], "fast"), **made["changed"])
-        replace(preset(made["task"], "fast"), **tuples(made["ppo"])).mini_batch(TrainSettings(**made["training"]).envs)
+        replace(preset(made["task"], "fast"), **tuples(made["ppo"])).mini_batch(
+            TrainSettings(**made["training"]).envs
+        )
     else:
         made = tuples(jobs["fit"].settings)
         FitSettings(**{k: v for k, v in made.items() if k not in ("robot", "trajectories")})
@@ -191,7 +222,9 @@ def test_the_defaults_are_the_jobs_of_the_studies() -> None:
         jobs = {what: find_space(what, size) for what in ("uan", "fit", "reacher")}
         made = {what: space.job(space.defaults, label="trial 0") for what, space in jobs.items()}
         assert made["uan"].fingerprint == uan_job(size).fingerprint
-        assert made["reacher"].fingerprint == train_job(size, "reacher", "position loss").fingerprint
+        assert (
+            made["reacher"].fingerprint == train_job(size, "reacher", "position loss").fingerprint
+        )
         assert made["fit"].needs["actuators"].fingerprint == plain_fit(size).fingerprint
         assert made["fit"].needs["data"].settings["seed"] not in size.seeds.values()
         assert made["fit"].needs["data"].fingerprint != collect_job(size, "test").fingerprint
@@ -201,7 +234,10 @@ def test_the_result_survives_its_file(store: Store, tmp_path: Path) -> None:
     result = look(store, FakeExecutor(store, bowl), trials=25)
     path = result.save(tmp_path)
     assert path.name == "search-uan-smoke.search.json" and SearchResult.load(path) == result
-    assert result.best is not None and json.loads(path.read_bytes())["best"]["number"] == result.best.number
+    assert (
+        result.best is not None
+        and json.loads(path.read_bytes())["best"]["number"] == result.best.number
+    )
     path.write_text("{}")
     with pytest.raises(DataError, match="not the result of a search"):
         SearchResult.load(path)
@@ -211,7 +247,9 @@ def test_the_result_survives_its_file(store: Store, tmp_path: Path) -> None:
 
 def test_refusals(store: Store) -> None:
     executor = FakeExecutor(store, bowl)
-    with pytest.raises(SettingError, match="There is no search for 'juggling'; there are: 'uan', 'fit'"):
+    with pytest.raises(
+        SettingError, match="There is no search for 'juggling'; there are: 'uan', 'fit'"
+    ):
         search("juggling", SMOKE, store, executor, trials=1)
     with pytest.raises(SettingError, match="The size 'small' leaves ball-in-a-cup out"):
         search("ball-in-a-cup", SMALL, store, executor, trials=1)
@@ -219,7 +257,9 @@ def test_refusals(store: Store) -> None:
         look(store, executor, trials=0)
 
 
-def test_without_optuna_it_says_what_to_install(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_optuna_it_says_what_to_install(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(SettingError, match=r"pip install genan\[search\]"):
         look(store, FakeExecutor(store, bowl))

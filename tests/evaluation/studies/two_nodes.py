@@ -1,4 +1,5 @@
-"""A cluster of two nodes on this machine, and what becomes of jobs there; run by a test, in a process of its own.
+"""A cluster of two nodes on this machine, and what becomes of jobs there; run by a test, in a
+process of its own.
 
 python -m tests.evaluation.studies.two_nodes FOLDER: prints one line of JSON.
 """
@@ -54,10 +55,14 @@ def where(store: Store, job: Job) -> list[tuple[str, int]]:
     """The nodes and processes that have worked at a job."""
     log = store.folder(job) / LOG
     words = log.read_text() if log.exists() else ""
-    return [(node, int(pid)) for node, pid in re.findall(r"on the node (\w+) .*process (\d+)", words)]
+    return [
+        (node, int(pid)) for node, pid in re.findall(r"on the node (\w+) .*process (\d+)", words)
+    ]
 
 
-def until(executor: RayExecutor, enough: Callable[[list[Event]], bool], seconds: float = 180.0) -> list[Event]:
+def until(
+    executor: RayExecutor, enough: Callable[[list[Event]], bool], seconds: float = 180.0
+) -> list[Event]:
     events: list[Event] = []
     end = time.monotonic() + seconds
     while not enough(events):
@@ -67,7 +72,8 @@ def until(executor: RayExecutor, enough: Callable[[list[Event]], bool], seconds:
 
 
 def study_by_command(address: str, root: Path) -> str:
-    """What ``genan study`` says of the tiny study, which it does on the cluster; the other studies take minutes."""
+    """What ``genan study`` says of the tiny study, which it does on the cluster; the other studies
+    take minutes."""
     SIZES["full"] = TINY
     command = typed(
         "genan study all --size full --on ray --ray-address head:6379 --out /shared/studies",
@@ -86,7 +92,9 @@ def main(root: Path) -> dict[str, Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     second = cluster.add_node(num_cpus=1)
     store, found = Store(root), {}
     try:
@@ -94,7 +102,11 @@ def main(root: Path) -> dict[str, Any]:
         executor = RayExecutor(root, address=cluster.address)
         found["words"] = executor.words
         now = run(tiny_jobs(), store, executor)
-        found["failed"], found["done"], found["known"] = list(now.failed.values()), now.done, now.known
+        found["failed"], found["done"], found["known"] = (
+            list(now.failed.values()),
+            now.done,
+            now.known,
+        )
         executor.close()
         found["left"] = [path.name for path in root.iterdir() if path.name.startswith(".")]
         found["connected"] = ray.is_initialized()
@@ -104,13 +116,19 @@ def main(root: Path) -> dict[str, Any]:
         for job in long:
             executor.start(job)
         found["room"] = executor.has_room(long[0])
-        shown = until(executor, lambda events: {event.job.id for event in events} == {job.id for job in long})
+        shown = until(
+            executor, lambda events: {event.job.id for event in events} == {job.id for job in long}
+        )
         found["shown"] = sorted({event.what for event in shown})
         there, here = sorted(long, key=lambda job: where(store, job)[0][0] != second.node_id)
         cluster.remove_node(second, allow_graceful=False)
         time.sleep(1.0)
         os.kill(where(store, here)[0][1], signal.SIGKILL)
-        (died,) = [e for e in until(executor, lambda events: any(e.what == "failed" for e in events)) if e.error]
+        (died,) = [
+            e
+            for e in until(executor, lambda events: any(e.what == "failed" for e in events))
+            if e.error
+        ]
         found["died"] = [died.job.id == here.id, died.error]
         until(executor, lambda events: len(where(store, there)) == 2)
         found["moved"] = where(store, there)[0][0] == second.node_id != where(store, there)[1][0]

@@ -26,7 +26,11 @@ STUDIES = {
         ("dataset-size-500-steps", "lines"),
         ("dataset-size-reacher", "lines"),
     ),
-    "transfer": (("transfer-reacher", "bars"), ("transfer-ball-in-a-cup", "bars"), ("transfer-table-tennis", "bars")),
+    "transfer": (
+        ("transfer-reacher", "bars"),
+        ("transfer-ball-in-a-cup", "bars"),
+        ("transfer-table-tennis", "bars"),
+    ),
     "table-tennis": (("table-tennis-outcomes", "stacked"),),
 }
 
@@ -70,8 +74,16 @@ def study_result(study: str, *, size: str = "smoke", seed: int = 0) -> StudyResu
         for k in range(6)
     )
     findings = (
-        Finding("The first is better than the second.", "0.0061 deg (0.0058 to 0.0064) against 0.0071.", True),
-        Finding("The third is worst by far.", "It is second: 5.1 deg (4.9 to 5.3) against 6.2 deg.", False),
+        Finding(
+            "The first is better than the second.",
+            "0.0061 deg (0.0058 to 0.0064) against 0.0071.",
+            True,
+        ),
+        Finding(
+            "The third is worst by far.",
+            "It is second: 5.1 deg (4.9 to 5.3) against 6.2 deg.",
+            False,
+        ),
         Finding("More is better up to ten.", "The intervals overlap.", None),
     )
     return StudyResult(
@@ -95,7 +107,13 @@ def _shaken(value: Value, factor: float, unit: str) -> Value:
 
 
 def write_transfer(
-    folder: Path, task: str, *, rate: float = 0.94, robots: int = 1, trials: int = 100, seed: int = 0
+    folder: Path,
+    task: str,
+    *,
+    rate: float = 0.94,
+    robots: int = 1,
+    trials: int = 100,
+    seed: int = 0,
 ) -> None:
     """``transfer.json`` with ``rate`` of the trials successful."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +143,11 @@ def write_evaluation(folder: Path, *, horizon: int = 500, **changed: Any) -> Non
 
     def model(scale: float, power: float) -> dict[str, Any]:
         mean = np.outer(scale * steps**power, [1.0, 2.0, 1.5])
-        estimate = {"mean": mean.tolist(), "low": (0.9 * mean).tolist(), "high": (1.1 * mean).tolist()}
+        estimate = {
+            "mean": mean.tolist(),
+            "low": (0.9 * mean).tolist(),
+            "high": (1.1 * mean).tolist(),
+        }
         one = {name: rows[0] for name, rows in estimate.items()}
         return {"one_step": one, "curve": estimate, "samples": 1000, "rollouts": 64, "diverged": 0}
 
@@ -159,7 +181,9 @@ def write_evaluation(folder: Path, *, horizon: int = 500, **changed: Any) -> Non
     (folder / "evaluation.json").write_text(json.dumps(content))
 
 
-def write_inspection(folder: Path, *, suspicious: tuple[str, ...] = (), file: str = "data.h5") -> None:
+def write_inspection(
+    folder: Path, *, suspicious: tuple[str, ...] = (), file: str = "data.h5"
+) -> None:
     """``inspection.json`` of a recording."""
     folder.mkdir(parents=True, exist_ok=True)
     joint = {"unit": "rad", "lowest": -1.2, "highest": 1.3, "speed_p99": 4.2, "phase_covered": 0.62}
@@ -190,10 +214,14 @@ def write_actuators(folder: Path) -> None:
     from genan.actuator.library import bundled as bundled_actuators
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "actuator.json").write_bytes((bundled_actuators("pamy2") / "actuator.json").read_bytes())
+    (folder / "actuator.json").write_bytes(
+        (bundled_actuators("pamy2") / "actuator.json").read_bytes()
+    )
 
 
-def write_all(folder: Path, *, film: bytes = b"\0" * 1000, studies: Iterable[str] = STUDIES) -> Path:
+def write_all(
+    folder: Path, *, film: bytes = b"\0" * 1000, studies: Iterable[str] = STUDIES
+) -> Path:
     """Everything there is: 7 studies, 3 transfers, 2 films, and one of each of the rest."""
     for k, study in enumerate(studies):
         study_result(study, seed=k).save(folder / "studies")
@@ -202,7 +230,8 @@ def write_all(folder: Path, *, film: bytes = b"\0" * 1000, studies: Iterable[str
     write_transfer(folder / "transfer-tennis", "table-tennis", rate=0.97, robots=3)
     write_evaluation(folder / "evaluate")
     write_inspection(
-        folder / "inspect", suspicious=("Joint 'q2' never goes below 0.1 rad.", "Control 'u3' is at an end.")
+        folder / "inspect",
+        suspicious=("Joint 'q2' never goes below 0.1 rad.", "Control 'u3' is at an end."),
     )
     write_actuators(folder / "actuators")
     for task in ("reacher", "table-tennis"):

@@ -86,7 +86,9 @@ def test_everything_in_one_file(tmp_path, quick):
     anchors = {attributes.get("id") for _, attributes in found.elements}
     inside = [link["href"][1:] for link in found.all("a") if link["href"].startswith("#")]
     assert inside and set(inside) <= anchors
-    assert [video["src"].partition(",")[0] for video in found.all("video")] == ["data:video/mp4;base64"] * 2
+    assert [video["src"].partition(",")[0] for video in found.all("video")] == [
+        "data:video/mp4;base64"
+    ] * 2
     beside = [link["href"] for link in found.all("a") if link["href"].startswith("report_files/")]
     assert len(beside) == written.count
     for link in beside:
@@ -102,11 +104,15 @@ def test_a_table_as_csv(tmp_path, quick):
     written = write_report([tmp_path / "runs"], tmp_path / "report.html")
     header, *rows = read_csv(written.files / "history-smoke-history-1-step.csv")
     figure = result.figures[0]
-    assert header[:4] == ["history length H", "series", "value", "low"] and len(rows) == len(figure.places)
+    assert header[:4] == ["history length H", "series", "value", "low"] and len(rows) == len(
+        figure.places
+    )
     assert [float(row[2]) for row in rows] == [value.mean for value in figure.series[0].values]
     assert [float(row[6]) for row in rows] == [value.mean for value in figure.series[0].paper]
     listed = [row[0] for row in read_csv(written.files / "contents.csv")[1:]]
-    assert sorted(path.name for path in written.files.iterdir()) == sorted(["contents.csv", *listed])
+    assert sorted(path.name for path in written.files.iterdir()) == sorted(
+        ["contents.csv", *listed]
+    )
 
 
 def test_names_from_files_are_text(tmp_path):
@@ -120,8 +126,19 @@ def test_names_from_files_are_text(tmp_path):
     write_evaluation(runs, notes=[HOSTILE])
     result = study_result("transfer")
     value = Value(1.0, note=f"={HOSTILE}")
-    figure = Figure(HOSTILE, HOSTILE, "bars", HOSTILE, (HOSTILE,), HOSTILE, HOSTILE, (Series(f"_{HOSTILE}", (value,)),))
-    changed = type(result)(**{**vars(result), "title": HOSTILE, "figures": (figure,), "command": HOSTILE})
+    figure = Figure(
+        HOSTILE,
+        HOSTILE,
+        "bars",
+        HOSTILE,
+        (HOSTILE,),
+        HOSTILE,
+        HOSTILE,
+        (Series(f"_{HOSTILE}", (value,)),),
+    )
+    changed = type(result)(
+        **{**vars(result), "title": HOSTILE, "figures": (figure,), "command": HOSTILE}
+    )
     changed.save(runs)
     written = write_report([tmp_path / "runs"], tmp_path / "report.html", title=HOSTILE)
     found = page(written.path)
@@ -141,12 +158,18 @@ def test_different_versions_are_pointed_out(tmp_path, quick):
     path = tmp_path / "runs" / "new" / "transfer.json"
     path.write_text(path.read_text().replace('"genan": "0.1.0"', '"genan": "0.2.0"'))
     words = page(write_report([tmp_path / "runs"], tmp_path / "report.html").path).words
-    assert "These runs come from 2 versions of genan" in words and "0.1.0 made old; 0.2.0 made new." in words
+    assert (
+        "These runs come from 2 versions of genan" in words
+        and "0.1.0 made old; 0.2.0 made new." in words
+    )
 
 
 def test_unfinished_and_unsaid(tmp_path, quick):
     result = study_result("accuracy")
-    jobs = (*result.jobs, type(result.jobs[0])("fit-9", "fit", "fit 9", "failed", error="out of memory"))
+    jobs = (
+        *result.jobs,
+        type(result.jobs[0])("fit-9", "fit", "fit 9", "failed", error="out of memory"),
+    )
     type(result)(**{**vars(result), "jobs": jobs, "findings": ()}).save(tmp_path / "runs")
     write_transfer(tmp_path / "runs", "table-tennis", trials=1, rate=1.0)
     words = page(write_report([tmp_path / "runs"], tmp_path / "report.html").path).words
@@ -160,7 +183,10 @@ def test_many_trials_of_one_task(tmp_path, quick):
         write_transfer(tmp_path / "runs" / f"run-{k}", "reacher", rate=0.5 + 0.05 * k, trials=20)
     written = write_report([tmp_path / "runs"], tmp_path / "report.html")
     words = page(written.path).words
-    assert "in 10 series of trials, in which from 50 (30 to 70) % (run-0) to 95 (76 to 99.1) % (run-9)" in words
+    assert (
+        "in 10 series of trials, in which from 50 (30 to 70) % (run-0) to 95 (76 to 99.1) % (run-9)"
+        in words
+    )
     assert {"transfer-success-reacher-1.png", "transfer-success-reacher-2.png"} <= {
         p.name for p in written.files.iterdir()
     }
@@ -188,7 +214,11 @@ def test_an_earlier_report_is_replaced_only_when_asked(tmp_path, quick):
     write_policy(tmp_path / "runs")
     write_report([tmp_path / "runs"], out, overwrite=True)
     names = {path.name for path in written.files.iterdir()}
-    assert "mine.png" in names and "training-reacher.png" in names and "transfer-success.png" not in names
+    assert (
+        "mine.png" in names
+        and "training-reacher.png" in names
+        and "transfer-success.png" not in names
+    )
     out.unlink()
     with pytest.raises(SettingError, match="report_files exists"):
         write_report([tmp_path / "runs"], out)
@@ -221,7 +251,16 @@ def test_no_plotly(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["bars", "lines", "stacked"])
 def test_pictures_of_holes_and_odd_names(kind):
     values = (Value(1.0, 0.5, 2.0), None, Value(3.0))
-    figure = Figure("x", "日本 $1", kind, "_n", (1.0, 2.0, 3.0), "error", "deg", (Series("_a$", values, values[::-1]),))
+    figure = Figure(
+        "x",
+        "日本 $1",
+        kind,
+        "_n",
+        (1.0, 2.0, 3.0),
+        "error",
+        "deg",
+        (Series("_a$", values, values[::-1]),),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = still(figure)

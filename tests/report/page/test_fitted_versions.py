@@ -11,7 +11,9 @@ from genan.errors import DataError
 from genan.report.page.runs import load_fitted
 
 
-@pytest.mark.parametrize(("case", "version"), [("stride", 1), ("delay", 2), ("network on a base", 2)])
+@pytest.mark.parametrize(
+    ("case", "version"), [("stride", 1), ("delay", 2), ("network on a base", 2)]
+)
 def test_actuators_of_every_version_are_read(case: str, version: int, tmp_path: Path) -> None:
     folder = save(make(**CASES[case], record='{"data": {"trajectories": 3}}'), tmp_path)
     content = json.loads((folder / "actuator.json").read_text())

@@ -17,14 +17,23 @@ from genan.report.page.gather import gather
 def test_everything_is_found_in_a_fixed_order(tmp_path):
     found = gather([write_all(tmp_path / "runs")])
     assert [one.content.study for one in found.studies] == list(STUDIES)
-    assert [one.content.task for one in found.transfers] == ["reacher", "ball-in-a-cup", "table-tennis"]
+    assert [one.content.task for one in found.transfers] == [
+        "reacher",
+        "ball-in-a-cup",
+        "table-tennis",
+    ]
     assert [one.label for one in found.policies] == ["reacher", "table-tennis"]
     assert [one.label for one in found.films] == ["reacher.mp4", "tennis.mp4"]
     assert found.evaluations[0].content.models[0].name == "actuators"
-    assert found.actuators[0].content.members == 5 and len(found.actuators[0].content.validation_loss) == 150
+    assert (
+        found.actuators[0].content.members == 5
+        and len(found.actuators[0].content.validation_loss) == 150
+    )
     assert found.inspections[0].content.trajectories == 200
     assert found.broken == ()
-    assert gather([tmp_path / "runs" / "studies", tmp_path / "runs"]) == found  # given twice, there once
+    assert (
+        gather([tmp_path / "runs" / "studies", tmp_path / "runs"]) == found
+    )  # given twice, there once
 
 
 def test_jobs_of_studies_are_passed_by_unless_asked_for(tmp_path):
@@ -37,7 +46,9 @@ def test_jobs_of_studies_are_passed_by_unless_asked_for(tmp_path):
 
 def test_nothing_of_genan(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(DataError, match=r"nothing of genan in .*: looked for \*\.study\.json, evaluation\.json"):
+    with pytest.raises(
+        DataError, match=r"nothing of genan in .*: looked for \*\.study\.json, evaluation\.json"
+    ):
         gather([tmp_path])
     with pytest.raises(DataError, match="There is no .*gone"):
         gather([tmp_path / "gone"])
@@ -66,12 +77,20 @@ def half(folder):
         lambda folder: write_evaluation(folder, models={}),
         lambda folder: write_evaluation(folder, columns=None),
         lambda folder: (folder / "policy.json").write_text("[]"),
-        lambda folder: (folder / "actuator.json").write_text('{"format": "genan actuators", "version": 9}'),
+        lambda folder: (folder / "actuator.json").write_text(
+            '{"format": "genan actuators", "version": 9}'
+        ),
         broken_study(lambda content: content["figures"][0]["series"][0]["values"].pop()),
         broken_study(lambda content: content["figures"][0].update(kind="pie")),
         broken_study(lambda content: content.update(title=None)),
-        broken_study(lambda content: content["figures"][0]["series"][0]["values"][0].update(mean="many")),
-        broken_study(lambda content: content["figures"][0]["series"][0]["values"][0].update(mean=float("nan"))),
+        broken_study(
+            lambda content: content["figures"][0]["series"][0]["values"][0].update(mean="many")
+        ),
+        broken_study(
+            lambda content: content["figures"][0]["series"][0]["values"][0].update(
+                mean=float("nan")
+            )
+        ),
     ],
 )
 def test_what_is_broken_is_named_and_the_rest_read(tmp_path, write):
@@ -95,4 +114,8 @@ def test_errors_without_bound_and_without_interval(tmp_path):
     (tmp_path / "evaluation.json").write_text(json.dumps(content))
     (found,) = gather([tmp_path]).evaluations
     first, second, third = found.content.models[0].curve
-    assert first.low < first.mean < first.high and (second.low, second.high) == (None, None) and third is None
+    assert (
+        first.low < first.mean < first.high
+        and (second.low, second.high) == (None, None)
+        and third is None
+    )

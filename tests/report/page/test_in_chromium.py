@@ -18,7 +18,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(build, "still", lambda figure: {"png": b"png", "pdf": b"pdf"})
-        runs = write_all(folder / "runs", film=b"", studies=("accuracy", "dataset-size", "table-tennis"))
+        runs = write_all(
+            folder / "runs", film=b"", studies=("accuracy", "dataset-size", "table-tennis")
+        )
         return write_report([runs], folder / "report.html").path
 
 
@@ -44,7 +46,9 @@ def test_figures_are_drawn_in_light_and_dark_and_on_a_phone(browser: Browser, re
     sheet.screenshot("report-dark", full=False)
     sheet.check()
 
-    phone = browser.open(report.as_uri(), width=375, height=812, dark=True, is_mobile=True, has_touch=True)
+    phone = browser.open(
+        report.as_uri(), width=375, height=812, dark=True, is_mobile=True, has_touch=True
+    )
     phone.page.wait_for_selector("body[data-drawn]")
     assert phone.page.evaluate("() => document.documentElement.dataset.theme") == "dark"
     wide, window = phone.page.evaluate(WIDTHS)

@@ -8,7 +8,9 @@ from genan.report.page.trust_section import trust_parts
 
 def found(**more) -> Found[Evaluated]:
     model = Accuracy("mine", Value(1e-4, None, None), (Value(1e-3, None, None),), 3, 0)
-    return Found("a", Path("a"), Evaluated("robot", 0.01, 3, False, "rad", (model,), {}, (), {}, **more))
+    return Found(
+        "a", Path("a"), Evaluated("robot", 0.01, 3, False, "rad", (model,), {}, (), {}, **more)
+    )
 
 
 def test_nothing_is_said_of_what_is_not_there():
@@ -31,7 +33,16 @@ def test_everything_is_text():
         alone=False,
     )
     assert "<script>" not in page and page.count("&lt;script&gt;") == 5
-    for words in ("✓ better, likely", "level", "12 %", "0.4 %", "2.50", "0.50 to 1.25", "inf", "position"):
+    for words in (
+        "✓ better, likely",
+        "level",
+        "12 %",
+        "0.4 %",
+        "2.50",
+        "0.50 to 1.25",
+        "inf",
+        "position",
+    ):
         assert words in page, words
 
 

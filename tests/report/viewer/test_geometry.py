@@ -37,13 +37,17 @@ def test_every_visible_geom_is_drawn_once() -> None:
     assert sum(map(len, body.shapes)) == robot.mj_model.ngeom
     assert len(body) == len(body.names) == len(body.shapes)
     forearm = outline(body.shapes[body.names.index("forearm")])
-    assert forearm.vertices[:, 2].max() == pytest.approx(0.361 + 0.094, abs=2e-3)  # the racket's end
+    assert forearm.vertices[:, 2].max() == pytest.approx(
+        0.361 + 0.094, abs=2e-3
+    )  # the racket's end
 
 
 def test_the_jacobian_is_the_derivative_of_the_tip() -> None:
     body = Body(Robot.load("pamy2"))
     q, h = np.array([0.3, 0.7, -0.4, 0.2]), 1e-6
-    by_hand = np.stack([(body.tip(q + h * e) - body.tip(q - h * e)) / (2.0 * h) for e in np.eye(4)], axis=1)
+    by_hand = np.stack(
+        [(body.tip(q + h * e) - body.tip(q - h * e)) / (2.0 * h) for e in np.eye(4)], axis=1
+    )
     np.testing.assert_allclose(body.jacobian(q), by_hand, atol=1e-8)
 
 

@@ -24,11 +24,19 @@ def test_a_goal_out_of_reach_comes_as_near_as_it_can() -> None:
     q = reach(body, np.array([5.0, 0.0, 1.0]), near=MIDDLE, limits=LIMITS)
     assert (q >= LIMITS[0]).all() and (q <= LIMITS[1]).all()
     chance = np.random.default_rng(1)
-    best = min(distance(body, chance.uniform(*LIMITS), np.array([5.0, 0.0, 1.0])) for _ in range(500))
+    best = min(
+        distance(body, chance.uniform(*LIMITS), np.array([5.0, 0.0, 1.0])) for _ in range(500)
+    )
     assert distance(body, q, np.array([5.0, 0.0, 1.0])) <= best + 1e-3
 
 
 def test_a_small_drag_is_a_small_change() -> None:
     body = Body(Robot.load("pamy2"))
-    q = reach(body, body.tip(MIDDLE) + np.array([0.0, 0.01, 0.0]), near=MIDDLE, limits=LIMITS, others=starts(LIMITS))
+    q = reach(
+        body,
+        body.tip(MIDDLE) + np.array([0.0, 0.01, 0.0]),
+        near=MIDDLE,
+        limits=LIMITS,
+        others=starts(LIMITS),
+    )
     assert np.abs(q - MIDDLE).max() < 0.1

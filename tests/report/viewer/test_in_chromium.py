@@ -1,4 +1,5 @@
-"""The live page in a real browser: it is drawn, the goal is dragged by the mouse, and the robot follows."""
+"""The live page in a real browser: it is drawn, the goal is dragged by the mouse, and the robot
+follows."""
 
 import math
 import threading
@@ -68,7 +69,8 @@ def live() -> Iterator[tuple[Any, LivePage, Body]]:
 
 
 def pixel(server: Any, sheet: Sheet, point: np.ndarray) -> np.ndarray:
-    """Where ``point`` [m] of the room is on the screen, by the camera that the browser says it has."""
+    """Where ``point`` [m] of the room is on the screen, by the camera that the browser says it
+    has."""
     camera = next(iter(server.get_clients().values())).camera
     w, x, y, z = camera.wxyz
     axes = np.array(
@@ -91,17 +93,23 @@ def test_the_goal_is_dragged_and_the_arm_follows(
 ) -> None:
     server, page, body = live
     assert page.goal is not None
-    sheet = browser.open(f"http://127.0.0.1:{server.get_port()}", width=1000, height=520, webgl=True)
+    sheet = browser.open(
+        f"http://127.0.0.1:{server.get_port()}", width=1000, height=520, webgl=True
+    )
     sheet.page.wait_for_selector("canvas[data-engine]")
     drawn = "() => window.__viserTestpoints.rendererInfo.render.triangles"
-    wait(lambda: server.get_clients() and sheet.page.evaluate(drawn) > 3000, what="the arm is drawn")
+    wait(
+        lambda: server.get_clients() and sheet.page.evaluate(drawn) > 3000, what="the arm is drawn"
+    )
     picture = pixels(sheet, sheet.screenshot("viewer-live", full=False))
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 50 and picture.std() > 5.0
 
     goal = page.goal.q.copy()
     wait(lambda: distance(page, body, goal) < 0.06, what="the arm reaches the first goal")
     handle = body.tip(goal) + np.array(BASE)
-    arrow = pixel(server, sheet, handle + np.array([0.0, 0.0, 0.11]))  # the arrow along z, at its half
+    arrow = pixel(
+        server, sheet, handle + np.array([0.0, 0.0, 0.11])
+    )  # the arrow along z, at its half
     aim = pixel(server, sheet, handle + np.array([0.0, 0.0, -0.14]))
     mouse = sheet.page.mouse
     mouse.move(*arrow)
@@ -113,7 +121,9 @@ def test_the_goal_is_dragged_and_the_arm_follows(
     wait(lambda: not np.array_equal(page.goal.q, goal), what="the goal moves")
     sheet.page.wait_for_timeout(300)
     moved = body.tip(page.goal.q) - body.tip(goal)
-    assert moved[2] < -0.08 and abs(moved[0]) < 0.05 and abs(moved[1]) < 0.05  # it went down, along its arrow
+    assert (
+        moved[2] < -0.08 and abs(moved[0]) < 0.05 and abs(moved[1]) < 0.05
+    )  # it went down, along its arrow
     assert (page.goal.q >= LIMITS[0]).all() and (page.goal.q <= LIMITS[1]).all()
     wait(lambda: distance(page, body, page.goal.q) < 0.05, what="the arm follows")
     sheet.screenshot("viewer-live-dragged", full=False)
@@ -133,5 +143,8 @@ def distance(page: LivePage, body: Body, goal: np.ndarray) -> float:
 def pixels(sheet: Sheet, path: Path) -> np.ndarray:
     """What is within the canvas, from 0 to 255."""
     box = sheet.page.locator("canvas[data-engine]").bounding_box()
-    rows, columns = (slice(int(box[at]), int(box[at] + box[size])) for at, size in (("y", "height"), ("x", "width")))
+    rows, columns = (
+        slice(int(box[at]), int(box[at] + box[size]))
+        for at, size in (("y", "height"), ("x", "width"))
+    )
     return 255.0 * matplotlib.image.imread(path)[rows, columns, :3]

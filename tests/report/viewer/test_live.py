@@ -6,14 +6,24 @@ import pytest
 from genan.compilation import use_cache
 from genan.evaluation import arena
 from genan.report.viewer.live import LiveRobot
-from genan.report.viewer.live_orders import Age, Launch, LiveSettings, Order, Push, Reach, Restart, Ticks
+from genan.report.viewer.live_orders import (
+    Age,
+    Launch,
+    LiveSettings,
+    Order,
+    Push,
+    Reach,
+    Restart,
+    Ticks,
+)
 from genan.rl.library import bundled
 
 Story = Iterator[list[Order]]
 
 
 class Desk:
-    """The other end of a robot: a story that looks at each report and gives orders, and leaves at its end."""
+    """The other end of a robot: a story that looks at each report and gives orders, and leaves at
+    its end."""
 
     def __init__(self, story: Callable[["Desk"], Story]) -> None:
         self.seen: list[Ticks] = []
@@ -36,7 +46,9 @@ class Desk:
 def watch(task: str, story: Callable[[Desk], Story]) -> Desk:
     use_cache()
     desk = Desk(story)
-    LiveRobot(LiveSettings(task, bundled(task)), desk, realtime=False).run()  # returns when the desk has left
+    LiveRobot(
+        LiveSettings(task, bundled(task)), desk, realtime=False
+    ).run()  # returns when the desk has left
     return desk
 
 

@@ -22,7 +22,9 @@ def made_up(ticks: int = 120) -> Trajectories:
     t = 0.002 * np.arange(ticks)[:, None]
     q = 0.3 * np.sin(3.0 * t + np.arange(4)) + np.array([0.0, 0.6, 0.0, 0.0])
     u = 0.3 * np.sin(5.0 * t + np.arange(4))
-    return Trajectories.from_list(Channels.of_robot(ROBOT), [(q, u), (q[: ticks // 2], u[: ticks // 2])])
+    return Trajectories.from_list(
+        Channels.of_robot(ROBOT), [(q, u), (q[: ticks // 2], u[: ticks // 2])]
+    )
 
 
 @pytest.fixture
@@ -35,13 +37,20 @@ def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: Recording) -
     use_cache()
     ensemble, dynamics, data = load_actuators(bundled("pamy2")), load_dynamics(ROBOT), made_up()
     ghosts = Ghosts(ensemble, dynamics, block=50)
-    found = recording.read(0).with_ghosts(ghosts, every=0.1, at=(0.15,)).simulated  # begins at 0, 50, 75 and 100
+    found = (
+        recording.read(0).with_ghosts(ghosts, every=0.1, at=(0.15,)).simulated
+    )  # begins at 0, 50, 75 and 100
     assert found is not None and found.q.shape == (120, 6, 4)
     starts = np.array([75])
     q, u = recorded_past(ensemble, data, starts, steps=25)
-    mean, members = rollouts(ensemble, dynamics, q, u), rollouts(ensemble, dynamics, q, u, members=True)
+    mean, members = (
+        rollouts(ensemble, dynamics, q, u),
+        rollouts(ensemble, dynamics, q, u, members=True),
+    )
     np.testing.assert_allclose(found.q[76:100, 0], mean[0, 0, :24], atol=1e-5)
-    np.testing.assert_allclose(found.q[76:100, 1:], members[:, 0, :24].transpose(1, 0, 2), atol=1e-5)
+    np.testing.assert_allclose(
+        found.q[76:100, 1:], members[:, 0, :24].transpose(1, 0, 2), atol=1e-5
+    )
     for start in (0, 50, 75, 100):
         np.testing.assert_allclose(found.q[start], np.tile(data.q[start], (6, 1)), atol=1e-6)
     rows = 80 - np.asarray(ensemble.contract.history.lags)
@@ -50,13 +59,17 @@ def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: Recording) -
     # In two halves, as a live page gets them, it is the same.
     ghosts.forget()
     marks = recording.read(0).restarts(every=0.1, at=(0.15,))
-    parts = [ghosts.advance(data.q[a:b], data.u[a:b], marks[a:b]).q for a, b in ((0, 61), (61, 120))]
+    parts = [
+        ghosts.advance(data.q[a:b], data.u[a:b], marks[a:b]).q for a, b in ((0, 61), (61, 120))
+    ]
     np.testing.assert_allclose(np.concatenate(parts), found.q, atol=1e-5)
 
 
 def test_the_sample_of_a_moment(recording: Recording) -> None:
     one = recording.read(0)
-    assert one.row(0.0) == 0 and one.row(0.1) == 50 and one.row(0.1008) == 50 and one.row(0.1012) == 51
+    assert (
+        one.row(0.0) == 0 and one.row(0.1) == 50 and one.row(0.1008) == 50 and one.row(0.1012) == 51
+    )
     assert one.row(-3.0) == 0 and one.row(99.0) == 119
     assert one.duration == pytest.approx(0.238) and one.times[-1] == pytest.approx(0.238)
     assert len(recording) == 2 and len(recording.read(1).q) == 60
@@ -88,8 +101,13 @@ def test_refusals(recording: Recording, tmp_path: Path) -> None:
         ({}, None),
     ],
 )
-def test_the_robot_that_a_recording_names(tmp_path: Path, provenance: dict[str, object], name: str | None) -> None:
+def test_the_robot_that_a_recording_names(
+    tmp_path: Path, provenance: dict[str, object], name: str | None
+) -> None:
     still = (np.tile(ROBOT.q_rest, (50, 1)), np.tile(ROBOT.u_rest, (50, 1)))
-    write(tmp_path / "r.h5", Trajectories.from_list(Channels.of_robot(ROBOT), [still], provenance=provenance))
+    write(
+        tmp_path / "r.h5",
+        Trajectories.from_list(Channels.of_robot(ROBOT), [still], provenance=provenance),
+    )
     assert recorded_robot(tmp_path / "r.h5") == name
     assert recorded_robot(tmp_path / "none.h5") is None

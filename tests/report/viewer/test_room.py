@@ -13,7 +13,9 @@ def test_things_are_where_the_tasks_have_them() -> None:
     x, y, z = scene.table.centre
     low, high = top.min(axis=0), top.max(axis=0)
     np.testing.assert_allclose(0.5 * (low + high)[:2], (x, y))
-    np.testing.assert_allclose((high - low)[:2], (2.0 * scene.table.half_width, 2.0 * scene.table.half_length))
+    np.testing.assert_allclose(
+        (high - low)[:2], (2.0 * scene.table.half_width, 2.0 * scene.table.half_length)
+    )
     assert high[2] == z
     post = np.concatenate([shape.mesh.vertices for shape in room.post()])
     assert post[:, 2].min() == 0.0 and post[:, 2].max() < scene.base[2]

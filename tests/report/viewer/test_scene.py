@@ -30,7 +30,9 @@ def test_every_body_of_a_ghost_is_placed_and_only_what_moved_is_sent() -> None:
         poses = body.poses(q)
         ghost.place(poses)
         for k, link in enumerate(body.names):
-            np.testing.assert_allclose(scene.nodes[f"/g/{link}"].position, poses.position[k], atol=1e-5)
+            np.testing.assert_allclose(
+                scene.nodes[f"/g/{link}"].position, poses.position[k], atol=1e-5
+            )
             np.testing.assert_allclose(scene.nodes[f"/g/{link}"].wxyz, poses.wxyz[k], atol=1e-5)
     for node in scene.nodes.values():
         node.__dict__.pop("wxyz", None)

@@ -22,7 +22,9 @@ def test_a_port_in_use_is_refused_by_name_and_flag() -> None:
         check_port(70000)
 
 
-def test_the_page_is_there_for_this_computer_alone_and_gone_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_there_for_this_computer_alone_and_gone_afterwards(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     before = set(threading.enumerate())
     with serving(check_port(0), title="t") as server:
         port = server.get_port()

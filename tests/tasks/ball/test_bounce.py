@@ -21,7 +21,12 @@ def test_the_instant_and_the_way_on_are_those_of_a_parabola(dt):
     # From 0.3 m above contact at rest: falls for sqrt(2 h / g), leaves with 0.9 g t.
     h, duration = 0.3, 0.4
     path = table.fly(
-        ball((0.4, 1.5, 0.795 + h), (0.2, -3.0, 0.0)), VACUUM, PLAIN, SCENE, dt=dt, steps=round(duration / dt)
+        ball((0.4, 1.5, 0.795 + h), (0.2, -3.0, 0.0)),
+        VACUUM,
+        PLAIN,
+        SCENE,
+        dt=dt,
+        steps=round(duration / dt),
     )
     fall = np.sqrt(2 * h / 9.81)
     rest = duration - fall
@@ -34,13 +39,18 @@ def test_the_instant_and_the_way_on_are_those_of_a_parabola(dt):
         ],
         atol=1e-5,
     )
-    np.testing.assert_allclose(path.velocity[-1], [0.12, -1.8, 0.9 * 9.81 * fall - 9.81 * rest], atol=1e-4)
+    np.testing.assert_allclose(
+        path.velocity[-1], [0.12, -1.8, 0.9 * 9.81 * fall - 9.81 * rest], atol=1e-4
+    )
     assert path.position[:, 2].min() >= 0.795 - 1e-6
 
 
 def test_the_step_hardly_matters_with_air():
     start = ball((0.46, 2.95, 1.37), (0.24, -4.15, 2.28), (36, 0, 0))
-    ends = [table.fly(start, Air(), PLAIN, SCENE, dt=dt, steps=round(1.0 / dt)).position[-1] for dt in (0.01, 0.001)]
+    ends = [
+        table.fly(start, Air(), PLAIN, SCENE, dt=dt, steps=round(1.0 / dt)).position[-1]
+        for dt in (0.01, 0.001)
+    ]
     np.testing.assert_allclose(ends[0], ends[1], atol=5e-4)
 
 
@@ -56,7 +66,9 @@ def test_a_ball_leaves_with_the_spin_with_which_it_would_roll(direction):
     # Rolling: the lowest point, -r z from the centre, moves against the centre.
     lowest = np.cross(after.spin, [0, 0, -0.02])
     np.testing.assert_allclose(
-        lowest[:2] / np.linalg.norm(lowest), -np.array(direction) / np.linalg.norm(direction), atol=1e-6
+        lowest[:2] / np.linalg.norm(lowest),
+        -np.array(direction) / np.linalg.norm(direction),
+        atol=1e-6,
     )
     assert np.linalg.norm(after.spin) == pytest.approx(10.0 * np.linalg.norm(direction), rel=1e-6)
 
@@ -72,7 +84,12 @@ def test_only_the_table_is_a_table(x, y, meets):
 
 def test_a_ball_that_comes_to_rest_stays_on_the_table():
     path = table.fly(
-        ball((0.4, 1.0, 0.9), (0, 0, 0)), Air(), Bounce.symmetric(0.5, 0.6, 0.0), SCENE, dt=0.002, steps=1500
+        ball((0.4, 1.0, 0.9), (0, 0, 0)),
+        Air(),
+        Bounce.symmetric(0.5, 0.6, 0.0),
+        SCENE,
+        dt=0.002,
+        steps=1500,
     )
     assert path.position[:, 2].min() >= 0.795 - 1e-6
     assert path.position[-1, 2] == pytest.approx(0.795, abs=1e-3)

@@ -13,7 +13,9 @@ from genan.tasks.ball.flight import Air, Ball
 from genan.tasks.ball.noise import Noise
 from genan.tasks.ball.scene import Scene
 
-LAUNCH = Ball(jnp.array([0.46, 2.95, 1.37]), jnp.array([0.24, -4.15, 2.28]), jnp.array([36.0, 0.0, 0.0]))
+LAUNCH = Ball(
+    jnp.array([0.46, 2.95, 1.37]), jnp.array([0.24, -4.15, 2.28]), jnp.array([36.0, 0.0, 0.0])
+)
 BOUNCE = Bounce.symmetric(0.92, 0.71, 7.0)
 track = eqx.filter_jit(track)
 filtered = eqx.filter_jit(filtered)
@@ -27,7 +29,10 @@ def path(dt, steps):
 
 def plain_kalman_filter(times, measured, noise):
     """Textbook filter in float64 of position and velocity under gravity alone."""
-    mean, cov = np.r_[measured[0], np.zeros(3)], np.diag([noise.measurement] * 3 + [noise.first_velocity] * 3)
+    mean, cov = (
+        np.r_[measured[0], np.zeros(3)],
+        np.diag([noise.measurement] * 3 + [noise.first_velocity] * 3),
+    )
     means = [mean]
     for dt, z in zip(np.diff(times), measured[1:], strict=True):
         F = np.eye(6) + dt * np.eye(6, k=3)
@@ -44,9 +49,16 @@ def plain_kalman_filter(times, measured, noise):
 def test_without_air_it_is_a_plain_kalman_filter(dt):
     rng = np.random.default_rng(0)
     times = dt * np.arange(50)
-    truth = np.array([0.4, 2.9, 1.6]) + times[:, None] * [0.2, -4.0, 2.0] - 0.5 * 9.81 * times[:, None] ** 2 * [0, 0, 1]
+    truth = (
+        np.array([0.4, 2.9, 1.6])
+        + times[:, None] * [0.2, -4.0, 2.0]
+        - 0.5 * 9.81 * times[:, None] ** 2 * [0, 0, 1]
+    )
     measured = truth + 0.005 * rng.standard_normal(truth.shape)
-    states = track(BallFilter(air=Air(drag=0.0, magnus=0.0)), *(jnp.asarray(x, jnp.float32) for x in (times, measured)))
+    states = track(
+        BallFilter(air=Air(drag=0.0, magnus=0.0)),
+        *(jnp.asarray(x, jnp.float32) for x in (times, measured)),
+    )
     means, cov = plain_kalman_filter(times, measured, Noise())
     np.testing.assert_allclose(states.mean[:, :3], means[:, :3], atol=1e-4)
     np.testing.assert_allclose(states.mean[:, 3:6], means[:, 3:], atol=5e-3)
@@ -75,7 +87,12 @@ def test_a_perfect_ball_is_followed_through_its_bounce():
 def test_without_measurements_it_predicts():
     truth = path(0.01, 109)
     present = jnp.arange(110) < 50
-    states = track(KNOWING, 0.01 * jnp.arange(110), jnp.where(present[:, None], truth.position, jnp.nan), present)
+    states = track(
+        KNOWING,
+        0.01 * jnp.arange(110),
+        jnp.where(present[:, None], truth.position, jnp.nan),
+        present,
+    )
     assert np.isfinite(states.mean).all()
     np.testing.assert_allclose(states.mean[-1, :3], truth.position[-1], atol=0.02)
     spread = np.einsum("nii->ni", np.asarray(states.covariance))[:, 0]
@@ -90,14 +107,19 @@ def test_a_missing_measurement_changes_nothing():
 
 def test_noise_added_does_not_depend_on_the_number_of_steps():
     start = KNOWING.start(jnp.array([0.4, 2.9, 1.4]), jnp.array([0.2, -4.0, 2.0]))
-    once, twice = KNOWING.predict(start, 0.01), KNOWING.predict(KNOWING.predict(start, 0.005), 0.005)
+    once, twice = (
+        KNOWING.predict(start, 0.01),
+        KNOWING.predict(KNOWING.predict(start, 0.005), 0.005),
+    )
     np.testing.assert_allclose(once.covariance, twice.covariance, rtol=0.02, atol=1e-4)
 
 
 @pytest.mark.parametrize("rate", [100.0, 179.0])
 def test_ticks_see_no_later_measurement(rate):
     times = jnp.arange(round(1.09 * rate)) / rate
-    truth = jax.vmap(lambda axis: jnp.interp(times, 0.002 * jnp.arange(551), axis), 1, 1)(path(0.002, 550).position)
+    truth = jax.vmap(lambda axis: jnp.interp(times, 0.002 * jnp.arange(551), axis), 1, 1)(
+        path(0.002, 550).position
+    )
     ticks = 0.01 * jnp.arange(80)
     plain = filtered(KNOWING, times, truth, ticks)
     spoilt = filtered(KNOWING, times, truth.at[jnp.searchsorted(times, 0.4001) :].add(0.3), ticks)

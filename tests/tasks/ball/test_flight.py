@@ -23,7 +23,11 @@ def ball(position, velocity, spin=(0.0, 0.0, 0.0)):
 def exact(position, velocity, spin, duration, air):
     def slope(_, state):
         v = state[3:]
-        pull = np.array([0, 0, -air.gravity]) - air.drag * np.linalg.norm(v) * v + air.magnus * np.cross(spin, v)
+        pull = (
+            np.array([0, 0, -air.gravity])
+            - air.drag * np.linalg.norm(v) * v
+            + air.magnus * np.cross(spin, v)
+        )
         return np.concatenate([v, pull])
 
     return solve_ivp(slope, (0, duration), [*position, *velocity], rtol=1e-10, atol=1e-12).y[:, -1]
@@ -55,13 +59,17 @@ def test_drag_takes_energy_and_the_magnus_force_does_not():
     turned = flight.predict(start, 0.3, Air(gravity=0.0, drag=0.0), steps=150)
     speed = float(jnp.linalg.norm(start.velocity))
     # Along the path 1/v grows by drag times the time.
-    assert float(jnp.linalg.norm(slower.velocity)) == pytest.approx(1 / (1 / speed + 0.1062 * 0.3), rel=1e-4)
+    assert float(jnp.linalg.norm(slower.velocity)) == pytest.approx(
+        1 / (1 / speed + 0.1062 * 0.3), rel=1e-4
+    )
     assert float(jnp.linalg.norm(turned.velocity)) == pytest.approx(speed, rel=1e-5)
     assert turned.velocity[2] < 0.9  # topspin pulls a ball that flies to -y down
 
 
 def test_derivatives_are_finite_at_rest():
-    slope = jax.jacfwd(lambda v: flight.step(Ball(jnp.zeros(3), v, jnp.zeros(3)), 0.002, Air()).velocity)(jnp.zeros(3))
+    slope = jax.jacfwd(
+        lambda v: flight.step(Ball(jnp.zeros(3), v, jnp.zeros(3)), 0.002, Air()).velocity
+    )(jnp.zeros(3))
     assert np.isfinite(slope).all()
 
 

@@ -29,7 +29,8 @@ def exact(position, velocity):
 
 
 @pytest.mark.parametrize(
-    "velocity", [(0.0, 4.5, 2.6), (-0.5, 5.5, 2.5), (0.5, 8.0, 1.5), (1.0, 3.0, 5.0), (0.1, -2.0, 1.0)]
+    "velocity",
+    [(0.0, 4.5, 2.6), (-0.5, 5.5, 2.5), (0.5, 8.0, 1.5), (1.0, 3.0, 5.0), (0.1, -2.0, 1.0)],
 )
 def test_the_point_is_that_of_a_fine_integration(velocity):
     found = land(ball((0.6, 0.1, 1.35), velocity))
@@ -86,6 +87,8 @@ def test_rewards_in_both_readings():
     assert float(landing_reward(at, SCENE)) == pytest.approx(1 - (0.5 / 2.96) ** 0.75, rel=1e-5)
     assert float(landing_reward(at, SCENE, reading="printed")) == 0.0
     near = jnp.array([x + 0.1, y, z])
-    assert float(landing_reward(near, SCENE, reading="printed")) == pytest.approx(1 - 2.96 * 0.1**0.75, rel=1e-4)
+    assert float(landing_reward(near, SCENE, reading="printed")) == pytest.approx(
+        1 - 2.96 * 0.1**0.75, rel=1e-4
+    )
     assert float(landing_reward(jnp.array([x, y + 3.0, z]), SCENE)) == 0.0
     assert np.isfinite(jax.grad(lambda p: landing_reward(p, SCENE))(jnp.array(SCENE.target))).all()

@@ -31,7 +31,8 @@ def _32(x):
 
 
 def test_an_example_by_hand():
-    # 5 mm above the face, 5 m/s towards a racket that comes with 2.5 m/s: they meet at 1/3 of the step.
+    # 5 mm above the face, 5 m/s towards a racket that comes with 2.5 m/s: they meet at 1/3 of the
+    # step.
     start = np.array([0.01, REACH + 0.005, 0.02])
     hit, end = struck(*straight(start, (0.5, -5.0, -1.0)), pose(), pose((0, 2.5 * DT, 0)))
     leaving = np.array([0.39, 0.78 * 5.0 + 1.78 * 2.5, -0.78])
@@ -43,7 +44,11 @@ def test_an_example_by_hand():
 
 
 def test_a_ball_that_is_not_hit_is_left_alone():
-    for start, velocity in [((0, 0.1, 0), (0, -5, 0)), ((0, 0.03, 0), (0, 5, 0)), ((0.2, 0.03, 0), (0, -5, 0))]:
+    for start, velocity in [
+        ((0, 0.1, 0), (0, -5, 0)),
+        ((0, 0.03, 0), (0, 5, 0)),
+        ((0.2, 0.03, 0), (0, -5, 0)),
+    ]:
         first, free = straight(start, velocity)
         hit, end = struck(first, free, pose(), pose())
         assert not hit
@@ -68,7 +73,11 @@ def test_both_faces_are_equal():
 
 def test_turning_everything_turns_the_result():
     turn = Rotation.from_rotvec([0.4, -1.1, 0.7])
-    start, velocity, move = np.array([0.02, 0.03, 0.01]), np.array([1.0, -4.0, 2.0]), np.array([0.0005, 0.002, 0.001])
+    start, velocity, move = (
+        np.array([0.02, 0.03, 0.01]),
+        np.array([1.0, -4.0, 2.0]),
+        np.array([0.0005, 0.002, 0.001]),
+    )
     plain = struck(*straight(start, velocity), pose(), pose(move))[1]
     turned = struck(
         *straight(turn.apply(start), turn.apply(velocity)),
@@ -79,11 +88,16 @@ def test_turning_everything_turns_the_result():
     np.testing.assert_allclose(turned.position, turn.apply(plain.position), atol=1e-6)
 
 
-@pytest.mark.parametrize(("drags_along", "frame"), [(False, (0.0, 3.0, 0.0)), (True, (1.0, 3.0, -2.0))])
+@pytest.mark.parametrize(
+    ("drags_along", "frame"), [(False, (0.0, 3.0, 0.0)), (True, (1.0, 3.0, -2.0))]
+)
 def test_a_moving_observer_sees_the_same_hit(drags_along, frame):
-    # The lab's model leaves the racket's tangential velocity out, so only observers that move along the normal agree.
+    # The lab's model leaves the racket's tangential velocity out, so only observers that move along
+    # the normal agree.
     rubber, frame = Rubber(drags_along=drags_along), np.array(frame)
-    rest = strike(*straight((0, 0.03, 0), (1, -4, 2)), pose(), pose((0, 0.002, 0)), DT, rubber, SCENE)[1]
+    rest = strike(
+        *straight((0, 0.03, 0), (1, -4, 2)), pose(), pose((0, 0.002, 0)), DT, rubber, SCENE
+    )[1]
     moving = strike(
         *straight((0, 0.03, 0), np.array([1, -4, 2]) + frame), pose(), pose(np.array([0, 0.002, 0]) + DT * frame),
         DT, rubber, SCENE,
@@ -92,8 +106,12 @@ def test_a_moving_observer_sees_the_same_hit(drags_along, frame):
 
 
 def test_a_turning_racket_hits_with_the_velocity_of_the_point():
-    rate = 20.0  # about the racket's long axis: the rim at x = 0.05 moves against the ball with 1 m/s
-    hit, end = struck(*straight((0.05, REACH + 1e-4, 0), (0, -1.0, 0)), pose(), pose(turn=(0, 0, rate * DT)))
+    rate = (
+        20.0  # about the racket's long axis: the rim at x = 0.05 moves against the ball with 1 m/s
+    )
+    hit, end = struck(
+        *straight((0.05, REACH + 1e-4, 0), (0, -1.0, 0)), pose(), pose(turn=(0, 0, rate * DT))
+    )
     assert hit
     assert float(end.velocity[1]) == pytest.approx(0.78 * 1.0 + 1.78 * rate * 0.05, rel=0.02)
 
@@ -105,7 +123,9 @@ def test_nothing_passes_through_the_blade():
     tilt = rng.uniform(-0.9, 0.9, (n, 2)) * speed[:, None]
     aim = rng.uniform(-0.05, 0.05, (n, 2))
     velocity = np.stack([tilt[:, 0], -speed, tilt[:, 1]], axis=1) * rng.choice([-1, 1], (n, 1))
-    arrival = rng.uniform(0.006, 0.012, n)  # when the centre would cross the middle plane at ``aim``
+    arrival = rng.uniform(
+        0.006, 0.012, n
+    )  # when the centre would cross the middle plane at ``aim``
     start = np.stack([aim[:, 0], np.zeros(n), aim[:, 1]], axis=1) - velocity * arrival[:, None]
     racket = rng.uniform(-3, 3, (n, 3))
 
@@ -125,7 +145,12 @@ def test_a_ball_is_hit_once():
     now, racket_speed, hits = ball((0, 0.05, 0), (0, -4, 0)), 3.0, 0
     for k in range(60):
         free = ball(now.position + DT * now.velocity, now.velocity)
-        hit, now = struck(now, free, pose((0, racket_speed * DT * k, 0)), pose((0, racket_speed * DT * (k + 1), 0)))
+        hit, now = struck(
+            now,
+            free,
+            pose((0, racket_speed * DT * k, 0)),
+            pose((0, racket_speed * DT * (k + 1), 0)),
+        )
         hits += int(hit)
     assert hits == 1
     assert float(now.velocity[1]) == pytest.approx(0.78 * 4 + 1.78 * 3, rel=1e-3)

@@ -1,4 +1,5 @@
-"""The models against balls that were recorded on the real table; skipped where the recordings are not at hand."""
+"""The models against balls that were recorded on the real table; skipped where the recordings are
+not at hand."""
 
 import sys
 from pathlib import Path
@@ -16,7 +17,9 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import ball as benchmark  # noqa: E402
 
 DATA = ROOT.parent / "shared" / "data" / "ball_trajectories.npz"
-pytestmark = pytest.mark.skipif(not DATA.is_file(), reason=f"the recorded balls are not here ({DATA})")
+pytestmark = pytest.mark.skipif(
+    not DATA.is_file(), reason=f"the recorded balls are not here ({DATA})"
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,8 @@ def test_balls_not_fitted_to_are_predicted_from_their_first_third_of_a_second(gr
     assert np.median(found.place) < 0.05
     assert np.percentile(found.place, 95) < 0.08
     assert np.median(found.ball) < 0.05
-    # The flight before and the bounce: nothing is left over but what differs from ball to ball, and the age of frames.
+    # The flight before and the bounce: nothing is left over but what differs from ball to ball, and
+    # the age of frames.
     assert 0.08 < launcher.drag < 0.12
 
 
@@ -44,5 +48,7 @@ def test_recorded_balls_can_be_played(groups):
     played = to_balls(some, Launcher.load().filter())
     for one, path in zip(some, np.asarray(played.positions), strict=True):
         seen = one.times <= 1.08
-        at = np.stack([np.interp(one.times[seen], 0.002 * np.arange(546), axis) for axis in path.T], axis=1)
+        at = np.stack(
+            [np.interp(one.times[seen], 0.002 * np.arange(546), axis) for axis in path.T], axis=1
+        )
         assert np.median(np.linalg.norm(at - one.positions[seen], axis=1)) < 0.012

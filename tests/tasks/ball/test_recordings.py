@@ -18,7 +18,10 @@ def write(folder, times=TIMES, positions=POSITIONS, **more):
 
 
 def test_npz_and_csv_say_the_same(tmp_path):
-    both = np.concatenate([TIMES, TIMES + 7.0]), np.concatenate([POSITIONS, POSITIONS + np.array([0.01, 0, 0])])
+    both = (
+        np.concatenate([TIMES, TIMES + 7.0]),
+        np.concatenate([POSITIONS, POSITIONS + np.array([0.01, 0, 0])]),
+    )
     from_npz = load(write(tmp_path, *both, start=np.array([0, 120, 240])))
     lines = [f"{'a' if k < 120 else 'b'}, {t!r},{x!r},{y!r},{z!r}" for k, (t, (x, y, z)) in
              enumerate(zip(both[0].tolist(), both[1].tolist(), strict=True))]  # fmt: skip
@@ -33,7 +36,11 @@ def test_npz_and_csv_say_the_same(tmp_path):
 
 def test_groups(tmp_path):
     np.savez(
-        tmp_path / "g.npz", one__t=TIMES, one__p=POSITIONS, two__t=TIMES, two__p=POSITIONS + np.array([0.02, 0, 0])
+        tmp_path / "g.npz",
+        one__t=TIMES,
+        one__p=POSITIONS,
+        two__t=TIMES,
+        two__p=POSITIONS + np.array([0.02, 0, 0]),
     )
     assert load(tmp_path / "g.npz", group="two")[0].positions[0, 0] == POSITIONS[0, 0] + 0.02
     with pytest.raises(DataError, match="say which of its groups is meant: 'one', 'two'"):

@@ -1,4 +1,5 @@
-"""Models to beat: what a prediction costs nothing, what a linear one gives, what a torque sensor would buy."""
+"""Models to beat: what a prediction costs nothing, what a linear one gives, what a torque sensor
+would buy."""
 
 from genan.actuator.baselines.arx import Arx
 from genan.actuator.baselines.base import Baseline, one_step, open_loop

@@ -1,8 +1,9 @@
-"""Ridge ARX: a linear prediction of the next change of velocity from the last positions and controls.
+"""Ridge ARX: a linear prediction of the next change of velocity from the last positions and
+controls.
 
-The target is q_{t+1} - (2 q_t - q_{t-1}), dt^2 times the acceleration. The features are those of the network: now, and
-the past as differences to now, all standardised. Order (past samples) and ridge are chosen by the one-step error on
-trajectories that were not fitted.
+The target is q_{t+1} - (2 q_t - q_{t-1}), dt^2 times the acceleration. The features are those of
+the network: now, and the past as differences to now, all standardised. Order (past samples) and
+ridge are chosen by the one-step error on trajectories that were not fitted.
 """
 
 from collections.abc import Sequence
@@ -45,12 +46,15 @@ class Arx:
         return self.order
 
     @classmethod
-    def fit(cls, trajectories: Trajectories, *, orders: Sequence[int] = ORDERS, seed: int = 0) -> "Arx":
+    def fit(
+        cls, trajectories: Trajectories, *, orders: Sequence[int] = ORDERS, seed: int = 0
+    ) -> "Arx":
         """Fit on four fifths of the trajectories, choose order and ridge on the others.
 
         Args:
             trajectories: the training recording, at least two trajectories.
-            orders: past samples to try, each at least 1; those that no trajectory is long enough for are left out.
+            orders: past samples to try, each at least 1; those that no trajectory is long enough
+                for are left out.
             seed: of the split.
         """
         parts = split(trajectories, seed=seed)
@@ -62,7 +66,9 @@ class Arx:
                 f"and to choose by; the longest of one part has {roomiest + 2}."
             )
         fitted, chosen_by = (_Moments.of(trajectories, part, tried[-1]) for part in parts)
-        return min((_best(fitted, chosen_by, order) for order in tried), key=lambda found: found[0])[1]
+        return min(
+            (_best(fitted, chosen_by, order) for order in tried), key=lambda found: found[0]
+        )[1]
 
     def next_position(  # noqa: D102
         self, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
@@ -75,7 +81,8 @@ class Arx:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """Sums of products over samples, of [1, features, targets] less an origin; features as in ``_features``."""
+    """Sums of products over samples, of [1, features, targets] less an origin; features as in
+    ``_features``."""
 
     products: Float[np.ndarray, "k k"]
     origin: Float[np.ndarray, " k"]
@@ -83,10 +90,15 @@ class _Moments:
     nu: int
 
     @classmethod
-    def of(cls, trajectories: Trajectories, numbers: Int[np.ndarray, " m"], order: int) -> "_Moments":
-        """Over the samples of the trajectories ``numbers`` that have ``order`` rows before and one after them."""
+    def of(
+        cls, trajectories: Trajectories, numbers: Int[np.ndarray, " m"], order: int
+    ) -> "_Moments":
+        """Over the samples of the trajectories ``numbers`` that have ``order`` rows before and one
+        after them."""
         starts, ends = trajectories.offsets[numbers] + order, trajectories.offsets[numbers + 1] - 1
-        rows = np.concatenate([np.arange(start, end) for start, end in zip(starts, ends, strict=True)])
+        rows = np.concatenate(
+            [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
+        )
         nq, nu = trajectories.channels.nq, trajectories.channels.nu
         origin = _features(trajectories, rows[:: max(1, len(rows) // 1000)], order).mean(axis=0)
         origin[0] = 0.0
@@ -96,15 +108,20 @@ class _Moments:
             products += block.T @ block
         return cls(products, origin, nq, nu)
 
-    def select(self, columns: Int[np.ndarray, " c"], origin: Float[np.ndarray, " k"]) -> Float[np.ndarray, "c c"]:
+    def select(
+        self, columns: Int[np.ndarray, " c"], origin: Float[np.ndarray, " k"]
+    ) -> Float[np.ndarray, "c c"]:
         """Products of some columns, about ``origin`` instead of the own one."""
         shift = np.eye(len(self.origin))
         shift[0] += self.origin - origin
         return (shift.T @ self.products @ shift)[np.ix_(columns, columns)]
 
 
-def _features(trajectories: Trajectories, rows: Int[np.ndarray, " n"], order: int) -> Float[np.ndarray, "n k"]:
-    """[1, now, past as differences to now (nearest first), target]; now and past are q and u side by side."""
+def _features(
+    trajectories: Trajectories, rows: Int[np.ndarray, " n"], order: int
+) -> Float[np.ndarray, "n k"]:
+    """[1, now, past as differences to now (nearest first), target]; now and past are q and u side
+    by side."""
     q, u = trajectories.q, trajectories.u
     now = np.hstack([q[rows], u[rows]])
     past = [np.hstack([q[rows - lag], u[rows - lag]]) - now for lag in range(1, order + 1)]
@@ -129,7 +146,9 @@ def _best(fitted: _Moments, chosen_by: _Moments, order: int) -> tuple[float, Arx
     projected = vectors.T @ (covariance[x, y] / spread[:, None])
     best: tuple[float, float, np.ndarray, np.ndarray] | None = None
     for ridge in RIDGES:
-        weights = (vectors @ (projected / (np.maximum(values, 0.0) + ridge)[:, None])) / spread[:, None]
+        weights = (vectors @ (projected / (np.maximum(values, 0.0) + ridge)[:, None])) / spread[
+            :, None
+        ]
         offset = mean[y] - mean[x] @ weights
         whole = np.vstack([-offset, -weights, np.eye(nq)])  # target minus prediction
         error = float(np.einsum("ij,ik,kj->", whole, other, whole) / (other[0, 0] * nq))
@@ -141,9 +160,22 @@ def _best(fitted: _Moments, chosen_by: _Moments, order: int) -> tuple[float, Arx
     return error, _model(weights.reshape(order + 1, width, nq), offset, nq, order, ridge)
 
 
-def _model(weights: Float[np.ndarray, "rows width nq"], offset: np.ndarray, nq: int, order: int, ridge: float) -> Arx:
+def _model(
+    weights: Float[np.ndarray, "rows width nq"],
+    offset: np.ndarray,
+    nq: int,
+    order: int,
+    ridge: float,
+) -> Arx:
     """From weights of differences (now first) to weights of samples (oldest first)."""
     weights = weights.copy()
     weights[0] -= weights[1:].sum(axis=0)
     weights = weights[::-1]
-    return Arx(order, ridge, weights[:, :nq].copy(), weights[:, nq:].copy(), offset, f"ridge ARX, order {order}")
+    return Arx(
+        order,
+        ridge,
+        weights[:, :nq].copy(),
+        weights[:, nq:].copy(),
+        offset,
+        f"ridge ARX, order {order}",
+    )

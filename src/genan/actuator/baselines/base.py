@@ -1,4 +1,5 @@
-"""What a baseline is: the next position from the last ones. One step ahead, or open loop for many."""
+"""What a baseline is: the next position from the last ones. One step ahead, or open loop for
+many."""
 
 from typing import Protocol, runtime_checkable
 
@@ -37,8 +38,11 @@ class Baseline(Protocol):
         ...
 
 
-def one_step(baseline: Baseline, trajectories: Trajectories, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n nq"]:
-    """Predicted positions one sample after each of ``rows`` [n, nq] [rad or m]; each has ``past`` rows before it."""
+def one_step(
+    baseline: Baseline, trajectories: Trajectories, rows: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "n nq"]:
+    """Predicted positions one sample after each of ``rows`` [n, nq] [rad or m]; each has ``past``
+    rows before it."""
     lags = np.arange(-baseline.past, 1)
     predicted = np.empty((len(rows), trajectories.channels.nq))
     for k in range(0, len(rows), _BLOCK):
@@ -50,7 +54,8 @@ def one_step(baseline: Baseline, trajectories: Trajectories, rows: Int[np.ndarra
 def open_loop(
     baseline: Baseline, trajectories: Trajectories, rows: Int[np.ndarray, " n"], *, steps: int
 ) -> Float[np.ndarray, "n R nq"]:
-    """Positions of the ``steps`` samples after each of ``rows`` along the recorded controls [n, R, nq] [rad or m].
+    """Positions of the ``steps`` samples after each of ``rows`` along the recorded controls [n, R,
+    nq] [rad or m].
 
     What runs away becomes infinite or not a number; it is the caller's to count.
     """

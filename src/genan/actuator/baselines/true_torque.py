@@ -1,4 +1,5 @@
-"""What a torque sensor would buy: the same network, trained on the true torques that only a virtual robot can tell."""
+"""What a torque sensor would buy: the same network, trained on the true torques that only a virtual
+robot can tell."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,8 +32,8 @@ def true_torque_baseline(
 ) -> Ensemble:
     """A network like those of ``ensemble``, trained on the true torques in ``train_path``.
 
-    It is kept in the folder ``out`` and trained only when that does not hold it yet. ``progress`` is told what is being
-    done, how much of it is done, and how much there is.
+    It is kept in the folder ``out`` and trained only when that does not hold it yet. ``progress``
+    is told what is being done, how much of it is done, and how much there is.
     """
     kept = _kept(ensemble, out)
     if kept is not None:
@@ -47,7 +48,8 @@ def true_torque_baseline(
 
 
 def _kept(ensemble: Ensemble, out: Path) -> Ensemble | None:
-    """The network in ``out``, if it is the counterpart of ``ensemble``: same channels, history, shape and data."""
+    """The network in ``out``, if it is the counterpart of ``ensemble``: same channels, history,
+    shape and data."""
     try:
         kept = load(out)
     except ActuatorError:

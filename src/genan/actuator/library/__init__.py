@@ -1,4 +1,5 @@
-"""Actuators that come with genan: an ensemble for the virtual PAMY2 (the README has the command)."""
+"""Actuators that come with genan: an ensemble for the virtual PAMY2 (the README has the
+command)."""
 
 from importlib import resources
 from pathlib import Path
@@ -12,5 +13,7 @@ def bundled(name: str = "pamy2") -> Path:
     folder = library / name
     if not (folder / "actuator.json").is_file():
         there = sorted(path.parent.name for path in library.glob("*/actuator.json"))
-        raise ActuatorError(f"There are no bundled actuators {name!r}; there are: {listing(there) or 'none'}.")
+        raise ActuatorError(
+            f"There are no bundled actuators {name!r}; there are: {listing(there) or 'none'}."
+        )
     return folder

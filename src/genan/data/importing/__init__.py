@@ -1,4 +1,5 @@
-"""Logs of other programs into recordings: one file per format, one mapping, one resampling for all of them."""
+"""Logs of other programs into recordings: one file per format, one mapping, one resampling for all
+of them."""
 
 from genan.data.importing.convert import Imported, ImportedFile, import_logs
 from genan.data.importing.settings import ImportSettings

@@ -1,8 +1,8 @@
 """One recording of a log, chunk after chunk, into trajectories at the robot's rate.
 
-The stream that has the first joint leads: its gaps cut the recording, its stamps are the ones that matter. A recording
-is worked off in blocks of a fixed number of samples, so that memory is bounded and the result does not depend on the
-chunks in which the source gives it.
+The stream that has the first joint leads: its gaps cut the recording, its stamps are the ones that
+matter. A recording is worked off in blocks of a fixed number of samples, so that memory is bounded
+and the result does not depend on the chunks in which the source gives it.
 """
 
 from collections.abc import Iterator
@@ -93,7 +93,13 @@ class Assembly:
     """Takes the chunks of one recording and gives its trajectories."""
 
     def __init__(
-        self, recording: str, source: Source, mapping: ColumnMapping, dt: float, settings: ImportSettings, first: bool
+        self,
+        recording: str,
+        source: Source,
+        mapping: ColumnMapping,
+        dt: float,
+        settings: ImportSettings,
+        first: bool,
     ) -> None:
         """``first``: only the first of several phases is wanted."""
         self.recording = recording
@@ -181,9 +187,12 @@ class Assembly:
             self._refuse_slow(period)
         gap = self._settings.gap or (GAP_PERIODS * period if period else np.inf)
         holds = not any(entry.column in buffer.names for entry in self._mapping.joints)
-        # Commands on a clock of their own are held for as long as no other comes: they have no gaps.
+        # Commands on a clock of their own are held for as long as no other comes: they have no
+        # gaps.
         buffer.cleaner = Cleaner(
-            np.inf if holds else gap, self.dropped if leads else Dropped(), drop_not_finite=not holds
+            np.inf if holds else gap,
+            self.dropped if leads else Dropped(),
+            drop_not_finite=not holds,
         )
         for time, values in buffer.waiting:
             buffer.add(time, values)
@@ -205,8 +214,11 @@ class Assembly:
         )
 
     def _work(self, *, end: bool) -> Iterator[Piece | RawSteps]:
-        """Work off every whole block of the leading stream that the other streams have caught up with."""
-        lead = next((buffer for names, buffer in self._buffers.items() if self._leader in names), None)
+        """Work off every whole block of the leading stream that the other streams have caught up
+        with."""
+        lead = next(
+            (buffer for names, buffer in self._buffers.items() if self._leader in names), None
+        )
         if lead is None or lead.cleaner is None:
             return
         others = [buffer for buffer in self._buffers.values() if buffer is not lead]
@@ -251,7 +263,12 @@ class Assembly:
                 other.drop(passed)
 
     def _at(
-        self, taken: Taken, time: np.ndarray, values: np.ndarray, lead: _Buffer, others: list[_Buffer]
+        self,
+        taken: Taken,
+        time: np.ndarray,
+        values: np.ndarray,
+        lead: _Buffer,
+        others: list[_Buffer],
     ) -> tuple[np.ndarray, np.ndarray, Bool[np.ndarray, " n"]]:
         """q, u and whether both are known, at the times taken."""
         there = np.ones(len(taken.time), dtype=bool)
@@ -263,8 +280,12 @@ class Assembly:
             return joints, controls, there
         columns: dict[str, np.ndarray] = {}
         for buffer in (lead, *others):
-            of_joints = [entry.column for entry in self._mapping.joints if entry.column in buffer.names]
-            of_controls = [entry.column for entry in self._mapping.controls if entry.column in buffer.names]
+            of_joints = [
+                entry.column for entry in self._mapping.joints if entry.column in buffer.names
+            ]
+            of_controls = [
+                entry.column for entry in self._mapping.controls if entry.column in buffer.names
+            ]
             stamps, samples, breaks = (time, values, None) if buffer is lead else buffer.joined()
             for wanted, is_joint in ((of_joints, True), (of_controls, False)):
                 if not wanted:
@@ -292,9 +313,14 @@ def _chosen(values: np.ndarray, columns: list[int]) -> np.ndarray:
 
 
 def _positions(
-    time: np.ndarray, values: np.ndarray, breaks: np.ndarray | None, at: np.ndarray, settings: ImportSettings
+    time: np.ndarray,
+    values: np.ndarray,
+    breaks: np.ndarray | None,
+    at: np.ndarray,
+    settings: ImportSettings,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Positions at the times, and whether they are known: not before the first, after the last, or across a break."""
+    """Positions at the times, and whether they are known: not before the first, after the last, or
+    across a break."""
     if not len(time):
         return np.full((len(at), values.shape[1]), np.nan), np.zeros(len(at), dtype=bool)
     found, after = between(time, values, at, how=settings.positions)

@@ -39,18 +39,23 @@ class BagFile(ABC):
         self.counts: dict[int, int] | None = None
         """Messages of each channel, where the file says so."""
         self.chunks: dict[int, frozenset[int]] = {}
-        """Which channels a chunk has, by the place of the chunk; chunks that are not listed have to be looked into."""
+        """Which channels a chunk has, by the place of the chunk; chunks that are not listed have to
+        be looked into."""
 
     @abstractmethod
-    def blocks(self, channels: Collection[int] | None = None) -> Iterator[tuple[dict[int, Messages], int]]:
-        """Messages of ``channels`` (all: None), some thousands at a time, and how many bytes of the file are read."""
+    def blocks(
+        self, channels: Collection[int] | None = None
+    ) -> Iterator[tuple[dict[int, Messages], int]]:
+        """Messages of ``channels`` (all: None), some thousands at a time, and how many bytes of the
+        file are read."""
 
     @abstractmethod
     def chunk(self, at: int, channels: Collection[int] | None) -> dict[int, Messages]:
         """Messages of ``channels`` in the chunk at ``at``."""
 
     def first_messages(self, channels: Collection[int]) -> dict[int, tuple[bytes, int]]:
-        """The first message of each channel and when it was received [ns], reading no more chunks than needed."""
+        """The first message of each channel and when it was received [ns], reading no more chunks
+        than needed."""
         missing = set(channels)
         found: dict[int, tuple[bytes, int]] = {}
         for at, ids in sorted(self.chunks.items()):
@@ -74,10 +79,16 @@ class BagFile(ABC):
         self.counts = counts
 
 
-def lying_in(data: bytes, places: dict[int, tuple[list[int], list[int], list[int]]]) -> dict[int, Messages]:
-    """Messages where they lie in a chunk: first byte, length and receipt [ns] of each, by channel."""
+def lying_in(
+    data: bytes, places: dict[int, tuple[list[int], list[int], list[int]]]
+) -> dict[int, Messages]:
+    """Messages where they lie in a chunk: first byte, length and receipt [ns] of each, by
+    channel."""
     buffer = np.frombuffer(data, np.uint8)
-    return {id: Messages(buffer, *(np.array(each, np.int64) for each in lists)) for id, lists in places.items()}
+    return {
+        id: Messages(buffer, *(np.array(each, np.int64) for each in lists))
+        for id, lists in places.items()
+    }
 
 
 def _first(block: Messages) -> tuple[bytes, int]:

@@ -23,7 +23,9 @@ def is_bag(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         head = file.read(16)
-    return len(head) == 0 or head.startswith((ros1_file.MAGIC, mcap_file.MAGIC, b"SQLite format 3\0"))
+    return len(head) == 0 or head.startswith(
+        (ros1_file.MAGIC, mcap_file.MAGIC, b"SQLite format 3\0")
+    )
 
 
 def bags_in(folder: Path) -> list[Path]:
@@ -34,7 +36,11 @@ def bags_in(folder: Path) -> list[Path]:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name) if part]
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part)
+        for part in re.split(r"(\d+)", path.name)
+        if part
+    ]
 
 
 def recording_names(paths: Sequence[Path]) -> list[str]:
@@ -74,12 +80,21 @@ def _parts(folder: Path) -> list[Path]:
     from ruamel.yaml.error import YAMLError
 
     try:
-        facts = YAML(typ="safe").load((folder / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
-        if facts["storage_identifier"] != "mcap" or (facts.get("compression_mode") or "none").lower() != "none":
+        facts = YAML(typ="safe").load((folder / "metadata.yaml").read_text())[
+            "rosbag2_bagfile_information"
+        ]
+        if (
+            facts["storage_identifier"] != "mcap"
+            or (facts.get("compression_mode") or "none").lower() != "none"
+        ):
             return []
         paths = [folder / Path(name).name for name in facts["relative_file_paths"]]
     except (YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
-        raise DataError(f"{folder / 'metadata.yaml'} is damaged ({error}); run 'ros2 bag reindex {folder}'.") from error
+        raise DataError(
+            f"{folder / 'metadata.yaml'} is damaged ({error}); run 'ros2 bag reindex {folder}'."
+        ) from error
     if missing := [path.name for path in paths if not path.is_file()]:
-        raise DataError(f"The bag {folder} lacks the files {listing(missing)} that its metadata.yaml lists.")
+        raise DataError(
+            f"The bag {folder} lacks the files {listing(missing)} that its metadata.yaml lists."
+        )
     return paths

@@ -1,4 +1,5 @@
-"""Recordings of ROS behind one interface: which topics they have, and their raw messages some thousands at a time."""
+"""Recordings of ROS behind one interface: which topics they have, and their raw messages some
+thousands at a time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -68,20 +69,32 @@ class FilesBag(Bag):
                 before = self.topics.get(channel.topic)
                 topic = _topic(channel, count + (before.count if before else 0))
                 if before and before.type != topic.type:
-                    topic = Topic(topic.type, topic.count, topic.wire, f"it has messages of {before.type} as well")
+                    topic = Topic(
+                        topic.type,
+                        topic.count,
+                        topic.wire,
+                        f"it has messages of {before.type} as well",
+                    )
                 self.topics[channel.topic] = topic
 
     def types(self, wire: Wire) -> Types:
         """As ``Bag.types``."""
         channels = [c for file in self._files for c in file.channels.values()]
         mine = [c for c in channels if (c.encoding == "ros1") == (wire == "ros1")]
-        return definitions(tuple(dict.fromkeys((_ros_name(c.type), c.schema_encoding, c.schema) for c in mine)), wire)
+        return definitions(
+            tuple(dict.fromkeys((_ros_name(c.type), c.schema_encoding, c.schema) for c in mine)),
+            wire,
+        )
 
     def first_messages(self, topics: Collection[str]) -> dict[str, tuple[bytes, int]]:
         """As ``Bag.first_messages``."""
         found: dict[str, tuple[bytes, int]] = {}
         for file in self._files:
-            wanted = {c.id: c.topic for c in file.channels.values() if c.topic in topics and c.topic not in found}
+            wanted = {
+                c.id: c.topic
+                for c in file.channels.values()
+                if c.topic in topics and c.topic not in found
+            }
             wanted = {id: topic for id, topic in wanted.items() if (file.counts or {}).get(id, 0)}
             for id, message in file.first_messages(wanted).items():
                 found.setdefault(wanted[id], message)
@@ -103,7 +116,9 @@ class FilesBag(Bag):
 class LibraryBag(Bag):
     """ROS 2 bags in SQLite, or compressed as a whole, as the rosbags library reads them."""
 
-    def __init__(self, name: str, path: Path, reader: Callable[[], AbstractContextManager[Any]]) -> None:
+    def __init__(
+        self, name: str, path: Path, reader: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
         self.name, self.path, self._reader = name, path, reader
         files = [path] if path.is_file() else [file for file in path.iterdir() if file.is_file()]
         self.size = sum(file.stat().st_size for file in files)
@@ -111,7 +126,9 @@ class LibraryBag(Bag):
         self._definitions: list[tuple[str, str, str]] = []
         with self._open() as bag:
             for connection in bag.connections:
-                count = connection.msgcount + (self.topics[c].count if (c := connection.topic) in self.topics else 0)
+                count = connection.msgcount + (
+                    self.topics[c].count if (c := connection.topic) in self.topics else 0
+                )
                 self.topics[connection.topic] = Topic(connection.msgtype, count, "cdr")
                 text = connection.msgdef
                 self._definitions.append((connection.msgtype, text.format.name.lower(), text.data))
@@ -136,14 +153,19 @@ class LibraryBag(Bag):
         held: dict[str, tuple[list[bytes], list[int]]] = {topic: ([], []) for topic in topics}
         size = done = 0
         with self._open() as bag:
-            for connection, receipt, message in self._messages(bag, [c for c in bag.connections if c.topic in topics]):
+            for connection, receipt, message in self._messages(
+                bag, [c for c in bag.connections if c.topic in topics]
+            ):
                 messages, times = held[connection.topic]
                 messages.append(message)
                 times.append(receipt)
                 size += len(message)
                 if size > BLOCK:
                     done = min(done + size, self.size)
-                    yield {topic: Messages.of(*both) for topic, both in held.items() if both[0]}, done
+                    yield (
+                        {topic: Messages.of(*both) for topic, both in held.items() if both[0]},
+                        done,
+                    )
                     held, size = {topic: ([], []) for topic in topics}, 0
         yield {topic: Messages.of(*both) for topic, both in held.items() if both[0]}, self.size
 
@@ -180,7 +202,9 @@ def definitions(found: tuple[tuple[str, str, str], ...], wire: Wire) -> Types:
     """Message types: ROS's own, and over them those of the file, (name, language, text) each."""
     from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
 
-    types: dict[str, Any] = dict(get_typestore(Stores.ROS1_NOETIC if wire == "ros1" else Stores.LATEST).fielddefs)
+    types: dict[str, Any] = dict(
+        get_typestore(Stores.ROS1_NOETIC if wire == "ros1" else Stores.LATEST).fielddefs
+    )
     for name, language, text in found:
         try:
             if language in ("msg", "ros2msg", "ros1msg"):
@@ -189,7 +213,9 @@ def definitions(found: tuple[tuple[str, str, str], ...], wire: Wire) -> Types:
                 parts = text.split("=" * 80 + "\n")
                 for part in parts:
                     if part.strip():
-                        types |= get_types_from_idl(part.partition("\n")[2] if part.startswith("IDL: ") else part)
+                        types |= get_types_from_idl(
+                            part.partition("\n")[2] if part.startswith("IDL: ") else part
+                        )
         except Exception:  # a definition that cannot be parsed matters only if its topic is wanted
             continue
     return types
@@ -208,7 +234,9 @@ def _damaged(path: Path, error: Exception) -> DataError:
 def _topic(channel: Channel, count: int) -> Topic:
     wire: Wire = "ros1" if channel.encoding == "ros1" else "cdr"
     refused = (
-        "" if channel.encoding in ("cdr", "ros1") else f"its messages are in {channel.encoding!r}, not CDR or ROS 1"
+        ""
+        if channel.encoding in ("cdr", "ros1")
+        else f"its messages are in {channel.encoding!r}, not CDR or ROS 1"
     )
     return Topic(_ros_name(channel.type), count, wire, refused)
 
@@ -226,8 +254,12 @@ def _merged(parts: list[Messages]) -> Messages:
     if any(part.buffer is not parts[0].buffer for part in parts):
         buffers = np.concatenate([part.buffer for part in parts])
         starts = np.cumsum([0, *(len(part.buffer) for part in parts[:-1])])
-        first = np.concatenate([part.first + start for part, start in zip(parts, starts, strict=True)])
-        length, receipt = (np.concatenate([getattr(part, key) for part in parts]) for key in ("length", "receipt"))
+        first = np.concatenate(
+            [part.first + start for part, start in zip(parts, starts, strict=True)]
+        )
+        length, receipt = (
+            np.concatenate([getattr(part, key) for part in parts]) for key in ("length", "receipt")
+        )
         order = np.argsort(receipt, kind="stable")
         return Messages(buffers, first[order], length[order], receipt[order])
     first, length, receipt = (

@@ -17,7 +17,8 @@ _LAST = re.compile(r"last:(\d+(?:\.\d+)?)%$")
 
 @dataclass(frozen=True)
 class Choice:
-    """Sorts recordings by patterns: ``run_*`` (name), ``kind=sysid`` (what the log says of it), ``last:20%``."""
+    """Sorts recordings by patterns: ``run_*`` (name), ``kind=sysid`` (what the log says of it),
+    ``last:20%``."""
 
     only: tuple[str, ...]
     without: tuple[str, ...]
@@ -35,7 +36,9 @@ class Choice:
 
     def _any(self, patterns: Sequence[str], recording: str, facts: Facts) -> bool:
         return any(
-            recording in self.last[pattern] if pattern in self.last else _matches(pattern, recording, facts)
+            recording in self.last[pattern]
+            if pattern in self.last
+            else _matches(pattern, recording, facts)
             for pattern in patterns
         )
 
@@ -53,7 +56,9 @@ def choice(settings: ImportSettings, recordings: Sequence[tuple[str, Facts]] | N
         if pattern.startswith("last:"):
             share = _LAST.match(pattern)
             if share is None or not 0.0 < float(share.group(1)) < 100.0:
-                raise SettingError(f"Write the last part of the recordings as last:20%, not {pattern!r}.")
+                raise SettingError(
+                    f"Write the last part of the recordings as last:20%, not {pattern!r}."
+                )
             last[pattern] = _last(recordings or (), float(share.group(1)) / 100.0)
     chosen = Choice(settings.only, settings.without, settings.test, last)
     if recordings is not None:
@@ -61,10 +66,14 @@ def choice(settings: ImportSettings, recordings: Sequence[tuple[str, Facts]] | N
     return chosen
 
 
-def _refuse_useless(chosen: Choice, patterns: Sequence[str], recordings: Sequence[tuple[str, Facts]]) -> None:
+def _refuse_useless(
+    chosen: Choice, patterns: Sequence[str], recordings: Sequence[tuple[str, Facts]]
+) -> None:
     for pattern in patterns:
         if not any(chosen._any((pattern,), name, facts) for name, facts in recordings):
-            facts = sorted({f"{key}={value}" for _, facts in recordings for key, value in facts.items()})
+            facts = sorted(
+                {f"{key}={value}" for _, facts in recordings for key, value in facts.items()}
+            )
             said = f"; they say of themselves: {listing(facts[:20])}" if facts else ""
             more = f" and {len(recordings) - 6} more" if len(recordings) > 6 else ""
             raise DataError(
@@ -91,7 +100,12 @@ def _last(recordings: Sequence[tuple[str, Facts]], share: float) -> frozenset[st
     names = [name for name, _ in recordings]
     moments = [_moment(name) for name in names]
     if all(moment is not None for moment in moments):
-        names = [name for _, name in sorted(zip(map(str, moments), names, strict=True), key=lambda pair: pair[0])]
+        names = [
+            name
+            for _, name in sorted(
+                zip(map(str, moments), names, strict=True), key=lambda pair: pair[0]
+            )
+        ]
     count = min(max(1, math.floor(share * len(names) + 0.5)), len(names))
     return frozenset(names[len(names) - count :])
 

@@ -65,7 +65,8 @@ def import_logs(
     settings: ImportSettings | None = None,
     progress: Progress | None = None,
 ) -> Imported:
-    """Read logs, bring them to the robot's joints, controls, units and rate, and write them as one recording file.
+    """Read logs, bring them to the robot's joints, controls, units and rate, and write them as one
+    recording file.
 
     Memory does not grow with the logs. A file that is not finished never has its name.
 
@@ -74,11 +75,14 @@ def import_logs(
         robot: whose they are.
         out: file to make (HDF5).
         test_out: file for the recordings that ``settings.test`` names.
-        settings: mapping, rate, choice of recordings; left out: everything from robot.toml and the logs.
+        settings: mapping, rate, choice of recordings; left out: everything from robot.toml and the
+            logs.
         progress: called now and then with the bytes read and the bytes there are.
     """
     settings = settings or ImportSettings()
-    settings = replace(settings, format=settings.format or robot.log.format, gap=settings.gap or robot.log.gap)
+    settings = replace(
+        settings, format=settings.format or robot.log.format, gap=settings.gap or robot.log.gap
+    )
     out, test = Path(out), None if test_out is None else Path(test_out)
     _check(sources, out, test, settings)
     logs = [open_source(Path(path), settings.format, stamps=settings.stamps) for path in sources]
@@ -100,14 +104,20 @@ def import_logs(
         for part in parts.values():
             part.writer.publish()
     files = {name: _file(part, words[name]) for name, part in parts.items()}
-    return Imported(files["train"], files.get("test"), _formats(logs), sum(log.size for log in logs))
+    return Imported(
+        files["train"], files.get("test"), _formats(logs), sum(log.size for log in logs)
+    )
 
 
-def _check(sources: Sequence[Path | str], out: Path, test: Path | None, settings: ImportSettings) -> None:
+def _check(
+    sources: Sequence[Path | str], out: Path, test: Path | None, settings: ImportSettings
+) -> None:
     if not sources:
         raise SettingError("There is nothing to import; give one or more logs.")
     if (test is None) != (not settings.test):
-        raise SettingError("Give --test (which recordings) and --test-out (their file) together, or neither.")
+        raise SettingError(
+            "Give --test (which recordings) and --test-out (their file) together, or neither."
+        )
     if test is not None and test.absolute() == out.absolute():
         raise SettingError(f"--out and --test-out are both {out}; give two files.")
     for path in sources:
@@ -118,7 +128,8 @@ def _check(sources: Sequence[Path | str], out: Path, test: Path | None, settings
 def _recordings(
     logs: Sequence[Source], mappings: Sequence[ColumnMapping], needed: bool
 ) -> list[tuple[str, Facts]] | None:
-    """Name and facts of all recordings; where only reading would tell, they are read for it if they are needed."""
+    """Name and facts of all recordings; where only reading would tell, they are read for it if they
+    are needed."""
     found: list[tuple[str, Facts]] = []
     for number, (log, mapping) in enumerate(zip(logs, mappings, strict=True)):
         there = log.recordings()
@@ -126,7 +137,10 @@ def _recordings(
             if not needed:
                 return None
             there = tuple(
-                {chunk.recording: (chunk.recording, chunk.facts) for chunk in log.read(mapping.columns)}.values()
+                {
+                    chunk.recording: (chunk.recording, chunk.facts)
+                    for chunk in log.read(mapping.columns)
+                }.values()
             )
         found += [(_name(logs, number, name), facts) for name, facts in there]
     return found
@@ -219,14 +233,24 @@ def _resampling(part: Part, robot: Robot, settings: ImportSettings) -> tuple[str
     for every, count in sorted(part.how.items()):
         pieces = f"{count} trajector{'y' if count == 1 else 'ies'}"
         if every == 1:
-            sentences.append(f"{pieces} taken sample by sample: the log is at the robot's {rate} already.")
+            sentences.append(
+                f"{pieces} taken sample by sample: the log is at the robot's {rate} already."
+            )
         elif every:
             nth = f"{every}{'nd' if every == 2 else 'rd' if every == 3 else 'th'}"
             all_phases = settings.phases == "all" and not part.first
-            which = f"all {every} phases, each a trajectory of its own" if all_phases else "the first phase"
-            sentences.append(f"{pieces} by taking every {nth} sample with its own command, to {rate} ({which}).")
+            which = (
+                f"all {every} phases, each a trajectory of its own"
+                if all_phases
+                else "the first phase"
+            )
+            sentences.append(
+                f"{pieces} by taking every {nth} sample with its own command, to {rate} ({which})."
+            )
         else:
-            sentences.append(f"{pieces} resampled to {rate}: {POSITION_WORDS[settings.positions]}; {HOLD_WORDS}.")
+            sentences.append(
+                f"{pieces} resampled to {rate}: {POSITION_WORDS[settings.positions]}; {HOLD_WORDS}."
+            )
     periods = part.periods
     if periods and max(periods) > 1.05 * min(periods):
         sentences.append(
@@ -244,7 +268,11 @@ def _provenance(
     words: Sequence[str],
     robot: Robot,
 ) -> dict[str, Any]:
-    patterns = {name: list(getattr(settings, name)) for name in ("only", "without", "test") if getattr(settings, name)}
+    patterns = {
+        name: list(getattr(settings, name))
+        for name in ("only", "without", "test")
+        if getattr(settings, name)
+    }
     return {
         "source": [str(log.path) for log in logs[:50]] if len(logs) > 1 else str(logs[0].path),
         "format": _formats(logs),

@@ -1,7 +1,8 @@
 """The checksum of TFRecords (CRC-32C, Castagnoli), hundreds of megabytes a second in NumPy.
 
-The remainder of a long message is the sum of the remainders of its parts, each moved on by what follows it; so many
-parts are worked on side by side, two bytes of each at a time, and added up in pairs.
+The remainder of a long message is the sum of the remainders of its parts, each moved on by what
+follows it; so many parts are worked on side by side, two bytes of each at a time, and added up in
+pairs.
 """
 
 import importlib
@@ -36,7 +37,8 @@ def crc32c(data: bytes | memoryview, crc: int = 0) -> int:
 
 
 def masked(crc: int) -> int:
-    """The checksum as TFRecords hold it: turned and shifted, so that checksums of checksums do not cancel."""
+    """The checksum as TFRecords hold it: turned and shifted, so that checksums of checksums do not
+    cancel."""
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
@@ -79,7 +81,8 @@ def _bytewise(data: bytes | memoryview, register: int) -> int:
 
 
 def _remainder(data: memoryview) -> int:
-    """Of a block, begun with an empty register: zeros in front of it change nothing, so it is filled up with them."""
+    """Of a block, begun with an empty register: zeros in front of it change nothing, so it is
+    filled up with them."""
     parts = 1 << max(0, (len(data) - 1) // _PART).bit_length()
     padded = np.zeros(parts * _PART, np.uint8)
     padded[len(padded) - len(data) :] = np.frombuffer(data, np.uint8)

@@ -1,4 +1,5 @@
-"""How a text table is written: delimiter, header, comments, decimal sign; found out from its first lines."""
+"""How a text table is written: delimiter, header, comments, decimal sign; found out from its first
+lines."""
 
 import csv
 import re
@@ -29,13 +30,19 @@ def sniff(path: Path) -> CsvFormat:
     """Look at the first lines of a file."""
     lines, cut = _head(path)
     comments = [line for line in lines if line.lstrip().startswith("#")]
-    content = [(number, line) for number, line in enumerate(lines) if line.strip() and line not in comments]
+    content = [
+        (number, line) for number, line in enumerate(lines) if line.strip() and line not in comments
+    ]
     if not content:
-        raise DataError(f"{path} has no rows" + (f" in its first {_LOOKED_AT} lines." if cut else "."))
+        raise DataError(
+            f"{path} has no rows" + (f" in its first {_LOOKED_AT} lines." if cut else ".")
+        )
     delimiter = _delimiter([line for _, line in content])
     decimal = "," if delimiter != "," and re.search(r"\d,\d", content[-1][1]) else "."
     rows = [_cells(line, delimiter) for _, line in content]
-    if _is_numeric(rows[0], decimal):  # no header, or one behind a comment sign, as numpy.savetxt writes it
+    if _is_numeric(
+        rows[0], decimal
+    ):  # no header, or one behind a comment sign, as numpy.savetxt writes it
         first = content[0][0]
         before = [line for line in lines[:first] if line in comments]
         names = _cells(before[-1].lstrip("# \t"), delimiter) if before else []
@@ -56,11 +63,14 @@ def _head(path: Path) -> tuple[list[str], bool]:
                 lines.append(line.rstrip("\r\n"))
             return lines, True
     except UnicodeDecodeError:
-        raise DataError(f"{path} is no text table (it is not UTF-8); save it as CSV in UTF-8.") from None
+        raise DataError(
+            f"{path} is no text table (it is not UTF-8); save it as CSV in UTF-8."
+        ) from None
 
 
 def _delimiter(lines: list[str]) -> str:
-    """The one that gives the same number of cells, more than one, in all lines; by their rank where several do."""
+    """The one that gives the same number of cells, more than one, in all lines; by their rank where
+    several do."""
     best, most = ",", 1
     for delimiter in _DELIMITERS:
         counts = {len(_cells(line, delimiter)) for line in lines}
@@ -93,5 +103,7 @@ def _is_numeric(cells: list[str], decimal: str) -> bool:
 def _unique(names: list[str], path: Path) -> tuple[str, ...]:
     twice = sorted({name for name in names if names.count(name) > 1 and name})
     if twice:
-        raise DataError(f"{path} has the column {twice[0]!r} twice; every column needs its own name.")
+        raise DataError(
+            f"{path} has the column {twice[0]!r} twice; every column needs its own name."
+        )
     return tuple(name or f"column {number}" for number, name in enumerate(names))

@@ -12,9 +12,13 @@ def decompress(kind: str, data: bytes, size: int, where: str) -> bytes:
     try:
         unpacked = _decompress(kind, data)
     except Exception as error:  # every library has errors of its own for damaged data
-        raise DataError(f"{where} cannot be decompressed ({error}); copy the file again.") from error
+        raise DataError(
+            f"{where} cannot be decompressed ({error}); copy the file again."
+        ) from error
     if len(unpacked) != size:
-        raise DataError(f"{where} is damaged: it has {len(unpacked)} bytes, {size} were expected; copy the file again.")
+        raise DataError(
+            f"{where} is damaged: it has {len(unpacked)} bytes, {size} were expected; copy the file again."
+        )
     return unpacked
 
 

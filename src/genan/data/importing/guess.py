@@ -1,7 +1,9 @@
-"""Which column of a log is which joint, and which are commands: guessed from their names for ``genan new-robot``.
+"""Which column of a log is which joint, and which are commands: guessed from their names for
+``genan new-robot``.
 
-Nothing is imported by a guess: it becomes a line of ``robot.toml`` that a person reads, and the import takes it from
-there. Names are compared word by word, ``/joint_states.position[left_elbow]`` as joint, state, position, left, elbow.
+Nothing is imported by a guess: it becomes a line of ``robot.toml`` that a person reads, and the
+import takes it from there. Names are compared word by word, ``/joint_states.position[left_elbow]``
+as joint, state, position, left, elbow.
 """
 
 import re
@@ -10,11 +12,36 @@ from dataclasses import dataclass
 
 #: Words of a joint position.
 POSITION = frozenset(
-    {"position", "pos", "q", "angle", "state", "qpos", "joint", "measured", "meas", "actual", "present"}
+    {
+        "position",
+        "pos",
+        "q",
+        "angle",
+        "state",
+        "qpos",
+        "joint",
+        "measured",
+        "meas",
+        "actual",
+        "present",
+    }
 )
 #: Words of a command.
 COMMAND = frozenset(
-    {"cmd", "command", "commanded", "action", "u", "ctrl", "control", "target", "desired", "des", "goal", "setpoint"}
+    {
+        "cmd",
+        "command",
+        "commanded",
+        "action",
+        "u",
+        "ctrl",
+        "control",
+        "target",
+        "desired",
+        "des",
+        "goal",
+        "setpoint",
+    }
     | {"ref", "reference", "input", "pwm", "voltage", "act"}
 )
 #: Words of what is neither.
@@ -52,7 +79,9 @@ OTHER = frozenset(
     | {"power", "status", "header", "sec", "nanosec", "reward", "done"}
 )
 #: Words of what is sent along with a command.
-BOOKKEEPING = frozenset({"time", "stamp", "timestamp", "index", "image", "layout", "header", "covariance"})
+BOOKKEEPING = frozenset(
+    {"time", "stamp", "timestamp", "index", "image", "layout", "header", "covariance"}
+)
 #: How a column ends that is a place in an array.
 _PLACE = re.compile(r"(:\d+|\[\d+\])$")
 
@@ -88,9 +117,13 @@ def guess_columns(
         positions: columns that are positions by the format's own rules, in order.
         commands: columns that are commands by the format's own rules, in order.
     """
-    found, by_order = _by_name([column for column in columns if column not in commands], joints), False
+    found, by_order = (
+        _by_name([column for column in columns if column not in commands], joints),
+        False,
+    )
     if len(found) < len(joints):
-        # names that fit some joints only may be numbers counted from elsewhere: q1, q2 in the log, q0, q1 in the model
+        # names that fit some joints only may be numbers counted from elsewhere: q1, q2 in the log,
+        # q0, q1 in the model
         ordered = dict(zip(joints, positions, strict=True)) if len(positions) == len(joints) else {}
         ordered = ordered or _by_number(columns, len(joints), joints)
         found, by_order = ordered or found, bool(ordered)
@@ -99,7 +132,11 @@ def guess_columns(
     drives = [tuple(words(name)) for name in actuators]
     controls = list(commands) or [column for column in free if _is_command(column)]
     if not controls:
-        controls = [column for column in free if any(_within(drive, words(column)) is not None for drive in drives)]
+        controls = [
+            column
+            for column in free
+            if any(_within(drive, words(column)) is not None for drive in drives)
+        ]
     rest = [column for column in free if column not in controls]
     return Guess(found, by_order, tuple(controls), tuple(rest))
 
@@ -108,7 +145,10 @@ def words(name: str) -> list[str]:
     """The words of a column's name, in small letters, numbers apart, without the s of a plural."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     parts = re.findall(r"[a-z]+|[0-9]+", split.lower())
-    return [part[:-1] if len(part) > 3 and part.endswith("s") and not part.endswith("ss") else part for part in parts]
+    return [
+        part[:-1] if len(part) > 3 and part.endswith("s") and not part.endswith("ss") else part
+        for part in parts
+    ]
 
 
 def _by_name(columns: Sequence[str], joints: Sequence[str]) -> dict[str, str]:
@@ -117,7 +157,9 @@ def _by_name(columns: Sequence[str], joints: Sequence[str]) -> dict[str, str]:
         name = words(joint)
         ranked = []
         for column in columns:
-            if _PLACE.search(column):  # the second of an array is not joint 1, nor joint 2: it is not a name
+            if _PLACE.search(
+                column
+            ):  # the second of an array is not joint 1, nor joint 2: it is not a name
                 continue
             parts = words(column)
             place = _within(tuple(name), parts)
@@ -133,7 +175,8 @@ def _by_name(columns: Sequence[str], joints: Sequence[str]) -> dict[str, str]:
 
 
 def _by_number(columns: Sequence[str], count: int, joints: Sequence[str]) -> dict[str, str]:
-    """Columns with the same words but for a number, as many as there are joints, that speak of positions."""
+    """Columns with the same words but for a number, as many as there are joints, that speak of
+    positions."""
     families: dict[str, list[str]] = {}
     for column in columns:
         families.setdefault(re.sub(r"\d+(?=\D*$)", "#", column), []).append(column)

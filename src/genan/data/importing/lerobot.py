@@ -1,7 +1,8 @@
 """LeRobot data sets (v3.0, and v2.0 and v2.1, whose tables have the same columns), without LeRobot.
 
-A column is a number of a feature: ``observation.state[shoulder_pan.pos]`` by the names in ``meta/info.json``, or
-``observation.state:0``. An episode is a recording; its time is the column ``timestamp``.
+A column is a number of a feature: ``observation.state[shoulder_pan.pos]`` by the names in
+``meta/info.json``, or ``observation.state:0``. An episode is a recording; its time is the column
+``timestamp``.
 """
 
 import json
@@ -45,7 +46,9 @@ class LeRobotSource(Source):
         try:
             import pyarrow.parquet  # noqa: F401
         except ModuleNotFoundError as error:
-            raise DataError("LeRobot data sets are read with pyarrow; run: pip install 'genan[logs]'.") from error
+            raise DataError(
+                "LeRobot data sets are read with pyarrow; run: pip install 'genan[logs]'."
+            ) from error
         self.path = Path(path)
         self._info = _json(self.path / "meta" / "info.json")
         version = str(self._info.get("codebase_version", "none"))
@@ -56,12 +59,17 @@ class LeRobotSource(Source):
             )
         declared = self._info.get("features")
         if not isinstance(declared, dict):
-            raise DataError(f"{self.path / 'meta' / 'info.json'} lists no features; copy the data set again.")
+            raise DataError(
+                f"{self.path / 'meta' / 'info.json'} lists no features; copy the data set again."
+            )
         signals = {name: spec for name, spec in declared.items() if name not in _BOOKKEEPING}
-        self._features = {name: feature for name, spec in signals.items() if (feature := _feature(spec))}
+        self._features = {
+            name: feature for name, spec in signals.items() if (feature := _feature(spec))
+        }
         if not self._features:
             kinds = [
-                f"{name} ({spec.get('dtype') if isinstance(spec, dict) else spec})" for name, spec in signals.items()
+                f"{name} ({spec.get('dtype') if isinstance(spec, dict) else spec})"
+                for name, spec in signals.items()
             ]
             raise DataError(
                 f"{self.path} has no numbers of a robot, only {', '.join(kinds) or 'frames without features'}; "
@@ -70,7 +78,9 @@ class LeRobotSource(Source):
         folder = Path(str(self._info.get("data_path") or "data/")).parts[0]
         self._files = sorted((self.path / folder).rglob("*.parquet"))
         if not self._files:
-            raise DataError(f"{self.path / folder} has no .parquet file; the data set was not copied whole.")
+            raise DataError(
+                f"{self.path / folder} has no .parquet file; the data set was not copied whole."
+            )
 
     @classmethod
     def matches(cls, path: Path) -> bool:
@@ -100,12 +110,20 @@ class LeRobotSource(Source):
     @property
     def commands(self) -> tuple[str, ...]:
         """The numbers of ``action``."""
-        return tuple(_called("action", feature)) if (feature := self._features.get("action")) else ()
+        return (
+            tuple(_called("action", feature)) if (feature := self._features.get("action")) else ()
+        )
 
     def recordings(self) -> tuple[tuple[str, Mapping[str, str | float]], ...] | None:
         """The episodes that ``meta`` lists."""
         known = self._episodes()
-        return tuple((_recording(i), {"episode": float(i), **facts}) for i, (_, facts) in sorted(known.items())) or None
+        return (
+            tuple(
+                (_recording(i), {"episode": float(i), **facts})
+                for i, (_, facts) in sorted(known.items())
+            )
+            or None
+        )
 
     def columns(self) -> tuple[Column, ...]:
         """Every number of the frames."""
@@ -124,20 +142,29 @@ class LeRobotSource(Source):
         now: int | None = None
         done = 0
         for path in self._files:
-            for columns in self._tables(path, list(dict.fromkeys(feature for feature, _ in wanted))):
+            for columns in self._tables(
+                path, list(dict.fromkeys(feature for feature, _ in wanted))
+            ):
                 values = np.empty((len(columns["episode_index"]), len(names)))
                 for i, (feature, index) in enumerate(wanted):
                     values[:, i] = columns[feature][:, index]
-                time, episodes = _time(columns, self.period), columns["episode_index"][:, 0].astype(np.int64)
+                time, episodes = (
+                    _time(columns, self.period),
+                    columns["episode_index"][:, 0].astype(np.int64),
+                )
                 edges = [0, *(int(i) + 1 for i in np.flatnonzero(np.diff(episodes))), len(episodes)]
                 for first, last in pairwise(edges):
                     episode = int(episodes[first])
                     if episode != now and episode in seen:
-                        raise DataError(f"{path} goes back to episode {episode}, which had ended; copy the set again.")
+                        raise DataError(
+                            f"{path} goes back to episode {episode}, which had ended; copy the set again."
+                        )
                     self._check_length(known, seen, now, episode)
                     now = episode
                     seen[episode] = seen.get(episode, 0) + last - first
-                    stream = Stream(tuple(names), None if time is None else time[first:last], values[first:last])
+                    stream = Stream(
+                        tuple(names), None if time is None else time[first:last], values[first:last]
+                    )
                     facts = {"episode": float(episode), **known.get(episode, (0, {}))[1]}
                     yield Chunk(_recording(episode), (stream,), facts, done)
             done += path.stat().st_size
@@ -153,7 +180,11 @@ class LeRobotSource(Source):
         for feature, spec in self._features.items():
             if name == feature and spec.width == 1:
                 return feature, 0
-            if name.startswith(f"{feature}[") and name.endswith("]") and name[len(feature) + 1 : -1] in spec.names:
+            if (
+                name.startswith(f"{feature}[")
+                and name.endswith("]")
+                and name[len(feature) + 1 : -1] in spec.names
+            ):
                 return feature, spec.names.index(name[len(feature) + 1 : -1])
             index = name[len(feature) + 1 :]
             if name.startswith(f"{feature}:") and index.isdecimal() and int(index) < spec.width:
@@ -161,7 +192,9 @@ class LeRobotSource(Source):
         have = [each for feature, spec in self._features.items() for each in _called(feature, spec)]
         raise DataError(f"{self.path} has no column {name!r}; it has {listing(have)}.")
 
-    def _tables(self, path: Path, features: Sequence[str]) -> Iterator[dict[str, Float[np.ndarray, "n _"]]]:
+    def _tables(
+        self, path: Path, features: Sequence[str]
+    ) -> Iterator[dict[str, Float[np.ndarray, "n _"]]]:
         """The columns of a file, some thousand frames at a time."""
         import pyarrow
         import pyarrow.parquet
@@ -171,15 +204,27 @@ class LeRobotSource(Source):
             # without pre_buffer=False, what was read stays in memory until the file is closed
             with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
                 present = set(file.schema_arrow.names)
-                if missing := [name for name in (*features, "episode_index") if name not in present]:
-                    raise DataError(f"{path} lacks the columns {listing(missing)}; it has {listing(sorted(present))}.")
-                columns = [*features, *(c for c in ("timestamp", "frame_index", "episode_index") if c in present)]
-                for batch in file.iter_batches(batch_size=max(1, CHUNK // 8 // width), columns=columns):
+                if missing := [
+                    name for name in (*features, "episode_index") if name not in present
+                ]:
+                    raise DataError(
+                        f"{path} lacks the columns {listing(missing)}; it has {listing(sorted(present))}."
+                    )
+                columns = [
+                    *features,
+                    *(c for c in ("timestamp", "frame_index", "episode_index") if c in present),
+                ]
+                for batch in file.iter_batches(
+                    batch_size=max(1, CHUNK // 8 // width), columns=columns
+                ):
                     yield {
-                        name: _numbers(batch.column(name), self._width(name), f"{name!r} of {path}") for name in columns
+                        name: _numbers(batch.column(name), self._width(name), f"{name!r} of {path}")
+                        for name in columns
                     }
         except (pyarrow.ArrowException, OSError) as error:
-            raise DataError(f"{path} cannot be read ({str(error).splitlines()[0]}); copy it again.") from error
+            raise DataError(
+                f"{path} cannot be read ({str(error).splitlines()[0]}); copy it again."
+            ) from error
 
     def _width(self, name: str) -> int:
         return self._features[name].width if name in self._features else 1
@@ -196,10 +241,14 @@ class LeRobotSource(Source):
                 rows += pyarrow.parquet.read_table(path, columns=have).to_pylist()
             listed = self.path / "meta" / "episodes.jsonl"
             if listed.is_file():
-                rows += [json.loads(line) for line in listed.read_text().splitlines() if line.strip()]
+                rows += [
+                    json.loads(line) for line in listed.read_text().splitlines() if line.strip()
+                ]
             return {int(row["episode_index"]): (int(row["length"]), _task(row)) for row in rows}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"The episodes in {self.path / 'meta'} cannot be read ({error}); copy it again.") from error
+            raise DataError(
+                f"The episodes in {self.path / 'meta'} cannot be read ({error}); copy it again."
+            ) from error
 
     def _check_length(
         self,
@@ -209,7 +258,12 @@ class LeRobotSource(Source):
         now: int | None,
     ) -> None:
         """Refuses an episode that ended with another number of frames than ``meta`` says."""
-        if before is None or before == now or before not in known or known[before][0] == seen[before]:
+        if (
+            before is None
+            or before == now
+            or before not in known
+            or known[before][0] == seen[before]
+        ):
             return
         raise DataError(
             f"Episode {before} of {self.path} has {seen[before]} frames, its meta says {known[before][0]}: the files "
@@ -233,7 +287,9 @@ def _feature(spec: Any) -> _Feature | None:
             names = sorted(names, key=names.__getitem__)
         else:  # {"motors": ["x", "y"]}
             names = places[0] if len(places) == 1 else None
-    fits = isinstance(names, list) and len(names) == len(set(map(str, names))) == width and width > 1
+    fits = (
+        isinstance(names, list) and len(names) == len(set(map(str, names))) == width and width > 1
+    )
     return _Feature(dtype.name, width, tuple(map(str, names)) if fits and names else ())
 
 
@@ -244,7 +300,9 @@ def _recording(episode: int) -> str:
 def _called(name: str, feature: _Feature) -> list[str]:
     if feature.width == 1:
         return [name]
-    return [f"{name}[{each}]" for each in feature.names] or [f"{name}:{i}" for i in range(feature.width)]
+    return [f"{name}[{each}]" for each in feature.names] or [
+        f"{name}:{i}" for i in range(feature.width)
+    ]
 
 
 def _numbers(column: Any, width: int, where: str) -> Float[np.ndarray, "n w"]:
@@ -259,15 +317,19 @@ def _numbers(column: Any, width: int, where: str) -> Float[np.ndarray, "n w"]:
     while pyarrow.types.is_nested(column.type):
         column = column.flatten()
     if len(column) != frames * width or column.null_count:
-        raise DataError(f"{where} has {len(column)} numbers in {frames} frames; {frames * width} were expected.")
+        raise DataError(
+            f"{where} has {len(column)} numbers in {frames} frames; {frames * width} were expected."
+        )
     return column.to_numpy(zero_copy_only=False).astype(np.float64).reshape(frames, width)
 
 
-def _time(columns: Mapping[str, Float[np.ndarray, "n _"]], period: float | None) -> Float[np.ndarray, " n"] | None:
+def _time(
+    columns: Mapping[str, Float[np.ndarray, "n _"]], period: float | None
+) -> Float[np.ndarray, " n"] | None:
     """Time stamps [s].
 
-    They are kept in single precision: where they are the frame's number times the period to that precision, that is
-    what they mean.
+    They are kept in single precision: where they are the frame's number times the period to that
+    precision, that is what they mean.
     """
     if "timestamp" not in columns:
         return None
@@ -288,7 +350,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({error}); a LeRobot data set has its description there.") from error
+        raise DataError(
+            f"{path} cannot be read ({error}); a LeRobot data set has its description there."
+        ) from error
     if not isinstance(content, dict):
         raise DataError(f"{path} holds no description of a LeRobot data set; copy it again.")
     return content

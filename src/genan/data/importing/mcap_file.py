@@ -1,7 +1,7 @@
 """MCAP files: which topics there are, and their messages chunk by chunk.
 
-The record walk is here, and not left to a library, for speed: a chunk is decompressed once and its messages stay where
-they lie, to be read together.
+The record walk is here, and not left to a library, for speed: a chunk is decompressed once and its
+messages stay where they lie, to be read together.
 """
 
 import os
@@ -49,7 +49,9 @@ class McapFile(BagFile):
         if self.counts is None:
             self.count()
 
-    def blocks(self, channels: Collection[int] | None = None) -> Iterator[tuple[dict[int, Messages], int]]:
+    def blocks(
+        self, channels: Collection[int] | None = None
+    ) -> Iterator[tuple[dict[int, Messages], int]]:
         """As ``BagFile.blocks``."""
         loose: dict[int, tuple[list[bytes], list[int]]] = {}
         held = 0
@@ -59,7 +61,10 @@ class McapFile(BagFile):
                     listed = self.chunks.get(at)
                     if listed is None or channels is None or not listed.isdisjoint(channels):
                         file.seek(at + _RECORD.size)
-                        yield self._messages(self._decompressed(file, at, length), channels), at + length
+                        yield (
+                            self._messages(self._decompressed(file, at, length), channels),
+                            at + length,
+                        )
                 elif kind in (_SCHEMA, _CHANNEL):
                     self._definition(kind, _read(file, length))
                 elif kind == _MESSAGE:
@@ -71,7 +76,10 @@ class McapFile(BagFile):
                         times.append(receipt)
                         held += length
                         if held > _LOOSE:
-                            yield {id: Messages.of(*both) for id, both in loose.items()}, at + length
+                            yield (
+                                {id: Messages.of(*both) for id, both in loose.items()},
+                                at + length,
+                            )
                             loose, held = {}, 0
                 elif kind == _DATA_END:
                     break
@@ -133,11 +141,15 @@ class McapFile(BagFile):
                 self._definition(kind, record)
             elif kind == _STATISTICS:
                 (size,) = struct.unpack_from("<I", record, 42)
-                counts = {int(id): int(n) for id, n in struct.iter_unpack("<HQ", record[46 : 46 + size])}
+                counts = {
+                    int(id): int(n) for id, n in struct.iter_unpack("<HQ", record[46 : 46 + size])
+                }
             elif kind == _CHUNK_INDEX:
                 (at,) = struct.unpack_from("<Q", record, 16)
                 (size,) = struct.unpack_from("<I", record, 32)
-                ids = frozenset(int(id) for id, _ in struct.iter_unpack("<HQ", record[36 : 36 + size]))
+                ids = frozenset(
+                    int(id) for id, _ in struct.iter_unpack("<HQ", record[36 : 36 + size])
+                )
                 if at >= self.size:
                     raise self._cut(self.size)
                 if ids:  # none: written without an index of messages, not without messages
@@ -163,11 +175,15 @@ class McapFile(BagFile):
         name = _read(file, text).decode("utf-8", "replace")
         (packed,) = struct.unpack("<Q", _read(file, 8))
         if size > LARGEST_CHUNK or packed > length:
-            raise DataError(f"{self.path} is damaged: the chunk at byte {at} claims {size} bytes; copy it again.")
+            raise DataError(
+                f"{self.path} is damaged: the chunk at byte {at} claims {size} bytes; copy it again."
+            )
         data = _read(file, packed)
         data = decompress(name, data, size, f"The chunk at byte {at} of {self.path}")
         if crc and zlib.crc32(data) != crc:
-            raise DataError(f"{self.path} is damaged: the checksum of the chunk at byte {at} is wrong; copy it again.")
+            raise DataError(
+                f"{self.path} is damaged: the checksum of the chunk at byte {at} is wrong; copy it again."
+            )
         return data
 
     def _messages(self, data: bytes, channels: Collection[int] | None) -> dict[int, Messages]:
@@ -190,7 +206,9 @@ class McapFile(BagFile):
                     self._definition(kind, data[at + _RECORD.size : at + _RECORD.size + length])
             at += _RECORD.size + length
         if at != end:
-            raise DataError(f"{self.path} is damaged: a record runs over the end of its chunk; copy it again.")
+            raise DataError(
+                f"{self.path} is damaged: a record runs over the end of its chunk; copy it again."
+            )
         return lying_in(data, found)
 
 
@@ -207,5 +225,7 @@ def _texts(record: bytes, at: int, count: int) -> list[str]:
 def _read(file: BinaryIO, size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
-        raise DataError(f"{file.name} ends in the middle of a record; copy it again, or mend it with 'mcap recover'.")
+        raise DataError(
+            f"{file.name} ends in the middle of a record; copy it again, or mend it with 'mcap recover'."
+        )
     return data

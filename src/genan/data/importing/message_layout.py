@@ -1,7 +1,8 @@
 """Where the numbers of a ROS message lie in its bytes.
 
-A message is walked once, by the definition of its type; all messages of the same length whose lengths and names stand
-at the same places have the same layout, so thousands of them are read at once by slicing, without building objects.
+A message is walked once, by the definition of its type; all messages of the same length whose
+lengths and names stand at the same places have the same layout, so thousands of them are read at
+once by slicing, without building objects.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,15 @@ from jaxtyping import Bool, Int, UInt8
 from genan.errors import DataError
 
 Wire = Literal["cdr", "ros1"]
-"""How the bytes are laid out: CDR (ROS 2, every number at a multiple of its size) or ROS 1 (packed)."""
+"""How the bytes are laid out: CDR (ROS 2, every number at a multiple of its size) or ROS 1
+(packed)."""
 
-#: Definitions of message types as the rosbags library parses them: name -> (constants, [(field, description), ...]).
+#: Definitions of message types as the rosbags library parses them: name -> (constants, [(field,
+#: description), ...]).
 Types = Mapping[str, tuple[Any, Sequence[tuple[str, Any]]]]
 
-#: Fields of texts that name the entries of the sequences beside them, as ``name`` does in ``sensor_msgs/JointState``.
+#: Fields of texts that name the entries of the sequences beside them, as ``name`` does in
+#: ``sensor_msgs/JointState``.
 NAME_FIELDS = ("name", "names", "joint_names", "interface_names")
 
 #: Points of a trajectory are moments, not joints: they are counted, never named.
@@ -28,12 +32,28 @@ _COUNTED = ("points",)
 #: What stands in messages without fields.
 _FILLER = "structure_needs_at_least_one_member"
 
-_NUMBERS = {"bool": "u1", "byte": "i1", "char": "u1", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2"}
-_NUMBERS |= {"int32": "i4", "uint32": "u4", "int64": "i8", "uint64": "u8", "float32": "f4", "float64": "f8"}
+_NUMBERS = {
+    "bool": "u1",
+    "byte": "i1",
+    "char": "u1",
+    "int8": "i1",
+    "uint8": "u1",
+    "int16": "i2",
+    "uint16": "u2",
+}
+_NUMBERS |= {
+    "int32": "i4",
+    "uint32": "u4",
+    "int64": "i8",
+    "uint64": "u8",
+    "float32": "f4",
+    "float64": "f8",
+}
 
 _BASE, _NAME, _ARRAY, _SEQUENCE = 1, 2, 3, 4  # rosbags.interfaces.Nodetype
 
-#: Messages in messages deeper than this are no robot's; a definition that contains itself would never end.
+#: Messages in messages deeper than this are no robot's; a definition that contains itself would
+#: never end.
 _DEPTH = 32
 
 
@@ -53,7 +73,8 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The places of all numbers of a message, and the bytes that say that another message has the same places."""
+    """The places of all numbers of a message, and the bytes that say that another message has the
+    same places."""
 
     fields: Mapping[str, Field]
     """By path: ``position``, ``header.stamp.sec``, ``points[0].positions``."""
@@ -68,7 +89,8 @@ class Layout:
         return same
 
     def find(self, path: str) -> Field | None:
-        """The one number at ``path`` (``position[elbow]``, ``data[3]``, ``twist.linear.x``); None: it is not here."""
+        """The one number at ``path`` (``position[elbow]``, ``data[3]``, ``twist.linear.x``); None:
+        it is not here."""
         if (field := self.fields.get(path)) is not None:
             return field if field.count is None else None
         stem, bracket, key = path.rpartition("[")
@@ -95,7 +117,9 @@ def layout(message: bytes, types: Types, name: str, wire: Wire) -> Layout:
             f"A message of type {name!r} with {len(message)} bytes does not follow its definition in the file "
             f"({error}); the file is damaged, or was recorded with another version of the type."
         ) from error
-    places = np.concatenate([np.arange(first, last) for first, last in walk.fixed] or [np.zeros(0, np.int64)])
+    places = np.concatenate(
+        [np.arange(first, last) for first, last in walk.fixed] or [np.zeros(0, np.int64)]
+    )
     return Layout(walk.fields, places, np.frombuffer(message, np.uint8)[places])
 
 
@@ -119,10 +143,15 @@ class _Walk:
             self.order = "little" if message[1] else "big"
             self.fixed.append((0, 4))
 
-    def message(self, name: str, paths: tuple[str, ...], scope: tuple[tuple[str, ...], ...], depth: int) -> None:
-        """The fields of a message of type ``name``; ``paths`` are what it is called, ``scope`` the names around it."""
+    def message(
+        self, name: str, paths: tuple[str, ...], scope: tuple[tuple[str, ...], ...], depth: int
+    ) -> None:
+        """The fields of a message of type ``name``; ``paths`` are what it is called, ``scope`` the
+        names around it."""
         if name not in self.types:
-            raise DataError(f"The file has no definition of the message type {name!r}; record with definitions.")
+            raise DataError(
+                f"The file has no definition of the message type {name!r}; record with definitions."
+            )
         if depth > _DEPTH:
             raise ValueError(f"more than {_DEPTH} messages in each other")
         for field, (kind, what) in self.types[name][1]:
@@ -141,7 +170,9 @@ class _Walk:
                     texts = self._texts(count, keep=field in NAME_FIELDS)
                     scope = (texts, *scope) if field in NAME_FIELDS else scope
                     continue
-                labels = next((names for names in scope if len(names) == count and field not in _COUNTED), ())
+                labels = next(
+                    (names for names in scope if len(names) == count and field not in _COUNTED), ()
+                )
                 self._row(element, count, labels, inner, scope, depth)
 
     def _row(
@@ -162,10 +193,17 @@ class _Walk:
             if self.at >= len(self.data):
                 raise IndexError(f"it ends before entry {i} of {count} of {paths[0]!r}")
             keys = (i, labels[i]) if labels else (i,)
-            self.message(what, tuple(f"{path}[{key}]" for path in paths for key in keys), scope, depth + 1)
+            self.message(
+                what, tuple(f"{path}[{key}]" for path in paths for key in keys), scope, depth + 1
+            )
 
     def _base(
-        self, kind: str, paths: tuple[str, ...], depth: int, count: int | None = None, labels: tuple[str, ...] = ()
+        self,
+        kind: str,
+        paths: tuple[str, ...],
+        depth: int,
+        count: int | None = None,
+        labels: tuple[str, ...] = (),
     ) -> None:
         """One number or text (``count`` None), or a row of numbers."""
         if kind == "string":
@@ -182,7 +220,8 @@ class _Walk:
         self._skip(size * (1 if count is None else count))
 
     def _texts(self, count: int, *, keep: bool) -> tuple[str, ...]:
-        """``count`` texts; their lengths belong to the layout, and what they say where it names something."""
+        """``count`` texts; their lengths belong to the layout, and what they say where it names
+        something."""
         texts = []
         for _ in range(count):
             length = self._length()

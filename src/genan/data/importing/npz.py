@@ -1,8 +1,10 @@
-"""NumPy ``.npz``: plain arrays with one row per sample, or the TimeSeries and trajectories of mujoco.sysid.
+"""NumPy ``.npz``: plain arrays with one row per sample, or the TimeSeries and trajectories of
+mujoco.sysid.
 
-Plain: ``q`` [T, nq], ``u`` [T, nu] and any other array of T rows (columns ``q:0``, ``tau:1``, or the names in
-``q_names``), ``dt`` [s] or ``time`` [T] [s], and, to cut the rows into recordings, ``traj_start`` and ``traj_end``,
-with ``traj_name``, ``traj_kind``, and ``traj_meta`` [N, k] with ``traj_meta_names`` [k].
+Plain: ``q`` [T, nq], ``u`` [T, nu] and any other array of T rows (columns ``q:0``, ``tau:1``, or
+the names in ``q_names``), ``dt`` [s] or ``time`` [T] [s], and, to cut the rows into recordings,
+``traj_start`` and ``traj_end``, with ``traj_name``, ``traj_kind``, and ``traj_meta`` [N, k] with
+``traj_meta_names`` [k].
 """
 
 import json
@@ -47,12 +49,16 @@ class NpzSource(Source):
         self._files = natural_files(path, (".npz",))
         if not self._files:
             raise DataError(f"{path} has no .npz files.")
-        self._names = dict(zip(self._files, recording_names(path, self._files, (".npz",)), strict=True))
+        self._names = dict(
+            zip(self._files, recording_names(path, self._files, (".npz",)), strict=True)
+        )
 
     @classmethod
     def matches(cls, path: Path) -> bool:
         """By the ending."""
-        return bool(natural_files(path, (".npz",))) if path.is_dir() else path.suffix.lower() == ".npz"
+        return (
+            bool(natural_files(path, (".npz",))) if path.is_dir() else path.suffix.lower() == ".npz"
+        )
 
     @property
     def size(self) -> int:
@@ -97,13 +103,17 @@ class NpzSource(Source):
         for clock in _clocks(self._first):
             for name, (array, k) in clock.columns.items():
                 member = self._first.arrays[array]
-                found.append(Column(name, f"column {k} of {array}, {member.dtype}, {clock.rows} samples"))
+                found.append(
+                    Column(name, f"column {k} of {array}, {member.dtype}, {clock.rows} samples")
+                )
         return tuple(found)
 
     def recordings(self) -> tuple[tuple[str, Mapping[str, str | float]], ...]:
         """From the arrays ``traj_...``, or one for each file."""
         return tuple(
-            (name, facts) for file in self._files for name, facts, _, _ in _recordings(Archive(file), self._names[file])
+            (name, facts)
+            for file in self._files
+            for name, facts, _, _ in _recordings(Archive(file), self._names[file])
         )
 
     def read(self, names: Sequence[str]) -> Iterator[Chunk]:
@@ -116,7 +126,9 @@ class NpzSource(Source):
                     f"{file} has dt {_period(archive)} s and {self._files[0]} has {period} s; import them one by one."
                 )
             for chunk in _read(archive, names, _recordings(archive, self._names[file])):
-                yield Chunk(chunk.recording, chunk.streams, chunk.facts, before + chunk.done * size // 1000)
+                yield Chunk(
+                    chunk.recording, chunk.streams, chunk.facts, before + chunk.done * size // 1000
+                )
             before += size
 
 
@@ -125,7 +137,9 @@ def _period(archive: Archive) -> float | None:
         return None
     dt = archive.whole("dt").reshape(-1)
     if len(dt) != 1 or dt.dtype.kind not in "fiu" or not float(dt[0]) > 0.0:
-        raise DataError(f"{archive.path}: dt should be one positive number of seconds and is {dt[:3].tolist()}.")
+        raise DataError(
+            f"{archive.path}: dt should be one positive number of seconds and is {dt[:3].tolist()}."
+        )
     return float(dt[0])
 
 
@@ -144,7 +158,9 @@ def _clocks(archive: Archive) -> list[_Clock]:
         return []
     usual = Counter(len(member) for member in sampled.values()).most_common(1)[0][0]
     rows = len(sampled["q"]) if "q" in sampled else usual
-    time = next((name for name in _TIMES if name in sampled and sampled[name].shape == (rows,)), None)
+    time = next(
+        (name for name in _TIMES if name in sampled and sampled[name].shape == (rows,)), None
+    )
     columns: dict[str, tuple[str, int]] = {}
     for name, member in sampled.items():
         if len(member) != rows or name == time:
@@ -152,10 +168,16 @@ def _clocks(archive: Archive) -> list[_Clock]:
         columns |= {f"{name}:{k}": (name, k) for k in range(member.width)}
         if f"{name}_names" in archive:
             own = [str(entry) for entry in archive.whole(f"{name}_names").reshape(-1)]
-            columns |= {entry: (name, k) for k, entry in enumerate(own[: member.width]) if entry not in columns}
+            columns |= {
+                entry: (name, k)
+                for k, entry in enumerate(own[: member.width])
+                if entry not in columns
+            }
         elif member.width == 1 and len(member.shape) == 1:
             columns[name] = (name, 0)
-    for name, length in ((name, len(member)) for name, member in sampled.items() if name in ("q", "u")):
+    for name, length in (
+        (name, len(member)) for name, member in sampled.items() if name in ("q", "u")
+    ):
         if length != rows:
             raise DataError(
                 f"{archive.path}: q has {rows} rows and {name} has {length}; they must be of the same samples."
@@ -164,7 +186,12 @@ def _clocks(archive: Archive) -> list[_Clock]:
 
 
 def _is_sampled(name: str, member: Member) -> bool:
-    return member.is_numeric and len(member.shape) in (1, 2) and not name.startswith("traj_") and name != "dt"
+    return (
+        member.is_numeric
+        and len(member.shape) in (1, 2)
+        and not name.startswith("traj_")
+        and name != "dt"
+    )
 
 
 def _series(archive: Archive, times: str, data: str, mapping: str) -> _Clock:
@@ -177,11 +204,17 @@ def _series(archive: Archive, times: str, data: str, mapping: str) -> _Clock:
                 for number, k in enumerate(np.atleast_1d(indices)):
                     signals[signal if len(indices) == 1 else f"{signal}:{number}"] = (data, int(k))
         except (ValueError, TypeError, AttributeError) as error:
-            raise DataError(f"{archive.path}: {mapping!r} is no list of signals ({error}).") from None
+            raise DataError(
+                f"{archive.path}: {mapping!r} is no list of signals ({error})."
+            ) from None
         if any(not 0 <= k < member.width for _, k in signals.values()):
-            raise DataError(f"{archive.path}: {mapping!r} names columns that {data!r} does not have.")
+            raise DataError(
+                f"{archive.path}: {mapping!r} names columns that {data!r} does not have."
+            )
     short = data.removesuffix("_data")
-    return _Clock(times, signals or {f"{short}:{k}": (data, k) for k in range(member.width)}, len(member))
+    return _Clock(
+        times, signals or {f"{short}:{k}": (data, k) for k in range(member.width)}, len(member)
+    )
 
 
 def _recordings(archive: Archive, name: str) -> list[tuple[str, dict[str, str | float], int, int]]:
@@ -190,7 +223,9 @@ def _recordings(archive: Archive, name: str) -> list[tuple[str, dict[str, str | 
     rows = max((clock.rows for clock in clocks), default=0)
     if "traj_start" not in archive or "traj_end" not in archive:
         return [(name, {}, 0, rows)]
-    starts, ends = (archive.whole(f"traj_{edge}").reshape(-1).astype(np.int64) for edge in ("start", "end"))
+    starts, ends = (
+        archive.whole(f"traj_{edge}").reshape(-1).astype(np.int64) for edge in ("start", "end")
+    )
     if (
         len(starts) != len(ends)
         or (starts > ends).any()
@@ -202,16 +237,24 @@ def _recordings(archive: Archive, name: str) -> list[tuple[str, dict[str, str | 
             f"{archive.path}: traj_start and traj_end should cut {rows} rows into recordings that follow each other, "
             "each from its start to the row before its end; they do not."
         )
-    names = _texts(archive, "traj_name", len(starts)) or [str(number) for number in range(len(starts))]
+    names = _texts(archive, "traj_name", len(starts)) or [
+        str(number) for number in range(len(starts))
+    ]
     facts: list[dict[str, str | float]] = [{} for _ in names]
     for number, kind in enumerate(_texts(archive, "traj_kind", len(starts))):
         facts[number]["kind"] = kind
     if "traj_meta" in archive and "traj_meta_names" in archive:
         keys = [str(key) for key in archive.whole("traj_meta_names")]
         for number, values in enumerate(archive.whole("traj_meta").reshape(len(starts), -1)):
-            facts[number] |= {key: float(value) for key, value in zip(keys, values, strict=False) if np.isfinite(value)}
+            facts[number] |= {
+                key: float(value)
+                for key, value in zip(keys, values, strict=False)
+                if np.isfinite(value)
+            }
     seen = Counter(names)
-    names = [entry if seen[entry] == 1 else f"{entry} #{number}" for number, entry in enumerate(names)]
+    names = [
+        entry if seen[entry] == 1 else f"{entry} #{number}" for number, entry in enumerate(names)
+    ]
     return list(zip(names, facts, starts.tolist(), ends.tolist(), strict=True))
 
 
@@ -225,17 +268,25 @@ def _texts(archive: Archive, name: str, count: int) -> list[str]:
 
 
 def _read(
-    archive: Archive, names: Sequence[str], recordings: Sequence[tuple[str, dict[str, str | float], int, int]]
+    archive: Archive,
+    names: Sequence[str],
+    recordings: Sequence[tuple[str, dict[str, str | float], int, int]],
 ) -> Iterator[Chunk]:
     """Chunks with ``done`` in thousandths of the file."""
     clocks = _clocks(archive)
-    there = [name for clock in clocks for name in clock.columns] + [clock.time for clock in clocks if clock.time]
+    there = [name for clock in clocks for name in clock.columns] + [
+        clock.time for clock in clocks if clock.time
+    ]
     missing = [name for name in names if name not in there]
     if missing:
-        raise DataError(f"{archive.path} has no column {listing(missing)}; the columns there are: {listing(there)}.")
+        raise DataError(
+            f"{archive.path} has no column {listing(missing)}; the columns there are: {listing(there)}."
+        )
     wanted = [clock for clock in clocks if any(name in clock.columns for name in names)]
     readers = [
-        _Rows(archive, clock, [name for name in names if name in clock.columns or name == clock.time])
+        _Rows(
+            archive, clock, [name for name in names if name in clock.columns or name == clock.time]
+        )
         for clock in wanted
     ]
     total = max((clock.rows for clock in wanted), default=0)
@@ -254,7 +305,10 @@ def _read(
 
 
 def _cut(
-    stream: Stream, first: int, recordings: Sequence[tuple[str, dict[str, str | float], int, int]], done: int
+    stream: Stream,
+    first: int,
+    recordings: Sequence[tuple[str, dict[str, str | float], int, int]],
+    done: int,
 ) -> Iterator[Chunk]:
     """The rows of a stream, which begins with row ``first`` of the file, by recording."""
     last = first + len(stream.values)
@@ -285,7 +339,10 @@ class _Rows:
             member.close()
 
     def next(self, rows: int) -> Stream:
-        arrays = {name: member.read(rows).reshape(-1, member.width) for name, member in self._members.items()}
+        arrays = {
+            name: member.read(rows).reshape(-1, member.width)
+            for name, member in self._members.items()
+        }
         (count,) = {len(array) for array in arrays.values()}
         single = all(array.dtype == np.float32 for array in arrays.values())
         values = np.empty((count, len(self._names)), dtype=np.float32 if single else np.float64)

@@ -1,4 +1,5 @@
-"""Arrays inside an ``.npz``, read a few rows at a time: a large archive never lies in memory as a whole."""
+"""Arrays inside an ``.npz``, read a few rows at a time: a large archive never lies in memory as a
+whole."""
 
 import zipfile
 import zlib
@@ -10,7 +11,8 @@ import numpy as np
 
 from genan.errors import DataError, listing
 
-#: Largest array that may lie column by column in the archive [bytes]; such a one must be read whole.
+#: Largest array that may lie column by column in the archive [bytes]; such a one must be read
+#: whole.
 _LARGEST_WHOLE = 256_000_000
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 
@@ -24,13 +26,17 @@ class Archive:
             with zipfile.ZipFile(path) as file:
                 names = file.namelist()
         except (zipfile.BadZipFile, OSError) as error:
-            raise DataError(f"{path} is no readable .npz archive ({error}); copy it again from its source.") from None
+            raise DataError(
+                f"{path} is no readable .npz archive ({error}); copy it again from its source."
+            ) from None
         if not names:
             raise DataError(f"{path} is an archive without arrays; there is nothing to import.")
         self.arrays: dict[str, Member] = {}
         for name in names:
             if not name.endswith(".npy"):
-                raise DataError(f"{path} holds {name!r}, which is no array; give an .npz made by numpy.")
+                raise DataError(
+                    f"{path} holds {name!r}, which is no array; give an .npz made by numpy."
+                )
             with Member(path, name.removesuffix(".npy")) as member:
                 self.arrays[member.name] = member
 
@@ -59,7 +65,11 @@ class Member:
         try:
             self._stream = self._archive.open(f"{name}.npy")
             version = np.lib.format.read_magic(self._stream)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
             self.shape, fortran, self.dtype = read(self._stream)
         except (ValueError, *_DAMAGE) as error:
             self.close()
@@ -109,7 +119,9 @@ class Member:
             part = self._all[self._done : self._done + rows]
         else:
             rows = min(rows, len(self) - self._done)
-            part = np.frombuffer(self._bytes(self._row * rows), self.dtype).reshape(rows, *self.shape[1:])
+            part = np.frombuffer(self._bytes(self._row * rows), self.dtype).reshape(
+                rows, *self.shape[1:]
+            )
         self._done += len(part)
         return part
 
@@ -137,5 +149,7 @@ class Member:
                 f"{self.path}: the array {self.name!r} is damaged ({error}); copy the file again from its source."
             ) from None
         if filled < count:
-            raise DataError(f"{self.path}: the array {self.name!r} is cut short; copy the file again from its source.")
+            raise DataError(
+                f"{self.path}: the array {self.name!r} is cut short; copy the file again from its source."
+            )
         return found

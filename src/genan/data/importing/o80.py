@@ -1,7 +1,7 @@
 """Logs of o80 and o80_pam, as tables: the columns of ``o80_pam``'s data frames in Parquet or CSV.
 
-Time stamps are nanoseconds, positions rad, velocities rad/s, pressures the robot's integer counts. Samples before the
-encoders have found their reference are left out: their positions mean nothing.
+Time stamps are nanoseconds, positions rad, velocities rad/s, pressures the robot's integer counts.
+Samples before the encoders have found their reference are left out: their positions mean nothing.
 """
 
 import csv
@@ -21,8 +21,16 @@ CHUNK = 8 << 20
 _TIME = "time_stamp"
 _REFERENCE = re.compile(r"reference_found_\d+")
 _PRESSURE = re.compile(r"(desired|observed)_pressure_\d+_(ago|antago)")
-_COLUMNS = re.compile(rf"iteration|frequency|(position|velocity)_\d+|{_PRESSURE.pattern}|{_REFERENCE.pattern}")
-_UNITS = {"position": "rad", "velocity": "rad/s", "desired": "counts", "observed": "counts", "frequency": "Hz"}
+_COLUMNS = re.compile(
+    rf"iteration|frequency|(position|velocity)_\d+|{_PRESSURE.pattern}|{_REFERENCE.pattern}"
+)
+_UNITS = {
+    "position": "rad",
+    "velocity": "rad/s",
+    "desired": "counts",
+    "observed": "counts",
+    "frequency": "Hz",
+}
 _PICKLES = (".df", ".pkl", ".pickle")
 
 
@@ -43,7 +51,9 @@ class O80Source(Source):
         try:
             import pyarrow.parquet  # noqa: F401
         except ModuleNotFoundError as error:
-            raise DataError("Logs of o80 are read with pyarrow; run: pip install 'genan[logs]'.") from error
+            raise DataError(
+                "Logs of o80 are read with pyarrow; run: pip install 'genan[logs]'."
+            ) from error
         self._files = [file for file in files if file.suffix in (".parquet", ".csv")]
         if not self._files:
             raise DataError(f"{self.path} has no log of o80 in it (.parquet or .csv).")
@@ -70,7 +80,8 @@ class O80Source(Source):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The desired pressures [counts]: agonist and antagonist of the first joint, of the second, ..."""
+        """The desired pressures [counts]: agonist and antagonist of the first joint, of the second,
+        ..."""
         return self._series(r"desired_pressure_(\d+)_(ago|antago)")
 
     def recordings(self) -> tuple[tuple[str, Mapping[str, str | float]], ...] | None:
@@ -104,21 +115,34 @@ class O80Source(Source):
                 if not keep.any():
                     continue
                 origin = int(stamp[keep][0]) if origin is None else origin
-                values = np.stack([_column(table, name, path)[keep].astype(np.float64) for name in names], axis=1)
+                values = np.stack(
+                    [_column(table, name, path)[keep].astype(np.float64) for name in names], axis=1
+                )
                 facts: dict[str, str | float] = {"start": origin / 1e9}
                 if left_out:
                     facts["samples before the reference was found, left out"] = float(left_out)
                 time = (stamp[keep] - origin) / 1e9
                 yield Chunk(path.stem, (Stream(tuple(names), time, values),), facts, done)
             if rows == 0:
-                words = f"none of its {left_out} samples has its reference found" if left_out else "it has no samples"
+                words = (
+                    f"none of its {left_out} samples has its reference found"
+                    if left_out
+                    else "it has no samples"
+                )
                 raise DataError(f"{path} has nothing to import: {words}; leave it out.")
             done += step
 
     def _series(self, pattern: str) -> tuple[str, ...]:
         """Columns that fit ``pattern``, by the number in it."""
-        found = [match for name in self._checked(self._files[0]) if (match := re.fullmatch(pattern, name))]
-        return tuple(match.group() for match in sorted(found, key=lambda match: (int(match.group(1)), match.group())))
+        found = [
+            match
+            for name in self._checked(self._files[0])
+            if (match := re.fullmatch(pattern, name))
+        ]
+        return tuple(
+            match.group()
+            for match in sorted(found, key=lambda match: (int(match.group(1)), match.group()))
+        )
 
     def _checked(self, path: Path) -> list[str]:
         """Names of the columns of a log."""
@@ -141,7 +165,11 @@ def _is_pickle(path: Path) -> bool:
 
 
 def _is_log(names: Sequence[str]) -> bool:
-    return _TIME in names and any(_PRESSURE.fullmatch(name) for name in names) and "position_0" in names
+    return (
+        _TIME in names
+        and any(_PRESSURE.fullmatch(name) for name in names)
+        and "position_0" in names
+    )
 
 
 def _names(path: Path) -> list[str]:
@@ -155,7 +183,9 @@ def _names(path: Path) -> list[str]:
     try:
         return list(pyarrow.parquet.read_schema(path).names)
     except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{path} cannot be read ({str(error).splitlines()[0]}); copy it again.") from error
+        raise DataError(
+            f"{path} cannot be read ({str(error).splitlines()[0]}); copy it again."
+        ) from error
 
 
 def _tables(path: Path, names: Sequence[str]) -> Iterator[Any]:
@@ -168,9 +198,14 @@ def _tables(path: Path, names: Sequence[str]) -> Iterator[Any]:
         if path.suffix == ".parquet":
             # without pre_buffer=False, what was read stays in memory until the file is closed
             with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
-                yield from file.iter_batches(batch_size=CHUNK // 8 // len(names), columns=list(names))
+                yield from file.iter_batches(
+                    batch_size=CHUNK // 8 // len(names), columns=list(names)
+                )
             return
-        kinds = {name: pyarrow.bool_() if _REFERENCE.fullmatch(name) else pyarrow.float64() for name in names}
+        kinds = {
+            name: pyarrow.bool_() if _REFERENCE.fullmatch(name) else pyarrow.float64()
+            for name in names
+        }
         options = pyarrow.csv.ConvertOptions(
             include_columns=list(names),
             column_types=kinds | {_TIME: pyarrow.int64()},
@@ -182,11 +217,15 @@ def _tables(path: Path, names: Sequence[str]) -> Iterator[Any]:
         ) as reader:
             yield from reader
     except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{path} cannot be read ({str(error).splitlines()[0]}); copy it again.") from error
+        raise DataError(
+            f"{path} cannot be read ({str(error).splitlines()[0]}); copy it again."
+        ) from error
 
 
 def _column(table: Any, name: str, path: Path) -> np.ndarray:
     column = table.column(name)
     if column.null_count and (name == _TIME or _REFERENCE.fullmatch(name)):
-        raise DataError(f"{path} has {column.null_count} empty entries in {name!r}; it was not written whole.")
+        raise DataError(
+            f"{path} has {column.null_count} empty entries in {name!r}; it was not written whole."
+        )
     return column.to_numpy(zero_copy_only=False)

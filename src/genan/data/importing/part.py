@@ -1,4 +1,5 @@
-"""One file of an import: checked trajectories go in, numbers and words for the provenance come out."""
+"""One file of an import: checked trajectories go in, numbers and words for the provenance come
+out."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,10 +22,12 @@ from genan.data.timing import Timing, TimingMeter
 from genan.errors import DataError
 from genan.robot import Robot
 
-#: A hinge that goes further from zero [rad] was hardly logged in radians, a slide [m] hardly in metres.
+#: A hinge that goes further from zero [rad] was hardly logged in radians, a slide [m] hardly in
+#: metres.
 FARTHEST = {"rad": 4.0 * pi, "m": 100.0}
 _LOOKS_LIKE = {"rad": ("degrees", "deg"), "m": ("millimetres", "mm")}
-#: A control may pass its range by this fraction of it and is brought back: rounding to single precision, not a fault.
+#: A control may pass its range by this fraction of it and is brought back: rounding to single
+#: precision, not a fault.
 ROUNDING = 1e-6
 #: Raw samples that a quantum is told from.
 _RAW = 200_000
@@ -39,7 +42,8 @@ class Part:
     accept_units: bool
     overwrite: bool
     first: bool = False
-    """Whether only the first of several phases goes in: a test that counts the same motion k times proves no more."""
+    """Whether only the first of several phases goes in: a test that counts the same motion k times
+    proves no more."""
     writer: TrajectoryWriter = field(init=False)
     recordings: list[str] = field(default_factory=list)
     """Names of those that gave at least one trajectory."""
@@ -119,8 +123,14 @@ class Part:
         """What is not in the file, a sentence for each reason."""
         d = self.dropped
         sentences = [
-            (d.duplicated, f"{_n(d.duplicated, 'sample')} stamped like the one before it: the later was dropped."),
-            (d.out_of_order, f"{_n(d.out_of_order, 'sample')} stamped earlier than the one before it: dropped."),
+            (
+                d.duplicated,
+                f"{_n(d.duplicated, 'sample')} stamped like the one before it: the later was dropped.",
+            ),
+            (
+                d.out_of_order,
+                f"{_n(d.out_of_order, 'sample')} stamped earlier than the one before it: dropped.",
+            ),
             (
                 d.not_finite,
                 f"{_n(d.not_finite, 'sample')} with a value that is not finite: the trajectory is cut there.",

@@ -13,7 +13,8 @@ _END = object()
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:
-    """The same items, in the same order; an error comes at its place. The thread ends when the reader goes away."""
+    """The same items, in the same order; an error comes at its place. The thread ends when the
+    reader goes away."""
     waiting: queue.Queue[object] = queue.Queue(_DEPTH)
     gone = threading.Event()
 

@@ -1,8 +1,9 @@
 """From the samples of a log to the robot's rate.
 
-Where a log is sampled at the robot's rate, or at a whole multiple of it, its samples are taken as they are: averaging
-neighbours would hide the encoder's quantum and the noise that a model has to live with. Only elsewhere are positions
-interpolated. Commands are always held, because that is what a robot does with them.
+Where a log is sampled at the robot's rate, or at a whole multiple of it, its samples are taken as
+they are: averaging neighbours would hide the encoder's quantum and the noise that a model has to
+live with. Only elsewhere are positions interpolated. Commands are always held, because that is what
+a robot does with them.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ STEP_TOLERANCE = 0.01
 RATE_TOLERANCE = 1e-3
 #: A log may be slower than the robot by this fraction before it is refused.
 SLOWEST = 0.01
-#: A command counts as given at a time when it is stamped later by at most this fraction of the robot's period.
+#: A command counts as given at a time when it is stamped later by at most this fraction of the
+#: robot's period.
 HOLD_TOLERANCE = 1e-3
 
 POSITION_WORDS = {
@@ -34,13 +36,15 @@ class Taken:
     time: Float[np.ndarray, " n"]
     """When [s]."""
     rows: slice | None
-    """The samples themselves where they lie at these times; None where they must be interpolated."""
+    """The samples themselves where they lie at these times; None where they must be
+    interpolated."""
     every: int
     """Each so manieth sample is taken; 0 where they are interpolated."""
 
 
 def uniform_multiple(time: Float[np.ndarray, " n"], dt: float) -> int:
-    """How many stamps there are in each ``dt``, 1, 2, ..., where they are uniform; 0 where they are not.
+    """How many stamps there are in each ``dt``, 1, 2, ..., where they are uniform; 0 where they are
+    not.
 
     Args:
         time: rising stamps [s].
@@ -56,18 +60,25 @@ def uniform_multiple(time: Float[np.ndarray, " n"], dt: float) -> int:
     return k if max(steps.max() - dt / k, dt / k - steps.min()) <= STEP_TOLERANCE * dt else 0
 
 
-def take(time: Float[np.ndarray, " n"], dt: float, *, phases: Literal["all", "first"]) -> list[Taken]:
+def take(
+    time: Float[np.ndarray, " n"], dt: float, *, phases: Literal["all", "first"]
+) -> list[Taken]:
     """The ways to take samples every ``dt`` [s] from a segment with rising stamps ``time`` [s]."""
     k = uniform_multiple(time, dt)
     if k:
         wanted = range(k if phases == "all" else 1)
-        return [Taken(time[phase::k], slice(phase, None, k), k) for phase in wanted if len(time) > phase]
+        return [
+            Taken(time[phase::k], slice(phase, None, k), k) for phase in wanted if len(time) > phase
+        ]
     count = int(np.floor((time[-1] - time[0]) / dt + HOLD_TOLERANCE)) + 1
     return [Taken(np.minimum(time[0] + dt * np.arange(count), time[-1]), None, 0)]
 
 
 def held(
-    time: Float[np.ndarray, " n"], values: Float[np.ndarray, "n k"], at: Float[np.ndarray, " m"], dt: float
+    time: Float[np.ndarray, " n"],
+    values: Float[np.ndarray, "n k"],
+    at: Float[np.ndarray, " m"],
+    dt: float,
 ) -> tuple[Float[np.ndarray, "m k"], Bool[np.ndarray, " m"]]:
     """The last sample at or before each time, and whether there is one and it is finite."""
     rows = np.searchsorted(time, at + HOLD_TOLERANCE * dt, side="right") - 1
@@ -84,7 +95,8 @@ def between(
     *,
     how: Literal["interpolate", "nearest"],
 ) -> tuple[Float[np.ndarray, "m k"], Int[np.ndarray, " m"]]:
-    """Positions at the times ``at`` [s] inside ``time``, and the number of the sample after each of them."""
+    """Positions at the times ``at`` [s] inside ``time``, and the number of the sample after each of
+    them."""
     after = np.clip(np.searchsorted(time, at, side="right"), 1, max(1, len(time) - 1))
     if len(time) == 1:
         return np.repeat(values, len(at), axis=0), np.zeros(len(at), dtype=np.int64)

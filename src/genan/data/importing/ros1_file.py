@@ -1,6 +1,7 @@
 """ROS 1 bags (version 2.0): which topics there are, and their messages chunk by chunk.
 
-As for MCAP, the record walk is here and not left to a library, which would hold an index of all messages in memory.
+As for MCAP, the record walk is here and not left to a library, which would hold an index of all
+messages in memory.
 """
 
 import re
@@ -29,7 +30,9 @@ class Ros1File(BagFile):
         self._head: re.Pattern[bytes] | None = None
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                raise DataError(f"{path} is no ROS 1 bag of version 2.0; convert older ones with 'rosbag fix'.")
+                raise DataError(
+                    f"{path} is no ROS 1 bag of version 2.0; convert older ones with 'rosbag fix'."
+                )
             fields, _ = self._record(file)
             index = int.from_bytes(fields.get(b"index_pos", b""), "little")
             if fields.get(b"op") != bytes([_HEADER]) or not 0 < index <= self.size:
@@ -37,7 +40,9 @@ class Ros1File(BagFile):
             self._end = index
             self._read_index(file)
 
-    def blocks(self, channels: Collection[int] | None = None) -> Iterator[tuple[dict[int, Messages], int]]:
+    def blocks(
+        self, channels: Collection[int] | None = None
+    ) -> Iterator[tuple[dict[int, Messages], int]]:
         """As ``BagFile.blocks``."""
         for at, ids in sorted(self.chunks.items()):
             if channels is None or not ids.isdisjoint(channels):
@@ -50,7 +55,9 @@ class Ros1File(BagFile):
             fields, length = self._record(file)
             size = int.from_bytes(fields.get(b"size", b""), "little")
             if fields.get(b"op") != bytes([_CHUNK]) or max(size, length) > LARGEST_CHUNK:
-                raise DataError(f"{self.path} is damaged: there is no chunk at byte {at}; run 'rosbag reindex'.")
+                raise DataError(
+                    f"{self.path} is damaged: there is no chunk at byte {at}; run 'rosbag reindex'."
+                )
             packed = self._read(file, length)
         kind = fields.get(b"compression", b"").decode("ascii", "replace")
         data = decompress(kind, packed, size, f"The chunk at byte {at} of {self.path}")
@@ -67,9 +74,14 @@ class Ros1File(BagFile):
             if kind == _CONNECTION:
                 id = int.from_bytes(fields[b"conn"], "little")
                 said = _fields(data)
-                text = {key: said.get(key, b"").decode("utf-8", "replace") for key in (b"type", b"message_definition")}
+                text = {
+                    key: said.get(key, b"").decode("utf-8", "replace")
+                    for key in (b"type", b"message_definition")
+                }
                 topic = fields[b"topic"].decode("utf-8", "replace")
-                self.channels[id] = Channel(id, topic, text[b"type"], "ros1msg", text[b"message_definition"], "ros1")
+                self.channels[id] = Channel(
+                    id, topic, text[b"type"], "ros1msg", text[b"message_definition"], "ros1"
+                )
             elif kind == _CHUNK_INFO:
                 here = {int(id): int(n) for id, n in struct.iter_unpack("<II", data)}
                 at = int.from_bytes(fields[b"chunk_pos"], "little")
@@ -96,7 +108,9 @@ class Ros1File(BagFile):
                     (skipped,) = _U32.unpack_from(data, at + 4 + length)
                     at += 8 + length + skipped
                     continue
-            id, seconds, nanoseconds, length = struct.unpack("<IIII", match["conn"] + match["time"] + match["size"])
+            id, seconds, nanoseconds, length = struct.unpack(
+                "<IIII", match["conn"] + match["time"] + match["size"]
+            )
             first = match.end()
             if (lists := found.get(id)) is None and (channels is None or id in channels):
                 lists = found[id] = ([], [], [])
@@ -106,11 +120,14 @@ class Ros1File(BagFile):
                 lists[2].append(seconds * 10**9 + nanoseconds)
             at = first + length
         if at != end:
-            raise DataError(f"{self.path} is damaged: a message runs over the end of its chunk; copy it again.")
+            raise DataError(
+                f"{self.path} is damaged: a message runs over the end of its chunk; copy it again."
+            )
         return found
 
     def _record(self, file: BinaryIO) -> tuple[dict[bytes, bytes], int]:
-        """Header of the record that the file stands at, and the length of its data, which comes next."""
+        """Header of the record that the file stands at, and the length of its data, which comes
+        next."""
         (length,) = _U32.unpack(self._read(file, 4))
         fields = _fields(self._read(file, length))
         (size,) = _U32.unpack(self._read(file, 4))
@@ -141,7 +158,8 @@ def _fields(header: bytes) -> dict[bytes, bytes]:
 
 
 def _pattern(record: bytes) -> re.Pattern[bytes]:
-    """Matches heads of messages with the same fields in the same order: a recorder writes all of them alike."""
+    """Matches heads of messages with the same fields in the same order: a recorder writes all of
+    them alike."""
     pattern = re.escape(record[:4])
     for name, value in _fields(record[4:]).items():
         start = re.escape(_U32.pack(len(name) + 1 + len(value)) + name + b"=")

@@ -1,7 +1,8 @@
 """ROS 1 bags, ROS 2 bags and MCAP files, without ROS.
 
-A column is a number in the messages of a topic: ``/joint_states.position[elbow]`` (by the names in the message, whose
-order may change), ``/cmd.data[3]``, ``/cmd.twist.linear.x``, ``/controller_state.feedback.positions[elbow]``.
+A column is a number in the messages of a topic: ``/joint_states.position[elbow]`` (by the names in
+the message, whose order may change), ``/cmd.data[3]``, ``/cmd.twist.linear.x``,
+``/controller_state.feedback.positions[elbow]``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from genan.data.importing.bag_folder import bags_in, damage_in_words, is_bag, opened, recording_names
+from genan.data.importing.bag_folder import (
+    bags_in,
+    damage_in_words,
+    is_bag,
+    opened,
+    recording_names,
+)
 from genan.data.importing.bags import Bag, Topic
 from genan.data.importing.message_layout import Layout, layout
 from genan.data.importing.source import Chunk, Column, Source, Stream
@@ -35,26 +42,35 @@ class BagSource(Source):
         """Finds the bags and opens their indices.
 
         Args:
-            path: a ``.bag``, ``.mcap`` or ``.db3`` file, the folder of a ROS 2 bag (with ``metadata.yaml``), or a
-                folder of any of these.
-            stamps: time of the samples: ``header`` (when measured), ``receipt`` (when recorded), or ``auto``.
+            path: a ``.bag``, ``.mcap`` or ``.db3`` file, the folder of a ROS 2 bag (with
+                ``metadata.yaml``), or a folder of any of these.
+            stamps: time of the samples: ``header`` (when measured), ``receipt`` (when recorded), or
+                ``auto``.
         """
         if stamps not in ("auto", "header", "receipt"):
             raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
         try:
             import rosbags.typesys  # noqa: F401
         except ModuleNotFoundError as error:
-            raise DataError("Bags are read with the rosbags library; run: pip install 'genan[logs]'.") from error
+            raise DataError(
+                "Bags are read with the rosbags library; run: pip install 'genan[logs]'."
+            ) from error
         self.path = Path(path)
         self.stamps: Stamps = stamps
         found = [self.path] if is_bag(self.path) else bags_in(self.path)
         if not found:
-            raise DataError(f"{self.path} has no bag in it: no .bag, .mcap or .db3 file and no metadata.yaml.")
-        self._bags = [opened(bag, name) for bag, name in zip(found, recording_names(found), strict=True)]
+            raise DataError(
+                f"{self.path} has no bag in it: no .bag, .mcap or .db3 file and no metadata.yaml."
+            )
+        self._bags = [
+            opened(bag, name) for bag, name in zip(found, recording_names(found), strict=True)
+        ]
         for bag in self._bags:
             if not any(topic.count for topic in bag.topics.values()):
                 what = _topics(bag.topics) if bag.topics else "no topics"
-                raise DataError(f"The bag {bag.name!r} is empty: it has {what} and not one message; leave it out.")
+                raise DataError(
+                    f"The bag {bag.name!r} is empty: it has {what} and not one message; leave it out."
+                )
 
     @classmethod
     def matches(cls, path: Path) -> bool:
@@ -72,10 +88,17 @@ class BagSource(Source):
     @property
     def positions(self) -> tuple[str, ...]:
         """The positions of ``sensor_msgs/JointState``, where one topic has that type."""
-        topics = {name for bag in self._bags for name, topic in bag.topics.items() if topic.type == _JOINT_STATE}
+        topics = {
+            name
+            for bag in self._bags
+            for name, topic in bag.topics.items()
+            if topic.type == _JOINT_STATE
+        }
         if len(topics) != 1:
             return ()
-        return tuple(c.name for c in self.columns() if c.name.startswith(f"{next(iter(topics))}.position["))
+        return tuple(
+            c.name for c in self.columns() if c.name.startswith(f"{next(iter(topics))}.position[")
+        )
 
     def recordings(self) -> tuple[tuple[str, Mapping[str, str | float]], ...] | None:
         """The bags."""
@@ -109,13 +132,16 @@ class BagSource(Source):
             done += bag.size
 
     def _wanted(self, bag: Bag, names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The names by topic, then by path in its messages; what cannot be there is refused before reading."""
+        """The names by topic, then by path in its messages; what cannot be there is refused before
+        reading."""
         wanted: dict[str, dict[str, str]] = {}
         for name in names:
             topic = max((t for t in bag.topics if name.startswith(f"{t}.")), key=len, default=None)
             if topic is None:
                 asked = f"{name.partition('.')[0]!r} (asked for as {name!r})"
-                raise DataError(f"The bag {bag.name!r} has no topic {asked}; it has {_topics(bag.topics)}.")
+                raise DataError(
+                    f"The bag {bag.name!r} has no topic {asked}; it has {_topics(bag.topics)}."
+                )
             if not bag.topics[topic].count:
                 raise DataError(
                     f"The topic {topic!r} of the bag {bag.name!r} has no messages, so {name!r} is not there."
@@ -137,7 +163,9 @@ class BagSource(Source):
                     raise _no_column(bag, topic, (path,), [p for p, _ in _paths(this)])
         return wanted
 
-    def _layouts(self, bag: Bag, topics: Sequence[str], *, strict: bool = False) -> dict[str, tuple[Layout, bool]]:
+    def _layouts(
+        self, bag: Bag, topics: Sequence[str], *, strict: bool = False
+    ) -> dict[str, tuple[Layout, bool]]:
         """Of the first message of each topic, and whether its header's time is used.
 
         Topics that cannot be read are passed over, or, ``strict``, refused.
@@ -157,13 +185,19 @@ class BagSource(Source):
                 found[name] = (this, reader.header)
             except DataError as error:
                 if strict:
-                    raise DataError(f"The topic {name!r} of the bag {bag.name!r} cannot be read: {error}") from error
+                    raise DataError(
+                        f"The topic {name!r} of the bag {bag.name!r} cannot be read: {error}"
+                    ) from error
         return found
 
-    def _read(self, bag: Bag, wanted: Mapping[str, Mapping[str, str]], before: int) -> Iterator[Chunk]:
+    def _read(
+        self, bag: Bag, wanted: Mapping[str, Mapping[str, str]], before: int
+    ) -> Iterator[Chunk]:
         """One recording."""
         readers = {
-            name: TopicReader(bag.types(topic.wire), topic.type, topic.wire, tuple(wanted[name]), self.stamps)
+            name: TopicReader(
+                bag.types(topic.wire), topic.type, topic.wire, tuple(wanted[name]), self.stamps
+            )
             for name, topic in bag.topics.items()
             if name in wanted
         }
@@ -184,11 +218,15 @@ class BagSource(Source):
             for block, read in bag.blocks(wanted):
                 done = read
                 for topic, messages in block.items():
-                    if origin is None:  # nanoseconds since 1970 do not fit into a double, those since the start do
+                    if (
+                        origin is None
+                    ):  # nanoseconds since 1970 do not fit into a double, those since the start do
                         origin = int(messages.receipt[0])
                         facts["start"] = origin / 1e9
                     for group in readers[topic].take(messages):
-                        held.setdefault((topic, group.columns), []).append((group.time, group.values))
+                        held.setdefault((topic, group.columns), []).append(
+                            (group.time, group.values)
+                        )
                         size += group.values.nbytes + group.time.nbytes
                 if size >= CHUNK:
                     yield chunk()
@@ -203,7 +241,8 @@ class BagSource(Source):
 
 
 def _paths(this: Layout) -> Iterator[tuple[str, str]]:
-    """Every number of a message: path and type; by name where it has one, and without the header."""
+    """Every number of a message: path and type; by name where it has one, and without the
+    header."""
     named = {
         field.offset: path for path, field in this.fields.items() if field.count != 0
     }  # a path by name comes after that by number
@@ -223,7 +262,8 @@ def _paths(this: Layout) -> Iterator[tuple[str, str]]:
 def _topics(topics: Mapping[str, Topic]) -> str:
     """Topics for a message."""
     return ", ".join(
-        f"{name} ({topic.type}, {topic.count} messages)" for name, topic in sorted(topics.items(), key=str)
+        f"{name} ({topic.type}, {topic.count} messages)"
+        for name, topic in sorted(topics.items(), key=str)
     )
 
 

@@ -10,7 +10,8 @@ from genan.errors import SettingError
 
 @dataclass(frozen=True)
 class ImportSettings:
-    """How logs become trajectories. What is left out is taken from robot.toml, and then from the log itself."""
+    """How logs become trajectories. What is left out is taken from robot.toml, and then from the
+    log itself."""
 
     joints: Mapping[str, str] = field(default_factory=dict)
     """Column of the log for each joint."""
@@ -31,13 +32,15 @@ class ImportSettings:
     format: str | None = None
     """Format of the log; left out: found out."""
     stamps: Literal["auto", "header", "receipt"] = "auto"
-    """Time of a bag's samples: when they were measured, or recorded; auto: the first where it agrees with the other."""
+    """Time of a bag's samples: when they were measured, or recorded; auto: the first where it
+    agrees with the other."""
     gap: float | None = None
     """A longer time without samples cuts a recording [s]; left out: ``GAP_PERIODS`` periods."""
     positions: Literal["interpolate", "nearest"] = "interpolate"
     """How positions get to the robot's rate where they are not on it already."""
     phases: Literal["all", "first"] = "all"
-    """Where a log is k times as fast as the robot: all k ways to take every k-th sample, or the first."""
+    """Where a log is k times as fast as the robot: all k ways to take every k-th sample, or the
+    first."""
     only: tuple[str, ...] = ()
     """Recordings to take: patterns, see ``Choice``; none: all."""
     without: tuple[str, ...] = ()
@@ -56,4 +59,6 @@ class ImportSettings:
                 raise SettingError(f"--{name} must be a positive number, not {value:g}.")
         for name, value in self.scale.items():
             if not math.isfinite(value) or value == 0.0:
-                raise SettingError(f"The scale of {name!r} must be a number other than 0, not {value:g}.")
+                raise SettingError(
+                    f"The scale of {name!r} must be a number other than 0, not {value:g}."
+                )

@@ -1,4 +1,5 @@
-"""The formats there are, in the order in which a file is tried for them. Each is imported only when it is used."""
+"""The formats there are, in the order in which a file is tried for them. Each is imported only when
+it is used."""
 
 import importlib
 from pathlib import Path
@@ -28,7 +29,8 @@ def source_class(name: str) -> type[Source]:
 
 
 def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") -> Source:
-    """The log at ``path``; its format is found out where it is not given. ``stamps``: which of a bag's two to use."""
+    """The log at ``path``; its format is found out where it is not given. ``stamps``: which of a
+    bag's two to use."""
     found = _open(path, format)
     if stamps == "auto":
         return found

@@ -1,4 +1,5 @@
-"""Cleaning time stamps: what is twice or out of order is dropped, and gaps, restarts and non-finite values are breaks.
+"""Cleaning time stamps: what is twice or out of order is dropped, and gaps, restarts and non-finite
+values are breaks.
 
 Everything is decided by the samples alone, so it does not matter in which chunks they come.
 """
@@ -29,7 +30,8 @@ class Dropped:
 
 
 def median_period(time: Float[np.ndarray, " n"]) -> float | None:
-    """The usual time between two stamps [s], told from the first ones; None where there are not two."""
+    """The usual time between two stamps [s], told from the first ones; None where there are not
+    two."""
     steps = np.diff(time[: PERIOD_STAMPS + 1])
     steps = steps[steps > 0.0]
     return float(np.median(steps)) if len(steps) else None
@@ -70,7 +72,10 @@ class Cleaner:
         return time, values, breaks
 
     def _in_order(
-        self, time: Float[np.ndarray, " n"], values: Float[np.ndarray, "n k"], breaks: Bool[np.ndarray, " n"]
+        self,
+        time: Float[np.ndarray, " n"],
+        values: Float[np.ndarray, "n k"],
+        breaks: Bool[np.ndarray, " n"],
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m k"], Bool[np.ndarray, " m"]]:
         steps = np.diff(time, prepend=self._last)
         if steps.min() > 0.0:

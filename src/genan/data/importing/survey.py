@@ -28,15 +28,18 @@ class Survey:
     """Lowest value of each column that has any, in the source's unit."""
     highest: dict[str, float]
     period: float | None
-    """Median time from one sample of the first column to the next [s]; None where there are no stamps."""
+    """Median time from one sample of the first column to the next [s]; None where there are no
+    stamps."""
     whole: bool
     """Whether all of the log was read."""
     stride: int = 1
-    """Fewest samples per step at which the motion of every joint stands clear of its encoder; 1 where it cannot be
-    told."""
+    """Fewest samples per step at which the motion of every joint stands clear of its encoder; 1
+    where it cannot be told."""
 
 
-def survey(source: Source, names: Sequence[str], *, joints: int = 0, most: int = MOST_BYTES) -> Survey:
+def survey(
+    source: Source, names: Sequence[str], *, joints: int = 0, most: int = MOST_BYTES
+) -> Survey:
     """Read columns of a log.
 
     Args:
@@ -71,7 +74,10 @@ def survey(source: Source, names: Sequence[str], *, joints: int = 0, most: int =
 def _keep(stream: Stream, recording: str, paths: dict[str, dict[str, list[np.ndarray]]]) -> None:
     for name, column in zip(stream.names, stream.values.T, strict=True):
         kept = paths.get(name)
-        if kept is not None and sum(len(part) for parts in kept.values() for part in parts) < MOST_SAMPLES:
+        if (
+            kept is not None
+            and sum(len(part) for parts in kept.values() for part in parts) < MOST_SAMPLES
+        ):
             kept.setdefault(recording, []).append(column)
 
 
@@ -83,14 +89,17 @@ def _clear_stride(recordings: list[list[np.ndarray]]) -> int:
         return 1
     q, lengths = np.concatenate(pieces), np.array([len(piece) for piece in pieces])
     steps = np.concatenate([np.diff(piece) for piece in pieces])
-    quantum = find_quantum(steps, largest=float(np.abs(q).max())) or find_resting_quantum(q, lengths)
+    quantum = find_quantum(steps, largest=float(np.abs(q).max())) or find_resting_quantum(
+        q, lengths
+    )
     if quantum is None:  # noise without a quantum is for 'genan inspect' to weigh
         return 1
     return measure_resolution(q, lengths, quantum).clear_stride(quantum, CLEAR) or 1
 
 
 def round_period(period: float) -> float:
-    """The period that was meant [s]: a whole rate or a tenth of a millisecond, if one is nearer than ``NEAR``."""
+    """The period that was meant [s]: a whole rate or a tenth of a millisecond, if one is nearer
+    than ``NEAR``."""
     for meant in (1.0 / max(1, round(1.0 / period)), max(1, round(1e4 * period)) / 1e4):
         if abs(meant / period - 1.0) < NEAR:
             return meant

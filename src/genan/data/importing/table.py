@@ -1,7 +1,8 @@
-"""Tables: CSV and Parquet, a file or a folder with a file for each recording (folders in it are looked through too).
+"""Tables: CSV and Parquet, a file or a folder with a file for each recording (folders in it are
+looked through too).
 
-A column called ``time``, ``t``, ``timestamp`` or the like holds the time stamps; its unit is seconds unless its name
-ends with another (``stamp_ns``, ``time [ms]``).
+A column called ``time``, ``t``, ``timestamp`` or the like holds the time stamps; its unit is
+seconds unless its name ends with another (``stamp_ns``, ``time [ms]``).
 """
 
 import re
@@ -32,7 +33,8 @@ _TIME = re.compile(
 
 
 def time_column(names: Sequence[str]) -> str | None:
-    """The column that holds the time stamps by its name; None where none, or more than one, is called so."""
+    """The column that holds the time stamps by its name; None where none, or more than one, is
+    called so."""
     found = [name for name in names if _TIME.match(name.strip().lower())]
     plain = [name for name in found if name.lower() in ("time", "t", "timestamp")]
     return found[0] if len(found) == 1 else plain[0] if len(plain) == 1 else None
@@ -53,7 +55,11 @@ class _TableSource(Source):
     @classmethod
     def matches(cls, path: Path) -> bool:
         """By the ending."""
-        return bool(natural_files(path, cls.endings)) if path.is_dir() else path.name.lower().endswith(cls.endings)
+        return (
+            bool(natural_files(path, cls.endings))
+            if path.is_dir()
+            else path.name.lower().endswith(cls.endings)
+        )
 
     @property
     def size(self) -> int:
@@ -79,13 +85,21 @@ class _TableSource(Source):
             there = self._columns(file)
             missing = [name for name in names if name not in there]
             if missing:
-                raise DataError(f"{file} has no column {listing(missing)}; the columns there are: {listing(there)}.")
+                raise DataError(
+                    f"{file} has no column {listing(missing)}; the columns there are: {listing(there)}."
+                )
             time, size = time_column(list(there)), file.stat().st_size
             wanted = tuple(dict.fromkeys([*names, *([time] if time else [])]))
             empty = True
             for values, part in self._rows(file, wanted):
-                stamps = None if time is None else values[:, wanted.index(time)] * self._seconds(file, time)
-                yield Chunk(recording, (Stream(wanted, stamps, values),), {}, before + int(part * size))
+                stamps = (
+                    None
+                    if time is None
+                    else values[:, wanted.index(time)] * self._seconds(file, time)
+                )
+                yield Chunk(
+                    recording, (Stream(wanted, stamps, values),), {}, before + int(part * size)
+                )
                 empty = False
             if empty:
                 yield Chunk(recording, (), {}, before + size)
@@ -99,7 +113,9 @@ class _TableSource(Source):
         """Columns of numbers in a file, and what is known of each."""
 
     @abstractmethod
-    def _rows(self, file: Path, names: tuple[str, ...]) -> Iterator[tuple[Float[np.ndarray, "n k"], float]]:
+    def _rows(
+        self, file: Path, names: tuple[str, ...]
+    ) -> Iterator[tuple[Float[np.ndarray, "n k"], float]]:
         """Samples of these columns, and which part of the file is read with them."""
 
 
@@ -125,10 +141,14 @@ class CsvSource(_TableSource):
 
     def _format(self, file: Path) -> CsvFormat:
         if file.suffix.lower() == ".gz":
-            raise DataError(f"{file} is compressed; unpack it first (gunzip), or save it as Parquet.")
+            raise DataError(
+                f"{file} is compressed; unpack it first (gunzip), or save it as Parquet."
+            )
         return sniff(file)
 
-    def _rows(self, file: Path, names: tuple[str, ...]) -> Iterator[tuple[Float[np.ndarray, "n k"], float]]:
+    def _rows(
+        self, file: Path, names: tuple[str, ...]
+    ) -> Iterator[tuple[Float[np.ndarray, "n k"], float]]:
         form = self._format(file)
         try:
             import pyarrow  # noqa: F401
@@ -152,11 +172,16 @@ def _with_arrow(
         reader = csv.open_csv(
             file,
             read_options=csv.ReadOptions(
-                column_names=list(form.names), skip_rows=form.skip, block_size=_CHUNK // 2, use_threads=True
+                column_names=list(form.names),
+                skip_rows=form.skip,
+                block_size=_CHUNK // 2,
+                use_threads=True,
             ),
             parse_options=csv.ParseOptions(
                 delimiter=form.delimiter,
-                invalid_row_handler=lambda row: "skip" if (row.text or "").lstrip().startswith("#") else "error",
+                invalid_row_handler=lambda row: (
+                    "skip" if (row.text or "").lstrip().startswith("#") else "error"
+                ),
             ),
             convert_options=csv.ConvertOptions(
                 include_columns=list(names),
@@ -171,7 +196,9 @@ def _with_arrow(
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         if "Empty CSV file" in str(error):
             return
-        raise DataError(f"{file} cannot be read as a table of numbers: {str(error).splitlines()[0]}.") from None
+        raise DataError(
+            f"{file} cannot be read as a table of numbers: {str(error).splitlines()[0]}."
+        ) from None
 
 
 def _with_numpy(
@@ -189,8 +216,13 @@ def _with_numpy(
             if not content:
                 continue
             try:
-                cells = [line.split(None if form.delimiter == " " else form.delimiter) for line in content]
-                values = np.array([[_number(row[k], form.decimal) for k in columns] for row in cells])
+                cells = [
+                    line.split(None if form.delimiter == " " else form.delimiter)
+                    for line in content
+                ]
+                values = np.array(
+                    [[_number(row[k], form.decimal) for k in columns] for row in cells]
+                )
             except (ValueError, IndexError) as error:
                 raise DataError(f"{file} cannot be read as a table of numbers: {error}.") from None
             yield values, min(1.0, read / size)
@@ -198,7 +230,11 @@ def _with_numpy(
 
 def _number(cell: str, decimal: str) -> float:
     cell = cell.strip().strip('"')
-    return float(cell.replace(decimal, ".")) if cell and cell.lower() not in ("null", "na", "n/a", "none") else np.nan
+    return (
+        float(cell.replace(decimal, "."))
+        if cell and cell.lower() not in ("null", "na", "n/a", "none")
+        else np.nan
+    )
 
 
 class ParquetSource(_TableSource):
@@ -222,21 +258,31 @@ class ParquetSource(_TableSource):
                 or pa.types.is_timestamp(kind)
             ):
                 words = f"{kind}, {table.metadata.num_rows} samples"
-                found |= {f"{entry.name}:{k}": words for k in range(width)} if width else {entry.name: words}
+                found |= (
+                    {f"{entry.name}:{k}": words for k in range(width)}
+                    if width
+                    else {entry.name: words}
+                )
         return found
 
     def _seconds(self, file: Path, time: str) -> float:
         import pyarrow as pa
 
         kind = _open(file).schema_arrow.field(time).type
-        return time_factor(kind.unit) if pa.types.is_timestamp(kind) else super()._seconds(file, time)
+        return (
+            time_factor(kind.unit) if pa.types.is_timestamp(kind) else super()._seconds(file, time)
+        )
 
-    def _rows(self, file: Path, names: tuple[str, ...]) -> Iterator[tuple[Float[np.ndarray, "n k"], float]]:
+    def _rows(
+        self, file: Path, names: tuple[str, ...]
+    ) -> Iterator[tuple[Float[np.ndarray, "n k"], float]]:
         import pyarrow as pa
 
         table, done = _open(file), 0
         plain = {entry.name for entry in table.schema_arrow}
-        columns = list(dict.fromkeys(name if name in plain else name.rpartition(":")[0] for name in names))
+        columns = list(
+            dict.fromkeys(name if name in plain else name.rpartition(":")[0] for name in names)
+        )
         rows = max(1, _CHUNK // (8 * len(names)))
         try:
             for batch in table.iter_batches(batch_size=rows, columns=columns):
@@ -254,7 +300,9 @@ def _open(file: Path) -> Any:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
-        raise DataError("Reading Parquet needs pyarrow; install it with pip install 'genan[logs]'.") from None
+        raise DataError(
+            "Reading Parquet needs pyarrow; install it with pip install 'genan[logs]'."
+        ) from None
     try:
         return parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
     except (pa.ArrowInvalid, OSError) as error:
@@ -283,9 +331,15 @@ def _column(batch: "pa.RecordBatch", name: str, plain: set[str], file: Path) -> 
     of, _, k = name.rpartition(":")
     lists = batch.column(batch.schema.get_field_index(of))
     flat = lists.flatten()
-    if len(lists) and (lists.null_count or len(flat) % len(lists) or int(k) >= len(flat) // len(lists)):
+    if len(lists) and (
+        lists.null_count or len(flat) % len(lists) or int(k) >= len(flat) // len(lists)
+    ):
         raise DataError(f"{file}: the lists in the column {of!r} are not all of the same length.")
-    return flat.take(pa.array(np.arange(int(k), len(flat), len(flat) // max(1, len(lists))))) if len(lists) else flat
+    return (
+        flat.take(pa.array(np.arange(int(k), len(flat), len(flat) // max(1, len(lists)))))
+        if len(lists)
+        else flat
+    )
 
 
 def _matrix(arrays: Sequence["pa.Array"]) -> Float[np.ndarray, "n k"]:
@@ -293,7 +347,9 @@ def _matrix(arrays: Sequence["pa.Array"]) -> Float[np.ndarray, "n k"]:
     import pyarrow as pa
 
     single = all(array.type == pa.float32() for array in arrays)
-    values = np.empty((len(arrays[0]) if arrays else 0, len(arrays)), dtype=np.float32 if single else np.float64)
+    values = np.empty(
+        (len(arrays[0]) if arrays else 0, len(arrays)), dtype=np.float32 if single else np.float64
+    )
     for k, array in enumerate(arrays):
         if pa.types.is_timestamp(array.type):
             array = array.cast(pa.int64())

@@ -5,7 +5,8 @@ from pathlib import Path
 
 
 def natural_files(path: Path, endings: tuple[str, ...]) -> list[Path]:
-    """The file itself, or every file below the folder with one of the endings; hidden ones are left out."""
+    """The file itself, or every file below the folder with one of the endings; hidden ones are left
+    out."""
     if not path.is_dir():
         return [path]
     found = [
@@ -19,14 +20,19 @@ def natural_files(path: Path, endings: tuple[str, ...]) -> list[Path]:
 
 
 def recording_names(root: Path, files: list[Path], endings: tuple[str, ...]) -> list[str]:
-    """What the recordings in files are called: by their places below the folder, without their endings."""
+    """What the recordings in files are called: by their places below the folder, without their
+    endings."""
     relative = [file.name if file == root else file.relative_to(root).as_posix() for file in files]
     short = [_without(name, endings) for name in relative]
-    return [name if short.count(name) == 1 else full for name, full in zip(short, relative, strict=True)]
+    return [
+        name if short.count(name) == 1 else full for name, full in zip(short, relative, strict=True)
+    ]
 
 
 def _without(name: str, endings: tuple[str, ...]) -> str:
-    longest = max((ending for ending in endings if name.lower().endswith(ending)), key=len, default="")
+    longest = max(
+        (ending for ending in endings if name.lower().endswith(ending)), key=len, default=""
+    )
     return name[: len(name) - len(longest)] or name
 
 

@@ -1,7 +1,8 @@
-"""``tf.train.Example``: a map of names to lists of numbers or bytes, read where it lies, without TensorFlow.
+"""``tf.train.Example``: a map of names to lists of numbers or bytes, read where it lies, without
+TensorFlow.
 
-Only the bytes around the lists are looked at when an Example is opened; the numbers are taken piece by piece, so an
-Example of hours of recording costs no more memory than one of a second.
+Only the bytes around the lists are looked at when an Example is opened; the numbers are taken piece
+by piece, so an Example of hours of recording costs no more memory than one of a second.
 """
 
 import os
@@ -47,7 +48,8 @@ class Segment:
     first: int
     end: int
     packed: bool
-    """Values alone; otherwise each has its tag of one byte (and a byte string its length) before it."""
+    """Values alone; otherwise each has its tag of one byte (and a byte string its length) before
+    it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,11 @@ class Feature:
         for s in self.segments:
             at = s.first
             while at < s.end:
-                piece, at = _floats(record, s, at, size) if self.kind == "float" else _integers(record, s, at)
+                piece, at = (
+                    _floats(record, s, at, size)
+                    if self.kind == "float"
+                    else _integers(record, s, at)
+                )
                 held = np.concatenate([held, piece]) if len(held) else piece
                 whole = len(held) // size * size
                 for i in range(0, whole, size):
@@ -114,10 +120,14 @@ def _entry(record: Record, first: int, end: int) -> tuple[str, Feature]:
             name = record.read(start, stop - start).decode("utf-8", "replace")
         elif (number, wire) == (2, _BYTES):
             for kind, kind_wire, inner, inner_end in _fields(record, start, stop):
-                if kind == 1 and kind_wire == _BYTES:  # left as they are: there may be millions, and nobody asks
+                if (
+                    kind == 1 and kind_wire == _BYTES
+                ):  # left as they are: there may be millions, and nobody asks
                     feature = Feature("bytes", (Segment(inner, inner_end, packed=False),))
                 elif kind in _KINDS and kind_wire == _BYTES:
-                    feature = Feature(_KINDS[kind], tuple(_segments(record, _KINDS[kind], inner, inner_end)))
+                    feature = Feature(
+                        _KINDS[kind], tuple(_segments(record, _KINDS[kind], inner, inner_end))
+                    )
     return name, feature
 
 
@@ -187,7 +197,9 @@ def _varints(data: UInt8[np.ndarray, " b"], ends: Int[np.ndarray, " n"]) -> Int[
     values = np.zeros(len(ends), np.uint64)
     for k in range(min(10, int(lengths.max()))):
         rows = np.flatnonzero(lengths > k)
-        values[rows] |= (data[starts[rows] + k] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * k)
+        values[rows] |= (data[starts[rows] + k] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(
+            7 * k
+        )
     return values.view(np.int64)
 
 

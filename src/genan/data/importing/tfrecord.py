@@ -1,7 +1,9 @@
-"""TFRecord files, and the episodes (RLDS) that TensorFlow Datasets writes into them, without TensorFlow.
+"""TFRecord files, and the episodes (RLDS) that TensorFlow Datasets writes into them, without
+TensorFlow.
 
-A column is a number of the steps: ``observation/state:3``, ``action:0``, ``reward``. An episode is a recording; where
-steps in its middle are marked as first or last, each stretch between the marks is one: ``name#0``, ``name#1``, ...
+A column is a number of the steps: ``observation/state:3``, ``action:0``, ``reward``. An episode is
+a recording; where steps in its middle are marked as first or last, each stretch between the marks
+is one: ``name#0``, ``name#1``, ...
 """
 
 import json
@@ -20,7 +22,8 @@ from genan.data.importing.tf_example import Feature, Record, features
 from genan.data.importing.tfrecord_file import record_length, records
 from genan.errors import DataError, listing
 
-#: Names of the data sets recorded on PAMY2, and their sampling period [s], which is not written in them.
+#: Names of the data sets recorded on PAMY2, and their sampling period [s], which is not written in
+#: them.
 PAMY2, PERIOD = ("mpi_muscular_proprioception", "pamy2_dynamic_motions"), 1 / 500
 
 #: Numbers of a chunk [bytes], and marks of steps that are looked at together.
@@ -52,7 +55,9 @@ class TFRecordSource(Source):
         self.path = Path(path)
         self._files = _shards(self.path)
         if not self._files:
-            raise DataError(f"{self.path} has no TFRecord file in it (*.tfrecord or *.tfrecord-00000-of-00008).")
+            raise DataError(
+                f"{self.path} has no TFRecord file in it (*.tfrecord or *.tfrecord-00000-of-00008)."
+            )
         self._shapes = _shapes(self._files[0].parent / "features.json")
 
     @classmethod
@@ -95,7 +100,9 @@ class TFRecordSource(Source):
     @property
     def commands(self) -> tuple[str, ...]:
         """The numbers of ``action``."""
-        return tuple(column.name for column in self.columns() if column.name.split(":")[0] == "action")
+        return tuple(
+            column.name for column in self.columns() if column.name.split(":")[0] == "action"
+        )
 
     def recordings(self) -> tuple[tuple[str, Mapping[str, str | float]], ...] | None:
         """The stretches of all episodes."""
@@ -121,16 +128,23 @@ class TFRecordSource(Source):
     def read(self, names: Sequence[str]) -> Iterator[Chunk]:
         """The columns of episode after episode, each after its checksum was found right."""
         for done, record, where, recording, facts in self._episodes(check=True):
-            yield from _episode(record, self._steps(record, where), names, recording, facts, where, done)
+            yield from _episode(
+                record, self._steps(record, where), names, recording, facts, where, done
+            )
 
-    def _episodes(self, *, check: bool) -> Iterator[tuple[int, Record, str, str, dict[str, str | float]]]:
-        """Bytes read, record, what to call it in a message, and the name and facts of each episode."""
+    def _episodes(
+        self, *, check: bool
+    ) -> Iterator[tuple[int, Record, str, str, dict[str, str | float]]]:
+        """Bytes read, record, what to call it in a message, and the name and facts of each
+        episode."""
         done, taken = 0, set[str]()
         for path in self._files:
             for number, record in records(path, check=check):
                 where = f"Record {number} of {path.name}"
                 recording, facts = _name(record, f"{path.name}:{number}", where)
-                recording = recording if recording not in taken else f"{recording}@{path.name}:{number}"
+                recording = (
+                    recording if recording not in taken else f"{recording}@{path.name}:{number}"
+                )
                 taken.add(recording)
                 yield done + record.end, record, where, recording, facts
             done += path.stat().st_size
@@ -140,7 +154,11 @@ class TFRecordSource(Source):
     def _steps(self, record: Record, where: str) -> _Steps:
         """The lists of an episode, and how many numbers of each belong to a step."""
         found = _features(record, where)
-        steps = {name[len(_STEPS) :]: feature for name, feature in found.items() if name.startswith(_STEPS)}
+        steps = {
+            name[len(_STEPS) :]: feature
+            for name, feature in found.items()
+            if name.startswith(_STEPS)
+        }
         if not steps:
             raise DataError(
                 f"{where} is no episode of RLDS: it has no features 'steps/...', only {listing(sorted(found)[:20])}; "
@@ -151,7 +169,9 @@ class TFRecordSource(Source):
         if not counts:
             raise DataError(f"{where} has no numbers in its steps, only {listing(sorted(steps))}.")
         known = {name: self._shapes[name] for name in counts if self._shapes.get(name)}
-        total = next((counts[name] for name in _PER_STEP if name in counts and known.get(name, 1) == 1), None)
+        total = next(
+            (counts[name] for name in _PER_STEP if name in counts and known.get(name, 1) == 1), None
+        )
         if total is None and known:
             name = next(iter(known))
             total = counts[name] // known[name]
@@ -162,7 +182,11 @@ class TFRecordSource(Source):
             )
         widths = {name: known.get(name, count // total) for name, count in counts.items()}
         uneven = {name: count for name, count in counts.items() if widths[name] * total != count}
-        return _Steps(total, {name: (steps[name], widths[name]) for name in counts if name not in uneven}, uneven)
+        return _Steps(
+            total,
+            {name: (steps[name], widths[name]) for name in counts if name not in uneven},
+            uneven,
+        )
 
 
 def _episode(
@@ -180,10 +204,15 @@ def _episode(
     rows = max(1, CHUNK // 8 // max(1, sum(width for _, width in lists.values()), len(names)))
     marks = _marks(record, steps)
     starts = np.flatnonzero(marks)
-    columns = {name: feature.values(record, rows * width) for name, (feature, width) in lists.items()}
+    columns = {
+        name: feature.values(record, rows * width) for name, (feature, width) in lists.items()
+    }
     for first in range(0, steps.count, rows):
         last = min(first + rows, steps.count)
-        data = {name: next(values).reshape(last - first, lists[name][1]) for name, values in columns.items()}
+        data = {
+            name: next(values).reshape(last - first, lists[name][1])
+            for name, values in columns.items()
+        }
         block = np.empty((last - first, len(names)))
         for i, (name, index) in enumerate(wanted):
             block[:, i] = data[name][:, index]
@@ -191,11 +220,14 @@ def _episode(
         edges = [first, *(int(s) for s in starts if first < s < last), last]
         for k, (begin, end) in enumerate(pairwise(edges)):
             name = _piece(recording, piece + k, len(starts))
-            yield Chunk(name, (Stream(tuple(names), None, block[begin - first : end - first]),), facts, done)
+            yield Chunk(
+                name, (Stream(tuple(names), None, block[begin - first : end - first]),), facts, done
+            )
 
 
 def _marks(record: Record, steps: _Steps) -> Bool[np.ndarray, " steps"]:
-    """The steps at which a stretch begins: those marked as first, and those after one marked as last."""
+    """The steps at which a stretch begins: those marked as first, and those after one marked as
+    last."""
     marks = np.zeros(steps.count, bool)
     marks[0] = True
     for name, shift in (("is_first", 0), ("is_last", 1)):
@@ -216,7 +248,10 @@ def _wanted(name: str, steps: _Steps, where: str) -> tuple[str, int]:
         raise DataError(
             f"{where} has {steps.uneven[key]} numbers of {key!r} for {steps.count} steps, not the same for each step."
         )
-    have = [key if width == 1 else f"{key}:0 to {key}:{width - 1}" for key, (_, width) in steps.lists.items()]
+    have = [
+        key if width == 1 else f"{key}:0 to {key}:{width - 1}"
+        for key, (_, width) in steps.lists.items()
+    ]
     raise DataError(f"{where} has no column {name!r}; it has {', '.join(have)}.")
 
 
@@ -244,7 +279,9 @@ def _shards(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path] if path.is_file() else []
     return sorted(
-        file for file in path.rglob("*.tfrecord*") if file.is_file() and re.search(r"\.tfrecord(-|$)", file.name)
+        file
+        for file in path.rglob("*.tfrecord*")
+        if file.is_file() and re.search(r"\.tfrecord(-|$)", file.name)
     )
 
 
@@ -252,12 +289,15 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except (ValueError, OSError) as error:
-        raise DataError(f"{path} cannot be read ({error}); copy it again, or take it away.") from error
+        raise DataError(
+            f"{path} cannot be read ({error}); copy it again, or take it away."
+        ) from error
     return content if isinstance(content, dict) else {}
 
 
 def _shapes(path: Path) -> dict[str, int]:
-    """Numbers of each step, by feature, as the data set's ``features.json`` says; nothing where there is none."""
+    """Numbers of each step, by feature, as the data set's ``features.json`` says; nothing where
+    there is none."""
     found: dict[str, int] = {}
 
     def walk(node: Any, name: str) -> None:

@@ -23,7 +23,8 @@ class PlacedRecord(Record):
 
 
 def records(path: Path, *, check: bool = True) -> Iterator[tuple[int, PlacedRecord]]:
-    """The records of a file, counted from 1; with ``check``, each only after its checksum was found right."""
+    """The records of a file, counted from 1; with ``check``, each only after its checksum was found
+    right."""
     size = path.stat().st_size
     with path.open("rb") as file:
         handle = file.fileno()
@@ -32,7 +33,9 @@ def records(path: Path, *, check: bool = True) -> Iterator[tuple[int, PlacedReco
             number += 1
             head = os.pread(handle, 12, at)
             if number == 1 and head[:2] == b"\x1f\x8b":
-                raise DataError(f"{path} is compressed with gzip; unpack it first: gunzip {path.name}.")
+                raise DataError(
+                    f"{path} is compressed with gzip; unpack it first: gunzip {path.name}."
+                )
             if len(head) < 12:
                 raise _cut(path, number, at, size)
             length = record_length(head)

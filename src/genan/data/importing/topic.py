@@ -10,14 +10,17 @@ from jaxtyping import Bool, Float, Int, UInt8
 from genan.data.importing.message_layout import Layout, Types, Wire, layout
 
 Stamps = Literal["auto", "header", "receipt"]
-"""Which time a sample has: its message's ``header.stamp``, or when the recorder received it. ``auto``: the header's,
-where there is one that is not zero and of the recorder's clock (a simulated clock, or that of another computer, is not,
-and topics without a header could not be placed beside it)."""
+"""Which time a sample has: its message's ``header.stamp``, or when the recorder received it.
+``auto``: the header's, where there is one that is not zero and of the recorder's clock (a simulated
+clock, or that of another computer, is not, and topics without a header could not be placed beside
+it)."""
 
-#: Header and receipt are of one clock when messages are received so long after their stamps, in the median [ns].
+#: Header and receipt are of one clock when messages are received so long after their stamps, in the
+#: median [ns].
 SAME_CLOCK = (-20_000_000, 250_000_000)
 
-#: Layouts that are kept for messages of one length; joints that are listed in another order are another layout.
+#: Layouts that are kept for messages of one length; joints that are listed in another order are
+#: another layout.
 _KEPT = 32
 
 
@@ -65,7 +68,8 @@ class TopicReader:
     paths: tuple[str, ...]
     stamps: Stamps = "auto"
     groups: list[tuple[int, ...]] = field(default_factory=list)
-    """Columns that were found together; several programs may publish joints of their own on one topic."""
+    """Columns that were found together; several programs may publish joints of their own on one
+    topic."""
     left_out: int = 0
     """Messages that had only a part of a group."""
     messages: int = 0
@@ -97,7 +101,8 @@ class TopicReader:
 
     @property
     def header(self) -> bool:
-        """Whether the samples have the time of their messages' headers, as far as messages were read."""
+        """Whether the samples have the time of their messages' headers, as far as messages were
+        read."""
         return bool(self._header)
 
     @property
@@ -146,7 +151,9 @@ class TopicReader:
             if (place := this.find(path)) is None:
                 return None
             size = np.dtype(place.dtype).itemsize
-            return np.ascontiguousarray(data[:, place.offset : place.offset + size]).view(place.dtype)[:, 0]
+            return np.ascontiguousarray(data[:, place.offset : place.offset + size]).view(
+                place.dtype
+            )[:, 0]
 
         for i, path in enumerate(self.paths):
             if (column := number(path)) is not None:
@@ -167,9 +174,13 @@ class TopicReader:
         return self.stamps == "header" and bool(stamp[0] >= 0)
 
     def _grouped(
-        self, time: Int[np.ndarray, " n"], values: Float[np.ndarray, "n k"], seen: Bool[np.ndarray, "n k"]
+        self,
+        time: Int[np.ndarray, " n"],
+        values: Float[np.ndarray, "n k"],
+        seen: Bool[np.ndarray, "n k"],
     ) -> list[Group]:
-        """The samples, by groups of columns; a column stays in the group in which it was first seen."""
+        """The samples, by groups of columns; a column stays in the group in which it was first
+        seen."""
         free = np.ones(len(self.paths), bool)
         for group in self.groups:
             free[list(group)] = False

@@ -40,7 +40,11 @@ def unit_factor(unit: str, wanted: str, *, what: str) -> float:
     if _plain(unit) == _plain(wanted):
         return 1.0
     if mine is None or theirs is None or mine[0] != theirs[0]:
-        near = [name for name, (base, _) in _UNITS.items() if theirs and base == theirs[0] and name != wanted]
+        near = [
+            name
+            for name, (base, _) in _UNITS.items()
+            if theirs and base == theirs[0] and name != wanted
+        ]
         known = f" (known: {listing(near)}, and prefixes such as 'm' and 'k')" if near else ""
         raise SettingError(
             f"The {what} is in {unit!r} in the log and in {wanted!r} on the robot, and genan cannot convert one to the "
@@ -57,8 +61,11 @@ def time_factor(unit: str) -> float:
 
 
 def time_unit_in_name(column: str) -> str:
-    """The unit that the name of a time column ends with (``stamp_ns``, ``time [ms]``); seconds where it has none."""
-    ending = re.search(r"[_\s\[(.]\s*(s|ms|us|ns|sec|msec|usec|nsec)[\])]?$", column.strip().lower())
+    """The unit that the name of a time column ends with (``stamp_ns``, ``time [ms]``); seconds
+    where it has none."""
+    ending = re.search(
+        r"[_\s\[(.]\s*(s|ms|us|ns|sec|msec|usec|nsec)[\])]?$", column.strip().lower()
+    )
     return "s" if ending is None else ending.group(1).removesuffix("ec")
 
 

@@ -1,7 +1,7 @@
 """Writing trajectories as they are made, into a file that has its name only when it is whole.
 
-Nothing is compressed: sensor noise does not shrink by more than a tenth, and gzip would take most of the time of an
-import. Every chunk has a checksum.
+Nothing is compressed: sensor noise does not shrink by more than a tenth, and gzip would take most
+of the time of an import. Every chunk has a checksum.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,12 @@ from genan.errors import DataError
 
 
 class TrajectoryWriter:
-    """Writes one recording file of unknown length; ``finish`` gives it its name, ``discard`` leaves nothing."""
+    """Writes one recording file of unknown length; ``finish`` gives it its name, ``discard`` leaves
+    nothing."""
 
     def __init__(self, path: Path, channels: Channels, *, overwrite: bool) -> None:
-        """Refuse a file that is there, unless it may be replaced; it is replaced by ``publish`` only."""
+        """Refuse a file that is there, unless it may be replaced; it is replaced by ``publish``
+        only."""
         self.path, self.channels = path, channels
         self.lengths: list[int] = []
         self.names: list[str] = []
@@ -51,7 +53,9 @@ class TrajectoryWriter:
             self.discard()
             raise self._failed(error) from None
 
-    def append(self, q: Float[np.ndarray, "n nq"], u: Float[np.ndarray, "n nu"], recording: str) -> None:
+    def append(
+        self, q: Float[np.ndarray, "n nq"], u: Float[np.ndarray, "n nu"], recording: str
+    ) -> None:
         """Add one trajectory; the caller has checked it."""
         self._waiting["q"].append(q)
         self._waiting["u"].append(u)
@@ -62,12 +66,15 @@ class TrajectoryWriter:
             self._flush()
 
     def finish(self, provenance: Mapping[str, Any]) -> None:
-        """Write what says what the file is, and bring it onto the disk; ``publish`` gives it its name."""
+        """Write what says what the file is, and bring it onto the disk; ``publish`` gives it its
+        name."""
         self._flush()
         assert self._file is not None
         try:
             describe(self._file, self.channels, provenance)
-            self._datasets |= dict(enumerate(write_lengths(self._file, np.array(self.lengths), self.names)))  # type: ignore[arg-type]
+            self._datasets |= dict(
+                enumerate(write_lengths(self._file, np.array(self.lengths), self.names))
+            )  # type: ignore[arg-type]
             self._file.flush()
             self._file.close()
         except BaseException as error:
@@ -112,5 +119,7 @@ class TrajectoryWriter:
 
     def _failed(self, error: BaseException) -> BaseException:
         if isinstance(error, OSError | RuntimeError):
-            return DataError(f"{self.path} could not be written: {reason(error)}; nothing was left behind.")
+            return DataError(
+                f"{self.path} could not be written: {reason(error)}; nothing was left behind."
+            )
         return error

@@ -13,7 +13,17 @@ from genan.evaluation.studies.result import Figure, Finding, Series, Value
 from genan.evaluation.studies.sizes import Size
 from genan.evaluation.studies.store import Done
 from genan.evaluation.studies.study import Found, Study
-from genan.evaluation.studies.words import MISSING, all_of, at, below, change, listed, relation, say, sentence
+from genan.evaluation.studies.words import (
+    MISSING,
+    all_of,
+    at,
+    below,
+    change,
+    listed,
+    relation,
+    say,
+    sentence,
+)
 
 DEGREES = 180.0 / math.pi
 PLAIN: dict[str, Any] = {"history_length": 3, "history_stride": 1}
@@ -43,7 +53,9 @@ class AccuracyFigures(Study):
         judged = {place: evaluate_job(size, job) for place, job in self.cells(size).items()}
         return tuple(self._figure(size, judged, found, steps) for steps in (1, size.horizon))
 
-    def _figure(self, size: Size, judged: Mapping[str | float | int, Job], found: Found, steps: int) -> Figure:
+    def _figure(
+        self, size: Size, judged: Mapping[str | float | int, Job], found: Found, steps: int
+    ) -> Figure:
         name = f"{self.name}-1-step" if steps == 1 else f"{self.name}-{steps}-steps"
         paper = paper_figure(f"{self.name}-1-step" if steps == 1 else f"{self.name}-500-steps")
         known = dict(zip(paper.places, paper.series[self.paper_series], strict=True))
@@ -53,7 +65,9 @@ class AccuracyFigures(Study):
         beside = tuple(known.get(place) if comparable else None for place in places)
         return Figure(
             name=name,
-            title="Error after 1 step (2 ms)" if steps == 1 else f"Error after {steps} steps ({0.002 * steps:g} s)",
+            title="Error after 1 step (2 ms)"
+            if steps == 1
+            else f"Error after {steps} steps ({0.002 * steps:g} s)",
             kind=self.kind,
             axis=self.axis,
             places=places,
@@ -99,7 +113,9 @@ class Accuracy(AccuracyFigures):
 
     def findings(self, size: Size, figures: Sequence[Figure]) -> tuple[Finding, ...]:
         """Position against torque, both against UAN."""
-        position, torque, uan = ([at(figure, place) for figure in figures] for place in figures[0].places)
+        position, torque, uan = (
+            [at(figure, place) for figure in figures] for place in figures[0].places
+        )
         ours = "; ".join(
             f"{figure.title.lower()}: position loss {say(p, 'deg')}, torque loss {say(t, 'deg')}: {change(p, t)}"
             for figure, p, t in zip(figures, position, torque, strict=True)
@@ -118,7 +134,12 @@ class Accuracy(AccuracyFigures):
                 "UAN is less accurate than both: it has 12 times the error of the position loss after one step and 11 "
                 "times after 500.",
                 sentence(against.replace(" as much than", " that of")),
-                all_of([below(other, u) for other, u in zip([*position, *torque], [*uan, *uan], strict=True)]),
+                all_of(
+                    [
+                        below(other, u)
+                        for other, u in zip([*position, *torque], [*uan, *uan], strict=True)
+                    ]
+                ),
             ),
         )
 
@@ -143,7 +164,9 @@ class HistoryLength(AccuracyFigures):
     def cells(self, size: Size) -> Mapping[str | float | int, Job]:
         """One ensemble for each length."""
         return {
-            H: plain_fit(size) if H == 3 else fit_job(size, label=f"history of {H}", history_length=H, history_stride=1)
+            H: plain_fit(size)
+            if H == 3
+            else fit_job(size, label=f"history of {H}", history_length=H, history_stride=1)
             for H in size.histories
         }
 
@@ -204,7 +227,9 @@ class HistoryStride(AccuracyFigures):
     def cells(self, size: Size) -> Mapping[str | float | int, Job]:
         """One ensemble for each stride."""
         return {
-            s: plain_fit(size) if s == 1 else fit_job(size, label=f"stride of {s}", history_length=3, history_stride=s)
+            s: plain_fit(size)
+            if s == 1
+            else fit_job(size, label=f"stride of {s}", history_length=3, history_stride=s)
             for s in size.strides
         }
 
@@ -221,7 +246,9 @@ class HistoryStride(AccuracyFigures):
             ),
             Finding(
                 "After 500 steps s = 2 is slightly better than s = 1.",
-                sentence(f"s = 2 is {relation(at(many, 2), at(many, 1))} s = 1: {listed(many, (1, 2), name='s = ')}"),
+                sentence(
+                    f"s = 2 is {relation(at(many, 2), at(many, 1))} s = 1: {listed(many, (1, 2), name='s = ')}"
+                ),
                 below(at(many, 2), at(many, 1)),
             ),
         ]
@@ -250,7 +277,12 @@ class RolloutLength(AccuracyFigures):
             R: fit_job(size, label=f"position loss, {members} network", members=members, **PLAIN)
             if R == 1
             else fit_job(
-                size, label=f"multi-step loss over {R}", members=members, loss="multi-step", rollout=R, **PLAIN
+                size,
+                label=f"multi-step loss over {R}",
+                members=members,
+                loss="multi-step",
+                rollout=R,
+                **PLAIN,
             )
             for R in size.rollouts
         }
@@ -258,7 +290,10 @@ class RolloutLength(AccuracyFigures):
     def notes(self, size: Size) -> tuple[str, ...]:
         """One network."""
         count = "one network" if size.rollout_members == 1 else f"{size.rollout_members} networks"
-        return (*size.notes, f"In this study every model is {count}, which the loss over 30 steps is dear enough for.")
+        return (
+            *size.notes,
+            f"In this study every model is {count}, which the loss over 30 steps is dear enough for.",
+        )
 
     def findings(self, size: Size, figures: Sequence[Figure]) -> tuple[Finding, ...]:
         """Better for many steps, worse for one."""
@@ -287,7 +322,11 @@ def _least(figure: Figure) -> str:
     if any(value is None for value in row):
         return MISSING
     value, place = min(
-        ((value, place) for value, place in zip(row, figure.places, strict=True) if value is not None),
+        (
+            (value, place)
+            for value, place in zip(row, figure.places, strict=True)
+            if value is not None
+        ),
         key=lambda pair: pair[0].mean,
     )
     return f"{place}: {say(value, figure.unit)}"
@@ -307,14 +346,25 @@ def _value(job: Job, done: Done | None, steps: int) -> Value | None:
     if steps > 1:
         estimate = {end: errors["curve"][end][-1][overall] for end in ("mean", "low", "high")}
     note = (
-        f"{errors['diverged']} of {errors['rollouts']} rollouts ran away" if steps > 1 and errors["diverged"] else None
+        f"{errors['diverged']} of {errors['rollouts']} rollouts ran away"
+        if steps > 1 and errors["diverged"]
+        else None
     )
-    numbers: list[Any] = [None if number is None else DEGREES * number for number in estimate.values()]
+    numbers: list[Any] = [
+        None if number is None else DEGREES * number for number in estimate.values()
+    ]
     if numbers[0] is None:
         return None
     return Value(*numbers, count=done.result["trajectories"], job=job.id, note=note)
 
 
 def _falls(figures: Sequence[Figure], pairs: Sequence[tuple[Any, Any]]) -> bool | None:
-    """Whether the error falls from place to place: False where it rises anywhere, None where it only does not fall."""
-    return all_of([below(at(figure, later), at(figure, before)) for figure in figures for before, later in pairs])
+    """Whether the error falls from place to place: False where it rises anywhere, None where it
+    only does not fall."""
+    return all_of(
+        [
+            below(at(figure, later), at(figure, before))
+            for figure in figures
+            for before, later in pairs
+        ]
+    )

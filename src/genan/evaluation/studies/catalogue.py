@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 
 from genan.errors import SettingError, listing
-from genan.evaluation.studies.accuracy_study import Accuracy, HistoryLength, HistoryStride, RolloutLength
+from genan.evaluation.studies.accuracy_study import (
+    Accuracy,
+    HistoryLength,
+    HistoryStride,
+    RolloutLength,
+)
 from genan.evaluation.studies.data_study import DatasetSize
 from genan.evaluation.studies.study import Study
 from genan.evaluation.studies.transfer_study import TableTennisOutcomes, TransferStudy
@@ -31,5 +36,11 @@ def find_studies(names: Sequence[str]) -> tuple[Study, ...]:
         raise SettingError(f"Which study? There are: {listing([*STUDIES, ALL])}.")
     for name in names:
         if name not in (*STUDIES, ALL):
-            raise SettingError(f"There is no study {name!r}; there are: {listing([*STUDIES, ALL])}.")
-    return tuple(STUDIES.values()) if ALL in names else tuple(STUDIES[name] for name in dict.fromkeys(names))
+            raise SettingError(
+                f"There is no study {name!r}; there are: {listing([*STUDIES, ALL])}."
+            )
+    return (
+        tuple(STUDIES.values())
+        if ALL in names
+        else tuple(STUDIES[name] for name in dict.fromkeys(names))
+    )

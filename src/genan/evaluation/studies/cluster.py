@@ -1,7 +1,7 @@
 """Jobs on a Ray cluster: many machines, one folder that all of them see.
 
-Nothing but the jobs goes through Ray. What they find, how far they are and whether they shall stop goes through the
-store's folder, which is therefore looked at from every node first.
+Nothing but the jobs goes through Ray. What they find, how far they are and whether they shall stop
+goes through the store's folder, which is therefore looked at from every node first.
 """
 
 import contextlib
@@ -51,7 +51,8 @@ class RayExecutor(Executor):
     """Ray tasks, one for each job."""
 
     def __init__(self, root: Path, *, address: str | None) -> None:
-        """Connect to the cluster at ``address``; None: what RAY_ADDRESS names, what runs here, or else a new one."""
+        """Connect to the cluster at ``address``; None: what RAY_ADDRESS names, what runs here, or
+        else a new one."""
         self._ray, self._ours = _connect(address)
         self._root = root.resolve()
         self._root.mkdir(parents=True, exist_ok=True)
@@ -66,7 +67,9 @@ class RayExecutor(Executor):
             self.close()
             raise
         nodes = sum(node["Alive"] for node in self._ray.nodes())
-        self.words = f"Ray cluster of {_counted(nodes, 'node')}, {_counted(self._slots['cpu'], 'core')}"
+        self.words = (
+            f"Ray cluster of {_counted(nodes, 'node')}, {_counted(self._slots['cpu'], 'core')}"
+        )
         if self._slots["gpu"]:
             self.words += f", {_counted(self._slots['gpu'], 'GPU')}"
 
@@ -88,7 +91,11 @@ class RayExecutor(Executor):
         self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
         through, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
         ended = [self._ended(ref, self._running.pop(ref)) for ref in through]
-        return [event for event in (*ended, *map(self._progress, self._running.values())) if event is not None]
+        return [
+            event
+            for event in (*ended, *map(self._progress, self._running.values()))
+            if event is not None
+        ]
 
     def stop(self) -> None:
         """Ask every job to stop: they look into the file again and again."""
@@ -125,7 +132,9 @@ class RayExecutor(Executor):
             runtime_env={"env_vars": variables},
             name=running.job.id,
         )
-        self._running[task.remote(running.job.as_json(), str(self._root), str(self._orders))] = running
+        self._running[task.remote(running.job.as_json(), str(self._root), str(self._orders))] = (
+            running
+        )
 
     def _ended(self, ref: Any, running: _Running) -> Event | None:
         """The event of a job that is through; None where it is begun again."""
@@ -145,7 +154,9 @@ class RayExecutor(Executor):
             why = f"its process on {self._where(running.job)} ended; memory may have run out"
             return Event(running.job, "failed", error=why)
         except errors.RayError as error:  # a task that Ray could not begin, most of all
-            return Event(running.job, "failed", error=f"Ray could not do it: {str(error).splitlines()[0]}")
+            return Event(
+                running.job, "failed", error=f"Ray could not do it: {str(error).splitlines()[0]}"
+            )
         return Event(running.job, said["event"], error=said.get("error", ""))
 
     def _progress(self, running: _Running) -> Event | None:
@@ -178,7 +189,9 @@ class RayExecutor(Executor):
                     .options(
                         num_cpus=0,
                         max_retries=0,
-                        scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+                        scheduling_strategy=NodeAffinitySchedulingStrategy(
+                            node["NodeID"], soft=False
+                        ),
                     )
                     .remote(str(proof)),
                 )
@@ -195,14 +208,18 @@ class RayExecutor(Executor):
         try:
             seen, version = self._ray.get(answer, timeout=PATIENCE)
         except errors.GetTimeoutError:
-            raise SettingError(f"The node {name} does not answer; take it off the cluster, or mend it.") from None
+            raise SettingError(
+                f"The node {name} does not answer; take it off the cluster, or mend it."
+            ) from None
         except errors.RayError as error:
             why = str(error).strip().splitlines()[-1]
             raise SettingError(
                 f"The node {name} cannot work ({why}); install genan {__version__} there, as it is here."
             ) from None
         if version != __version__:
-            raise SettingError(f"The node {name} has genan {version}, and not {__version__} as here; install the same.")
+            raise SettingError(
+                f"The node {name} has genan {version}, and not {__version__} as here; install the same."
+            )
         if seen != token:
             raise SettingError(
                 f"The node {name} does not see {self._root}; choose an --out on a file system that all nodes share, at "

@@ -5,7 +5,12 @@ from collections.abc import Mapping, Sequence
 from genan.evaluation.studies.accuracy_study import AccuracyFigures
 from genan.evaluation.studies.job import Job
 from genan.evaluation.studies.paper import paper_figure, paper_values
-from genan.evaluation.studies.recipes import CONTROL_NOISE, policy_actuators, train_job, transfer_jobs
+from genan.evaluation.studies.recipes import (
+    CONTROL_NOISE,
+    policy_actuators,
+    train_job,
+    transfer_jobs,
+)
 from genan.evaluation.studies.result import Figure, Finding, Series, Value
 from genan.evaluation.studies.sizes import Size
 from genan.evaluation.studies.study import Found
@@ -31,7 +36,10 @@ class DatasetSize(AccuracyFigures):
     def jobs(self, size: Size) -> Sequence[Job]:
         """Judgements, then trials."""
         trials = [
-            job for count in size.dataset_sizes for column in ENSEMBLES for job in self._trials(size, count, column)
+            job
+            for count in size.dataset_sizes
+            for column in ENSEMBLES
+            for job in self._trials(size, count, column)
         ]
         return [*super().jobs(size), *trials]
 
@@ -42,8 +50,12 @@ class DatasetSize(AccuracyFigures):
         rows = []
         for column in ENSEMBLES:
             known = dict(zip(paper, paper_values(name, column), strict=True))
-            values = tuple(success(self._trials(size, count, column), found) for count in size.dataset_sizes)
-            rows.append(Series(column, values, tuple(known.get(count) for count in size.dataset_sizes)))
+            values = tuple(
+                success(self._trials(size, count, column), found) for count in size.dataset_sizes
+            )
+            rows.append(
+                Series(column, values, tuple(known.get(count) for count in size.dataset_sizes))
+            )
         return (
             *super().figures(size, found),
             Figure(
@@ -138,7 +150,8 @@ class DatasetSize(AccuracyFigures):
     def _trials(self, size: Size, count: int, column: str) -> tuple[Job, ...]:
         # The whole recording is the same job as in the study of transfer.
         policies = (
-            train_job(size, "reacher", ENSEMBLES[column], trajectories=count, seed=seed) for seed in size.training_seeds
+            train_job(size, "reacher", ENSEMBLES[column], trajectories=count, seed=seed)
+            for seed in size.training_seeds
         )
         return tuple(job for policy in policies for job in transfer_jobs(size, policy, robots=1))
 

@@ -1,4 +1,5 @@
-"""A job: one piece of work of a study, known by the fingerprint of everything that its result depends on."""
+"""A job: one piece of work of a study, known by the fingerprint of everything that its result
+depends on."""
 
 import hashlib
 import json
@@ -8,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 RECIPES = {"collect": 1, "fit": 1, "fit-uan": 1, "evaluate": 1, "train": 1, "transfer": 1}
-"""What kinds of jobs there are. The number is part of every fingerprint: it is raised when a kind of job comes to mean
-something else, so that old results are not taken for new ones."""
+"""What kinds of jobs there are. The number is part of every fingerprint: it is raised when a kind
+of job comes to mean something else, so that old results are not taken for new ones."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Job:
     settings: Mapping[str, Any]
     """All that it depends on, as JSON can hold it."""
     needs: Mapping[str, "Job"] = field(default_factory=dict)
-    """The jobs whose results it works on, by the part that they play: ``data``, ``actuators``, ``policy``."""
+    """The jobs whose results it works on, by the part that they play: ``data``, ``actuators``,
+    ``policy``."""
     label: str = ""
     """What a person calls it; no part of the fingerprint."""
 
@@ -34,7 +36,9 @@ class Job:
             "settings": self.settings,
             "needs": {part: job.fingerprint for part, job in self.needs.items()},
         }
-        return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(content, sort_keys=True, allow_nan=False).encode()
+        ).hexdigest()
 
     @property
     def id(self) -> str:

@@ -24,8 +24,11 @@ ON_CPU = ("collect", "transfer")
 class LocalExecutor(Executor):
     """Processes that stay, so that what they have imported and compiled serves the next job too."""
 
-    def __init__(self, root: Path, *, workers: int | None = None, cpu_workers: int | None = None) -> None:
-        """``workers`` at once: two, or one where there is a GPU and beside it ``cpu_workers`` for ``ON_CPU``."""
+    def __init__(
+        self, root: Path, *, workers: int | None = None, cpu_workers: int | None = None
+    ) -> None:
+        """``workers`` at once: two, or one where there is a GPU and beside it ``cpu_workers`` for
+        ``ON_CPU``."""
         gpu = has_gpu()
         cores = os.cpu_count() or 1
         if any(count is not None and count < 1 for count in (workers, cpu_workers)):
@@ -67,7 +70,9 @@ class LocalExecutor(Executor):
                 found.append(self._events.get_nowait())
         except queue.Empty:
             pass
-        return [event for worker, said in found if (event := self._understood(worker, said)) is not None]
+        return [
+            event for worker, said in found if (event := self._understood(worker, said)) is not None
+        ]
 
     def stop(self) -> None:
         """Ask every process to stop."""
@@ -155,10 +160,13 @@ class _Worker:
 
 
 def has_gpu() -> bool:
-    """Whether JAX would find a GPU, without starting JAX here: the memory of one is for the workers."""
+    """Whether JAX would find a GPU, without starting JAX here: the memory of one is for the
+    workers."""
     wanted = os.environ.get("JAX_PLATFORMS", "")
     if wanted and not any(name in wanted for name in ("cuda", "gpu", "rocm")):
         return False
     device = Path("/dev/nvidiactl").exists() or Path("/dev/kfd").exists()
     names = (found.metadata["Name"] or "" for found in importlib.metadata.distributions())
-    return device and any(name.startswith(("jax-cuda", "jax_cuda", "jax-rocm", "jax_rocm")) for name in names)
+    return device and any(
+        name.startswith(("jax-cuda", "jax_cuda", "jax-rocm", "jax_rocm")) for name in names
+    )

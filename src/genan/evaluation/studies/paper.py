@@ -53,7 +53,9 @@ def paper_values(figure: str, series: str) -> tuple[Value, ...]:
     """One series of a figure, a value for each of its places; what is not there is refused."""
     found = paper_figure(figure).series
     if series not in found:
-        raise SettingError(f"The paper's figure {figure!r} has no series {series!r}; there are: {listing(found)}.")
+        raise SettingError(
+            f"The paper's figure {figure!r} has no series {series!r}; there are: {listing(found)}."
+        )
     return found[series]
 
 
@@ -65,7 +67,9 @@ def _figures() -> dict[str, PaperFigure]:
             name=name,
             source=f"{content['source']}, {figure['source']}",
             axis=figure["axis"],
-            places=tuple(place if isinstance(place, str) else float(place) for place in figure["places"]),
+            places=tuple(
+                place if isinstance(place, str) else float(place) for place in figure["places"]
+            ),
             quantity=figure["quantity"],
             unit=figure["unit"],
             interval=figure["interval"],

@@ -22,7 +22,8 @@ SEARCHED_UAN: Mapping[str, Any] = {
         "initial_deviation": 0.1221, "rollouts": 32, "hidden": [32, 32], "time_limit": "bootstrap",
     },
 }  # fmt: skip
-"""UAN's settings: the best of 40 by ``genan search uan --size full --trials 40 --at-once 6`` (docs/search.md)."""
+"""UAN's settings: the best of 40 by ``genan search uan --size full --trials 40 --at-once 6``
+(docs/search.md)."""
 
 
 def collect_job(size: Size, part: str = "train", *, cup: bool = False) -> Job:
@@ -40,8 +41,11 @@ def collect_job(size: Size, part: str = "train", *, cup: bool = False) -> Job:
     return Job("collect", settings, label=f"record {count} trajectories with the {held} ({part})")
 
 
-def fit_job(size: Size, *, trajectories: int | None = None, cup: bool = False, label: str, **changed: Any) -> Job:
-    """Actuators, fitted to the first ``trajectories`` of the recording; ``changed`` are fields of ``FitSettings``."""
+def fit_job(
+    size: Size, *, trajectories: int | None = None, cup: bool = False, label: str, **changed: Any
+) -> Job:
+    """Actuators, fitted to the first ``trajectories`` of the recording; ``changed`` are fields of
+    ``FitSettings``."""
     settings = {
         "robot": "pamy2-cup" if cup else "pamy2",
         "trajectories": trajectories or size.trajectories,
@@ -53,8 +57,15 @@ def fit_job(size: Size, *, trajectories: int | None = None, cup: bool = False, l
 
 
 def uan_job(size: Size, **changed: Any) -> Job:
-    """UAN's network on the same recording; ``changed`` are fields of ``UanSettings``, and of its PPO in ``ppo``."""
-    settings: dict[str, Any] = {"robot": "pamy2", "trajectories": size.trajectories, "ppo": {}, **changed, **size.uan}
+    """UAN's network on the same recording; ``changed`` are fields of ``UanSettings``, and of its
+    PPO in ``ppo``."""
+    settings: dict[str, Any] = {
+        "robot": "pamy2",
+        "trajectories": size.trajectories,
+        "ppo": {},
+        **changed,
+        **size.uan,
+    }
     return Job("fit-uan", settings, {"data": collect_job(size)}, label="train UAN")
 
 
@@ -65,17 +76,25 @@ def evaluate_job(size: Size, actuators: Job) -> Job:
     return Job("evaluate", settings, needs, label=f"judge: {actuators.label}")
 
 
-def policy_actuators(size: Size, *, loss: str = "position", cup: bool = False, trajectories: int | None = None) -> Job:
+def policy_actuators(
+    size: Size, *, loss: str = "position", cup: bool = False, trajectories: int | None = None
+) -> Job:
     """Actuators to train policies on."""
     count = trajectories or size.trajectories
     label = f"{loss} loss with noise on the controls, {count} trajectories{' with the cup' if cup else ''}"
-    return fit_job(size, trajectories=count, cup=cup, label=label, loss=loss, control_noise=CONTROL_NOISE)
+    return fit_job(
+        size, trajectories=count, cup=cup, label=label, loss=loss, control_noise=CONTROL_NOISE
+    )
 
 
-def train_job(size: Size, task: str, column: str, *, trajectories: int | None = None, seed: int = 0) -> Job:
+def train_job(
+    size: Size, task: str, column: str, *, trajectories: int | None = None, seed: int = 0
+) -> Job:
     """A policy of ``task``, trained as ``column`` of the paper's ablations says."""
     loss = "torque" if column == "torque loss" else "position"
-    actuators = policy_actuators(size, loss=loss, cup=task == "ball-in-a-cup", trajectories=trajectories)
+    actuators = policy_actuators(
+        size, loss=loss, cup=task == "ball-in-a-cup", trajectories=trajectories
+    )
     changed: dict[str, Any] = {} if size.pool is None else {"pool": size.pool}
     training = dict(size.training[task])
     if seed:
@@ -86,10 +105,17 @@ def train_job(size: Size, task: str, column: str, *, trajectories: int | None = 
         changed["action_weight"] = LOW_ACTION_PENALTY
     elif column == "no ensemble":
         training["member"] = 0
-    settings = {"task": task, "changed": changed, "training": training, "ppo": dict(size.ppo.get(task, {}))}
+    settings = {
+        "task": task,
+        "changed": changed,
+        "training": training,
+        "ppo": dict(size.ppo.get(task, {})),
+    }
     count = "" if trajectories is None else f", {trajectories} trajectories"
     chance = f", seed {seed}" if seed else ""
-    return Job("train", settings, {"actuators": actuators}, label=f"train {task}: {column}{count}{chance}")
+    return Job(
+        "train", settings, {"actuators": actuators}, label=f"train {task}: {column}{count}{chance}"
+    )
 
 
 def transfer_jobs(size: Size, policy: Job, *, robots: int | None = None) -> tuple[Job, ...]:

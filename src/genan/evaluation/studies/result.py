@@ -1,4 +1,5 @@
-"""What a study found: figures with intervals, ours beside the paper's, and in words. One JSON file each."""
+"""What a study found: figures with intervals, ours beside the paper's, and in words. One JSON file
+each."""
 
 import json
 from collections.abc import Mapping
@@ -43,13 +44,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """One picture: some rows of values over one axis. Its table has a row for each place and series."""
+    """One picture: some rows of values over one axis. Its table has a row for each place and
+    series."""
 
     name: str
     """Short, for files: "history-500-steps"."""
     title: str
     kind: Literal["bars", "lines", "stacked"]
-    """Bars for names and few numbers, lines where the axis is a quantity, stacked for parts of a whole."""
+    """Bars for names and few numbers, lines where the axis is a quantity, stacked for parts of a
+    whole."""
     axis: str
     """What is along the axis: "history length H"."""
     places: tuple[str | float | int, ...]
@@ -147,11 +150,16 @@ class StudyResult:
         except FileNotFoundError:
             raise DataError(f"There is no {path}; 'genan study' makes one.") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{path} is not the result of a study ({error}); run the study anew.") from None
+            raise DataError(
+                f"{path} is not the result of a study ({error}); run the study anew."
+            ) from None
 
 
 def _figure(content: dict[str, Any]) -> Figure:
-    series = tuple(Series(row["name"], _values(row["values"]), _values(row["paper"])) for row in content.pop("series"))
+    series = tuple(
+        Series(row["name"], _values(row["values"]), _values(row["paper"]))
+        for row in content.pop("series")
+    )
     return Figure(**{**content, "places": tuple(content["places"]), "series": series})
 
 

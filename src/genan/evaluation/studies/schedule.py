@@ -41,8 +41,8 @@ def run(
 ) -> Progress:
     """Do ``jobs`` and all that they need.
 
-    A job that fails costs those that need it, and no other. Asked to stop, what is running is brought to where it can
-    go on from, and nothing new is begun.
+    A job that fails costs those that need it, and no other. Asked to stop, what is running is
+    brought to where it can go on from, and nothing new is begun.
     """
     waiting = _wanted(jobs, store)
     missing = {job.fingerprint for job in waiting}
@@ -54,7 +54,11 @@ def run(
             now.stopping = True
             waiting = []
             executor.stop()
-        for job in [job for job in waiting if all(need.fingerprint in finished for need in job.needs.values())]:
+        for job in [
+            job
+            for job in waiting
+            if all(need.fingerprint in finished for need in job.needs.values())
+        ]:
             if executor.has_room(job):
                 waiting.remove(job)
                 now.running[job.fingerprint] = (job, 0.0)
@@ -76,7 +80,8 @@ def run(
 
 
 def _wanted(jobs: Sequence[Job], store: Store) -> list[Job]:
-    """What must be done for ``jobs`` to be, in order: what a job needs is not needed once the job is done."""
+    """What must be done for ``jobs`` to be, in order: what a job needs is not needed once the job
+    is done."""
     found: dict[str, Job] = {}
 
     def visit(job: Job, *, known: bool) -> None:
@@ -97,7 +102,9 @@ def _spare(waiting: list[Job], now: Progress) -> list[Job]:
     for job in waiting:
         broken = [need for need in job.needs.values() if need.fingerprint in now.failed]
         if broken:
-            now.failed[job.fingerprint] = f"{broken[0].label or broken[0].id} failed, which it needs"
+            now.failed[job.fingerprint] = (
+                f"{broken[0].label or broken[0].id} failed, which it needs"
+            )
         else:
             kept.append(job)
     return kept

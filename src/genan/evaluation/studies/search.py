@@ -1,8 +1,9 @@
-"""Searching for better settings: a sampler suggests, jobs try, and the sampler learns from what they found.
+"""Searching for better settings: a sampler suggests, jobs try, and the sampler learns from what
+they found.
 
-Suggestions follow from the seed and from what the trials before found, in the order in which they were suggested. A
-search that was interrupted therefore needs no memory of its own: done again it suggests the same, and what is done is
-found in the store.
+Suggestions follow from the seed and from what the trials before found, in the order in which they
+were suggested. A search that was interrupted therefore needs no memory of its own: done again it
+suggests the same, and what is done is found in the store.
 """
 
 import math
@@ -23,7 +24,8 @@ from genan.evaluation.studies.store import Done, Store
 AT_RANDOM = 10
 """Trials before the sampler makes anything of them."""
 TELLING = 100
-"""Trials with a value that it takes to say which settings matter; with fewer, chance does (docs/search.md)."""
+"""Trials with a value that it takes to say which settings matter; with fewer, chance does
+(docs/search.md)."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def search(
         executor: where they are done.
         trials: how many sets of settings to try, the defaults first.
         seed: of the suggestions.
-        at_once: trials that are suggested together, before any of them is known. Another number gives other trials.
+        at_once: trials that are suggested together, before any of them is known. Another number
+            gives other trials.
         earlier: what an earlier run left; a trial that failed there is not tried again.
         progress: told what goes on.
         saved: given everything so far, whenever some trials are through.
@@ -75,7 +78,9 @@ def search(
             raise SettingError(f"A search needs at least 1 for {name}, not {count}.")
     space = find_space(what, size)
     sampler = _Sampler(space, seed)
-    known_failures = {trial.job: trial.error for trial in earlier.trials if trial.error} if earlier else {}
+    known_failures = (
+        {trial.job: trial.error for trial in earlier.trials if trial.error} if earlier else {}
+    )
     command = f"genan search {what} --trials {trials} --size {size.name} --seed {seed} --at-once {at_once}"
     told: list[Trial] = []
     found: list[Done] = []
@@ -91,12 +96,26 @@ def search(
         raise DataError(f"No trial can begin: {next(iter(ready.failed.values()))}")
     while len(told) < trials and not stopping():
         suggested = [sampler.ask() for _ in range(min(at_once, trials - len(told)))]
-        jobs = [space.job(values, label=f"{what}, trial {len(told) + k}") for k, values in enumerate(suggested)]
+        jobs = [
+            space.job(values, label=f"{what}, trial {len(told) + k}")
+            for k, values in enumerate(suggested)
+        ]
         now = run(
-            [job for job in jobs if job.id not in known_failures], store, executor, progress=show, stopping=stopping
+            [job for job in jobs if job.id not in known_failures],
+            store,
+            executor,
+            progress=show,
+            stopping=stopping,
         )
         batch = [
-            _trial(len(told) + k, values, job, space, store, _reason(job, now.failed) or known_failures.get(job.id))
+            _trial(
+                len(told) + k,
+                values,
+                job,
+                space,
+                store,
+                _reason(job, now.failed) or known_failures.get(job.id),
+            )
             for k, (values, job) in enumerate(zip(suggested, jobs, strict=True))
         ]
         found += [done for job in jobs if (done := store.find(job)) is not None]
@@ -116,7 +135,9 @@ class _Sampler:
     def __init__(self, space: Space, seed: int) -> None:
         self._optuna = optuna = _load_optuna()
         self._settings = space.settings
-        self._distributions = {setting.name: self._distribution(setting) for setting in space.settings}
+        self._distributions = {
+            setting.name: self._distribution(setting) for setting in space.settings
+        }
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -126,14 +147,18 @@ class _Sampler:
         self._study = optuna.create_study(
             direction="minimize" if space.lower_is_better else "maximize", sampler=sampler
         )
-        self._study.enqueue_trial({s.name: s.encoded(space.defaults[s.name]) for s in space.settings})
+        self._study.enqueue_trial(
+            {s.name: s.encoded(space.defaults[s.name]) for s in space.settings}
+        )
         self._asked: dict[int, Any] = {}
 
     def ask(self) -> dict[str, Any]:
         """The next settings to try."""
         asked = self._study.ask(self._distributions)
         self._asked[asked.number] = asked
-        return {setting.name: setting.decoded(asked.params[setting.name]) for setting in self._settings}
+        return {
+            setting.name: setting.decoded(asked.params[setting.name]) for setting in self._settings
+        }
 
     def tell(self, trial: Trial) -> None:
         """What came of them."""
@@ -157,31 +182,50 @@ class _Sampler:
     def _distribution(self, setting: Setting) -> Any:
         distributions = self._optuna.distributions
         if isinstance(setting, Choice):
-            return distributions.CategoricalDistribution([setting.encoded(option) for option in setting.options])
+            return distributions.CategoricalDistribution(
+                [setting.encoded(option) for option in setting.options]
+            )
         kind = distributions.IntDistribution if setting.whole else distributions.FloatDistribution
         return kind(*setting.ends, log=setting.scale != "linear")
 
 
-def _trial(number: int, values: Mapping[str, Any], job: Job, space: Space, store: Store, error: str | None) -> Trial:
+def _trial(
+    number: int, values: Mapping[str, Any], job: Job, space: Space, store: Store, error: str | None
+) -> Trial:
     """What became of a trial; ``error`` says why a job of its failed."""
     done = store.find(job)
     if done is None:
         return Trial(number, values, job.id, "missing" if error is None else "failed", error=error)
     value = space.read(done.result)
     shared = {need.fingerprint for need in in_order(space.shared)}
-    own = [found for part in in_order([job]) if part.fingerprint not in shared and (found := store.find(part))]
+    own = [
+        found
+        for part in in_order([job])
+        if part.fingerprint not in shared and (found := store.find(part))
+    ]
     seconds = round(sum(found.seconds for found in own), 3)
     if value is None or not math.isfinite(value):
-        return Trial(number, values, job.id, "failed", seconds=seconds, error="It ran away: its value is no number.")
+        return Trial(
+            number,
+            values,
+            job.id,
+            "failed",
+            seconds=seconds,
+            error="It ran away: its value is no number.",
+        )
     return Trial(number, values, job.id, "done", value=value, seconds=seconds)
 
 
 def _reason(job: Job, failed: Mapping[str, str]) -> str | None:
     """Why the first job of a trial failed that did; those after it only miss it."""
-    return next((failed[part.fingerprint] for part in in_order([job]) if part.fingerprint in failed), None)
+    return next(
+        (failed[part.fingerprint] for part in in_order([job]) if part.fingerprint in failed), None
+    )
 
 
-def _result(space: Space, size: Size, trials: Sequence[Trial], found: Sequence[Done], command: str) -> SearchResult:
+def _result(
+    space: Space, size: Size, trials: Sequence[Trial], found: Sequence[Done], command: str
+) -> SearchResult:
     return SearchResult(
         what=space.what,
         size=size.name,

@@ -1,4 +1,5 @@
-"""What a search found: every trial, the best, and how it compares to the defaults. One JSON file each."""
+"""What a search found: every trial, the best, and how it compares to the defaults. One JSON file
+each."""
 
 import json
 from collections.abc import Mapping
@@ -49,10 +50,12 @@ class SearchResult:
     command: str
     """What repeats it, and goes on with it."""
     importance: Mapping[str, float] = field(default_factory=dict)
-    """How much each setting tells a good trial from a bad one, 1 in all; empty where there are too few trials."""
+    """How much each setting tells a good trial from a bad one, 1 in all; empty where there are too
+    few trials."""
     notes: tuple[str, ...] = ()
     versions: tuple[Mapping[str, str], ...] = ()
-    """Of the packages that the trials ran with; more than one where a search went on with others."""
+    """Of the packages that the trials ran with; more than one where a search went on with
+    others."""
     hardware: tuple[Mapping[str, str], ...] = ()
     """The machines that they ran on."""
 
@@ -75,7 +78,11 @@ class SearchResult:
     def ranked(self) -> tuple[Trial, ...]:
         """The trials that have a value, best first."""
         sign = 1.0 if self.lower_is_better else -1.0
-        valued = [(sign * trial.value, trial.number, trial) for trial in self.trials if trial.value is not None]
+        valued = [
+            (sign * trial.value, trial.number, trial)
+            for trial in self.trials
+            if trial.value is not None
+        ]
         return tuple(trial for _, _, trial in sorted(valued, key=lambda row: row[:2]))
 
     @property
@@ -88,7 +95,12 @@ class SearchResult:
         path = folder / self.filename
         folder.mkdir(parents=True, exist_ok=True)
         best = self.best
-        content = {"format": FORMAT, "version": VERSION, **asdict(self), "best": None if best is None else asdict(best)}
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            **asdict(self),
+            "best": None if best is None else asdict(best),
+        }
         write_atomically(path, json.dumps(content, indent=1, allow_nan=False).encode())
         return path
 

@@ -1,4 +1,5 @@
-"""How much a study takes: smoke shows that it runs, small is an hour on two cores, full is the paper's."""
+"""How much a study takes: smoke shows that it runs, small is an hour on two cores, full is the
+paper's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,7 +7,13 @@ from typing import Any
 
 from genan.errors import SettingError, listing
 
-COLUMNS = ("position loss", "torque loss", "no disagreement penalty", "no ensemble", "low action penalty")
+COLUMNS = (
+    "position loss",
+    "torque loss",
+    "no disagreement penalty",
+    "no ensemble",
+    "low action penalty",
+)
 """The paper's ablations of a policy's training, the whole method first."""
 
 
@@ -22,7 +29,8 @@ class Size:
     horizon: int
     """Steps of the open-loop rollouts."""
     lead: int
-    """Samples of a trajectory before the first that is predicted from: the longest history must fit in."""
+    """Samples of a trajectory before the first that is predicted from: the longest history must fit
+    in."""
     fit: Mapping[str, Any]
     """Settings of every fit."""
     uan: Mapping[str, Any]
@@ -55,20 +63,27 @@ class Size:
 
     @property
     def label(self) -> str:
-        """What its results are called: the name, and how often policies were trained if more than once."""
+        """What its results are called: the name, and how often policies were trained if more than
+        once."""
         seeds = "-".join(map(str, self.training_seeds))
         return self.name if self.training_seeds == (0,) else f"{self.name}-seeds-{seeds}"
 
     @property
     def flags(self) -> str:
         """What asks for it on the command line."""
-        seeds = "" if self.training_seeds == (0,) else f" --seeds {' '.join(map(str, self.training_seeds))}"
+        seeds = (
+            ""
+            if self.training_seeds == (0,)
+            else f" --seeds {' '.join(map(str, self.training_seeds))}"
+        )
         return f"--size {self.name}{seeds}"
 
     def trained(self, seeds: Sequence[int]) -> "Size":
         """The same with policies trained once for each of ``seeds``."""
         if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-            raise SettingError(f"Seeds of trainings must be different numbers from 0 on, not {list(seeds)}.")
+            raise SettingError(
+                f"Seeds of trainings must be different numbers from 0 on, not {list(seeds)}."
+            )
         return replace(self, training_seeds=tuple(seeds))
 
 

@@ -1,6 +1,7 @@
 """What can be searched for, and among which settings: one space for each trainer.
 
-The defaults are in every space, and a trial with the defaults is the very job that a study does with them.
+The defaults are in every space, and a trial with the defaults is the very job that a study does
+with them.
 """
 
 import json
@@ -30,7 +31,8 @@ class Choice:
     options: tuple[Any, ...]
     """As JSON can hold them."""
     group: str = ""
-    """Which of the job's groups of settings it belongs to: none, ``ppo``, or ``changed`` (those of a task)."""
+    """Which of the job's groups of settings it belongs to: none, ``ppo``, or ``changed`` (those of
+    a task)."""
 
     def including(self, default: Any) -> "Choice":
         """With ``default`` among the values."""
@@ -82,7 +84,8 @@ Setting = Choice | Range
 
 @dataclass(frozen=True)
 class Space:
-    """A trainer, the settings that are varied, and what makes one set of them better than another."""
+    """A trainer, the settings that are varied, and what makes one set of them better than
+    another."""
 
     what: str
     objective: str
@@ -108,7 +111,8 @@ class Space:
         return tuple(need for need in needs.values() if need.fingerprint != self.base.fingerprint)
 
     def job(self, values: Mapping[str, Any], *, label: str) -> Job:
-        """The last job of the trial with these settings; those that are at their defaults are left unsaid."""
+        """The last job of the trial with these settings; those that are at their defaults are left
+        unsaid."""
         made = dict(self.base.settings)
         for setting in self.settings:
             value = values[setting.name]
@@ -140,7 +144,8 @@ def _uan(size: Size) -> Space:
     defaults = UanSettings()
     known = {**asdict(defaults), **defaults.ppo.settings(), **size.uan}
     envs = known["envs"]
-    # Not the bound, where episodes end: the objective is cut there, so that a narrow one would look good.
+    # Not the bound, where episodes end: the objective is cut there, so that a narrow one would look
+    # good.
     settings = (
         Range("history_length", 1, LONGEST, whole=True),
         Choice("envs", (envs // 2, envs, 2 * envs, 4 * envs)),
@@ -210,8 +215,13 @@ def _task(task: str, size: Size) -> Space:
     from genan.rl.train_settings import preset, task_preset
 
     learning = preset(task, "fast")
-    known = {**learning.settings(), **task_preset(task, "fast").settings(), **size.ppo.get(task, {})}
-    # The penalties on actions and disagreement are left alone: they cost success here and win it on a robot.
+    known = {
+        **learning.settings(),
+        **task_preset(task, "fast").settings(),
+        **size.ppo.get(task, {}),
+    }
+    # The penalties on actions and disagreement are left alone: they cost success here and win it on
+    # a robot.
     weights = {
         "reacher": (),
         "table-tennis": (
@@ -243,11 +253,15 @@ def _task(task: str, size: Size) -> Space:
         unit="%",
         lower_is_better=False,
         read=lambda result: 100.0 * result["judged"]["success"],
-        notes=("This is success in the simulator, which says little about a robot: try the best with genan transfer.",),
+        notes=(
+            "This is success in the simulator, which says little about a robot: try the best with genan transfer.",
+        ),
     )
 
 
-def _space(what: str, settings: Sequence[Setting], known: Mapping[str, Any], base: Job, **more: Any) -> Space:
+def _space(
+    what: str, settings: Sequence[Setting], known: Mapping[str, Any], base: Job, **more: Any
+) -> Space:
     """A space with the defaults within."""
     defaults = {setting.name: known[setting.name] for setting in settings}
     within = tuple(setting.including(defaults[setting.name]) for setting in settings)
@@ -270,11 +284,18 @@ def _learning(deviation: tuple[float, float]) -> tuple[Setting, ...]:
 def _networks(default: Sequence[int]) -> tuple[list[int], ...]:
     """Narrower, wider and deeper than the default, which they cost in proportion to."""
     width, depth = int(default[0]), len(default)
-    return ([width // 2] * depth, [width] * depth, [2 * width] * depth, [4 * width] * depth, [width] * (depth + 1))
+    return (
+        [width // 2] * depth,
+        [width] * depth,
+        [2 * width] * depth,
+        [4 * width] * depth,
+        [width] * (depth + 1),
+    )
 
 
 def _judging_recording(size: Size) -> Job:
-    """A recording for the search alone: what is chosen by the test recording cannot be judged by it."""
+    """A recording for the search alone: what is chosen by the test recording cannot be judged by
+    it."""
     job = collect_job(size, "test")
     seed = max(size.seeds.values()) + 1
     label = f"record {size.test} trajectories to search by"

@@ -1,7 +1,8 @@
 """Where jobs keep what they found: one folder each, shared by all studies.
 
-A job is done when its ``job.json`` is there, which is written last, whole or not at all. A folder without one is what
-an interruption left; the work in it goes on from its last checkpoint. A folder is worked in by one process at a time.
+A job is done when its ``job.json`` is there, which is written last, whole or not at all. A folder
+without one is what an interruption left; the work in it goes on from its last checkpoint. A folder
+is worked in by one process at a time.
 """
 
 import fcntl
@@ -20,8 +21,14 @@ from genan.files import write_atomically
 
 FORMAT, VERSION = "genan job", 1
 DONE, SPENT, LOCK = "job.json", "seconds.json", ".lock"
-"""Files of a job's folder: what it found, the time spent on it so far, and what one process at a time holds."""
-PRODUCTS = {"collect": "data.h5", "fit": "actuator.json", "fit-uan": "actuator.json", "train": "policy.json"}
+"""Files of a job's folder: what it found, the time spent on it so far, and what one process at a
+time holds."""
+PRODUCTS = {
+    "collect": "data.h5",
+    "fit": "actuator.json",
+    "fit-uan": "actuator.json",
+    "train": "policy.json",
+}
 """What other jobs take from the folder of a job that is done, kind by kind."""
 PATIENCE = 0.2
 """Between two looks whether another process is through [s]."""
@@ -61,15 +68,22 @@ class Store:
             if (content["format"], content["version"]) != (FORMAT, VERSION):
                 return None
             if content["fingerprint"] != job.fingerprint:
-                raise DataError(f"{path} belongs to another job; remove {path.parent} and run again.")
-            return Done(content["result"], content["seconds"], content["versions"], content["hardware"])
+                raise DataError(
+                    f"{path} belongs to another job; remove {path.parent} and run again."
+                )
+            return Done(
+                content["result"], content["seconds"], content["versions"], content["hardware"]
+            )
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return None
 
     def usable(self, job: Job) -> bool:
-        """Whether ``job`` is done and what other jobs take from it is there: large files may have been removed."""
+        """Whether ``job`` is done and what other jobs take from it is there: large files may have
+        been removed."""
         product = PRODUCTS.get(job.kind)
-        return self.find(job) is not None and (product is None or (self.folder(job) / product).exists())
+        return self.find(job) is not None and (
+            product is None or (self.folder(job) / product).exists()
+        )
 
     def keep(self, job: Job, done: Done) -> None:
         """Write down what ``job`` found; from now on it is done."""
@@ -106,7 +120,8 @@ class Store:
     def held(self, job: Job, *, stopping: Callable[[], bool] = lambda: False) -> Iterator[Path]:
         """The folder of ``job``, made where there is none; no other process works in it meanwhile.
 
-        Waits for one that does. The lock is the system's and ends with the process, however that ends.
+        Waits for one that does. The lock is the system's and ends with the process, however that
+        ends.
         """
         folder = self.folder(job)
         folder.mkdir(parents=True, exist_ok=True)
@@ -117,6 +132,8 @@ class Store:
                     break
                 except BlockingIOError:
                     if stopping():
-                        raise StoppedError(f"Stopped while another process works at {job.id}.") from None
+                        raise StoppedError(
+                            f"Stopped while another process works at {job.id}."
+                        ) from None
                     time.sleep(PATIENCE)
             yield folder

@@ -44,10 +44,14 @@ class Study(ABC):
         """What a reader must know."""
         return size.notes
 
-    def result(self, size: Size, store: Store, *, failed: Mapping[str, str] | None = None) -> StudyResult:
+    def result(
+        self, size: Size, store: Store, *, failed: Mapping[str, str] | None = None
+    ) -> StudyResult:
         """All there is so far; ``failed`` says why jobs failed, by their fingerprints."""
         everything = in_order(self.jobs(size))
-        found = {job.fingerprint: done for job in everything if (done := store.find(job)) is not None}
+        found = {
+            job.fingerprint: done for job in everything if (done := store.find(job)) is not None
+        }
         figures = self.figures(size, found)
         headline = self.headline(size, figures)
         return StudyResult(
@@ -58,7 +62,8 @@ class Study(ABC):
             figures=figures,
             findings=tuple(_so_far(finding) for finding in self.findings(size, figures)),
             jobs=tuple(
-                _note(job, found.get(job.fingerprint), (failed or {}).get(job.fingerprint)) for job in everything
+                _note(job, found.get(job.fingerprint), (failed or {}).get(job.fingerprint))
+                for job in everything
             ),
             command=f"genan study {self.name} {size.flags}",
             notes=self.notes(size),

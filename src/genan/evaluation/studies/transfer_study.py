@@ -39,7 +39,8 @@ def trainings(size: Size) -> str:
 
 
 def success(trials: Sequence[Job], found: Found) -> Value | None:
-    """The success rate over all trainings and robots [%], with Wilson's interval; None where one is missing."""
+    """The success rate over all trainings and robots [%], with Wilson's interval; None where one is
+    missing."""
     done = [found.get(job.fingerprint) for job in trials]
     if any(one is None for one in done):
         return None
@@ -49,17 +50,24 @@ def success(trials: Sequence[Job], found: Found) -> Value | None:
 
 
 def _one_by_one(trials: Sequence[Job], results: Sequence[Mapping[str, Any]]) -> str | None:
-    """What the sum is made of: training by training where there are several, or else robot by robot."""
+    """What the sum is made of: training by training where there are several, or else robot by
+    robot."""
     if len(results) < 2:
         return None
     policies = list(dict.fromkeys(job.needs["policy"].id for job in trials))
     parts = [[result] for result in results]
     if len(policies) > 1:
         parts = [
-            [result for job, result in zip(trials, results, strict=True) if job.needs["policy"].id == policy]
+            [
+                result
+                for job, result in zip(trials, results, strict=True)
+                if job.needs["policy"].id == policy
+            ]
             for policy in policies
         ]
-    each = (f"{sum(r['succeeded'] for r in part)} of {sum(r['trials'] for r in part)}" for part in parts)
+    each = (
+        f"{sum(r['succeeded'] for r in part)} of {sum(r['trials'] for r in part)}" for part in parts
+    )
     return f"{'training by training' if len(policies) > 1 else 'robot by robot'}: {', '.join(each)}"
 
 
@@ -86,7 +94,10 @@ class TransferStudy(Study):
     def jobs(self, size: Size) -> Sequence[Job]:
         """Trials of every policy on every robot."""
         return [
-            job for task in size.training for column in size.ablations[task] for job in trials_of(size, task, column)
+            job
+            for task in size.training
+            for column in size.ablations[task]
+            for job in trials_of(size, task, column)
         ]
 
     def figures(self, size: Size, found: Found) -> tuple[Figure, ...]:
@@ -118,7 +129,12 @@ class TransferStudy(Study):
         found = [
             Finding(
                 "Policies transfer zero-shot on all three tasks: reacher 90, ball-in-a-cup 75, table tennis 96 of 100.",
-                sentence(", ".join(f"{task}: {say(at(picture, whole), '%')}" for task, picture in pictures.items())),
+                sentence(
+                    ", ".join(
+                        f"{task}: {say(at(picture, whole), '%')}"
+                        for task, picture in pictures.items()
+                    )
+                ),
                 # Half of the trials is far above chance in all three.
                 all_of([below(HALF, at(picture, whole)) for picture in figures]),
             )
@@ -144,7 +160,9 @@ class TransferStudy(Study):
             ),
         }
         for column, (claim, expected) in claims.items():
-            tried = {task: picture for task, picture in pictures.items() if column in picture.places}
+            tried = {
+                task: picture for task, picture in pictures.items() if column in picture.places
+            }
             if tried:
                 words = "; ".join(
                     f"{task}: {say(at(picture, column), '%')}, {relation(at(picture, column), at(picture, whole))} "
@@ -161,7 +179,8 @@ class TransferStudy(Study):
 
 
 def _success_words(figure: Figure) -> str:
-    """One figure's first place: "Reacher transfers: 94 of 100 trials succeed, 95 % interval 88 to 97 %"."""
+    """One figure's first place: "Reacher transfers: 94 of 100 trials succeed, 95 % interval 88 to
+    97 %"."""
     value = at(figure, COLUMNS[0])
     task = figure.title.split(":")[0]
     if value is None or value.count is None or value.low is None or value.high is None:
@@ -184,7 +203,9 @@ class TableTennisOutcomes(Study):
             return MISSING
         place = figure.places[0]
         ends = {row.name: at(figure, place, k) for k, row in enumerate(figure.series)}
-        return sentence(f"{place}: {', '.join(f'{end} {say(value, figure.unit)}' for end, value in ends.items())}")
+        return sentence(
+            f"{place}: {', '.join(f'{end} {say(value, figure.unit)}' for end, value in ends.items())}"
+        )
 
     def notes(self, size: Size) -> tuple[str, ...]:
         """What the intervals do not hold."""
@@ -202,7 +223,11 @@ class TableTennisOutcomes(Study):
         places = tuple(column for column in COLUMNS if column in size.ablations.get(TENNIS, ()))
         series = []
         for end in (*ENDS, OTHER):
-            known = dict(zip(paper.places, paper.series[end], strict=True)) if end in paper.series else {}
+            known = (
+                dict(zip(paper.places, paper.series[end], strict=True))
+                if end in paper.series
+                else {}
+            )
             values = tuple(_part(trials_of(size, TENNIS, column), found, end) for column in places)
             beside = tuple(known.get(column) for column in places) if known else ()
             series.append(Series(end, values, beside))
@@ -228,18 +253,39 @@ class TableTennisOutcomes(Study):
         for column in figure.places:
             ends = {row.name: at(figure, column, k) for k, row in enumerate(figure.series)}
             failed = {
-                end: value for end, value in ends.items() if end != "success" and value is not None and value.mean
+                end: value
+                for end, value in ends.items()
+                if end != "success" and value is not None and value.mean
             }
-            theirs = {row.name: row.paper[figure.places.index(column)] for row in figure.series if row.paper}
-            paper = ", ".join(f"{end} {value.mean:g}" for end, value in theirs.items() if value is not None)
-            words = ", ".join(f"{end} {say(value, '%')}" for end, value in failed.items()) or "no ball was lost"
+            theirs = {
+                row.name: row.paper[figure.places.index(column)]
+                for row in figure.series
+                if row.paper
+            }
+            paper = ", ".join(
+                f"{end} {value.mean:g}" for end, value in theirs.items() if value is not None
+            )
+            words = (
+                ", ".join(f"{end} {say(value, '%')}" for end, value in failed.items())
+                or "no ball was lost"
+            )
             if ends["success"] is None:
                 words = "no result"
             most = max(failed, key=lambda end: failed[end].mean, default=None)
-            worst = max((end for end in theirs if end != "success"), key=lambda end: _mean(theirs[end]))
-            agrees = None if ends["success"] is None or most is None or len(failed) < 2 else most == worst
+            worst = max(
+                (end for end in theirs if end != "success"), key=lambda end: _mean(theirs[end])
+            )
+            agrees = (
+                None
+                if ends["success"] is None or most is None or len(failed) < 2
+                else most == worst
+            )
             found.append(
-                Finding(f"{str(column).capitalize()}: of 100 balls {paper}.", sentence(f"{column}: {words}"), agrees)
+                Finding(
+                    f"{str(column).capitalize()}: of 100 balls {paper}.",
+                    sentence(f"{column}: {words}"),
+                    agrees,
+                )
             )
         return tuple(found)
 
@@ -258,13 +304,18 @@ def _part(trials: Sequence[Job], found: Found, end: str) -> Value | None:
     outcomes = [one.result["outcomes"] for one in done if one is not None]
     total = sum(sum(each.values()) for each in outcomes)
     named = {name for names in ENDS.values() for name in names}
-    wanted = {name for each in outcomes for name in each if name not in named} if end == OTHER else set(ENDS[end])
+    wanted = (
+        {name for each in outcomes for name in each if name not in named}
+        if end == OTHER
+        else set(ENDS[end])
+    )
     count = sum(each.get(name, 0) for each in outcomes for name in wanted)
     return _percent(count, total, job=trials[0].id)
 
 
 def _as_expected(value: Value | None, whole: Value | None, worse: bool | None) -> bool | None:
-    """Whether ``value`` is worse than ``whole`` where the paper's is, and is not where the paper's is not."""
+    """Whether ``value`` is worse than ``whole`` where the paper's is, and is not where the paper's
+    is not."""
     answer = below(value, whole)
     if value is None or whole is None:
         return None
@@ -280,7 +331,11 @@ def _wide(value: Value) -> bool:
 
 def _robots(size: Size) -> str:
     count = len(size.robot_seeds)
-    return "the recorded robot" if count == 1 else f"each of {count} robots, of which only the first was ever recorded"
+    return (
+        "the recorded robot"
+        if count == 1
+        else f"each of {count} robots, of which only the first was ever recorded"
+    )
 
 
 def _mean(value: Value | None) -> float:

@@ -9,17 +9,24 @@ MISSING = "no result"
 
 
 def below(one: Value | None, other: Value | None) -> bool | None:
-    """Whether ``one`` is below ``other`` beyond both intervals; None where these meet or something is missing."""
+    """Whether ``one`` is below ``other`` beyond both intervals; None where these meet or something
+    is missing."""
     if one is None or other is None or None in (one.low, one.high, other.low, other.high):
         return None
-    assert one.low is not None and one.high is not None and other.low is not None and other.high is not None
+    assert (
+        one.low is not None
+        and one.high is not None
+        and other.low is not None
+        and other.high is not None
+    )
     if one.high < other.low:
         return True
     return False if one.low > other.high else None
 
 
 def all_of(answers: Sequence[bool | None]) -> bool | None:
-    """Whether all hold: False where one does not, None where one cannot be told (and none is False)."""
+    """Whether all hold: False where one does not, None where one cannot be told (and none is
+    False)."""
     if any(answer is False for answer in answers):
         return False
     return None if any(answer is None for answer in answers) or not answers else True
@@ -29,7 +36,11 @@ def say(value: Value | None, unit: str) -> str:
     """A value with its interval: "0.72 deg (0.70 to 0.75)"."""
     if value is None:
         return MISSING
-    interval = "" if value.low is None or value.high is None else f" ({short(value.low)} to {short(value.high)})"
+    interval = (
+        ""
+        if value.low is None or value.high is None
+        else f" ({short(value.low)} to {short(value.high)})"
+    )
     return f"{short(value.mean)} {unit}{interval}"
 
 
@@ -62,7 +73,9 @@ def at(figure: Figure, place: str | float | int, series: int = 0) -> Value | Non
     return figure.series[series].values[figure.places.index(place)]
 
 
-def listed(figure: Figure, places: Sequence[str | float | int], series: int = 0, *, name: str = "") -> str:
+def listed(
+    figure: Figure, places: Sequence[str | float | int], series: int = 0, *, name: str = ""
+) -> str:
     """Our values at ``places``, in a row: "H = 1: 0.9 deg (0.8 to 1.0), H = 3: ..."."""
     words = [f"{name}{place}: {say(at(figure, place, series), figure.unit)}" for place in places]
     return ", ".join(words)

@@ -1,6 +1,7 @@
 """Doing a job: what each kind of it is.
 
-Every kind goes on from where an interruption left its folder, and asks ``stopping`` often enough to end within seconds.
+Every kind goes on from where an interruption left its folder, and asks ``stopping`` often enough to
+end within seconds.
 """
 
 import time
@@ -15,7 +16,8 @@ from genan.hardware import hardware
 from genan.provenance import versions
 
 DATA = PRODUCTS["collect"]
-"""The recording in the folder of a collect job; actuators and policies lie in the folders of their jobs themselves."""
+"""The recording in the folder of a collect job; actuators and policies lie in the folders of their
+jobs themselves."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ def perform(
     stopping: Callable[[], bool] = lambda: False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Done:
-    """Do ``job``, whose needs are done, and keep what it found; what another process has found meanwhile is taken."""
+    """Do ``job``, whose needs are done, and keep what it found; what another process has found
+    meanwhile is taken."""
     with store.held(job, stopping=stopping) as folder:
         found = store.find(job)
         if found is not None and store.usable(job):
@@ -75,7 +78,9 @@ def _collect(task: Task) -> dict[str, Any]:
         channels = Channels.of_robot(Robot.load(description))
         plan = Plan(seed=made["seed"], signal=Spline(made["interval"], made["shortest_interval"]))
         robot = VirtualPamy2(seed=made["robot_seed"], end_effector=held)
-        with Recorder.resume_or_create(path, channels, provenance={**made, "versions": versions()}) as recorder:
+        with Recorder.resume_or_create(
+            path, channels, provenance={**made, "versions": versions()}
+        ) as recorder:
             whole = record(
                 recorder,
                 robot,
@@ -104,13 +109,17 @@ def _fit(task: Task) -> dict[str, Any]:
         fitting = Fitting(_first(task, count), robot, FitSettings(**made), out=task.folder)
         epochs = fitting.settings.epochs
         found = fitting.run(
-            progress=lambda now: task.progress((now.epoch + now.share) / epochs), stopping=task.stopping
+            progress=lambda now: task.progress((now.epoch + now.share) / epochs),
+            stopping=task.stopping,
         )
         if found is None:
             raise StoppedError(f"Stopped after {int(fitting.state.epoch)} of {epochs} epochs.")
         ensemble = found
     training = ensemble.record["training"]
-    return {name: training[name] for name in ("best_epoch", "best_validation_loss", "batch", "precision", "device")}
+    return {
+        name: training[name]
+        for name in ("best_epoch", "best_validation_loss", "batch", "precision", "device")
+    }
 
 
 def _fit_uan(task: Task) -> dict[str, Any]:
@@ -127,10 +136,17 @@ def _fit_uan(task: Task) -> dict[str, Any]:
             raise StoppedError(f"Stopped after {now.steps} of {now.total} steps, which begin anew.")
 
     ensemble = fit_uan(
-        _first(task, count), robot, settings=UanSettings(**made, ppo=learning), out=task.folder, progress=show
+        _first(task, count),
+        robot,
+        settings=UanSettings(**made, ppo=learning),
+        out=task.folder,
+        progress=show,
     )
     distances = ensemble.record["training"]["held_out_distance"]
-    return {"steps": ensemble.record["training"]["steps"], "held_out_distance": min(d for _, d in distances)}
+    return {
+        "steps": ensemble.record["training"]["steps"],
+        "held_out_distance": min(d for _, d in distances),
+    }
 
 
 def _evaluate(task: Task) -> dict[str, Any]:
@@ -147,7 +163,9 @@ def _evaluate(task: Task) -> dict[str, Any]:
     ensemble, recording = load_actuators(task.needs["actuators"]), load(task.needs["data"] / DATA)
     dynamics = load_dynamics(Robot.load(made["robot"]))
     # All models of all studies are judged at the same samples, however far each looks back.
-    trial = plan(recording, [made["lead"], ensemble.contract.history.reach], horizon=made["horizon"])
+    trial = plan(
+        recording, [made["lead"], ensemble.contract.history.reach], horizon=made["horizon"]
+    )
     shares = {"one step": 0.0, "steps": 0.3, "alone": 0.6}
 
     def show(what: str, done: int, total: int) -> None:
@@ -187,7 +205,9 @@ def _train(task: Task) -> dict[str, Any]:
             ppo=replace(preset(name, "fast"), **tuples(made["ppo"])),
             out=task.folder,
         )
-        found = training.run(progress=lambda now: task.progress(now.steps / now.total), stopping=task.stopping)
+        found = training.run(
+            progress=lambda now: task.progress(now.steps / now.total), stopping=task.stopping
+        )
         if found is None:
             raise StoppedError(f"Stopped after {training.steps} steps.")
         policy = found
@@ -217,7 +237,9 @@ def _transfer(task: Task) -> dict[str, Any]:
         finished=finished,
     )
     if len(found.trials) < total:
-        raise StoppedError(f"Stopped after {len(found.trials)} of {total} trials, which begin anew.")
+        raise StoppedError(
+            f"Stopped after {len(found.trials)} of {total} trials, which begin anew."
+        )
     return {
         "succeeded": found.succeeded,
         "trials": len(found.trials),
@@ -228,7 +250,9 @@ def _transfer(task: Task) -> dict[str, Any]:
 
 def tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they were before JSON made lists of tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
+    }
 
 
 def _first(task: Task, count: int) -> Any:

@@ -2,8 +2,8 @@
 
     python -m genan.evaluation.studies.worker FOLDER
 
-Jobs come in as lines of JSON, events go out as lines of JSON. It ends when its input ends, whatever it is doing: a
-study that is gone, killed even, leaves no worker behind.
+Jobs come in as lines of JSON, events go out as lines of JSON. It ends when its input ends, whatever
+it is doing: a study that is gone, killed even, leaves no worker behind.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Put the page together and write it: one HTML file, and beside it every figure and table as files of their own."""
+"""Put the page together and write it: one HTML file, and beside it every figure and table as files
+of their own."""
 
 import importlib
 import json
@@ -56,7 +57,9 @@ def files_folder(out: Path) -> Path:
     return out.with_name(f"{out.stem}_files")
 
 
-def write_report(runs: Sequence[Path], out: Path, *, overwrite: bool = False, title: str = TITLE) -> Written:
+def write_report(
+    runs: Sequence[Path], out: Path, *, overwrite: bool = False, title: str = TITLE
+) -> Written:
     """Make the report on ``runs``.
 
     Args:
@@ -70,7 +73,11 @@ def write_report(runs: Sequence[Path], out: Path, *, overwrite: bool = False, ti
     material = gather(runs, leave_out=files_folder(out).absolute())
     sheet = Sheet(folder=out.parent, files=files_folder(out).name)
     page = _page(material, sheet, plotly, title)
-    stills = {f"{name}.{form}": data for name, figure in sheet.figures.items() for form, data in still(figure).items()}
+    stills = {
+        f"{name}.{form}": data
+        for name, figure in sheet.figures.items()
+        for form, data in still(figure).items()
+    }
     tables = {f"{name}.csv": figure_csv(figure) for name, figure in sheet.figures.items()}
     rows = [
         ("file", "what"),
@@ -85,15 +92,23 @@ def write_report(runs: Sequence[Path], out: Path, *, overwrite: bool = False, ti
 def check_out(out: Path, *, overwrite: bool) -> None:
     """Refuse a page that is there already, or that is no page."""
     if out.is_dir():
-        raise SettingError(f"{out} is a folder; give the name of a file by --out, such as {out / 'report.html'}.")
+        raise SettingError(
+            f"{out} is a folder; give the name of a file by --out, such as {out / 'report.html'}."
+        )
     if out.suffix.lower() not in (".html", ".htm"):
-        raise SettingError(f"The report is an HTML file, so --out should end in .html, not {out.suffix or out.name!r}.")
+        raise SettingError(
+            f"The report is an HTML file, so --out should end in .html, not {out.suffix or out.name!r}."
+        )
     files = files_folder(out)
     if files.exists() and not files.is_dir():
-        raise SettingError(f"{files} is a file, but the report's pictures and tables go to a folder of that name.")
+        raise SettingError(
+            f"{files} is a file, but the report's pictures and tables go to a folder of that name."
+        )
     there = next((path for path in (out, files) if path.exists()), None)
     if there is not None and not overwrite:
-        raise SettingError(f"{there} exists; give another --out, or --overwrite to replace the earlier report.")
+        raise SettingError(
+            f"{there} exists; give another --out, or --overwrite to replace the earlier report."
+        )
 
 
 def plotly_source() -> str:
@@ -101,14 +116,18 @@ def plotly_source() -> str:
     try:
         found = importlib.import_module("plotly.offline").get_plotlyjs()
     except ModuleNotFoundError:
-        raise GenanError("The report's figures need the package plotly; 'pip install plotly' brings it.") from None
+        raise GenanError(
+            "The report's figures need the package plotly; 'pip install plotly' brings it."
+        ) from None
     return str(found).replace("</script", "<\\/script")
 
 
 def _page(material: Material, sheet: Sheet, plotly: str, title: str) -> bytes:
     body = [top(material), *filled(_sections(material), material, sheet)]
     here = resources.files(__package__)
-    figures = json.dumps({name: plot(figure) for name, figure in sheet.figures.items()}, allow_nan=False)
+    figures = json.dumps(
+        {name: plot(figure) for name, figure in sheet.figures.items()}, allow_nan=False
+    )
     parts: Mapping[str, str] = {
         "title": escaped(title),
         "version": escaped(__version__),
@@ -139,7 +158,10 @@ def _sections(material: Material) -> list[tuple[str, str, str, bool, Section]]:
             "The data",
             "Everything is learnt from recordings of the robot moving: joint positions and controls. What is in them "
             "bounds what can be learnt.",
-            bool(material.inspections or any(PICTURES[one.path.name][0] == "data" for one in material.pictures)),
+            bool(
+                material.inspections
+                or any(PICTURES[one.path.name][0] == "data" for one in material.pictures)
+            ),
             data_section,
         ),
         (
@@ -166,25 +188,38 @@ def _sections(material: Material) -> list[tuple[str, str, str, bool, Section]]:
             studies_section,
         ),
         ("films", "Films", "What it looks like.", bool(material.films), films_section),
-        ("setup", "With what it was made", "Versions, hardware and configuration.", True, setup_section),
+        (
+            "setup",
+            "With what it was made",
+            "Versions, hardware and configuration.",
+            True,
+            setup_section,
+        ),
     ]
 
 
 def _contents(material: Material) -> Markup:
-    lines = [tag("li", tag("a", "In short", href="#summary")), tag("li", tag("a", "What this is about", href="#about"))]
+    lines = [
+        tag("li", tag("a", "In short", href="#summary")),
+        tag("li", tag("a", "What this is about", href="#about")),
+    ]
     for anchor, title, _, there, _ in _sections(material):
         if not there:
             continue
         below = None
         if anchor == "studies":
-            entries = ((study_anchor(one), f"{one.content.title} ({one.content.size})") for one in material.studies)
+            entries = (
+                (study_anchor(one), f"{one.content.title} ({one.content.size})")
+                for one in material.studies
+            )
             below = tag("ul", *(tag("li", tag("a", name, href=f"#{at}")) for at, name in entries))
         lines.append(tag("li", tag("a", title, href=f"#{anchor}"), below))
     return tag("ul", *lines)
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write them, all or none, and take away what an earlier report put there and this one does not."""
+    """Write them, all or none, and take away what an earlier report put there and this one does
+    not."""
     new = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
         new.mkdir(parents=True)
@@ -195,7 +230,11 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
             return
         for line in _lines(folder / CONTENTS)[1:]:
             name = line.partition(",")[0]
-            if name not in files and Path(name).name == name and name.endswith((".png", ".pdf", ".csv")):
+            if (
+                name not in files
+                and Path(name).name == name
+                and name.endswith((".png", ".pdf", ".csv"))
+            ):
                 (folder / name).unlink(missing_ok=True)
         for name in files:
             (new / name).replace(folder / name)

@@ -1,4 +1,5 @@
-"""Figures of single runs, in the form that studies have theirs: error over time, training, transfer trials."""
+"""Figures of single runs, in the form that studies have theirs: error over time, training, transfer
+trials."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -49,7 +50,10 @@ def error_figure(found: Found[Evaluated]) -> Figure:
     steps = np.unique(np.geomspace(1, horizon, POINTS).round().astype(int)).tolist()
 
     def values(model: Accuracy) -> tuple[Value | None, ...]:
-        return tuple(scaled(model.curve[step - 1], factor) if step <= len(model.curve) else None for step in steps)
+        return tuple(
+            scaled(model.curve[step - 1], factor) if step <= len(model.curve) else None
+            for step in steps
+        )
 
     return Figure(
         name=f"error-{slug(found.label)}",
@@ -72,9 +76,14 @@ def loss_figures(found: Sequence[Found[Fitted]]) -> list[Figure]:
     """Validation loss of each epoch while fitting; a figure for each kind of loss."""
     figures = []
     for loss in sorted({one.content.loss for one in found if one.content.validation_loss}):
-        rows = [(one.label, one.content.validation_loss) for one in found if one.content.loss == loss]
+        rows = [
+            (one.label, one.content.validation_loss) for one in found if one.content.loss == loss
+        ]
         for part, some in _parts([row for row in rows if row[1]]):
-            lines = {name: {float(k): loss for k, loss in enumerate(losses, start=1)} for name, losses in some}
+            lines = {
+                name: {float(k): loss for k, loss in enumerate(losses, start=1)}
+                for name, losses in some
+            }
             figures.append(
                 _lines(
                     lines,
@@ -92,9 +101,16 @@ def training_figures(found: Sequence[Found[Trained]]) -> list[Figure]:
     """Success in simulation while training; a figure for each task."""
     figures = []
     for task in sorted({one.content.task for one in found}, key=_task_order):
-        rows = [(one.label, one.content.curve) for one in found if one.content.task == task and one.content.curve]
+        rows = [
+            (one.label, one.content.curve)
+            for one in found
+            if one.content.task == task and one.content.curve
+        ]
         for part, some in _parts(rows):
-            lines = {name: {float(f"{steps / 1e6:.4g}"): rate for steps, rate in curve} for name, curve in some}
+            lines = {
+                name: {float(f"{steps / 1e6:.4g}"): rate for steps, rate in curve}
+                for name, curve in some
+            }
             figures.append(
                 _lines(
                     lines,
@@ -110,11 +126,17 @@ def training_figures(found: Sequence[Found[Trained]]) -> list[Figure]:
 
 def transfer_figures(found: Sequence[Found[Transfer]]) -> list[Figure]:
     """Success of all, of each robot where there are several, and what became of the trials."""
-    done = sorted((one for one in found if one.content.trials), key=lambda one: _task_order(one.content.task))
+    done = sorted(
+        (one for one in found if one.content.trials), key=lambda one: _task_order(one.content.task)
+    )
     if not done:
         return []
     together = len(done) <= TOGETHER
-    groups = [done] if together else [[one for one in done if one.content.task == task] for task in _tasks(done)]
+    groups = (
+        [done]
+        if together
+        else [[one for one in done if one.content.task == task] for task in _tasks(done)]
+    )
     figures = [
         _success_figure(some, "" if together else f"-{slug(some[0].content.task)}{part}")
         for group in groups
@@ -137,7 +159,9 @@ def success(trials: Transfer) -> Value:
 
 def _success_figure(done: Sequence[Found[Transfer]], suffix: str) -> Figure:
     paper = tuple(
-        paper_values(f"transfer-{one.content.task}", "success")[0] if one.content.task in _TASKS else None
+        paper_values(f"transfer-{one.content.task}", "success")[0]
+        if one.content.task in _TASKS
+        else None
         for one in done
     )
     return Figure(
@@ -161,7 +185,9 @@ def _robots_figure(some: Sequence[Found[Transfer]], name: str) -> Figure:
     rows = tuple(
         Series(
             place,
-            tuple(success(one.content.on(k)) if k in one.content.robot_seeds else None for k in seeds),
+            tuple(
+                success(one.content.on(k)) if k in one.content.robot_seeds else None for k in seeds
+            ),
         )
         for place, one in zip(_places(some), some, strict=True)
     )
@@ -189,7 +215,11 @@ def _outcomes_figure(task: str, some: Sequence[Found[Transfer]]) -> Figure:
 
     def paper(name: str) -> tuple[Value | None, ...]:
         known = name in _OUTCOMES
-        return (paper_values("table-tennis-outcomes", _OUTCOMES[name])[0] if known else None,) if compared else ()
+        return (
+            (paper_values("table-tennis-outcomes", _OUTCOMES[name])[0] if known else None,)
+            if compared
+            else ()
+        )
 
     return Figure(
         name=f"transfer-outcomes-{slug(task)}",
@@ -199,7 +229,10 @@ def _outcomes_figure(task: str, some: Sequence[Found[Transfer]]) -> Figure:
         places=(*(one.label for one in some), *(["the paper's"] if compared else [])),
         quantity="share of all trials",
         unit="%",
-        series=tuple(Series(name, (*(share(one.content, name) for one in some), *paper(name))) for name in names),
+        series=tuple(
+            Series(name, (*(share(one.content, name) for one in some), *paper(name)))
+            for name in names
+        ),
         caption="The paper's row is its main policy on the real PAMY2." if compared else "",
     )
 
@@ -214,7 +247,13 @@ def _places(done: Sequence[Found[Transfer]]) -> tuple[str, ...]:
 
 
 def _lines(
-    lines: Mapping[str, Mapping[float, float]], *, name: str, title: str, axis: str, quantity: str, unit: str
+    lines: Mapping[str, Mapping[float, float]],
+    *,
+    name: str,
+    title: str,
+    axis: str,
+    quantity: str,
+    unit: str,
 ) -> Figure:
     """Lines whose points are at places of their own."""
     places = tuple(sorted({place for line in lines.values() for place in line}))

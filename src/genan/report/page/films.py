@@ -30,7 +30,9 @@ def chosen(found: Sequence[Found], room: int) -> set[Path]:  # type: ignore[type
 
 def data_address(path: Path) -> str:
     """The file as an address that holds all of it."""
-    return f"data:{_TYPES[path.suffix.lower()]};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return (
+        f"data:{_TYPES[path.suffix.lower()]};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    )
 
 
 def link(path: Path, start: Path) -> str:
@@ -41,7 +43,9 @@ def link(path: Path, start: Path) -> str:
 def film_cards(films: Sequence[Found[None]], folder: Path) -> Markup:
     """All films of a page in ``folder``."""
     inside = chosen(films, FILM_ROOM)
-    cards = tag("div", *(_card(film, film.path in inside, folder) for film in films), class_="films")
+    cards = tag(
+        "div", *(_card(film, film.path in inside, folder) for film in films), class_="films"
+    )
     left = len(films) - len(inside)
     words: Part = None
     if left:
@@ -60,10 +64,15 @@ def _card(film: Found[None], inside: bool, folder: Path) -> Markup:
     if not inside:
         size = f"{film.path.stat().st_size / 1e6:.1f} MB"
         return tag(
-            "figure", tag("a", f"open the film ({size})", href=link(film.path, folder)), name, class_="film away"
+            "figure",
+            tag("a", f"open the film ({size})", href=link(film.path, folder)),
+            name,
+            class_="film away",
         )
     address = data_address(film.path)
     if film.path.suffix.lower() == ".gif":
         return tag("figure", tag("img", src=address, alt=f"film {film.label}"), name, class_="film")
-    video = tag("video", src=address, controls=True, muted=True, loop=True, playsinline=True, preload="auto")
+    video = tag(
+        "video", src=address, controls=True, muted=True, loop=True, playsinline=True, preload="auto"
+    )
     return tag("figure", video, name, class_="film")

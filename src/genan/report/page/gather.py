@@ -26,21 +26,34 @@ T = TypeVar("T")
 
 FILMS = (".mp4", ".gif")
 PICTURES = {
-    "trajectories.png": ("data", "A few of the recorded trajectories: joint positions left, controls right."),
+    "trajectories.png": (
+        "data",
+        "A few of the recorded trajectories: joint positions left, controls right.",
+    ),
     "coverage.png": ("data", "Where the recording has been."),
     "frequency-response.png": (
         "data",
         "How the joints answer to slow and fast controls: dots measured, lines a model.",
     ),
-    "hysteresis.png": ("data", "Joint angle over a control swept slowly up and down: the loop is the hysteresis."),
-    "rollouts.png": ("actuators", "Simulated motion over the recorded one: the best, the median and the worst case."),
+    "hysteresis.png": (
+        "data",
+        "Joint angle over a control swept slowly up and down: the loop is the hysteresis.",
+    ),
+    "rollouts.png": (
+        "actuators",
+        "Simulated motion over the recorded one: the best, the median and the worst case.",
+    ),
     "held-control.png": ("actuators", "What happens when the controls are held."),
-    "novelty.png": ("actuators", "Where a log is new to the model, by time and joint: the worst of it."),
+    "novelty.png": (
+        "actuators",
+        "Where a log is new to the model, by time and joint: the worst of it.",
+    ),
 }
-"""Pictures of ``genan inspect``, ``identify`` and ``evaluate``: the section they belong to, and what they show."""
+"""Pictures of ``genan inspect``, ``identify`` and ``evaluate``: the section they belong to, and
+what they show."""
 JOBS = ("job.json", "seconds.json", "folds.json")
-"""A folder with one of these is a job of a study, or holds the fits of a cross-validation. What they found is in the
-result of the whole."""
+"""A folder with one of these is a job of a study, or holds the fits of a cross-validation. What
+they found is in the result of the whole."""
 LOOKED_FOR = f"*{SUFFIX}, evaluation.json, {RESULT}, policy.json, actuator.json, inspection.json, .mp4 and .gif"
 
 _STUDIES = ("accuracy", "history", "stride", "rollout", "dataset-size", "transfer", "table-tennis")
@@ -85,12 +98,15 @@ class Material:
             (self.studies, "study", "studies"),
             (self.films, "film", "films"),
         )
-        words = [f"{len(part)} {one if len(part) == 1 else many}" for part, one, many in parts if part]
+        words = [
+            f"{len(part)} {one if len(part) == 1 else many}" for part, one, many in parts if part
+        ]
         return ", ".join(words) or "nothing"
 
 
 def gather(runs: Sequence[Path], *, leave_out: Path | None = None) -> Material:
-    """Read everything of genan that is in ``runs``, files or folders; what cannot be read is named in ``broken``.
+    """Read everything of genan that is in ``runs``, files or folders; what cannot be read is named
+    in ``broken``.
 
     Args:
         runs: where to look; folders are searched to the bottom, links to folders are not followed.
@@ -98,7 +114,9 @@ def gather(runs: Sequence[Path], *, leave_out: Path | None = None) -> Material:
     """
     gone = [run for run in runs if not run.exists()]
     if gone:
-        raise DataError(f"There is no {gone[0]}; give files or folders that genan's commands wrote.")
+        raise DataError(
+            f"There is no {gone[0]}; give files or folders that genan's commands wrote."
+        )
     paths = sorted({path.absolute() for run in runs for path in _files(run, leave_out)})
     if not paths:
         where = ", ".join(str(run) for run in runs)
@@ -116,9 +134,18 @@ def gather(runs: Sequence[Path], *, leave_out: Path | None = None) -> Material:
             found.setdefault("broken", []).append(Found(label, path, reason))
         except OSError as error:
             found.setdefault("broken", []).append(Found(label, path, str(error.strerror or error)))
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            IndexError,
+            AttributeError,
+            ArithmeticError,
+        ) as error:
             words = f"{type(error).__name__}: {error}"
-            found.setdefault("broken", []).append(Found(label, path, f"it is damaged or not finished ({words})"))
+            found.setdefault("broken", []).append(
+                Found(label, path, f"it is damaged or not finished ({words})")
+            )
     found.get("studies", []).sort(key=_study_order)
     found.get("transfers", []).sort(key=lambda one: (_place(one.content.task, _TASKS), one.label))
     material = Material(**{kind: tuple(each) for kind, each in found.items()})
@@ -135,11 +162,19 @@ def _files(run: Path, leave_out: Path | None) -> Iterator[Path]:
         return
     for folder, below, names in os.walk(run):
         here = Path(folder)
-        below[:] = sorted(name for name in below if not name.startswith(".") and (here / name).absolute() != leave_out)
+        below[:] = sorted(
+            name
+            for name in below
+            if not name.startswith(".") and (here / name).absolute() != leave_out
+        )
         if here != run and any(name in names for name in JOBS):
             below.clear()
             continue
-        yield from (here / name for name in names if _kind(Path(name))[0] != "broken" and not name.startswith("."))
+        yield from (
+            here / name
+            for name in names
+            if _kind(Path(name))[0] != "broken" and not name.startswith(".")
+        )
 
 
 def _kind(path: Path) -> tuple[str, Callable[[Path], Any]]:
@@ -170,7 +205,9 @@ def _load_study(path: Path) -> StudyResult:
     for finding in found.findings:
         _strings(finding.paper, finding.ours)
         if finding.agrees not in (True, False, None):
-            raise ValueError(f"a finding agrees, differs or cannot be told, and is not {finding.agrees!r}")
+            raise ValueError(
+                f"a finding agrees, differs or cannot be told, and is not {finding.agrees!r}"
+            )
     for job in found.jobs:
         _strings(job.id, job.kind, job.label, job.state)
         if not math.isfinite(job.seconds or 0.0):
@@ -191,7 +228,9 @@ def _check(figure: Figure) -> None:
     _strings(figure.name, figure.title, figure.axis, figure.quantity, figure.unit, figure.caption)
     if figure.kind not in ("bars", "lines", "stacked"):
         raise ValueError(f"figure {figure.name!r} is of the unknown kind {figure.kind!r}")
-    if figure.kind == "lines" and not all(isinstance(place, int | float) for place in figure.places):
+    if figure.kind == "lines" and not all(
+        isinstance(place, int | float) for place in figure.places
+    ):
         raise ValueError(f"the axis of figure {figure.name!r} must be numbers")
     for series in figure.series:
         _strings(series.name)
@@ -223,5 +262,7 @@ _KINDS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
     "policy.json": ("policies", load_trained),
     "actuator.json": ("actuators", load_fitted),
     "inspection.json": ("inspections", load_inspected),
-    **{name: ("pictures", lambda path: path.stat() and PICTURES[path.name][1]) for name in PICTURES},
+    **{
+        name: ("pictures", lambda path: path.stat() and PICTURES[path.name][1]) for name in PICTURES
+    },
 }

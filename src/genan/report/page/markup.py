@@ -27,7 +27,8 @@ def joined(parts: Iterable[Part], between: str = "") -> Markup:
 
 
 def tag(name: str, *parts: Part, **attributes: str | bool | None) -> Markup:
-    """An element. ``class_="x"`` makes ``class="x"``, ``data_figure`` ``data-figure``; True stands alone, None not."""
+    """An element. ``class_="x"`` makes ``class="x"``, ``data_figure`` ``data-figure``; True stands
+    alone, None not."""
     written = ""
     for key, value in attributes.items():
         if value is None or value is False:
@@ -39,11 +40,15 @@ def tag(name: str, *parts: Part, **attributes: str | bool | None) -> Markup:
     return Markup(f"<{name}{written}>{joined(parts)}</{name}>")
 
 
-def table(header: Sequence[Part], rows: Iterable[Sequence[Part]], *, numeric: Sequence[int] = ()) -> Markup:
+def table(
+    header: Sequence[Part], rows: Iterable[Sequence[Part]], *, numeric: Sequence[int] = ()
+) -> Markup:
     """A table in a box of its own, which scrolls where the page is too narrow for it."""
 
     def cells(kind: str, row: Sequence[Part]) -> Markup:
-        return joined(tag(kind, cell, class_="n" if k in numeric else None) for k, cell in enumerate(row))
+        return joined(
+            tag(kind, cell, class_="n" if k in numeric else None) for k, cell in enumerate(row)
+        )
 
     head = tag("thead", tag("tr", cells("th", header)))
     body = tag("tbody", *(tag("tr", cells("td", row)) for row in rows))

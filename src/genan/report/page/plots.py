@@ -1,6 +1,7 @@
 """Figures as plotly draws them: plain dictionaries, with colours of the page's theme left open.
 
-``@ink``, ``@soft`` and ``@page`` stand for the theme's text, quiet lines and ground; the page fills them in.
+``@ink``, ``@soft`` and ``@page`` stand for the theme's text, quiet lines and ground; the page fills
+them in.
 """
 
 import html
@@ -33,7 +34,8 @@ def plot(figure: Figure) -> dict[str, Any]:
 
 
 def rows(figure: Figure) -> list[tuple[str, tuple[Value | None, ...], int, bool]]:
-    """What is drawn: name, values, number of the colour, and whether it is the paper's. Ours before the paper's."""
+    """What is drawn: name, values, number of the colour, and whether it is the paper's. Ours before
+    the paper's."""
     alone = len(figure.series) == 1
     compared = any(series.paper for series in figure.series)
     found = []
@@ -42,13 +44,17 @@ def rows(figure: Figure) -> list[tuple[str, tuple[Value | None, ...], int, bool]
         ours = OURS if alone and compared else f"{name} ({OURS})" if compared else name
         found.append((ours, series.values, k, False))
         if any(value is not None for value in series.paper):
-            found.append((PAPER if alone else f"{name} ({PAPER})", series.paper, 1 if alone else k, True))
+            found.append(
+                (PAPER if alone else f"{name} ({PAPER})", series.paper, 1 if alone else k, True)
+            )
     return found
 
 
 def logarithmic(figure: Figure) -> bool:
     """Whether the quantity is drawn on a logarithmic axis."""
-    every = [value.mean for _, values, _, _ in rows(figure) for value in values if value is not None]
+    every = [
+        value.mean for _, values, _, _ in rows(figure) for value in values if value is not None
+    ]
     return (
         figure.kind == "lines"
         and figure.unit != "%"
@@ -63,7 +69,9 @@ def _upright(figure: Figure) -> dict[str, Any]:
     traces: list[dict[str, Any]] = []
     for name, values, k, paper in rows(figure):
         places = (
-            list(figure.places) if figure.kind == "lines" else [_text(place_words(place)) for place in figure.places]
+            list(figure.places)
+            if figure.kind == "lines"
+            else [_text(place_words(place)) for place in figure.places]
         )
         common = {
             "name": _text(name),
@@ -74,7 +82,9 @@ def _upright(figure: Figure) -> dict[str, Any]:
             "legendgroup": f"{k}{paper}",
         }
         if figure.kind == "bars":
-            traces.append({"type": "bar", **common, "marker": _bar(k, paper), "error_y": _whiskers(values)})
+            traces.append(
+                {"type": "bar", **common, "marker": _bar(k, paper), "error_y": _whiskers(values)}
+            )
             continue
         if banded:
             traces.extend(_band(places, values, k, f"{k}{paper}"))
@@ -110,7 +120,8 @@ def _layout(figure: Figure) -> dict[str, Any]:
 
 
 def ticks(figure: Figure) -> list[float]:
-    """Places that can be named without running into each other: the first, the last, and what is between with room."""
+    """Places that can be named without running into each other: the first, the last, and what is
+    between with room."""
     places = [float(place) for place in figure.places]
     if len(places) < 3 or (figure.logarithmic and min(places) <= 0.0):
         return places
@@ -130,9 +141,16 @@ def _stacked(figure: Figure) -> dict[str, Any]:
     for k, series in enumerate(figure.series):
         bars: list[tuple[str, Value | None]] = []
         for at, place in enumerate(figure.places):
-            bars.append((f"{place_words(place)} ({OURS})" if compared else place_words(place), series.values[at]))
+            bars.append(
+                (
+                    f"{place_words(place)} ({OURS})" if compared else place_words(place),
+                    series.values[at],
+                )
+            )
             if compared:
-                bars.append((f"{place_words(place)} ({PAPER})", series.paper[at] if series.paper else None))
+                bars.append(
+                    (f"{place_words(place)} ({PAPER})", series.paper[at] if series.paper else None)
+                )
         values = tuple(value for _, value in bars)
         traces.append(
             {
@@ -166,7 +184,13 @@ def _bar(k: int, paper: bool) -> dict[str, Any]:
 
 
 def _pattern(shape: str, k: int) -> dict[str, Any]:
-    return {"shape": shape, "fillmode": "replace", "fgcolor": COLOURS[k % ROOM], "bgcolor": "@page", "size": 6}
+    return {
+        "shape": shape,
+        "fillmode": "replace",
+        "fgcolor": COLOURS[k % ROOM],
+        "bgcolor": "@page",
+        "size": 6,
+    }
 
 
 def _line(k: int, paper: bool, banded: bool) -> dict[str, Any]:
@@ -176,11 +200,18 @@ def _line(k: int, paper: bool, banded: bool) -> dict[str, Any]:
     return {
         "mode": "lines" if banded else "lines+markers",
         "line": {"color": colour, "dash": dash, "width": 2},
-        "marker": {"color": colour, "symbol": symbol, "size": 9, "line": {"width": 1.5, "color": colour}},
+        "marker": {
+            "color": colour,
+            "symbol": symbol,
+            "size": 9,
+            "line": {"width": 1.5, "color": colour},
+        },
     }
 
 
-def _band(places: list[Any], values: tuple[Value | None, ...], k: int, group: str) -> list[dict[str, Any]]:
+def _band(
+    places: list[Any], values: tuple[Value | None, ...], k: int, group: str
+) -> list[dict[str, Any]]:
     known = [
         (place, value.low, value.high)
         for place, value in zip(places, values, strict=True)
@@ -207,8 +238,12 @@ def _band(places: list[Any], values: tuple[Value | None, ...], k: int, group: st
 
 
 def _whiskers(values: tuple[Value | None, ...]) -> dict[str, Any]:
-    above = [None if value is None or value.high is None else value.high - value.mean for value in values]
-    below = [None if value is None or value.low is None else value.mean - value.low for value in values]
+    above = [
+        None if value is None or value.high is None else value.high - value.mean for value in values
+    ]
+    below = [
+        None if value is None or value.low is None else value.mean - value.low for value in values
+    ]
     return {
         "type": "data",
         "symmetric": False,

@@ -74,7 +74,8 @@ class Evaluated:
     comparisons: tuple[Compared, ...] = ()
     """How it stands beside the baselines."""
     beyond: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
-    """Of each joint, the part of the samples that were new to the model, and how much larger the error is there."""
+    """Of each joint, the part of the samples that were new to the model, and how much larger the
+    error is there."""
     stretches: tuple[Stretch, ...] = ()
     """Where they were most so."""
 
@@ -92,7 +93,8 @@ class Fitted:
     trajectories: int | None
     """Recorded trajectories behind it."""
     validation_loss: tuple[float, ...]
-    """Of each epoch, mean over the members; empty where the record has none, or one that is no number."""
+    """Of each epoch, mean over the members; empty where the record has none, or one that is no
+    number."""
     settings: Mapping[str, Any]
     device: str
     versions: Mapping[str, str]

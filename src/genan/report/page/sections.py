@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from genan.evaluation.studies.result import Figure
-from genan.report.page.figures import error_figure, loss_figures, success, training_figures, transfer_figures
+from genan.report.page.figures import (
+    error_figure,
+    loss_figures,
+    success,
+    training_figures,
+    transfer_figures,
+)
 from genan.report.page.films import PICTURE_ROOM, chosen, data_address, film_cards, link
 from genan.report.page.gather import PICTURES, Found, Material
 from genan.report.page.markup import Markup, Part, joined, table, tag
@@ -38,7 +44,11 @@ class Sheet:
             name, k = f"{stem}-{k}", k + 1
         self.figures[name] = figure
         unit = "" if figure.unit in ("1", "") else f" [{figure.unit}]"
-        above = None if figure.kind == "stacked" else tag("p", f"{figure.quantity}{unit}", class_="quantity")
+        above = (
+            None
+            if figure.kind == "stacked"
+            else tag("p", f"{figure.quantity}{unit}", class_="quantity")
+        )
         rows = plot(figure).get("rows", 0)
         log = None
         if figure.kind != "stacked" and figure.unit != "%":
@@ -84,10 +94,16 @@ def data_section(material: Material, sheet: Sheet) -> Markup:
         rows = []
         for joint in run.joints:
             unit, factor = reading_unit(str(joint.get("unit", "")))
-            span = f"{number(factor * joint['lowest'])} to {number(factor * joint['highest'])} {unit}"
+            span = (
+                f"{number(factor * joint['lowest'])} to {number(factor * joint['highest'])} {unit}"
+            )
             fast = f"{number(factor * joint['speed_p99'])} {unit}/s"
-            rows.append([str(joint.get("name", "")), span, fast, f"{100.0 * joint['phase_covered']:.0f} %"])
-        parts.append(table(["joint", "positions", "speed, 99 %", "states visited"], rows, numeric=(1, 2, 3)))
+            rows.append(
+                [str(joint.get("name", "")), span, fast, f"{100.0 * joint['phase_covered']:.0f} %"]
+            )
+        parts.append(
+            table(["joint", "positions", "speed, 99 %", "states visited"], rows, numeric=(1, 2, 3))
+        )
         parts.append(
             tag(
                 "p",
@@ -118,7 +134,11 @@ def actuators_section(material: Material, sheet: Sheet) -> Markup:
     """Fitted actuators: error over time, the held-control test, how they came to be."""
     parts: list[Part] = []
     for found in material.evaluations:
-        parts += [tag("h3", f"How accurate: {found.label}"), sheet.chart(error_figure(found)), _accuracies(found)]
+        parts += [
+            tag("h3", f"How accurate: {found.label}"),
+            sheet.chart(error_figure(found)),
+            _accuracies(found),
+        ]
         parts.append(trust_parts(found, alone=len(material.evaluations) == 1))
         parts += [tag("p", note, class_="note") for note in found.content.notes]
     parts.append(_pictures(material, sheet, "actuators"))
@@ -137,7 +157,11 @@ def actuators_section(material: Material, sheet: Sheet) -> Markup:
         ]
         parts += [
             tag("h3", "Fitted actuators"),
-            table(["run", "loss", "networks", "history", "trajectories", "epochs"], rows, numeric=(4, 5)),
+            table(
+                ["run", "loss", "networks", "history", "trajectories", "epochs"],
+                rows,
+                numeric=(4, 5),
+            ),
             charts(sheet.chart(figure) for figure in loss_figures(material.actuators)),
         ]
     return joined(parts)
@@ -152,7 +176,9 @@ def _accuracies(found: Found[Evaluated]) -> Markup:
         last = model.curve[-1]
         verdict, fit = run.held.get(model.name, ("", False))
         mark = (
-            None if not verdict else tag("span", "✓ rests" if fit else "✗ does not rest", class_="yes" if fit else "no")
+            None
+            if not verdict
+            else tag("span", "✓ rests" if fit else "✗ does not rest", class_="yes" if fit else "no")
         )
         rows.append(
             [
@@ -171,7 +197,9 @@ def _accuracies(found: Found[Evaluated]) -> Markup:
         "ran away",
         *(["controls held"] if run.held else []),
     ]
-    said = [tag("li", tag("strong", name), f": {verdict}") for name, (verdict, _) in run.held.items()]
+    said = [
+        tag("li", tag("strong", name), f": {verdict}") for name, (verdict, _) in run.held.items()
+    ]
     explained = (
         "Controls held: a robot whose controls do not change comes to rest. A model that does not is no place to train "
         "a policy in, however small its errors."
@@ -195,7 +223,12 @@ def training_section(material: Material, sheet: Sheet) -> Markup:
             rate, low, high, _ = run.judged
             judged = f"{percent(rate)} % ({percent(low)} to {percent(high)})"
         rows.append(
-            [found.label, task_words(run.task), "–" if run.steps is None else f"{run.steps / 1e6:.3g} M", judged]
+            [
+                found.label,
+                task_words(run.task),
+                "–" if run.steps is None else f"{run.steps / 1e6:.3g} M",
+                judged,
+            ]
         )
     return joined(
         [
@@ -213,7 +246,9 @@ def transfer_section(material: Material, sheet: Sheet) -> Markup:
         for seed in trials.robot_seeds:
             part = trials.on(seed)
             rate = success(part)
-            others = [f"{name} {count}" for name, count in list(part.outcomes().items())[1:] if count]
+            others = [
+                f"{name} {count}" for name, count in list(part.outcomes().items())[1:] if count
+            ]
             rows.append(
                 [
                     found.label,
@@ -226,7 +261,10 @@ def transfer_section(material: Material, sheet: Sheet) -> Markup:
             )
     header = ["run", "task", "robot", "succeeded", "rate (95 %)", "other outcomes"]
     return joined(
-        [*(sheet.chart(figure) for figure in transfer_figures(material.transfers)), table(header, rows, numeric=(3, 4))]
+        [
+            *(sheet.chart(figure) for figure in transfer_figures(material.transfers)),
+            table(header, rows, numeric=(3, 4)),
+        ]
     )
 
 
@@ -237,16 +275,27 @@ def films_section(material: Material, sheet: Sheet) -> Markup:
 
 def settings_table(settings: Mapping[str, Any]) -> Markup:
     """Settings of a run, in alphabetical order."""
-    return table(["setting", "value"], [[str(name), str(settings[name])] for name in sorted(settings)])
+    return table(
+        ["setting", "value"], [[str(name), str(settings[name])] for name in sorted(settings)]
+    )
 
 
 Section = Callable[[Material, Sheet], Markup]
 
 
-def filled(parts: Sequence[tuple[str, str, str, bool, Section]], material: Material, sheet: Sheet) -> list[Markup]:
-    """Sections with their headings. Of each: anchor, title, what it is about, whether there is anything, its maker."""
+def filled(
+    parts: Sequence[tuple[str, str, str, bool, Section]], material: Material, sheet: Sheet
+) -> list[Markup]:
+    """Sections with their headings. Of each: anchor, title, what it is about, whether there is
+    anything, its maker."""
     return [
-        tag("section", tag("h2", title), tag("p", words, class_="lead"), make(material, sheet), id=anchor)
+        tag(
+            "section",
+            tag("h2", title),
+            tag("p", words, class_="lead"),
+            make(material, sheet),
+            id=anchor,
+        )
         for anchor, title, words, there, make in parts
         if there
     ]

@@ -1,4 +1,5 @@
-"""With what all of it was made: settings, versions, hardware; and a warning where versions differ."""
+"""With what all of it was made: settings, versions, hardware; and a warning where versions
+differ."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,7 +33,12 @@ def version_warning(material: Material) -> str | None:
 
 def made_with(material: Material) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Each run that says so, and the versions it was made with."""
-    for group in (material.inspections, material.actuators, material.evaluations, material.policies):
+    for group in (
+        material.inspections,
+        material.actuators,
+        material.evaluations,
+        material.policies,
+    ):
         for found in group:
             if found.content.versions:
                 yield found.label, found.content.versions
@@ -53,15 +59,25 @@ def setup_section(material: Material, sheet: Sheet) -> Markup:
     if hardware:
         parts += [tag("h3", "Hardware"), table(["runs", "hardware"], hardware)]
     settings = [
-        tag("details", tag("summary", f"{kind} {found.label}"), settings_table(found.content.settings))
+        tag(
+            "details",
+            tag("summary", f"{kind} {found.label}"),
+            settings_table(found.content.settings),
+        )
         for kind, group in (("Actuators", material.actuators), ("Policy", material.policies))
         for found in group
         if found.content.settings
     ]
     for transfer in material.transfers:
-        known = {name: value for name, value in transfer.content.about.items() if name not in ("contract", "versions")}
+        known = {
+            name: value
+            for name, value in transfer.content.about.items()
+            if name not in ("contract", "versions")
+        }
         if known:
-            settings.append(tag("details", tag("summary", f"Trials {transfer.label}"), settings_table(known)))
+            settings.append(
+                tag("details", tag("summary", f"Trials {transfer.label}"), settings_table(known))
+            )
     if settings:
         parts += [tag("h3", "Configuration"), *settings]
     return joined(parts)
@@ -81,7 +97,9 @@ def _versions(material: Material) -> Part:
     for name in sorted(counted, key=lambda name: (name != "genan", name != "python", name)):
         for version in sorted(counted[name]):
             labels = counted[name][version]
-            shown = ", ".join(labels[:NAMED]) + (f" and {len(labels) - NAMED} more" if len(labels) > NAMED else "")
+            shown = ", ".join(labels[:NAMED]) + (
+                f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+            )
             rows.append([name, version, shown])
     return table(["package", "version", "runs"], rows)
 
@@ -92,7 +110,9 @@ def _hardware(material: Material) -> list[list[Part]]:
         for job in study.content.jobs:
             if job.hardware:
                 words = ", ".join(f"{name} {job.hardware[name]}" for name in sorted(job.hardware))
-                found.setdefault(words, []).append(f"study {study.content.study} ({study.content.size})")
+                found.setdefault(words, []).append(
+                    f"study {study.content.study} ({study.content.size})"
+                )
     for fitted in material.actuators:
         if fitted.content.device:
             found.setdefault(f"fitted on: {fitted.content.device}", []).append(fitted.label)

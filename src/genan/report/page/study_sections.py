@@ -7,7 +7,11 @@ from genan.report.page.sections import Sheet, charts
 from genan.report.page.words import duration, plural, slug
 
 #: How a finding stands to the paper's: sign, word, class.
-_MARKS = {True: ("✓", "agrees", "yes"), False: ("✗", "differs", "no"), None: ("?", "cannot tell", "open")}
+_MARKS = {
+    True: ("✓", "agrees", "yes"),
+    False: ("✗", "differs", "no"),
+    None: ("?", "cannot tell", "open"),
+}
 
 
 def studies_section(material: Material, sheet: Sheet) -> Markup:
@@ -27,9 +31,13 @@ def _study(found: Found[StudyResult], sheet: Sheet) -> Markup:
         "article",
         tag("h3", result.title, " ", tag("span", result.size, class_="badge")),
         tag("p", result.question, class_="question"),
-        tag("ul", *(tag("li", note) for note in result.notes), class_="notes") if result.notes else None,
+        tag("ul", *(tag("li", note) for note in result.notes), class_="notes")
+        if result.notes
+        else None,
         None if result.complete else tag("p", _unfinished(result), class_="warning"),
-        tag("div", *(_finding(finding) for finding in result.findings), class_="findings") if result.findings else None,
+        tag("div", *(_finding(finding) for finding in result.findings), class_="findings")
+        if result.findings
+        else None,
         charts(sheet.chart(figure, prefix) for figure in result.figures),
         tag("p", "To repeat it: ", tag("code", result.command)),
         _jobs(result),
@@ -72,7 +80,9 @@ def _jobs(result: StudyResult) -> Part:
     total = sum(job.seconds or 0.0 for job in result.jobs)
     words = f"{plural(len(result.jobs), 'job')}, {duration(total)} of work in all"
     return tag(
-        "details", tag("summary", words), table(["job", "kind", "state", "took", "settings"], rows, numeric=(3,))
+        "details",
+        tag("summary", words),
+        table(["job", "kind", "state", "took", "settings"], rows, numeric=(3,)),
     )
 
 

@@ -8,7 +8,16 @@ from genan.evaluation.transfer import Transfer
 from genan.report.page.figures import scaled, success
 from genan.report.page.gather import Found, Material
 from genan.report.page.runs import Evaluated, Inspected, Trained
-from genan.report.page.words import ahead, duration, number, percent, plural, robot_words, task_words, written
+from genan.report.page.words import (
+    ahead,
+    duration,
+    number,
+    percent,
+    plural,
+    robot_words,
+    task_words,
+    written,
+)
 from genan.report.style import reading_unit
 
 #: What an actuator model must beat, in the order in which it is named.
@@ -39,16 +48,24 @@ TASKS = {
 
 def about_robot(material: Material) -> str | None:
     """A paragraph on the robot, where it is one that we know."""
-    groups: tuple[tuple[Found[Any], ...], ...] = (material.evaluations, material.actuators, material.policies)
+    groups: tuple[tuple[Found[Any], ...], ...] = (
+        material.evaluations,
+        material.actuators,
+        material.policies,
+    )
     robots = {found.content.robot for group in groups for found in group}
     robots |= {str(one.content.about.get("robot", "")) for one in material.transfers}
-    known = any(robot.startswith(("pamy2", "virtual-pamy2")) for robot in robots) or bool(material.studies)
+    known = any(robot.startswith(("pamy2", "virtual-pamy2")) for robot in robots) or bool(
+        material.studies
+    )
     return PAMY2 if known else None
 
 
 def tasks(material: Material) -> list[str]:
     """What each task is that runs are about."""
-    there = {one.content.task for one in material.transfers} | {one.content.task for one in material.policies}
+    there = {one.content.task for one in material.transfers} | {
+        one.content.task for one in material.policies
+    }
     return [words for task, words in TASKS.items() if task in there]
 
 
@@ -81,7 +98,9 @@ def transfer_sentence(found: Found[Transfer], *, named: bool) -> str:
     if not trials.trials:
         return f"{task}{which}: no trial was finished."
     specimens = [seed for seed in trials.robot_seeds if seed is not None]
-    robot = robot_words(str(trials.about.get("robot", "an unnamed robot")), specimen=bool(specimens))
+    robot = robot_words(
+        str(trials.about.get("robot", "an unnamed robot")), specimen=bool(specimens)
+    )
     on = f"{len(specimens)} specimens of {robot}" if len(specimens) > 1 else robot
     rate = success(trials)
     verb = "succeed" if trials.succeeded != 1 else "succeeds"
@@ -93,11 +112,15 @@ def transfer_sentence(found: Found[Transfer], *, named: bool) -> str:
 
 def range_sentence(task: str, some: Sequence[Found[Transfer]]) -> str:
     """The worst and the best of many series of trials."""
-    done = sorted((one for one in some if one.content.trials), key=lambda one: success(one.content).mean)
+    done = sorted(
+        (one for one in some if one.content.trials), key=lambda one: success(one.content).mean
+    )
     text = f"{task_words(task).capitalize()} was tried in {len(some)} series of trials"
     if not done:
         return f"{text}, none of which was finished."
-    worst, best = (f"{written(success(one.content), '%')} % ({one.label})" for one in (done[0], done[-1]))
+    worst, best = (
+        f"{written(success(one.content), '%')} % ({one.label})" for one in (done[0], done[-1])
+    )
     return f"{text}, in which from {worst} to {best} of the trials succeed."
 
 
@@ -132,15 +155,15 @@ def accuracy_sentence(found: Found[Evaluated], *, named: bool) -> str:
 def data_sentence(found: Found[Inspected]) -> str:
     """The data's verdict."""
     run = found.content
-    much = f"{plural(run.trajectories, 'trajectory', 'trajectories')}, {duration(run.duration)} in all"
+    much = (
+        f"{plural(run.trajectories, 'trajectory', 'trajectories')}, {duration(run.duration)} in all"
+    )
     if not run.suspicious:
         return f"The data's verdict: nothing suspicious in {run.file} ({much})."
     first = run.suspicious[0]
     if len(run.suspicious) == 1:
         return f"The data's verdict: one thing looks suspicious in {run.file} ({much}). {first}"
-    return (
-        f"The data's verdict: {len(run.suspicious)} things look suspicious in {run.file} ({much}); the first: {first}"
-    )
+    return f"The data's verdict: {len(run.suspicious)} things look suspicious in {run.file} ({much}); the first: {first}"
 
 
 def policy_sentence(found: Found[Trained], *, named: bool) -> str:
@@ -167,9 +190,15 @@ def study_sentence(result: StudyResult) -> str:
         )
         if mark in marks
     ]
-    found = f"of {plural(len(marks), 'finding')} of the paper {', '.join(parts)}" if marks else "nothing to compare"
+    found = (
+        f"of {plural(len(marks), 'finding')} of the paper {', '.join(parts)}"
+        if marks
+        else "nothing to compare"
+    )
     if result.headline:
         found = f"{result.headline} {found[0].upper()}{found[1:]}"
     text = f"Study “{result.title}” ({result.size}): {found}"
     missing = sum(job.state != "done" for job in result.jobs)
-    return f"{text}; {missing} of its {len(result.jobs)} jobs are not done." if missing else f"{text}."
+    return (
+        f"{text}; {missing} of its {len(result.jobs)} jobs are not done." if missing else f"{text}."
+    )

@@ -1,4 +1,5 @@
-"""The table of a figure, for the page and as CSV: a row for each place and series, ours and the paper's."""
+"""The table of a figure, for the page and as CSV: a row for each place and series, ours and the
+paper's."""
 
 import csv
 import io
@@ -8,7 +9,18 @@ from genan.evaluation.studies.result import Figure, Value
 from genan.report.page.markup import Markup, table
 from genan.report.page.words import place_words, written
 
-HEADER = ("place", "series", "value", "low", "high", "count", "paper value", "paper low", "paper high", "note")
+HEADER = (
+    "place",
+    "series",
+    "value",
+    "low",
+    "high",
+    "count",
+    "paper value",
+    "paper low",
+    "paper high",
+    "note",
+)
 #: A cell that begins like this is a formula to a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -31,7 +43,11 @@ def figure_table(figure: Figure) -> Markup:
             row += [series.name] if len(figure.series) > 1 else []
             row += ["–" if ours is None else written(ours, figure.unit)]
             row += (["–" if paper is None else written(paper, figure.unit)]) if compared else []
-            row += ["" if ours is None or ours.count is None else str(ours.count)] if _any(figure, "count") else []
+            row += (
+                ["" if ours is None or ours.count is None else str(ours.count)]
+                if _any(figure, "count")
+                else []
+            )
             row += ["" if ours is None else ours.note or ""] if _any(figure, "note") else []
             rows.append(row)
     return table(header, rows)
@@ -76,5 +92,8 @@ def _numbers(value: Value | None) -> tuple[float | None, float | None, float | N
 
 def _any(figure: Figure, name: str) -> bool:
     return any(
-        getattr(value, name) is not None for series in figure.series for value in series.values if value is not None
+        getattr(value, name) is not None
+        for series in figure.series
+        for value in series.values
+        if value is not None
     )

@@ -16,7 +16,9 @@ def top(material: Material) -> Markup:
     found = list(sentences(material))
     parts: list[Part] = [tag("h2", "In short"), _tiles(material)]
     if found:
-        lines = (tag("li", text, " ", tag("a", "more", href=f"#{anchor}")) for anchor, text in found)
+        lines = (
+            tag("li", text, " ", tag("a", "more", href=f"#{anchor}")) for anchor, text in found
+        )
         parts.append(tag("ul", *lines, class_="summary"))
     warning = version_warning(material)
     if warning:
@@ -44,16 +46,20 @@ def _tasks(material: Material) -> Part:
 
 
 def _broken(material: Material) -> Markup:
-    named = tag("ul", *(tag("li", tag("code", one.label), f": {one.content}.") for one in material.broken))
-    words = (
-        f"{plural(len(material.broken), 'file')} could not be read and {'is' if len(material.broken) == 1 else 'are'}"
+    named = tag(
+        "ul", *(tag("li", tag("code", one.label), f": {one.content}.") for one in material.broken)
     )
+    words = f"{plural(len(material.broken), 'file')} could not be read and {'is' if len(material.broken) == 1 else 'are'}"
     return tag("div", tag("b", f"{words} left out:"), named, class_="warning", id="broken")
 
 
 def _tiles(material: Material) -> Part:
     done = [found for found in material.transfers if found.content.trials]
-    return tag("div", *(_tile(found) for found in done), class_="tiles") if 0 < len(done) <= TILES else None
+    return (
+        tag("div", *(_tile(found) for found in done), class_="tiles")
+        if 0 < len(done) <= TILES
+        else None
+    )
 
 
 def _tile(found: Found) -> Markup:  # type: ignore[type-arg]
@@ -71,7 +77,10 @@ def _tile(found: Found) -> Markup:  # type: ignore[type-arg]
         tag("p", task_words(trials.task).capitalize(), class_="name"),
         tag("p", f"{percent(rate.mean)} %", class_="large"),
         tag("div", bar, class_="span", aria_hidden="true"),
-        tag("p", f"{trials.succeeded} of {plural(len(trials.trials), 'trial')}, {percent(low)} to {percent(high)} %"),
+        tag(
+            "p",
+            f"{trials.succeeded} of {plural(len(trials.trials), 'trial')}, {percent(low)} to {percent(high)} %",
+        ),
         tag("p", found.label, class_="path"),
         class_="tile",
     )

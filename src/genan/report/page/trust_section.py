@@ -1,4 +1,5 @@
-"""How far to trust fitted actuators: the verdict, how certain it is, and where a log is new to them."""
+"""How far to trust fitted actuators: the verdict, how certain it is, and where a log is new to
+them."""
 
 from genan.report.page.gather import Found
 from genan.report.page.markup import Markup, Part, joined, table, tag
@@ -18,7 +19,10 @@ def trust_parts(found: Found[Evaluated], *, alone: bool) -> Markup:
     run = found.content
     parts: list[Part] = []
     if run.verdict and not alone:
-        parts += [tag("h4", "Verdict"), tag("ul", *(tag("li", sentence) for sentence in run.verdict))]
+        parts += [
+            tag("h4", "Verdict"),
+            tag("ul", *(tag("li", sentence) for sentence in run.verdict)),
+        ]
     if run.comparisons:
         rows: list[list[Part]] = []
         for one in run.comparisons:
@@ -51,9 +55,21 @@ def trust_parts(found: Found[Evaluated], *, alone: bool) -> Markup:
         ]
     if run.stretches:
         worst = [
-            [one.recording, one.joint, f"{one.begin:.2f} to {one.end:.2f}", number(one.peak), one.reason]
+            [
+                one.recording,
+                one.joint,
+                f"{one.begin:.2f} to {one.end:.2f}",
+                number(one.peak),
+                one.reason,
+            ]
             for one in run.stretches
         ]
         header = ["recording", "joint", "time [s]", "highest score", "new is the"]
-        parts.append(tag("details", tag("summary", "The worst stretches"), table(header, worst, numeric=(2, 3))))
+        parts.append(
+            tag(
+                "details",
+                tag("summary", "The worst stretches"),
+                table(header, worst, numeric=(2, 3)),
+            )
+        )
     return joined(parts)

@@ -67,5 +67,9 @@ def robot_words(robot: str, *, specimen: bool) -> str:
     if robot == "virtual-pamy2":
         return "the virtual PAMY2"
     if robot == "pamy2-udp":
-        return "the virtual PAMY2, reached over UDP as the real one is" if specimen else "a PAMY2 reached over UDP"
+        return (
+            "the virtual PAMY2, reached over UDP as the real one is"
+            if specimen
+            else "a PAMY2 reached over UDP"
+        )
     return "PAMY2" if robot.startswith("pamy2") else f"the robot {PurePath(robot).stem}"

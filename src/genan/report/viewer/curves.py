@@ -1,4 +1,5 @@
-"""Curves beside the arm: they are drawn by the page, and a new moment is a message of some kilobytes."""
+"""Curves beside the arm: they are drawn by the page, and a new moment is a message of some
+kilobytes."""
 
 import math
 from collections import deque
@@ -73,8 +74,13 @@ class Chart:
         now: float | None = None,
     ) -> None:
         """Show ``lines`` over ``times`` [s], with a cursor at ``now`` [s]."""
-        # A step from far below to far above is an upright line; what is before and after lies outside the chart.
-        marks = [np.where(times < (math.inf if now is None else now), -FAR, FAR)] if self._cursor else []
+        # A step from far below to far above is an upright line; what is before and after lies
+        # outside the chart.
+        marks = (
+            [np.where(times < (math.inf if now is None else now), -FAR, FAR)]
+            if self._cursor
+            else []
+        )
         self._plot.data = (times.astype(float), *(line.astype(float) for line in lines), *marks)
 
 
@@ -97,7 +103,9 @@ class Rolling:
     def lines(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "lines n"]]:
         """Times [s] and values."""
         times = np.array([time for time, _ in self._kept])
-        return times, np.array([values for _, values in self._kept]).reshape(len(times), self._lines).T
+        return times, np.array([values for _, values in self._kept]).reshape(
+            len(times), self._lines
+        ).T
 
 
 def thinned(count: int) -> slice:

@@ -1,4 +1,5 @@
-"""A robot's drawing from its MuJoCo model: meshes for each body, and where each body is in a pose."""
+"""A robot's drawing from its MuJoCo model: meshes for each body, and where each body is in a
+pose."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,14 +40,19 @@ class Body:
     """A robot as something to draw. Not for several threads at once: it places one MuJoCo state."""
 
     def __init__(self, robot: Robot, *, facets: int = FACETS) -> None:
-        """Read the shapes of ``robot``'s model, round ones with so many ``facets``. Bodies without any are left out."""
+        """Read the shapes of ``robot``'s model, round ones with so many ``facets``. Bodies without
+        any are left out."""
         model = robot.mj_model
         self.robot = robot
         shapes = _shapes(model, facets)
         self._bodies = np.array(sorted(shapes), int)
-        self.shapes: tuple[tuple[Shape, ...], ...] = tuple(tuple(shapes[body]) for body in sorted(shapes))
+        self.shapes: tuple[tuple[Shape, ...], ...] = tuple(
+            tuple(shapes[body]) for body in sorted(shapes)
+        )
         """For each drawn body, its shapes."""
-        self.names: tuple[str, ...] = tuple(model.body(body).name or f"body{body}" for body in sorted(shapes))
+        self.names: tuple[str, ...] = tuple(
+            model.body(body).name or f"body{body}" for body in sorted(shapes)
+        )
         """Names of the drawn bodies."""
         self._model, self._data = model, mujoco.MjData(model)
         self._dof = list(robot.dof)
@@ -64,7 +70,8 @@ class Body:
         return Poses(data.xpos[self._bodies], data.xquat[self._bodies], self._tip())
 
     def tip(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3"]:
-        """The end effector in the frame of the base [m]; the last body where the robot names none."""
+        """The end effector in the frame of the base [m]; the last body where the robot names
+        none."""
         self._place(q)
         return self._tip()
 
@@ -84,7 +91,9 @@ class Body:
         """How far it gets from its base, about [m]."""
         chance, (low, high) = np.random.default_rng(0), np.clip(self.robot.q_range, -np.pi, np.pi)
         poses = [self.poses(chance.uniform(low, high)) for _ in range(50)]
-        return max(float(np.linalg.norm([*pose.position, pose.tip], axis=1).max()) for pose in poses)
+        return max(
+            float(np.linalg.norm([*pose.position, pose.tip], axis=1).max()) for pose in poses
+        )
 
     def _place(self, q: Float[np.ndarray, " nq"]) -> None:
         self._data.qpos[self._dof] = q
@@ -111,7 +120,9 @@ def _shapes(model: mujoco.MjModel, facets: int) -> dict[int, list[Shape]]:
         rotation = np.zeros(9)
         mujoco.mju_quat2Mat(rotation, model.geom_quat[geom])
         placed = mesh.placed(model.geom_pos[geom], rotation.reshape(3, 3))
-        found.setdefault(int(model.geom_bodyid[geom]), []).append(Shape(placed, (red, green, blue), opacity))
+        found.setdefault(int(model.geom_bodyid[geom]), []).append(
+            Shape(placed, (red, green, blue), opacity)
+        )
     return found
 
 
@@ -123,7 +134,8 @@ def _rgba(model: mujoco.MjModel, geom: int) -> tuple[float, float, float, float]
 
 
 def _mesh(model: mujoco.MjModel, geom: int, facets: int) -> Mesh | None:
-    """The surface of a geom in its own frame; None for what is not drawn: planes, since the page has a floor."""
+    """The surface of a geom in its own frame; None for what is not drawn: planes, since the page
+    has a floor."""
     kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
     match kind:
         case mujoco.mjtGeom.mjGEOM_BOX:

@@ -35,7 +35,14 @@ class GhostView:
         self._ghost = Ghost(scene, "/ghost", body, colour=GHOST, opacity=0.4)
         faint = Body(body.robot, facets=COARSE)
         self._alone = [
-            Ghost(scene, f"/{member_name(k)}", faint, colour=MEMBER, opacity=0.2, thicker=0.5 * THICKER)
+            Ghost(
+                scene,
+                f"/{member_name(k)}",
+                faint,
+                colour=MEMBER,
+                opacity=0.2,
+                thicker=0.5 * THICKER,
+            )
             for k in range(members)
         ]
         self._cloud = Cloud(scene, "/cloud", points=members * (PAST + 1))
@@ -46,8 +53,12 @@ class GhostView:
             initial_value=MEAN if member is None else member_name(member),
             hint="Whose torque moves the blue arm.",
         )
-        self._all = gui.add_checkbox("All members", True, hint="Each network alone, as a faint arm.")
-        self._tips = gui.add_checkbox("Cloud of tips", True, hint="Where the members' tips are and just were.")
+        self._all = gui.add_checkbox(
+            "All members", True, hint="Each network alone, as a faint arm."
+        )
+        self._tips = gui.add_checkbox(
+            "Cloud of tips", True, hint="Where the members' tips are and just were."
+        )
         for control in (self._driver, self._all, self._tips):
             control.on_update(lambda _: self._show())
 
@@ -64,7 +75,8 @@ class GhostView:
             self._show()
 
     def place(self, q: Float[np.ndarray, "past models nq"]) -> None:
-        """Show the ghosts at ``q`` [rad or m], the last of the moments; the earlier ones are for the cloud."""
+        """Show the ghosts at ``q`` [rad or m], the last of the moments; the earlier ones are for
+        the cloud."""
         q = np.clip(np.nan_to_num(q, nan=0.0), *self._range)
         if self.chosen is not None:
             self._ghost.place(self._body.poses(q[-1, self.chosen]))
@@ -90,4 +102,6 @@ def member_name(number: int) -> str:
 
 def drawn_range(robot: Robot) -> Float[np.ndarray, "2 nq"]:
     """Lowest and highest joint positions that are drawn [rad or m]."""
-    return np.nan_to_num(robot.q_range, posinf=100.0, neginf=-100.0) + OUTSIDE * np.array([[-1.0], [1.0]])
+    return np.nan_to_num(robot.q_range, posinf=100.0, neginf=-100.0) + OUTSIDE * np.array(
+        [[-1.0], [1.0]]
+    )

@@ -1,7 +1,8 @@
 """The simulated arms beside the real one: driven by the actuator networks along the same commands.
 
-The first ghost is driven by the ensemble's mean torque, the others by one member each. All run open loop, and now and
-then are put back to where the robot is: then they know its past, as a rollout does that starts there.
+The first ghost is driven by the ensemble's mean torque, the others by one member each. All run open
+loop, and now and then are put back to where the robot is: then they know its past, as a rollout
+does that starts there.
 """
 
 from dataclasses import dataclass
@@ -62,7 +63,8 @@ class Ghosts:
 
     @property
     def first(self) -> int:
-        """Ticks for which the ghosts stay with the robot: until the networks have a whole past to look at."""
+        """Ticks for which the ghosts stay with the robot: until the networks have a whole past to
+        look at."""
         return max(self.ensemble.contract.history.reach, 1)
 
     def forget(self) -> None:
@@ -90,7 +92,12 @@ class Ghosts:
         for k in range(0, ticks, self.block):
             some = np.minimum(np.arange(k, k + self.block), ticks - 1)
             real = np.arange(k, k + self.block) < ticks
-            arrays = (np.asarray(q[some], np.float32), np.asarray(u[some], np.float32), restart[some], real)
+            arrays = (
+                np.asarray(q[some], np.float32),
+                np.asarray(u[some], np.float32),
+                restart[some],
+                real,
+            )
             self._state, out = _advance(self.ensemble, self.dynamics, self._state, *arrays)
             found.append(tuple(np.asarray(part)[: ticks - k] for part in out))
         self._age += ticks
@@ -121,7 +128,9 @@ def _advance(
 ) -> tuple[_State, tuple[Array, Array]]:
     """``real`` is false for ticks that only fill up the block: they change nothing."""
 
-    def tick(state: _State, now: tuple[Array, Array, Array, Array]) -> tuple[_State, tuple[Array, Array]]:
+    def tick(
+        state: _State, now: tuple[Array, Array, Array, Array]
+    ) -> tuple[_State, tuple[Array, Array]]:
         q, u, restart, real = now
         robot_q = jnp.concatenate([state.robot_q[1:], q[None]])
         controls = jnp.concatenate([state.u[1:], u[None]])
@@ -130,7 +139,9 @@ def _advance(
         qd = jnp.where(restart, (robot_q[-1] - robot_q[-2]) / dynamics.dt, state.qd)
         tau, torques = _torques(ensemble, past, controls, own)
         position, velocity = jax.vmap(dynamics.step)(past[:, -1], qd, tau)
-        after = _State(jnp.concatenate([past[:, 1:], position[:, None]], axis=1), velocity, robot_q, controls)
+        after = _State(
+            jnp.concatenate([past[:, 1:], position[:, None]], axis=1), velocity, robot_q, controls
+        )
         after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
         return after, (past[:, -1], torques)
 
@@ -143,13 +154,21 @@ def _torques(
     u: Float[Array, "controls nu"],
     robot: Float[Array, "samples nq"],
 ) -> tuple[Float[Array, "models nq"], Float[Array, "members nq"]]:
-    """Torques on the ghosts, and of each member on the robot's own past [N m or N]: each network is read once."""
+    """Torques on the ghosts, and of each member on the robot's own past [N m or N]: each network is
+    read once."""
     arms = jnp.concatenate([past, robot[None]])
     histories, controls = ensemble.contract.history.of_window(arms, u)
     x = ensemble.inputs(histories, jnp.broadcast_to(controls, (len(arms), *controls.shape)))
 
     def member(layers: Any, own: Float[Array, " inputs"]) -> Float[Array, "3 nq"]:
-        return apply(layers, jnp.stack([x[0], own, x[-1]]), activation=ensemble.contract.architecture.activation)
+        return apply(
+            layers,
+            jnp.stack([x[0], own, x[-1]]),
+            activation=ensemble.contract.architecture.activation,
+        )
 
-    found = jax.vmap(member)(ensemble.layers, x[1:-1]) * ensemble.scaling.torque_std + ensemble.scaling.torque_mean
+    found = (
+        jax.vmap(member)(ensemble.layers, x[1:-1]) * ensemble.scaling.torque_std
+        + ensemble.scaling.torque_mean
+    )
     return jnp.concatenate([jnp.mean(found[:, 0], axis=0)[None], found[:, 1]]), found[:, 2]

@@ -21,7 +21,8 @@ def reach(
     limits: tuple[Float[np.ndarray, " nq"], Float[np.ndarray, " nq"]],
     others: Sequence[Float[np.ndarray, " nq"]] = (),
 ) -> Float[np.ndarray, " nq"]:
-    """Joint positions [rad or m] within ``limits`` that bring the tip to ``target``, or as near as they let it.
+    """Joint positions [rad or m] within ``limits`` that bring the tip to ``target``, or as near as
+    they let it.
 
     A joint that runs into its limit leaves the work to the others.
 
@@ -45,7 +46,8 @@ def reach(
 def starts(
     limits: tuple[Float[np.ndarray, " nq"], Float[np.ndarray, " nq"]],
 ) -> tuple[Float[np.ndarray, " nq"], ...]:
-    """Where else to begin: the middle of ``limits``, and two bent arms, one this way and one that."""
+    """Where else to begin: the middle of ``limits``, and two bent arms, one this way and one
+    that."""
     middle, span = 0.5 * (limits[0] + limits[1]), limits[1] - limits[0]
     bent = 0.25 * span * (-1.0) ** np.arange(len(span))
     return middle, middle + bent, middle - bent
@@ -62,7 +64,8 @@ def _descend(
     q: Float[np.ndarray, " nq"],
     limits: tuple[Float[np.ndarray, " nq"], Float[np.ndarray, " nq"]],
 ) -> Float[np.ndarray, " nq"]:
-    """Levenberg and Marquardt's way down from ``q``: a step that does not come nearer is tried again, shorter."""
+    """Levenberg and Marquardt's way down from ``q``: a step that does not come nearer is tried
+    again, shorter."""
     lower, upper = limits
     damping, error = DAMPING, target - body.tip(q)
     for _ in range(STEPS):

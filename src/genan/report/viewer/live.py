@@ -1,7 +1,8 @@
-"""``LiveRobot``: a policy on the virtual robot for as long as someone looks, with orders taken in between.
+"""``LiveRobot``: a policy on the virtual robot for as long as someone looks, with orders taken in
+between.
 
-Loop, guard and controllers are those of every other robot (``genan.deployment``); tasks and balls those of the transfer
-trials (``genan.evaluation``). Here is only who has the next turn.
+Loop, guard and controllers are those of every other robot (``genan.deployment``); tasks and balls
+those of the transfer trials (``genan.evaluation``). Here is only who has the next turn.
 """
 
 from collections.abc import Mapping
@@ -15,20 +16,32 @@ from genan.deployment.interface import Reading
 from genan.deployment.loop import ControlLoop
 from genan.deployment.phases import RampTo
 from genan.deployment.safety import Stop
-from genan.report.viewer.live_orders import Age, Launch, LiveSettings, Order, Push, Reach, Restart, Ticks
+from genan.report.viewer.live_orders import (
+    Age,
+    Launch,
+    LiveSettings,
+    Order,
+    Push,
+    Reach,
+    Restart,
+    Ticks,
+)
 from genan.report.viewer.live_stand import Stand
 from genan.robot import Robot
 
-#: A flight is kept in memory until it ends; after this long the arm goes to rest for a second and flies on [s].
+#: A flight is kept in memory until it ends; after this long the arm goes to rest for a second and
+#: flies on [s].
 LONGEST = 600.0
-#: A robot that waits is put back in order this often [s]: what its trackers remember would grow for ever.
+#: A robot that waits is put back in order this often [s]: what its trackers remember would grow for
+#: ever.
 TIDY = 60.0
 #: Initial controls are reached in this time [s], as in training.
 RAMP = 2.0
 
 
 class Left(BaseException):
-    """Nobody looks any more. No ``Exception``: a control loop would bring the arm to rest first, for nobody."""
+    """Nobody looks any more. No ``Exception``: a control loop would bring the arm to rest first,
+    for nobody."""
 
 
 @runtime_checkable
@@ -116,7 +129,9 @@ class LiveRobot:
         """Fly until nobody is at the other end (``EOFError`` or ``OSError`` from the link)."""
         try:
             while True:
-                self._run_one(Stand.build(self._settings, hours=self._hours, realtime=self._realtime))
+                self._run_one(
+                    Stand.build(self._settings, hours=self._hours, realtime=self._realtime)
+                )
         except Left:
             return
 
@@ -144,7 +159,8 @@ class LiveRobot:
         if stand.task == "reacher":
             constants = arena.constants
             middle = {
-                name: 0.5 * (np.array(constants[f"{name}_lower"]) + np.array(constants[f"{name}_upper"]))
+                name: 0.5
+                * (np.array(constants[f"{name}_lower"]) + np.array(constants[f"{name}_upper"]))
                 for name in ("goal", "u")
             }
             self._goal = MovingGoal(middle["goal"] if self._wished is None else self._wished, robot)
@@ -160,14 +176,18 @@ class LiveRobot:
         self._judge(stand, over=True)
         self.launching, self._judged, self._tidy = False, False, True
         self._trial += 1
-        self._status = f"ball {self._trial + 1}" if stand.task == "table-tennis" else f"try {self._trial + 1}"
+        self._status = (
+            f"ball {self._trial + 1}" if stand.task == "table-tennis" else f"try {self._trial + 1}"
+        )
         return stand.begin(self._trial)
 
     def _report(self, stand: Stand) -> None:
         """Say what happened, and take orders; called by the stand every few ticks."""
         self._judge(stand)
         try:
-            self._link.report(stand.ticks(self._status, self._stopped, self._tries, self._successes))
+            self._link.report(
+                stand.ticks(self._status, self._stopped, self._tries, self._successes)
+            )
             orders = self._link.orders()
         except (EOFError, OSError):
             raise Left from None
@@ -175,7 +195,8 @@ class LiveRobot:
             self._obey(order, stand)
 
     def _judge(self, stand: Stand, *, over: bool = False) -> None:
-        """Count the last ball once it is clear what became of it, or as a miss when the next one comes (``over``)."""
+        """Count the last ball once it is clear what became of it, or as a miss when the next one
+        comes (``over``)."""
         verdict = stand.verdict()
         if self._judged or (verdict is None and not over):
             return

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from genan.report.viewer.ghosts import Ghosts, Simulated
 
 #: How often they begin anew, in words and in seconds.
-EVERY = {"every 0.5 s": 0.5, "every 1 s": 1.0, "every 2 s": 2.0, "every 5 s": 5.0, "only when asked": math.inf}
+EVERY = {
+    "every 0.5 s": 0.5,
+    "every 1 s": 1.0,
+    "every 2 s": 2.0,
+    "every 5 s": 5.0,
+    "only when asked": math.inf,
+}
 #: Ticks of a compiled call.
 BLOCK = 8
 
@@ -51,7 +57,8 @@ class LiveGhosts:
 
     @property
     def past(self) -> Float[np.ndarray, "past models nq"] | None:
-        """Their positions at the last reports, the newest one last [rad or m]; None before the first."""
+        """Their positions at the last reports, the newest one last [rad or m]; None before the
+        first."""
         if not self._past:
             return None
         return np.array([*([self._past[0]] * (PAST + 1 - len(self._past))), *self._past])
@@ -80,7 +87,11 @@ class LiveGhosts:
 
     def _restarts(self, count: int) -> np.ndarray:
         numbers = np.arange(self._tick, self._tick + count)
-        marks = np.zeros(count, bool) if math.isinf(self._every) else numbers % round(self._every / self._dt) == 0
+        marks = (
+            np.zeros(count, bool)
+            if math.isinf(self._every)
+            else numbers % round(self._every / self._dt) == 0
+        )
         marks[0] |= self._now
         self._now, self._tick = False, self._tick + count
         return marks
@@ -88,7 +99,9 @@ class LiveGhosts:
     def _load(self, load: "Callable[[], Ghosts]") -> "Ghosts":
         ghosts = load()
         nq, nu = ghosts.ensemble.contract.nq, ghosts.ensemble.contract.nu
-        ghosts.advance(np.zeros((BLOCK, nq)), np.zeros((BLOCK, nu)), np.zeros(BLOCK, bool))  # compiles
+        ghosts.advance(
+            np.zeros((BLOCK, nq)), np.zeros((BLOCK, nu)), np.zeros(BLOCK, bool)
+        )  # compiles
         ghosts.forget()
         return ghosts
 

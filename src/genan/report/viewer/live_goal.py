@@ -15,7 +15,8 @@ from genan.report.viewer.room import BASE
 from genan.report.viewer.scene import GOAL, THICKER, Ghost
 from genan.robot import Robot
 
-#: The first goal, from the lowest (0) to the highest (1) that the policy knows: not where the arm starts.
+#: The first goal, from the lowest (0) to the highest (1) that the policy knows: not where the arm
+#: starts.
 FIRST = 0.7
 
 
@@ -35,10 +36,17 @@ class GoalHandle:
         self._lock = threading.Lock()
         self.q: Float[np.ndarray, " nq"] = limits[0] + FIRST * (limits[1] - limits[0])
         """The goal [rad or m]."""
-        self._arm = Ghost(server.scene, "/goal", self._drawn, colour=GOAL, opacity=0.3, thicker=2.0 * THICKER)
+        self._arm = Ghost(
+            server.scene, "/goal", self._drawn, colour=GOAL, opacity=0.3, thicker=2.0 * THICKER
+        )
         self._arm.show(True)
         self._handle = server.scene.add_transform_controls(
-            "/handle", scale=0.22, line_width=4.0, disable_rotations=True, depth_test=False, position=self._tip()
+            "/handle",
+            scale=0.22,
+            line_width=4.0,
+            disable_rotations=True,
+            depth_test=False,
+            position=self._tip(),
         )
         self._stale, self._dragged = True, False
         self._handle.on_update(self._drag)
@@ -56,7 +64,9 @@ class GoalHandle:
                 slider = gui.add_slider(f"{joint.name} [{unit}]", low, high, 0.1, value)
                 slider.on_update(lambda event, k=k, factor=factor: self._slide(event, k, factor))
                 self._sliders.append(slider)
-            gui.add_button("A random goal").on_click(lambda _: self.set(self._chance.uniform(*self._limits)))
+            gui.add_button("A random goal").on_click(
+                lambda _: self.set(self._chance.uniform(*self._limits))
+            )
 
     def set(self, q: Float[np.ndarray, " nq"]) -> None:
         """Reach ``q`` [rad or m], or what is nearest to it within the limits."""
@@ -83,11 +93,16 @@ class GoalHandle:
         return self._body.tip(self.q) + np.array(BASE)
 
     async def _drag(self, event: Any) -> None:
-        """The mouse moved the handle: bring the tip there. Not in a thread, so that the end of it comes last."""
+        """The mouse moved the handle: bring the tip there. Not in a thread, so that the end of it
+        comes last."""
         with self._lock:
-            self._dragged = event.phase != "end"  # then the handle goes to where the goal's tip really is
+            self._dragged = (
+                event.phase != "end"
+            )  # then the handle goes to where the goal's tip really is
             target = np.asarray(self._handle.position, float) - np.array(BASE)
-            q = reach(self._body, target, near=self.q, limits=self._limits, others=starts(self._limits))
+            q = reach(
+                self._body, target, near=self.q, limits=self._limits, others=starts(self._limits)
+            )
         self.set(q)
 
     def _slide(self, event: Any, joint: int, factor: float) -> None:

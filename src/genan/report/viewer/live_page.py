@@ -12,7 +12,16 @@ from genan.report.viewer.ghost_view import GhostView
 from genan.report.viewer.live_curves import LiveCurves
 from genan.report.viewer.live_ghosts import EVERY, LiveGhosts
 from genan.report.viewer.live_goal import GoalHandle
-from genan.report.viewer.live_orders import Age, Failed, Launch, LiveSettings, Order, Push, Restart, Ticks
+from genan.report.viewer.live_orders import (
+    Age,
+    Failed,
+    Launch,
+    LiveSettings,
+    Order,
+    Push,
+    Restart,
+    Ticks,
+)
 from genan.report.viewer.page import LATER, dress, key
 from genan.report.viewer.scene import Arm, Ball, furnish
 
@@ -80,11 +89,15 @@ class LivePage:
         self._arm = Arm(server.scene, "/robot", body)
         self._arm.place(body.poses(self._q))
         wooden = settings.task == "ball-in-a-cup"
-        self._ball = Ball(server.scene, radius=room.WOODEN_BALL if wooden else room.ball_radius(), string=wooden)
+        self._ball = Ball(
+            server.scene, radius=room.WOODEN_BALL if wooden else room.ball_radius(), string=wooden
+        )
         self._goal = None if goals is None else GoalHandle(server, self._robot, goals, self.send)
         self._build(server, settings, members, member)
         with tab:
-            self._curves = LiveCurves(server.gui, self._robot, members=members, goal=goals is not None)
+            self._curves = LiveCurves(
+                server.gui, self._robot, members=members, goal=goals is not None
+            )
 
     @property
     def q(self) -> np.ndarray:
@@ -183,7 +196,9 @@ class LivePage:
         now.on_click(lambda _: self._ghosts.restart())
         with gui.add_folder("Robot"):
             hours = min(settings.hours, OLDEST)
-            self._older = gui.add_slider("Age [h]", 0.0, OLDEST, 10.0, hours, hint="Operating hours: muscles wear.")
+            self._older = gui.add_slider(
+                "Age [h]", 0.0, OLDEST, 10.0, hours, hint="Operating hours: muscles wear."
+            )
             again = gui.add_button("Restart the robot", hint="After a stop, or at any time.")
         self._older.on_update(lambda _: self._wish_age())
         again.on_click(lambda _: self.send(Restart()))
@@ -199,6 +214,9 @@ class LivePage:
                 pushed = gui.add_button_group("", names)
                 pushed.on_click(
                     lambda event: self.send(
-                        Push(force.value * np.array(DIRECTIONS[event.target.value]), float(lasting.value))
+                        Push(
+                            force.value * np.array(DIRECTIONS[event.target.value]),
+                            float(lasting.value),
+                        )
                     )
                 )

@@ -1,4 +1,5 @@
-"""The running robot in a process of its own, so that neither it nor the page waits for the other."""
+"""The running robot in a process of its own, so that neither it nor the page waits for the
+other."""
 
 import signal
 import threading
@@ -9,7 +10,8 @@ from typing import Any
 from genan.errors import GenanError
 from genan.report.viewer.live_orders import Failed, LiveSettings, Order, Ticks
 
-#: An orderly end takes as long as a report; after this the process, which compiles perhaps, is ended by force [s].
+#: An orderly end takes as long as a report; after this the process, which compiles perhaps, is
+#: ended by force [s].
 PATIENCE = 1.0
 
 
@@ -39,7 +41,9 @@ class LiveProcess:
         """Start it."""
         context = get_context("spawn")  # what was imported and started here is nothing to it
         self._here, there = context.Pipe()
-        self._process = context.Process(target=_run, args=(settings, there), daemon=True, name="genan-live-robot")
+        self._process = context.Process(
+            target=_run, args=(settings, there), daemon=True, name="genan-live-robot"
+        )
         self._process.start()
         there.close()  # only the process has it now: its end is seen here, and ours there
         self._sending = threading.Lock()
@@ -66,7 +70,9 @@ class LiveProcess:
                 found.append(self._here.recv())
         except (EOFError, OSError):
             if not self._ended and not any(isinstance(report, Failed) for report in found):
-                found.append(Failed("The virtual robot's process has ended; start 'genan view' again."))
+                found.append(
+                    Failed("The virtual robot's process has ended; start 'genan view' again.")
+                )
             self._ended = True
         return found
 

@@ -44,11 +44,14 @@ class Stand(RobotInterface):
 
     @classmethod
     def build(cls, settings: LiveSettings, *, hours: float, realtime: bool = True) -> "Stand":
-        """The stand of a task: specimen ``settings.seed`` at ``hours`` [h], with its policy, compiled."""
+        """The stand of a task: specimen ``settings.seed`` at ``hours`` [h], with its policy,
+        compiled."""
         policy = load_policy(settings.policy, settings.task)
         bench, arena = _arena(settings, policy, hours)
         if settings.task in PUSHABLE:
-            bench.push(np.zeros(bench.robot.nq))  # the program that can be pushed is the one that runs from now on
+            bench.push(
+                np.zeros(bench.robot.nq)
+            )  # the program that can be pushed is the one that runs from now on
         bench.command(bench.robot.u_rest)  # compiles, which no tick should wait for
         bench.reset()
         return cls(settings.task, arena, bench, realtime=realtime)
@@ -125,10 +128,14 @@ class Stand(RobotInterface):
     def _toy(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Ball and string in the frame of the room [m], where there are."""
         if self.task == "table-tennis":
-            return (self.bench.ball_for_evaluation_only()[0] if self.bench.time > 0.0 else None), None
+            return (
+                self.bench.ball_for_evaluation_only()[0] if self.bench.time > 0.0 else None
+            ), None
         if self.task == "ball-in-a-cup":
             base = np.array(BASE)
-            return self.bench.ball_for_evaluation_only()[0] + base, self.bench.string_for_evaluation_only() + base
+            return self.bench.ball_for_evaluation_only()[
+                0
+            ] + base, self.bench.string_for_evaluation_only() + base
         return None, None
 
     def _lean(self, q: Float[np.ndarray, " nq"]) -> None:
@@ -137,7 +144,9 @@ class Stand(RobotInterface):
             return
         self._push_left -= 1
         pushing = self._push_left >= 0
-        self.bench.push(self._body.jacobian(q).T @ self._force if pushing else np.zeros(self.robot.nq))
+        self.bench.push(
+            self._body.jacobian(q).T @ self._force if pushing else np.zeros(self.robot.nq)
+        )
 
 
 def _arena(settings: LiveSettings, policy: Any, hours: float) -> tuple[Any, Arena]:

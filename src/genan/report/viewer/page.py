@@ -10,7 +10,8 @@ from genan.report.style import COLOURS
 FRAMES = 30
 """Pictures a second."""
 LATER = 1.5
-"""What compiles begins this long after the first browser came [s]: it draws its first picture meanwhile."""
+"""What compiles begins this long after the first browser came [s]: it draws its first picture
+meanwhile."""
 #: Width of the two panels [px].
 CONTROLS, CURVES = 300, 330
 
@@ -20,7 +21,8 @@ class Page(Protocol):
     """Something that goes on."""
 
     def step(self, seconds: float, *, watched: bool) -> None:
-        """Go on by so many ``seconds`` of the wall's time; nothing is drawn when it is not ``watched``."""
+        """Go on by so many ``seconds`` of the wall's time; nothing is drawn when it is not
+        ``watched``."""
         ...
 
 
@@ -48,7 +50,8 @@ def key(entries: dict[str, str]) -> str:
 
 
 def show(server: Any, page: Page, stopping: Callable[[], bool]) -> None:
-    """Picture after picture until ``stopping``. Browsers come and go; without one nothing is drawn."""
+    """Picture after picture until ``stopping``. Browsers come and go; without one nothing is
+    drawn."""
     before = due = time.perf_counter()
     while not stopping():
         now = time.perf_counter()

@@ -1,4 +1,5 @@
-"""Triangles of the shapes that a MuJoCo model is drawn with. Edges are sharp: surfaces that meet share no vertices."""
+"""Triangles of the shapes that a MuJoCo model is drawn with. Edges are sharp: surfaces that meet
+share no vertices."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-#: Corners of a circle, and of one that is only seen faintly: a page is drawn on whatever graphics there are.
+#: Corners of a circle, and of one that is only seen faintly: a page is drawn on whatever graphics
+#: there are.
 FACETS, COARSE = 20, 10
 
 
@@ -20,12 +22,15 @@ class Mesh:
     faces: Int[np.ndarray, "faces 3"]
     """Rows of ``vertices``."""
 
-    def placed(self, position: Float[np.ndarray, " 3"], rotation: Float[np.ndarray, "3 3"]) -> "Mesh":
+    def placed(
+        self, position: Float[np.ndarray, " 3"], rotation: Float[np.ndarray, "3 3"]
+    ) -> "Mesh":
         """The same, turned by ``rotation`` and moved to ``position`` [m]."""
         return Mesh(self.vertices @ rotation.T + position, self.faces)
 
     def grown(self, by: float) -> "Mesh":
-        """The same, with its surface moved outwards ``by`` [m]: two arms in one place would flicker."""
+        """The same, with its surface moved outwards ``by`` [m]: two arms in one place would
+        flicker."""
         corners = self.vertices[self.faces]
         across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         normals = np.zeros_like(self.vertices)
@@ -63,11 +68,13 @@ def cylinder(radius: float, half: float, *, facets: int = FACETS) -> Mesh:
 
 
 def capsule(radius: float, half: float, *, facets: int = FACETS) -> Mesh:
-    """A cylinder about z of half length ``half`` [m] with a half ball on each end; see ``cylinder``."""
+    """A cylinder about z of half length ``half`` [m] with a half ball on each end; see
+    ``cylinder``."""
     angles = np.linspace(-0.5 * math.pi, 0.5 * math.pi, 2 * (facets // 4))
     lift = np.where(np.arange(len(angles)) < len(angles) // 2, -half, half)
     outline = [
-        (radius * math.cos(a), radius * math.sin(a) + float(z)) for a, z in zip(angles.tolist(), lift, strict=True)
+        (radius * math.cos(a), radius * math.sin(a) + float(z))
+        for a, z in zip(angles.tolist(), lift, strict=True)
     ]
     return _turned([outline], facets)
 

@@ -1,4 +1,5 @@
-"""The pace of a robot that is watched: real time where the computer can, slow motion where it cannot."""
+"""The pace of a robot that is watched: real time where the computer can, slow motion where it
+cannot."""
 
 import time
 
@@ -15,8 +16,8 @@ SPELL = 1.0
 class RealTime:
     """The time of a computed robot, held back to that of the wall.
 
-    A loop that is paced by it is never late, so that no guard stops a flight because the page, or another program, had
-    the processor.
+    A loop that is paced by it is never late, so that no guard stops a flight because the page, or
+    another program, had the processor.
     """
 
     def __init__(self, steps: Clock) -> None:

@@ -1,4 +1,5 @@
-"""A recording to look at: what was recorded, what is simulated along it, and which sample belongs to a moment."""
+"""A recording to look at: what was recorded, what is simulated along it, and which sample belongs
+to a moment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -51,15 +52,22 @@ class Replayed:
         """The sample nearest to ``time`` [s]; the first or last one outside the recording."""
         return int(np.clip(round(time / self.dt), 0, len(self.q) - 1))
 
-    def with_ghosts(self, ghosts: "Ghosts", *, every: float, at: Sequence[float] = ()) -> "Replayed":
-        """The same with the simulation along it, begun anew ``every`` so often [s] (inf: never) and ``at`` [s]."""
+    def with_ghosts(
+        self, ghosts: "Ghosts", *, every: float, at: Sequence[float] = ()
+    ) -> "Replayed":
+        """The same with the simulation along it, begun anew ``every`` so often [s] (inf: never) and
+        ``at`` [s]."""
         ghosts.forget()
-        return replace(self, simulated=ghosts.advance(self.q, self.u, self.restarts(every=every, at=at)))
+        return replace(
+            self, simulated=ghosts.advance(self.q, self.u, self.restarts(every=every, at=at))
+        )
 
     def restarts(self, *, every: float, at: Sequence[float] = ()) -> Bool[np.ndarray, " T"]:
         """At which samples the simulation begins anew; see ``with_ghosts``."""
         if not every > 0.0:
-            raise SettingError(f"A simulation can begin anew every positive number of seconds, not every {every:g} s.")
+            raise SettingError(
+                f"A simulation can begin anew every positive number of seconds, not every {every:g} s."
+            )
         marks = np.zeros(len(self.q), bool)
         marks[0] = True
         if np.isfinite(every):
@@ -74,7 +82,9 @@ def recorded_robot(path: Path) -> str | None:
     contract = origin.get("contract")
     # A transfer says which robot the policy was for, a collection which virtual robot it was.
     name = (
-        contract.get("robot") if isinstance(contract, dict) else str(origin.get("robot", "")).removeprefix("virtual-")
+        contract.get("robot")
+        if isinstance(contract, dict)
+        else str(origin.get("robot", "")).removeprefix("virtual-")
     )
     return name if name in bundled_robots() else None
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 EVERY = {"every 0.5 s": 0.5, "every 1 s": RESTART, "every 2 s": 2.0, "only at the start": math.inf}
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0}
 COMPUTING = "*Computing the simulated arm …*"
-#: Pictures from one drawing of the curves to the next, and time between the moments of the cloud [s].
+#: Pictures from one drawing of the curves to the next, and time between the moments of the cloud
+#: [s].
 CURVES_EVERY, MOMENT = 6, 0.03
 
 
@@ -98,16 +99,27 @@ class ReplayPage:
         self._note = gui.add_markdown(COMPUTING)
         with gui.add_folder("Time"):
             self._play = gui.add_button("Pause", hint="Stop and go on.")
-            self._slider = gui.add_slider("Time [s]", 0.0, self._replayed.duration, self._replayed.dt, 0.0)
-            self._speed = gui.add_dropdown("Speed", list(SPEEDS), initial_value="1/2", hint="1 is real time.")
+            self._slider = gui.add_slider(
+                "Time [s]", 0.0, self._replayed.duration, self._replayed.dt, 0.0
+            )
+            self._speed = gui.add_dropdown(
+                "Speed", list(SPEEDS), initial_value="1/2", hint="1 is real time."
+            )
             last = len(self._recording) - 1
-            self._number = gui.add_number(f"Trajectory (0 to {last})", self._replayed.number, min=0, max=last, step=1)
+            self._number = gui.add_number(
+                f"Trajectory (0 to {last})", self._replayed.number, min=0, max=last, step=1
+            )
         with gui.add_folder("Simulated arm"):
             self._view = GhostView(server, self._body, members=members, member=member)
             self._every = gui.add_dropdown(
-                "Starts anew", list(EVERY), initial_value="every 1 s", hint="From where the recorded arm is then."
+                "Starts anew",
+                list(EVERY),
+                initial_value="every 1 s",
+                hint="From where the recorded arm is then.",
             )
-            here = gui.add_button("Start anew at this moment", hint="From here on it runs open loop.")
+            here = gui.add_button(
+                "Start anew at this moment", hint="From here on it runs open loop."
+            )
         with gui.add_folder("Curves"):
             self._joint = gui.add_dropdown("Joint", list(self._robot.joint_names))
         self._play.on_click(lambda _: self._set_playing(not self._playing))
@@ -120,14 +132,27 @@ class ReplayPage:
     def _build_curves(self, gui: Any, members: int) -> None:
         faint = [(f"member {k}", FAINT, 1.0) for k in range(members)]
         self._position = Chart(
-            gui, "", [("recorded", RECORDED, 1.6), ("simulated", SIMULATED, 1.4)], unit="", cursor=True
+            gui,
+            "",
+            [("recorded", RECORDED, 1.6), ("simulated", SIMULATED, 1.4)],
+            unit="",
+            cursor=True,
         )
-        self._torque = Chart(gui, "", [*faint, ("ensemble", SIMULATED, 1.6)], unit="", legend=False, cursor=True)
+        self._torque = Chart(
+            gui, "", [*faint, ("ensemble", SIMULATED, 1.6)], unit="", legend=False, cursor=True
+        )
         names = self._robot.control_names
         lines = [(name, COLOURS[k % len(COLOURS)], 1.4) for k, name in enumerate(names)]
-        self._control = Chart(gui, "Controls", lines, unit=self._robot.controls[0].unit, cursor=True)
+        self._control = Chart(
+            gui, "Controls", lines, unit=self._robot.controls[0].unit, cursor=True
+        )
         self._disagreement = Chart(
-            gui, "Disagreement of the members", [("", COLOURS[1], 1.4)], unit="N m", legend=False, cursor=True
+            gui,
+            "Disagreement of the members",
+            [("", COLOURS[1], 1.4)],
+            unit="N m",
+            legend=False,
+            cursor=True,
         )
         self._rename()
 
@@ -153,7 +178,9 @@ class ReplayPage:
         """Another trajectory."""
         if event.client is None:
             return
-        self._replayed = self._recording.read(int(np.clip(self._number.value, 0, len(self._recording) - 1)))
+        self._replayed = self._recording.read(
+            int(np.clip(self._number.value, 0, len(self._recording) - 1))
+        )
         self._slider.max = self._replayed.duration
         self._time, self._stale = 0.0, True
         self._simulate(at=())
@@ -163,7 +190,9 @@ class ReplayPage:
         self._wish += 1
         self._view.ready(False)
         self._note.content = COMPUTING
-        work = self._working.submit(self._compute, self._wish, self._replayed, EVERY[self._every.value], at)
+        work = self._working.submit(
+            self._compute, self._wish, self._replayed, EVERY[self._every.value], at
+        )
         work.add_done_callback(self._failed)
 
     def _compute(self, wish: int, replayed: Replayed, every: float, at: tuple[float, ...]) -> None:
@@ -181,7 +210,9 @@ class ReplayPage:
 
     def _failed(self, work: "Future[None]") -> None:
         if not work.cancelled() and work.exception() is not None:
-            self._note.content = f"**No simulated arm:** {in_words(work.exception() or ValueError())}"
+            self._note.content = (
+                f"**No simulated arm:** {in_words(work.exception() or ValueError())}"
+            )
 
     def _place(self, replayed: Replayed) -> None:
         row = replayed.row(self._time)
@@ -198,10 +229,16 @@ class ReplayPage:
         found = replayed.simulated
         chosen = self._view.chosen
         low, high = drawn_range(self._robot)[:, joint]
-        simulated = recorded if found is None or chosen is None else np.clip(found.q[some, chosen, joint], low, high)
+        simulated = (
+            recorded
+            if found is None or chosen is None
+            else np.clip(found.q[some, chosen, joint], low, high)
+        )
         self._position.draw(times, factor * np.stack([recorded, simulated]), now=self._time)
         self._control.draw(times, replayed.u[some].T, now=self._time)
         if found is not None:
             torque = found.torque[some, :, joint].T
-            self._torque.draw(times, np.concatenate([torque, torque.mean(axis=0, keepdims=True)]), now=self._time)
+            self._torque.draw(
+                times, np.concatenate([torque, torque.mean(axis=0, keepdims=True)]), now=self._time
+            )
             self._disagreement.draw(times, found.disagreement[some][None], now=self._time)

@@ -10,7 +10,8 @@ from genan.tasks.ball.scene import Scene
 
 _ROOM = Scene()
 WOODEN_BALL = 0.025
-"""Radius of the ball on the string [m]; ``genan.simulation.cup_geometry`` has it too, but needs JAX."""
+"""Radius of the ball on the string [m]; ``genan.simulation.cup_geometry`` has it too, but needs
+JAX."""
 BASE: tuple[float, float, float] = _ROOM.base
 """Where the arm's base is [m]: the floor is at z = 0."""
 
@@ -66,7 +67,12 @@ def table() -> tuple[Shape, ...]:
 def floor(half: float = 4.0) -> Shape:
     """A square of floor of half size ``half`` [m]."""
     x, y, _ = BASE
-    corners = [(x - half, y - half, 0.0), (x + half, y - half, 0.0), (x + half, y + half, 0.0), (x - half, y + half, 0)]
+    corners = [
+        (x - half, y - half, 0.0),
+        (x + half, y - half, 0.0),
+        (x + half, y + half, 0.0),
+        (x - half, y + half, 0),
+    ]
     return Shape(Mesh(np.array(corners, float), np.array([(0, 1, 2), (0, 2, 3)])), _COLOURS.floor)
 
 
@@ -76,6 +82,9 @@ def ball_radius() -> float:
 
 
 def _box(
-    half: tuple[float, float, float], at: tuple[float, float, float], colour: Colour, opacity: float = 1.0
+    half: tuple[float, float, float],
+    at: tuple[float, float, float],
+    colour: Colour,
+    opacity: float = 1.0,
 ) -> Shape:
     return Shape(box(half).placed(np.array(at), np.eye(3)), colour, opacity)

@@ -1,4 +1,5 @@
-"""The viewer from end to end: check what was asked for, serve the page, show it until someone ends it."""
+"""The viewer from end to end: check what was asked for, serve the page, show it until someone ends
+it."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,7 +25,8 @@ Opened = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Driver:
-    """The actuators that drive the simulated arms. Their contract is known at once, they themselves when needed."""
+    """The actuators that drive the simulated arms. Their contract is known at once, they themselves
+    when needed."""
 
     folder: Path
     contract: Contract
@@ -105,7 +107,10 @@ def view_recording(
     from genan.report.viewer.replay_page import ReplayPage
     from genan.report.viewer.serve import check_port, serving
 
-    driver = Driver.find(actuators, robot=str(robot) if robot in bundled_robots() else recorded_robot(path) or "pamy2")
+    driver = Driver.find(
+        actuators,
+        robot=str(robot) if robot in bundled_robots() else recorded_robot(path) or "pamy2",
+    )
     driver.check_member(member)
     arm = driver.robot(robot)
     recording = Recording(path, arm)
@@ -165,7 +170,9 @@ def view_live(
     driver = Driver.find(actuators, robot=arm.name)
     driver.contract.check_robot(arm)
     driver.check_member(member)
-    settings = LiveSettings(task, bundled(task) if policy is None else policy, seed=seed, hours=hours)
+    settings = LiveSettings(
+        task, bundled(task) if policy is None else policy, seed=seed, hours=hours
+    )
     goals = _goals(settings, arm)
     load_viser()
     free = check_port(port)
@@ -192,7 +199,8 @@ LIVE_BLOCK = 8
 
 
 def _goals(settings: LiveSettings, robot: Robot) -> tuple[np.ndarray, np.ndarray] | None:
-    """Lowest and highest goals that the policy was trained for [rad or m]; refuses a policy for another task."""
+    """Lowest and highest goals that the policy was trained for [rad or m]; refuses a policy for
+    another task."""
     from genan.evaluation.arena import load_policy
     from genan.rl.contract import PolicyContract
 

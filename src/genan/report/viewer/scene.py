@@ -1,4 +1,5 @@
-"""What is drawn, as nodes of the page's 3-D scene. One node for a body: a picture is one pose for each."""
+"""What is drawn, as nodes of the page's 3-D scene. One node for a body: a picture is one pose for
+each."""
 
 import math
 from collections import deque
@@ -34,7 +35,10 @@ class _Nodes:
 
     def __init__(self, nodes: list[Any]) -> None:
         self._nodes = nodes
-        self._position, self._wxyz = np.full((len(nodes), 3), np.nan), np.full((len(nodes), 4), np.nan)
+        self._position, self._wxyz = (
+            np.full((len(nodes), 3), np.nan),
+            np.full((len(nodes), 4), np.nan),
+        )
 
     def place(self, poses: Poses) -> None:
         """Put the bodies where they are."""
@@ -66,7 +70,14 @@ class Ghost:
     """One arm in one colour, translucent: a mesh for each body."""
 
     def __init__(
-        self, scene: Any, name: str, body: Body, *, colour: Colour, opacity: float, thicker: float = THICKER
+        self,
+        scene: Any,
+        name: str,
+        body: Body,
+        *,
+        colour: Colour,
+        opacity: float,
+        thicker: float = THICKER,
     ) -> None:
         """Add it to ``scene``, hidden.
 
@@ -93,7 +104,9 @@ class Ghost:
 class Cloud:
     """Points: where the members' tips are."""
 
-    def __init__(self, scene: Any, name: str, *, points: int, colour: Colour = GHOST, size: float = 0.006) -> None:
+    def __init__(
+        self, scene: Any, name: str, *, points: int, colour: Colour = GHOST, size: float = 0.006
+    ) -> None:
         """Room for so many ``points``."""
         self._count = points
         self._node = scene.add_point_cloud(
@@ -120,7 +133,8 @@ class Ball:
     """A ball with the way it came, and the string that it may hang on."""
 
     def __init__(self, scene: Any, *, radius: float, string: bool = False, trail: int = 40) -> None:
-        """A ball of ``radius`` [m] that remembers the last ``trail`` places; with a ``string`` it is a wooden one."""
+        """A ball of ``radius`` [m] that remembers the last ``trail`` places; with a ``string`` it
+        is a wooden one."""
         shape = Shape(ellipsoid([radius] * 3), WOOD if string else BALL)
         self._node = _add(scene, "/ball", shape)
         self._node.visible = False
@@ -130,7 +144,9 @@ class Ball:
         self._scene = scene
 
     def place(
-        self, position: Float[np.ndarray, " 3"] | None, string: Float[np.ndarray, "points 3"] | None = None
+        self,
+        position: Float[np.ndarray, " 3"] | None,
+        string: Float[np.ndarray, "points 3"] | None = None,
     ) -> None:
         """Put the ball at ``position`` [m] in the frame of the room, or take it away."""
         if position is None:
@@ -140,7 +156,9 @@ class Ball:
         self._past.append(position)
         self._node.position, self._node.visible = position, True
         # Lines keep their number of points: what has no past yet is drawn where the ball is.
-        points = [*([self._past[0]] * (self._past.maxlen or 0)), *self._past][-(self._past.maxlen or 0) :]
+        points = [*([self._past[0]] * (self._past.maxlen or 0)), *self._past][
+            -(self._past.maxlen or 0) :
+        ]
         self._trail.points = _segments(np.array(points))
         self._trail.visible = self._string is None and len(self._past) > 1
         if self._string is not None and string is not None:
@@ -156,12 +174,17 @@ class Ball:
 
 
 def furnish(server: Any, body: Body, *, table: bool = False) -> None:
-    """Floor, light, for a PAMY2 its post and, for table tennis, the table; and where one looks from at first."""
+    """Floor, light, for a PAMY2 its post and, for table tennis, the table; and where one looks from
+    at first."""
     stands = body.robot.name.startswith("pamy2")
     scene = server.scene
-    scene.configure_default_lights(cast_shadow=False)  # and no reflections: computers without graphics look too
+    scene.configure_default_lights(
+        cast_shadow=False
+    )  # and no reflections: computers without graphics look too
     scene.configure_environment_map(None)
-    scene.add_light_hemisphere("/room/sky", sky_color=(255, 255, 255), ground_color=(196, 200, 206), intensity=1.6)
+    scene.add_light_hemisphere(
+        "/room/sky", sky_color=(255, 255, 255), ground_color=(196, 200, 206), intensity=1.6
+    )
     scene.world_axes.visible = False
     _add(scene, "/room/floor", room.floor())
     scene.add_grid(
@@ -181,7 +204,9 @@ def furnish(server: Any, body: Body, *, table: bool = False) -> None:
     if not stands:
         look_at, distance = room.BASE, FAR_AWAY * body.reach
     turn, tilt = math.radians(azimuth), math.radians(elevation)
-    away = np.array([math.cos(tilt) * math.cos(turn), math.cos(tilt) * math.sin(turn), math.sin(tilt)])
+    away = np.array(
+        [math.cos(tilt) * math.cos(turn), math.cos(tilt) * math.sin(turn), math.sin(tilt)]
+    )
     camera = server.initial_camera
     camera.look_at = np.array(look_at)
     camera.position = np.array(look_at) + distance * away

@@ -63,7 +63,9 @@ def serving(port: int, *, title: str) -> "Iterator[viser.ViserServer]":
         server = Server(host=HOST, port=port, label=title, verbose=False)
     try:
         if server.get_port() != port:  # someone was quicker
-            raise SettingError(f"Port {port} of {HOST} was taken meanwhile; choose another with --port.")
+            raise SettingError(
+                f"Port {port} of {HOST} was taken meanwhile; choose another with --port."
+            )
         yield server
     finally:
         with contextlib.redirect_stdout(io.StringIO()):

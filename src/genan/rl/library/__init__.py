@@ -12,5 +12,7 @@ def bundled(task: str) -> Path:
     folder = library / task
     if not (folder / "policy.json").is_file():
         there = sorted(path.parent.name for path in library.glob("*/policy.json"))
-        raise GenanError(f"There is no bundled policy for {task!r}; there are: {listing(there) or 'none'}.")
+        raise GenanError(
+            f"There is no bundled policy for {task!r}; there are: {listing(there) or 'none'}."
+        )
     return folder

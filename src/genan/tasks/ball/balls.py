@@ -1,10 +1,12 @@
-"""``Balls``: flights that are ready to be played, whether drawn from a launcher model or replayed from recordings."""
+"""``Balls``: flights that are ready to be played, whether drawn from a launcher model or replayed
+from recordings."""
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-#: Length of an episode, step of the simulation and of the policy [s] (paper: 1.09 s, 500 Hz, 100 Hz).
+#: Length of an episode, step of the simulation and of the policy [s] (paper: 1.09 s, 500 Hz, 100
+#: Hz).
 DURATION, STEP, TICK = 1.09, 0.002, 0.01
 
 

@@ -8,18 +8,23 @@ from genan.tasks.ball.scene import Scene
 
 #: Fewest samples, longest time between two of them [s] and farthest way between two of them [m].
 LEAST, LONGEST_GAP, FARTHEST_JUMP = 20, 0.05, 0.4
-#: The first part of the flight, over which the fall is looked at [s], and how far it may be from g [m/s^2]: drag and
-#: spin change it by up to 3.
+#: The first part of the flight, over which the fall is looked at [s], and how far it may be from g
+#: [m/s^2]: drag and spin change it by up to 3.
 FALL_TIME, FALL_TOLERANCE = 0.3, 4.0
 #: How near to the base the ball must come along y, and the least it must travel that way [m].
 NEAREST, APPROACH = 0.6, 1.0
 GRAVITY = 9.81
 
 
-def check(times: Float[np.ndarray, " n"], positions: Float[np.ndarray, "n 3"], name: str, scene: Scene) -> None:
-    """Refuse a recording with times [s] or positions [m] that cannot be a ball that is shot at the robot."""
+def check(
+    times: Float[np.ndarray, " n"], positions: Float[np.ndarray, "n 3"], name: str, scene: Scene
+) -> None:
+    """Refuse a recording with times [s] or positions [m] that cannot be a ball that is shot at the
+    robot."""
     if len(times) < LEAST:
-        raise DataError(f"{name}: {len(times)} samples are too few for a flight; record {LEAST} or more.")
+        raise DataError(
+            f"{name}: {len(times)} samples are too few for a flight; record {LEAST} or more."
+        )
     if not (np.isfinite(times).all() and np.isfinite(positions).all()):
         bad = int(np.argmin(np.isfinite(times) & np.isfinite(positions).all(axis=1)))
         raise DataError(
@@ -70,7 +75,8 @@ def _check_frame(times: np.ndarray, positions: np.ndarray, name: str, scene: Sce
         )
     table = scene.table
     over = (
-        np.abs(positions[:, :2] - np.array(table.centre[:2])) < np.array([table.half_width, table.half_length]) - 0.05
+        np.abs(positions[:, :2] - np.array(table.centre[:2]))
+        < np.array([table.half_width, table.half_length]) - 0.05
     )
     lowest = positions[over.all(axis=1), 2].min(initial=np.inf)
     if lowest < table.centre[2] - scene.ball_radius:

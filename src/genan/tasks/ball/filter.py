@@ -1,7 +1,8 @@
 """What the robot knows of the ball: an extended Kalman filter on measured positions.
 
-States: position, velocity and spin (9). The transition is the flight with drag and Magnus force, through the bounce on
-the table; covariances follow its Jacobian, that of the bounce included. Following the lab's filter (Ma et al. 2022).
+States: position, velocity and spin (9). The transition is the flight with drag and Magnus force,
+through the bounce on the table; covariances follow its Jacobian, that of the bounce included.
+Following the lab's filter (Ma et al. 2022).
 """
 
 from dataclasses import field
@@ -41,8 +42,11 @@ class BallFilter(eqx.Module):
     first_spin: Vector = eqx.field(static=True, default=(0.0, 0.0, 0.0))
     """Spin that balls are taken to start with [rad/s]."""
 
-    def start(self, position: Float[Array, " 3"], velocity: Float[Array, " 3"] | None = None) -> FilterState:
-        """The state at the first measured position [m]; a velocity [m/s] is a guess, with the same wide covariance."""
+    def start(
+        self, position: Float[Array, " 3"], velocity: Float[Array, " 3"] | None = None
+    ) -> FilterState:
+        """The state at the first measured position [m]; a velocity [m/s] is a guess, with the same
+        wide covariance."""
         guess = jnp.zeros(3, position.dtype) if velocity is None else velocity
         noise = self.noise
         variances = (noise.measurement, noise.first_velocity, noise.first_spin)
@@ -53,26 +57,37 @@ class BallFilter(eqx.Module):
         """The state ``dt`` [s] later, without a measurement."""
         return self.predict_with_jacobian(state, dt)[0]
 
-    def predict_with_jacobian(self, state: FilterState, dt: Number) -> tuple[FilterState, Float[Array, "9 9"]]:
+    def predict_with_jacobian(
+        self, state: FilterState, dt: Number
+    ) -> tuple[FilterState, Float[Array, "9 9"]]:
         """The state ``dt`` [s] later, and the Jacobian of its mean by the mean before."""
         noise, dtype = self.noise, state.mean.dtype
         jacobian, (mean, bounced) = jax.jacfwd(self._follow, has_aux=True)(state.mean, dt)
         added = _diagonal((noise.position, noise.velocity, noise.spin), dtype) * (dt / NOISE_STEP)
         added += jnp.where(bounced, 1.0, 0.0) * _diagonal((0.0, noise.bounce, 0.0), dtype)
-        return FilterState(mean, _symmetric(jacobian @ state.covariance @ jacobian.T + added)), jacobian
+        return FilterState(
+            mean, _symmetric(jacobian @ state.covariance @ jacobian.T + added)
+        ), jacobian
 
     def correct(
-        self, state: FilterState, measured: Float[Array, " 3"], present: Bool[Array, ""] | bool = True
+        self,
+        state: FilterState,
+        measured: Float[Array, " 3"],
+        present: Bool[Array, ""] | bool = True,
     ) -> FilterState:
         """The state with a measured position [m] taken in; unchanged where none is ``present``."""
         covariance = state.covariance
-        innovation = covariance[:3, :3] + self.noise.measurement * jnp.eye(3, dtype=covariance.dtype)
+        innovation = covariance[:3, :3] + self.noise.measurement * jnp.eye(
+            3, dtype=covariance.dtype
+        )
         gain = jnp.linalg.solve(innovation, covariance[:3]).T  # [9, 3]
         mean = state.mean + gain @ (jnp.where(present, measured, state.mean[:3]) - state.mean[:3])
         # Joseph's form: stays positive in float32.
         keep = jnp.eye(9, dtype=covariance.dtype).at[:, :3].add(-gain)
         corrected = _symmetric(keep @ covariance @ keep.T + self.noise.measurement * gain @ gain.T)
-        return FilterState(jnp.where(present, mean, state.mean), jnp.where(present, corrected, covariance))
+        return FilterState(
+            jnp.where(present, mean, state.mean), jnp.where(present, corrected, covariance)
+        )
 
     def move(self, mean: Float[Array, " 9"], dt: Number) -> Float[Array, " 9"]:
         """The estimate ``dt`` [s] later."""
@@ -81,8 +96,11 @@ class BallFilter(eqx.Module):
     def _follow(
         self, mean: Float[Array, " 9"], dt: Number
     ) -> tuple[Float[Array, " 9"], tuple[Float[Array, " 9"], Bool[Array, ""]]]:
-        """The estimate ``dt`` [s] later; and, for ``jax.jacfwd`` to hand on, the same again and whether it bounced."""
-        ball, bounced = table.step(Ball(mean[:3], mean[3:6], mean[6:]), dt, self.air, self.bounce, self.scene)
+        """The estimate ``dt`` [s] later; and, for ``jax.jacfwd`` to hand on, the same again and
+        whether it bounced."""
+        ball, bounced = table.step(
+            Ball(mean[:3], mean[3:6], mean[6:]), dt, self.air, self.bounce, self.scene
+        )
         after = jnp.concatenate([ball.position, ball.velocity, ball.spin])
         return after, (after, bounced)
 
@@ -122,14 +140,21 @@ def filtered(
     ticks: Float[Array, " m"],
     present: Bool[Array, " n"] | None = None,
 ) -> Float[Array, "m 6"]:
-    """Filtered position [m] and velocity [m/s] at ``ticks`` [s]: each from the measurements up to it, no later ones."""
-    return at_ticks(ball_filter, track(ball_filter, times, positions, present).mean, times, ticks)[:, :6]
+    """Filtered position [m] and velocity [m/s] at ``ticks`` [s]: each from the measurements up to
+    it, no later ones."""
+    return at_ticks(ball_filter, track(ball_filter, times, positions, present).mean, times, ticks)[
+        :, :6
+    ]
 
 
 def at_ticks(
-    ball_filter: BallFilter, means: Float[Array, "n 9"], times: Float[Array, " n"], ticks: Float[Array, " m"]
+    ball_filter: BallFilter,
+    means: Float[Array, "n 9"],
+    times: Float[Array, " n"],
+    ticks: Float[Array, " m"],
 ) -> Float[Array, "m 9"]:
-    """The latest of the estimates at ``times`` [s] before each tick [s], predicted up to the tick."""
+    """The latest of the estimates at ``times`` [s] before each tick [s], predicted up to the
+    tick."""
     # Half a microsecond: a measurement at the tick itself counts, whatever rounding says.
     latest = jnp.clip(jnp.searchsorted(times, ticks + 5e-7, side="right") - 1, 0)
     ages = jnp.maximum(ticks - times[latest], 0.0)

@@ -1,8 +1,10 @@
-"""What recorded balls say about their launcher, the air and the table: least squares on whole trajectories.
+"""What recorded balls say about their launcher, the air and the table: least squares on whole
+trajectories.
 
-Unknown are, for each ball, its position and velocity at its first sample and, for all balls together, drag, launch spin
-and the three numbers of ``Bounce.symmetric``. Spin shows in flight only as a pull sideways, of the strength
-``Air.magnus`` times spin: the Magnus constant is kept and the spin fitted, so it is an effective one.
+Unknown are, for each ball, its position and velocity at its first sample and, for all balls
+together, drag, launch spin and the three numbers of ``Bounce.symmetric``. Spin shows in flight only
+as a pull sideways, of the strength ``Air.magnus`` times spin: the Magnus constant is kept and the
+spin fitted, so it is an effective one.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,10 +24,18 @@ from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball.recordings import Recording
 from genan.tasks.ball.scene import Scene
 
-#: What all balls share, in this order, and where the search starts: drag [1/m], launch spin about x and z [rad/s],
-#: normal and tangential factor of the bounce [-], spin it gives [rad/m].
-SHARED = {"drag": 0.1062, "spin_x": 0.0, "spin_z": 0.0, "normal": 0.94, "tangential": 0.65, "roll": 20.0}
-#: Of these, what may also be fitted ball by ball, with the standard deviation that is allowed for it.
+#: What all balls share, in this order, and where the search starts: drag [1/m], launch spin about x
+#: and z [rad/s], normal and tangential factor of the bounce [-], spin it gives [rad/m].
+SHARED = {
+    "drag": 0.1062,
+    "spin_x": 0.0,
+    "spin_z": 0.0,
+    "normal": 0.94,
+    "tangential": 0.65,
+    "roll": 20.0,
+}
+#: Of these, what may also be fitted ball by ball, with the standard deviation that is allowed for
+#: it.
 SPREAD = {"spin_x": 20.0, "spin_z": 20.0, "normal": 0.05, "tangential": 0.1}
 #: Samples behind this y are left out: the ball has passed the robot, and the tracker loses it [m].
 LAST_Y = -0.25
@@ -44,7 +54,8 @@ class Fit:
     residuals: tuple[Float[np.ndarray, "_ 3"], ...]
     """Model minus measured position of each ball [m]."""
     spread: dict[str, float]
-    """Standard deviation between balls of the numbers named in ``SPREAD``, fitted ball by ball: noise included."""
+    """Standard deviation between balls of the numbers named in ``SPREAD``, fitted ball by ball:
+    noise included."""
 
 
 def fit(recordings: Sequence[Recording], scene: Scene, *, rounds: int = 30) -> Fit:
@@ -81,23 +92,33 @@ class Camera:
 def camera(recordings: Sequence[Recording], *, window: int = 20) -> Camera:
     """The tracker that stamped these balls with the times of its frames.
 
-    Noise is what a cubic through ``window`` frames leaves over, taken by its median so that the bounce does not count.
+    Noise is what a cubic through ``window`` frames leaves over, taken by its median so that the
+    bounce does not count.
     """
     left = []
     for one in recordings:
         for k in range(0, len(one.times) - window, window):
             times = 10.0 * (one.times[k : k + window] - one.times[k])
             cubic = np.polynomial.polynomial.polyfit(times, one.positions[k : k + window], 3)
-            left.append(one.positions[k : k + window] - np.polynomial.polynomial.polyval(times, cubic).T)
+            left.append(
+                one.positions[k : k + window] - np.polynomial.polynomial.polyval(times, cubic).T
+            )
     if not left:
-        raise DataError(f"The camera's noise needs balls of more than {window} samples, but there are none.")
-    # 1.4826 times the median is a normal distribution's deviation; the cubic takes 4 of the degrees of freedom.
-    deviation = 1.4826 * np.median(np.abs(np.concatenate(left)), axis=0) * np.sqrt(window / (window - 4.0))
+        raise DataError(
+            f"The camera's noise needs balls of more than {window} samples, but there are none."
+        )
+    # 1.4826 times the median is a normal distribution's deviation; the cubic takes 4 of the degrees
+    # of freedom.
+    deviation = (
+        1.4826 * np.median(np.abs(np.concatenate(left)), axis=0) * np.sqrt(window / (window - 4.0))
+    )
     period = np.median(np.concatenate([np.diff(one.times) for one in recordings]))
     return Camera(float(period), float(deviation.max()))
 
 
-def launcher(recordings: Sequence[Recording], scene: Scene, *, camera: Camera, source: str) -> Launcher:
+def launcher(
+    recordings: Sequence[Recording], scene: Scene, *, camera: Camera, source: str
+) -> Launcher:
     """The launcher that shot these balls, seen by this camera."""
     found = fit(recordings, scene)
     shared, spread = found.shared, found.spread
@@ -146,7 +167,10 @@ class _Stacked:
     @classmethod
     def of(cls, recordings: Sequence[Recording], scene: Scene) -> "_Stacked":
         longest = max(len(one.times) for one in recordings)
-        dt, there = np.full((len(recordings), longest - 1), 1e-3), np.zeros((len(recordings), longest, 1))
+        dt, there = (
+            np.full((len(recordings), longest - 1), 1e-3),
+            np.zeros((len(recordings), longest, 1)),
+        )
         positions = np.zeros((len(recordings), longest, 3))
         for k, one in enumerate(recordings):
             n = len(one.times)
@@ -156,18 +180,28 @@ class _Stacked:
             positions = _path(x, theta, dt, scene)
             return positions, positions
 
-        return cls(dt, positions, there, jax.jit(jax.vmap(jax.jacfwd(path, argnums=(0, 1), has_aux=True))))
+        return cls(
+            dt, positions, there, jax.jit(jax.vmap(jax.jacfwd(path, argnums=(0, 1), has_aux=True)))
+        )
 
-    def linearised(self, own: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Residuals [n, t, 3] and their derivatives by ``own`` [n, 6] and ``theta`` [n, 6], 0 where no sample is."""
+    def linearised(
+        self, own: np.ndarray, theta: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Residuals [n, t, 3] and their derivatives by ``own`` [n, 6] and ``theta`` [n, 6], 0 where
+        no sample is."""
         (by_own, by_theta), path = self.slopes(own, theta, self.dt)
         by_own, by_theta, path = (np.asarray(a, np.float64) for a in (by_own, by_theta, path))
         there = self.there
-        return (path - self.measured) * there, by_own * there[..., None], by_theta * there[..., None]
+        return (
+            (path - self.measured) * there,
+            by_own * there[..., None],
+            by_theta * there[..., None],
+        )
 
 
 def _spread(data: _Stacked, own: np.ndarray, theta: np.ndarray) -> dict[str, float]:
-    """Standard deviations of what is fitted ball by ball, held near the common value by ``SPREAD``."""
+    """Standard deviations of what is fitted ball by ball, held near the common value by
+    ``SPREAD``."""
     which = [list(SHARED).index(name) for name in SPREAD]
     prior = np.concatenate([np.zeros(own.shape[1]), np.array(list(SPREAD.values())) ** -2.0])
     x = np.concatenate([own, np.zeros((len(own), len(which)))], axis=1)
@@ -175,7 +209,10 @@ def _spread(data: _Stacked, own: np.ndarray, theta: np.ndarray) -> dict[str, flo
         each = np.tile(theta, (len(own), 1))
         each[:, which] += x[:, own.shape[1] :]
         residual, by_own, by_theta = data.linearised(x[:, : own.shape[1]], each)
-        slope, weight = np.concatenate([by_own, by_theta[..., which]], axis=-1), _weights(residual) / OUTLIER**2
+        slope, weight = (
+            np.concatenate([by_own, by_theta[..., which]], axis=-1),
+            _weights(residual) / OUTLIER**2,
+        )
         matrix = np.einsum("btai,btaj->bij", slope * weight, slope) + np.diag(prior)
         vector = np.einsum("btai,bta->bi", slope * weight, residual) + prior * x
         x = x - np.linalg.solve(matrix, vector[..., None])[..., 0]
@@ -184,7 +221,8 @@ def _spread(data: _Stacked, own: np.ndarray, theta: np.ndarray) -> dict[str, flo
 
 def _solve(by_own: np.ndarray, by_theta: np.ndarray, residual: np.ndarray, weight: np.ndarray
            ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Weighted Gauss-Newton step; each ball's own unknowns are eliminated first (Schur complement)."""
+    """Weighted Gauss-Newton step; each ball's own unknowns are eliminated first (Schur
+    complement)."""
     own = np.einsum("btai,btaj->bij", by_own * weight, by_own) + 1e-9 * np.eye(by_own.shape[-1])
     cross = np.einsum("btai,btak->bik", by_own * weight, by_theta)
     both = np.einsum("btak,btal->kl", by_theta * weight, by_theta)
@@ -192,18 +230,25 @@ def _solve(by_own: np.ndarray, by_theta: np.ndarray, residual: np.ndarray, weigh
     right = np.einsum("btak,bta->k", by_theta * weight, residual)
     reduced = np.linalg.solve(own, cross)
     theta = np.linalg.solve(
-        both - np.einsum("bik,bil->kl", cross, reduced), right - np.einsum("bik,bi->k", reduced, right_own)
+        both - np.einsum("bik,bil->kl", cross, reduced),
+        right - np.einsum("bik,bi->k", reduced, right_own),
     )
     return np.linalg.solve(own, (right_own - cross @ theta)[..., None])[..., 0], theta
 
 
 def _weights(residual: np.ndarray) -> np.ndarray:
-    """Between 0 and 1 [n, t, 1, 1], less for a sample far off: those of the loss sqrt(1 + (r / OUTLIER)^2)."""
+    """Between 0 and 1 [n, t, 1, 1], less for a sample far off: those of the loss sqrt(1 + (r /
+    OUTLIER)^2)."""
     return 1.0 / np.sqrt(1.0 + np.sum(residual**2, axis=-1)[..., None, None] / OUTLIER**2)
 
 
 def _first_velocities(recordings: Sequence[Recording]) -> np.ndarray:
-    return np.stack([(one.positions[8] - one.positions[0]) / (one.times[8] - one.times[0]) for one in recordings])
+    return np.stack(
+        [
+            (one.positions[8] - one.positions[0]) / (one.times[8] - one.times[0])
+            for one in recordings
+        ]
+    )
 
 
 def _rounded(number: float) -> float:

@@ -1,9 +1,11 @@
-"""A ball in the air: gravity, drag that grows with the square of the speed, and the Magnus force of its spin.
+"""A ball in the air: gravity, drag that grows with the square of the speed, and the Magnus force of
+its spin.
 
     dv/dt = -g z - drag |v| v + magnus (spin x v),    spin constant.
 
-One step is the midpoint rule: at 2 ms its error after a second is a few micrometres and at 10 ms still below a tenth of
-a millimetre, where that of semi-implicit Euler is 1 cm and 6 cm (``docs/table-tennis.md``).
+One step is the midpoint rule: at 2 ms its error after a second is a few micrometres and at 10 ms
+still below a tenth of a millimetre, where that of semi-implicit Euler is 1 cm and 6 cm
+(``docs/table-tennis.md``).
 """
 
 from dataclasses import dataclass
@@ -34,7 +36,8 @@ class Ball(eqx.Module):
 
 @dataclass(frozen=True)
 class Air:
-    """What the air does to the ball; the defaults are those of the lab's Kalman filter (Ma et al. 2022)."""
+    """What the air does to the ball; the defaults are those of the lab's Kalman filter (Ma et al.
+    2022)."""
 
     drag: Number = 0.1062
     """[1/m]"""
@@ -43,7 +46,9 @@ class Air:
     gravity: float = 9.81
     """[m/s^2]"""
 
-    def acceleration(self, velocity: Float[Array, " 3"], spin: Float[Array, " 3"]) -> Float[Array, " 3"]:
+    def acceleration(
+        self, velocity: Float[Array, " 3"], spin: Float[Array, " 3"]
+    ) -> Float[Array, " 3"]:
         """Acceleration of the ball [m/s^2]."""
         # The tiny number keeps the derivative of the norm finite for a ball at rest.
         speed = jnp.sqrt(jnp.sum(velocity**2) + 1e-30)
@@ -68,12 +73,16 @@ def predict(ball: Ball, duration: Number, air: Air, *, steps: int = 50) -> Ball:
 
 
 def time_to_height(ball: Ball, height: Number, air: Air) -> Float[Array, ""]:
-    """Time until the ball, above ``height`` now, comes down to it [s], with the vertical acceleration it has now.
+    """Time until the ball, above ``height`` now, comes down to it [s], with the vertical
+    acceleration it has now.
 
     Zero for a ball below; meant for the rest of one step, where the acceleration hardly changes.
     """
     above = jnp.maximum(ball.position[2] - height, 0.0)
     vz, az = ball.velocity[2], air.acceleration(ball.velocity, ball.spin)[2]
-    # Positive root of above + vz t + az t^2 / 2, in the form that loses no digits when the ball comes down fast.
+    # Positive root of above + vz t + az t^2 / 2, in the form that loses no digits when the ball
+    # comes down fast.
     root = jnp.sqrt(jnp.maximum(vz**2 - 2.0 * az * above, 1e-12))
-    return jnp.where(vz < 0.0, 2.0 * above / (root - jnp.minimum(vz, 0.0)), (vz + root) / jnp.maximum(-az, 1e-6))
+    return jnp.where(
+        vz < 0.0, 2.0 * above / (root - jnp.minimum(vz, 0.0)), (vz + root) / jnp.maximum(-az, 1e-6)
+    )

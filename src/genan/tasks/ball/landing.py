@@ -32,12 +32,13 @@ class Landing(eqx.Module):
     """End of a ball's flight."""
 
     point: Float[Array, " 3"]
-    """Centre of the ball where it comes down to the table's height, on the table or off it; where it meets the net, the
-    foot of the net below [m]."""
+    """Centre of the ball where it comes down to the table's height, on the table or off it; where
+    it meets the net, the foot of the net below [m]."""
     time: Float[Array, ""]
     """From now until then [s]."""
     cleared: Bool[Array, ""]
-    """Whether it crossed the net's plane towards the opponent without touching the net, or beside it."""
+    """Whether it crossed the net's plane towards the opponent without touching the net, or beside
+    it."""
     outcome: Int[Array, ""]
     """An ``Outcome``."""
 
@@ -62,7 +63,9 @@ def landing(ball: Ball, air: Air, scene: Scene) -> Landing:
     rise = _at(path, jnp.argmax(crosses) + 1).position[1] - before.position[1]
     to_net = jnp.clip(dt * (net - before.position[1]) / jnp.maximum(rise, 1e-6), 0.0, dt)
     at_net = _long_step(before, to_net, air).position
-    beside = jnp.abs(at_net[0] - scene.table.centre[0]) > scene.table.net_half_width + scene.ball_radius
+    beside = (
+        jnp.abs(at_net[0] - scene.table.centre[0]) > scene.table.net_half_width + scene.ball_radius
+    )
     clear = (at_net[2] > scene.net_top) | beside
     passing = dt * jnp.argmax(crosses) + to_net
     reaches = jnp.any(crosses) & (passing <= down)  # what comes first counts
@@ -75,7 +78,8 @@ def landing(ball: Ball, air: Air, scene: Scene) -> Landing:
 
 
 def _path(ball: Ball, height: float, air: Air) -> tuple[Ball, Float[Array, ""]]:
-    """The ball's flight in equal steps, and their length [s]: a quarter longer than it would take without air."""
+    """The ball's flight in equal steps, and their length [s]: a quarter longer than it would take
+    without air."""
     above, vz = jnp.maximum(ball.position[2] - height, 0.0), ball.velocity[2]
     fall = (vz + jnp.sqrt(vz**2 + 2.0 * air.gravity * above)) / air.gravity
     dt = jnp.maximum(1.25 * fall, 0.05) / STEPS
@@ -89,7 +93,8 @@ def _path(ball: Ball, height: float, air: Air) -> tuple[Ball, Float[Array, ""]]:
 
 
 def _long_step(ball: Ball, dt: Float[Array, ""], air: Air) -> Ball:
-    """As ``flight.step``, for steps of up to a tenth of a second: the classical rule of Runge and Kutta."""
+    """As ``flight.step``, for steps of up to a tenth of a second: the classical rule of Runge and
+    Kutta."""
     a = lambda velocity: air.acceleration(velocity, ball.spin)  # noqa: E731
     v = ball.velocity
     k1 = a(v)
@@ -104,11 +109,14 @@ def _at(path: Ball, index: Int[Array, ""]) -> Ball:
     return jax.tree.map(lambda rows: rows[index], path)
 
 
-def landing_reward(point: Float[Array, "*n"], scene: Scene, *, reading: str = "lab") -> Float[Array, ""]:
+def landing_reward(
+    point: Float[Array, "*n"], scene: Scene, *, reading: str = "lab"
+) -> Float[Array, ""]:
     """Worth of a landing point (x, y, ...) [m], 1 at the target.
 
-    ``lab``: max(1 - (d / 2.96)^(3/4), 0), as in the lab's code. ``printed``: max(1 - 2.96 d^(3/4), 0), as the paper
-    prints it, zero from 0.235 m on. d [m] is the horizontal distance from the target.
+    ``lab``: max(1 - (d / 2.96)^(3/4), 0), as in the lab's code. ``printed``: max(1 - 2.96 d^(3/4),
+    0), as the paper prints it, zero from 0.235 m on. d [m] is the horizontal distance from the
+    target.
     """
     squared = (point[0] - scene.target[0]) ** 2 + (point[1] - scene.target[1]) ** 2
     distance = jnp.sqrt(squared + 1e-12)

@@ -1,4 +1,5 @@
-"""A ball launcher as recorded balls describe it: launch, air, table and camera, each with its spread.
+"""A ball launcher as recorded balls describe it: launch, air, table and camera, each with its
+spread.
 
 The numbers of a fitted launcher are a small JSON file; ``library/`` holds the bundled ones.
 """
@@ -27,7 +28,8 @@ from genan.tasks.ball.scene import Scene, Vector
 
 @dataclass(frozen=True)
 class Launcher:
-    """Distribution of a launcher's balls in the world frame; all spreads are standard deviations between balls."""
+    """Distribution of a launcher's balls in the world frame; all spreads are standard deviations
+    between balls."""
 
     launch: tuple[float, ...]
     """Mean of position [m] and velocity [m/s] at the first sample (6)."""
@@ -50,7 +52,8 @@ class Launcher:
     noise: float
     """Of a measured position, each axis, white [m]."""
     camera_period: float
-    """Between two frames of the camera [s]; the robot gets the latest one, which is up to so old. 0: never old."""
+    """Between two frames of the camera [s]; the robot gets the latest one, which is up to so old.
+    0: never old."""
     source: str
     """Which recordings it was fitted to."""
 
@@ -63,8 +66,12 @@ class Launcher:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
             names = (entry.name for entry in (resources.files(__package__) / "library").iterdir())
-            known = listing(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
-            raise DataError(f"There is no launcher {str(file)!r}; give a JSON file or one of {known}.") from error
+            known = listing(
+                sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+            )
+            raise DataError(
+                f"There is no launcher {str(file)!r}; give a JSON file or one of {known}."
+            ) from error
         return cls.of_json(text, str(file))
 
     @classmethod
@@ -78,8 +85,12 @@ class Launcher:
             ) from error
         wanted = {field.name for field in fields(cls)}
         if not isinstance(numbers, dict) or set(numbers) != wanted:
-            found = listing(sorted(numbers)) if isinstance(numbers, dict) else type(numbers).__name__
-            raise DataError(f"{name} is not a launcher: expected the entries {listing(sorted(wanted))}, found {found}.")
+            found = (
+                listing(sorted(numbers)) if isinstance(numbers, dict) else type(numbers).__name__
+            )
+            raise DataError(
+                f"{name} is not a launcher: expected the entries {listing(sorted(wanted))}, found {found}."
+            )
         return cls(**{key: _frozen(value) for key, value in numbers.items()})
 
     def to_json(self) -> str:
@@ -98,7 +109,8 @@ class Launcher:
         return Bounce.symmetric(self.normal, self.tangential, self.roll)
 
     def filter(self, noise: Noise | None = None, scene: Scene | None = None) -> BallFilter:
-        """A filter that knows this launcher's drag, bounce and spin; left out: with the paper's noises."""
+        """A filter that knows this launcher's drag, bounce and spin; left out: with the paper's
+        noises."""
         return BallFilter(self.bounce, noise or Noise(), self.air, scene or Scene(), self.spin)
 
     def sample(self, *, key: Array) -> tuple[Ball, Bounce]:
@@ -120,7 +132,8 @@ class Launcher:
         return table.fly(ball, self.air, bounce, scene or Scene(), dt=STEP, steps=steps)
 
     def measure(self, path: Ball, *, key: Array) -> Float[Array, "ticks 3"]:
-        """What the camera says of a 500 Hz ``path`` at each 10 ms: the latest frame, with noise [m]."""
+        """What the camera says of a 500 Hz ``path`` at each 10 ms: the latest frame, with noise
+        [m]."""
         phase_key, noise_key = jax.random.split(key)
         steps = path.position.shape[0]
         ticks = TICK * jnp.arange((steps - 1) * round(STEP * 1e6) // round(TICK * 1e6) + 1)
@@ -156,10 +169,16 @@ class Launcher:
 
 @partial(jax.jit, static_argnums=(0, 2, 3))
 def _sample_balls(
-    launcher: Launcher, ball_filter: BallFilter | None, scene: Scene | None, duration: float, keys: Array
+    launcher: Launcher,
+    ball_filter: BallFilter | None,
+    scene: Scene | None,
+    duration: float,
+    keys: Array,
 ) -> Balls:
     def one(key: Array) -> Balls:
-        return launcher.sample_ball(key=key, ball_filter=ball_filter, scene=scene, duration=duration)
+        return launcher.sample_ball(
+            key=key, ball_filter=ball_filter, scene=scene, duration=duration
+        )
 
     return jax.vmap(one)(keys)
 

@@ -1,4 +1,5 @@
-"""The noises of the ball's Kalman filter. Nothing here needs JAX: the filter of a control loop has the same ones."""
+"""The noises of the ball's Kalman filter. Nothing here needs JAX: the filter of a control loop has
+the same ones."""
 
 from dataclasses import dataclass
 
@@ -10,7 +11,8 @@ NOISE_STEP = 0.01
 class Noise:
     """Variances; the defaults are the paper's numbers.
 
-    The lab's settings file calls such numbers standard deviations, its code uses them as covariances; so does this.
+    The lab's settings file calls such numbers standard deviations, its code uses them as
+    covariances; so does this.
     """
 
     measurement: float = 1e-3
@@ -29,5 +31,8 @@ class Noise:
     """Of the spin at the first measurement [rad^2/s^2]."""
 
 
-#: What the recorded balls show: 5 mm of camera noise and age of frames, hardly a push in flight, and bounces that vary.
-MEASURED = Noise(2.5e-5, position=1e-8, velocity=1e-5, bounce=1e-2, first_velocity=1.0, first_spin=25.0)
+#: What the recorded balls show: 5 mm of camera noise and age of frames, hardly a push in flight,
+#: and bounces that vary.
+MEASURED = Noise(
+    2.5e-5, position=1e-8, velocity=1e-5, bounce=1e-2, first_velocity=1.0, first_spin=25.0
+)

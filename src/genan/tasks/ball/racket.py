@@ -1,13 +1,15 @@
 """A ball that meets the racket.
 
-The racket is an elliptic plate with two equal faces. Its pose at both ends of a step is given; the ball is followed
-relative to the plate, so that neither a fast ball nor a fast racket can pass through the other between two samples.
+The racket is an elliptic plate with two equal faces. Its pose at both ends of a step is given; the
+ball is followed relative to the plate, so that neither a fast ball nor a fast racket can pass
+through the other between two samples.
 
 The rebound is the lab's form of the model of Muelling et al. (2011): along the face's normal
 
     v_n' = -e v_n + (1 + e) w_n,   e = 0.78,
 
-with the racket's velocity w at the point of contact, and 0.78 of the ball's velocity within the face. No spin.
+with the racket's velocity w at the point of contact, and 0.78 of the ball's velocity within the
+face. No spin.
 """
 
 from dataclasses import dataclass
@@ -27,12 +29,14 @@ class Pose(eqx.Module):
     position: Float[Array, " 3"]
     """Centre of the blade [m]."""
     rotation: Float[Array, "3 3"]
-    """Columns: across the handle, normal of the face, along the handle (the axes of the robot's ``racket`` site)."""
+    """Columns: across the handle, normal of the face, along the handle (the axes of the robot's
+    ``racket`` site)."""
 
     def seen_from(self, point: Float[Array, " 3"]) -> Float[Array, " 3"]:
         """``point`` [m] along the racket's axes, from its centre.
 
-        Summed elementwise: batches of tiny matrix products are slow everywhere, and a GPU would round them to TF32.
+        Summed elementwise: batches of tiny matrix products are slow everywhere, and a GPU would
+        round them to TF32.
         """
         return jnp.sum(self.rotation * (point - self.position)[:, None], axis=0)
 
@@ -46,8 +50,8 @@ class Rubber:
     tangential: Number = 0.78
     """Part of the velocity within the face that is left [-]."""
     drags_along: bool = False
-    """Whether the face carries the ball along: the tangential factor then holds relative to the face's velocity. The
-    lab's model, the default, leaves the face's own tangential velocity out."""
+    """Whether the face carries the ball along: the tangential factor then holds relative to the
+    face's velocity. The lab's model, the default, leaves the face's own tangential velocity out."""
 
     def rebound(
         self, velocity: Float[Array, " 3"], normal: Float[Array, " 3"], surface: Float[Array, " 3"]
@@ -70,16 +74,22 @@ def contact(
 ) -> tuple[Bool[Array, ""], Float[Array, ""]]:
     """Whether the ball meets the racket within a step, and at which fraction of it (0 to 1).
 
-    The ball's centre goes from ``start`` to ``end`` [m] while the racket goes from ``before`` to ``after``. They meet
-    when the centre comes as near to the blade's middle plane as the ball's radius and half the blade's thickness, with
-    its foot within the blade's ellipse widened by half the ball's radius (a ball that overlaps the rim by more than
-    half its radius is hit). A ball that slips in from the side is met, at the latest, at the middle plane.
+    The ball's centre goes from ``start`` to ``end`` [m] while the racket goes from ``before`` to
+    ``after``. They meet when the centre comes as near to the blade's middle plane as the ball's
+    radius and half the blade's thickness, with its foot within the blade's ellipse widened by half
+    the ball's radius (a ball that overlaps the rim by more than half its radius is hit). A ball
+    that slips in from the side is met, at the latest, at the middle plane.
     """
     from_before, from_after = before.seen_from(start), after.seen_from(end)
     side = jnp.where(from_before[1] < 0.0, -1.0, 1.0)
-    high, low = side * from_before[1], side * from_after[1]  # heights above the middle plane, on the side it came from
+    high, low = (
+        side * from_before[1],
+        side * from_after[1],
+    )  # heights above the middle plane, on the side it came from
     margin = 0.5 * scene.ball_radius
-    axes = jnp.array([scene.blade.half_width + margin, scene.blade.half_length + margin], start.dtype)
+    axes = jnp.array(
+        [scene.blade.half_width + margin, scene.blade.half_length + margin], start.dtype
+    )
 
     def meets(level: float) -> tuple[Bool[Array, ""], Float[Array, ""]]:
         fraction = jnp.clip((high - level) / jnp.maximum(high - low, 1e-9), 0.0, 1.0)
@@ -99,7 +109,8 @@ def strike(
 
     Args:
         start: the ball at the start of the step.
-        end: the ball at the end of the step if there were no racket: one step of flight, or of a replayed recording.
+        end: the ball at the end of the step if there were no racket: one step of flight, or of a
+            replayed recording.
         before: the racket at the start of the step.
         after: the racket at the end of the step.
         dt: length of the step [s].

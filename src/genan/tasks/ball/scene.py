@@ -1,9 +1,10 @@
 """Where everything stands: arm, table, net, target and racket, in one frame.
 
-The world frame is that of the lab's simulation (pam_mujoco), in which its balls of 2019 are given: z up, the floor at
-z = 0, the arm's base at (0, 0, 1.21) with its axes along the world's, the table in front of it along y. Balls fly
-towards -y, the arm reaches to +x, and the racket's face looks along y at q1 = q4 = 0. A robot model has its base at its
-own origin: add ``Scene.base`` to its points.
+The world frame is that of the lab's simulation (pam_mujoco), in which its balls of 2019 are given:
+z up, the floor at z = 0, the arm's base at (0, 0, 1.21) with its axes along the world's, the table
+in front of it along y. Balls fly towards -y, the arm reaches to +x, and the racket's face looks
+along y at q1 = q4 = 0. A robot model has its base at its own origin: add ``Scene.base`` to its
+points.
 """
 
 from dataclasses import dataclass, field
@@ -22,14 +23,16 @@ class Table:
     half_length: float = 1.37
     """Along y [m]."""
     net_height: float = 0.1525
-    """Above the top surface [m]. The lab's box ends 0.1325 m above it: it stands on the centre of the table's board."""
+    """Above the top surface [m]. The lab's box ends 0.1325 m above it: it stands on the centre of
+    the table's board."""
     net_half_width: float = 0.7825
     """Along x [m]."""
 
 
 @dataclass(frozen=True)
 class Blade:
-    """The racket: an elliptic plate (the ellipse with the size of the lab's mesh, 148.5 x 188.2 mm)."""
+    """The racket: an elliptic plate (the ellipse with the size of the lab's mesh, 148.5 x 188.2
+    mm)."""
 
     half_width: float = 0.074
     """Across the handle [m]."""

@@ -1,4 +1,5 @@
-"""Where a recorded ball really was: filtered forwards, then backwards (Rauch, Tung and Striebel)."""
+"""Where a recorded ball really was: filtered forwards, then backwards (Rauch, Tung and
+Striebel)."""
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +18,16 @@ def smoothed(
 ) -> Float[Array, "n 9"]:
     """Position [m], velocity [m/s] and spin [rad/s] at ``times`` [s] given all measurements [m].
 
-    The model (drag, spin, bounce) is that of ``ball_filter``, the noises are ``MEASURED``: the filter's own may be
-    wider than a camera's. ``velocity`` [m/s] is a first guess.
+    The model (drag, spin, bounce) is that of ``ball_filter``, the noises are ``MEASURED``: the
+    filter's own may be wider than a camera's. ``velocity`` [m/s] is a first guess.
     """
-    model = BallFilter(ball_filter.bounce, MEASURED, ball_filter.air, ball_filter.scene, ball_filter.first_spin)
+    model = BallFilter(
+        ball_filter.bounce, MEASURED, ball_filter.air, ball_filter.scene, ball_filter.first_spin
+    )
 
-    def forward(state: FilterState, row: tuple[Array, Array, Array]) -> tuple[FilterState, tuple[Array, ...]]:
+    def forward(
+        state: FilterState, row: tuple[Array, Array, Array]
+    ) -> tuple[FilterState, tuple[Array, ...]]:
         dt, measured, there = row
         ahead, jacobian = model.predict_with_jacobian(state, dt)
         # What a correction of the state ahead says about the state before it.
@@ -42,6 +47,9 @@ def smoothed(
 
 
 def _solve(matrix: Float[Array, "9 9"], right: Float[Array, "9 9"]) -> Float[Array, "9 9"]:
-    """``matrix``^-1 ``right`` for a covariance, with its variances scaled to 1: they span ten orders of magnitude."""
+    """``matrix``^-1 ``right`` for a covariance, with its variances scaled to 1: they span ten
+    orders of magnitude."""
     scale = 1.0 / jnp.sqrt(jnp.diagonal(matrix))
-    return scale[:, None] * jnp.linalg.solve(scale[:, None] * matrix * scale, scale[:, None] * right)
+    return scale[:, None] * jnp.linalg.solve(
+        scale[:, None] * matrix * scale, scale[:, None] * right
+    )
