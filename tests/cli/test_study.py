@@ -17,10 +17,10 @@ from tests.docs.typed import typed
 from genan.evaluation.studies.catalogue import STUDIES
 from genan.evaluation.studies.job import Job, in_order
 from genan.evaluation.studies.recipes import policy_actuators
-from genan.evaluation.studies.result import StudyResult
 from genan.evaluation.studies.sizes import SMOKE
 from genan.evaluation.studies.store import DONE, Store
 from genan.evaluation.studies.work import perform
+from genan.evaluation.study_result import StudyResult
 from genan.rl.artifact import load as load_policy
 
 

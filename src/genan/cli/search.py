@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from genan.evaluation.studies.executor import Executor
-    from genan.evaluation.studies.search_result import SearchResult, Trial
+    from genan.evaluation.study_result import SearchResult, SearchTrial
 
 SHOWN = 5
 """Trials in the table."""
@@ -106,9 +106,9 @@ class Search:
         return 0 if result.best is not None else REFUSED
 
     def _earlier(self) -> "SearchResult | None":
-        from genan.evaluation.studies.search_result import SearchResult, filename
+        from genan.evaluation.study_result import SearchResult, search_filename
 
-        path = self.out / filename(self.what, self.size)
+        path = self.out / search_filename(self.what, self.size)
         return SearchResult.load(path) if path.exists() and not self.retry_failed else None
 
     def _executor(self, root: Path) -> "Executor":
@@ -162,7 +162,7 @@ def _print_result(console: "Console", result: "SearchResult") -> None:
         console.print(f"Note: {note}")
 
 
-def _against(trial: "Trial", defaults: "Trial | None", result: "SearchResult") -> str:
+def _against(trial: "SearchTrial", defaults: "SearchTrial | None", result: "SearchResult") -> str:
     """How much better than the defaults a trial is."""
     if defaults is None or trial.value is None or defaults.value is None:
         return "unknown"

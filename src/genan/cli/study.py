@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from genan.evaluation.studies.executor import Executor
     from genan.evaluation.studies.job import Job
-    from genan.evaluation.studies.result import StudyResult
     from genan.evaluation.studies.store import Store
+    from genan.evaluation.study_result import StudyResult
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from genan.errors import SettingError
+from genan.evaluation.paper import paper_figure
 from genan.evaluation.studies.catalogue import ALL, STUDIES, find_studies
 from genan.evaluation.studies.job import Job, in_order
-from genan.evaluation.studies.paper import paper_figure
 from genan.evaluation.studies.recipes import train_job
 from genan.evaluation.studies.sizes import COLUMNS, FULL, SIZES, SMALL, SMOKE, find_size
 

@@ -18,11 +18,11 @@ from genan.evaluation.studies.accuracy_study import plain_fit
 from genan.evaluation.studies.job import Job, in_order
 from genan.evaluation.studies.recipes import collect_job, train_job, uan_job
 from genan.evaluation.studies.search import AT_RANDOM, search
-from genan.evaluation.studies.search_result import SearchResult
 from genan.evaluation.studies.sizes import FULL, SIZES, SMALL, SMOKE
 from genan.evaluation.studies.spaces import WHAT, Range, find_space
 from genan.evaluation.studies.store import Store
 from genan.evaluation.studies.work import tuples
+from genan.evaluation.study_result import SearchResult
 
 pytest.importorskip("optuna")
 

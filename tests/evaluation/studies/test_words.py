@@ -5,10 +5,10 @@ import pytest
 from genan.errors import DataError
 from genan.evaluation.studies.catalogue import STUDIES
 from genan.evaluation.studies.job import Job, in_order
-from genan.evaluation.studies.result import StudyResult, Value
 from genan.evaluation.studies.sizes import FULL, SMOKE, Size
 from genan.evaluation.studies.store import Done, Store
 from genan.evaluation.studies.words import all_of, below, change, relation, say, sentence
+from genan.evaluation.study_result import StudyResult, Value
 
 
 def test_only_intervals_that_do_not_meet_tell_values_apart() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from genan.evaluation.arena import OUTCOMES
-from genan.evaluation.studies.paper import paper_figure
-from genan.evaluation.studies.result import Figure, Finding, JobNote, Series, StudyResult, Value
+from genan.evaluation.paper import paper_figure
+from genan.evaluation.study_result import Figure, Finding, JobNote, Series, StudyResult, Value
 from genan.evaluation.transfer import Transfer, Trial
 from genan.rl.library import bundled
 

@@ -15,7 +15,7 @@ from tests.report.page.material import (
 )
 
 from genan.errors import GenanError, SettingError
-from genan.evaluation.studies.result import Figure, Series, Value
+from genan.evaluation.study_result import Figure, Series, Value
 from genan.report.page import build, films
 from genan.report.page.build import write_report
 from genan.report.page.still import still

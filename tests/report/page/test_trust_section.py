@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from genan.evaluation.studies.result import Value
+from genan.evaluation.study_result import Value
 from genan.report.page.gather import Found
 from genan.report.page.runs import Accuracy, Compared, Evaluated, Stretch
 from genan.report.page.trust_section import trust_parts

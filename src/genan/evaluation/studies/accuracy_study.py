@@ -6,10 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genan.evaluation.paper import paper_figure
 from genan.evaluation.studies.job import Job
-from genan.evaluation.studies.paper import paper_figure
 from genan.evaluation.studies.recipes import SEARCHED_UAN, evaluate_job, fit_job, uan_job
-from genan.evaluation.studies.result import Figure, Finding, Series, Value
 from genan.evaluation.studies.sizes import Size
 from genan.evaluation.studies.store import Done
 from genan.evaluation.studies.study import Found, Study
@@ -24,6 +23,7 @@ from genan.evaluation.studies.words import (
     say,
     sentence,
 )
+from genan.evaluation.study_result import Figure, Finding, Series, Value
 
 DEGREES = 180.0 / math.pi
 PLAIN: dict[str, Any] = {"history_length": 3, "history_stride": 1}
@@ -360,7 +360,8 @@ def _value(job: Job, done: Done | None, steps: int) -> Value | None:
 
 def _falls(figures: Sequence[Figure], pairs: Sequence[tuple[Any, Any]]) -> bool | None:
     """Whether the error falls from place to place: False where it rises anywhere, None where it
-    only does not fall."""
+    only does not fall.
+    """
     return all_of(
         [
             below(at(figure, later), at(figure, before))

@@ -52,7 +52,8 @@ class RayExecutor(Executor):
 
     def __init__(self, root: Path, *, address: str | None) -> None:
         """Connect to the cluster at ``address``; None: what RAY_ADDRESS names, what runs here, or
-        else a new one."""
+        else a new one.
+        """
         self._ray, self._ours = _connect(address)
         self._root = root.resolve()
         self._root.mkdir(parents=True, exist_ok=True)

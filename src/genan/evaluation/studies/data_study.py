@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 
+from genan.evaluation.paper import paper_figure, paper_values
 from genan.evaluation.studies.accuracy_study import AccuracyFigures
 from genan.evaluation.studies.job import Job
-from genan.evaluation.studies.paper import paper_figure, paper_values
 from genan.evaluation.studies.recipes import (
     CONTROL_NOISE,
     policy_actuators,
     train_job,
     transfer_jobs,
 )
-from genan.evaluation.studies.result import Figure, Finding, Series, Value
 from genan.evaluation.studies.sizes import Size
 from genan.evaluation.studies.study import Found
 from genan.evaluation.studies.transfer_study import success, trainings
 from genan.evaluation.studies.words import all_of, at, below, listed, relation, say, sentence
+from genan.evaluation.study_result import Figure, Finding, Series, Value
 
 ENSEMBLES = {"ensemble": "position loss", "no ensemble": "no ensemble"}
 """How policies are trained in this study, by the paper's names of its ablations."""

@@ -1,5 +1,6 @@
 """A job: one piece of work of a study, known by the fingerprint of everything that its result
-depends on."""
+depends on.
+"""
 
 import hashlib
 import json

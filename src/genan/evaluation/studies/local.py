@@ -28,7 +28,8 @@ class LocalExecutor(Executor):
         self, root: Path, *, workers: int | None = None, cpu_workers: int | None = None
     ) -> None:
         """``workers`` at once: two, or one where there is a GPU and beside it ``cpu_workers`` for
-        ``ON_CPU``."""
+        ``ON_CPU``.
+        """
         gpu = has_gpu()
         cores = os.cpu_count() or 1
         if any(count is not None and count < 1 for count in (workers, cpu_workers)):
@@ -161,7 +162,8 @@ class _Worker:
 
 def has_gpu() -> bool:
     """Whether JAX would find a GPU, without starting JAX here: the memory of one is for the
-    workers."""
+    workers.
+    """
     wanted = os.environ.get("JAX_PLATFORMS", "")
     if wanted and not any(name in wanted for name in ("cuda", "gpu", "rocm")):
         return False

@@ -45,7 +45,8 @@ def fit_job(
     size: Size, *, trajectories: int | None = None, cup: bool = False, label: str, **changed: Any
 ) -> Job:
     """Actuators, fitted to the first ``trajectories`` of the recording; ``changed`` are fields of
-    ``FitSettings``."""
+    ``FitSettings``.
+    """
     settings = {
         "robot": "pamy2-cup" if cup else "pamy2",
         "trajectories": trajectories or size.trajectories,
@@ -58,7 +59,8 @@ def fit_job(
 
 def uan_job(size: Size, **changed: Any) -> Job:
     """UAN's network on the same recording; ``changed`` are fields of ``UanSettings``, and of its
-    PPO in ``ppo``."""
+    PPO in ``ppo``.
+    """
     settings: dict[str, Any] = {
         "robot": "pamy2",
         "trajectories": size.trajectories,

@@ -25,7 +25,8 @@ GLANCE = 0.5
 
 def introduce(proof: str) -> tuple[str | None, str]:
     """What this node reads in the file ``proof``, None where there is no such file; and its version
-    of genan."""
+    of genan.
+    """
     try:
         return Path(proof).read_text(), __version__
     except OSError:
@@ -34,7 +35,8 @@ def introduce(proof: str) -> tuple[str | None, str]:
 
 def work(content: Mapping[str, Any], root: str, orders: str) -> dict[str, Any]:
     """Do the job that ``content`` is, in the store at ``root``, until ``orders`` say otherwise; the
-    event."""
+    event.
+    """
     from genan.compilation import use_cache
     from genan.evaluation.studies.job import Job
     from genan.evaluation.studies.store import StoppedError, Store

@@ -81,7 +81,8 @@ def run(
 
 def _wanted(jobs: Sequence[Job], store: Store) -> list[Job]:
     """What must be done for ``jobs`` to be, in order: what a job needs is not needed once the job
-    is done."""
+    is done.
+    """
     found: dict[str, Job] = {}
 
     def visit(job: Job, *, known: bool) -> None:

@@ -16,10 +16,10 @@ from genan.errors import DataError, SettingError
 from genan.evaluation.studies.executor import Executor
 from genan.evaluation.studies.job import Job, in_order
 from genan.evaluation.studies.schedule import Progress, run
-from genan.evaluation.studies.search_result import SearchResult, Trial
 from genan.evaluation.studies.sizes import Size
 from genan.evaluation.studies.spaces import Choice, Setting, Space, find_space
 from genan.evaluation.studies.store import Done, Store
+from genan.evaluation.study_result import SearchResult, SearchTrial
 
 AT_RANDOM = 10
 """Trials before the sampler makes anything of them."""
@@ -34,7 +34,7 @@ class SearchProgress:
 
     trials: int
     """In all."""
-    told: tuple[Trial, ...]
+    told: tuple[SearchTrial, ...]
     """Those that are through."""
     jobs: Progress
     """The jobs of the present ones, or of what all share."""
@@ -82,10 +82,10 @@ def search(
         {trial.job: trial.error for trial in earlier.trials if trial.error} if earlier else {}
     )
     command = f"genan search {what} --trials {trials} --size {size.name} --seed {seed} --at-once {at_once}"
-    told: list[Trial] = []
+    told: list[SearchTrial] = []
     found: list[Done] = []
 
-    def result(rest: Sequence[Trial] = ()) -> SearchResult:
+    def result(rest: Sequence[SearchTrial] = ()) -> SearchResult:
         return _result(space, size, (*told, *rest), found, command)
 
     def show(now: Progress) -> None:
@@ -160,7 +160,7 @@ class _Sampler:
             setting.name: setting.decoded(asked.params[setting.name]) for setting in self._settings
         }
 
-    def tell(self, trial: Trial) -> None:
+    def tell(self, trial: SearchTrial) -> None:
         """What came of them."""
         if trial.value is None:
             self._study.tell(self._asked[trial.number], state=self._optuna.trial.TrialState.FAIL)
@@ -191,11 +191,13 @@ class _Sampler:
 
 def _trial(
     number: int, values: Mapping[str, Any], job: Job, space: Space, store: Store, error: str | None
-) -> Trial:
+) -> SearchTrial:
     """What became of a trial; ``error`` says why a job of its failed."""
     done = store.find(job)
     if done is None:
-        return Trial(number, values, job.id, "missing" if error is None else "failed", error=error)
+        return SearchTrial(
+            number, values, job.id, "missing" if error is None else "failed", error=error
+        )
     value = space.read(done.result)
     shared = {need.fingerprint for need in in_order(space.shared)}
     own = [
@@ -205,7 +207,7 @@ def _trial(
     ]
     seconds = round(sum(found.seconds for found in own), 3)
     if value is None or not math.isfinite(value):
-        return Trial(
+        return SearchTrial(
             number,
             values,
             job.id,
@@ -213,7 +215,7 @@ def _trial(
             seconds=seconds,
             error="It ran away: its value is no number.",
         )
-    return Trial(number, values, job.id, "done", value=value, seconds=seconds)
+    return SearchTrial(number, values, job.id, "done", value=value, seconds=seconds)
 
 
 def _reason(job: Job, failed: Mapping[str, str]) -> str | None:
@@ -224,7 +226,7 @@ def _reason(job: Job, failed: Mapping[str, str]) -> str | None:
 
 
 def _result(
-    space: Space, size: Size, trials: Sequence[Trial], found: Sequence[Done], command: str
+    space: Space, size: Size, trials: Sequence[SearchTrial], found: Sequence[Done], command: str
 ) -> SearchResult:
     return SearchResult(
         what=space.what,

@@ -1,5 +1,6 @@
 """How much a study takes: smoke shows that it runs, small is an hour on two cores, full is the
-paper's."""
+paper's.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -64,7 +65,8 @@ class Size:
     @property
     def label(self) -> str:
         """What its results are called: the name, and how often policies were trained if more than
-        once."""
+        once.
+        """
         seeds = "-".join(map(str, self.training_seeds))
         return self.name if self.training_seeds == (0,) else f"{self.name}-seeds-{seeds}"
 

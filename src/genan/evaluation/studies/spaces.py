@@ -85,7 +85,8 @@ Setting = Choice | Range
 @dataclass(frozen=True)
 class Space:
     """A trainer, the settings that are varied, and what makes one set of them better than
-    another."""
+    another.
+    """
 
     what: str
     objective: str
@@ -112,7 +113,8 @@ class Space:
 
     def job(self, values: Mapping[str, Any], *, label: str) -> Job:
         """The last job of the trial with these settings; those that are at their defaults are left
-        unsaid."""
+        unsaid.
+        """
         made = dict(self.base.settings)
         for setting in self.settings:
             value = values[setting.name]
@@ -295,7 +297,8 @@ def _networks(default: Sequence[int]) -> tuple[list[int], ...]:
 
 def _judging_recording(size: Size) -> Job:
     """A recording for the search alone: what is chosen by the test recording cannot be judged by
-    it."""
+    it.
+    """
     job = collect_job(size, "test")
     seed = max(size.seeds.values()) + 1
     label = f"record {size.test} trajectories to search by"

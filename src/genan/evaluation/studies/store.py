@@ -79,7 +79,8 @@ class Store:
 
     def usable(self, job: Job) -> bool:
         """Whether ``job`` is done and what other jobs take from it is there: large files may have
-        been removed."""
+        been removed.
+        """
         product = PRODUCTS.get(job.kind)
         return self.find(job) is not None and (
             product is None or (self.folder(job) / product).exists()

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from genan.evaluation.studies.job import Job, in_order
-from genan.evaluation.studies.result import Figure, Finding, JobNote, StudyResult
 from genan.evaluation.studies.sizes import Size
 from genan.evaluation.studies.store import Done, Store
 from genan.evaluation.studies.words import MISSING
+from genan.evaluation.study_result import Figure, Finding, JobNote, StudyResult
 
 JOBS = "jobs"
 """Folder of the jobs within that of the studies."""

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genan.evaluation.paper import paper_figure
 from genan.evaluation.studies.job import Job
-from genan.evaluation.studies.paper import paper_figure
 from genan.evaluation.studies.recipes import train_job, transfer_jobs
-from genan.evaluation.studies.result import Figure, Finding, Series, Value
 from genan.evaluation.studies.sizes import COLUMNS, Size
 from genan.evaluation.studies.study import Found, Study
 from genan.evaluation.studies.words import MISSING, all_of, at, below, relation, say, sentence
+from genan.evaluation.study_result import Figure, Finding, Series, Value
 from genan.intervals import wilson
 
 TENNIS = "table-tennis"
@@ -40,7 +40,8 @@ def trainings(size: Size) -> str:
 
 def success(trials: Sequence[Job], found: Found) -> Value | None:
     """The success rate over all trainings and robots [%], with Wilson's interval; None where one is
-    missing."""
+    missing.
+    """
     done = [found.get(job.fingerprint) for job in trials]
     if any(one is None for one in done):
         return None
@@ -51,7 +52,8 @@ def success(trials: Sequence[Job], found: Found) -> Value | None:
 
 def _one_by_one(trials: Sequence[Job], results: Sequence[Mapping[str, Any]]) -> str | None:
     """What the sum is made of: training by training where there are several, or else robot by
-    robot."""
+    robot.
+    """
     if len(results) < 2:
         return None
     policies = list(dict.fromkeys(job.needs["policy"].id for job in trials))
@@ -180,7 +182,8 @@ class TransferStudy(Study):
 
 def _success_words(figure: Figure) -> str:
     """One figure's first place: "Reacher transfers: 94 of 100 trials succeed, 95 % interval 88 to
-    97 %"."""
+    97 %".
+    """
     value = at(figure, COLUMNS[0])
     task = figure.title.split(":")[0]
     if value is None or value.count is None or value.low is None or value.high is None:
@@ -315,7 +318,8 @@ def _part(trials: Sequence[Job], found: Found, end: str) -> Value | None:
 
 def _as_expected(value: Value | None, whole: Value | None, worse: bool | None) -> bool | None:
     """Whether ``value`` is worse than ``whole`` where the paper's is, and is not where the paper's
-    is not."""
+    is not.
+    """
     answer = below(value, whole)
     if value is None or whole is None:
         return None

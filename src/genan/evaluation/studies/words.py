@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from genan.evaluation.studies.result import Figure, Value
+from genan.evaluation.study_result import Figure, Value
 
 MISSING = "no result"
 """What is said of a job that is not done."""
@@ -10,7 +10,8 @@ MISSING = "no result"
 
 def below(one: Value | None, other: Value | None) -> bool | None:
     """Whether ``one`` is below ``other`` beyond both intervals; None where these meet or something
-    is missing."""
+    is missing.
+    """
     if one is None or other is None or None in (one.low, one.high, other.low, other.high):
         return None
     assert (
@@ -26,7 +27,8 @@ def below(one: Value | None, other: Value | None) -> bool | None:
 
 def all_of(answers: Sequence[bool | None]) -> bool | None:
     """Whether all hold: False where one does not, None where one cannot be told (and none is
-    False)."""
+    False).
+    """
     if any(answer is False for answer in answers):
         return False
     return None if any(answer is None for answer in answers) or not answers else True

@@ -46,7 +46,8 @@ def perform(
     progress: Callable[[float], None] = lambda share: None,
 ) -> Done:
     """Do ``job``, whose needs are done, and keep what it found; what another process has found
-    meanwhile is taken."""
+    meanwhile is taken.
+    """
     with store.held(job, stopping=stopping) as folder:
         found = store.find(job)
         if found is not None and store.usable(job):

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from genan.evaluation.studies.paper import paper_values
-from genan.evaluation.studies.result import Figure, Series, Value
+from genan.evaluation.paper import paper_values
+from genan.evaluation.study_result import Figure, Series, Value
 from genan.evaluation.transfer import Transfer
 from genan.intervals import wilson
 from genan.report.page.gather import Found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from genan.errors import DataError
-from genan.evaluation.studies.result import SUFFIX, Figure, StudyResult
+from genan.evaluation.study_result import SUFFIX, Figure, StudyResult
 from genan.evaluation.transfer import RESULT, Transfer
 from genan.report.page.runs import (
     Evaluated,

@@ -9,7 +9,7 @@ import math
 import textwrap
 from typing import Any
 
-from genan.evaluation.studies.result import Figure, Value
+from genan.evaluation.study_result import Figure, Value
 from genan.report.page.words import number, percent, place_words, written
 from genan.report.style import COLOURS
 

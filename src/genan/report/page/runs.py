@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from genan.errors import DataError
-from genan.evaluation.studies.result import Value
+from genan.evaluation.study_result import Value
 from genan.report.inspection_record import FORMAT as INSPECTION
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from genan.evaluation.studies.result import Figure
+from genan.evaluation.study_result import Figure
 from genan.report.page.figures import (
     error_figure,
     loss_figures,

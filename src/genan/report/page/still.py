@@ -5,7 +5,7 @@ import textwrap
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from genan.evaluation.studies.result import Figure, Value
+from genan.evaluation.study_result import Figure, Value
 from genan.report.page.plots import BANDED, OURS, PAPER, ROOM, logarithmic, rows, ticks
 from genan.report.page.words import place_words
 from genan.report.style import COLOURS, GREY, label, style

@@ -1,6 +1,6 @@
 """The sections on studies: figures beside the paper's, findings in words, what repeats it."""
 
-from genan.evaluation.studies.result import Finding, JobNote, StudyResult
+from genan.evaluation.study_result import Finding, JobNote, StudyResult
 from genan.report.page.gather import Found, Material
 from genan.report.page.markup import Markup, Part, joined, table, tag
 from genan.report.page.sections import Sheet, charts

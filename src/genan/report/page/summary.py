@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from genan.evaluation.studies.result import StudyResult, Value
+from genan.evaluation.study_result import StudyResult, Value
 from genan.evaluation.transfer import Transfer
 from genan.report.page.figures import scaled, success
 from genan.report.page.gather import Found, Material

@@ -5,7 +5,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from genan.evaluation.studies.result import Figure, Value
+from genan.evaluation.study_result import Figure, Value
 from genan.report.page.markup import Markup, table
 from genan.report.page.words import place_words, written
 

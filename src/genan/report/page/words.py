@@ -4,7 +4,7 @@ import math
 import re
 from pathlib import PurePath
 
-from genan.evaluation.studies.result import Value
+from genan.evaluation.study_result import Value
 
 
 def number(value: float) -> str:
