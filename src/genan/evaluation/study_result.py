@@ -1,5 +1,4 @@
-"""What a study or a search found, as one JSON file each: values with intervals, next to the paper's,
-and in words.
+"""What a study or a search found, one JSON file each: values with intervals, and words.
 
 The experiments (``python -m experiments``) write these files; ``genan report`` shows them. Whatever
 is said in words was computed from the numbers by the experiment and is stored here.
