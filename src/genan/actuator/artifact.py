@@ -9,28 +9,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator.contract import Contract
+from genan.actuator.contract import CONTRACT as CONTRACT
+from genan.actuator.contract import KIND, WEIGHTS, Contract
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.network import Layer, Skip
 from genan.actuator.scaling import Scaling
-from genan.errors import ActuatorError
-from genan.sealed import Kind
 from genan.sealed import seal as _seal  # noqa: F401
-
-WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
-KIND = Kind(
-    format="genan actuators",
-    version=3,
-    oldest=1,
-    weights=WEIGHTS,
-    contract=CONTRACT,
-    error=ActuatorError,
-    none="There are no actuators",
-    origin="the --out of 'genan fit'",
-    again="fit again",
-    unfinished="The fit in it is unfinished: run it to its end first.",
-    others=(("policy.json", "a policy"),),
-)
 
 
 def save(ensemble: Ensemble, folder: Path | str) -> Path:

@@ -7,6 +7,7 @@ the two worlds meet.
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from genan.actuator.architecture import Architecture
@@ -16,6 +17,22 @@ from genan.actuator.terms import Terms
 from genan.data import Channels
 from genan.errors import ActuatorError, listing
 from genan.robot import Robot
+from genan.sealed import Kind
+
+WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
+KIND = Kind(
+    format="genan actuators",
+    version=3,
+    oldest=1,
+    weights=WEIGHTS,
+    contract=CONTRACT,
+    error=ActuatorError,
+    none="There are no actuators",
+    origin="the --out of 'genan fit'",
+    again="fit again",
+    unfinished="The fit in it is unfinished: run it to its end first.",
+    others=(("policy.json", "a policy"),),
+)
 
 #: Two time steps are the same when they differ by less than this fraction.
 DT_TOLERANCE = 1e-6
@@ -178,6 +195,17 @@ class Contract:
             raise ActuatorError(
                 f"The actuators' contract is not complete ({type(error).__name__}: {error}); export or fit them anew."
             ) from None
+
+
+def read_contract(folder: Path | str) -> tuple[Contract, dict[str, Any]]:
+    """Contract and record of fitted actuators, checked against their seal; the weights are not
+    read, and JAX is not imported.
+
+    Args:
+        folder: the --out of ``genan fit``; every version of the format is read.
+    """
+    settings = KIND.read_contract(Path(folder))
+    return Contract.from_settings(settings["contract"]), settings["record"]
 
 
 def _pairs(rows: Any) -> tuple[tuple[float, float], ...]:
