@@ -5,8 +5,9 @@ import pytest
 from scipy.stats import permutation_test
 
 from genan.evaluation.accuracy import Errors
-from genan.evaluation.certainty import FEW, compare, time_words
+from genan.evaluation.certainty import FEW, compare
 from genan.evaluation.sums import Sums, marks
+from genan.words import time_ahead
 
 HORIZON, DT = 100, 0.01
 
@@ -138,4 +139,4 @@ def test_nothing_to_compare_with():
     assert "cannot be compared" in compare(perfect, [perfect]).comparisons[0].sentence
     assert compare(mine, [perfect]).comparisons[0].verdict == "worse"
     assert compare(replace(mine, sums=None), [mine]) is None
-    assert [time_words(s) for s in (0.002, 0.5, 1.0)] == ["2 ms", "0.5 s", "1 s"]
+    assert [time_ahead(s) for s in (0.002, 0.5, 1.0)] == ["2 ms", "0.5 s", "1 s"]

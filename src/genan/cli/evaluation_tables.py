@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genan.actuator.reference import REASONS
-from genan.report.style import reading_unit, short
+from genan.words import interval, number, reading_unit, shortened
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def print_evaluation(console: Any, found: "Evaluation", *, missing: Sequence[str] = ()) -> None:
     """Print all of it. ``missing``: why there are no baselines, or no knowledge of what the model
-    was trained on."""
+    was trained on.
+    """
     from genan.report.verdict import verdict
 
     samples, rollouts = found.errors.samples, found.errors.rollouts
@@ -109,7 +110,7 @@ def _print_novelty(console: Any, novelty: "Novelty | None") -> None:
         mostly = REASONS[int(novelty.reasons[:, j].argmax())] if novelty.beyond[j] > 0.0 else "-"
         table.add_row(
             _escaped(joint), mostly, f"{100 * novelty.beyond[j]:.2g} %",
-            _number(float(novelty.error_ratio[j])), _correlation(novelty.step_correlation[j]),
+            number(float(novelty.error_ratio[j])), _correlation(novelty.step_correlation[j]),
             _correlation(novelty.rollout_correlation[j]),
         )  # fmt: skip
     console.print(table)
@@ -123,8 +124,8 @@ def _print_novelty(console: Any, novelty: "Novelty | None") -> None:
         table.add_column("why", justify="left", overflow="fold")
         for one in novelty.stretches:
             table.add_row(
-                _escaped(short(one.recording)), _escaped(one.joint), f"{one.begin:.2f}", f"{one.end:.2f}",
-                _number(one.peak), _escaped(why_words(one)),
+                _escaped(shortened(one.recording)), _escaped(one.joint), f"{one.begin:.2f}", f"{one.end:.2f}",
+                number(one.peak), _escaped(why_words(one)),
             )  # fmt: skip
         console.print(table)
     console.print()
@@ -156,7 +157,7 @@ def _models(found: "Evaluation | CrossValidation") -> "Table":
         for column in range(first, len(errors.columns)):
             factor = reading_unit(errors.units[column])[1]
             cells += [
-                _interval(part.times(factor))
+                _estimate(part.times(factor))
                 for part in (errors.one_step[column], errors.curve[-1, column])
             ]
         name = (
@@ -190,7 +191,8 @@ def _words(found: "Evaluation | CrossValidation") -> str:
 
 def _joints(found: "Evaluation | CrossValidation", title: str, step: int | None) -> "Table":
     """One row per model, one column per joint: one step ahead (None), or the ``step``-th of the
-    rollouts."""
+    rollouts.
+    """
     table = _table(title)
     count = len(found.errors.joints)
     for joint, unit in zip(found.errors.joints, found.errors.joint_units, strict=True):
@@ -198,9 +200,7 @@ def _joints(found: "Evaluation | CrossValidation", title: str, step: int | None)
     factors = [reading_unit(unit)[1] for unit in found.errors.joint_units]
     for errors in found.table:
         means = errors.one_step.mean if step is None else errors.curve.mean[step]
-        cells = (
-            _number(factor * mean) for factor, mean in zip(factors, means[:count], strict=True)
-        )
+        cells = (number(factor * mean) for factor, mean in zip(factors, means[:count], strict=True))
         table.add_row(_escaped(errors.name), *cells)
     return table
 
@@ -230,7 +230,7 @@ def _held_table(held: "HeldControl") -> "Table":
         table.add_row(
             _escaped(joint),
             unit,
-            *(_number(factor * cell) for cell in (*cells, held.usual_speed[j])),
+            *(number(factor * cell) for cell in (*cells, held.usual_speed[j])),
         )
     table.caption = "speeds per second"
     table.caption_justify = "left"
@@ -252,18 +252,8 @@ def _print_torques(console: Any, found: "Evaluation") -> None:
     console.print()
 
 
-def _interval(estimate: "Estimate") -> str:
-    mean = float(estimate.mean)
-    if not np.isfinite(estimate.low):
-        return _number(mean)
-    return f"{_number(mean)} ({_number(float(estimate.low))}-{_number(float(estimate.high))})"
-
-
-def _number(value: float) -> str:
-    """Three digits, zeros at the end included, so that columns can be compared."""
-    if not np.isfinite(value):
-        return "-"
-    return f"{value:.0f}" if abs(value) >= 100.0 else f"{value:#.3g}"
+def _estimate(estimate: "Estimate") -> str:
+    return interval(float(estimate.mean), float(estimate.low), float(estimate.high))
 
 
 def _table(*columns: str) -> "Table":

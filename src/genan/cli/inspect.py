@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from genan.words import duration, number, reading_unit
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -111,7 +113,7 @@ def _print_head(console: Any, head: "Summary", found: "Inspection", fingerprint:
             "trajectories",
             f"{found.trajectories} of {_span(found.shortest, found.longest)}, {found.samples} samples",
         ),
-        ("in all", f"{_duration(found.duration)} at {1.0 / found.dt:.6g} Hz (dt {found.dt:.6g} s)"),
+        ("in all", f"{duration(found.duration)} at {1.0 / found.dt:.6g} Hz (dt {found.dt:.6g} s)"),
         *_clock(found),
         ("fingerprint", fingerprint),
         (
@@ -142,7 +144,6 @@ def _clock(found: "Inspection") -> list[tuple[str, str]]:
 def _sensing_table(found: "Inspection") -> "Table":
     """How finely each joint is measured, what drives it, and when."""
     from genan.report.inspection_page import lag_words
-    from genan.report.style import reading_unit
 
     table = _table(
         "joint",
@@ -161,9 +162,9 @@ def _sensing_table(found: "Inspection") -> "Table":
         table.add_row(
             joint.name,
             unit,
-            "-" if joint.quantum is None else _number(factor * joint.quantum),
-            _number(factor * joint.signal),
-            _number(factor * joint.noise),
+            "-" if joint.quantum is None else number(factor * joint.quantum),
+            number(factor * joint.signal),
+            number(factor * joint.noise),
             f"{100 * joint.signal_share:.2g} %",
             "-" if joint.clear_stride is None else f"{joint.clear_stride} x dt",
             lag_words(lag.steps, found.dt),
@@ -174,8 +175,6 @@ def _sensing_table(found: "Inspection") -> "Table":
 
 
 def _joint_table(found: "Inspection") -> "Table":
-    from genan.report.style import reading_unit
-
     limits = any(joint.limits_covered is not None for joint in found.joints)
     table = _table("joint", "unit", "from", "to", "std", "speed", "99 %", "max", "95 % Hz", "cells")
     if limits:
@@ -184,8 +183,8 @@ def _joint_table(found: "Inspection") -> "Table":
         unit, factor = reading_unit(joint.unit)
         numbers = (joint.lowest, joint.highest, joint.deviation)
         speeds = (joint.speed_median, joint.speed_p99, joint.speed_highest)
-        cells = [joint.name, unit, *(_number(factor * number) for number in (*numbers, *speeds))]
-        cells.append(_number(joint.excited))
+        cells = [joint.name, unit, *(number(factor * value) for value in (*numbers, *speeds))]
+        cells.append(number(joint.excited))
         cells.append(f"{100 * joint.phase_covered:.0f} %")
         if limits:
             cells.append(
@@ -221,11 +220,11 @@ def _control_table(found: "Inspection") -> "Table":
         table.add_row(
             control.name,
             control.unit,
-            f"{_number(control.lower)} to {_number(control.upper)}",
-            f"{_number(control.lowest)} to {_number(control.highest)}",
+            f"{number(control.lower)} to {number(control.upper)}",
+            f"{number(control.lowest)} to {number(control.highest)}",
             f"{100 * control.saturated:.1f} %",
-            _number(control.fastest),
-            _number(control.excited),
+            number(control.fastest),
+            number(control.excited),
             f"{100 * control.covered:.0f} %",
         )
     return table
@@ -251,23 +250,10 @@ def _table(*columns: str) -> "Table":
     return table
 
 
-def _number(value: float) -> str:
-    """Three digits, no exponent for what a robot does."""
-    return f"{value:.0f}" if 1000.0 <= abs(value) < 1e7 else f"{value + 0.0:.3g}"
-
-
 def _span(shortest: float, longest: float) -> str:
     if math.isclose(shortest, longest):
         return f"{shortest:.4g} s"
     return f"{shortest:.3g} to {longest:.3g} s"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120.0:
-        return f"{seconds:.4g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def _plain(value: Any) -> str:

@@ -15,7 +15,7 @@ def print_before_and_after(
     from rich.table import Table
 
     from genan.evaluation.refit import compare
-    from genan.report.style import reading_unit
+    from genan.words import reading_unit
 
     assert fitting.start is not None
     console.print("judging before and after ...")

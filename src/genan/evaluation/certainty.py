@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from genan.evaluation.accuracy import Errors
 from genan.evaluation.statistics import RESAMPLES
 from genan.evaluation.sums import Sums, groups, half_second
+from genan.words import time_ahead
 
 WORDS = ((0.005, "certain"), (0.05, "likely"))
 """What a difference is called whose doubt is at most this; beyond the last nothing can be told."""
@@ -60,7 +61,8 @@ class Comparison:
     @property
     def doubt(self) -> float:
         """Probability that the difference is none, or the other way round: the larger of the
-        two."""
+        two.
+        """
         wrong = 1.0 - self.better if self.ratio >= 1.0 else self.better
         return max(wrong, self.chance)
 
@@ -78,9 +80,9 @@ class Comparison:
     def when(self) -> str:
         """How far ahead."""
         return (
-            f"One step ({time_words(self.seconds)}) ahead"
+            f"One step ({time_ahead(self.seconds)}) ahead"
             if self.steps == 1
-            else f"After {time_words(self.seconds)}"
+            else f"After {time_ahead(self.seconds)}"
         )
 
     @property
@@ -154,19 +156,19 @@ class Standing:
         ends = [self.best(step, unit) for step in (steps[0], steps[-1])]
         if all(one.verdict == "better" for one in ends):
             sure = "certain" if all(one.certainty == "certain" for one in ends) else "likely"
-            return f"Better than every baseline{of}, one step ahead and after {time_words(self.horizon)}; {sure}."
+            return f"Better than every baseline{of}, one step ahead and after {time_ahead(self.horizon)}; {sure}."
         if span is not None:
             first, last = span
             words = (
-                f"from {time_words(first)} on"
+                f"from {time_ahead(first)} on"
                 if last >= self.horizon
-                else f"up to {time_words(last)} ahead"
+                else f"up to {time_ahead(last)} ahead"
             )
             if (
                 first > self.comparisons[0].seconds / max(1, self.comparisons[0].steps)
                 and last < self.horizon
             ):
-                words = f"from {time_words(first)} to {time_words(last)} ahead"
+                words = f"from {time_ahead(first)} to {time_ahead(last)} ahead"
             weak = [
                 f"{one.when[0].lower()}{one.when[1:]} {_relation(one)}"
                 for one in ends
@@ -178,7 +180,8 @@ class Standing:
 
 def compare(model: Errors, baselines: Sequence[Errors]) -> Standing | None:
     """``model`` beside each of ``baselines``, judged at the same samples; None when there are
-    none."""
+    none.
+    """
     if not baselines or model.sums is None:
         return None
     sums, units = model.sums, groups(model.joint_units)
@@ -286,7 +289,8 @@ def _chance(
     each: Float[np.ndarray, "G rows"], there: Bool[np.ndarray, "G rows"]
 ) -> Float[np.ndarray, " rows"]:
     """Part of all signs of ``each`` whose mean is at least as far in the direction of the mean
-    found."""
+    found.
+    """
     present = there.any(1)
     each = each[present]
     count = len(each)
@@ -305,7 +309,8 @@ def _longest(
     good: Bool[np.ndarray, " M"], seconds: Float[np.ndarray, " M"]
 ) -> tuple[float, float] | None:
     """The longest stretch of marks that are all good, in seconds; a single one among good ones is
-    no end of it."""
+    no end of it.
+    """
     good = good.copy()
     good[1:-1] |= good[:-2] & good[2:]
     best: tuple[int, int] | None = None
@@ -324,11 +329,6 @@ def _relation(one: Comparison, *, when: bool = False) -> str:
     words = {"better": "better than", "worse": "worse than", "level": "level with"}[one.verdict]
     start = f"{one.when[0].lower()}{one.when[1:]} " if when else ""
     return f"{start}{words} {one.baseline}"
-
-
-def time_words(seconds: float) -> str:
-    """How far ahead: "2 ms", "0.5 s"."""
-    return f"{1e3 * seconds:.3g} ms" if seconds < 0.1 else f"{seconds:.3g} s"
 
 
 def _ratio(value: float) -> str:

@@ -1,0 +1,75 @@
+"""Numbers, times and units as a person reads them."""
+
+import math
+import re
+
+DEGREES = 180.0 / math.pi
+
+
+def number(value: float) -> str:
+    """Three digits, and no exponent for anything a robot does: 0.00678, 4.44, 49.6, 2500."""
+    if math.isnan(value):
+        return "-"
+    if value == 0.0 or math.isinf(value):
+        return f"{value:g}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.3g}" if abs(value) < 1e-4 or abs(value) >= 1e9 else f"{value:.{digits}f}"
+
+
+def percent(value: float) -> str:
+    """A percentage without its sign; one digit more close to 0 and 100."""
+    return f"{value:.1f}" if 0.0 < value < 1.0 or 99.0 < value < 100.0 else f"{value:.0f}"
+
+
+def interval(mean: float, low: float | None, high: float | None, unit: str = "") -> str:
+    """A value with its interval: "4.44 (4.31 to 4.59)"; ``unit`` "%" asks for percentages."""
+    form = percent if unit == "%" else number
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return form(mean)
+    return f"{form(mean)} ({form(low)} to {form(high)})"
+
+
+def duration(seconds: float) -> str:
+    """How long something took: "4.2 s", "6 min 40 s", "3 h 10 min"."""
+    if seconds < 120.0:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def time_ahead(seconds: float) -> str:
+    """How far a prediction reaches: "2 ms", "0.5 s"."""
+    return f"{1e3 * seconds:.3g} ms" if seconds < 0.1 else f"{seconds:.3g} s"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """A count with its noun: "1 trial", "2 trials"."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def enumeration(parts: list[str]) -> str:
+    """Parts with commas and an "and"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def shortened(name: str, longest: int = 40) -> str:
+    """The end of a long name, where names of recordings differ: ".../run03/trajectory.csv"."""
+    return name if len(name) <= longest else f"...{name[len(name) - longest + 3 :]}"
+
+
+def slug(text: str) -> str:
+    """A name for files and anchors: lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:80] or "unnamed"
+
+
+def reading_unit(unit: str) -> tuple[str, float]:
+    """The unit that a person reads for a joint's SI unit, and the factor to it: degrees for rad,
+    millimetres for m.
+    """
+    return {"rad": ("deg", DEGREES), "m": ("mm", 1000.0)}.get(unit, (unit, 1.0))
+
+
+def with_unit(name: str, unit: str) -> str:
+    """A label: the name, and the unit where there is one."""
+    return name if unit in ("1", "") else f"{name} [{unit}]"
