@@ -8,25 +8,9 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator.artifact import CONTRACT as ACTUATOR_CONTRACT
 from genan.actuator.network import Layer
-from genan.rl.contract import PolicyContract, PolicyError
+from genan.rl.contract import CONTRACT, KIND, WEIGHTS, PolicyContract
 from genan.rl.policy import Policy
-from genan.sealed import Kind
-
-WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
-KIND = Kind(
-    format="genan policy",
-    version=1,
-    weights=WEIGHTS,
-    contract=CONTRACT,
-    error=PolicyError,
-    none="There is no policy",
-    origin="the --out of 'genan train'",
-    again="train again",
-    unfinished="The training in it is unfinished: run it to its end first.",
-    others=((ACTUATOR_CONTRACT, "actuators"),),
-)
 
 
 def save(policy: Policy, folder: Path | str) -> Path:
@@ -72,3 +56,6 @@ def tensors(policy: Policy) -> dict[str, np.ndarray]:
 def contract_text(policy: Policy, weights: bytes) -> str:
     """``policy.json`` for ``policy`` whose weights file has the bytes ``weights``."""
     return KIND.text(weights, contract=policy.contract.settings(), record=policy.record)
+
+
+__all__ = ["CONTRACT", "KIND", "WEIGHTS", "contract_text", "load", "save", "tensors"]

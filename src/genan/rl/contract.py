@@ -9,12 +9,14 @@ import json
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from genan.data import Channels
 from genan.errors import GenanError, listing
 from genan.rl.settings import ACTIVATIONS
 from genan.robot import Robot
+from genan.sealed import Kind
 
 #: Two periods, changes or bounds are the same when they differ by less than this fraction.
 TOLERANCE = 1e-6
@@ -22,6 +24,21 @@ TOLERANCE = 1e-6
 
 class PolicyError(GenanError):
     """A policy is missing, damaged, or does not belong to this task, robot or rate."""
+
+
+WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
+KIND = Kind(
+    format="genan policy",
+    version=1,
+    weights=WEIGHTS,
+    contract=CONTRACT,
+    error=PolicyError,
+    none="There is no policy",
+    origin="the --out of 'genan train'",
+    again="train again",
+    unfinished="The training in it is unfinished: run it to its end first.",
+    others=(("actuator.json", "actuators"),),
+)
 
 
 @dataclass(frozen=True)
@@ -238,6 +255,16 @@ class PolicyContract:
             raise PolicyError(
                 f"The policy's contract is not complete ({type(error).__name__}: {error}); export or train it anew."
             ) from None
+
+
+def read_contract(folder: Path | str) -> tuple[PolicyContract, dict[str, Any]]:
+    """Contract and record of the policy in ``folder``, without its weights and without JAX.
+
+    The record says how the policy was trained (``steps``, ``seed``, ``ppo``, ``curve``) and how
+    good it is (``judged``).
+    """
+    settings = KIND.read_contract(Path(folder))
+    return PolicyContract.from_settings(settings["contract"]), settings["record"]
 
 
 def _same(one: float, other: float) -> bool:
