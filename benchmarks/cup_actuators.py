@@ -20,7 +20,7 @@ from machine import machine
 from genan import actuator
 from genan.actuator.library import bundled as bundled_actuators
 from genan.compilation import use_cache
-from genan.rl import artifact
+from genan.rl import policy as artifact
 from genan.rl.library import bundled
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState, Simulator

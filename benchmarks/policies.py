@@ -35,9 +35,9 @@ from genan.actuator.library import bundled
 from genan.compilation import QUICK, use_cache
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
-from genan.rl.skrl_trainer import require_skrl
+from genan.rl.config import PRESETS, TrainSettings, preset, task_preset
+from genan.rl.skrl import require_skrl
 from genan.rl.train import Training
-from genan.rl.train_settings import PRESETS, TrainSettings, preset, task_preset
 from genan.robot import Robot
 from genan.tasks.settings import TASKS
 
@@ -162,7 +162,7 @@ def by_skrl(training: Training, learner: Any) -> Measured | None:
         require_skrl()
     except SettingError:
         return None
-    from genan.rl.skrl_ppo import SkrlPPO
+    from genan.rl.skrl import SkrlPPO
 
     learner = jax.tree.map(jnp.copy, learner)  # genan's own uses it up
     ppo = SkrlPPO(training.env, training.ppo_settings)

@@ -1,6 +1,6 @@
 """A task in Gymnasium: one robot for a look, many robots for a trainer of your own.
 
-`import genan.gymnasium` registers `genan/reacher-v0`, `genan/ball-in-a-cup-v0` and
+`import genan.rl.gymnasium` registers `genan/reacher-v0`, `genan/ball-in-a-cup-v0` and
 `genan/table-tennis-v0`. An action is, for each control, the part of the task's largest change that
 is added to it: -1 to 1. Episodes have a fixed length, so they are truncated, never terminated.
 `make_vec` steps all robots in one compiled program and begins an episode that ends anew in the same
@@ -15,7 +15,7 @@ import sys
 import gymnasium
 import numpy as np
 
-import genan.gymnasium  # noqa: F401  (registers the tasks)
+import genan.rl.gymnasium  # noqa: F401  (registers the tasks)
 
 ENVS = 16
 POOL = 32  # settled robots that episodes start from

@@ -13,8 +13,8 @@ from tests.rl.policies import policy
 
 from genan.data import load
 from genan.deployment import registry
-from genan.rl.artifact import save
 from genan.rl.library import bundled
+from genan.rl.policy import save
 from genan.robot import Robot
 
 GOAL = ("--goal", 10, 30, 20, 0)

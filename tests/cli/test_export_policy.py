@@ -7,7 +7,8 @@ import pytest
 from tests.rl.policies import ensemble, policy
 
 from genan.actuator import save as save_actuators
-from genan.rl import artifact, numpy_policy
+from genan.rl import numpy_policy
+from genan.rl import policy as artifact
 
 
 @pytest.fixture

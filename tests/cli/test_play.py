@@ -7,7 +7,7 @@ from tests.docs.typed import typed
 from tests.rl.policies import ensemble, policy
 
 from genan.actuator import save as save_actuators
-from genan.rl.artifact import save as save_policy
+from genan.rl.policy import save as save_policy
 
 
 @pytest.fixture(scope="module")

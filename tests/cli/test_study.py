@@ -21,7 +21,7 @@ from genan.evaluation.studies.sizes import SMOKE
 from genan.evaluation.studies.store import DONE, Store
 from genan.evaluation.studies.work import perform
 from genan.evaluation.study_result import StudyResult
-from genan.rl.artifact import load as load_policy
+from genan.rl.policy import load as load_policy
 
 
 def _finished(root: Path) -> dict[str, tuple[int, bytes]]:

@@ -13,7 +13,7 @@ from genan import actuator
 from genan.cli import main
 from genan.cli.train import parse
 from genan.errors import SettingError
-from genan.rl.artifact import load
+from genan.rl.policy import load
 from genan.robot import Robot
 from genan.tasks.settings import BallInACupSettings
 

@@ -18,8 +18,8 @@ from tests.rl.policies import policy
 from genan.deployment import registry
 from genan.evaluation.arena import load_policy
 from genan.report import trials
-from genan.rl.artifact import save
 from genan.rl.library import bundled
+from genan.rl.policy import save
 from genan.robot import Robot
 
 

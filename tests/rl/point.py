@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from genan.rl.environment import Outcome
+from genan.rl.ppo import Outcome
 
 SPEED, NEAR = 0.2, 0.15
 

@@ -11,11 +11,10 @@ from tests.actuator.ensembles import make as make_ensemble
 
 from genan.actuator import Ensemble, History
 from genan.actuator.network import Layer
-from genan.rl.networks import Networks
+from genan.rl.config import PPOSettings
+from genan.rl.networks import Networks, Scaler
 from genan.rl.policy import Policy
-from genan.rl.scaler import Scaler
-from genan.rl.settings import PPOSettings
-from genan.rl.update import Agent
+from genan.rl.ppo import Agent
 from genan.robot import Robot
 from genan.tasks.environment import TaskEnvironment
 from genan.tasks.load import load_environment

@@ -15,9 +15,9 @@ from skrl.resources.preprocessors.jax import RunningStandardScaler
 from skrl.resources.schedulers.jax import KLAdaptiveLR
 
 from genan.actuator.network import Layer
+from genan.rl.config import PPOSettings
 from genan.rl.networks import Networks
-from genan.rl.settings import PPOSettings
-from genan.rl.update import Experience
+from genan.rl.ppo import Experience
 
 _ACTIVATIONS = {"leaky_relu": linen.leaky_relu, "elu": linen.elu, "tanh": linen.tanh}
 

@@ -1,7 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from genan.rl.advantages import estimate, normalise
+from genan.rl.ppo import estimate, normalise
 
 
 def test_a_worked_example() -> None:

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan.rl.agents import random_agent, unsquashed, zero_agent
+from genan.rl.episodes import random_agent, unsquashed, zero_agent
 
 OBSERVATIONS = jnp.ones((1000, 5))
 

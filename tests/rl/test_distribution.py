@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from genan.rl.distribution import Gaussian
+from genan.rl.networks import Gaussian
 
 
 def test_density_and_entropy_are_the_normal_distributions() -> None:

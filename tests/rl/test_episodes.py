@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from tests.rl.policies import TASK, ensemble
 
-from genan.rl.agents import random_agent
-from genan.rl.episodes import begin, record_episodes, without_end
+from genan.rl.episodes import begin, random_agent, record_episodes, without_end
 from genan.tasks.load import load_environment
 
 ENVIRONMENT = load_environment(

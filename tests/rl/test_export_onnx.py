@@ -10,9 +10,10 @@ import pytest
 from tests.rl.policies import SETTINGS, policy
 
 from genan.errors import SettingError
-from genan.rl import artifact, export
+from genan.rl import export
+from genan.rl import policy as artifact
+from genan.rl.config import ACTIVATIONS
 from genan.rl.contract import PolicyContract, PolicyError
-from genan.rl.settings import ACTIVATIONS
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:

@@ -10,9 +10,9 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from tests.rl.policies import TASK, ensemble
 
-import genan.gymnasium
+import genan.rl.gymnasium
 from genan.errors import GenanError, SettingError
-from genan.rl.gymnasium_env import GenanEnv, GenanVectorEnv
+from genan.rl.gymnasium import GenanEnv, GenanVectorEnv
 from genan.tasks.settings import BallInACupSettings
 
 SHORT = replace(TASK, duration=0.06)
@@ -151,4 +151,4 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         make(settings=BallInACupSettings())
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(GenanError, match=r"pip install genan\[gymnasium\]"):
-        genan.gymnasium.register()
+        genan.rl.gymnasium.register()

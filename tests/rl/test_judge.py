@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from genan.rl.judge import wilson
+from genan.rl.episodes import wilson
 
 
 @pytest.mark.parametrize(("succeeded", "trials"), [(0, 10), (10, 10), (94, 100), (500, 1000)])

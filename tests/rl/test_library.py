@@ -11,8 +11,8 @@ import pytest
 from genan import actuator
 from genan.actuator.library import bundled as bundled_actuators
 from genan.errors import ActuatorError, GenanError
-from genan.rl import artifact
-from genan.rl.judge import judge
+from genan.rl import policy as artifact
+from genan.rl.episodes import judge
 from genan.rl.library import bundled
 from genan.robot import Robot
 from genan.tasks.load import load_environment, task_settings

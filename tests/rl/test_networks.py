@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from genan.rl.config import PPOSettings
 from genan.rl.networks import POLICY, VALUE, Networks
-from genan.rl.settings import PPOSettings
 
 SETTINGS = PPOSettings(hidden=(7, 5), activation="elu", initial_deviation=0.5)
 

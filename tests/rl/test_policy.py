@@ -14,9 +14,9 @@ from tests.rl.policies import SETTINGS, TASK, agent, ensemble, environment, poli
 from genan.actuator import save as save_actuators
 from genan.actuator.artifact import KIND as ACTUATORS
 from genan.data import Channels
+from genan.rl.config import ACTIVATIONS
 from genan.rl.contract import Part, PolicyContract, PolicyError
 from genan.rl.policy import Policy, _words, actuator_fingerprint
-from genan.rl.settings import ACTIVATIONS
 from genan.robot import Robot
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.table_tennis import TableTennis

@@ -8,10 +8,8 @@ import pytest
 from tests.rl.point import Point
 
 from genan.errors import SettingError
-from genan.rl.ppo import PPO, Learner
-from genan.rl.rollout import Scene, rollout
-from genan.rl.settings import PPOSettings
-from genan.rl.update import Agent
+from genan.rl.config import PPOSettings
+from genan.rl.ppo import PPO, Agent, Learner, Scene, rollout
 
 SMALL = PPOSettings(
     rollouts=16, mini_batches=4, epochs=4, hidden=(32, 32), rate=3e-3, discount=0.9, kl_mode="none"

@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.rl.scaler import Scaler
+from genan.rl.networks import Scaler
 
 
 def batches() -> np.ndarray:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from genan.errors import SettingError
-from genan.rl.settings import FAST, PAPER, PPOSettings
+from genan.rl.config import FAST, PAPER, PPOSettings
 
 REFUSED = {
     "discount": (1.1, "The setting discount must lie from 0 to 1, not at 1.1."),
@@ -61,5 +61,5 @@ def test_settings_are_json_and_need_no_jax() -> None:
     for settings in (FAST, *PAPER.values()):
         again = json.loads(json.dumps(settings.settings()))
         assert PPOSettings(**again | {"hidden": tuple(again["hidden"])}) == settings
-    code = "import sys, genan.rl.settings; sys.exit('jax' in sys.modules)"
+    code = "import sys, genan.rl.config; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

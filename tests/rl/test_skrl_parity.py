@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.rl.distribution import Gaussian
-from genan.rl.settings import PPOSettings
-from genan.rl.update import Agent, MiniBatch, objective, update
+from genan.rl.config import PPOSettings
+from genan.rl.networks import Gaussian
+from genan.rl.ppo import Agent, MiniBatch, objective, update
 
 pytest.importorskip("skrl", reason="the reference is skrl: pip install 'genan[skrl]'")
 from tests.rl.skrl_agent import SkrlAgent, stacked

@@ -15,18 +15,15 @@ from tests.rl.policies import TASK, ensemble, robot
 
 from genan.actuator.network import Layer
 from genan.errors import SettingError
-from genan.rl import artifact
+from genan.rl import policy as artifact
+from genan.rl.config import PAPER, PPOSettings, TrainSettings
 from genan.rl.networks import Networks
-from genan.rl.settings import PAPER, PPOSettings
-from genan.rl.skrl_trainer import SkrlTraining, require_skrl
-from genan.rl.train_settings import TrainSettings
+from genan.rl.skrl import SkrlTraining, require_skrl
 
 pytest.importorskip("skrl", reason="the trainer is skrl: pip install 'genan[skrl]'")
 import skrl
 
-from genan.rl.skrl_environment import SkrlEnvironment
-from genan.rl.skrl_models import from_flax, to_flax
-from genan.rl.skrl_ppo import SkrlPPO, configuration
+from genan.rl.skrl import SkrlEnvironment, SkrlPPO, configuration, from_flax, to_flax
 
 PPO = PPOSettings(hidden=(16, 12), rollouts=4, mini_batches=2, epochs=2, rate=5e-4)
 TINY = replace(TASK, pool=8, duration=0.1)
@@ -115,14 +112,14 @@ def test_without_skrl_it_says_what_to_install(package, monkeypatch) -> None:
 
 
 def test_another_skrl_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr("genan.rl.skrl_trainer.version", lambda _: "1.4.3")
+    monkeypatch.setattr("genan.rl.skrl.version", lambda _: "1.4.3")
     with pytest.raises(SettingError, match="needs skrl 2, not 1.4.3"):
         require_skrl()
 
 
 def test_long_rollouts_are_warned_of(caplog, monkeypatch) -> None:
     monkeypatch.setattr(
-        "genan.rl.skrl_ppo.SkrlPPO.begin", lambda *_: 1 / 0
+        "genan.rl.skrl.SkrlPPO.begin", lambda *_: 1 / 0
     )  # it is said before anything is built
     settings = replace(PPO, rollouts=512)
     with caplog.at_level(logging.WARNING, "genan"), pytest.raises(ZeroDivisionError):

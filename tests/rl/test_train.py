@@ -15,10 +15,9 @@ from genan import checkpoint
 from genan.actuator import save as save_actuators
 from genan.cli import main
 from genan.errors import GenanError, SettingError
-from genan.rl import artifact
-from genan.rl.settings import FAST
+from genan.rl import policy as artifact
+from genan.rl.config import FAST, TrainSettings, preset
 from genan.rl.train import FAULT, Training, train
-from genan.rl.train_settings import TrainSettings, preset
 from genan.robot import Robot
 
 ROBOT = Robot.load("pamy2")

@@ -20,12 +20,21 @@ from genan.cli import main
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import DataError, SettingError
-from genan.rl.environment import Outcome
-from genan.rl.ppo import PPO
-from genan.rl.settings import PPOSettings
-from genan.rl.uan import Selection, UanProgress, _prepare, _supervised, fit_uan, kept_uan
-from genan.rl.uan_environment import UanEnvironment, UanState, find_starts
-from genan.rl.uan_settings import PPO_SETTINGS, UanSettings
+from genan.rl.config import PPOSettings
+from genan.rl.ppo import PPO, Outcome
+from genan.rl.uan import (
+    PPO_SETTINGS,
+    Selection,
+    UanEnvironment,
+    UanProgress,
+    UanSettings,
+    UanState,
+    _prepare,
+    _supervised,
+    find_starts,
+    fit_uan,
+    kept_uan,
+)
 from genan.robot import Robot
 
 PPO_SMALL = replace(
@@ -253,7 +262,7 @@ def test_the_command_line_sets_it_beside(
         judged.append(compare["UAN"])
         raise DataError("That is enough.")
 
-    monkeypatch.setattr("genan.rl.uan_settings.UanSettings", lambda: SMALL)
+    monkeypatch.setattr("genan.rl.uan.UanSettings", lambda: SMALL)
     monkeypatch.setattr("genan.evaluation.evaluate", evaluate)
     recording, ours = tmp_path / "train.h5", tmp_path / "ours"
     write(recording, driven)

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.rl.settings import PPOSettings
-from genan.rl.update import Agent, clip_gradient, random_order, steer
+from genan.rl.config import PPOSettings
+from genan.rl.ppo import Agent, clip_gradient, random_order, steer
 
 BASE = PPOSettings(mini_batches=4, epochs=3)
 

@@ -283,8 +283,7 @@ class Evaluate:
         from dataclasses import replace
 
         from genan.errors import SettingError
-        from genan.rl.uan import fit_uan, kept_uan
-        from genan.rl.uan_settings import UanSettings
+        from genan.rl.uan import UanSettings, fit_uan, kept_uan
 
         if train is None:
             raise SettingError("--uan learns from the training recording; give it by --train-data.")

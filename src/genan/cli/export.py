@@ -69,7 +69,7 @@ class Export:
 
     def _export_policy(self, folder: Path) -> str:
         from genan.rl import export
-        from genan.rl.artifact import load
+        from genan.rl.policy import load
 
         policy = load(folder)
         if self.format == "onnx":

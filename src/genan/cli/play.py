@@ -15,8 +15,7 @@ from genan.tasks.settings import TASKS, TaskSettings
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from genan.rl.agents import Agent
-    from genan.rl.episodes import Episodes
+    from genan.rl.episodes import Agent, Episodes
     from genan.rl.policy import Policy
     from genan.robot import Robot
     from genan.tasks.environment import TaskEnvironment
@@ -132,8 +131,8 @@ class Play:
     def _policy(self) -> "Policy | None":
         if self.agent != "policy":
             return None
-        from genan.rl.artifact import load
         from genan.rl.library import bundled
+        from genan.rl.policy import load
 
         policy = load(self.policy if self.policy is not None else bundled(self.task))
         if policy.contract.task != self.task:
@@ -158,7 +157,7 @@ class Play:
         )
 
     def _agent(self, environment: "TaskEnvironment", policy: "Policy | None") -> "Agent":
-        from genan.rl.agents import random_agent, zero_agent
+        from genan.rl.episodes import random_agent, zero_agent
 
         if policy is not None:
             return lambda observation, key: policy.mean(observation)

@@ -13,8 +13,7 @@ import tyro
 
 from genan.cli.progress import time_left
 from genan.errors import SettingError, listing
-from genan.rl.settings import PPOSettings
-from genan.rl.train_settings import PRESETS, TrainSettings, envs_preset, preset, task_preset
+from genan.rl.config import PRESETS, PPOSettings, TrainSettings, envs_preset, preset, task_preset
 from genan.tasks.settings import TASKS, TaskSettings
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Train(Generic[T]):
         from genan.rl.train import Training
 
         if self.trainer == "skrl":
-            from genan.rl.skrl_trainer import SkrlTraining as Training
+            from genan.rl.skrl import SkrlTraining as Training
         return Training(
             self.task,
             bundled(self.task.robot) if self.actuators is None else self.actuators,

@@ -8,21 +8,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genan.rl.environment import Environment, Outcome
+    from genan.rl.config import FAST, PAPER, PPOSettings
     from genan.rl.policy import Policy
-    from genan.rl.ppo import PPO, Learner, Report
-    from genan.rl.settings import FAST, PAPER, PPOSettings
+    from genan.rl.ppo import PPO, Environment, Learner, Outcome, Report
     from genan.rl.train import Training
 
 _HOMES = {
-    "FAST": "settings",
-    "PAPER": "settings",
+    "FAST": "config",
+    "PAPER": "config",
     "PPO": "ppo",
-    "Environment": "environment",
+    "Environment": "ppo",
     "Learner": "ppo",
-    "Outcome": "environment",
+    "Outcome": "ppo",
     "Policy": "policy",
-    "PPOSettings": "settings",
+    "PPOSettings": "config",
     "Report": "ppo",
     "Training": "train",
 }

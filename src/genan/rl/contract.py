@@ -14,7 +14,7 @@ from typing import Any
 
 from genan.data import Channels
 from genan.errors import GenanError, listing
-from genan.rl.settings import ACTIVATIONS
+from genan.rl.config import ACTIVATIONS
 from genan.robot import Robot
 from genan.sealed import Kind
 

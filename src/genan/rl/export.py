@@ -17,9 +17,8 @@ from safetensors.numpy import save as tensor_bytes
 
 from genan.exports import OPSET, Graph, open_session, place_file, place_folder, run_module
 from genan.rl import numpy_policy
-from genan.rl.artifact import CONTRACT, WEIGHTS, contract_text, load, tensors
 from genan.rl.contract import PolicyContract, PolicyError
-from genan.rl.policy import Policy
+from genan.rl.policy import CONTRACT, WEIGHTS, Policy, contract_text, load, tensors
 
 #: Largest difference between an export and its policy, as a fraction of the largest change (see
 #: ``allowed``).

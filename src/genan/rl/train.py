@@ -17,12 +17,11 @@ from genan.actuator.network import Precision
 from genan.compilation import QUICK, compiling
 from genan.errors import GenanError, SettingError
 from genan.provenance import versions
-from genan.rl import artifact
-from genan.rl.judge import Verdict, judge
+from genan.rl import policy as artifact
+from genan.rl.config import PPOSettings, TrainSettings, envs_preset, preset, task_preset
+from genan.rl.episodes import Verdict, judge
 from genan.rl.policy import Policy, actuator_fingerprint
 from genan.rl.ppo import PPO, Learner, Report
-from genan.rl.settings import PPOSettings
-from genan.rl.train_settings import TrainSettings, envs_preset, preset, task_preset
 from genan.robot import Robot
 from genan.simulation.fault import write_fault
 from genan.tasks.load import check_task, load_environment

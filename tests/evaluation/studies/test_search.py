@@ -196,8 +196,8 @@ def test_every_setting_can_be_tried(what: str, size: str) -> None:
 
 def accept(jobs: Mapping[str, Job]) -> None:
     from genan.actuator.settings import FitSettings
-    from genan.rl.train_settings import TrainSettings, preset, task_preset
-    from genan.rl.uan_settings import PPO_SETTINGS, UanSettings
+    from genan.rl.config import TrainSettings, preset, task_preset
+    from genan.rl.uan import PPO_SETTINGS, UanSettings
 
     if "fit-uan" in jobs:
         made = dict(jobs["fit-uan"].settings)

@@ -141,7 +141,7 @@ def find_space(what: str, size: Size) -> Space:
 
 
 def _uan(size: Size) -> Space:
-    from genan.rl.uan_settings import UanSettings
+    from genan.rl.uan import UanSettings
 
     defaults = UanSettings()
     known = {**asdict(defaults), **defaults.ppo.settings(), **size.uan}
@@ -214,7 +214,7 @@ def _fit(size: Size) -> Space:
 
 
 def _task(task: str, size: Size) -> Space:
-    from genan.rl.train_settings import preset, task_preset
+    from genan.rl.config import preset, task_preset
 
     learning = preset(task, "fast")
     known = {

@@ -124,8 +124,7 @@ def _fit(task: Task) -> dict[str, Any]:
 
 
 def _fit_uan(task: Task) -> dict[str, Any]:
-    from genan.rl.uan import UanProgress, fit_uan
-    from genan.rl.uan_settings import PPO_SETTINGS, UanSettings
+    from genan.rl.uan import PPO_SETTINGS, UanProgress, UanSettings, fit_uan
 
     made = task.settings
     robot, count, ppo = made.pop("robot"), made.pop("trajectories"), made.pop("ppo")
@@ -190,9 +189,9 @@ def _evaluate(task: Task) -> dict[str, Any]:
 
 
 def _train(task: Task) -> dict[str, Any]:
-    from genan.rl import artifact
+    from genan.rl import policy as artifact
+    from genan.rl.config import TrainSettings, preset, task_preset
     from genan.rl.train import Training
-    from genan.rl.train_settings import TrainSettings, preset, task_preset
 
     made = task.settings
     if (task.folder / artifact.KIND.contract).exists():
