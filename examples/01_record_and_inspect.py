@@ -13,8 +13,8 @@ import mujoco
 import numpy as np
 
 from genan.data import Channels, Recorder, inspect, load
-from genan.exploration import Spline
 from genan.robot import Robot
+from genan.signals import Spline
 
 
 def main(folder: Path) -> None:

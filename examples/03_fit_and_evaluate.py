@@ -17,8 +17,8 @@ import numpy as np
 import genan
 from genan.data import Channels, Recorder
 from genan.evaluation import evaluate
-from genan.exploration import Spline
 from genan.robot import Robot
+from genan.signals import Spline
 
 
 def record(robot: Robot, path: Path, *, trajectories: int, seed: int) -> Path:

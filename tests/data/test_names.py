@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from genan.data import Recorder, Trajectories, load, split, summary, write
-from genan.data.names import joined_names
+from genan.data.trajectories import joined_names
 from genan.errors import DataError
 
 

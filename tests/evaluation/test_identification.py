@@ -1,14 +1,17 @@
 import numpy as np
 import pytest
-
-from genan.errors import SettingError
-from genan.evaluation.identification import (
+from genan.robots.pamy2.identification import (
+    REAL,
     TransferFunction,
     fit_transfer_function,
     frequency_response,
+    hysteresis,
+    identify,
+    spread,
 )
-from genan.evaluation.pamy2_bench import REAL, hysteresis, identify, spread
-from genan.exploration import Multisine
+
+from genan.errors import SettingError
+from genan.signals import Multisine
 from genan.virtual import VirtualPamy2
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from genan.errors import RobotError
 from genan.robot import Robot
-from genan.robot.new import draft
-from genan.robot.writing import robot_toml
+from genan.robot.draft import draft, robot_toml
 
 ARM = """
 <mujoco model="odd arm">

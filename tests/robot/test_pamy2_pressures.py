@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-
-from genan.robot.pamy2_pressures import (
+from genan.robots.pamy2.pressures import (
     AUGUST_2024,
     PressureLimits,
     bar_from_control,

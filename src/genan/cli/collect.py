@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from genan.exploration import Signal
+    from genan.signals import Signal
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Collect:
     def run(self) -> int:
         """Record, with a progress bar."""
         from genan.data import Channels, Recorder
+        from genan.deployment.collection import ROBOTS, TRUTH
         from genan.errors import SettingError, listing
-        from genan.virtual.recording import ROBOTS, TRUTH
 
         if self.robot not in ROBOTS:
             raise SettingError(
@@ -104,7 +104,7 @@ class Collect:
         from genan.cli import INTERRUPTED
         from genan.cli.interrupt import interruptible
         from genan.cli.progress import progress_bar
-        from genan.compilation import use_cache
+        from genan.jax_setup import use_cache
 
         console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         done = len(recorder)
@@ -115,8 +115,8 @@ class Collect:
                 f"{recorder.partial} already holds more than the {self.trajectories} asked for; keeping all."
             )
         use_cache()
+        from genan.deployment.collection import ROBOTS, record
         from genan.virtual import Plan, VirtualPamy2
-        from genan.virtual.recording import ROBOTS, record
 
         plan = Plan(
             seed=self.seed,
@@ -158,7 +158,7 @@ class Collect:
         return 0
 
     def _signal(self) -> "Signal":
-        from genan.exploration import Chirp, Multisine, Spline
+        from genan.signals import Chirp, Multisine, Spline
 
         signals: dict[str, Signal] = {
             "spline": Spline(self.interval, self.shortest_interval),

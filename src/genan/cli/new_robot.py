@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 if TYPE_CHECKING:
-    from genan.robot.writing import RobotDraft
+    from genan.robot.draft import RobotDraft
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from genan.data.checks import SHORTEST, rows_of
+from genan.data.trajectories import SHORTEST, rows_of
 from genan.errors import DataError
 
 

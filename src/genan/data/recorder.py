@@ -16,22 +16,32 @@ from typing import Any
 import h5py
 import numpy as np
 
-from genan.data.channels import Channels
-from genan.data.checks import check_samples, counted, differences, provenance_text
-from genan.data.disk import Lock, abandon, make_folder, reason, refuse_existing
-from genan.data.layout import (
+from genan.data.hdf5 import (
     BLOCK_ROWS,
     CHUNK_ROWS,
     TRUTH,
+    Lock,
     Summary,
+    abandon,
     describe,
+    make_folder,
     open_to_read,
     partial_path,
     read_summary,
+    reason,
+    refuse_existing,
     summarise,
     write_finished,
 )
-from genan.data.names import LONGEST_NAME, checked_names
+from genan.data.trajectories import (
+    LONGEST_NAME,
+    Channels,
+    check_samples,
+    checked_names,
+    counted,
+    differences,
+    provenance_text,
+)
 from genan.errors import DataError, listing
 
 #: How a name is kept while recording: texts of variable length cannot be read while the file is

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from genan.data.names import recording_numbers
-from genan.data.trajectories import Trajectories
+from genan.data.trajectories import Trajectories, recording_numbers
 from genan.errors import DataError, SettingError
 
 

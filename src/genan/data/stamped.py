@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from genan.data.layout import open_to_read, summarise
-from genan.data.store import TIME_TOLERANCE, load
+from genan.data.hdf5 import TIME_TOLERANCE, load, open_to_read, summarise
 from genan.data.timing import Timing, TimingMeter
 from genan.data.trajectories import Trajectories
 from genan.errors import DataError

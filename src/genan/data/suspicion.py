@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.data.checks import counted
 from genan.data.measures import ControlInspection, JointInspection
 from genan.data.timing import Timing
-from genan.data.trajectories import Trajectories
+from genan.data.trajectories import Trajectories, counted
 from genan.errors import listing
 
 #: A rad joint that spans more than two turns was probably recorded in degrees.

@@ -1,8 +1,8 @@
-"""``Trajectories``: what was recorded, in memory. Trajectories of unequal length, one after the
-other."""
+"""``Trajectories``: what was recorded, in memory; ``Channels``: what its columns mean."""
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,11 +11,396 @@ from typing import Any, SupportsIndex
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.data.channels import Channels
-from genan.data.checks import check_indices, check_samples, differences, provenance_text, rows_of
-from genan.data.names import checked_names, joined_names, recording_numbers
-from genan.errors import DataError
+from genan.errors import DataError, listing
 from genan.robot import Robot
+
+# --- Names of recordings: which trajectories are pieces of the same one, so that a split keeps
+
+#: Longest name of a recording [bytes of UTF-8].
+LONGEST_NAME = 256
+
+
+def own_names(count: int) -> tuple[str, ...]:
+    """``"0", "1", ...``: every trajectory is a recording of its own."""
+    return tuple(str(number) for number in range(count))
+
+
+def checked_names(names: Sequence[str], count: int) -> tuple[str, ...]:
+    """One name for each of ``count`` trajectories, or a refusal; none at all: ``own_names``."""
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise DataError(
+            f"The recordings must be a list of names, one for each trajectory, not {names!r}."
+        )
+    if names and len(names) != count:
+        raise DataError(
+            f"There are {count} trajectories and {len(names)} names of recordings; give one for each."
+        )
+    for name in names:
+        if len(name.encode()) > LONGEST_NAME:
+            raise DataError(
+                f"A recording's name has at most {LONGEST_NAME} bytes; {name[:40]!r}... has more."
+            )
+    return tuple(names) or own_names(count)
+
+
+def recording_numbers(names: Sequence[str]) -> Int[np.ndarray, " N"]:
+    """Number of each trajectory's recording, counted from 0 in the order in which the recordings
+    first appear."""
+    first = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([first[name] for name in names], dtype=np.int64)
+
+
+def joined_names(parts: Sequence[tuple[str, ...]], *, same_origin: bool) -> tuple[str, ...]:
+    """The names of several lists of recordings as one list.
+
+    The same name in two lists is the same recording where both come from the same origin, and
+    another one otherwise: then it is told apart by the number of its list (``"0/run 1"``, ``"1/run
+    1"``).
+    """
+    if all(names == own_names(len(names)) for names in parts):
+        return own_names(sum(map(len, parts)))
+    several = sum(len(set(names)) for names in parts) > len(
+        {name for names in parts for name in names}
+    )
+    apart = several and not same_origin
+    return tuple(
+        f"{number}/{name}" if apart else name
+        for number, names in enumerate(parts)
+        for name in names
+    )
+
+
+# --- What the columns of a recording mean: rate, joints, controls, units and ranges.
+
+#: SI units a joint position may be in; degrees and millimetres are converted before they get here.
+JOINT_UNITS = ("rad", "m")
+
+#: Two time steps are the same when they differ by less than this fraction.
+DT_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """The columns of q and u: their order, names and units, and the period they were sampled at."""
+
+    dt: float
+    """Sampling period [s]."""
+    joints: tuple[str, ...]
+    """Name of each column of q."""
+    controls: tuple[str, ...]
+    """Name of each column of u."""
+    control_range: np.ndarray
+    """[2, nu]: lowest and highest value each control may take, in its unit; infinite where there is
+    no bound."""
+    joint_units: tuple[str, ...] = ()
+    """"rad" or "m" for each joint; left out: "rad" for all."""
+    control_units: tuple[str, ...] = ()
+    """Unit of each control, any text; left out: "1" (no unit) for all."""
+
+    def __post_init__(self) -> None:
+        _set(self, "dt", _period(self.dt))
+        _set(self, "joints", _names(self.joints, "joint"))
+        _set(self, "controls", _names(self.controls, "control"))
+        _set(self, "joint_units", _units(self.joint_units, "rad", len(self.joints), "joint"))
+        _set(self, "control_units", _units(self.control_units, "1", len(self.controls), "control"))
+        for name, unit in zip(self.joints, self.joint_units, strict=True):
+            if unit not in JOINT_UNITS:
+                raise DataError(
+                    f"Joint {name!r} is in {unit!r}; convert it to one of {listing(JOINT_UNITS)}."
+                )
+        _set(self, "control_range", _bounds(self.control_range, self.controls))
+
+    @classmethod
+    def of_robot(cls, robot: Robot) -> "Channels":
+        """The channels of a recording of ``robot``."""
+        return cls(
+            dt=robot.dt,
+            joints=robot.joint_names,
+            controls=robot.control_names,
+            control_range=robot.u_range,
+            joint_units=tuple(joint.unit for joint in robot.joints),
+            control_units=tuple(control.unit for control in robot.controls),
+        )
+
+    @property
+    def nq(self) -> int:
+        """Number of joints."""
+        return len(self.joints)
+
+    @property
+    def nu(self) -> int:
+        """Number of controls."""
+        return len(self.controls)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything here as plain lists, texts and numbers, for comparing and hashing."""
+        return {
+            "dt": self.dt,
+            "joints": list(self.joints),
+            "joint_units": list(self.joint_units),
+            "controls": list(self.controls),
+            "control_units": list(self.control_units),
+            "control_range": self.control_range.tolist(),
+        }
+
+    def check_rate(self, dt: float, *, whose: str) -> None:
+        """Refuse another sampling period than this one. ``dt``: the other period [s]; ``whose``:
+        for the message."""
+        if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
+            raise DataError(
+                f"Two rates: the recording is sampled at {_rate(self.dt)}, {whose} at {_rate(dt)}; resample one, "
+                "because what is learnt at one rate is wrong at another."
+            )
+
+    def check_robot(self, robot: Robot) -> None:
+        """Refuse, by name, a robot with other joints, other controls, other units or another
+        rate."""
+        _same_names(self.joints, robot.joint_names, "joint", robot.name)
+        _same_names(self.controls, robot.control_names, "control", robot.name)
+        for kind, mine, theirs in (
+            ("Joint", (self.joints, self.joint_units), [joint.unit for joint in robot.joints]),
+            (
+                "Control",
+                (self.controls, self.control_units),
+                [control.unit for control in robot.controls],
+            ),
+        ):
+            for name, unit, other in zip(*mine, theirs, strict=True):
+                if unit != other:
+                    raise DataError(
+                        f"{kind} {name!r} is in {unit!r} in the recording and in {other!r} on robot {robot.name!r}; "
+                        "convert the recording."
+                    )
+        self.check_rate(robot.dt, whose=f"robot {robot.name!r}")
+
+
+def _set(channels: Channels, name: str, value: object) -> None:
+    object.__setattr__(channels, name, value)
+
+
+def _rate(dt: float) -> str:
+    return f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)"
+
+
+def _period(dt: float) -> float:
+    if (
+        not (np.isscalar(dt) or np.ndim(dt) == 0)
+        or not np.isreal(dt)
+        or not math.isfinite(dt)
+        or not dt > 0.0
+    ):
+        raise DataError(f"The sampling period dt must be a positive number of seconds, not {dt!r}.")
+    return float(dt)
+
+
+def _names(names: Sequence[str], kind: str) -> tuple[str, ...]:
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise DataError(f"The {kind}s must be a list of names, not {names!r}.")
+    if not names:
+        raise DataError(f"There are no {kind}s; a recording needs at least one.")
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise DataError(
+            f"The {kind} {listing(twice)} is listed twice; every {kind} needs its own name."
+        )
+    return tuple(names)
+
+
+def _units(units: Sequence[str], default: str, count: int, kind: str) -> tuple[str, ...]:
+    units = tuple(units) or (default,) * count
+    if len(units) != count:
+        raise DataError(
+            f"There are {count} {kind}s and {len(units)} {kind} units; give one unit for each."
+        )
+    return units
+
+
+def _bounds(bounds: Any, controls: tuple[str, ...]) -> Float[np.ndarray, "2 nu"]:
+    array = np.array(bounds, dtype=np.float64)
+    if array.shape != (2, len(controls)):
+        raise DataError(
+            f"control_range must be [2, {len(controls)}], lowest then highest of each control, not {list(array.shape)}."
+        )
+    for name, lower, upper in zip(controls, *array, strict=True):
+        if not lower < upper:
+            raise DataError(
+                f"Control {name!r} has the range {lower:g} to {upper:g}; the first must be below the second."
+            )
+    array.flags.writeable = False
+    return array
+
+
+def _same_names(mine: tuple[str, ...], theirs: tuple[str, ...], kind: str, robot: str) -> None:
+    if mine == theirs:
+        return
+    missing = [name for name in theirs if name not in mine]
+    extra = [name for name in mine if name not in theirs]
+    if missing or extra:
+        faults = [f"lacks the {kind} {listing(missing)}"] if missing else []
+        faults += (
+            [f"has the {kind} {listing(extra)}, which the robot does not have"] if extra else []
+        )
+        raise DataError(
+            f"The recording {' and '.join(faults)}; robot {robot!r} has the {kind}s {listing(theirs)}."
+        )
+    raise DataError(
+        f"The recording has the {kind}s in the order {listing(mine)} and robot {robot!r} in the order "
+        f"{listing(theirs)}; reorder the columns."
+    )
+
+
+#: Samples of the shortest trajectory that has an acceleration.
+SHORTEST = 3
+
+#: A control may pass its range by this fraction of it: rounding, not a fault.
+RANGE_TOLERANCE = 1e-9
+
+
+def check_samples(
+    channels: Channels,
+    q: np.ndarray,
+    u: np.ndarray,
+    lengths: np.ndarray,
+    *,
+    numbers: Sequence[int] | np.ndarray | None = None,
+) -> None:
+    """Refuse what cannot be learnt from, naming trajectory, sample and channel.
+
+    Args:
+        channels: what the columns mean.
+        q: joint positions [rows, nq] [rad or m].
+        u: controls [rows, nu], in their units.
+        lengths: samples of each trajectory [N].
+        numbers: what to call the trajectories in a message [N]; counted from 0 when left out.
+    """
+    for name, array, kind, names in (
+        ("q", q, "joint", channels.joints),
+        ("u", u, "control", channels.controls),
+    ):
+        if np.ndim(array) != 2 or array.shape[1] != len(names):
+            raise DataError(
+                f"{name} must be [samples, {len(names)}], one column for each {kind} ({', '.join(names)}), "
+                f"not {list(np.shape(array))}."
+            )
+    if np.ndim(lengths) != 1:
+        raise DataError(
+            f"The lengths must be one number for each trajectory, not of shape {list(np.shape(lengths))}."
+        )
+    if len(lengths) == 0:
+        raise DataError("There are zero trajectories; a recording needs at least one.")
+    if not len(q) == len(u) == int(np.sum(lengths)):
+        raise DataError(
+            f"q has {len(q)} samples, u has {len(u)} and the lengths add up to {int(np.sum(lengths))}."
+        )
+    if int(np.min(lengths)) < SHORTEST:
+        number = int(np.argmin(lengths))
+        raise DataError(
+            f"Trajectory {number if numbers is None else int(numbers[number])} (counted from 0) has "
+            f"{int(lengths[number])} samples; the shortest that has an acceleration has {SHORTEST}."
+        )
+    for label, array, names in (("Joint", q, channels.joints), ("Control", u, channels.controls)):
+        finite = np.isfinite(array)
+        if not finite.all():
+            name, place, where = _place(~finite, names, lengths, numbers)
+            raise DataError(
+                f"{label} {name} is {array[place]} {where}; cut the trajectory there or leave it out."
+            )
+    lower, upper = channels.control_range
+    span = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * RANGE_TOLERANCE
+    if (u.min(axis=0) < lower - span).any() or (u.max(axis=0) > upper + span).any():
+        name, (row, column), where = _place(
+            (u < lower - span) | (u > upper + span), channels.controls, lengths, numbers
+        )
+        raise DataError(
+            f"Control {name} is {u[row, column]:.9g} {where}, outside its range {lower[column]:g} to "
+            f"{upper[column]:g}; correct the command or the range."
+        )
+
+
+def check_indices(indices: Sequence[int] | np.ndarray, count: int) -> Int[np.ndarray, " M"]:
+    """``indices`` as an array, each between 0 and ``count`` - 1, or a refusal."""
+    chosen = np.asarray(indices)
+    if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
+        raise DataError(f"Trajectories are chosen by a list of whole numbers, not {indices!r}.")
+    if not chosen.size:
+        raise DataError("Zero trajectories were chosen; choose at least one.")
+    if chosen.min() < 0 or chosen.max() >= count:
+        wrong = int(chosen[(chosen < 0) | (chosen >= count)][0])
+        raise DataError(
+            f"There is no trajectory {wrong}; the recording has {count}, counted from 0 to {count - 1}."
+        )
+    return chosen.astype(np.int64)
+
+
+def counted(number: int) -> str:
+    """``1 trajectory``, ``2 trajectories``."""
+    return f"{number} {'trajectory' if number == 1 else 'trajectories'}"
+
+
+def rows_of(
+    starts: Int[np.ndarray, " M"], lengths: Int[np.ndarray, " M"]
+) -> Int[np.ndarray, " rows"]:
+    """Row numbers ``start, start + 1, ...`` of each trajectory, one after the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def provenance_text(provenance: Mapping[str, Any]) -> str:
+    """The provenance as canonical JSON text: keys sorted, so that equal content is equal text."""
+    try:
+        return json.dumps(dict(provenance), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"The provenance must be plain texts, numbers, lists and tables: {error}."
+        ) from None
+
+
+def differences(
+    mine: Mapping[str, Any], theirs: Mapping[str, Any], my_words: str, their_words: str
+) -> str:
+    """The settings in which two tables differ, as words: ``seed (partial has 1, asked 2)``; empty
+    when equal."""
+    mine, theirs = _flat(mine), _flat(theirs)
+    keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
+    return ", ".join(
+        f"{key} ({my_words} {mine.get(key)!r}, {their_words} {theirs.get(key)!r})" for key in keys
+    )
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A table of tables as one table: ``{"versions": {"numpy": "2"}}`` becomes ``{"versions.numpy":
+    "2"}``."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat.update(
+            _flat(value, f"{prefix}{key}.")
+            if isinstance(value, Mapping)
+            else {f"{prefix}{key}": value}
+        )
+    return flat
+
+
+def _place(
+    fault: np.ndarray,
+    names: Sequence[str],
+    lengths: np.ndarray,
+    numbers: Sequence[int] | np.ndarray | None,
+) -> tuple[str, tuple[int, int], str]:
+    """Name of the first faulty channel, its (row, column), and its trajectory and sample in
+    words."""
+    row, column = (int(axis[0]) for axis in np.nonzero(fault))
+    ends = np.cumsum(lengths)
+    index = int(np.searchsorted(ends, row, side="right"))
+    sample = row - int(ends[index] - lengths[index])
+    number = index if numbers is None else int(numbers[index])
+    return (
+        repr(names[column]),
+        (row, column),
+        f"in trajectory {number} at sample {sample} (counted from 0)",
+    )
+
+
+# --- ``Trajectories``: what was recorded, in memory. Trajectories of unequal length, one after
 
 
 @dataclass(frozen=True, eq=False)

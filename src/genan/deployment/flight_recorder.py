@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from genan.data import Channels, Recorder
-from genan.data.disk import make_folder
+from genan.data.hdf5 import make_folder
 from genan.deployment.flight import Flight
 from genan.deployment.safety import StopReason
 from genan.errors import DataError

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.dynamics.base import Dynamics, check_shapes
-from genan.dynamics.coverage import refuse
+from genan.dynamics.chain import refuse
 from genan.errors import RobotError
 from genan.robot import Robot
 

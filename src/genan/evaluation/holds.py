@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genan.data import Channels, Trajectories
-from genan.exploration import Spline
+from genan.signals import Spline
 
 #: A piece of a recording counts when its controls stay for this long [s].
 SHORTEST = 1.0
@@ -126,7 +126,7 @@ class SplineThenHold:
         duration: float,
         dt: float,
     ) -> Float[np.ndarray, "T nu"]:
-        """See ``genan.exploration.Signal``."""
+        """See ``genan.signals.Signal``."""
         u = Spline().draw(rng, bounds=bounds, duration=self.moving, dt=dt)
         return np.concatenate([u, np.repeat(u[-1:], round(duration / dt) - len(u), axis=0)])
 

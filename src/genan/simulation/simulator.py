@@ -15,8 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 from genan.actuator import Ensemble
 from genan.actuator.network import Precision
 from genan.robot import Robot
-from genan.simulation.drive import Drive
-from genan.simulation.scene import Scene
+from genan.simulation.simulator import Drive, Scene
 
 
 class Past(eqx.Module):

@@ -19,8 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from genan.errors import SettingError
-from genan.simulation.arm import ArmScene, ArmState
-from genan.simulation.simulator import Past, Simulator, SimulatorState
+from genan.simulation.simulator import ArmScene, ArmState, Past, Simulator, SimulatorState
 
 
 class Starts(eqx.Module):

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.dynamics.algebra import Rotation, Vector, plus
-from genan.dynamics.links import Link, read_links
-from genan.dynamics.recursion import place
+from genan.dynamics.newton_euler import Link, place, read_links
 from genan.errors import RobotError
 from genan.robot import Robot
 

@@ -13,8 +13,19 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from genan.virtual.tennis_ball import BallPhysics, BallState, rebound
-from genan.virtual.triples import Triple, cross, dot, minus, mixed, plus, scaled, unit
+from genan.robots.pamy2.virtual.tennis import (
+    BallPhysics,
+    BallState,
+    Triple,
+    cross,
+    dot,
+    minus,
+    mixed,
+    plus,
+    rebound,
+    scaled,
+    unit,
+)
 
 Rows = tuple[Triple, Triple, Triple]
 

@@ -12,8 +12,7 @@ from genan.data.importing.source import Chunk, Column, Source, Stream
 from genan.data.importing.survey import round_period, survey
 from genan.errors import DataError
 from genan.robot import Robot
-from genan.robot.new import draft
-from genan.robot.writing import RobotDraft, robot_toml
+from genan.robot.draft import RobotDraft, draft, robot_toml
 
 MODEL = """<mujoco><worldbody><body name="a"><joint name="shoulder"/><geom size=".1"/>
 <body name="b"><joint name="rail" type="slide"/><geom size=".1"/></body></body></worldbody>

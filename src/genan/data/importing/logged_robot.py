@@ -14,8 +14,7 @@ from genan.data.importing.sources import open_source
 from genan.data.importing.survey import Survey, survey
 from genan.errors import DataError, SettingError, listing
 from genan.files import write_atomically
-from genan.robot.new import draft
-from genan.robot.writing import GUESS, ControlDraft, JointDraft, RobotDraft, robot_toml
+from genan.robot.draft import GUESS, ControlDraft, JointDraft, RobotDraft, draft, robot_toml
 
 #: Part of the span seen in the log that a control may go beyond it, either way.
 MARGIN = 0.05

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from genan.data.channels import Channels
-from genan.data.checks import SHORTEST, counted
 from genan.data.importing.assembly import Piece
 from genan.data.importing.mapping import ColumnMapping, convert
 from genan.data.importing.stamps import Dropped
 from genan.data.importing.writing import TrajectoryWriter
 from genan.data.quantum import find_quantum, find_resting_quantum
 from genan.data.timing import Timing, TimingMeter
+from genan.data.trajectories import SHORTEST, Channels, counted
 from genan.errors import DataError
 from genan.robot import Robot
 

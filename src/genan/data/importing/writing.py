@@ -12,9 +12,19 @@ import h5py
 import numpy as np
 from jaxtyping import Float
 
-from genan.data.channels import Channels
-from genan.data.disk import Lock, abandon, make_folder, publish, reason, refuse_existing
-from genan.data.layout import BLOCK_ROWS, CHUNK_ROWS, describe, write_lengths
+from genan.data.hdf5 import (
+    BLOCK_ROWS,
+    CHUNK_ROWS,
+    Lock,
+    abandon,
+    describe,
+    make_folder,
+    publish,
+    reason,
+    refuse_existing,
+    write_lengths,
+)
+from genan.data.trajectories import Channels
 from genan.errors import DataError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from genan.data import load, summary
-from genan.data.channels import Channels
+from genan.data.trajectories import Channels
 from genan.errors import DataError, SettingError
 from genan.robot import Robot, bundled_robots
 

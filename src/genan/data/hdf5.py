@@ -1,26 +1,173 @@
-"""The HDF5 layout of a recording: what is where in the file, reading it with suspicion, writing it
-the same every time.
-
-See ``docs/data-format.md``. A finished file holds no time stamps and is written by one fixed
-sequence of operations: the same content is the same bytes.
+"""What recording asks of the operating system: one writer at a time, whole files or none, a full
+disk survived.
 """
 
+import fcntl
 import json
+import os
+import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
-from genan.data.channels import Channels
-from genan.data.checks import counted, provenance_text
-from genan.data.disk import new_file, publish, reason
-from genan.data.names import checked_names, own_names
+from genan.data.trajectories import (
+    Channels,
+    Trajectories,
+    check_indices,
+    check_samples,
+    checked_names,
+    counted,
+    own_names,
+    provenance_text,
+    rows_of,
+)
 from genan.errors import DataError, listing
+
+#: Descriptors of the locks this process holds; a forked worker must not keep them alive.
+_held: set[int] = set()
+
+
+def _close_in_child() -> None:
+    for descriptor in _held:
+        os.close(descriptor)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+class Lock:
+    """Exclusive right to write ``path``, through a lock file beside it; it ends with the process,
+    however that dies."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock, or refuse when somebody else has it."""
+        self._path = path.with_name(path.name + ".lock")
+        while True:
+            self._descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o644)
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._descriptor)
+                raise DataError(
+                    f"Another process is recording into {path} at this moment; wait for it or choose another file name."
+                ) from None
+            except OSError:
+                pass  # a file system without locks: going on is better than not recording at all
+            if self._is_current():
+                break
+            os.close(self._descriptor)  # its last holder removed the file in the meantime
+        _held.add(self._descriptor)
+
+    def _is_current(self) -> bool:
+        try:
+            return self._path.stat().st_ino == os.fstat(self._descriptor).st_ino
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Give the lock back and remove its file; a second call does nothing."""
+        if self._descriptor in _held:
+            self._path.unlink(missing_ok=True)
+            _held.discard(self._descriptor)
+            os.close(self._descriptor)
+
+
+def reason(error: Exception) -> str:
+    """What went wrong with a file, in a few words taken from an operating-system or HDF5 error."""
+    text = " ".join(str(error).split())
+    system = re.search(r"error message = '([^']+)'", text)
+    if system:
+        text = system.group(1)
+    elif isinstance(error, OSError) and error.strerror and not text.startswith("["):
+        text = error.strerror
+    known = {
+        "No space left": "the disk is full",
+        "filter returned": "a checksum does not fit the samples",
+    }
+    return next((words for sign, words in known.items() if sign in text), text)
+
+
+def abandon(file: h5py.File) -> None:
+    """Close a file whose disk refuses to be written, leaving what is on the disk as it is.
+
+    HDF5 tries again to write what it holds when it closes, fails again, and takes the process down
+    at exit. So its descriptor is pointed at memory first. Dataset objects of the file must still be
+    alive at this moment.
+    """
+    with suppress(OSError, RuntimeError, ValueError), _scratch() as scratch:
+        os.dup2(scratch, file.id.get_vfd_handle(), inheritable=False)
+    with suppress(OSError, RuntimeError, ValueError):
+        file.close()
+
+
+@contextmanager
+def _scratch() -> Iterator[int]:
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("genan")
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.TemporaryFile() as file:
+            yield file.fileno()
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[h5py.File]:
+    """An HDF5 file to fill, at a temporary ``path``; it is removed again when filling it fails."""
+    file = h5py.File(path, "w", libver=("earliest", "v110"))
+    try:
+        yield file
+        file.flush()
+    except BaseException:
+        abandon(file)
+        path.unlink(missing_ok=True)
+        raise
+    file.close()
+
+
+def publish(temporary: Path, path: Path) -> None:
+    """Give a finished file its name: on the disk first, then in one step, so that nobody sees half
+    of it."""
+    _sync(temporary)
+    temporary.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Make sure that ``folder`` is there, with its parents."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse to write over a file."""
+    if path.exists():
+        raise DataError(
+            f"{path} exists already and is left as it is; choose another file name or move it away."
+        )
+
+
+# --- The HDF5 layout of a recording: what is where in the file, reading it with suspicion, writ
 
 FORMAT = "genan-trajectories"
 VERSION = 1
@@ -340,3 +487,166 @@ def _text(value: Any) -> str | None:
 
 def _texts(values: Any) -> tuple[str, ...]:
     return tuple(_text(value) or "" for value in np.atleast_1d(values))
+
+
+# --- Recordings on disk: write a whole one, read all or some of its trajectories. ``Recorder``
+
+#: Time stamps may deviate from dt by this fraction of it.
+TIME_TOLERANCE = 0.01
+
+
+def summary(path: Path | str) -> Summary:
+    """What is in the file at ``path``, without reading its samples."""
+    return read_summary(Path(path))
+
+
+def write(
+    path: Path | str, trajectories: Trajectories, *, truth: Mapping[str, np.ndarray] | None = None
+) -> None:
+    """Write a whole recording; an existing file is never touched.
+
+    Args:
+        path: file to make.
+        trajectories: the recording.
+        truth: what only a virtual robot knows (true torques "tau" [N m], pressures "pressure" [Pa],
+            ...), each [rows, columns]; kept apart, for evaluation only.
+    """
+    path = Path(path)
+    columns = {"q": trajectories.q, "u": trajectories.u}
+    for name, values in sorted((truth or {}).items()):
+        if np.ndim(values) != 2 or len(values) != len(trajectories.q):
+            raise DataError(
+                f"The truth {name!r} must be [{len(trajectories.q)}, columns], not {list(np.shape(values))}."
+            )
+        columns[f"{TRUTH}/{name}"] = values
+    refuse_existing(path)
+    make_folder(path.parent)
+    lock = Lock(path)
+    try:
+        refuse_existing(path)
+        write_finished(
+            path,
+            trajectories.channels,
+            trajectories.provenance,
+            trajectories.lengths,
+            columns,
+            trajectories.recordings,
+        )
+    except (OSError, RuntimeError) as error:
+        raise DataError(
+            f"{path} could not be written: {reason(error)}; nothing was left behind."
+        ) from None
+    finally:
+        lock.release()
+
+
+def load(path: Path | str, indices: Sequence[int] | np.ndarray | None = None) -> Trajectories:
+    """Read a recording, finished or not, up to its last whole trajectory.
+
+    Args:
+        path: the file; ``<name>.partial`` works too, also while it is being written.
+        indices: trajectories to read, counted from 0, in this order; all when left out. Only their
+            rows are read.
+    """
+    path = Path(path)
+    with open_to_read(path) as file:
+        head = summarise(file, path)
+        numbers = _numbers(head, indices)
+        lengths = head.lengths[numbers]
+        q = _read(file, "q", head, numbers)
+        u = _read(file, "u", head, numbers)
+        if "time" in file:
+            _check_time(file, head, numbers)
+    try:
+        names = tuple(head.recordings[number] for number in numbers)
+        return Trajectories(head.channels, q, u, lengths, head.provenance, names)
+    except DataError as error:
+        fault = error
+    try:  # the same fault again, with the trajectory's number in the file
+        check_samples(head.channels, q, u, lengths, numbers=numbers)
+    except DataError as error:
+        fault = error
+    raise DataError(f"{path}: {fault}")
+
+
+def read_truth_for_evaluation_only(
+    path: Path | str, indices: Sequence[int] | np.ndarray | None = None
+) -> dict[str, Float[np.ndarray, "rows _"]]:
+    """What only a virtual robot knows, by name [rows, columns]; rows as in ``load``. Never to be
+    learnt from.
+
+    Args:
+        path: the file.
+        indices: trajectories to read, counted from 0, in this order; all when left out.
+    """
+    path = Path(path)
+    with open_to_read(path) as file:
+        head = summarise(file, path)
+        if not head.truth:
+            raise DataError(
+                f"{path} holds no truth for evaluation; only recordings of a virtual robot may have it."
+            )
+        numbers = _numbers(head, indices)
+        return {name: _read(file, f"{TRUTH}/{name}", head, numbers) for name in head.truth}
+
+
+def _numbers(head: Summary, indices: Sequence[int] | np.ndarray | None) -> Int[np.ndarray, " M"]:
+    if len(head) == 0:
+        raise DataError(f"{head.path} holds zero trajectories; record some first.")
+    try:
+        return np.arange(len(head)) if indices is None else check_indices(indices, len(head))
+    except DataError as error:
+        raise DataError(f"{head.path}: {error}") from None
+
+
+def _read(file: h5py.File, name: str, head: Summary, numbers: Int[np.ndarray, " M"]) -> np.ndarray:
+    """Rows of the trajectories ``numbers``, in that order; neighbours in the file are read in one
+    go."""
+    dataset = file[name]
+    chosen, position = np.unique(numbers, return_inverse=True)
+    ends = np.cumsum(head.lengths)
+    starts, lengths = ends[chosen] - head.lengths[chosen], head.lengths[chosen]
+    try:
+        values = np.empty((int(lengths.sum()), *dataset.shape[1:]))
+    except (MemoryError, ValueError):
+        raise DataError(
+            f"{head.path} holds {head.samples} samples, more than memory can; read it in parts."
+        ) from None
+    filled = 0
+    for run in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(chosen) > 1) + 1):
+        first, last = int(starts[run[0]]), int(starts[run[-1]] + lengths[run[-1]])
+        dataset.read_direct(values, np.s_[first:last], np.s_[filled : filled + last - first])
+        filled += last - first
+    if np.array_equal(chosen, numbers):
+        return values
+    rows = rows_of((np.cumsum(lengths) - lengths)[position], lengths[position])
+    return np.asarray(values[rows])
+
+
+def _check_time(file: h5py.File, head: Summary, numbers: Int[np.ndarray, " M"]) -> None:
+    """Refuse time stamps [s] that do not follow each other at dt."""
+    if file["time"].ndim != 1 or len(file["time"]) < head.samples:
+        raise DataError(
+            f"{head.path}: the dataset 'time' should be [{head.samples}] seconds and is {list(file['time'].shape)}."
+        )
+    time = _read(file, "time", head, numbers)
+    dt, lengths = head.channels.dt, head.lengths[numbers]
+    step = np.diff(time)
+    inside = np.ones(len(step), dtype=bool)
+    inside[np.cumsum(lengths)[:-1] - 1] = False
+    wrong = np.flatnonzero(inside & ~(np.abs(step - dt) <= TIME_TOLERANCE * dt))
+    if not len(wrong):
+        return
+    index = int(np.searchsorted(np.cumsum(lengths), wrong[0], side="right"))
+    start = int(np.cumsum(lengths)[index] - lengths[index])
+    usual = float(np.median(step[start : start + int(lengths[index]) - 1]))
+    number, sample = int(numbers[index]), int(wrong[0]) - start
+    if usual > 0.0 and not abs(usual - dt) <= TIME_TOLERANCE * dt:
+        raise DataError(
+            f"{head.path} has two rates in one file: trajectory {number} (counted from 0) is sampled at "
+            f"{1 / usual:.6g} Hz by its time stamps and the file says {1 / dt:.6g} Hz; resample it."
+        )
+    raise DataError(
+        f"{head.path}: trajectory {number} has a gap: {1e3 * step[wrong[0]]:.4g} ms pass between the samples {sample} "
+        f"and {sample + 1} (counted from 0) where dt is {1e3 * dt:.4g} ms; cut it there or resample it."
+    )

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from genan.errors import SettingError
-from genan.exploration import Chirp, Multisine, Signal, Spline
+from genan.signals import Chirp, Multisine, Signal, Spline
 
 BOUNDS = np.array([[-0.5, 0.0, 2.0], [0.5, 1.0, 6.0]])
 DT = 0.002
