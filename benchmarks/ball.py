@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import genan  # noqa: F401  before JAX: see genan.jax_setup  # isort: skip
+import genan  # noqa: F401  before JAX: see genan.compiler_fault  # isort: skip
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -29,8 +29,7 @@ from machine import machine
 
 from genan.errors import DataError, GenanError
 from genan.tasks.ball import bounce as table
-from genan.tasks.ball import flight
-from genan.tasks.ball import recordings as fitting
+from genan.tasks.ball import fitting, flight
 from genan.tasks.ball.filter import BallFilter, track
 from genan.tasks.ball.flight import Air, Ball
 from genan.tasks.ball.launcher import Launcher

@@ -18,19 +18,15 @@ import time
 import numpy as np
 from machine import machine
 
+from genan.deployment.clock import Clock, StepClock, WallClock
 from genan.deployment.controller import Goal, PolicyController
-from genan.deployment.flight import Flight, Spread
-from genan.deployment.interface import (
-    Clock,
-    Pacer,
-    Reading,
-    RobotInterface,
-    StepClock,
-    WallClock,
-    open_robot,
-)
+from genan.deployment.flight import Flight
+from genan.deployment.interface import Reading, RobotInterface
 from genan.deployment.loop import ControlLoop
+from genan.deployment.pacing import Pacer
+from genan.deployment.registry import open_robot
 from genan.deployment.safety import SafetySettings
+from genan.deployment.summary import Spread
 from genan.rl.library import bundled
 from genan.rl.numpy_policy import load
 from genan.robot import Robot

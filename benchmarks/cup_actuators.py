@@ -11,22 +11,22 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-import genan  # noqa: F401  before JAX: see genan.jax_setup  # isort: skip
+import genan  # noqa: F401  before JAX: see genan.compiler_fault  # isort: skip
 import jax
 import jax.numpy as jnp
 import numpy as np
-from genan.jax_setup import use_cache
-from genan.robots.pamy2.pressures import bar_from_control
 from machine import machine
 
 from genan import actuator
 from genan.actuator.library import bundled as bundled_actuators
+from genan.compilation import use_cache
 from genan.rl import policy as artifact
 from genan.rl.library import bundled
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState, Simulator
-from genan.tasks.task import load_environment, task_settings
+from genan.tasks.load import load_environment, task_settings
 from genan.virtual import VirtualPamy2
+from genan.virtual.pressures import bar_from_control
 
 MOMENTS = (50, 100, 200, 400)
 """Ticks of 2 ms after which the joints are compared."""

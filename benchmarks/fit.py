@@ -18,16 +18,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import genan  # before JAX: see genan.jax_setup  # isort: skip  # noqa: F401
+import genan  # before JAX: see genan.compiler_fault  # isort: skip  # noqa: F401
 import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
-from genan.jax_setup import use_cache
 from machine import machine
 
 from genan.actuator.fit import Fitting
 from genan.actuator.settings import FitSettings
+from genan.compilation import use_cache
 from genan.data import Channels, Trajectories, write
 from genan.robot import Robot
 

@@ -11,13 +11,14 @@ the joints, is taken [N m].
 import argparse
 from dataclasses import replace
 
-import genan  # before JAX: see genan.jax_setup  # isort: skip
+import genan  # before JAX: see genan.compiler_fault  # isort: skip
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from machine import machine
 
-from genan.tasks.task import EnvironmentState, TaskEnvironment, load_environment, task_settings
+from genan.tasks.environment import EnvironmentState, TaskEnvironment
+from genan.tasks.load import load_environment, task_settings
 
 ROBOTS, STEPS = 128, 50
 

@@ -3,7 +3,7 @@
 import os
 import platform
 
-from genan.provenance import processor
+from genan.hardware import processor
 
 
 def machine() -> str:

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import genan  # before JAX: see genan.jax_setup  # isort: skip
+import genan  # before JAX: see genan.compiler_fault  # isort: skip
 import tyro
-from genan.jax_setup import use_cache
 from machine import machine
 
+from genan.compilation import use_cache
 from genan.data import load
 from genan.dynamics import load_dynamics
 from genan.evaluation.accuracy import judge_ensemble

@@ -15,9 +15,12 @@ import time
 import timeit
 
 import numpy as np
-from genan.robots.pamy2.client import Pamy2Udp
-from genan.robots.pamy2.wire import LAB, Answer, pack_command, unpack_command, unpack_state
 from machine import machine
+
+from genan.deployment.answer import Answer
+from genan.deployment.telegram import pack_command, unpack_command, unpack_state
+from genan.deployment.udp import Pamy2Udp
+from genan.deployment.wiring import LAB
 
 
 def alone() -> None:

@@ -6,10 +6,10 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
-from genan.jax_setup import check_sums
 
 from genan.actuator import Ensemble, artifact
 from genan.actuator.library import bundled
+from genan.compiler_fault import check_sums
 from genan.dynamics import load_dynamics
 from genan.robot import Robot
 

@@ -3,7 +3,7 @@ compiles.
 
 JAX keeps compiled programs in ``~/.cache/genan/compiled`` (or ``$GENAN_CACHE_DIR``), so that the
 second start of a command does not compile again. Every compilation is announced on the logger
-``genan.jax_setup``; the command line shows it.
+``genan.compilation``; the command line shows it.
 """
 
 import logging

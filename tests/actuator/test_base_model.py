@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from genan.actuator.base import BaseProblem, uses
 from tests.actuator.driven import driven
 
 import genan
 from genan.actuator import FitSettings, Fitting
-from genan.actuator.history import History, Servo, Terms
+from genan.actuator.base_model import BaseProblem, uses
+from genan.actuator.history import History
+from genan.actuator.terms import Servo, Terms
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from tests.actuator.setting import waves
 
 import genan
-from genan import files as checkpoint
+from genan import checkpoint
 from genan.actuator import Ensemble, FitSettings, Fitting, Progress, artifact
 from genan.actuator.fit import DivergedError
 from genan.data import Channels, Trajectories, write

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from genan.actuator.base import find_servos
 
 import genan
-from genan.actuator.history import Servo
+from genan.actuator.servos import find_servos
+from genan.actuator.terms import Servo
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.robot import Control, Robot

@@ -12,7 +12,7 @@ from tests.docs.typed import typed
 from tests.rl.policies import policy
 
 from genan.data import load
-from genan.deployment import interface as registry
+from genan.deployment import registry
 from genan.rl.library import bundled
 from genan.rl.policy import save
 from genan.robot import Robot

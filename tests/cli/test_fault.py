@@ -2,10 +2,10 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import pytest
-from genan.simulation.divergence import Fault, write_fault
 
 from genan.simulation import ArmState, SimulatorState
 from genan.simulation.cup_scene import SceneState
+from genan.simulation.fault import Fault, write_fault
 from genan.simulation.simulator import Past
 
 

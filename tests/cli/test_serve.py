@@ -54,7 +54,7 @@ def test_other_addresses_than_this_computers_are_said(
             pass
 
     monkeypatch.setattr("genan.virtual.VirtualPamy2", Arm)
-    monkeypatch.setattr("genan.robots.pamy2.server.Server.serve", lambda self, stop: None)
+    monkeypatch.setattr("genan.deployment.server.Server.serve", lambda self, stop: None)
     before = signal.getsignal(signal.SIGTERM)
     answer = genan("serve", "--port", 0, "--host", "0.0.0.0", "--seed", 3, "--hours", 2)
     assert answer.code == 0 and "anyone who can reach 0.0.0.0:" in answer.err

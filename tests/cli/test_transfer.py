@@ -15,7 +15,7 @@ from tests.deployment.udp_proxy import served
 from tests.docs.typed import typed
 from tests.rl.policies import policy
 
-from genan.deployment import interface as registry
+from genan.deployment import registry
 from genan.evaluation.arena import load_policy
 from genan.report import trials
 from genan.rl.library import bundled

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface, StepClock
+from genan.deployment.clock import StepClock
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.robot import Robot
 
 PAMY2 = Robot.load("pamy2")

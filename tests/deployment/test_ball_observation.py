@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from genan.deployment.ball_tracking import BallTracker, Rally, Sighting, TrackedBall
 
 from genan.deployment.ball_filter import NumpyBallFilter
+from genan.deployment.ball_observation import Rally, TrackedBall
 from genan.deployment.controller import TaskObservation
+from genan.deployment.tracking import BallTracker, Sighting
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation import ArmState
@@ -18,7 +19,8 @@ from genan.simulation.cup_scene import SceneState
 from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.settings import BallInACupSettings, TableTennisSettings
-from genan.tasks.table_tennis import RallyScene, TableTennis
+from genan.tasks.table_tennis import TableTennis
+from genan.tasks.table_tennis_scene import RallyScene
 
 CUP, RACKET = Robot.load("pamy2-cup"), Robot.load("pamy2")
 DT, REPEAT, STEPS = 0.002, 5, 20

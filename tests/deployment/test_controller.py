@@ -9,8 +9,9 @@ import pytest
 from tests.deployment.faulty import PAMY2, MemoryRobot
 
 from genan.deployment.controller import Goal, PolicyController
-from genan.deployment.interface import VirtualRobot
-from genan.deployment.loop import TO_REST, ControlLoop, Hold, RampTo
+from genan.deployment.loop import TO_REST, ControlLoop
+from genan.deployment.phases import Hold, RampTo
+from genan.deployment.virtual_robot import VirtualRobot
 from genan.errors import SettingError
 from genan.rl.contract import PolicyError
 from genan.rl.library import bundled

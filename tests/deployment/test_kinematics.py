@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from genan.deployment.controller import Kinematics
+from genan.deployment.kinematics import Kinematics
 from genan.errors import RobotError
 from genan.robot import Robot
 

@@ -1,13 +1,14 @@
 import numpy as np
 import pytest
-from genan.robots.pamy2.o80 import O80Robot
-from genan.robots.pamy2.pressures import BAR_PER_COUNT, bar_from_counts
 from tests.deployment import o80_stand_in
 from tests.deployment.test_udp import LockstepUdp, Replay
 from tests.deployment.udp_proxy import thread
 
-from genan.deployment.interface import ConnectionLostError, StepClock
+from genan.deployment.clock import StepClock
+from genan.deployment.interface import ConnectionLostError
+from genan.deployment.o80 import O80Robot
 from genan.errors import SettingError
+from genan.robot.pamy2_pressures import BAR_PER_COUNT, bar_from_counts
 
 
 def controls(ticks: int) -> np.ndarray:

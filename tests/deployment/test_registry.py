@@ -9,9 +9,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from genan.deployment import interface as registry
-from genan.deployment.interface import VirtualRobot, open_robot, robots_available
-from genan.deployment.loop import ControlLoop, RampTo
+from genan.deployment import registry
+from genan.deployment.loop import ControlLoop
+from genan.deployment.phases import RampTo
+from genan.deployment.registry import open_robot, robots_available
+from genan.deployment.virtual_robot import VirtualRobot
 from genan.errors import SettingError
 from genan.robot import Robot
 

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.server import Server, ServerLog, ServerSettings, listen
-from genan.robots.pamy2.wire import FROM_ROBOT, LAB, LEAVING, pack_command, unpack_state
 from tests.deployment.udp_proxy import REST, SpringArm
 from tests.docs.typed import typed
 
+from genan.deployment.server import Server, ServerSettings, listen
+from genan.deployment.server_log import ServerLog
+from genan.deployment.telegram import FROM_ROBOT, LEAVING, pack_command, unpack_state
+from genan.deployment.wiring import LAB
 from genan.errors import SettingError
+from genan.robot.pamy2_pressures import bar_from_control
 
 DT = 0.002
 A, B = ("127.0.0.1", 1001), ("127.0.0.1", 1002)
@@ -236,7 +238,7 @@ def test_settings_and_ports_are_refused_in_a_sentence(tmp_path: Path) -> None:
 #: A client in a process of its own, commanding at 500 Hz until it is killed.
 CLIENT = """
 import sys, time, numpy as np
-from genan.robots.pamy2.client import Pamy2Udp
+from genan.deployment.udp import Pamy2Udp
 robot = Pamy2Udp(port=int(sys.argv[1])); robot.connect()
 start = robot.clock.now(); print("flying", flush=True)
 for k in range(100_000):

@@ -3,23 +3,23 @@ import struct
 
 import numpy as np
 import pytest
-from genan.robots.pamy2.client import Pamy2Udp
-from genan.robots.pamy2.server import Server, ServerSettings, listen
-from genan.robots.pamy2.wire import (
+
+from genan.deployment.server import Server, ServerSettings, listen
+from genan.deployment.telegram import (
     FROM_ROBOT,
     FROM_ROBOT_BYTES,
-    LAB,
     LEAVING,
-    STRAIGHT,
     TO_ROBOT_BYTES,
     Command,
     Fault,
     State,
-    TelegramOrder,
     pack_command,
     unpack_command,
     unpack_state,
 )
+from genan.deployment.telegram_order import TelegramOrder
+from genan.deployment.udp import Pamy2Udp
+from genan.deployment.wiring import LAB, STRAIGHT
 
 #: The telegrams once more, written as one line of types each, as the robot's own documentation
 #: would have them.

@@ -8,26 +8,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from genan.robots.pamy2.client import Pamy2Udp
-from genan.robots.pamy2.pressures import AUGUST_2024, BAR_PER_COUNT, bar_from_control
-from genan.robots.pamy2.wire import LAB, Answer, Command, pack_command, unpack_command
 from tests.deployment.checking import checked
 from tests.deployment.udp_proxy import PATIENT, REST, Mangle, Proxy, proxied, served, thread, whole
 from tests.docs.programs import run_block
 
 from genan.data import load
-from genan.deployment.flight import Flight, FlightRecorder
-from genan.deployment.interface import (
-    ConnectionLostError,
-    Reading,
-    RobotInterface,
-    StepClock,
-    WallClock,
-)
+from genan.deployment.answer import Answer
+from genan.deployment.clock import StepClock, WallClock
+from genan.deployment.flight import Flight
+from genan.deployment.flight_recorder import FlightRecorder
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.deployment.loop import ControlLoop
 from genan.deployment.safety import SafetySettings, StopReason
+from genan.deployment.telegram import Command, pack_command, unpack_command
+from genan.deployment.udp import Pamy2Udp
+from genan.deployment.wiring import LAB
 from genan.errors import SettingError
 from genan.robot import Robot
+from genan.robot.pamy2_pressures import AUGUST_2024, BAR_PER_COUNT, bar_from_control
 
 
 class Swing:

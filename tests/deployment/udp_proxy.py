@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.server import Server, ServerLog, ServerSettings, listen
 
-from genan.deployment.interface import WallClock
+from genan.deployment.clock import WallClock
 from genan.deployment.safety import SafetySettings
+from genan.deployment.server import Server, ServerSettings, listen
+from genan.deployment.server_log import ServerLog
 from genan.robot import Robot
+from genan.robot.pamy2_pressures import bar_from_control
 
 Mangle = Callable[[bytes], list[bytes]]
 """What becomes of a datagram: none, one, or several in its place."""

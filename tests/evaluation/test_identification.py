@@ -1,16 +1,13 @@
 import numpy as np
 import pytest
-from genan.robots.pamy2.identification import (
-    REAL,
+
+from genan.errors import SettingError
+from genan.evaluation.identification import (
     TransferFunction,
     fit_transfer_function,
     frequency_response,
-    hysteresis,
-    identify,
-    spread,
 )
-
-from genan.errors import SettingError
+from genan.evaluation.pamy2_bench import REAL, hysteresis, identify, spread
 from genan.signals import Multisine
 from genan.virtual import VirtualPamy2
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from genan.robots.pamy2.virtual.cup_bench import CupOutcome
-from genan.robots.pamy2.virtual.tennis_bench import Outcome
 from scipy.stats import binomtest
 from tests.cli.pictures import Nothing
 from tests.deployment.faulty import PAMY2, FaultyRobot, MemoryRobot, Stuck
@@ -31,6 +29,8 @@ from genan.rl.contract import PolicyError
 from genan.rl.library import bundled
 from genan.rl.numpy_policy import Policy
 from genan.robot import Robot
+from genan.virtual.cup_bench import CupOutcome
+from genan.virtual.tennis_bench import Outcome
 
 
 @pytest.fixture(scope="module")

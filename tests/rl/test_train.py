@@ -11,7 +11,7 @@ from tests.docs.typed import typed
 from tests.evaluation.conftest import make_ensemble
 from tests.tasks.setting import small
 
-from genan import files as checkpoint
+from genan import checkpoint
 from genan.actuator import save as save_actuators
 from genan.cli import main
 from genan.errors import GenanError, SettingError

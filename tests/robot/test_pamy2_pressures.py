@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from genan.robots.pamy2.pressures import (
+
+from genan.robot.pamy2_pressures import (
     AUGUST_2024,
     PressureLimits,
     bar_from_control,

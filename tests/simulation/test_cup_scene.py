@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from genan.simulation.cup_contact import CupSettings
 
 from genan.errors import RobotError, SettingError
 from genan.robot import Robot
 from genan.simulation import cup_scene
+from genan.simulation.cup_geometry import CupSettings
 from genan.simulation.cup_model import cup_model
 from genan.simulation.cup_scene import CupScene, SceneState
 

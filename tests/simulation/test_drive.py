@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.actuator.ensembles import make
 
-from genan.simulation.simulator import Drive
+from genan.simulation.drive import Drive
 
 ENSEMBLE = make(nq=3, nu=2, members=3)
 

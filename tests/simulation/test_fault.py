@@ -1,10 +1,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from genan.simulation.divergence import Fault, read_fault, write_fault
 
 from genan.errors import DataError
 from genan.simulation import ArmState, SimulatorState
+from genan.simulation.fault import Fault, read_fault, write_fault
 from genan.simulation.simulator import Past
 
 

@@ -14,7 +14,7 @@ from tests.tasks.setting import environment, small
 from genan.errors import ActuatorError, SettingError
 from genan.robot import Robot
 from genan.simulation import ArmState
-from genan.tasks.task import load_environment
+from genan.tasks.load import load_environment
 
 KEY = jax.random.key(0)
 

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.virtual.cup import toy
-from genan.robots.pamy2.virtual.cup_bench import CupBench, CupOutcome
-from genan.robots.pamy2.virtual.robot import on_the_bench
 from tests.docs.programs import run_block
 
 from genan.errors import SettingError
+from genan.robot.pamy2_pressures import bar_from_control
 from genan.virtual import VirtualPamy2
+from genan.virtual.cup_bench import CupBench, CupOutcome
+from genan.virtual.robot import on_the_bench
+from genan.virtual.toy_design import toy
 
 
 @pytest.fixture(scope="module")

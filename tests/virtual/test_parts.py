@@ -9,16 +9,18 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from genan.robots.pamy2.pressures import (
+
+from genan.errors import SettingError
+from genan.robot import Robot
+from genan.virtual.drift import Drift
+from genan.virtual.parameters import Parameters, design
+from genan.virtual.pressures import (
     bar_from_control,
     bar_from_counts,
     counts_from_bar,
     counts_from_control,
 )
-from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
-
-from genan.errors import SettingError
-from genan.robot import Robot
+from genan.virtual.specimen import specimen
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from genan.jax_setup import use_cache
-from genan.robots.pamy2.virtual.cup_bench import CupBench
-from genan.robots.pamy2.virtual.robot import VirtualPamy2
 
+from genan.compilation import use_cache
 from genan.errors import SettingError
+from genan.virtual.cup_bench import CupBench
+from genan.virtual.robot import VirtualPamy2
 
 
 def test_a_push_of_zero_changes_nothing_to_the_last_bit_and_a_real_one_moves_the_arm() -> None:

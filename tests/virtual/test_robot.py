@@ -1,12 +1,12 @@
 import mujoco
 import numpy as np
 import pytest
-from genan.deployment.collection import GROUP
-from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.virtual.parameters import EFFECTS
 
 from genan.errors import SettingError
 from genan.virtual import Plan, VirtualPamy2, collect
+from genan.virtual.collection import GROUP
+from genan.virtual.parameters import EFFECTS
+from genan.virtual.pressures import bar_from_control
 
 
 @pytest.fixture(scope="module")

@@ -5,28 +5,16 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from genan.robots.pamy2.virtual.parameters import design
-from genan.robots.pamy2.virtual.tennis import (
-    STEP,
-    BallGun,
-    BallPhysics,
-    BallState,
-    Hand,
-    Hit,
-    Racket,
-    RacketModel,
-    Room,
-    Touch,
-    between,
-    gap,
-    rebound,
-    struck,
-)
-from genan.robots.pamy2.virtual.tennis_bench import Outcome, TennisBench
 from tests.docs.programs import run_block
 
 from genan.errors import SettingError
 from genan.robot import Robot
+from genan.virtual.ball_gun import BallGun
+from genan.virtual.parameters import design
+from genan.virtual.tennis_ball import STEP, BallPhysics, BallState, rebound
+from genan.virtual.tennis_bench import Outcome, TennisBench
+from genan.virtual.tennis_racket import Hand, Hit, Racket, RacketModel, between, gap, struck
+from genan.virtual.tennis_room import Room, Touch
 
 BALL, ROOM = BallPhysics(), Room()
 STILL = (0.0, 0.0, 0.0)

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from genan.robots.pamy2.virtual.arm import Forearm
-from genan.robots.pamy2.virtual.cup import Toy, ToyState, damping_for
-from genan.robots.pamy2.virtual.cup import toy as toy_of
-from genan.robots.pamy2.virtual.parameters import design
 
 from genan.robot import Robot
+from genan.virtual.contact import damping_for
+from genan.virtual.forearm import Forearm
+from genan.virtual.parameters import design
+from genan.virtual.toy import Toy, ToyState
+from genan.virtual.toy_design import toy as toy_of
 
 SUBSTEP = 5e-4
 UPRIGHT = np.radians([0.0, 45.0, 45.0, 0.0])

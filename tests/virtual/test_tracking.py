@@ -2,9 +2,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from genan.robots.pamy2.virtual.tracking import CAMERAS, VICON, Cameras, Sighting, Tracker, Vicon
 
 from genan.errors import SettingError
+from genan.virtual.tracking import CAMERAS, VICON, Cameras, Sighting, Tracker, Vicon
 
 #: Nothing but exposure and delay.
 CLEAN = dataclasses.replace(

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from genan.actuator.artifact import load, save
     from genan.actuator.contract import Contract
-    from genan.actuator.ensemble import Ensemble, Window
-    from genan.actuator.fit import Fitting, Progress, fit
+    from genan.actuator.ensemble import Ensemble
+    from genan.actuator.fit import Fitting, fit
     from genan.actuator.history import History
+    from genan.actuator.progress import Progress
     from genan.actuator.settings import FitSettings
+    from genan.actuator.window import Window
 
 _HOMES = {
     "Contract": "contract",

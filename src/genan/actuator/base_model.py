@@ -4,7 +4,7 @@ it has not seen.
 Three kinds. ``linear``: the history alone. ``parametric``: gain, spring (of a stiffness that may be
 commanded), viscous and Coulomb friction, offset and the gravity that a rigid-body model with
 slightly wrong masses lacks; present samples, one velocity and the terms of
-``genan.actuator.history``. ``both``: all of it but products of controls, with which a long history is
+``genan.actuator.terms``. ``both``: all of it but products of controls, with which a long history is
 too free. Controls that make up a servo count as such: their products are its own, and a gain adds
 nothing by itself. The error that is minimised is that of the next position where the loss of the
 fit is, and of the torque where that is. What the data do not say is left at the torque that keeps
@@ -17,10 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.actuator.base import find_servos
-from genan.actuator.history import History, Terms
-from genan.actuator.network import Layer, Scaling, Skip
+from genan.actuator.history import History
+from genan.actuator.network import Layer, Skip
 from genan.actuator.samples import Samples
+from genan.actuator.scaling import Scaling
+from genan.actuator.servos import find_servos
+from genan.actuator.terms import Terms
 from genan.data import Channels, Trajectories
 from genan.data.stiction import measure_sticking
 

@@ -4,7 +4,7 @@ one."""
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from genan.actuator.base import KINDS
+from genan.actuator.base_model import KINDS
 from genan.actuator.settings import FitSettings
 
 FOLDS = 5

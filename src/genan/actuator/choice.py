@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from genan.actuator import artifact
+from genan.actuator.candidates import Candidate, linear_candidates, network_candidates
 from genan.actuator.dataset import Data, load_all
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.errors import Errors, Examination, judge_baselines, judge_ensemble
-from genan.actuator.fit import Fitting, Progress
-from genan.actuator.selection import Candidate, linear_candidates, network_candidates
+from genan.actuator.fit import Fitting
+from genan.actuator.out_of_fold import Errors, Examination, judge_baselines, judge_ensemble
+from genan.actuator.progress import Progress
 from genan.actuator.settings import FitSettings
 from genan.errors import ActuatorError, SettingError
 from genan.robot import Robot

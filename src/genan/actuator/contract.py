@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genan.actuator.base import servo_sentences
-from genan.actuator.history import History, Terms
-from genan.actuator.settings import Architecture
+from genan.actuator.architecture import Architecture
+from genan.actuator.history import History
+from genan.actuator.servos import servo_sentences
+from genan.actuator.terms import Terms
 from genan.data import Channels
 from genan.errors import ActuatorError, listing
-from genan.files import Kind
 from genan.robot import Robot
+from genan.sealed import Kind
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 KIND = Kind(

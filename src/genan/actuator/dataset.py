@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from genan.actuator.base import friction_terms
+from genan.actuator.architecture import Architecture
+from genan.actuator.base_model import friction_terms
 from genan.actuator.contract import Contract
-from genan.actuator.dataset import Unit, folds, rows_of_part
+from genan.actuator.folds import Unit, folds, rows_of_part
 from genan.actuator.history import History
 from genan.actuator.samples import Samples, on_device, responses, torque_labels, usable_rows
-from genan.actuator.settings import Architecture, FitSettings
+from genan.actuator.settings import FitSettings
 from genan.data import Channels, Trajectories, load, split
 from genan.dynamics import Dynamics
 from genan.errors import DataError, listing

@@ -12,8 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.actuator.contract import Contract
-from genan.actuator.ensemble import Window
-from genan.actuator.network import Layer, Scaling, apply
+from genan.actuator.network import Layer, apply
+from genan.actuator.scaling import Scaling
+from genan.actuator.window import Window
 from genan.errors import ActuatorError
 
 

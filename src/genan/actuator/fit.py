@@ -11,20 +11,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan import files as checkpoint
+from genan import checkpoint
 from genan.actuator import artifact
-from genan.actuator.base import BaseProblem, as_layer, uses
+from genan.actuator.base_model import BaseProblem, as_layer, uses
 from genan.actuator.dataset import Data, gather
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.fit import Pace, Progress, ProgressFunction
 from genan.actuator.losses import PositionLoss
-from genan.actuator.network import Layer, Scaling, initialise
+from genan.actuator.network import Layer, initialise
+from genan.actuator.preparation import platform, precision_for, prepare_training
+from genan.actuator.progress import Pace, Progress, ProgressFunction
+from genan.actuator.scaling import Scaling
 from genan.actuator.settings import FitSettings
-from genan.actuator.training import Programs, State, platform, precision_for, prepare_training
+from genan.actuator.training import Programs, State
+from genan.compilation import compiling
+from genan.compiler_fault import check_sums
 from genan.data import read_truth_for_evaluation_only
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, SettingError
-from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
 from genan.robot import Robot
 from genan.tensorboard import EventFile

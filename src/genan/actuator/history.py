@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from genan.actuator.history import Terms
+from genan.actuator.terms import Terms
 from genan.errors import SettingError
 
 NO_TERMS = Terms()

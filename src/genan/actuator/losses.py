@@ -15,9 +15,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator.history import History
-from genan.actuator.losses import rollout
-from genan.actuator.network import Layer, Precision, Scaling, Skip, apply
+from genan.actuator.network import Layer, Precision, Skip, apply
+from genan.actuator.rollout import rollout
 from genan.actuator.samples import Samples, sum_over
+from genan.actuator.scaling import Scaling
 from genan.dynamics import Dynamics
 
 

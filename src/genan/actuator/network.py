@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from genan.actuator.settings import Architecture
+from genan.actuator.architecture import Architecture
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 """Of the matrix products. float32 is exact everywhere; tf32 lets a GPU round the factors to 10

@@ -16,7 +16,8 @@ from genan.actuator.losses import (
     multi_step_scale,
     position_scale,
 )
-from genan.actuator.network import Precision, Scaling
+from genan.actuator.network import Precision
+from genan.actuator.scaling import Scaling
 from genan.actuator.settings import FitSettings
 from genan.actuator.training import Schooling, Training
 from genan.dynamics import Dynamics

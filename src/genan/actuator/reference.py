@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensor_bytes
 
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.reference import (
+from genan.actuator.situations import (
     BLOCK,
     columns,
     digest_of,

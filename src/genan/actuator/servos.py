@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from genan.actuator.history import Servo
+from genan.actuator.terms import Servo
 from genan.data import Trajectories, Trajectory
 from genan.errors import listing
 

@@ -5,8 +5,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from genan.actuator.architecture import Architecture
 from genan.actuator.history import History
-from genan.actuator.settings import Architecture
 from genan.errors import SettingError, listing
 
 LOSSES = ("position", "torque", "multi-step")

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 from genan.actuator.losses import Loss, Noise
 from genan.actuator.network import Layer, Skip
 from genan.actuator.samples import Samples
-from genan.actuator.training import shuffled
+from genan.actuator.shuffle import shuffled
 
 
 @dataclass(frozen=True)

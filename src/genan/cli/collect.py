@@ -57,8 +57,8 @@ class Collect:
     def run(self) -> int:
         """Record, with a progress bar."""
         from genan.data import Channels, Recorder
-        from genan.deployment.collection import ROBOTS, TRUTH
         from genan.errors import SettingError, listing
+        from genan.virtual.recording import ROBOTS, TRUTH
 
         if self.robot not in ROBOTS:
             raise SettingError(
@@ -104,7 +104,7 @@ class Collect:
         from genan.cli import INTERRUPTED
         from genan.cli.interrupt import interruptible
         from genan.cli.progress import progress_bar
-        from genan.jax_setup import use_cache
+        from genan.compilation import use_cache
 
         console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         done = len(recorder)
@@ -115,8 +115,8 @@ class Collect:
                 f"{recorder.partial} already holds more than the {self.trajectories} asked for; keeping all."
             )
         use_cache()
-        from genan.deployment.collection import ROBOTS, record
         from genan.virtual import Plan, VirtualPamy2
+        from genan.virtual.recording import ROBOTS, record
 
         plan = Plan(
             seed=self.seed,

@@ -90,9 +90,10 @@ class Deploy:
         from contextlib import nullcontext
 
         from genan.deployment.controller import PolicyController
-        from genan.deployment.flight import FlightRecorder
-        from genan.deployment.interface import DryRun
-        from genan.deployment.loop import ControlLoop, RampTo
+        from genan.deployment.dry_run import DryRun
+        from genan.deployment.flight_recorder import FlightRecorder
+        from genan.deployment.loop import ControlLoop
+        from genan.deployment.phases import RampTo
         from genan.deployment.safety import SafetySettings
 
         arm = robot.robot
@@ -132,14 +133,14 @@ class Deploy:
         return policy
 
     def _robot(self) -> "RobotInterface":
-        from genan.deployment.interface import open_robot
+        from genan.deployment.registry import open_robot
 
         asked = {"seed": self.robot_seed, "hours": self.hours, "host": self.host, "port": self.port}
         settings: dict[str, Any] = {
             name: value for name, value in asked.items() if value is not None
         }
         if self.robot == "virtual-pamy2":
-            from genan.jax_setup import use_cache
+            from genan.compilation import use_cache
 
             use_cache()
             settings["paced"] = self.realtime

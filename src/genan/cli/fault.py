@@ -26,7 +26,7 @@ class Fault:
         """Print it; exit code."""
         from rich.console import Console
 
-        from genan.simulation.divergence import read_fault
+        from genan.simulation.fault import read_fault
 
         found, about = read_fault(self.file)
         arrays = {name: array[0] for name, array in found.items()}  # a batch of one

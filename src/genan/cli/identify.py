@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from genan.robots.pamy2.identification import Experiment
+    from genan.evaluation.pamy2_bench import Experiment
 
 #: Robots that can be put on the bench.
 ROBOTS = ("virtual-pamy2",)
@@ -51,10 +51,11 @@ class Identify:
         import numpy as np
         from rich.console import Console
 
-        from genan.jax_setup import use_cache
+        from genan.compilation import use_cache
 
         use_cache()
-        from genan.robots.pamy2.identification import hysteresis, identify, save_figures
+        from genan.evaluation.pamy2_bench import hysteresis, identify
+        from genan.report.identification import save_figures
         from genan.virtual import VirtualPamy2
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -99,7 +100,7 @@ def _table(experiments: "Sequence[Experiment]") -> "Table":
 
 def _outside(experiments: "Sequence[Experiment]") -> list[str]:
     """What is outside the real robot's spread, in words."""
-    from genan.robots.pamy2.identification import DELAYS, spread
+    from genan.evaluation.pamy2_bench import DELAYS, spread
 
     sentences = []
     for e in experiments:

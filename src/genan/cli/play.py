@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genan.rl.episodes import Agent, Episodes
     from genan.rl.policy import Policy
     from genan.robot import Robot
-    from genan.tasks.task import TaskEnvironment
+    from genan.tasks.environment import TaskEnvironment
 
 #: Robots that are settled before the first episode: enough that episodes start differently.
 _POOL = 16
@@ -59,7 +59,7 @@ class Play:
         self._check()
         path = None if self.window else self._film_path(console)
 
-        from genan.jax_setup import compiling, use_cache
+        from genan.compilation import compiling, use_cache
 
         use_cache()
         import jax
@@ -68,7 +68,7 @@ class Play:
         from genan.actuator.library import bundled
         from genan.rl.episodes import record_episodes
         from genan.robot import Robot
-        from genan.tasks.task import load_environment
+        from genan.tasks.load import load_environment
 
         policy = self._policy()
         settings = replace(self._settings(policy), pool=max(_POOL, self.episodes))

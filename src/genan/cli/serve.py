@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from genan.robots.pamy2.server import ServerSettings
+    from genan.deployment.server import ServerSettings
 
 #: Robots that can be served.
 ROBOTS = ("virtual-pamy2",)
@@ -40,8 +40,8 @@ class Serve:
 
     def run(self) -> int:
         """Serve until Ctrl-C."""
+        from genan.deployment.server import ServerSettings
         from genan.errors import SettingError, listing
-        from genan.robots.pamy2.server import ServerSettings
 
         if self.robot not in ROBOTS:
             raise SettingError(
@@ -57,10 +57,11 @@ class Serve:
         from contextlib import ExitStack
 
         from genan.cli.interrupt import interruptible
-        from genan.deployment.interface import WallClock
-        from genan.jax_setup import use_cache
-        from genan.robots.pamy2.pressures import bar_from_control
-        from genan.robots.pamy2.server import Server, ServerLog, listen
+        from genan.compilation import use_cache
+        from genan.deployment.clock import WallClock
+        from genan.deployment.server import Server, listen
+        from genan.deployment.server_log import ServerLog
+        from genan.robot.pamy2_pressures import bar_from_control
 
         with (
             ExitStack() as stack,

@@ -84,7 +84,7 @@ class Transfer:
         check_folder(out, overwrite=self.overwrite)
         policy, settings = self._policy(), self._settings()
         if self.robot == VIRTUAL:
-            from genan.jax_setup import use_cache
+            from genan.compilation import use_cache
 
             use_cache()
 
@@ -93,7 +93,7 @@ class Transfer:
         def arena(robot_seed: int | None) -> "Arena":
             chosen = {} if robot_seed is None else {"seed": robot_seed}
             if self.serve:
-                from genan.deployment.interface import served
+                from genan.deployment.served import served
 
                 stack.close()  # one robot after the other
                 host, port = stack.enter_context(

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from genan.robots.pamy2.wire import FROM_ROBOT, PRESSURE_CONTROL, Wiring
+from genan.deployment.telegram import FROM_ROBOT, PRESSURE_CONTROL
+from genan.deployment.wiring import Wiring
 
 ENCODER_COUNT = (360.0 / 200 / 100, 360.0 / 92 / 200, 360.0 / 72 / 200, 360.0 / 72 / 200)
 """Angle of one count of the encoders [deg], by the parts list (poles of the ring, counts to a

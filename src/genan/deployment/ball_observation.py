@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.ball_tracking import Ball, BallSource, BallTracker, Measurement
-from genan.deployment.controller import Kinematics
+from genan.deployment.kinematics import Kinematics
+from genan.deployment.tracking import Ball, BallSource, BallTracker, Measurement
 from genan.errors import SettingError
 from genan.robot import Robot
 

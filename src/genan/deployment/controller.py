@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.controller import FiniteDifference
 from genan.deployment.interface import Reading
+from genan.deployment.velocity import FiniteDifference
 from genan.errors import SettingError
 from genan.rl.contract import PolicyContract
 from genan.rl.numpy_policy import Policy

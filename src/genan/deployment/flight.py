@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.deployment.flight import Summary
 from genan.deployment.safety import Stop
+from genan.deployment.summary import Summary
 from genan.robot import Robot
 
 

@@ -6,9 +6,10 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.controller import FiniteDifference
-from genan.deployment.interface import ROUNDING, Reading
+from genan.deployment.interface import Reading
+from genan.deployment.pacing import ROUNDING
 from genan.deployment.safety import SafetySettings, Stop, StopReason
+from genan.deployment.velocity import FiniteDifference
 from genan.robot import Robot
 
 

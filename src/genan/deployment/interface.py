@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.interface import Clock
+from genan.deployment.clock import Clock
 from genan.errors import GenanError
 from genan.robot import Robot
 

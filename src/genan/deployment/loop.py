@@ -10,17 +10,14 @@ from types import TracebackType
 import numpy as np
 
 from genan.deployment.controller import Controller
-from genan.deployment.flight import Flight, FlightRecorder, TickLog
-from genan.deployment.interface import (
-    ConnectionLostError,
-    DryRun,
-    Pacer,
-    Reading,
-    RobotInterface,
-    no_garbage_collection,
-)
-from genan.deployment.loop import RampTo
-from genan.deployment.safety import Guard, SafetySettings, Stop, StopReason
+from genan.deployment.dry_run import DryRun
+from genan.deployment.flight import Flight, TickLog
+from genan.deployment.flight_recorder import FlightRecorder
+from genan.deployment.guard import Guard
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
+from genan.deployment.pacing import Pacer, no_garbage_collection
+from genan.deployment.phases import RampTo
+from genan.deployment.safety import SafetySettings, Stop, StopReason
 from genan.errors import SettingError
 
 TO_REST = "to rest"

@@ -13,16 +13,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.interface import (
-    Clock,
-    ConnectionLostError,
-    Reading,
-    RobotInterface,
-    WallClock,
-)
+from genan.deployment.clock import Clock, WallClock
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.errors import SettingError
 from genan.robot import Robot
-from genan.robots.pamy2.pressures import (
+from genan.robot.pamy2_pressures import (
     AUGUST_2024,
     PressureLimits,
     bar_from_counts,

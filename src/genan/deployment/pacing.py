@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from genan.deployment.interface import Clock
+from genan.deployment.clock import Clock
 
 ROUNDING = 1e-6
 """A tick is late by a period when less than this part of it is wanting: the rounding of clocks."""

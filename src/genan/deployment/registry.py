@@ -13,9 +13,9 @@ GROUP = "genan.robots"
 """Entry points of this group name subclasses of ``RobotInterface``."""
 
 BUILT_IN = {
-    "virtual-pamy2": "genan.deployment.interface:VirtualRobot",
-    "pamy2-udp": "genan.robots.pamy2.client:Pamy2Udp",
-    "pamy2-o80": "genan.robots.pamy2.o80:O80Robot",
+    "virtual-pamy2": "genan.deployment.virtual_robot:VirtualRobot",
+    "pamy2-udp": "genan.deployment.udp:Pamy2Udp",
+    "pamy2-o80": "genan.deployment.o80:O80Robot",
 }
 """Robots that come with genan, by name; the same stand in its own entry points."""
 

@@ -19,20 +19,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.interface import Clock, WallClock
+from genan.deployment.answer import Answer
+from genan.deployment.clock import Clock, WallClock
+from genan.deployment.server_log import ServerLog
+from genan.deployment.telegram import LEAVING, Command, Fault, unpack_command
+from genan.deployment.telegram_order import TelegramOrder
+from genan.deployment.wiring import LAB, Wiring
 from genan.errors import SettingError
-from genan.robots.pamy2.pressures import HARD_LIMITS
-from genan.robots.pamy2.server import ServerLog
-from genan.robots.pamy2.wire import (
-    LAB,
-    LEAVING,
-    Answer,
-    Command,
-    Fault,
-    TelegramOrder,
-    Wiring,
-    unpack_command,
-)
+from genan.robot.pamy2_pressures import HARD_LIMITS
 
 MOST_AT_ONCE = 64
 """Telegrams taken in one period, so that a flood cannot hold the robot."""

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from genan.deployment.interface import Clock
+from genan.deployment.clock import Clock
 from genan.errors import SettingError
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from genan.robots.pamy2.pressures import HARD_LIMITS, MUSCLES
+from genan.robot.pamy2_pressures import HARD_LIMITS, MUSCLES
 
 CONNECTED, LEAVING = 1, 0
 """The connection word: stay, or let go of the robot."""

@@ -1,6 +1,6 @@
 """Where the ball is: any tracker behind one interface, and what a policy is told of the ball.
 
-``BallSource`` is the interface; ``genan.robots.pamy2.virtual.tracking.Cameras`` and ``Vicon`` have it, and a
+``BallSource`` is the interface; ``genan.virtual.tracking.Cameras`` and ``Vicon`` have it, and a
 real tracker gets it by a few lines that turn its frames into ``Sighting``:
 
 - the lab's cameras, ``tennicam_client.FrontEnd("tennicam_client")``: for each new observation of

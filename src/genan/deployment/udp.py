@@ -8,26 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.interface import (
-    Clock,
-    ConnectionLostError,
-    Reading,
-    RobotInterface,
-    WallClock,
-)
+from genan.deployment.clock import Clock, WallClock
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
+from genan.deployment.telegram import CONNECTED, LEAVING, Fault, pack_command, unpack_state
+from genan.deployment.telegram_order import TelegramOrder
+from genan.deployment.wiring import LAB, Wiring
 from genan.errors import SettingError
 from genan.robot import Robot
-from genan.robots.pamy2.pressures import AUGUST_2024, PressureLimits, bar_from_control
-from genan.robots.pamy2.wire import (
-    CONNECTED,
-    LAB,
-    LEAVING,
-    Fault,
-    TelegramOrder,
-    Wiring,
-    pack_command,
-    unpack_state,
-)
+from genan.robot.pamy2_pressures import AUGUST_2024, PressureLimits, bar_from_control
 
 MOST_AT_ONCE = 256
 """Telegrams taken in one reading, so that a flood cannot hold the loop; more than a socket's queue

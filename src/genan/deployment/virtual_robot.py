@@ -5,18 +5,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.interface import (
-    Clock,
-    ConnectionLostError,
-    Reading,
-    RobotInterface,
-    StepClock,
-    WallClock,
-)
+from genan.deployment.clock import Clock, StepClock, WallClock
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
 from genan.robot import Robot
 
 if TYPE_CHECKING:
-    from genan.robots.pamy2.virtual.robot import VirtualPamy2
+    from genan.virtual.robot import VirtualPamy2
 
 
 class VirtualRobot(RobotInterface):
@@ -52,9 +46,7 @@ class VirtualRobot(RobotInterface):
         """Put it together (and compile it) the first time; later it goes on from where it was let
         go."""
         if self._bench is None:
-            from genan.robots.pamy2.virtual.robot import (
-                VirtualPamy2,  # with JAX: only where it is used
-            )
+            from genan.virtual.robot import VirtualPamy2  # with JAX: only where it is used
 
             self._bench = VirtualPamy2(seed=self._seed, hours=self._hours, drift=self._drift)
             self._bench.command(self._u)  # compiles, which no tick should wait for

@@ -16,7 +16,7 @@ from jaxtyping import Float, Shaped
 from genan.deployment.controller import Controller
 from genan.deployment.flight import Flight
 from genan.deployment.interface import RobotInterface
-from genan.deployment.loop import RampTo
+from genan.deployment.phases import RampTo
 from genan.deployment.safety import SafetySettings
 from genan.errors import SettingError
 from genan.rl import numpy_policy

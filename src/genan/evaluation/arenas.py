@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from genan.deployment.interface import open_robot, robots_available
+from genan.deployment.registry import open_robot, robots_available
 from genan.errors import SettingError, listing
 from genan.evaluation.arena import OUTCOMES, Arena
 from genan.rl.numpy_policy import Policy
@@ -16,7 +16,7 @@ def open_arena(policy: Policy, *, robot: str = VIRTUAL, **settings: Any) -> Aren
 
     Args:
         policy: from ``genan.evaluation.arena.load_policy``.
-        robot: a name that ``genan.deployment.interface`` knows; the ball tasks are on the virtual
+        robot: a name that ``genan.deployment.registry`` knows; the ball tasks are on the virtual
             robot alone.
         settings: of that robot: ``seed``, ``hours``, ``drift`` and ``paced`` for the virtual one;
             ``host``, ``port``.
@@ -36,7 +36,7 @@ def open_arena(policy: Policy, *, robot: str = VIRTUAL, **settings: Any) -> Aren
             open_robot(robot)  # says which there are
         raise SettingError(
             f"Trials of {task!r} need a ball tracker, and none is connected to {robot!r}: use {VIRTUAL!r}, or give "
-            "your tracker as a BallSource to genan.deployment.ball_tracking in Python (docs/transfer.md)."
+            "your tracker as a BallSource to genan.deployment.ball_observation in Python (docs/transfer.md)."
         )
     unknown = [name for name in settings if name not in ("seed", "hours", "drift", "paced")]
     if unknown:

@@ -7,15 +7,16 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.ball_tracking import TrackedBall
+from genan.deployment.ball_observation import TrackedBall
 from genan.deployment.controller import PolicyController
 from genan.deployment.flight import Flight
-from genan.deployment.interface import Reading, VirtualRobot
+from genan.deployment.interface import Reading
+from genan.deployment.virtual_robot import VirtualRobot
 from genan.evaluation.arena import Arena, Attempt, Verdict, check_task
 from genan.evaluation.watched import Watched
 from genan.rl.numpy_policy import Policy
-from genan.robots.pamy2.virtual.cup_bench import CupBench, CupOutcome
-from genan.robots.pamy2.virtual.tracking import Vicon
+from genan.virtual.cup_bench import CupBench, CupOutcome
+from genan.virtual.tracking import Vicon
 
 STRING_EVERY = 10
 """The string's shape is kept at every so-manieth tick: 50 Hz, the rate of a film."""

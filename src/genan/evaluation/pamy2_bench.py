@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Complex, Float
 
-from genan.robots.pamy2.identification import (
+from genan.evaluation.identification import (
     TransferFunction,
     fit_transfer_function,
     frequency_response,
 )
-from genan.robots.pamy2.pressures import bar_from_control, bar_from_counts
-from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.signals import Multisine
+from genan.virtual.pressures import bar_from_control, bar_from_counts
+from genan.virtual.robot import VirtualPamy2
 
 
 @dataclass(frozen=True)

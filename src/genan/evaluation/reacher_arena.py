@@ -8,8 +8,10 @@ from jaxtyping import Float
 
 from genan.deployment.controller import Controller, Goal, PolicyController
 from genan.deployment.flight import Flight
-from genan.deployment.interface import RobotInterface, VirtualRobot
-from genan.deployment.loop import TO_REST, Hold
+from genan.deployment.interface import RobotInterface
+from genan.deployment.loop import TO_REST
+from genan.deployment.phases import Hold
+from genan.deployment.virtual_robot import VirtualRobot
 from genan.evaluation.arena import OUTCOMES, Arena, Attempt, Verdict
 from genan.rl.numpy_policy import Policy
 

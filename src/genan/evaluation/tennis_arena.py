@@ -8,15 +8,17 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.ball_filter import NumpyBallFilter
-from genan.deployment.ball_tracking import BallTracker, Rally
+from genan.deployment.ball_observation import Rally
 from genan.deployment.controller import PolicyController
 from genan.deployment.flight import Flight
-from genan.deployment.interface import Reading, VirtualRobot
+from genan.deployment.interface import Reading
+from genan.deployment.tracking import BallTracker
+from genan.deployment.virtual_robot import VirtualRobot
 from genan.evaluation.arena import Arena, Attempt, Verdict, check_task
 from genan.evaluation.watched import Watched
 from genan.rl.numpy_policy import Policy
-from genan.robots.pamy2.virtual.tennis_bench import Outcome, TennisBench
-from genan.robots.pamy2.virtual.tracking import Cameras
+from genan.virtual.tennis_bench import Outcome, TennisBench
+from genan.virtual.tracking import Cameras
 
 PATIENCE = 0.5
 """A ball that no camera has seen for so long after its launch is given up [s]."""

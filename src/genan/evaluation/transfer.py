@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from genan.data.hdf5 import make_folder
-from genan.deployment.flight import FlightRecorder
+from genan.deployment.flight_recorder import FlightRecorder
 from genan.deployment.loop import ControlLoop
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.interface import Reading, RobotInterface, VirtualRobot
-from genan.robots.pamy2.virtual.tracking import Tracker
+from genan.deployment.interface import Reading, RobotInterface
+from genan.deployment.virtual_robot import VirtualRobot
+from genan.virtual.tracking import Tracker
 
 Seen = tuple[Float[np.ndarray, " 3"], float]
 

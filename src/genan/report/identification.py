@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from genan.evaluation.pamy2_bench import Experiment, Loop
 from genan.report.style import COLOURS, GREY, style
-from genan.robots.pamy2.identification import Experiment, Loop
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

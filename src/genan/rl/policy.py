@@ -26,7 +26,7 @@ from genan.rl.contract import CONTRACT, KIND, WEIGHTS, Part, PolicyContract, Pol
 from genan.rl.networks import ACTIVATION_FUNCTIONS, CLIP, EPSILON, POLICY
 from genan.rl.ppo import Agent
 from genan.robot import Robot
-from genan.tasks.task import TaskEnvironment
+from genan.tasks.environment import TaskEnvironment
 
 _WORDS = {
     "reacher": {"goal": "joint positions to reach"},
@@ -269,7 +269,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-# --- A policy on disk: a sealed folder (``genan.files``) with ``policy.safetensors`` (weights
+# --- A policy on disk: a sealed folder (``genan.sealed``) with ``policy.safetensors`` (weights
 
 
 def save(policy: Policy, folder: Path | str) -> Path:

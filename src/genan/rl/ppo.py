@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
-from genan.actuator.training import shuffled
-from genan.jax_setup import QUICK
+from genan.actuator.shuffle import shuffled
+from genan.compilation import QUICK
 from genan.rl.config import PPOSettings
 from genan.rl.networks import POLICY, Networks, Scaler
-from genan.tasks.task import Outcome
+from genan.tasks.outcome import Outcome
 
 __all__ = ["Environment", "Outcome"]
 

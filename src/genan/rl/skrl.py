@@ -26,10 +26,10 @@ from skrl.resources.preprocessors.jax import RunningStandardScaler
 from skrl.resources.schedulers.jax import KLAdaptiveLR
 from skrl.trainers.jax import SequentialTrainer
 
-from genan import files as checkpoint
+from genan import checkpoint
 from genan.actuator.network import Layer
+from genan.compilation import QUICK
 from genan.errors import SettingError
-from genan.jax_setup import QUICK
 from genan.rl import policy as artifact
 from genan.rl.config import PPOSettings
 from genan.rl.episodes import Verdict

@@ -11,12 +11,11 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from genan import actuator
-from genan import files as checkpoint
+from genan import actuator, checkpoint
 from genan.actuator import Ensemble
 from genan.actuator.network import Precision
+from genan.compilation import QUICK, compiling
 from genan.errors import GenanError, SettingError
-from genan.jax_setup import QUICK, compiling
 from genan.provenance import versions
 from genan.rl import policy as artifact
 from genan.rl.config import PPOSettings, TrainSettings, envs_preset, preset, task_preset
@@ -24,9 +23,9 @@ from genan.rl.episodes import Verdict, judge
 from genan.rl.policy import Policy, actuator_fingerprint
 from genan.rl.ppo import PPO, Learner, Report
 from genan.robot import Robot
-from genan.simulation.divergence import write_fault
+from genan.simulation.fault import write_fault
+from genan.tasks.load import check_task, load_environment
 from genan.tasks.settings import TaskSettings
-from genan.tasks.task import check_task, load_environment
 from genan.tensorboard import EventFile
 
 CHECKPOINT_SECONDS = 10.0

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from genan.dynamics.algebra import Scalar, Symmetric, Vector, add, dot, mul, multiply, plus, scale
-from genan.simulation.cup_contact import CupSettings, Touch
+from genan.simulation.cup_geometry import CupSettings, Touch
 
 #: A ball slower than this does not slide [m/s].
 _STILL = 1e-5

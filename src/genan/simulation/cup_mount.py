@@ -8,8 +8,8 @@ from jaxtyping import Float
 
 from genan.errors import RobotError
 from genan.robot import Robot
-from genan.simulation.cup_contact import Segment
-from genan.simulation.simulator import Tip
+from genan.simulation.cup_geometry import Segment
+from genan.simulation.tip import Tip
 
 #: Site of the model that is the cup frame.
 CUP_SITE = "cup"

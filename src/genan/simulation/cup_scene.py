@@ -1,7 +1,7 @@
 """``CupScene``: the arm with a cup, and a ball on a string, in steps of the robot's period.
 
 The arm is the chain of ``genan.dynamics``; string, cup and links act on the ball by one-sided
-impulses (``genan.simulation.cup_contact``). ``docs/ball-in-a-cup.md`` says what was chosen and
+impulses (``genan.simulation.cup_impulses``). ``docs/ball-in-a-cup.md`` says what was chosen and
 why; ``genan.simulation.cup_model`` builds the same scene for MuJoCo, as its judge and for pictures.
 """
 
@@ -32,19 +32,16 @@ from genan.dynamics.algebra import (
 from genan.dynamics.base import check_shapes
 from genan.dynamics.newton_euler import Pose, composite_inertia, newton_euler, place
 from genan.robot import Robot
-from genan.simulation.cup_contact import (
-    CupSettings,
+from genan.simulation.cup_geometry import CupSettings, cup_touches, segment_touch, string_touch
+from genan.simulation.cup_impulses import (
     Motion,
     contact_target,
-    cup_touches,
     exchange,
-    segment_touch,
     sliding_direction,
     solve_impulses,
     string_target,
-    string_touch,
 )
-from genan.simulation.cup_scene import CupMount
+from genan.simulation.cup_mount import CupMount
 
 #: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast
 #: swings.

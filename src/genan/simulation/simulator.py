@@ -15,7 +15,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 from genan.actuator import Ensemble
 from genan.actuator.network import Precision
 from genan.robot import Robot
-from genan.simulation.simulator import Drive, Scene
+from genan.simulation.drive import Drive
+from genan.simulation.scene import Scene
 
 
 class Past(eqx.Module):

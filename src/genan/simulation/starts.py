@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from genan.errors import SettingError
-from genan.simulation.simulator import ArmScene, ArmState, Past, Simulator, SimulatorState
+from genan.simulation.arm import ArmScene, ArmState
+from genan.simulation.simulator import Past, Simulator, SimulatorState
 
 
 class Starts(eqx.Module):

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from genan.robot import Robot
 from genan.simulation import ArmState
-from genan.simulation.cup_contact import CupSettings
+from genan.simulation.cup_geometry import CupSettings
 from genan.simulation.cup_scene import CupScene, SceneState
 from genan.tasks.settings import BallInACupSettings
 from genan.tasks.task import Task

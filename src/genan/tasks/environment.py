@@ -13,10 +13,11 @@ from genan.actuator.network import Precision
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation import ArmScene, Simulator, SimulatorState
-from genan.simulation.divergence import Fault
+from genan.simulation.fault import Fault
 from genan.simulation.simulator import Strange
 from genan.simulation.starts import Settler, Settling, Starts
-from genan.tasks.task import Outcome, Task, limit_penalty
+from genan.tasks.outcome import Outcome
+from genan.tasks.task import Task, limit_penalty
 
 
 class EnvironmentState(eqx.Module):

@@ -8,6 +8,7 @@ from genan.actuator.network import Precision
 from genan.errors import SettingError, listing
 from genan.robot import Robot
 from genan.tasks.ball_in_a_cup import BallInACup
+from genan.tasks.environment import TaskEnvironment
 from genan.tasks.reacher import Reacher
 from genan.tasks.settings import (
     TASKS,
@@ -17,7 +18,7 @@ from genan.tasks.settings import (
     TaskSettings,
 )
 from genan.tasks.table_tennis import TableTennis
-from genan.tasks.task import Task, TaskEnvironment
+from genan.tasks.task import Task
 
 
 def task_settings(name: str) -> TaskSettings:

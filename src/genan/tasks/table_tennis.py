@@ -10,10 +10,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation import ArmState
+from genan.tasks.ball.balls import Balls
 from genan.tasks.ball.landing import Outcome, landing, landing_reward
-from genan.tasks.ball.launcher import Balls, Launcher
+from genan.tasks.ball.launcher import Launcher
 from genan.tasks.settings import TableTennisSettings
-from genan.tasks.table_tennis import RallyScene, RallyState
+from genan.tasks.table_tennis_scene import RallyScene, RallyState
 from genan.tasks.task import Task
 
 

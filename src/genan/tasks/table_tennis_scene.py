@@ -10,10 +10,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState
-from genan.simulation.simulator import Tip
+from genan.simulation.tip import Tip
 from genan.tasks.ball import flight
+from genan.tasks.ball.balls import Balls
 from genan.tasks.ball.flight import Air, Ball
-from genan.tasks.ball.launcher import Balls
 from genan.tasks.ball.racket import Pose, Rubber, strike
 from genan.tasks.ball.scene import Scene as Room
 

@@ -4,7 +4,7 @@ Nothing that learns or simulates may import this package: what crosses is record
 commands.
 """
 
-from genan.deployment.collection import Plan, collect
-from genan.robots.pamy2.virtual.robot import Truth, VirtualPamy2
+from genan.virtual.collection import Plan, collect
+from genan.virtual.robot import Truth, VirtualPamy2
 
 __all__ = ["Plan", "Truth", "VirtualPamy2", "collect"]

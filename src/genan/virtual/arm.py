@@ -12,7 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from genan.robots.pamy2.virtual.arm import (
+from genan.virtual.vectors import (
     ZERO,
     Scalar,
     Turn,

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from genan.robots.pamy2.virtual.tennis import BallState
+from genan.virtual.tennis_ball import BallState
 
 #: What a shot is drawn in: x, y, z where the ball is first seen [m], speed [m/s], azimuth and
 #: elevation [rad], topspin and sidespin [rad/s].

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.errors import SettingError
-from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.virtual.robot import Truth, VirtualPamy2
 from genan.signals import Signal, Spline
+from genan.virtual.pressures import bar_from_control
+from genan.virtual.robot import Truth, VirtualPamy2
 
 GROUP = 64
 """Trajectories computed at once."""

@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from genan.robots.pamy2.virtual.columns import cross, dot, total
-from genan.robots.pamy2.virtual.cup import Touch
+from genan.virtual.columns import cross, dot, total
+from genan.virtual.cup import Touch
 
 #: Below this speed dry friction is viscous [m/s].
 _CREEP = 0.005

@@ -12,11 +12,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.errors import SettingError
-from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
-from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm
-from genan.robots.pamy2.virtual.cup import Toy, ToyState, toy
-from genan.robots.pamy2.virtual.parameters import Parameters
-from genan.robots.pamy2.virtual.robot import State, VirtualPamy2, on_the_bench, state_at, tick
+from genan.virtual.arm import GRAVITY
+from genan.virtual.forearm import Forearm
+from genan.virtual.parameters import Parameters
+from genan.virtual.physics import State, state_at, tick
+from genan.virtual.pressures import HARD_LIMITS, bar_from_control
+from genan.virtual.robot import VirtualPamy2, on_the_bench
+from genan.virtual.toy import Toy, ToyState
+from genan.virtual.toy_design import toy
 
 #: The robot hangs for this long before its first trial [ticks]; in between the ball is stilled.
 _SETTLE = (1500, 500, 500)

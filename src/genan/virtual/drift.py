@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.robots.pamy2.virtual.parameters import Parameters
+from genan.virtual.parameters import Parameters
 
 
 class Drift(eqx.Module):

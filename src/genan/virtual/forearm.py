@@ -5,19 +5,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from genan.robots.pamy2.virtual.arm import (
-    AXES,
-    ZERO,
-    Arm,
-    Vector,
-    add,
-    along,
-    cross,
-    out_of,
-    sub,
-    vector,
-)
-from genan.robots.pamy2.virtual.columns import applied
+from genan.virtual.arm import AXES, Arm
+from genan.virtual.columns import applied
+from genan.virtual.vectors import ZERO, Vector, add, along, cross, out_of, sub, vector
 
 
 class Forearm(NamedTuple):

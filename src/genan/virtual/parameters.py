@@ -13,9 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from genan.errors import SettingError, listing
-from genan.robots.pamy2.virtual.arm import Arm, Encoder
-from genan.robots.pamy2.virtual.cup import Toy
-from genan.robots.pamy2.virtual.muscle import Air, Muscle, Tendon
+from genan.virtual.air import Air
+from genan.virtual.arm import Arm
+from genan.virtual.encoder import Encoder
+from genan.virtual.muscle import Muscle
+from genan.virtual.tendon import Tendon
+from genan.virtual.toy import Toy
 
 DELAY_TICKS = 6
 """Transport delay of a command in 2 ms ticks: telegram, PLC cycle and valve dead time together

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from genan.robots.pamy2.virtual.cup import ToyState
-from genan.robots.pamy2.virtual.parameters import Parameters
+from genan.virtual.parameters import Parameters
+from genan.virtual.toy import ToyState
 
 TICK = 0.002
 """Period of the robot's interface [s]: 500 Hz."""

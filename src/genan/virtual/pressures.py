@@ -1,7 +1,7 @@
 """How the virtual PAMY2 is commanded: by the same rule from controls to pressures as the real
 one."""
 
-from genan.robots.pamy2.pressures import (
+from genan.robot.pamy2_pressures import (
     HARD_LIMITS,
     bar_from_control,
     bar_from_counts,

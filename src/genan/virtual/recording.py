@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable
 
 from genan.data import Recorder
-from genan.deployment.collection import Plan, collect
-from genan.robots.pamy2.virtual.robot import VirtualPamy2
+from genan.virtual.collection import Plan, collect
+from genan.virtual.robot import VirtualPamy2
 
 TRUTH = {"tau": 4, "pressure": 8, "q": 4, "qd": 4}
 """What a virtual robot can tell of itself, and how many numbers each has."""

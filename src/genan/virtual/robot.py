@@ -13,12 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from genan.compilation import compiling
 from genan.errors import SettingError
-from genan.jax_setup import compiling
 from genan.robot import Robot
-from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
-from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
-from genan.robots.pamy2.virtual.robot import TICK, State, state_at, tick
+from genan.virtual.drift import Drift
+from genan.virtual.parameters import Parameters, design
+from genan.virtual.physics import TICK, State, state_at, tick
+from genan.virtual.pressures import HARD_LIMITS, bar_from_control
+from genan.virtual.specimen import specimen
 
 #: The robot is put together and left to hang for this long before anyone commands it [ticks].
 _HANG_TICKS = 1500
@@ -72,7 +74,7 @@ class VirtualPamy2:
 
         ``without`` switches effects off, for tests and studies. ``end_effector`` is ``"racket"`` or
         ``"cup"``: the same arm with another last link. String and ball are in
-        ``genan.robots.pamy2.virtual.cup_bench``.
+        ``genan.virtual.cup_bench``.
         """
         if hours < 0.0 or drift < 0.0:
             raise SettingError(

@@ -12,7 +12,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 
-from genan.robots.pamy2.virtual.parameters import Parameters
+from genan.virtual.parameters import Parameters
 
 #: Relative spread of one standard deviation (absolute where a unit is given) [A].
 _MASS = 0.03

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from genan.robots.pamy2.virtual.columns import dot, product
+from genan.virtual.columns import dot, product
 
 #: Which pieces pull is guessed and mended so many times; a wrong guess is put right in the next
 #: step.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from genan.robots.pamy2.virtual.tennis import Triple, cross, dot, minus, plus, scaled
+from genan.virtual.triples import Triple, cross, dot, minus, plus, scaled
 
 STEP = 0.0005
 """Longest step of the flight [s]."""

@@ -15,22 +15,12 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.errors import SettingError
-from genan.robots.pamy2.virtual.parameters import design
-from genan.robots.pamy2.virtual.robot import VirtualPamy2
-from genan.robots.pamy2.virtual.tennis import (
-    STEP,
-    BallGun,
-    BallPhysics,
-    BallState,
-    Hand,
-    Racket,
-    RacketModel,
-    Room,
-    Touch,
-    between,
-    drawn_hit,
-    struck,
-)
+from genan.virtual.ball_gun import BallGun
+from genan.virtual.parameters import design
+from genan.virtual.robot import VirtualPamy2
+from genan.virtual.tennis_ball import STEP, BallPhysics, BallState
+from genan.virtual.tennis_racket import Hand, Racket, RacketModel, between, drawn_hit, struck
+from genan.virtual.tennis_room import Room, Touch
 
 Point = Float[np.ndarray, " 3"]
 

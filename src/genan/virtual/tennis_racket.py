@@ -13,19 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from genan.robots.pamy2.virtual.tennis import (
-    BallPhysics,
-    BallState,
-    Triple,
-    cross,
-    dot,
-    minus,
-    mixed,
-    plus,
-    rebound,
-    scaled,
-    unit,
-)
+from genan.virtual.tennis_ball import BallPhysics, BallState, rebound
+from genan.virtual.triples import Triple, cross, dot, minus, mixed, plus, scaled, unit
 
 Rows = tuple[Triple, Triple, Triple]
 

@@ -8,7 +8,8 @@ and its recorded balls are given in it.
 import enum
 from dataclasses import dataclass
 
-from genan.robots.pamy2.virtual.tennis import BallPhysics, BallState, Triple, rebound
+from genan.virtual.tennis_ball import BallPhysics, BallState, rebound
+from genan.virtual.triples import Triple
 
 
 class Touch(enum.Enum):

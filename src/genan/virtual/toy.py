@@ -11,9 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from genan.robots.pamy2.virtual.arm import GRAVITY, Arm, Forearm
-from genan.robots.pamy2.virtual.columns import applied, cross, dot, inverse, product, turning
-from genan.robots.pamy2.virtual.cup import BallContact, Cup, String, StringContact, Touch, Way
+from genan.virtual.arm import GRAVITY, Arm
+from genan.virtual.columns import applied, cross, dot, inverse, product, turning
+from genan.virtual.contact import BallContact, StringContact
+from genan.virtual.cup import Cup, Touch
+from genan.virtual.forearm import Forearm
+from genan.virtual.string import String, Way
 
 STEPS = 4
 """Steps of the toy in one substep of the arm."""

@@ -1,6 +1,6 @@
 """The toy in numbers: one cup, string and ball for each specimen, each a little off the drawing.
 
-Tags as in ``genan.robots.pamy2.virtual.parameters``. The cup, the ball's size and mass and the string's length
+Tags as in ``genan.virtual.parameters``. The cup, the ball's size and mass and the string's length
 are as drawn; what is marked [A] is deliberately not what the simulation of the task assumes: a
 policy has to stand the difference.
 """
@@ -8,7 +8,10 @@ policy has to stand the difference.
 import jax.numpy as jnp
 import numpy as np
 
-from genan.robots.pamy2.virtual.cup import BallContact, Cup, String, StringContact, Toy, damping_for
+from genan.virtual.contact import BallContact, StringContact, damping_for
+from genan.virtual.cup import Cup
+from genan.virtual.string import String
+from genan.virtual.toy import Toy
 
 PIECES = 11
 """Of the string. One inside the ball, the others 17 mm long: shorter than the forearm is thick, so

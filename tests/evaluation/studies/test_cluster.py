@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from genan.jax_setup import use_cache
 from tests.evaluation.studies.two_nodes import TINY, tiny_jobs, where
 
+from genan.compilation import use_cache
 from genan.errors import SettingError
 from genan.evaluation.studies.catalogue import STUDIES
 from genan.evaluation.studies.cluster import RayExecutor, _knock

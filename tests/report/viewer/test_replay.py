@@ -2,10 +2,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from genan.jax_setup import use_cache
 
 from genan.actuator import load as load_actuators
 from genan.actuator.library import bundled
+from genan.compilation import use_cache
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import DataError, SettingError

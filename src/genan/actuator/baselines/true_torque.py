@@ -14,7 +14,7 @@ from genan.errors import ActuatorError
 from genan.robot import Robot
 
 if TYPE_CHECKING:
-    from genan.actuator.fit import Progress
+    from genan.actuator.progress import Progress
 
 
 def has_true_torque(train_path: Path | str) -> bool:

@@ -12,7 +12,8 @@ from typing import Any
 
 from genan.evaluation.studies.job import Job
 from genan.evaluation.studies.store import PRODUCTS, Done, StoppedError, Store
-from genan.provenance import hardware, versions
+from genan.hardware import hardware
+from genan.provenance import versions
 
 DATA = PRODUCTS["collect"]
 """The recording in the folder of a collect job; actuators and policies lie in the folders of their
@@ -65,10 +66,10 @@ def perform(
 
 def _collect(task: Task) -> dict[str, Any]:
     from genan.data import Channels, Recorder
-    from genan.deployment.collection import ROBOTS, record
     from genan.robot import Robot
     from genan.signals import Spline
     from genan.virtual import Plan, VirtualPamy2
+    from genan.virtual.recording import ROBOTS, record
 
     made = task.settings
     description, held = ROBOTS[made["robot"]]
@@ -214,10 +215,10 @@ def _train(task: Task) -> dict[str, Any]:
 
 
 def _transfer(task: Task) -> dict[str, Any]:
+    from genan.compilation import use_cache
     from genan.evaluation.arena import load_policy
     from genan.evaluation.arenas import open_arena
     from genan.evaluation.transfer import Transfer, transfer
-    from genan.jax_setup import use_cache
 
     use_cache()
     made = task.settings

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.controller import Controller
-from genan.deployment.interface import Pacer, Reading, RobotInterface
+from genan.deployment.interface import Reading, RobotInterface
+from genan.deployment.pacing import Pacer
 from genan.evaluation.arena import Arena, load_policy
 from genan.report.viewer.geometry import Body
 from genan.report.viewer.live_orders import LiveSettings, Ticks
@@ -150,24 +151,24 @@ class Stand(RobotInterface):
 
 def _arena(settings: LiveSettings, policy: Any, hours: float) -> tuple[Any, Arena]:
     """The bench of a task, and its arena."""
-    from genan.deployment.interface import VirtualRobot
-    from genan.robots.pamy2.virtual.tracking import Cameras, Vicon
+    from genan.deployment.virtual_robot import VirtualRobot
+    from genan.virtual.tracking import Cameras, Vicon
 
     seed = settings.seed
     if settings.task == "table-tennis":
         from genan.evaluation.tennis_arena import TennisArena
-        from genan.robots.pamy2.virtual.tennis_bench import TennisBench
+        from genan.virtual.tennis_bench import TennisBench
 
         table = TennisBench(seed=seed, hours=hours)
         return table, TennisArena(policy, table, Cameras(seed=seed))
     if settings.task == "ball-in-a-cup":
         from genan.evaluation.cup_arena import CupArena
-        from genan.robots.pamy2.virtual.cup_bench import CupBench
+        from genan.virtual.cup_bench import CupBench
 
         cup = CupBench(seed=seed, hours=hours)
         return cup, CupArena(policy, cup, Vicon(seed=seed))
     from genan.evaluation.reacher_arena import ReacherArena
-    from genan.robots.pamy2.virtual.robot import VirtualPamy2
+    from genan.virtual.robot import VirtualPamy2
 
     bench = VirtualPamy2(seed=seed, hours=hours)
     return bench, ReacherArena(policy, VirtualRobot(bench=bench), robot_seed=seed)

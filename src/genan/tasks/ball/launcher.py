@@ -18,10 +18,10 @@ from jaxtyping import Array, Float
 
 from genan.errors import DataError, listing
 from genan.tasks.ball import bounce as table
+from genan.tasks.ball.balls import DURATION, STEP, TICK, Balls, count
 from genan.tasks.ball.bounce import Bounce
 from genan.tasks.ball.filter import BallFilter, filtered
 from genan.tasks.ball.flight import Air, Ball
-from genan.tasks.ball.launcher import DURATION, STEP, TICK, Balls, count
 from genan.tasks.ball.noise import Noise
 from genan.tasks.ball.scene import Scene, Vector
 

@@ -22,10 +22,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.errors import DataError, listing
-from genan.tasks.ball.filter import BallFilter, at_ticks, filtered, smoothed
-from genan.tasks.ball.launcher import DURATION, STEP, TICK, Balls, count
-from genan.tasks.ball.recordings import check
+from genan.tasks.ball.balls import DURATION, STEP, TICK, Balls, count
+from genan.tasks.ball.checks import check
+from genan.tasks.ball.filter import BallFilter, at_ticks, filtered
 from genan.tasks.ball.scene import Scene
+from genan.tasks.ball.smoothing import smoothed
 
 
 @dataclass(frozen=True)
