@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import genan  # noqa: F401  before JAX: see genan.compiler_fault  # isort: skip
+import genan  # noqa: F401  before JAX: see genan.jax_setup  # isort: skip
 import equinox as eqx
 import jax
 import jax.numpy as jnp

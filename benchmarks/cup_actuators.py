@@ -11,7 +11,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-import genan  # noqa: F401  before JAX: see genan.compiler_fault  # isort: skip
+import genan  # noqa: F401  before JAX: see genan.jax_setup  # isort: skip
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +19,7 @@ from machine import machine
 
 from genan import actuator
 from genan.actuator.library import bundled as bundled_actuators
-from genan.compilation import use_cache
+from genan.jax_setup import use_cache
 from genan.rl import policy as artifact
 from genan.rl.library import bundled
 from genan.robot import Robot

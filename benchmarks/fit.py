@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import genan  # before JAX: see genan.compiler_fault  # isort: skip  # noqa: F401
+import genan  # before JAX: see genan.jax_setup  # isort: skip  # noqa: F401
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,8 +27,8 @@ from machine import machine
 
 from genan.actuator.fit import Fitting
 from genan.actuator.settings import FitSettings
-from genan.compilation import use_cache
 from genan.data import Channels, Trajectories, write
+from genan.jax_setup import use_cache
 from genan.robot import Robot
 
 

@@ -11,7 +11,7 @@ the joints, is taken [N m].
 import argparse
 from dataclasses import replace
 
-import genan  # before JAX: see genan.compiler_fault  # isort: skip
+import genan  # before JAX: see genan.jax_setup  # isort: skip
 import equinox as eqx
 import jax
 import jax.numpy as jnp

@@ -3,7 +3,7 @@
 import os
 import platform
 
-from genan.hardware import processor
+from genan.provenance import processor
 
 
 def machine() -> str:

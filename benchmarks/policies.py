@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import genan  # noqa: F401  before JAX: see genan.compiler_fault  # isort: skip
+import genan  # noqa: F401  before JAX: see genan.jax_setup  # isort: skip
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -32,9 +32,9 @@ from machine import machine
 
 from genan import actuator
 from genan.actuator.library import bundled
-from genan.compilation import QUICK, use_cache
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
+from genan.jax_setup import QUICK, use_cache
 from genan.rl.config import PRESETS, TrainSettings, preset, task_preset
 from genan.rl.skrl import require_skrl
 from genan.rl.train import Training

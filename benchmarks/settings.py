@@ -21,17 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import genan  # before JAX: see genan.compiler_fault  # isort: skip
+import genan  # before JAX: see genan.jax_setup  # isort: skip
 import tyro
 from machine import machine
 
-from genan.compilation import use_cache
 from genan.data import load
 from genan.dynamics import load_dynamics
 from genan.evaluation.accuracy import judge_ensemble
 from genan.evaluation.held_control import judge_held_control
 from genan.evaluation.holds import freeze
 from genan.evaluation.trial import plan
+from genan.jax_setup import use_cache
 from genan.robot import Robot
 
 DEGREE = math.pi / 180.0

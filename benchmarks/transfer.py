@@ -14,10 +14,10 @@ import time
 from machine import machine
 
 import genan  # noqa: F401  (before JAX)
-from genan.compilation import use_cache
 from genan.evaluation.arena import OUTCOMES, load_policy
 from genan.evaluation.arenas import open_arena
 from genan.evaluation.transfer import transfer
+from genan.jax_setup import use_cache
 from genan.rl.library import bundled
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests import users_numbers
 
-from genan.compiler_fault import avoid_wrong_sums, check_sums
+from genan.jax_setup import avoid_wrong_sums, check_sums
 
 FLAG = "--xla_cpu_experimental_ynn_fusion_type="
 
@@ -38,14 +38,14 @@ def test_a_choice_of_the_users_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_flag_is_added_to_the_users_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genan.compiler_fault.version", lambda package: "0.11.0")
+    monkeypatch.setattr("genan.jax_setup.version", lambda package: "0.11.0")
     monkeypatch.setenv("XLA_FLAGS", "--other=1")
     avoid_wrong_sums()
     assert os.environ["XLA_FLAGS"] == f"--other=1 {FLAG}"
 
 
 def test_releases_that_do_not_know_the_flag_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genan.compiler_fault.version", lambda package: "0.9.2")
+    monkeypatch.setattr("genan.jax_setup.version", lambda package: "0.9.2")
     monkeypatch.setenv("XLA_FLAGS", "")
     avoid_wrong_sums()
     assert os.environ["XLA_FLAGS"] == ""
@@ -53,7 +53,7 @@ def test_releases_that_do_not_know_the_flag_are_left_alone(monkeypatch: pytest.M
 
 def test_jax_started_too_early_is_noticed() -> None:
     """Either this release is sound, or the check says in one sentence what to do."""
-    code = "import jax; jax.numpy.ones(3).sum(); import genan.compiler_fault as c; c.check_sums()"
+    code = "import jax; jax.numpy.ones(3).sum(); import genan.jax_setup as c; c.check_sums()"
     environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False

@@ -9,8 +9,8 @@ import numpy as np
 
 from genan.actuator import Ensemble, artifact
 from genan.actuator.library import bundled
-from genan.compiler_fault import check_sums
 from genan.dynamics import load_dynamics
+from genan.jax_setup import check_sums
 from genan.robot import Robot
 
 SAMPLES = 4000  # with a few hundred the wrong sums of jax-ml/jax#39103 do not show

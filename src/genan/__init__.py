@@ -9,7 +9,7 @@ policy for a task in a simulator driven by them. All are imported when they are 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from genan.compiler_fault import avoid_wrong_sums
+from genan.jax_setup import avoid_wrong_sums
 from genan.version import __version__
 
 if TYPE_CHECKING:

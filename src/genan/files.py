@@ -1,7 +1,22 @@
 """Files that appear whole or not at all."""
 
+import hashlib
+import importlib
+import json
 import os
+import shutil
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load as parse_tensors
+from safetensors.numpy import save as tensor_bytes
+
+from genan.errors import GenanError, SettingError, listing
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -16,3 +31,399 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+# --- Folders of two files that belong together: arrays (safetensors) and the contract that says
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of sealed folder: its files, its version, and how to speak of it."""
+
+    format: str
+    """Name of the format, as it stands in the contract."""
+    version: int
+    """The newest version that is read and, unless an older one is asked for, written."""
+    weights: str
+    """Name of the file with the arrays."""
+    contract: str
+    """Name of the file with the contract."""
+    error: type[GenanError]
+    """What to raise."""
+    none: str
+    """How a message begins where there is none: "There are no actuators"."""
+    origin: str
+    """Where one comes from: "the --out of 'genan fit'"."""
+    again: str
+    """How to make one anew: "fit again"."""
+    unfinished: str
+    """What is to be said where there is a checkpoint in its place."""
+    oldest: int | None = None
+    """The oldest version that is read; left out: the newest alone."""
+    others: tuple[tuple[str, str], ...] = ()
+    """Contract files of other kinds that may be given by mistake, and what lies beside them."""
+
+    def write(
+        self,
+        folder: Path | str,
+        arrays: Mapping[str, np.ndarray],
+        *,
+        contract: dict[str, Any],
+        record: dict[str, Any],
+        version: int | None = None,
+    ) -> Path:
+        """Write both files into ``folder``, replacing those there; each appears whole or not at
+        all.
+
+        ``version``: an older one than the newest, for content that readers of old can read.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = tensor_bytes(dict(arrays))
+        write_atomically(folder / self.weights, weights)
+        text = self.text(weights, contract=contract, record=record, version=version)
+        write_atomically(folder / self.contract, text.encode())
+        return folder
+
+    def text(
+        self,
+        weights: bytes,
+        *,
+        contract: dict[str, Any],
+        record: dict[str, Any],
+        version: int | None = None,
+    ) -> str:
+        """The contract file beside an array file with the bytes ``weights``."""
+        settings: dict[str, Any] = {
+            "format": self.format,
+            "version": self.version if version is None else version,
+            "contract": contract,
+            "record": record,
+            "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        }
+        return json.dumps({**settings, "seal": seal(settings)}, indent=1) + "\n"
+
+    def read(self, folder: Path | str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What the contract file says, and the arrays; format, seal and checksum are checked."""
+        folder = Path(folder)
+        settings = self.read_contract(folder)
+        path = folder / self.weights
+        weights = self._bytes(path)
+        if hashlib.sha256(weights).hexdigest() != settings["weights_sha256"]:
+            raise self.error(
+                f"{path} does not belong to the {self.contract} beside it, or is damaged (its checksum differs); "
+                f"fetch both files anew or {self.again}."
+            )
+        try:
+            return settings, parse_tensors(weights)
+        except SafetensorError as error:
+            raise self.error(
+                f"{path} cannot be read ({error}); fetch it anew or {self.again}."
+            ) from None
+
+    def read_contract(self, folder: Path) -> dict[str, Any]:
+        """Everything in the contract file, checked against its own seal."""
+        if not folder.is_dir():
+            raise self.error(f"{self.none} in {folder}: no such folder; give {self.origin}.")
+        path = folder / self.contract
+        if not path.exists():
+            raise self.error(
+                f"{self.none} in {folder}: it has no {self.contract}{self._instead(folder)}"
+            )
+        try:
+            settings: dict[str, Any] = json.loads(self._bytes(path))
+            found = settings.pop("seal")
+            known = settings["format"] == self.format
+            version = settings["version"]
+            missing = [
+                key for key in ("contract", "record", "weights_sha256") if key not in settings
+            ]
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+            raise self.error(
+                f"{path} is not a contract of genan, or is damaged; fetch it anew or {self.again}."
+            ) from None
+        readable = range(self.version if self.oldest is None else self.oldest, self.version + 1)
+        if not known or version not in readable:
+            raise self.error(
+                f"{path} is of format {settings['format']!r}, version {version}; this genan reads {self.format!r}, "
+                f"version {' and '.join(map(str, readable))}."
+            )
+        if found != seal(settings):
+            raise self.error(
+                f"{path} was changed after genan wrote it (its seal does not fit); take the original, or {self.again} "
+                "with the settings you want."
+            )
+        if missing:
+            raise self.error(f"{path} lacks {listing(missing)}; fetch it anew or {self.again}.")
+        return settings
+
+    def check_arrays(
+        self, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], *, where: str
+    ) -> None:
+        """Refuse arrays of another shape than the contract implies, not of float32, or with numbers
+        not finite."""
+        for name, shape in shapes.items():
+            if name not in arrays or arrays[name].shape != shape:
+                came = list(arrays[name].shape) if name in arrays else "nothing"
+                raise self.error(
+                    f"{where} must hold {name} of shape {list(shape)}, but holds {came}; {self.again}."
+                )
+            if arrays[name].dtype != np.float32:
+                raise self.error(
+                    f"{where} must hold {name} in float32, but holds {arrays[name].dtype}; {self.again}."
+                )
+            if not np.isfinite(arrays[name]).all():
+                raise self.error(
+                    f"{where} holds numbers in {name} that are not finite; {self.again}."
+                )
+
+    def _instead(self, folder: Path) -> str:
+        """The end of the sentence about a folder without a contract."""
+        for name, what in self.others:
+            if (folder / name).exists():
+                return f" but {name}, so it holds {what}; give {self.origin}."
+        return f". {self.unfinished}" if any(folder.glob("checkpoint*")) else "."
+
+    def _bytes(self, path: Path) -> bytes:
+        if not path.exists():
+            raise self.error(
+                f"There is no {path}; an artifact has the two files {self.weights} and {self.contract}."
+            )
+        return path.read_bytes()
+
+
+def seal(settings: dict[str, Any]) -> str:
+    """Checksum of a contract file's content without the seal itself."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+# --- What exports have in common: none gets its name before it was checked, and how ONNX files
+
+#: Operators of this version run on every onnxruntime since 1.12 (2022).
+OPSET = 17
+OLDEST_OPSET = 13
+
+Check = Callable[[Path], None]
+"""Raises where the export at a path is not what it should be."""
+
+
+def place_folder(out: Path, contents: Mapping[str, bytes], check: Check) -> Path:
+    """Write the files ``contents`` into the folder ``out`` once ``check`` lets them pass; other
+    files in it stay."""
+    if out.exists() and not out.is_dir():
+        raise SettingError(f"{out} is a file, and a NumPy export is a folder; give another place.")
+    unchecked = _unchecked(out)
+    try:
+        unchecked.mkdir(parents=True)
+        for name, content in contents.items():
+            write_atomically(unchecked / name, content)
+        check(unchecked)
+        if out.exists():
+            for name in contents:
+                (unchecked / name).replace(out / name)
+        else:
+            unchecked.rename(out)
+    finally:
+        shutil.rmtree(unchecked, ignore_errors=True)
+    return out
+
+
+def place_file(path: Path, content: bytes, check: Check) -> Path:
+    """Write the file ``path`` once ``check`` lets it pass."""
+    if path.is_dir():
+        raise SettingError(f"{path} is a folder, and an ONNX export is a file; give another place.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unchecked = _unchecked(path)
+    try:
+        write_atomically(unchecked, content)
+        check(unchecked)
+        unchecked.replace(path)
+    finally:
+        unchecked.unlink(missing_ok=True)
+    return path
+
+
+def run_module(path: Path) -> types.ModuleType:
+    """The Python file at ``path`` as a module that is known to nobody else."""
+    module = types.ModuleType(f"exported_{path.stem}")
+    exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+class Graph:
+    """An ONNX graph while it is built; ``error`` is raised where ONNX cannot be had."""
+
+    def __init__(self, opset: int, *, error: type[GenanError]) -> None:
+        self._onnx = _package("onnx", error)
+        self._opset = opset
+        newest = self._onnx.defs.onnx_opset_version()
+        if not OLDEST_OPSET <= opset <= newest:
+            raise SettingError(f"opset must be {OLDEST_OPSET} to {newest}, not {opset}.")
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def node(
+        self, operator: str, *inputs: str | np.ndarray, name: str | None = None, **attributes: Any
+    ) -> str:
+        """Add one operation; inputs are names of values or constant arrays. Returns its output's
+        name."""
+        names = []
+        for value in inputs:
+            if isinstance(value, np.ndarray):
+                self._constants.append(
+                    self._onnx.numpy_helper.from_array(value, f"constant_{len(self._constants)}")
+                )
+                names.append(self._constants[-1].name)
+            else:
+                names.append(value)
+        name = name or f"value_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(operator, names, [name], **attributes))
+        return name
+
+    def tensor(self, name: str, shape: Sequence[int | str], words: str) -> Any:
+        """An input or output of float32; an axis with a name is free."""
+        return self._onnx.helper.make_tensor_value_info(
+            name, self._onnx.TensorProto.FLOAT, shape, doc_string=words
+        )
+
+    def model(
+        self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], metadata: dict[str, str]
+    ) -> bytes:
+        """The finished file; the same graph gives the same bytes."""
+        helper = self._onnx.helper
+        operators = [helper.make_opsetid("", self._opset)]
+        model = helper.make_model(
+            helper.make_graph(self._nodes, name, inputs, outputs, self._constants),
+            producer_name="genan",
+            opset_imports=operators,
+            ir_version=helper.find_min_ir_version_for(operators),
+        )
+        helper.set_model_props(model, metadata)
+        self._onnx.checker.check_model(model)
+        content: bytes = model.SerializeToString(deterministic=True)
+        return content
+
+
+def open_session(path: Path | str, *, error: type[GenanError]) -> Any:
+    """A session of onnxruntime with the file at ``path``, on one core of the CPU."""
+    onnxruntime = _package("onnxruntime", error)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(
+            os.fspath(path), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as fault:  # onnxruntime's errors have no base class of their own
+        reason = " ".join(str(fault).split())
+        raise error(
+            f"onnxruntime {onnxruntime.__version__} cannot run the export ({reason}); try a lower opset."
+        ) from None
+
+
+def _unchecked(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.unchecked")
+
+
+def _package(name: str, error: type[GenanError]) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise error(
+            f"ONNX exports need the package {name}, which is not installed; get it with: pip install 'genan[onnx]'."
+        ) from None
+
+
+# --- Unfinished work on disk: the complete state in one file, so that going on gives the same r
+
+CHECKPOINT = "checkpoint.safetensors"
+
+State = TypeVar("State")
+
+
+def save_checkpoint(folder: Path, state: Any, *, identity: dict[str, Any], beside: Any) -> None:
+    """Write ``state``, a pytree of arrays; ``identity`` says whose it is, ``beside`` is what else
+    JSON can hold."""
+    metadata = {"identity": json.dumps(identity, sort_keys=True), "beside": json.dumps(beside)}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / CHECKPOINT, tensor_bytes(_named(state), metadata=metadata))
+
+
+def load_checkpoint(
+    folder: Path, like: State, *, identity: dict[str, Any], work: str
+) -> tuple[State, Any] | None:
+    """The state in ``folder`` and what is beside it, or None; one of other ``work``, or a damaged
+    file, is refused.
+
+    Args:
+        folder: where it was saved.
+        like: a state of the same structure.
+        identity: whose it must be.
+        work: what is unfinished, for the messages: "fit", "training".
+    """
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        theirs = json.loads(metadata["identity"])
+        beside = json.loads(metadata["beside"])
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise GenanError(
+            f"{path} cannot be read ({error}); remove it, or give --overwrite, to begin the {work} anew."
+        ) from None
+    _check_identity(folder, theirs, identity, work)
+    expected = _named(like)
+    if any(
+        name not in arrays or arrays[name].shape != array.shape for name, array in expected.items()
+    ):
+        raise GenanError(
+            f"{path} is of another version of genan; give --overwrite to begin the {work} anew."
+        )
+    import jax
+    import jax.numpy as jnp
+
+    leaves = [jnp.asarray(arrays[name]) for name in expected]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves), beside
+
+
+def remove_checkpoint(folder: Path) -> None:
+    """Forget unfinished work."""
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _named(state: Any) -> dict[str, np.ndarray]:
+    """Every array of the state by its path."""
+    import jax
+
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    return {jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
+
+
+def _check_identity(folder: Path, theirs: dict[str, Any], ours: dict[str, Any], work: str) -> None:
+    if theirs == ours:
+        return
+    flat, other = _flat(theirs), _flat(ours)
+    differing = [
+        f"{key} is {flat.get(key)!r} there and {other.get(key)!r} here"
+        for key in sorted({*flat, *other})
+        if flat.get(key) != other.get(key)
+    ]
+    raise SettingError(
+        f"{folder} holds an unfinished {work} of another kind ({'; '.join(differing[:3])}); repeat its command to go "
+        "on, give another --out, or --overwrite to begin anew."
+    )
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as dotted names."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        flat |= (
+            _flat(value, f"{prefix}{key}.")
+            if isinstance(value, dict)
+            else {f"{prefix}{key}": value}
+        )
+    return flat

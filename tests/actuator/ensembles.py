@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from genan.actuator import Contract, Ensemble, History
-from genan.actuator.architecture import Architecture
-from genan.actuator.network import Layer, Skip, initialise
-from genan.actuator.scaling import Scaling
-from genan.actuator.terms import Servo, Terms
+from genan.actuator.history import Servo, Terms
+from genan.actuator.network import Layer, Scaling, Skip, initialise
+from genan.actuator.settings import Architecture
 
 TERMS = Terms(friction=((0.01, 0.05), (0.02, 0.1), (0.005, 0.5)), turning=(0, 2), products=(3, 5))
 SERVOS = (Servo(0, 1, (3,), (2, 4)), Servo(2, 0, (), (4,)), Servo(1, 0, (2, 3), ()))

@@ -6,12 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator.architecture import Architecture
 from genan.actuator.history import History
 from genan.actuator.losses import Member
-from genan.actuator.network import Layer, initialise
+from genan.actuator.network import Layer, Scaling, initialise
 from genan.actuator.samples import Samples, prepare, usable_rows
-from genan.actuator.scaling import Scaling
+from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories
 from genan.dynamics import Dynamics
 from genan.robot import Robot

@@ -9,11 +9,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from genan.actuator import Ensemble, artifact
-from genan.actuator.architecture import Architecture
 from genan.actuator.contract import Contract
 from genan.actuator.history import History
-from genan.actuator.network import initialise
-from genan.actuator.scaling import Scaling
+from genan.actuator.network import Scaling, initialise
+from genan.actuator.settings import Architecture
 from genan.data import Channels
 from genan.errors import ActuatorError
 from genan.robot import Robot

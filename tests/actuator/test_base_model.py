@@ -9,9 +9,8 @@ from tests.actuator.driven import driven
 
 import genan
 from genan.actuator import FitSettings, Fitting
-from genan.actuator.base_model import BaseProblem, uses
-from genan.actuator.history import History
-from genan.actuator.terms import Servo, Terms
+from genan.actuator.base import BaseProblem, uses
+from genan.actuator.history import History, Servo, Terms
 
 
 @pytest.fixture(scope="module")

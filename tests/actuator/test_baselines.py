@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from genan.actuator import Contract, Ensemble, History, save
-from genan.actuator.architecture import Architecture
-from genan.actuator.baselines import Arx, ConstantVelocity, StandingStill, arx, one_step, open_loop
-from genan.actuator.baselines.true_torque import has_true_torque, true_torque_baseline
-from genan.actuator.network import Layer
-from genan.actuator.scaling import Scaling
+from genan.actuator import baselines as arx
+from genan.actuator.baselines import Arx, ConstantVelocity, StandingStill, one_step, open_loop
+from genan.actuator.fit import has_true_torque, true_torque_baseline
+from genan.actuator.network import Layer, Scaling
+from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories, write
 from genan.errors import DataError
 from genan.robot import Robot

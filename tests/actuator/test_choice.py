@@ -10,10 +10,17 @@ import pytest
 from tests.actuator.driven import driven
 
 from genan.actuator import FitSettings, artifact
-from genan.actuator.candidates import Candidate
-from genan.actuator.choice import CANDIDATES, Choice, Choosing, Judged, chosen_fields, decide
+from genan.actuator.errors import Errors, Examination, judge_baselines, judge_ensemble
 from genan.actuator.fit import Fitting
-from genan.actuator.out_of_fold import Errors, Examination, judge_baselines, judge_ensemble
+from genan.actuator.selection import (
+    CANDIDATES,
+    Candidate,
+    Choice,
+    Choosing,
+    Judged,
+    chosen_fields,
+    decide,
+)
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
 

@@ -11,8 +11,8 @@ import pytest
 from tests.actuator.ensembles import CASES, make
 
 from genan.actuator import Ensemble, export, numpy_runtime, save
-from genan.actuator.architecture import ACTIVATIONS
 from genan.actuator.artifact import _seal
+from genan.actuator.settings import ACTIVATIONS
 from genan.errors import ActuatorError, SettingError
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.actuator.ensembles import CASES, make
 
 from genan.actuator import Contract, History, export, load, save
-from genan.actuator.architecture import ACTIVATIONS
+from genan.actuator.settings import ACTIVATIONS
 from genan.errors import ActuatorError, SettingError
 
 

@@ -13,12 +13,12 @@ import pytest
 from tests.actuator.setting import waves
 
 import genan
-from genan import checkpoint
 from genan.actuator import Ensemble, FitSettings, Fitting, Progress, artifact
 from genan.actuator.fit import DivergedError
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
+from genan.files import CHECKPOINT
 from genan.robot import Robot
 
 SMALL = {"hidden": (16,), "members": 2, "epochs": 4, "batch": 64, "history_length": 2}
@@ -111,13 +111,13 @@ def test_stopping_and_going_on_gives_the_same_weights_to_the_bit(
     calls = iter([False] * 5 + [True])
     first = Fitting(driven, "pendulum", settings, out=tmp_path / "a")
     assert first.run(stopping=lambda: next(calls)) is None
-    assert (tmp_path / "a" / checkpoint.NAME).exists()
+    assert (tmp_path / "a" / CHECKPOINT).exists()
     second = Fitting(driven, "pendulum", settings, out=tmp_path / "a")
     assert 0.0 < second.resumed < 4.0
     ensemble = second.run()
     assert ensemble is not None and same(whole, ensemble)
     assert ensemble.record["training"] == whole.record["training"]
-    assert not (tmp_path / "a" / checkpoint.NAME).exists()
+    assert not (tmp_path / "a" / CHECKPOINT).exists()
     assert same(artifact.load(tmp_path / "a"), whole)
 
 
@@ -161,7 +161,7 @@ def test_a_checkpoint_of_another_fit_is_refused_by_name(
         Fitting(driven, "pendulum", FitSettings(**{**SMALL, "epochs": 9}), out=tmp_path)
     with pytest.raises(SettingError, match="data is"):
         Fitting(driven.select(range(9)), "pendulum", FitSettings(**SMALL), out=tmp_path)
-    assert (tmp_path / checkpoint.NAME).exists()
+    assert (tmp_path / CHECKPOINT).exists()
     Fitting(
         driven, "pendulum", FitSettings(**{**SMALL, "epochs": 1}), out=tmp_path, overwrite=True
     ).run()

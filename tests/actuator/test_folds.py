@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from genan.actuator.folds import deal, folds, rows_of_part, units
+from genan.actuator.dataset import deal, folds, rows_of_part, units
 from genan.actuator.history import History
 from genan.data import Channels, Trajectories
 from genan.errors import DataError

@@ -6,8 +6,7 @@ from safetensors.numpy import load_file, save_file
 from tests.evaluation.conftest import make_ensemble
 
 from genan.actuator import Ensemble, History
-from genan.actuator.reference import FORMAT, NAME, REASONS, Reference
-from genan.actuator.situations import columns, digest_of, usable
+from genan.actuator.reference import FORMAT, NAME, REASONS, Reference, columns, digest_of, usable
 from genan.data import Channels, Trajectories
 from genan.errors import ActuatorError
 from genan.robot import Robot

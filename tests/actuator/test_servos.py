@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import genan
-from genan.actuator.servos import find_servos
-from genan.actuator.terms import Servo
+from genan.actuator.base import find_servos
+from genan.actuator.history import Servo
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.robot import Control, Robot

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.actuator.shuffle import shuffled
+from genan.actuator.training import shuffled
 
 
 def order(count: int, word: tuple[int, int]) -> np.ndarray:

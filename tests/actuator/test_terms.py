@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from genan.actuator.history import History
-from genan.actuator.terms import Servo, Terms
+from genan.actuator.history import History, Servo, Terms
 from genan.errors import SettingError
 
 

@@ -9,9 +9,8 @@ from tests.docs.typed import typed
 
 import genan.cli
 from genan.actuator import Contract, Ensemble, History, load, save
-from genan.actuator.architecture import Architecture
-from genan.actuator.network import Layer
-from genan.actuator.scaling import Scaling
+from genan.actuator.network import Layer, Scaling
+from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories, write
 from genan.robot import Robot
 
@@ -275,7 +274,7 @@ def test_networks_on_true_torques_stand_beside(
         asked.append((train_path, robot.name, out))
         return ensemble
 
-    monkeypatch.setattr("genan.actuator.baselines.true_torque.true_torque_baseline", baseline)
+    monkeypatch.setattr("genan.actuator.fit.true_torque_baseline", baseline)
     answer = genan(
         *typed(
             "genan evaluate --actuators runs/position --compare runs/torque --data test.h5 --true-torque",

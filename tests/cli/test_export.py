@@ -10,9 +10,8 @@ import pytest
 
 import genan.cli
 from genan.actuator import Contract, Ensemble, History, numpy_runtime, save
-from genan.actuator.architecture import Architecture
-from genan.actuator.network import initialise
-from genan.actuator.scaling import Scaling
+from genan.actuator.network import Scaling, initialise
+from genan.actuator.settings import Architecture
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from genan.actuator import Contract, Ensemble, History
-from genan.actuator.architecture import Architecture
-from genan.actuator.network import Layer
-from genan.actuator.scaling import Scaling
+from genan.actuator.network import Layer, Scaling
+from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories
 from genan.robot import Robot
 

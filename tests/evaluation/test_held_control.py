@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.actuator.architecture import Architecture
 from genan.actuator.network import Layer
+from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.evaluation.held_control import find_starts, judge_held_control, usual_speed

@@ -14,9 +14,9 @@ from tests.rl.policies import ensemble, policy
 
 from genan.actuator import artifact as actuators
 from genan.errors import ActuatorError
+from genan.files import seal
 from genan.rl import policy as artifact
 from genan.rl.contract import PolicyError
-from genan.sealed import seal
 
 
 @pytest.fixture

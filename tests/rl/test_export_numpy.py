@@ -15,11 +15,11 @@ from tests.rl.policies import SETTINGS, policy
 from genan.actuator import numpy_runtime
 from genan.actuator import save as save_actuators
 from genan.errors import SettingError
+from genan.files import seal
 from genan.rl import export, numpy_policy
 from genan.rl import policy as artifact
 from genan.rl.config import ACTIVATIONS
 from genan.rl.contract import PolicyError
-from genan.sealed import seal
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from tests.docs.typed import typed
 from tests.evaluation.conftest import make_ensemble
 from tests.tasks.setting import small
 
-from genan import checkpoint
 from genan.actuator import save as save_actuators
 from genan.cli import main
 from genan.errors import GenanError, SettingError
+from genan.files import CHECKPOINT, save_checkpoint
 from genan.rl import policy as artifact
 from genan.rl.config import FAST, TrainSettings, preset
 from genan.rl.train import FAULT, Training, train
@@ -53,7 +53,7 @@ def test_a_finished_training_leaves_a_policy_with_its_record(whole):
     observation = np.ones((3, 16), np.float32)
     np.testing.assert_array_equal(loaded.mean(observation), policy.mean(observation))
     assert loaded.record["judged"]["episodes"] == 6 and loaded.record["steps"] == 64
-    assert not (out / checkpoint.NAME).exists() and not (out / FAULT).exists()
+    assert not (out / CHECKPOINT).exists() and not (out / FAULT).exists()
     assert list((out / "tensorboard").iterdir())
 
 
@@ -61,7 +61,7 @@ def test_stopping_and_going_on_gives_the_same_policy_to_the_bit(whole, tmp_path)
     _, policy, _, _ = whole
     first = training(tmp_path)
     assert first.run(stopping=lambda: first.steps >= 32) is None
-    assert (tmp_path / checkpoint.NAME).exists()
+    assert (tmp_path / CHECKPOINT).exists()
     again = training(tmp_path)
     assert again.resumed == 32
     found = again.run()
@@ -130,12 +130,12 @@ def test_without_an_ensemble_one_network_drives():
 
 def test_a_checkpoint_of_another_training_is_refused_by_name(whole, tmp_path):
     run, *_ = whole
-    checkpoint.save(tmp_path, run.learner, identity={**run.identity, "updates": 99}, beside=[])
+    save_checkpoint(tmp_path, run.learner, identity={**run.identity, "updates": 99}, beside=[])
     with pytest.raises(
         SettingError, match="unfinished training of another kind .updates is 99 there and 4 here"
     ):
         training(tmp_path)
-    (tmp_path / checkpoint.NAME).write_bytes(b"nonsense")
+    (tmp_path / CHECKPOINT).write_bytes(b"nonsense")
     with pytest.raises(GenanError, match="cannot be read"):
         training(tmp_path)
 

@@ -14,8 +14,8 @@ from tests.actuator.setting import waves
 
 from genan.actuator import History, load
 from genan.actuator.dataset import gather
+from genan.actuator.network import Scaling
 from genan.actuator.samples import prepare, usable_rows
-from genan.actuator.scaling import Scaling
 from genan.cli import main
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from genan.compilation import use_cache
 from genan.errors import SettingError
+from genan.jax_setup import use_cache
 from genan.virtual.cup_bench import CupBench
 from genan.virtual.robot import VirtualPamy2
 

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from genan.actuator.artifact import load, save
     from genan.actuator.contract import Contract
-    from genan.actuator.ensemble import Ensemble
-    from genan.actuator.fit import Fitting, fit
+    from genan.actuator.ensemble import Ensemble, Window
+    from genan.actuator.fit import Fitting, Progress, fit
     from genan.actuator.history import History
-    from genan.actuator.progress import Progress
     from genan.actuator.settings import FitSettings
-    from genan.actuator.window import Window
 
 _HOMES = {
     "Contract": "contract",
@@ -24,8 +22,8 @@ _HOMES = {
     "FitSettings": "settings",
     "Fitting": "fit",
     "History": "history",
-    "Progress": "progress",
-    "Window": "window",
+    "Progress": "fit",
+    "Window": "ensemble",
     "fit": "fit",
     "load": "artifact",
     "save": "artifact",

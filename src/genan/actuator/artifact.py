@@ -1,4 +1,4 @@
-"""Fitted actuators on disk: a sealed folder (``genan.sealed``) with ``model.safetensors`` (weights
+"""Fitted actuators on disk: a sealed folder (``genan.files``) with ``model.safetensors`` (weights
 and scaling) and ``actuator.json`` (the contract, how they were made, how good they are).
 """
 
@@ -12,9 +12,8 @@ import numpy as np
 from genan.actuator.contract import CONTRACT as CONTRACT
 from genan.actuator.contract import KIND, WEIGHTS, Contract
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.network import Layer, Skip
-from genan.actuator.scaling import Scaling
-from genan.sealed import seal as _seal  # noqa: F401
+from genan.actuator.network import Layer, Scaling, Skip
+from genan.files import seal as _seal  # noqa: F401
 
 
 def save(ensemble: Ensemble, folder: Path | str) -> Path:

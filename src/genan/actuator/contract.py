@@ -1,23 +1,17 @@
-"""What an actuator network was made for, and what it must therefore not be used on.
-
-The classic silent fault of this field is a network trained at one rate, joint order or history and
-run at another. The contract travels with the weights through every export and is checked wherever
-the two worlds meet.
-"""
+"""Shape of the network, and what is known of it before there is one."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genan.actuator.architecture import Architecture
-from genan.actuator.history import History
-from genan.actuator.servos import servo_sentences
-from genan.actuator.terms import Terms
+from genan.actuator.history import History, Servo, Terms
+from genan.actuator.settings import Architecture
 from genan.data import Channels
 from genan.errors import ActuatorError, listing
+from genan.files import Kind
 from genan.robot import Robot
-from genan.sealed import Kind
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 KIND = Kind(
@@ -210,3 +204,18 @@ def read_contract(folder: Path | str) -> tuple[Contract, dict[str, Any]]:
 
 def _pairs(rows: Any) -> tuple[tuple[float, float], ...]:
     return tuple((float(low), float(high)) for low, high in rows)
+
+
+def servo_sentences(
+    servos: Sequence[Servo], joints: Sequence[str], controls: Sequence[str]
+) -> list[str]:
+    """Each servo in words."""
+    found = []
+    for servo in servos:
+        gains, switches = ([controls[k] for k in part] for part in (servo.gains, servo.switches))
+        gain = f" by the gain {listing(gains)}" if gains else ""
+        switch = f" while {listing(switches)} is on" if switches else ""
+        found.append(
+            f"Joint {joints[servo.joint]!r} is a servo: pulled to {controls[servo.goal]!r}{gain}{switch}."
+        )
+    return found

@@ -20,7 +20,7 @@ from genan.actuator.contract import Contract
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.history import History
 from genan.errors import ActuatorError
-from genan.exports import OPSET, Graph, open_session, place_file, place_folder, run_module
+from genan.files import OPSET, Graph, open_session, place_file, place_folder, run_module
 
 #: Largest difference between an export and its ensemble, as a fraction of the torque range (see
 #: ``difference``).

@@ -1,36 +1,100 @@
-"""``fit``: from a recording to an ensemble of actuator networks, interrupted or not."""
+"""Where a fit stands and how fast it goes, for whoever shows it."""
 
 import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan import checkpoint
 from genan.actuator import artifact
-from genan.actuator.base_model import BaseProblem, as_layer, uses
+from genan.actuator.artifact import load
+from genan.actuator.base import BaseProblem, as_layer, uses
+from genan.actuator.contract import Contract
 from genan.actuator.dataset import Data, gather
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.losses import PositionLoss
-from genan.actuator.network import Layer, initialise
-from genan.actuator.preparation import platform, precision_for, prepare_training
-from genan.actuator.progress import Pace, Progress, ProgressFunction
-from genan.actuator.scaling import Scaling
+from genan.actuator.network import Layer, Scaling, initialise
 from genan.actuator.settings import FitSettings
-from genan.actuator.training import Programs, State
-from genan.compilation import compiling
-from genan.compiler_fault import check_sums
-from genan.data import read_truth_for_evaluation_only
+from genan.actuator.training import (
+    Programs,
+    State,
+    Training,
+    platform,
+    precision_for,
+    prepare_training,
+)
+from genan.data import read_truth_for_evaluation_only, summary
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, SettingError
+from genan.files import load_checkpoint, remove_checkpoint, save_checkpoint
+from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
 from genan.robot import Robot
 from genan.tensorboard import EventFile
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a fit stands."""
+
+    epoch: int
+    """Whole epochs done."""
+    epochs: int
+    """Epochs to do."""
+    share: float
+    """Part of the present epoch that is done, 0 to 1."""
+    train: list[float]
+    """Each member's mean training loss in the last whole epoch; empty before there is one."""
+    validation: list[float]
+    """Each member's validation loss after the last whole epoch; empty before there is one."""
+    best_epoch: list[int]
+    """Epoch of each member's lowest validation loss so far."""
+    samples_per_second: float
+    """Samples that all members together have learnt from per second, in this run."""
+    seconds_left: float
+    """Estimated time to the last epoch [s]."""
+
+
+class Pace:
+    """How fast a fit goes, compiling left out."""
+
+    def __init__(self, training: Training, *, members: int) -> None:
+        self._piece = training.piece * training.batch * members
+        self._epoch = training.steps * training.batch * members
+        self._samples = 0
+        self._begun: float | None = None
+
+    def count(self) -> None:
+        """One more piece is done."""
+        if self._begun is None:
+            self._begun = time.perf_counter()
+        else:
+            self._samples += self._piece
+
+    @property
+    def samples_per_second(self) -> float:
+        """Samples of all members per second, validation and everything else included; 0 before it
+        is known."""
+        passed = time.perf_counter() - self._begun if self._begun is not None else 0.0
+        return self._samples / passed if passed > 0.0 else 0.0
+
+    def seconds_for(self, epochs: float) -> float:
+        """Time that ``epochs`` more epochs take [s]; infinite before it is known."""
+        return epochs * self._epoch / self.samples_per_second if self._samples else float("inf")
+
+
+ProgressFunction = Callable[[Progress], None]
+
+
+# --- ``fit``: from a recording to an ensemble of actuator networks, interrupted or not.
 
 CHECKPOINT_SECONDS = 10.0
 """Time between two checkpoints [s]; a killed fit loses no more than this."""
@@ -327,7 +391,7 @@ class Fitting:
         kept = "in memory"
         if self.out is not None:
             artifact.save(self.ensemble(fault=where), self.out)
-            checkpoint.remove(self.out)
+            remove_checkpoint(self.out)
             kept = f"in {self.out}"
         best = ", ".join(map(str, np.asarray(self.state.best_epoch)))
         raise DivergedError(
@@ -382,14 +446,14 @@ class Fitting:
         if self.out is not None:
             for path in (self.out / artifact.CONTRACT, self.out / artifact.WEIGHTS):
                 path.unlink(missing_ok=True)
-            checkpoint.remove(self.out)
+            remove_checkpoint(self.out)
 
     def _resume(self) -> None:
         self._saved = time.perf_counter()
         self.resumed = 0.0
         if self.out is None:
             return
-        found = checkpoint.load(self.out, self.state, identity=self.identity, work="fit")
+        found = load_checkpoint(self.out, self.state, identity=self.identity, work="fit")
         if found is not None:
             self.state, self.curve = found[0], Curve(*found[1])
             self.resumed = int(self.state.epoch) + int(self.state.step) / self.training.steps
@@ -399,7 +463,7 @@ class Fitting:
     def _save(self) -> None:
         if self.out is not None:
             beside = [self.curve.train, self.curve.validation]
-            checkpoint.save(self.out, self.state, identity=self.identity, beside=beside)
+            save_checkpoint(self.out, self.state, identity=self.identity, beside=beside)
         self._saved = time.perf_counter()
 
     def _save_in_time(self) -> None:
@@ -429,7 +493,7 @@ class Fitting:
         ensemble = self.ensemble()
         if self.out is not None:
             artifact.save(ensemble, self.out)
-            checkpoint.remove(self.out)
+            remove_checkpoint(self.out)
         return ensemble
 
 
@@ -450,3 +514,52 @@ def _like(settings: FitSettings, start: Ensemble) -> FitSettings:
         rate=settings.rate or 2e-4,
         allow_constant=True,  # what the old data varied need not vary again
     )
+
+
+# --- What a torque sensor would buy: the same network, trained on the true torques that only a
+
+
+def has_true_torque(train_path: Path | str) -> bool:
+    """Whether the recording holds true torques."""
+    return "tau" in summary(train_path).truth
+
+
+def true_torque_baseline(
+    ensemble: Ensemble,
+    train_path: Path | str,
+    robot: Robot,
+    progress: Callable[[str, int, int], None] | None = None,
+    *,
+    out: Path,
+) -> Ensemble:
+    """A network like those of ``ensemble``, trained on the true torques in ``train_path``.
+
+    It is kept in the folder ``out`` and trained only when that does not hold it yet. ``progress``
+    is told what is being done, how much of it is done, and how much there is.
+    """
+    kept = _kept(ensemble, out)
+    if kept is not None:
+        return kept
+
+    def told(at: "Progress") -> None:
+        if progress is not None:
+            progress("training on true torques", at.epoch, at.epochs)
+
+    return fit_true_torque(ensemble, data=Path(train_path), robot=robot, out=out, progress=told)
+
+
+def _kept(ensemble: Ensemble, out: Path) -> Ensemble | None:
+    """The network in ``out``, if it is the counterpart of ``ensemble``: same channels, history,
+    shape and data."""
+    try:
+        kept = load(out)
+    except ActuatorError:
+        return None
+    same = _shape(ensemble.contract) == _shape(kept.contract)
+    data = [one.record.get("data", {}).get("fingerprint") for one in (ensemble, kept)]
+    return kept if same and data[0] == data[1] else None
+
+
+def _shape(contract: Contract) -> Contract:
+    """``contract`` without what differs between a network and its counterpart."""
+    return replace(contract, members=1, loss="", q_seen=(), u_seen=())

@@ -1,10 +1,12 @@
-"""What the network sees of the past: histories of positions and controls, as differences to now.
+"""What a torque depends on that no linear function of a history can say.
 
-A history of length H and stride s holds the samples t - sH, ..., t - s, t, in that order (the last
-one is now). The network gets (x_t, x_{t-s} - x_t, ..., x_{t-sH} - x_t): consecutive samples are
-nearly equal, and the differences keep what distinguishes them when everything is standardised. A
-delay of d samples shifts the controls alone: x_t above is then u_{t-d}, because what is commanded
-now does nothing before that.
+With these terms among its inputs, a model that is linear in all of them can have Coulomb friction
+(a tanh of the velocity); can correct the gravity of a rigid-body model whose masses are a little
+wrong (sines and cosines of the angles, and their products for every pair of joints: all that the
+gravity of a planar pair of links is made of); can have a stiffness that is commanded (products of
+controls with positions and with each other: the pressure of a muscle); can be a servo, which pulls
+towards a commanded position with a gain and a switch that are commanded too; and can have stiction,
+which holds against weight and drive for as long as a joint stands.
 """
 
 from collections.abc import Sequence
@@ -13,8 +15,223 @@ from typing import Any
 
 import numpy as np
 
-from genan.actuator.terms import Terms
 from genan.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Servo:
+    """A joint that is pulled to a commanded position, with a gain or behind a switch that are
+    controls themselves.
+
+    Its inputs are the way to go (goal less position) times all switches, where there are any, and
+    that times each gain. Joints and controls are counted from 0.
+    """
+
+    joint: int
+    goal: int
+    """The control that is the position to go to, in the joint's unit."""
+    switches: tuple[int, ...] = ()
+    """Controls without which there is no pull."""
+    gains: tuple[int, ...] = ()
+    """Controls that the pull is proportional to."""
+
+    def __post_init__(self) -> None:
+        if not self.count:
+            raise SettingError(
+                "A servo without switch and gain is linear in the history; leave it out of the terms."
+            )
+
+    @property
+    def count(self) -> int:
+        """Number of inputs."""
+        return bool(self.switches) + len(self.gains)
+
+    @property
+    def controls(self) -> tuple[int, ...]:
+        """All of its controls."""
+        return self.goal, *self.switches, *self.gains
+
+    def features(self, q: Any, u: Any) -> list[Any]:
+        """The inputs [..., 1] of positions [..., nq] [rad or m] and controls [..., nu]."""
+        pull = u[..., self.goal, None] - q[..., self.joint, None]
+        for switch in self.switches:
+            pull = pull * u[..., switch, None]
+        return [pull] * bool(self.switches) + [pull * u[..., gain, None] for gain in self.gains]
+
+    def settings(self) -> dict[str, Any]:
+        """Everything here as JSON can hold it."""
+        return {
+            "joint": self.joint,
+            "goal": self.goal,
+            "switches": list(self.switches),
+            "gains": list(self.gains),
+        }
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Inputs beside the history. Hashable: part of a compiled program."""
+
+    friction: tuple[tuple[float, ...], ...] = ()
+    """For each joint, changes of position over one stride of the history at which tanh(change /
+    this) bends [rad or m]; every joint has as many. Empty: no such inputs."""
+    turning: tuple[int, ...] = ()
+    """Joints, counted from 0, whose sine and cosine are inputs, and the products of these for every
+    pair of them."""
+    products: tuple[int, int] | None = None
+    """Number of joints and of controls, where the products of each control with each position, and
+    of every two controls, are inputs."""
+    servos: tuple[Servo, ...] = ()
+    """Joints whose pull to a commanded position is an input."""
+    standing: tuple[tuple[int, float], ...] = ()
+    """Joints with stiction, counted from 0, and the change of position over one stride of the
+    history with which one no longer stands [rad or m]. Inputs: what it then holds against, times
+    exp(-(change / this)^2): its sine and cosine, if it turns, and the inputs of its servo, or all
+    controls where it has none."""
+
+    def __post_init__(self) -> None:
+        if len({len(bends) for bends in self.friction}) > 1 or any(
+            not w > 0.0 for b in self.friction for w in b
+        ):
+            raise SettingError(
+                f"Every joint needs equally many positive bends of its friction, not {self.friction}."
+            )
+        if any(not bend > 0.0 for _, bend in self.standing):
+            raise SettingError(
+                f"A joint stands up to a positive change of its position, not as in {self.standing}."
+            )
+        if self.products is None and not {joint for joint, _ in self.standing} <= {
+            one.joint for one in self.servos
+        }:
+            raise SettingError(
+                "Stiction of a joint that is no servo needs the number of controls; give the products."
+            )
+        if list(self.turning) != sorted(set(self.turning)) or any(
+            joint < 0 for joint in self.turning
+        ):
+            raise SettingError(
+                f"The turning joints must be named once, in rising order, not as {self.turning}."
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self.friction or self.turning or self.products or self.servos or self.standing)
+
+    @property
+    def count(self) -> int:
+        """Number of inputs."""
+        k = len(self.turning)
+        nq, nu = self.products or (0, 0)
+        products = nu * nq + nu * (nu + 1) // 2
+        servos = sum(servo.count for servo in self.servos)
+        held = sum(
+            2 * (joint in self.turning) + self._drives(joint, nu) for joint, _ in self.standing
+        )
+        return (
+            sum(map(len, self.friction)) + 2 * k + 4 * (k * (k - 1) // 2) + products + servos + held
+        )
+
+    def _drives(self, joint: int, nu: int) -> int:
+        """Inputs by which a joint is driven."""
+        return sum(servo.count for servo in self.servos if servo.joint == joint) or nu
+
+    def features(self, q_history: Any, u_history: Any, xp: Any) -> list[Any]:
+        """The inputs, as arrays [..., k] to be put one behind the other.
+
+        Args:
+            q_history: positions [..., H + 1, nq] [rad or m], oldest first.
+            u_history: controls [..., H + 1, nu], oldest first.
+            xp: the module that computes, ``numpy`` or ``jax.numpy``.
+        """
+        q, u, parts = q_history[..., -1, :], u_history[..., -1, :], []
+        if self.friction:
+            change = q - q_history[..., -2, :]
+            for bends in zip(*self.friction, strict=True):
+                parts.append(xp.tanh(change / xp.asarray(bends, dtype=q.dtype)))
+        if self.turning:
+            angle = q[..., list(self.turning)]
+            sine, cosine = xp.sin(angle), xp.cos(angle)
+            first, second = self.pairs
+            parts += [sine, cosine]
+            for a in (sine, cosine):
+                for b in (sine, cosine):
+                    parts.append(a[..., first] * b[..., second])
+        if self.products:
+            joints, controls, one, other = self.factors
+            parts += [u[..., controls] * q[..., joints], u[..., one] * u[..., other]]
+        pulls = [servo.features(q, u) for servo in self.servos]
+        parts += [pull for each in pulls for pull in each]
+        for joint, bend in self.standing:
+            change = q[..., joint, None] - q_history[..., -2, joint, None]
+            stands = xp.exp(-((change / bend) ** 2))
+            angle = q[..., joint, None]
+            held = [xp.sin(angle), xp.cos(angle)] if joint in self.turning else []
+            own = [
+                pull
+                for servo, each in zip(self.servos, pulls, strict=True)
+                if servo.joint == joint
+                for pull in each
+            ]
+            parts += [stands * one for one in [*held, *(own or [u])]]
+        return parts
+
+    @property
+    def factors(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Joint and control of each product of the two, and both controls of each product of
+        controls."""
+        nq, nu = self.products or (0, 0)
+        crossed = [(j, c) for c in range(nu) for j in range(nq)]
+        among = [(c, d) for c in range(nu) for d in range(c, nu)]
+        return (
+            [j for j, _ in crossed],
+            [c for _, c in crossed],
+            [c for c, _ in among],
+            [d for _, d in among],
+        )
+
+    @property
+    def pairs(self) -> tuple[list[int], list[int]]:
+        """The first and the second of every pair of turning joints, counted among them."""
+        k = len(self.turning)
+        pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+        return [i for i, _ in pairs], [j for _, j in pairs]
+
+    def settings(self) -> dict[str, Any]:
+        """Everything here as JSON can hold it."""
+        products = None if self.products is None else list(self.products)
+        return {
+            "friction": [list(bends) for bends in self.friction],
+            "turning": list(self.turning),
+            "products": products,
+            **({"servos": [servo.settings() for servo in self.servos]} if self.servos else {}),
+            **(
+                {"standing": [[joint, bend] for joint, bend in self.standing]}
+                if self.standing
+                else {}
+            ),
+        }
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> "Terms":
+        """The terms that ``settings`` describe."""
+        friction = tuple(tuple(float(w) for w in bends) for bends in settings["friction"])
+        nq_nu = settings["products"]
+        products = None if nq_nu is None else (int(nq_nu[0]), int(nq_nu[1]))
+        servos = tuple(
+            Servo(
+                int(one["joint"]),
+                int(one["goal"]),
+                tuple(map(int, one["switches"])),
+                tuple(map(int, one["gains"])),
+            )
+            for one in settings.get("servos", ())
+        )
+        standing = tuple((int(joint), float(bend)) for joint, bend in settings.get("standing", ()))
+        return cls(
+            friction, tuple(int(joint) for joint in settings["turning"]), products, servos, standing
+        )
+
+
+# --- What the network sees of the past: histories of positions and controls, as differences to
 
 NO_TERMS = Terms()
 

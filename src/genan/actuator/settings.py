@@ -3,9 +3,9 @@ numbers)."""
 
 import math
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
-from genan.actuator.architecture import Architecture
 from genan.actuator.history import History
 from genan.errors import SettingError, listing
 
@@ -13,6 +13,37 @@ LOSSES = ("position", "torque", "multi-step")
 BASES = ("none", "linear", "parametric", "both")
 SCHEDULES = ("cosine", "constant")
 PRECISIONS = ("auto", "float32", "tf32", "bfloat16")
+
+
+ACTIVATIONS = ("tanh", "relu", "elu", "softsign")
+"""What a hidden layer can end in; all of them are exported too."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Shape of the network."""
+
+    hidden: tuple[int, ...] = (512, 512)
+    """Neurons of each hidden layer."""
+    activation: str = "tanh"
+    """What each hidden layer ends in."""
+    skip: bool = False
+    """Whether a linear function of the inputs is added to what the hidden layers give."""
+
+    def __post_init__(self) -> None:
+        if any(width < 1 for width in self.hidden):
+            raise SettingError(
+                f"Every hidden layer needs at least one neuron, got {list(self.hidden)}."
+            )
+        if self.activation not in ACTIVATIONS:
+            raise SettingError(
+                f"There is no activation {self.activation!r}; there are: {listing(ACTIVATIONS)}."
+            )
+
+    def sizes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
+        """(inputs, outputs) of each layer."""
+        widths = [inputs, *self.hidden, outputs]
+        return list(pairwise(widths))
 
 
 @dataclass(frozen=True)

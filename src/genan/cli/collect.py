@@ -104,7 +104,7 @@ class Collect:
         from genan.cli import INTERRUPTED
         from genan.cli.interrupt import interruptible
         from genan.cli.progress import progress_bar
-        from genan.compilation import use_cache
+        from genan.jax_setup import use_cache
 
         console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         done = len(recorder)

@@ -140,7 +140,7 @@ class Deploy:
             name: value for name, value in asked.items() if value is not None
         }
         if self.robot == "virtual-pamy2":
-            from genan.compilation import use_cache
+            from genan.jax_setup import use_cache
 
             use_cache()
             settings["paced"] = self.realtime

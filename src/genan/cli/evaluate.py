@@ -74,7 +74,7 @@ class Evaluate:
         )
         check_folder(folder, overwrite=self.overwrite or self.out is None)
 
-        from genan.compilation import use_cache
+        from genan.jax_setup import use_cache
 
         use_cache()
         from genan.actuator import load
@@ -258,7 +258,7 @@ class Evaluate:
     def _true_torques(
         self, ensemble: "Ensemble", robot: "Robot", known: bool, bars: Any
     ) -> "Ensemble":
-        from genan.actuator.baselines.true_torque import has_true_torque, true_torque_baseline
+        from genan.actuator.fit import has_true_torque, true_torque_baseline
         from genan.errors import SettingError
 
         if not known or len(self._train_paths(ensemble)) > 1:

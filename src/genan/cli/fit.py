@@ -23,8 +23,7 @@ MOST_TO_INSPECT = 10_000
 """Samples of a larger recording that are looked at before a fit."""
 
 if TYPE_CHECKING:
-    from genan.actuator.fit import Fitting
-    from genan.actuator.progress import Progress
+    from genan.actuator.fit import Fitting, Progress
     from genan.data import Inspection, Trajectories
 
 
@@ -57,7 +56,7 @@ class Fit:
         from rich.console import Console
 
         from genan.cli import INTERRUPTED
-        from genan.compilation import use_cache
+        from genan.jax_setup import use_cache
 
         use_cache()
         from genan.actuator.fit import Fitting
@@ -145,7 +144,7 @@ class Fit:
     def _chooses(self, console: Any) -> bool:
         """Whether the model is chosen by cross-validation; says why not where it might be
         expected."""
-        from genan.actuator.choice import chosen_fields
+        from genan.actuator.selection import chosen_fields
         from genan.data import summary
         from genan.errors import SettingError
 

@@ -4,8 +4,8 @@ tried."""
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genan.actuator.choice import Choice
-    from genan.actuator.progress import Progress as Training
+    from genan.actuator.fit import Progress as Training
+    from genan.actuator.selection import Choice
     from genan.cli.fit import Fit
     from genan.data.lag import Lag
 
@@ -14,7 +14,7 @@ def choose(console: Any, asked: "Fit", *, lag: "Lag") -> int:
     """Choose, fit, print; exit code. ``lag``: what the recording shows of the commands' delay."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from genan.actuator.choice import Choosing
+    from genan.actuator.selection import Choosing
     from genan.cli import INTERRUPTED
     from genan.cli.fit import keep_reference
     from genan.cli.interrupt import interruptible

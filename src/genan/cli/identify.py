@@ -51,7 +51,7 @@ class Identify:
         import numpy as np
         from rich.console import Console
 
-        from genan.compilation import use_cache
+        from genan.jax_setup import use_cache
 
         use_cache()
         from genan.evaluation.pamy2_bench import hysteresis, identify

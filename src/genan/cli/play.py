@@ -59,7 +59,7 @@ class Play:
         self._check()
         path = None if self.window else self._film_path(console)
 
-        from genan.compilation import compiling, use_cache
+        from genan.jax_setup import compiling, use_cache
 
         use_cache()
         import jax

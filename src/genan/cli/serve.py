@@ -57,10 +57,10 @@ class Serve:
         from contextlib import ExitStack
 
         from genan.cli.interrupt import interruptible
-        from genan.compilation import use_cache
         from genan.deployment.clock import WallClock
         from genan.deployment.server import Server, listen
         from genan.deployment.server_log import ServerLog
+        from genan.jax_setup import use_cache
         from genan.robot.pamy2_pressures import bar_from_control
 
         with (

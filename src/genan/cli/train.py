@@ -52,7 +52,7 @@ class Train(Generic[T]):
         from rich.console import Console
 
         from genan.cli import INTERRUPTED
-        from genan.compilation import use_cache
+        from genan.jax_setup import use_cache
 
         use_cache()
         console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)

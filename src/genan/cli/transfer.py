@@ -84,7 +84,7 @@ class Transfer:
         check_folder(out, overwrite=self.overwrite)
         policy, settings = self._policy(), self._settings()
         if self.robot == VIRTUAL:
-            from genan.compilation import use_cache
+            from genan.jax_setup import use_cache
 
             use_cache()
 

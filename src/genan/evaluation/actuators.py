@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.actuator import Ensemble
-from genan.actuator.baselines import Arx, Baseline, ConstantVelocity, StandingStill
-from genan.actuator.baselines.arx import ORDERS
+from genan.actuator.baselines import ORDERS, Arx, Baseline, ConstantVelocity, StandingStill
 from genan.actuator.reference import Reference
 from genan.data import Trajectories, load, read_truth_for_evaluation_only, summary
 from genan.dynamics import load_dynamics

@@ -17,8 +17,8 @@ from jaxtyping import Float, Int
 
 from genan.actuator import Ensemble, load
 from genan.actuator.artifact import CONTRACT
+from genan.actuator.dataset import same_commands
 from genan.actuator.fit import Fitting
-from genan.actuator.folds import same_commands
 from genan.actuator.settings import FitSettings
 from genan.data import Trajectories
 from genan.dynamics import load_dynamics

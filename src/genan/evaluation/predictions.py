@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator import Ensemble
-from genan.actuator.rollout import rollout
+from genan.actuator.losses import rollout
 from genan.data import Trajectories
 from genan.dynamics import Dynamics
 

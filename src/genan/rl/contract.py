@@ -14,9 +14,9 @@ from typing import Any
 
 from genan.data import Channels
 from genan.errors import GenanError, listing
+from genan.files import Kind
 from genan.rl.config import ACTIVATIONS
 from genan.robot import Robot
-from genan.sealed import Kind
 
 #: Two periods, changes or bounds are the same when they differ by less than this fraction.
 TOLERANCE = 1e-6

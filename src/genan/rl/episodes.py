@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from genan.compilation import QUICK
 from genan.intervals import wilson as wilson
+from genan.jax_setup import QUICK
 from genan.tasks.environment import EnvironmentState, TaskEnvironment
 
 #: From observations [envs, observation] and a key to actions [envs, action], before squashing.

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from safetensors.numpy import save as tensor_bytes
 
-from genan.exports import OPSET, Graph, open_session, place_file, place_folder, run_module
+from genan.files import OPSET, Graph, open_session, place_file, place_folder, run_module
 from genan.rl import numpy_policy
 from genan.rl.contract import PolicyContract, PolicyError
 from genan.rl.policy import CONTRACT, WEIGHTS, Policy, contract_text, load, tensors

@@ -269,7 +269,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-# --- A policy on disk: a sealed folder (``genan.sealed``) with ``policy.safetensors`` (weights
+# --- A policy on disk: a sealed folder (``genan.files``) with ``policy.safetensors`` (weights
 
 
 def save(policy: Policy, folder: Path | str) -> Path:

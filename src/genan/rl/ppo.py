@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
-from genan.actuator.shuffle import shuffled
-from genan.compilation import QUICK
+from genan.actuator.training import shuffled
+from genan.jax_setup import QUICK
 from genan.rl.config import PPOSettings
 from genan.rl.networks import POLICY, Networks, Scaler
 from genan.tasks.outcome import Outcome

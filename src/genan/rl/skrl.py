@@ -26,10 +26,10 @@ from skrl.resources.preprocessors.jax import RunningStandardScaler
 from skrl.resources.schedulers.jax import KLAdaptiveLR
 from skrl.trainers.jax import SequentialTrainer
 
-from genan import checkpoint
 from genan.actuator.network import Layer
-from genan.compilation import QUICK
 from genan.errors import SettingError
+from genan.files import CHECKPOINT
+from genan.jax_setup import QUICK
 from genan.rl import policy as artifact
 from genan.rl.config import PPOSettings
 from genan.rl.episodes import Verdict
@@ -467,7 +467,7 @@ class SkrlTraining(Training):
         self.resumed = 0
         if self.out is None:
             return
-        if (self.out / checkpoint.NAME).exists():
+        if (self.out / CHECKPOINT).exists():
             raise SettingError(
                 f"{self.out} holds an unfinished training that skrl cannot go on with; take --trainer genan, give "
                 "another --out, or --overwrite to begin anew."

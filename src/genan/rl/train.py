@@ -11,11 +11,12 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from genan import actuator, checkpoint
+from genan import actuator
 from genan.actuator import Ensemble
 from genan.actuator.network import Precision
-from genan.compilation import QUICK, compiling
 from genan.errors import GenanError, SettingError
+from genan.files import load_checkpoint, remove_checkpoint, save_checkpoint
+from genan.jax_setup import QUICK, compiling
 from genan.provenance import versions
 from genan.rl import policy as artifact
 from genan.rl.config import PPOSettings, TrainSettings, envs_preset, preset, task_preset
@@ -291,7 +292,7 @@ class Training:
         if overwrite:
             for name in (artifact.KIND.contract, artifact.KIND.weights, FAULT):
                 (self.out / name).unlink(missing_ok=True)
-            checkpoint.remove(self.out)
+            remove_checkpoint(self.out)
         elif (self.out / artifact.KIND.contract).exists():
             raise SettingError(
                 f"{self.out} holds a finished policy; give another --out, or --overwrite."
@@ -302,7 +303,7 @@ class Training:
         self.resumed = 0
         if self.out is None:
             return
-        found = checkpoint.load(self.out, self.learner, identity=self.identity, work="training")
+        found = load_checkpoint(self.out, self.learner, identity=self.identity, work="training")
         if found is not None:
             self.learner, self.curve = found
             self.resumed = self.steps
@@ -312,7 +313,7 @@ class Training:
 
     def _save(self) -> None:
         if self.out is not None:
-            checkpoint.save(self.out, self.learner, identity=self.identity, beside=self.curve)
+            save_checkpoint(self.out, self.learner, identity=self.identity, beside=self.curve)
         self._saved = time.perf_counter()
 
     def _save_in_time(self) -> None:
@@ -339,7 +340,7 @@ class Training:
         policy = self.policy(self.verdict)
         if self.out is not None:
             artifact.save(policy, self.out)
-            checkpoint.remove(self.out)
+            remove_checkpoint(self.out)
         return policy
 
 

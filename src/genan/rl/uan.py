@@ -18,19 +18,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from genan.actuator import artifact
-from genan.actuator.architecture import ACTIVATIONS, Architecture
 from genan.actuator.dataset import Data, Dataset, gather, load_all
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.history import History
-from genan.actuator.network import Layer, apply
-from genan.actuator.rollout import rollout
+from genan.actuator.losses import rollout
+from genan.actuator.network import Layer, Scaling, apply
 from genan.actuator.samples import Samples, usable_rows
-from genan.actuator.scaling import Scaling
-from genan.actuator.settings import FitSettings
-from genan.compilation import compiling
-from genan.compiler_fault import check_sums
+from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings
 from genan.dynamics import Dynamics, load_dynamics
 from genan.errors import ActuatorError, DataError, SettingError, listing
+from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
 from genan.rl.config import PPOSettings
 from genan.rl.networks import POLICY

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, UInt32
 
 from genan.actuator import Ensemble
 from genan.actuator.network import Layer, Precision, apply
-from genan.actuator.shuffle import shuffled
+from genan.actuator.training import shuffled
 
 
 @final

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.compilation import compiling
 from genan.errors import SettingError
+from genan.jax_setup import compiling
 from genan.robot import Robot
 from genan.virtual.drift import Drift
 from genan.virtual.parameters import Parameters, design

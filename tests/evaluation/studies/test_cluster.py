@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from tests.evaluation.studies.two_nodes import TINY, tiny_jobs, where
 
-from genan.compilation import use_cache
 from genan.errors import SettingError
 from genan.evaluation.studies.catalogue import STUDIES
 from genan.evaluation.studies.cluster import RayExecutor, _knock
@@ -20,6 +19,7 @@ from genan.evaluation.studies.job import in_order
 from genan.evaluation.studies.remote_work import introduce
 from genan.evaluation.studies.store import Store
 from genan.evaluation.studies.work import perform
+from genan.jax_setup import use_cache
 from genan.version import __version__
 
 needs_ray = pytest.mark.skipif(

@@ -5,11 +5,11 @@ import pytest
 
 from genan.actuator import load as load_actuators
 from genan.actuator.library import bundled
-from genan.compilation import use_cache
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import DataError, SettingError
 from genan.evaluation.predictions import recorded_past, rollouts
+from genan.jax_setup import use_cache
 from genan.report.viewer.ghosts import Ghosts
 from genan.report.viewer.replay import Recording, recorded_robot
 from genan.robot import Robot

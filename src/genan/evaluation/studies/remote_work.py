@@ -37,11 +37,11 @@ def work(content: Mapping[str, Any], root: str, orders: str) -> dict[str, Any]:
     """Do the job that ``content`` is, in the store at ``root``, until ``orders`` say otherwise; the
     event.
     """
-    from genan.compilation import use_cache
     from genan.evaluation.studies.job import Job
     from genan.evaluation.studies.store import StoppedError, Store
     from genan.evaluation.studies.work import perform
     from genan.evaluation.studies.worker import LOG
+    from genan.jax_setup import use_cache
 
     job, store = Job.from_json(content), Store(Path(root))
     folder = store.folder(job)

@@ -12,8 +12,7 @@ from typing import Any
 
 from genan.evaluation.studies.job import Job
 from genan.evaluation.studies.store import PRODUCTS, Done, StoppedError, Store
-from genan.hardware import hardware
-from genan.provenance import versions
+from genan.provenance import hardware, versions
 
 DATA = PRODUCTS["collect"]
 """The recording in the folder of a collect job; actuators and policies lie in the folders of their
@@ -215,10 +214,10 @@ def _train(task: Task) -> dict[str, Any]:
 
 
 def _transfer(task: Task) -> dict[str, Any]:
-    from genan.compilation import use_cache
     from genan.evaluation.arena import load_policy
     from genan.evaluation.arenas import open_arena
     from genan.evaluation.transfer import Transfer, transfer
+    from genan.jax_setup import use_cache
 
     use_cache()
     made = task.settings

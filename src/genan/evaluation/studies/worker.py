@@ -54,10 +54,10 @@ class _Orders:
 
 def serve(root: Path, orders: TextIO, answers: TextIO) -> None:
     """Do the jobs that ``orders`` names, for ever."""
-    from genan.compilation import use_cache
     from genan.evaluation.studies.job import Job
     from genan.evaluation.studies.store import StoppedError, Store
     from genan.evaluation.studies.work import perform
+    from genan.jax_setup import use_cache
 
     use_cache()
     store, incoming = Store(root), _Orders(orders)

@@ -90,7 +90,7 @@ class LiveProcess:
 def _run(settings: LiveSettings, connection: "Connection[Any, Any]") -> None:
     """The process: fly until the page is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page, whose end ends this
-    from genan.compilation import use_cache
+    from genan.jax_setup import use_cache
 
     use_cache()
     from genan.report.viewer.live import LiveRobot

@@ -69,7 +69,7 @@ class Driver:
 
     def load(self, robot: Robot, *, block: int) -> "Ghosts":
         """Simulated arms; this takes seconds."""
-        from genan.compilation import use_cache
+        from genan.jax_setup import use_cache
 
         use_cache()
         from genan.actuator import load

@@ -1,19 +1,110 @@
-"""Ridge ARX: a linear prediction of the next change of velocity from the last positions and
-controls.
-
-The target is q_{t+1} - (2 q_t - q_{t-1}), dt^2 times the acceleration. The features are those of
-the network: now, and the past as differences to now, all standardised. Order (past samples) and
-ridge are chosen by the one-step error on trajectories that were not fitted.
+"""What a baseline is: the next position from the last ones. One step ahead, or open loop for
+many.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from genan.data import Trajectories, split
 from genan.errors import DataError
+
+#: Rows that are predicted at once.
+_BLOCK = 1 << 15
+
+
+@runtime_checkable
+class Baseline(Protocol):
+    """A fitted model that predicts positions directly, with no torque and no rigid body in it."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in a table."""
+        ...
+
+    @property
+    def past(self) -> int:
+        """Samples before the present one that it needs, at least 1."""
+        ...
+
+    def next_position(
+        self, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
+    ) -> Float[np.ndarray, "n nq"]:
+        """The position one sample after the last of ``q`` [rad or m].
+
+        Args:
+            q: the last ``past`` + 1 positions, oldest first [n, past + 1, nq] [rad or m].
+            u: the controls at the same samples [n, past + 1, nu].
+        """
+        ...
+
+
+def one_step(
+    baseline: Baseline, trajectories: Trajectories, rows: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "n nq"]:
+    """Predicted positions one sample after each of ``rows`` [n, nq] [rad or m]; each has ``past``
+    rows before it."""
+    lags = np.arange(-baseline.past, 1)
+    predicted = np.empty((len(rows), trajectories.channels.nq))
+    for k in range(0, len(rows), _BLOCK):
+        at = rows[k : k + _BLOCK, None].astype(np.int64) + lags
+        predicted[k : k + _BLOCK] = baseline.next_position(trajectories.q[at], trajectories.u[at])
+    return predicted
+
+
+def open_loop(
+    baseline: Baseline, trajectories: Trajectories, rows: Int[np.ndarray, " n"], *, steps: int
+) -> Float[np.ndarray, "n R nq"]:
+    """Positions of the ``steps`` samples after each of ``rows`` along the recorded controls [n, R,
+    nq] [rad or m].
+
+    What runs away becomes infinite or not a number; it is the caller's to count.
+    """
+    past = baseline.past
+    at = rows[:, None].astype(np.int64) + np.arange(-past, steps)
+    u = trajectories.u[at]
+    q = np.empty((len(rows), past + 1 + steps, trajectories.channels.nq))
+    q[:, : past + 1] = trajectories.q[at[:, : past + 1]]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for r in range(steps):
+            seen = slice(r, r + past + 1)
+            q[:, r + past + 1] = baseline.next_position(q[:, seen], u[:, seen])
+    return q[:, past + 1 :]
+
+
+# --- Predictions that need no model: stay where you are, or keep your speed.
+
+
+@dataclass(frozen=True)
+class StandingStill:
+    """The robot does not move any more."""
+
+    name: str = "standing still"
+    past: int = 1
+
+    def next_position(  # noqa: D102
+        self, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
+    ) -> Float[np.ndarray, "n nq"]:
+        return np.asarray(q[:, -1])
+
+
+@dataclass(frozen=True)
+class ConstantVelocity:
+    """The robot goes on at the speed of its last two positions."""
+
+    name: str = "constant velocity"
+    past: int = 1
+
+    def next_position(  # noqa: D102
+        self, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
+    ) -> Float[np.ndarray, "n nq"]:
+        return np.asarray(2.0 * q[:, -1] - q[:, -2])
+
+
+# --- Ridge ARX: a linear prediction of the next change of velocity from the last positions and
 
 #: Past samples that are tried.
 ORDERS = (1, 2, 3, 5, 10)

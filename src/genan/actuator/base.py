@@ -1,14 +1,8 @@
-"""The base torque model: linear in what a network sees, solved in closed form, chosen on recordings
-it has not seen.
+"""Finding servos in a recording: a commanded position, a switch, a gain.
 
-Three kinds. ``linear``: the history alone. ``parametric``: gain, spring (of a stiffness that may be
-commanded), viscous and Coulomb friction, offset and the gravity that a rigid-body model with
-slightly wrong masses lacks; present samples, one velocity and the terms of
-``genan.actuator.terms``. ``both``: all of it but products of controls, with which a long history is
-too free. Controls that make up a servo count as such: their products are its own, and a gain adds
-nothing by itself. The error that is minimised is that of the next position where the loss of the
-fit is, and of the torque where that is. What the data do not say is left at the torque that keeps
-the velocity, not at none: the ridge draws the weights towards the model of that torque.
+Position servos of hobby and research robots are commanded with more than a goal: torque is switched
+on and off, and a gain is set from one recording to the next. The pull is the product of all three,
+which no sum of theirs can say. What each control is, its values tell.
 """
 
 from collections.abc import Sequence
@@ -17,14 +11,89 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.actuator.history import History
-from genan.actuator.network import Layer, Skip
+from genan.actuator.history import History, Servo, Terms
+from genan.actuator.network import Layer, Scaling, Skip
 from genan.actuator.samples import Samples
-from genan.actuator.scaling import Scaling
-from genan.actuator.servos import find_servos
-from genan.actuator.terms import Terms
-from genan.data import Channels, Trajectories
+from genan.data import Channels, Trajectories, Trajectory
 from genan.data.stiction import measure_sticking
+
+LEAST_ALIKE = 0.2
+"""Correlation with the position from which on a control can be where the joint is to go."""
+
+BEHIND = (0.0, 0.05, 0.1, 0.2, 0.4)
+"""How far a position may be behind its goal [s]."""
+
+MOST_APART = 10.0
+"""Ratio of the deviations of the two up to which it can."""
+
+MOST_ROWS = 100_000
+"""Samples that are looked at."""
+
+
+def find_servos(trajectories: Trajectories, numbers: Int[np.ndarray, " m"]) -> tuple[Servo, ...]:
+    """The servos of the joints, as the trajectories ``numbers`` show them; none where nothing is
+    switched or set.
+
+    A control of two values, one of them 0, is a switch. One that is positive and constant in each
+    trajectory, and not the same in all, is a gain. Of the others, the one that a joint follows best
+    is its goal. With as many switches or gains as joints, each joint has its own, in order; else
+    every joint has all.
+    """
+    chosen = [trajectories[number] for number in numbers.tolist()]
+    low, high = (np.stack([bound(one.u, axis=0) for one in chosen]) for bound in (np.min, np.max))
+    u = _joined([one.u for one in chosen])
+    lowest, highest = low.min(axis=0), high.max(axis=0)
+    switches, gains, commands = [], [], []
+    for control in range(u.shape[1]):
+        if lowest[control] == highest[control]:
+            continue
+        if lowest[control] == 0.0 and np.isin(u[:, control], (0.0, highest[control])).all():
+            switches.append(control)
+        elif lowest[control] > 0.0 and (low[:, control] == high[:, control]).all():
+            gains.append(control)
+        else:
+            commands.append(control)
+    if not commands or not (switches or gains):
+        return ()
+    joints, found = chosen[0].q.shape[1], []
+    for joint in range(joints):
+        mine, my_gains = _own(switches, joint, joints), _own(gains, joint, joints)
+        goal = _goal(chosen, joint, commands, mine)
+        if goal is not None:
+            found.append(Servo(joint, goal, mine, my_gains))
+    return tuple(found)
+
+
+def _own(controls: Sequence[int], joint: int, joints: int) -> tuple[int, ...]:
+    return (controls[joint],) if len(controls) == joints else tuple(controls)
+
+
+def _goal(
+    chosen: Sequence[Trajectory], joint: int, commands: Sequence[int], switches: Sequence[int]
+) -> int | None:
+    """The command that the joint follows best while all switches are on, if it follows any."""
+    alike: dict[int, float] = {}
+    for behind in {round(seconds / chosen[0].dt) for seconds in BEHIND}:
+        q = _joined([one.q[behind:, joint] for one in chosen])
+        u = _joined([one.u[: max(0, len(one.u) - behind)] for one in chosen])
+        on = (u[:, list(switches)] != 0.0).all(axis=1)
+        q, u = q[on], u[on]
+        for control in commands:
+            spread = (q.std(), u[:, control].std()) if len(q) else (0.0, 0.0)
+            if min(spread) > 0.0 and max(spread) < MOST_APART * min(spread):
+                correlation = float(np.corrcoef(q, u[:, control])[0, 1])
+                alike[control] = max(correlation, alike.get(control, 0.0))
+    best = max(alike, key=lambda control: alike[control], default=None)
+    return best if best is not None and alike[best] > LEAST_ALIKE else None
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of all parts, thinned out evenly where there are very many."""
+    every = max(1, -(-sum(map(len, parts)) // MOST_ROWS))
+    return np.concatenate([part[::every] for part in parts])
+
+
+# --- The base torque model: linear in what a network sees, solved in closed form, chosen on rec
 
 KINDS = ("linear", "parametric", "both")
 

@@ -1,5 +1,6 @@
 """How wrong networks are on the recordings that each of them left out: one step ahead, and open
-loop."""
+loop.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from genan.actuator.baselines import (
 )
 from genan.actuator.dataset import Dataset
 from genan.actuator.ensemble import Ensemble
+from genan.actuator.losses import rollout
 from genan.actuator.network import Layer, apply
-from genan.actuator.rollout import rollout
 from genan.data import Trajectories
 from genan.dynamics import Dynamics
 from genan.errors import DataError
