@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from genan.data import Channels, Trajectories, inspect
-from genan.data.identifiability import obstacles
+from genan.data.inspection.words import obstacles
 from genan.robot import Robot
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "real"

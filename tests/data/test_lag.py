@@ -3,7 +3,7 @@ import pytest
 from tests.data.plants import KINDS, recorded
 
 from genan.data import Trajectories
-from genan.data.lag import find_lag
+from genan.data.inspection.lag import find_lag
 
 
 @pytest.mark.parametrize("kind", KINDS)

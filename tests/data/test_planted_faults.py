@@ -10,8 +10,7 @@ import pytest
 from tests.data.plants import recorded
 
 from genan.data import inspect, write
-from genan.data.stamped import load_with_timing
-from genan.data.timing import TimingMeter
+from genan.data.inspection.timing import TimingMeter, load_with_timing
 from genan.errors import DataError
 
 PLANTS = ("torque", "pressure", "goal")

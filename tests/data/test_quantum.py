@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from genan.data.quantum import find_quantum
+from genan.data.inspection.measures import find_quantum
 
 
 def motion(seed: int = 0, count: int = 20_000) -> np.ndarray:

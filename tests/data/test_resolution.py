@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from tests.data.plants import recorded
 
-from genan.data.quantum import find_resting_quantum, joint_quanta
-from genan.data.resolution import measure_resolution
+from genan.data.inspection.measures import find_resting_quantum, joint_quanta, measure_resolution
 
 
 def bends(trajectories) -> np.ndarray:

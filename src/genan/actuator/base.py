@@ -15,7 +15,7 @@ from genan.actuator.history import History, Servo, Terms
 from genan.actuator.network import Layer, Scaling, Skip
 from genan.actuator.samples import Samples
 from genan.data import Channels, Trajectories, Trajectory
-from genan.data.stiction import measure_sticking
+from genan.data.inspection.measures import measure_sticking
 
 LEAST_ALIKE = 0.2
 """Correlation with the position from which on a control can be where the joint is to go."""

@@ -106,7 +106,7 @@ class Fit:
     def _refuse(self, console: Any, *, chosen: bool) -> "Inspection":
         """Refuse recordings from which nothing can be identified; what was found in them."""
         from genan.data import inspect
-        from genan.data.identifiability import obstacles
+        from genan.data.inspection.words import obstacles
         from genan.errors import DataError
 
         trajectories = self._some()

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from genan.actuator.fit import Progress as Training
     from genan.actuator.selection import Choice
     from genan.cli.fit import Fit
-    from genan.data.lag import Lag
+    from genan.data.inspection.lag import Lag
 
 
 def choose(console: Any, asked: "Fit", *, lag: "Lag") -> int:

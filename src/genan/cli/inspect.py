@@ -40,7 +40,7 @@ class Inspect:
 
         from genan.cli.output import check_folder
         from genan.data import inspect, summary
-        from genan.data.stamped import load_with_timing
+        from genan.data.inspection.timing import load_with_timing
         from genan.report.inspection import save_figures
         from genan.report.inspection_page import save_page
         from genan.report.inspection_record import save_inspection
@@ -196,7 +196,7 @@ def _joint_table(found: "Inspection") -> "Table":
 
 def _pairs(found: "Inspection") -> str:
     """What the columns mean, and how much of the space between pairs of joints was visited."""
-    from genan.data.measures import CELLS
+    from genan.data.inspection.measures import CELLS
 
     words = (
         "Speed per second: median, 99th percentile, highest. 95 % Hz: 95 % of the power is below. Cells: visited of "

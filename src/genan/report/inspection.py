@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.data import Inspection, Trajectories, finite_differences
-from genan.data.measures import ControlInspection, JointInspection
+from genan.data.inspection.measures import ControlInspection, JointInspection
 from genan.errors import DataError
 from genan.report.inspection_curves import (
     lag_figure,

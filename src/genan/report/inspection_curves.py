@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from genan.data import Inspection, Trajectories
-from genan.data.measures import ControlInspection, JointInspection
-from genan.data.resolution import measure_resolution
-from genan.data.timing import GAPS_LISTED, Timing
+from genan.data.inspection.measures import ControlInspection, JointInspection, measure_resolution
+from genan.data.inspection.timing import GAPS_LISTED, Timing
 from genan.report.style import COLOURS, GREY
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from genan.data import load, summary
 from genan.data.importing import ImportSettings, import_logs, npz
-from genan.data.timing import Timing
+from genan.data.inspection.timing import Timing
 from genan.errors import DataError, SettingError
 from genan.robot import Robot
 

@@ -16,7 +16,7 @@ from genan.data.importing.resampling import SLOWEST, Taken, between, held, take
 from genan.data.importing.settings import ImportSettings
 from genan.data.importing.source import Chunk, Source
 from genan.data.importing.stamps import PERIOD_STAMPS, Cleaner, Dropped, median_period
-from genan.data.timing import GAP_PERIODS
+from genan.data.inspection.timing import GAP_PERIODS
 from genan.errors import DataError, SettingError
 
 #: Numbers of a block at most: 32 MB of them.

@@ -15,7 +15,7 @@ from genan.data.importing.resampling import HOLD_WORDS, POSITION_WORDS
 from genan.data.importing.settings import ImportSettings
 from genan.data.importing.source import Chunk, Source
 from genan.data.importing.sources import open_source
-from genan.data.timing import GAP_PERIODS, Timing
+from genan.data.inspection.timing import GAP_PERIODS, Timing
 from genan.data.trajectories import LONGEST_NAME
 from genan.errors import DataError, SettingError, listing
 from genan.provenance import versions

@@ -15,8 +15,8 @@ from genan.data.importing.assembly import Piece
 from genan.data.importing.mapping import ColumnMapping, convert
 from genan.data.importing.stamps import Dropped
 from genan.data.importing.writing import TrajectoryWriter
-from genan.data.quantum import find_quantum, find_resting_quantum
-from genan.data.timing import Timing, TimingMeter
+from genan.data.inspection.measures import find_quantum, find_resting_quantum
+from genan.data.inspection.timing import Timing, TimingMeter
 from genan.data.trajectories import SHORTEST, Channels, counted
 from genan.errors import DataError
 from genan.robot import Robot

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from genan.data.importing.source import Source, Stream
-from genan.data.measures import CLEAR
-from genan.data.quantum import find_quantum, find_resting_quantum
-from genan.data.resolution import measure_resolution
-from genan.data.timing import TimingMeter
+from genan.data.inspection.measures import (
+    CLEAR,
+    find_quantum,
+    find_resting_quantum,
+    measure_resolution,
+)
+from genan.data.inspection.timing import TimingMeter
 
 #: A longer log is surveyed up to here [bytes].
 MOST_BYTES = 500_000_000

@@ -4,23 +4,22 @@ import itertools
 from dataclasses import dataclass, replace
 
 from genan.data.finite_differences import finite_differences
-from genan.data.lag import Lag, find_lag
-from genan.data.measures import (
+from genan.data.inspection.lag import Lag, find_lag
+from genan.data.inspection.measures import (
     ControlInspection,
     JointInspection,
+    Spectrum,
     cells,
     covered,
     grid_bounds,
+    joint_quanta,
     measure_control,
     measure_joint,
+    measure_spectrum,
 )
-from genan.data.quantum import joint_quanta
-from genan.data.spectrum import Spectrum, measure_spectrum
-from genan.data.stamped import imported_timing
-from genan.data.suspicion import irregular, suspicious
-from genan.data.timing import Timing
+from genan.data.inspection.timing import Timing, imported_timing
+from genan.data.inspection.words import irregular, suspicious, verdict
 from genan.data.trajectories import Trajectories
-from genan.data.verdict import verdict
 from genan.robot import Robot
 
 
