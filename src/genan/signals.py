@@ -89,8 +89,8 @@ class Multisine:
         _positive(lowest=self.lowest, highest=self.highest)
         if not self.lowest <= self.highest < 0.5 / dt:
             raise SettingError(
-                f"A multisine needs lowest <= highest < half the rate ({0.5 / dt:g} Hz), got {self.lowest:g} and "
-                f"{self.highest:g} Hz."
+                f"A multisine needs lowest <= highest < half the rate ({0.5 / dt:g} Hz), got "
+                f"{self.lowest:g} and {self.highest:g} Hz."
             )
         frequency = self.lowest * np.arange(1, round(self.highest / self.lowest) + 1)
         period = _times(1.0 / self.lowest, dt)
@@ -128,7 +128,8 @@ class Chirp:
         _positive(start=self.start, end=self.end)
         if self.end >= 0.5 / dt or self.end <= self.start:
             raise SettingError(
-                f"A chirp needs start < end < half the rate ({0.5 / dt:g} Hz), got {self.start:g} and {self.end:g} Hz."
+                f"A chirp needs start < end < half the rate ({0.5 / dt:g} Hz), got {self.start:g} "
+                f"and {self.end:g} Hz."
             )
         t = _times(duration, dt)
         growth = np.log(self.end / self.start) / duration
@@ -142,7 +143,8 @@ def _times(duration: float, dt: float) -> Float[np.ndarray, " T"]:
     count = round(duration / dt)
     if count < 3:
         raise SettingError(
-            f"A trajectory needs at least 3 samples, but {duration:g} s at {dt:g} s per sample is {count}."
+            f"A trajectory needs at least 3 samples, but {duration:g} s at {dt:g} s per sample is "
+            f"{count}."
         )
     return dt * np.arange(count)
 

@@ -39,8 +39,9 @@ def finite_differences(
     shortest = int(lengths.min()) if len(lengths) else 0
     if len(q) != int(lengths.sum()) or shortest < SHORTEST:
         raise DataError(
-            f"The lengths of the trajectories must each be at least {SHORTEST} and add up to the {len(q)} rows of q; "
-            f"the shortest is {shortest} and they add up to {int(lengths.sum())}."
+            f"The lengths of the trajectories must each be at least {SHORTEST} and add up to the "
+            f"{len(q)} rows of q; the shortest is {shortest} and they add up to "
+            f"{int(lengths.sum())}."
         )
     starts = np.cumsum(lengths) - lengths
     rows = rows_of(starts + 1, lengths - 2)

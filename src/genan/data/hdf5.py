@@ -57,7 +57,8 @@ class Lock:
             except BlockingIOError:
                 os.close(self._descriptor)
                 raise DataError(
-                    f"Another process is recording into {path} at this moment; wait for it or choose another file name."
+                    f"Another process is recording into {path} at this moment; wait for it or "
+                    "choose another file name."
                 ) from None
             except OSError:
                 pass  # a file system without locks: going on is better than not recording at all
@@ -227,14 +228,15 @@ def open_to_read(path: Path) -> Iterator[h5py.File]:
             ):  # tells a file that may not be read from one that is something else
                 pass
             raise DataError(
-                f"{path} is not an HDF5 file, or its beginning is damaged; give a recording made by genan."
+                f"{path} is not an HDF5 file, or its beginning is damaged; give a recording made "
+                "by genan."
             )
         file = _open(path)
     except OSError as error:
         if "truncated" in str(error):
             raise DataError(
-                f"{path} is cut short: its end is missing ({path.stat().st_size} bytes are left); copy it again from "
-                "its source."
+                f"{path} is cut short: its end is missing ({path.stat().st_size} bytes are left); "
+                "copy it again from its source."
             ) from None
         raise DataError(f"{path} cannot be read: {reason(error)}.") from None
     try:
@@ -267,8 +269,8 @@ def _partial_hint(path: Path) -> str:
     except DataError:
         held = "some trajectories"
     return (
-        f", but {partial} holds {held} of an unfinished recording: run the command that made it again "
-        "to go on, or read that file as it is"
+        f", but {partial} holds {held} of an unfinished recording: run the command that made it "
+        "again to go on, or read that file as it is"
     )
 
 
@@ -282,8 +284,9 @@ def summarise(file: h5py.File, path: Path) -> Summary:
     """``Summary`` of an open file; every fault is named."""
     if _text(file.attrs.get("format")) != FORMAT:
         raise DataError(
-            f"{path} is an HDF5 file but not a recording of genan: its attribute 'format' should be {FORMAT!r} and is "
-            f"{_text(file.attrs.get('format'))!r} (it holds {listing(sorted(file))})."
+            f"{path} is an HDF5 file but not a recording of genan: its attribute 'format' should "
+            f"be {FORMAT!r} and is {_text(file.attrs.get('format'))!r} (it holds "
+            f"{listing(sorted(file))})."
         )
     version = _attribute(file, path, "version")
     if (
@@ -292,7 +295,8 @@ def summarise(file: h5py.File, path: Path) -> Summary:
         or version > VERSION
     ):
         raise DataError(
-            f"{path} has format version {version} and this genan reads up to version {VERSION}; use a newer genan."
+            f"{path} has format version {version} and this genan reads up to version {VERSION}; "
+            "use a newer genan."
         )
     try:
         channels = Channels(
@@ -334,8 +338,8 @@ def summarise(file: h5py.File, path: Path) -> Summary:
             or lengths.min(initial=1) < 1
         ):
             raise DataError(
-                f"{path}: the dataset {name!r} should be [{rows}, {width}], the lengths of {counted(len(lengths))} "
-                f"by the channels, and is {list(there)}."
+                f"{path}: the dataset {name!r} should be [{rows}, {width}], the lengths of "
+                f"{counted(len(lengths))} by the channels, and is {list(there)}."
             )
         if unfinished and rows:
             _refuse_cut(dataset, rows, path)
@@ -348,8 +352,8 @@ def describe(file: h5py.File, channels: Channels, provenance: Mapping[str, Any])
     text = provenance_text(provenance)
     if len(text.encode()) > PROVENANCE_BYTES:
         raise DataError(
-            f"The provenance is {len(text.encode())} bytes long and a file holds {PROVENANCE_BYTES}; keep large tables "
-            "elsewhere."
+            f"The provenance is {len(text.encode())} bytes long and a file holds "
+            f"{PROVENANCE_BYTES}; keep large tables elsewhere."
         )
     file.attrs["format"] = np.bytes_(FORMAT)
     file.attrs["version"] = np.int64(VERSION)
@@ -452,7 +456,8 @@ def _recordings(file: h5py.File, path: Path, count: int, unfinished: bool) -> tu
 def _attribute(file: h5py.File, path: Path, name: str) -> Any:
     if name not in file.attrs:
         raise DataError(
-            f"{path} lacks the attribute {name!r}; see docs/data-format.md for what a recording holds."
+            f"{path} lacks the attribute {name!r}; see docs/data-format.md for what a recording "
+            "holds."
         )
     return file.attrs[name]
 
@@ -463,7 +468,8 @@ def _refuse_cut(dataset: h5py.Dataset, rows: int, path: Path) -> None:
     last = dataset.id.get_chunk_info_by_coord((rows - 1, 0)[: dataset.ndim])
     if last.byte_offset is None or last.byte_offset + last.size > path.stat().st_size:
         raise DataError(
-            f"{path} is cut short: the end of {dataset.name!r} is missing; copy it again from its source."
+            f"{path} is cut short: the end of {dataset.name!r} is missing; copy it again from its "
+            "source."
         )
 
 
@@ -473,8 +479,8 @@ def _dataset(file: h5py.File, path: Path, name: str, ndim: int, *, kinds: str = 
         raise DataError(f"{path} lacks the dataset {name!r}; it holds {listing(sorted(file))}.")
     if dataset.ndim != ndim or dataset.dtype.kind not in kinds:
         raise DataError(
-            f"{path}: the dataset {name!r} should be numbers with {ndim} dimensions and is {dataset.dtype} "
-            f"{list(dataset.shape)}."
+            f"{path}: the dataset {name!r} should be numbers with {ndim} dimensions and is "
+            f"{dataset.dtype} {list(dataset.shape)}."
         )
     return dataset
 
@@ -516,7 +522,8 @@ def write(
     for name, values in sorted((truth or {}).items()):
         if np.ndim(values) != 2 or len(values) != len(trajectories.q):
             raise DataError(
-                f"The truth {name!r} must be [{len(trajectories.q)}, columns], not {list(np.shape(values))}."
+                f"The truth {name!r} must be [{len(trajectories.q)}, columns], not "
+                f"{list(np.shape(values))}."
             )
         columns[f"{TRUTH}/{name}"] = values
     refuse_existing(path)
@@ -584,7 +591,8 @@ def read_truth_for_evaluation_only(
         head = summarise(file, path)
         if not head.truth:
             raise DataError(
-                f"{path} holds no truth for evaluation; only recordings of a virtual robot may have it."
+                f"{path} holds no truth for evaluation; only recordings of a virtual robot may "
+                "have it."
             )
         numbers = _numbers(head, indices)
         return {name: _read(file, f"{TRUTH}/{name}", head, numbers) for name in head.truth}
@@ -627,7 +635,8 @@ def _check_time(file: h5py.File, head: Summary, numbers: Int[np.ndarray, " M"]) 
     """Refuse time stamps [s] that do not follow each other at dt."""
     if file["time"].ndim != 1 or len(file["time"]) < head.samples:
         raise DataError(
-            f"{head.path}: the dataset 'time' should be [{head.samples}] seconds and is {list(file['time'].shape)}."
+            f"{head.path}: the dataset 'time' should be [{head.samples}] seconds and is "
+            f"{list(file['time'].shape)}."
         )
     time = _read(file, "time", head, numbers)
     dt, lengths = head.channels.dt, head.lengths[numbers]
@@ -643,10 +652,12 @@ def _check_time(file: h5py.File, head: Summary, numbers: Int[np.ndarray, " M"]) 
     number, sample = int(numbers[index]), int(wrong[0]) - start
     if usual > 0.0 and not abs(usual - dt) <= TIME_TOLERANCE * dt:
         raise DataError(
-            f"{head.path} has two rates in one file: trajectory {number} (counted from 0) is sampled at "
-            f"{1 / usual:.6g} Hz by its time stamps and the file says {1 / dt:.6g} Hz; resample it."
+            f"{head.path} has two rates in one file: trajectory {number} (counted from 0) is "
+            f"sampled at {1 / usual:.6g} Hz by its time stamps and the file says {1 / dt:.6g} Hz; "
+            "resample it."
         )
     raise DataError(
-        f"{head.path}: trajectory {number} has a gap: {1e3 * step[wrong[0]]:.4g} ms pass between the samples {sample} "
-        f"and {sample + 1} (counted from 0) where dt is {1e3 * dt:.4g} ms; cut it there or resample it."
+        f"{head.path}: trajectory {number} has a gap: {1e3 * step[wrong[0]]:.4g} ms pass between "
+        f"the samples {sample} and {sample + 1} (counted from 0) where dt is {1e3 * dt:.4g} ms; "
+        "cut it there or resample it."
     )

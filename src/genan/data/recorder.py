@@ -234,8 +234,9 @@ class Recorder:
 
     def _stopped(self, error: Exception) -> str:
         return (
-            f"Recording stopped because {self.path.parent} cannot be written ({reason(error)}), with "
-            f"{counted(len(self))} safe in {self.partial}; make room and run the same command again to go on."
+            f"Recording stopped because {self.path.parent} cannot be written ({reason(error)}), "
+            f"with {counted(len(self))} safe in {self.partial}; make room and run the same "
+            "command again to go on."
         )
 
     def _previous(self, resume: bool) -> Summary | None:
@@ -245,8 +246,8 @@ class Recorder:
             return None
         if not resume:
             raise DataError(
-                f"{self.partial} holds {counted(len(there))} of an unfinished recording; resume it, choose another "
-                "file name, or delete it."
+                f"{self.partial} holds {counted(len(there))} of an unfinished recording; resume "
+                "it, choose another file name, or delete it."
             )
         differing = differences(
             {
@@ -260,8 +261,8 @@ class Recorder:
         )
         if differing:
             raise DataError(
-                f"{self.partial} holds {counted(len(there))} of a recording with other settings: {differing}; use "
-                "another --out, or delete the partial file."
+                f"{self.partial} holds {counted(len(there))} of a recording with other settings: "
+                f"{differing}; use another --out, or delete the partial file."
             )
         return there
 
@@ -340,7 +341,7 @@ class Recorder:
         for name, width in self._truth.items():
             if np.shape(truth[name]) != (length, width) or not np.isfinite(truth[name]).all():
                 raise DataError(
-                    f"The truth {name!r} of trajectory {len(self)} must be finite numbers [{length}, {width}], not "
-                    f"{list(np.shape(truth[name]))}."
+                    f"The truth {name!r} of trajectory {len(self)} must be finite numbers "
+                    f"[{length}, {width}], not {list(np.shape(truth[name]))}."
                 )
         return {f"{TRUTH}/{name}": truth[name] for name in self._truth}

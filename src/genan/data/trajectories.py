@@ -33,7 +33,8 @@ def checked_names(names: Sequence[str], count: int) -> tuple[str, ...]:
         )
     if names and len(names) != count:
         raise DataError(
-            f"There are {count} trajectories and {len(names)} names of recordings; give one for each."
+            f"There are {count} trajectories and {len(names)} names of recordings; give one for "
+            "each."
         )
     for name in names:
         if len(name.encode()) > LONGEST_NAME:
@@ -148,8 +149,9 @@ class Channels:
         for the message."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             raise DataError(
-                f"Two rates: the recording is sampled at {_rate(self.dt)}, {whose} at {_rate(dt)}; resample one, "
-                "because what is learnt at one rate is wrong at another."
+                f"Two rates: the recording is sampled at {_rate(self.dt)}, {whose} at "
+                f"{_rate(dt)}; resample one, because what is learnt at one rate is wrong at "
+                "another."
             )
 
     def check_robot(self, robot: Robot) -> None:
@@ -168,8 +170,8 @@ class Channels:
             for name, unit, other in zip(*mine, theirs, strict=True):
                 if unit != other:
                     raise DataError(
-                        f"{kind} {name!r} is in {unit!r} in the recording and in {other!r} on robot {robot.name!r}; "
-                        "convert the recording."
+                        f"{kind} {name!r} is in {unit!r} in the recording and in {other!r} on "
+                        f"robot {robot.name!r}; convert the recording."
                     )
         self.check_rate(robot.dt, whose=f"robot {robot.name!r}")
 
@@ -219,12 +221,14 @@ def _bounds(bounds: Any, controls: tuple[str, ...]) -> Float[np.ndarray, "2 nu"]
     array = np.array(bounds, dtype=np.float64)
     if array.shape != (2, len(controls)):
         raise DataError(
-            f"control_range must be [2, {len(controls)}], lowest then highest of each control, not {list(array.shape)}."
+            f"control_range must be [2, {len(controls)}], lowest then highest of each control, "
+            f"not {list(array.shape)}."
         )
     for name, lower, upper in zip(controls, *array, strict=True):
         if not lower < upper:
             raise DataError(
-                f"Control {name!r} has the range {lower:g} to {upper:g}; the first must be below the second."
+                f"Control {name!r} has the range {lower:g} to {upper:g}; the first must be below "
+                "the second."
             )
     array.flags.writeable = False
     return array
@@ -241,11 +245,12 @@ def _same_names(mine: tuple[str, ...], theirs: tuple[str, ...], kind: str, robot
             [f"has the {kind} {listing(extra)}, which the robot does not have"] if extra else []
         )
         raise DataError(
-            f"The recording {' and '.join(faults)}; robot {robot!r} has the {kind}s {listing(theirs)}."
+            f"The recording {' and '.join(faults)}; robot {robot!r} has the {kind}s "
+            f"{listing(theirs)}."
         )
     raise DataError(
-        f"The recording has the {kind}s in the order {listing(mine)} and robot {robot!r} in the order "
-        f"{listing(theirs)}; reorder the columns."
+        f"The recording has the {kind}s in the order {listing(mine)} and robot {robot!r} in the "
+        f"order {listing(theirs)}; reorder the columns."
     )
 
 
@@ -279,31 +284,35 @@ def check_samples(
     ):
         if np.ndim(array) != 2 or array.shape[1] != len(names):
             raise DataError(
-                f"{name} must be [samples, {len(names)}], one column for each {kind} ({', '.join(names)}), "
-                f"not {list(np.shape(array))}."
+                f"{name} must be [samples, {len(names)}], one column for each {kind} "
+                f"({', '.join(names)}), not {list(np.shape(array))}."
             )
     if np.ndim(lengths) != 1:
         raise DataError(
-            f"The lengths must be one number for each trajectory, not of shape {list(np.shape(lengths))}."
+            "The lengths must be one number for each trajectory, not of shape "
+            f"{list(np.shape(lengths))}."
         )
     if len(lengths) == 0:
         raise DataError("There are zero trajectories; a recording needs at least one.")
     if not len(q) == len(u) == int(np.sum(lengths)):
         raise DataError(
-            f"q has {len(q)} samples, u has {len(u)} and the lengths add up to {int(np.sum(lengths))}."
+            f"q has {len(q)} samples, u has {len(u)} and the lengths add up to "
+            f"{int(np.sum(lengths))}."
         )
     if int(np.min(lengths)) < SHORTEST:
         number = int(np.argmin(lengths))
         raise DataError(
-            f"Trajectory {number if numbers is None else int(numbers[number])} (counted from 0) has "
-            f"{int(lengths[number])} samples; the shortest that has an acceleration has {SHORTEST}."
+            f"Trajectory {number if numbers is None else int(numbers[number])} (counted from 0) "
+            f"has {int(lengths[number])} samples; the shortest that has an acceleration has "
+            f"{SHORTEST}."
         )
     for label, array, names in (("Joint", q, channels.joints), ("Control", u, channels.controls)):
         finite = np.isfinite(array)
         if not finite.all():
             name, place, where = _place(~finite, names, lengths, numbers)
             raise DataError(
-                f"{label} {name} is {array[place]} {where}; cut the trajectory there or leave it out."
+                f"{label} {name} is {array[place]} {where}; cut the trajectory there or leave it "
+                "out."
             )
     lower, upper = channels.control_range
     span = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * RANGE_TOLERANCE
@@ -312,8 +321,8 @@ def check_samples(
             (u < lower - span) | (u > upper + span), channels.controls, lengths, numbers
         )
         raise DataError(
-            f"Control {name} is {u[row, column]:.9g} {where}, outside its range {lower[column]:g} to "
-            f"{upper[column]:g}; correct the command or the range."
+            f"Control {name} is {u[row, column]:.9g} {where}, outside its range {lower[column]:g} "
+            f"to {upper[column]:g}; correct the command or the range."
         )
 
 
@@ -327,7 +336,8 @@ def check_indices(indices: Sequence[int] | np.ndarray, count: int) -> Int[np.nda
     if chosen.min() < 0 or chosen.max() >= count:
         wrong = int(chosen[(chosen < 0) | (chosen >= count)][0])
         raise DataError(
-            f"There is no trajectory {wrong}; the recording has {count}, counted from 0 to {count - 1}."
+            f"There is no trajectory {wrong}; the recording has {count}, counted from 0 to "
+            f"{count - 1}."
         )
     return chosen.astype(np.int64)
 

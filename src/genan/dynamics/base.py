@@ -78,6 +78,6 @@ def check_shapes(nq: int, *states: Float[Array, "..."]) -> None:
     for state in states:
         if state.shape != (nq,):
             raise ValueError(
-                f"Expected arrays of shape ({nq},), one entry per joint of the robot, but got {state.shape}; "
-                "batches go through jax.vmap."
+                f"Expected arrays of shape ({nq},), one entry per joint of the robot, but got "
+                f"{state.shape}; batches go through jax.vmap."
             )

@@ -29,8 +29,9 @@ def refuse(robot: Robot) -> None:
     unfaithful = not_reproduced(robot.mj_model)
     if unfaithful:
         raise RobotError(
-            f"The model {robot.model_file} has {listing(unfaithful)}, which genan cannot simulate as MuJoCo does; "
-            "remove it from the model: the actuator network learns what the model leaves out."
+            f"The model {robot.model_file} has {listing(unfaithful)}, which genan cannot simulate "
+            "as MuJoCo does; remove it from the model: the actuator network learns what the "
+            "model leaves out."
         )
 
 
@@ -120,8 +121,8 @@ class ChainDynamics(Dynamics):
         missing = not_in_chain(model)
         if missing:
             raise RobotError(
-                f"The model of {robot.name!r} has {listing(missing)}, which the chain engine does not cover; load it "
-                "with engine 'mjx' or 'auto'."
+                f"The model of {robot.name!r} has {listing(missing)}, which the chain engine does "
+                "not cover; load it with engine 'mjx' or 'auto'."
             )
         self.nq = robot.nq
         self.dt = robot.dt

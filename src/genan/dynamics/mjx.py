@@ -43,8 +43,8 @@ class MjxModel:
                 self._data = jax.tree.map(np.asarray, mjx.make_data(model, impl="jax"))
         except NotImplementedError as error:
             raise RobotError(
-                f"The model {robot.model_file} has a feature that MJX does not simulate: {error}; remove it from the "
-                "model."
+                f"The model {robot.model_file} has a feature that MJX does not simulate: {error}; "
+                "remove it from the model."
             ) from None
 
     @functools.partial(

@@ -146,8 +146,8 @@ class Assembly:
         missing = self._columns.difference(*self._buffers)
         if missing and self._buffers:
             raise DataError(
-                f"Recording {self.recording!r} of {self._source.path} has no samples of {sorted(missing)[0]!r}; leave "
-                "it out with --without, or map another column."
+                f"Recording {self.recording!r} of {self._source.path} has no samples of "
+                f"{sorted(missing)[0]!r}; leave it out with --without, or map another column."
             )
         yield from self._work(end=True)
 
@@ -166,12 +166,13 @@ class Assembly:
         period = 1.0 / rate if rate else self._source.period
         if period is None:
             raise SettingError(
-                f"{self._source.path} has no time stamps and does not say how fast it was sampled; name its time "
-                "column with --time, or give its rate in Hz with --rate."
+                f"{self._source.path} has no time stamps and does not say how fast it was "
+                "sampled; name its time column with --time, or give its rate in Hz with --rate."
             )
         if not leads and len(self._buffers) > 1:
             raise SettingError(
-                f"Recording {self.recording!r} has several streams without time stamps, which cannot be put together."
+                f"Recording {self.recording!r} has several streams without time stamps, which "
+                "cannot be put together."
             )
         time = period * np.arange(self._taken, self._taken + count)
         self._taken += count
@@ -204,13 +205,15 @@ class Assembly:
         for unit, factor in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
             if 0.3 * self._dt / 20 < period * factor < 3 * self._dt and period > 100 * self._dt:
                 raise DataError(
-                    f"Recording {self.recording!r} of {self._source.path} has a sample every {period:g} s by its time "
-                    f"stamps; they look like {unit}: declare --time-unit {unit}."
+                    f"Recording {self.recording!r} of {self._source.path} has a sample every "
+                    f"{period:g} s by its time stamps; they look like {unit}: declare --time-unit "
+                    f"{unit}."
                 )
         raise DataError(
-            f"Recording {self.recording!r} of {self._source.path} is sampled at {1 / period:.4g} Hz and the robot runs "
-            f"at {1 / self._dt:.4g} Hz; what was not recorded cannot be made up: set dt = {period:.4g} or more in "
-            "robot.toml, or leave the recording out with --without."
+            f"Recording {self.recording!r} of {self._source.path} is sampled at {1 / period:.4g} "
+            f"Hz and the robot runs at {1 / self._dt:.4g} Hz; what was not recorded cannot be "
+            f"made up: set dt = {period:.4g} or more in robot.toml, or leave the recording out "
+            "with --without."
         )
 
     def _work(self, *, end: bool) -> Iterator[Piece | RawSteps]:
@@ -224,8 +227,8 @@ class Assembly:
         others = [buffer for buffer in self._buffers.values() if buffer is not lead]
         if others and self.dropped.restarts:
             raise DataError(
-                f"Recording {self.recording!r} of {self._source.path} goes back in time, so its streams cannot be put "
-                "together; cut it there, or leave it out with --without."
+                f"Recording {self.recording!r} of {self._source.path} goes back in time, so its "
+                "streams cannot be put together; cut it there, or leave it out with --without."
             )
         if lead.rows < self._block and not end and not lead.is_cut():
             return

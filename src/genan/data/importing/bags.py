@@ -226,8 +226,8 @@ def _damaged(path: Path, error: Exception) -> DataError:
         return error
     words = f"{type(error).__name__}: {error}".rstrip(". ")
     return DataError(
-        f"{path} cannot be read as a bag ({words}); it may be cut off or damaged: copy it again, or mend it with "
-        "'ros2 bag reindex'."
+        f"{path} cannot be read as a bag ({words}); it may be cut off or damaged: copy it again, "
+        "or mend it with 'ros2 bag reindex'."
     )
 
 

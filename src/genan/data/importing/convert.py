@@ -222,8 +222,9 @@ def _refuse_empty(parts: dict[str, Part], settings: ImportSettings) -> None:
             patterns = [*settings.only, *settings.without, *settings.test]
             chosen = f" by the patterns {listing(patterns)}" if patterns else ""
             raise DataError(
-                f"No trajectory is left for {'the test file ' if name == 'test' else ''}{part.path}{chosen}, so "
-                f"nothing was written. {reasons}".strip()
+                "No trajectory is left for "
+                f"{'the test file ' if name == 'test' else ''}{part.path}{chosen}, so nothing was "
+                f"written. {reasons}".strip()
             )
 
 
@@ -254,8 +255,8 @@ def _resampling(part: Part, robot: Robot, settings: ImportSettings) -> tuple[str
     periods = part.periods
     if periods and max(periods) > 1.05 * min(periods):
         sentences.append(
-            f"The recordings have several rates, {1 / max(periods):.4g} to {1 / min(periods):.4g} Hz; each was brought "
-            f"to {rate} by itself."
+            f"The recordings have several rates, {1 / max(periods):.4g} to {1 / min(periods):.4g} "
+            f"Hz; each was brought to {rate} by itself."
         )
     return (*sentences, *part.cuts())
 

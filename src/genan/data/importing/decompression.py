@@ -17,7 +17,8 @@ def decompress(kind: str, data: bytes, size: int, where: str) -> bytes:
         ) from error
     if len(unpacked) != size:
         raise DataError(
-            f"{where} is damaged: it has {len(unpacked)} bytes, {size} were expected; copy the file again."
+            f"{where} is damaged: it has {len(unpacked)} bytes, {size} were expected; copy the "
+            "file again."
         )
     return unpacked
 

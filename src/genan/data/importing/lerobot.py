@@ -54,8 +54,9 @@ class LeRobotSource(Source):
         version = str(self._info.get("codebase_version", "none"))
         if version not in VERSIONS:
             raise DataError(
-                f"{self.path} is a LeRobot data set of version {version!r}; {listing(VERSIONS)} can be read: convert "
-                "it to v3.0 with LeRobot's own scripts (lerobot.datasets.v30.convert_dataset_v21_to_v30)."
+                f"{self.path} is a LeRobot data set of version {version!r}; {listing(VERSIONS)} "
+                "can be read: convert it to v3.0 with LeRobot's own scripts "
+                "(lerobot.datasets.v30.convert_dataset_v21_to_v30)."
             )
         declared = self._info.get("features")
         if not isinstance(declared, dict):
@@ -72,8 +73,9 @@ class LeRobotSource(Source):
                 for name, spec in signals.items()
             ]
             raise DataError(
-                f"{self.path} has no numbers of a robot, only {', '.join(kinds) or 'frames without features'}; "
-                "positions and commands are needed (observation.state and action), cameras alone do not do."
+                f"{self.path} has no numbers of a robot, only "
+                f"{', '.join(kinds) or 'frames without features'}; positions and commands are "
+                "needed (observation.state and action), cameras alone do not do."
             )
         folder = Path(str(self._info.get("data_path") or "data/")).parts[0]
         self._files = sorted((self.path / folder).rglob("*.parquet"))
@@ -157,7 +159,8 @@ class LeRobotSource(Source):
                     episode = int(episodes[first])
                     if episode != now and episode in seen:
                         raise DataError(
-                            f"{path} goes back to episode {episode}, which had ended; copy the set again."
+                            f"{path} goes back to episode {episode}, which had ended; copy the "
+                            "set again."
                         )
                     self._check_length(known, seen, now, episode)
                     now = episode
@@ -171,8 +174,8 @@ class LeRobotSource(Source):
         self._check_length(known, seen, now, None)
         if missing := sorted(set(known) - set(seen)):
             raise DataError(
-                f"{self.path} lacks {len(missing)} of its {len(known)} episodes (the first is {missing[0]}): its files "
-                "were not copied whole; copy them again."
+                f"{self.path} lacks {len(missing)} of its {len(known)} episodes (the first is "
+                f"{missing[0]}): its files were not copied whole; copy them again."
             )
 
     def _wanted(self, name: str) -> tuple[str, int]:
@@ -208,7 +211,8 @@ class LeRobotSource(Source):
                     name for name in (*features, "episode_index") if name not in present
                 ]:
                     raise DataError(
-                        f"{path} lacks the columns {listing(missing)}; it has {listing(sorted(present))}."
+                        f"{path} lacks the columns {listing(missing)}; it has "
+                        f"{listing(sorted(present))}."
                     )
                 columns = [
                     *features,
@@ -266,8 +270,8 @@ class LeRobotSource(Source):
         ):
             return
         raise DataError(
-            f"Episode {before} of {self.path} has {seen[before]} frames, its meta says {known[before][0]}: the files "
-            "were not copied whole; copy them again."
+            f"Episode {before} of {self.path} has {seen[before]} frames, its meta says "
+            f"{known[before][0]}: the files were not copied whole; copy them again."
         )
 
 

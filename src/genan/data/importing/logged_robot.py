@@ -53,7 +53,8 @@ def new_robot(
     path = folder / "robot.toml"
     if path.exists():
         raise SettingError(
-            f"{path} exists and may hold what you wrote; give another --out, or move it away to begin anew."
+            f"{path} exists and may hold what you wrote; give another --out, or move it away to "
+            "begin anew."
         )
     new = draft(model, model=Path(os.path.relpath(model, folder)).as_posix())
     new = new if name is None else replace(new, name=name)
@@ -94,8 +95,8 @@ def complete(new: RobotDraft, source: Source) -> RobotDraft:
     missing = [joint.name for joint in joints if joint.log is None]
     if missing:
         guesses.append(
-            f"No column was recognised as the position of {listing(missing)}; write log = ... yourself. Columns that "
-            f"are left: {listing(found.rest)}."
+            f"No column was recognised as the position of {listing(missing)}; write log = ... "
+            f"yourself. Columns that are left: {listing(found.rest)}."
         )
     controls, note = _controls(new, found, seen, source, guesses)
     if controls is not new.controls:  # those of the model are not asked about any more
@@ -109,8 +110,9 @@ def complete(new: RobotDraft, source: Source) -> RobotDraft:
                 f"{GUESS}: every {seen.stride}. sample of the log's {1.0 / seen.period:.4g} Hz"
             )
             guesses.append(
-                f"The period dt is {dt:g} s, every {seen.stride}. sample of the log: from one sample to the next the "
-                f"motion is lost in the encoders' steps. dt = {seen.period:g} takes all of them."
+                f"The period dt is {dt:g} s, every {seen.stride}. sample of the log: from one "
+                "sample to the next the motion is lost in the encoders' steps. dt = "
+                f"{seen.period:g} takes all of them."
             )
     else:
         guesses.append(
@@ -156,8 +158,8 @@ def _controls(
     still = [name for name in found.controls if name not in moving]
     if not moving:
         guesses.append(
-            f"No column was recognised as a command; write log = ... to each control. Columns that are left: "
-            f"{listing([*found.rest, *still])}."
+            "No column was recognised as a command; write log = ... to each control. Columns "
+            f"that are left: {listing([*found.rest, *still])}."
         )
         return (
             new.controls,
@@ -196,7 +198,10 @@ def _controls(
 def _control(name: str, column: str, seen: Survey, new: RobotDraft, where: str) -> ControlDraft:
     low, high = seen.lowest[column], seen.highest[column]
     lower, upper = rounded_range(low, high)
-    note = f"{GUESS}: {low:.4g} to {high:.4g} in {where}, and {100 * MARGIN:g} % of that on either side"
+    note = (
+        f"{GUESS}: {low:.4g} to {high:.4g} in {where}, and {100 * MARGIN:g} % of that on "
+        "either side"
+    )
     said = words(column)
     unit, unit_note = "1", f"{GUESS}: none"
     named = next((unit for unit, parts in UNITS.items() if parts & set(said)), None)

@@ -135,8 +135,9 @@ def _columns(
         return {name: str(column) for name, column in found.items()}
     if len(ordered) != len(channels):
         raise DataError(
-            f"{source.path} has {len(ordered)} {kind}s ({listing(ordered)}) and the robot declares {len(channels)} "
-            f"({listing(found)}); say which is which with --{kind}s NAME=COLUMN, or correct robot.toml."
+            f"{source.path} has {len(ordered)} {kind}s ({listing(ordered)}) and the robot "
+            f"declares {len(channels)} ({listing(found)}); say which is which with --{kind}s "
+            "NAME=COLUMN, or correct robot.toml."
         )
     return dict(zip(found, ordered, strict=True))
 
@@ -179,7 +180,8 @@ def _refuse_unknown(
     for name in given:
         if name not in names:
             raise SettingError(
-                f"--{flag} names {name!r}, which robot {robot.name!r} does not have; it has {listing(names)}."
+                f"--{flag} names {name!r}, which robot {robot.name!r} does not have; it has "
+                f"{listing(names)}."
             )
 
 
@@ -213,7 +215,8 @@ def _refuse_twice(found: Mapping[str, str]) -> None:
     for name, column in found.items():
         if column in by_column:
             raise SettingError(
-                f"The column {column!r} is given for both {by_column[column]!r} and {name!r}; each needs its own."
+                f"The column {column!r} is given for both {by_column[column]!r} and {name!r}; "
+                "each needs its own."
             )
         by_column[column] = name
 

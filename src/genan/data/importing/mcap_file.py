@@ -107,8 +107,9 @@ class McapFile(BagFile):
 
     def _cut(self, at: int) -> DataError:
         return DataError(
-            f"{self.path} is cut off (it ends at byte {at} without the closing mark of an MCAP file): the recorder was "
-            "killed or the copy is not whole; copy it again, or write a whole one with 'mcap recover'."
+            f"{self.path} is cut off (it ends at byte {at} without the closing mark of an MCAP "
+            "file): the recorder was killed or the copy is not whole; copy it again, or write a "
+            "whole one with 'mcap recover'."
         )
 
     def _records(self, file: BinaryIO, at: int) -> Iterator[tuple[int, int, int]]:
@@ -118,8 +119,9 @@ class McapFile(BagFile):
             kind, length = _RECORD.unpack(_read(file, _RECORD.size))
             if at + _RECORD.size + length > self.size:
                 raise DataError(
-                    f"{self.path} is damaged: the record at byte {at} claims {length} bytes, the file has "
-                    f"{self.size - at} left; copy it again, or mend it with 'mcap recover'."
+                    f"{self.path} is damaged: the record at byte {at} claims {length} bytes, the "
+                    f"file has {self.size - at} left; copy it again, or mend it with 'mcap "
+                    "recover'."
                 )
             yield kind, at, length
             at += _RECORD.size + length
@@ -176,13 +178,15 @@ class McapFile(BagFile):
         (packed,) = struct.unpack("<Q", _read(file, 8))
         if size > LARGEST_CHUNK or packed > length:
             raise DataError(
-                f"{self.path} is damaged: the chunk at byte {at} claims {size} bytes; copy it again."
+                f"{self.path} is damaged: the chunk at byte {at} claims {size} bytes; copy it "
+                "again."
             )
         data = _read(file, packed)
         data = decompress(name, data, size, f"The chunk at byte {at} of {self.path}")
         if crc and zlib.crc32(data) != crc:
             raise DataError(
-                f"{self.path} is damaged: the checksum of the chunk at byte {at} is wrong; copy it again."
+                f"{self.path} is damaged: the checksum of the chunk at byte {at} is wrong; copy "
+                "it again."
             )
         return data
 
@@ -226,6 +230,7 @@ def _read(file: BinaryIO, size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
         raise DataError(
-            f"{file.name} ends in the middle of a record; copy it again, or mend it with 'mcap recover'."
+            f"{file.name} ends in the middle of a record; copy it again, or mend it with 'mcap "
+            "recover'."
         )
     return data

@@ -114,8 +114,9 @@ def layout(message: bytes, types: Types, name: str, wire: Wire) -> Layout:
         walk.message(name, ("",), (), 0)
     except (IndexError, ValueError) as error:
         raise DataError(
-            f"A message of type {name!r} with {len(message)} bytes does not follow its definition in the file "
-            f"({error}); the file is damaged, or was recorded with another version of the type."
+            f"A message of type {name!r} with {len(message)} bytes does not follow its definition "
+            f"in the file ({error}); the file is damaged, or was recorded with another version of "
+            "the type."
         ) from error
     places = np.concatenate(
         [np.arange(first, last) for first, last in walk.fixed] or [np.zeros(0, np.int64)]

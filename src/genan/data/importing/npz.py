@@ -123,7 +123,8 @@ class NpzSource(Source):
             archive, size = Archive(file), file.stat().st_size
             if _period(archive) != period:
                 raise DataError(
-                    f"{file} has dt {_period(archive)} s and {self._files[0]} has {period} s; import them one by one."
+                    f"{file} has dt {_period(archive)} s and {self._files[0]} has {period} s; "
+                    "import them one by one."
                 )
             for chunk in _read(archive, names, _recordings(archive, self._names[file])):
                 yield Chunk(
@@ -180,7 +181,8 @@ def _clocks(archive: Archive) -> list[_Clock]:
     ):
         if length != rows:
             raise DataError(
-                f"{archive.path}: q has {rows} rows and {name} has {length}; they must be of the same samples."
+                f"{archive.path}: q has {rows} rows and {name} has {length}; they must be of the "
+                "same samples."
             )
     return [_Clock(time, columns, rows)]
 
@@ -234,8 +236,8 @@ def _recordings(archive: Archive, name: str) -> list[tuple[str, dict[str, str | 
         or (starts < 0).any()
     ):
         raise DataError(
-            f"{archive.path}: traj_start and traj_end should cut {rows} rows into recordings that follow each other, "
-            "each from its start to the row before its end; they do not."
+            f"{archive.path}: traj_start and traj_end should cut {rows} rows into recordings that "
+            "follow each other, each from its start to the row before its end; they do not."
         )
     names = _texts(archive, "traj_name", len(starts)) or [
         str(number) for number in range(len(starts))
@@ -280,7 +282,8 @@ def _read(
     missing = [name for name in names if name not in there]
     if missing:
         raise DataError(
-            f"{archive.path} has no column {listing(missing)}; the columns there are: {listing(there)}."
+            f"{archive.path} has no column {listing(missing)}; the columns there are: "
+            f"{listing(there)}."
         )
     wanted = [clock for clock in clocks if any(name in clock.columns for name in names)]
     readers = [

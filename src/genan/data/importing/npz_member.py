@@ -74,7 +74,8 @@ class Member:
         except (ValueError, *_DAMAGE) as error:
             self.close()
             raise DataError(
-                f"{path}: the array {name!r} is damaged ({error}); copy the file again from its source."
+                f"{path}: the array {name!r} is damaged ({error}); copy the file again from its "
+                "source."
             ) from None
         self._row = self.dtype.itemsize * prod(self.shape[1:])
         self._turned = fortran and len(self.shape) > 1 and min(self.shape[1:]) > 1
@@ -130,8 +131,8 @@ class Member:
             return "holds Python objects, which could run code; save it again as numbers or texts"
         if self._turned and self._row * len(self) > _LARGEST_WHOLE:
             return (
-                "lies column by column in the archive and is too large to be turned in memory; save it again with "
-                "np.ascontiguousarray"
+                "lies column by column in the archive and is too large to be turned in memory; "
+                "save it again with np.ascontiguousarray"
             )
         return ""
 
@@ -146,10 +147,12 @@ class Member:
                 filled += got
         except _DAMAGE as error:
             raise DataError(
-                f"{self.path}: the array {self.name!r} is damaged ({error}); copy the file again from its source."
+                f"{self.path}: the array {self.name!r} is damaged ({error}); copy the file again "
+                "from its source."
             ) from None
         if filled < count:
             raise DataError(
-                f"{self.path}: the array {self.name!r} is cut short; copy the file again from its source."
+                f"{self.path}: the array {self.name!r} is cut short; copy the file again from its "
+                "source."
             )
         return found

@@ -149,8 +149,8 @@ class O80Source(Source):
         names = _names(path)
         if not _is_log(names):
             raise DataError(
-                f"{path} is no log of o80: expected {_TIME!r}, 'position_0', 'desired_pressure_0_ago', ..., found "
-                f"{listing(names[:20])}."
+                f"{path} is no log of o80: expected {_TIME!r}, 'position_0', "
+                f"'desired_pressure_0_ago', ..., found {listing(names[:20])}."
             )
         return names
 

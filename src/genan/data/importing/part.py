@@ -124,7 +124,8 @@ class Part:
         sentences = [
             (
                 d.duplicated,
-                f"{_n(d.duplicated, 'sample')} stamped like the one before it: the later was dropped.",
+                f"{_n(d.duplicated, 'sample')} stamped like the one before it: the later was "
+                "dropped.",
             ),
             (
                 d.out_of_order,
@@ -132,12 +133,14 @@ class Part:
             ),
             (
                 d.not_finite,
-                f"{_n(d.not_finite, 'sample')} with a value that is not finite: the trajectory is cut there.",
+                f"{_n(d.not_finite, 'sample')} with a value that is not finite: the trajectory is "
+                "cut there.",
             ),
             (self.short, f"{_n(self.short, 'piece')} of fewer than {SHORTEST} samples: left out."),
             (
                 len(self.empty),
-                f"{_n(len(self.empty), 'recording')} without a trajectory ({_some(self.empty)}): left out.",
+                f"{_n(len(self.empty), 'recording')} without a trajectory ({_some(self.empty)}): "
+                "left out.",
             ),
         ]
         return [sentence for count, sentence in sentences if count]
@@ -166,8 +169,8 @@ class Part:
         seconds = self.recorded * self.robot.dt
         length = f"{seconds / 60.0:.1f} min" if seconds >= 60.0 else f"{seconds:.1f} s"
         return (
-            f"{_n(len(self.recordings), 'recording')} of {length} in all, as {counted(len(self.writer.lengths))} at "
-            f"{1.0 / self.robot.dt:.6g} Hz"
+            f"{_n(len(self.recordings), 'recording')} of {length} in all, as "
+            f"{counted(len(self.writer.lengths))} at {1.0 / self.robot.dt:.6g} Hz"
         )
 
     def _check_units(self, q: Float[np.ndarray, "n nq"], recording: str) -> None:
@@ -197,10 +200,10 @@ class Part:
             if low[c] < lower[c] - span[c] or high[c] > upper[c] + span[c]:
                 name = control.name
                 raise DataError(
-                    f"Control {name!r} goes from {low[c]:.6g} to {high[c]:.6g} {control.unit} in recording "
-                    f"{recording!r}, outside its range {lower[c]:g} to {upper[c]:g}; if the log has it in another "
-                    f"unit, declare --units {name}=UNIT or --scale {name}=FACTOR, else correct the range in "
-                    "robot.toml."
+                    f"Control {name!r} goes from {low[c]:.6g} to {high[c]:.6g} {control.unit} in "
+                    f"recording {recording!r}, outside its range {lower[c]:g} to {upper[c]:g}; if "
+                    f"the log has it in another unit, declare --units {name}=UNIT or --scale "
+                    f"{name}=FACTOR, else correct the range in robot.toml."
                 )
         return np.clip(u, lower, upper)
 

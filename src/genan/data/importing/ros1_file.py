@@ -141,8 +141,9 @@ class Ros1File(BagFile):
 
     def _cut(self) -> DataError:
         return DataError(
-            f"{self.path} is cut off or damaged (it has no whole index of its {self.size} bytes): the recorder was "
-            "killed or the copy is not whole; copy it again, or mend it with 'rosbag reindex'."
+            f"{self.path} is cut off or damaged (it has no whole index of its {self.size} bytes): "
+            "the recorder was killed or the copy is not whole; copy it again, or mend it with "
+            "'rosbag reindex'."
         )
 
 

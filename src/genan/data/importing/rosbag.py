@@ -69,7 +69,8 @@ class BagSource(Source):
             if not any(topic.count for topic in bag.topics.values()):
                 what = _topics(bag.topics) if bag.topics else "no topics"
                 raise DataError(
-                    f"The bag {bag.name!r} is empty: it has {what} and not one message; leave it out."
+                    f"The bag {bag.name!r} is empty: it has {what} and not one message; leave it "
+                    "out."
                 )
 
     @classmethod
@@ -144,18 +145,21 @@ class BagSource(Source):
                 )
             if not bag.topics[topic].count:
                 raise DataError(
-                    f"The topic {topic!r} of the bag {bag.name!r} has no messages, so {name!r} is not there."
+                    f"The topic {topic!r} of the bag {bag.name!r} has no messages, so {name!r} is "
+                    "not there."
                 )
             if bag.topics[topic].refused:
                 raise DataError(
-                    f"The topic {topic!r} of the bag {bag.name!r} cannot be read: {bag.topics[topic].refused}."
+                    f"The topic {topic!r} of the bag {bag.name!r} cannot be read: "
+                    f"{bag.topics[topic].refused}."
                 )
             wanted.setdefault(topic, {})[name[len(topic) + 1 :]] = name
         layouts = self._layouts(bag, list(wanted), strict=True)
         for topic, paths in wanted.items():
             if topic not in layouts:
                 raise DataError(
-                    f"The bag {bag.name!r} is damaged: it has no message of {topic!r}, its index claims some."
+                    f"The bag {bag.name!r} is damaged: it has no message of {topic!r}, its index "
+                    "claims some."
                 )
             this = layouts[topic][0]
             for path in paths:
@@ -270,6 +274,6 @@ def _topics(topics: Mapping[str, Topic]) -> str:
 def _no_column(bag: Bag, topic: str, paths: Sequence[str], others: Sequence[str]) -> DataError:
     shown = listing(others[:20]) + (f" and {len(others) - 20} more" if len(others) > 20 else "")
     return DataError(
-        f"No message of topic {topic!r} ({bag.topics[topic].type}) of the bag {bag.name!r} has {listing(paths)}; "
-        f"there is {shown}."
+        f"No message of topic {topic!r} ({bag.topics[topic].type}) of the bag {bag.name!r} has "
+        f"{listing(paths)}; there is {shown}."
     )

@@ -36,8 +36,8 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
         return found
     if found.format != "rosbag":
         raise SettingError(
-            f"{path} is in the format {found.format!r}; only samples of a bag have two time stamps to choose from, so "
-            "leave out --stamps."
+            f"{path} is in the format {found.format!r}; only samples of a bag have two time "
+            "stamps to choose from, so leave out --stamps."
         )
     return type(found)(path, stamps=stamps)  # type: ignore[call-arg]
 
@@ -56,6 +56,6 @@ def _open(path: Path, format: str | None) -> Source:
         if kind.matches(path):
             return kind(path)  # type: ignore[call-arg]
     raise DataError(
-        f"{path} is in no format that genan knows by its name and its first bytes; if it is one of {listing(FORMATS)}, "
-        "say so with --format."
+        f"{path} is in no format that genan knows by its name and its first bytes; if it is one "
+        f"of {listing(FORMATS)}, say so with --format."
     )

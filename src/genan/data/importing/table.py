@@ -86,7 +86,8 @@ class _TableSource(Source):
             missing = [name for name in names if name not in there]
             if missing:
                 raise DataError(
-                    f"{file} has no column {listing(missing)}; the columns there are: {listing(there)}."
+                    f"{file} has no column {listing(missing)}; the columns there are: "
+                    f"{listing(there)}."
                 )
             time, size = time_column(list(there)), file.stat().st_size
             wanted = tuple(dict.fromkeys([*names, *([time] if time else [])]))
@@ -307,7 +308,8 @@ def _open(file: Path) -> Any:
         return parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(
-            f"{file} is no whole Parquet file: {str(error).splitlines()[0]}; copy it again from its source."
+            f"{file} is no whole Parquet file: {str(error).splitlines()[0]}; copy it again from "
+            "its source."
         ) from None
 
 

@@ -161,8 +161,9 @@ class TFRecordSource(Source):
         }
         if not steps:
             raise DataError(
-                f"{where} is no episode of RLDS: it has no features 'steps/...', only {listing(sorted(found)[:20])}; "
-                "write one Example for each episode, as TensorFlow Datasets does."
+                f"{where} is no episode of RLDS: it has no features 'steps/...', only "
+                f"{listing(sorted(found)[:20])}; write one Example for each episode, as "
+                "TensorFlow Datasets does."
             )
         counts = {name: f.count(record) for name, f in steps.items() if f.kind in ("float", "int")}
         counts = {name: count for name, count in counts.items() if count}
@@ -177,8 +178,8 @@ class TFRecordSource(Source):
             total = counts[name] // known[name]
         if not total:
             raise DataError(
-                f"{where} does not say how many steps it has (no {listing(_PER_STEP)}); put the data set's "
-                "features.json beside it."
+                f"{where} does not say how many steps it has (no {listing(_PER_STEP)}); put the "
+                "data set's features.json beside it."
             )
         widths = {name: known.get(name, count // total) for name, count in counts.items()}
         uneven = {name: count for name, count in counts.items() if widths[name] * total != count}
@@ -246,7 +247,8 @@ def _wanted(name: str, steps: _Steps, where: str) -> tuple[str, int]:
         return name, 0
     if (key := stem if colon else name) in steps.uneven:
         raise DataError(
-            f"{where} has {steps.uneven[key]} numbers of {key!r} for {steps.count} steps, not the same for each step."
+            f"{where} has {steps.uneven[key]} numbers of {key!r} for {steps.count} steps, not the "
+            "same for each step."
         )
     have = [
         key if width == 1 else f"{key}:0 to {key}:{width - 1}"

@@ -67,13 +67,14 @@ def record_length(head: bytes) -> int | None:
 
 def _wrong(path: Path, number: int, at: int, what: str) -> DataError:
     return DataError(
-        f"{path} is damaged: the checksum of the {what} of record {number} (from byte {at}) is wrong; copy it again."
+        f"{path} is damaged: the checksum of the {what} of record {number} (from byte {at}) is "
+        "wrong; copy it again."
     )
 
 
 def _cut(path: Path, number: int, at: int, size: int) -> DataError:
     return DataError(
-        f"{path} is cut off: it ends at byte {size}, in the middle of record {number}, which begins at byte {at}; "
-        f"{number - 1} whole records stand before it. Copy it again, or keep these alone: head -c {at} {path.name} > "
-        "whole.tfrecord"
+        f"{path} is cut off: it ends at byte {size}, in the middle of record {number}, which "
+        f"begins at byte {at}; {number - 1} whole records stand before it. Copy it again, or keep "
+        f"these alone: head -c {at} {path.name} > whole.tfrecord"
     )

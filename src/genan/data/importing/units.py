@@ -47,8 +47,9 @@ def unit_factor(unit: str, wanted: str, *, what: str) -> float:
         ]
         known = f" (known: {listing(near)}, and prefixes such as 'm' and 'k')" if near else ""
         raise SettingError(
-            f"The {what} is in {unit!r} in the log and in {wanted!r} on the robot, and genan cannot convert one to the "
-            f"other{known}; give the factor instead, with --scale or log_scale."
+            f"The {what} is in {unit!r} in the log and in {wanted!r} on the robot, and genan "
+            f"cannot convert one to the other{known}; give the factor instead, with --scale or "
+            "log_scale."
         )
     return mine[1] / theirs[1]
 

@@ -1,346 +1,51 @@
-"""Which frequencies a recording excites: power spectra of commands and positions, by Welch's
-method.
+"""What the joints and controls of a recording did, in numbers: range, speed, resolution, spectrum.
+
+The second difference q_{t+k} - 2 q_t + q_{t-k} at a stride of k samples grows with k as far as it
+is motion (as k^2 while the acceleration lasts that long), and does not as far as it is noise:
+rounding to an encoder's quantum makes sqrt(1/2) quantum at every stride. Its variance over several
+strides separates the two.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from genan.data.finite_differences import Differences
 from genan.data.trajectories import Trajectories
 from genan.robot import Robot
 
-#: Longest piece that is transformed at once [s], and pieces looked at.
-_PIECE, _PIECES = 4.0, 400
-#: The highest excited frequency has this part of the power below it.
-EXCITED = 0.95
-
-
-@dataclass(frozen=True, eq=False)
-class Spectrum:
-    """Power over frequency, each channel's in all 1."""
-
-    frequencies: Float[np.ndarray, " F"]
-    """[Hz], up to half the sampling rate."""
-    joints: Float[np.ndarray, "nq F"]
-    """Of the positions."""
-    controls: Float[np.ndarray, "nu F"]
-
-    def edge(self, power: Float[np.ndarray, " F"]) -> float:
-        """The highest excited frequency of a channel [Hz]; 0 where it does not change."""
-        total = float(power.sum())
-        return (
-            float(self.frequencies[np.searchsorted(np.cumsum(power), EXCITED * total)])
-            if total > 0.0
-            else 0.0
-        )
-
-
-def measure_spectrum(trajectories: Trajectories) -> Spectrum:
-    """Spectra of every joint and control, over pieces of the recording that no cut goes through."""
-    dt, lengths = trajectories.dt, trajectories.lengths
-    size = int(min(np.median(lengths), max(16, round(_PIECE / dt))))
-    starts = np.concatenate(
-        [
-            np.arange(start, start + length - size + 1, max(1, size // 2))
-            for start, length in zip(trajectories.offsets[:-1], lengths, strict=True)
-        ]
-    )
-    starts = starts[:: max(1, len(starts) // _PIECES)]
-    window = np.hanning(size + 1)[:size] if size > 3 else np.ones(size)
-
-    def power(values: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "columns F"]:
-        total = np.zeros((values.shape[1], size // 2 + 1))
-        for start in starts:
-            piece = values[start : start + size]
-            piece = (piece - piece.mean(axis=0)) * window[:, None]
-            total += np.abs(np.fft.rfft(piece, axis=0).T) ** 2
-        whole = total.sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(total, whole, out=np.zeros_like(total), where=whole > 0.0))
-
-    return Spectrum(np.fft.rfftfreq(size, dt), power(trajectories.q), power(trajectories.u))
-
-
-# --- Stiction in a recording: a joint stands still while its command changes, and then breaks a
-
-#: A joint that stands still for so long [s], and so many samples, is stuck ...
-STILL, STILL_SAMPLES = 0.1, 5
-#: ... if meanwhile a control changed by this part of the range it used.
-CHANGED = 0.05
-#: So often, and for this part of the time, and it is stiction.
-OFTEN, PART = 5, 0.05
-
-
-@dataclass(frozen=True)
-class Sticking:
-    """How one joint sticks."""
-
-    share: float
-    """Part of the time it stands still under a command that changes."""
-    count: int
-    """How often."""
-    longest: float
-    """Longest such time [s]."""
-
-    @property
-    def stiction(self) -> bool:
-        """Whether this is more than a coincidence."""
-        return self.count >= OFTEN and self.share >= PART
-
-
-def measure_sticking(trajectories: Trajectories, column: int) -> Sticking:
-    """Stretches in which a joint's reading does not change at all while a command does."""
-    still = np.diff(trajectories.q[:, column]) == 0.0
-    still[trajectories.offsets[1:-1] - 1] = False
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))
-    starts, stops = edges[::2], edges[1::2]
-    long = stops - starts >= max(STILL_SAMPLES, STILL / trajectories.dt)
-    starts, stops = starts[long], stops[long]
-    used = np.ptp(trajectories.u, axis=0)
-    moving = used > 0.0
-    if not len(starts) or not moving.any():
-        return Sticking(0.0, 0, 0.0)
-    change = np.abs(trajectories.u[stops] - trajectories.u[starts])[:, moving] / used[moving]
-    stuck = (change > CHANGED).any(axis=1)
-    samples = (stops - starts)[stuck]
-    return Sticking(
-        share=float(samples.sum()) / len(trajectories.q),
-        count=len(samples),
-        longest=float(samples.max(initial=0)) * trajectories.dt,
-    )
-
-
-# --- How much of what one step of acceleration adds to a position is motion, and how much is th
-
-#: Strides at which the second difference is measured [samples].
-STRIDES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20)
-#: Rows looked at; more would only take longer.
-_MOST = 400_000
-#: Angles per sample of the oscillations that motion is made of [rad]; the lowest is a steady
-#: acceleration.
-_TONES = np.array([1e-3, 0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2])
-
-
-@dataclass(frozen=True)
-class Resolution:
-    """Second differences of one joint, apart into motion and the sensor's noise [rad or m]."""
-
-    signal: float
-    """Root mean square of dt^2 qdd that is motion."""
-    noise: float
-    """Root mean square of the rest: rounding and sensor noise."""
-    strides: tuple[int, ...]
-    """Strides [samples]."""
-    differences: tuple[float, ...]
-    """Root mean square of the second difference at each stride."""
-    motion: tuple[float, ...]
-    """The part of it that is motion."""
-
-    @property
-    def share(self) -> float:
-        """Part of the variance of one-step second differences that is motion."""
-        total = self.signal**2 + self.noise**2
-        return self.signal**2 / total if total > 0.0 else 0.0
-
-    def clear_stride(self, quantum: float | None, times: float) -> int | None:
-        """Fewest samples per step at which motion is ``times`` the quantum, or the noise where
-        there is none."""
-        floor = times * (quantum if quantum else np.sqrt(2.0) * self.noise)
-        clear = (
-            stride
-            for stride, motion in zip(self.strides, self.motion, strict=True)
-            if motion >= floor
-        )
-        return next(clear, None)
-
-
-def measure_resolution(
-    q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"], quantum: float | None
-) -> Resolution:
-    """Take one joint's second differences apart.
-
-    Args:
-        q: positions of all trajectories, one after the other [rad or m].
-        lengths: samples of each trajectory.
-        quantum: the encoder's smallest step [rad or m], where it has one.
-    """
-    strides = tuple(
-        stride for stride in STRIDES if stride == 1 or 2 * stride < int(np.median(lengths)) // 2
-    )
-    variance = np.array([_variance(q, lengths, stride) for stride in strides])
-    if not variance[0] > 0.0:
-        return Resolution(
-            0.0, 0.0, strides, tuple(np.sqrt(variance)), tuple(np.zeros(len(strides)))
-        )
-    motion, noise = _apart(np.array(strides), variance, quantum)
-    return Resolution(
-        signal=float(np.sqrt(motion[0])),
-        noise=float(np.sqrt(noise[0])),
-        strides=strides,
-        differences=tuple(np.sqrt(variance).tolist()),
-        motion=tuple(np.sqrt(motion).tolist()),
-    )
-
-
-def _variance(q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"], stride: int) -> float:
-    """Mean square of the second differences at a stride, never across two trajectories."""
-    every = max(1, len(q) // _MOST)
-    ends = np.cumsum(lengths)
-    before = np.arange(0, len(q) - 2 * stride, every)
-    inside = before + 2 * stride < ends[np.searchsorted(ends, before, side="right")]
-    before = before[inside]
-    if not len(before):
-        return 0.0
-    bend = q[before + 2 * stride] - 2.0 * q[before + stride] + q[before]
-    return float(np.mean(bend**2))
-
-
-def _apart(
-    strides: Int[np.ndarray, " K"], variance: Float[np.ndarray, " K"], quantum: float | None
-) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
-    """Variance at each stride that is motion, and that is noise: non-negative least squares,
-    relative errors."""
-    from scipy.optimize import nnls
-
-    k = strides.astype(np.float64)
-    jolts = (2.0 * k**3 + k) / 3.0  # an acceleration that is another one at every sample
-    oscillations = np.column_stack([(1.0 - np.cos(np.outer(k, _TONES))) ** 2, jolts])
-    noises = [np.ones(len(strides))]  # white: 6 times its variance at every stride
-    if quantum:
-        # a joint slower than a quantum per sample steps now and then: like a random walk, until a
-        # step is sure
-        noises += [np.minimum(k / limit, 1.0) for limit in (2.0, 4.0, 8.0, 16.0, 32.0)]
-    noise = np.stack(noises, axis=1)
-    relative = np.hstack([noise, oscillations]) / variance[:, None]
-    scale = np.sqrt((relative**2).sum(axis=0))
-    # the second rows, very small, keep columns that look alike from being played against each other
-    normal = np.vstack([relative / scale, 1e-6 * np.eye(len(scale))])
-    weights = (
-        nnls(normal, np.concatenate([np.ones(len(strides)), np.zeros(len(scale))]), maxiter=1000)[0]
-        / scale
-    )
-    return oscillations @ weights[noise.shape[1] :], noise @ weights[: noise.shape[1]]
-
-
-# --- The smallest step of an encoder, found in what it recorded.
-
-#: Fewest steps that a quantum can be told from.
-_FEWEST = 100
-#: Fewest changes from one standstill to the next that a quantum can be told from.
-_FEWEST_LEVELS = 30
-#: Steps looked at; more would only take longer.
-_MOST_QUANTUM = 20_000
-#: Part of the steps that must be whole multiples of a quantum, and how near to whole (in quanta).
-_AGREEING, _NEAR = 0.99, 0.1
-#: Steps above this many quanta say little about the quantum.
-_LARGEST = 1000
-
-
-def find_quantum(steps: Float[np.ndarray, " M"], *, largest: float) -> float | None:
-    """The quantum that all position changes are whole multiples of [rad or m]; None where there is
-    none.
-
-    Changes between neighbouring samples are used, not the positions themselves: an offset that
-    differs from one trajectory to the next does not matter. Rounding to single precision is not
-    taken for a quantum.
-
-    Args:
-        steps: changes of position between neighbouring samples [rad or m].
-        largest: largest absolute position [rad or m]; it sets how finely the values can have been
-            stored.
-    """
-    return _found(steps[:: max(1, len(steps) // _MOST_QUANTUM)], largest, _FEWEST)
-
-
-def find_resting_quantum(
-    q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"]
-) -> float | None:
-    """The quantum of an encoder whose log was interpolated to other times [rad or m]; None where
-    there is none.
-
-    Interpolated samples lie anywhere between two readings, but equal neighbours lie between equal
-    readings: where the joint stands still its value is a reading. The changes from one standstill
-    to the next are whole quanta.
-
-    Args:
-        q: positions of all trajectories, one after the other [rad or m].
-        lengths: samples of each trajectory.
-    """
-    still = q[1:] == q[:-1]
-    still[np.cumsum(lengths)[:-1] - 1] = False
-    levels = q[:-1][still]
-    changes = np.diff(levels[:: max(1, len(levels) // _MOST_QUANTUM)]) if len(levels) else levels
-    return _found(changes, float(np.abs(q).max()), _FEWEST_LEVELS)
-
-
-def joint_quanta(trajectories: Trajectories) -> tuple[float | None, ...]:
-    """Quantum of each joint [rad or m] as it was recorded: what an import wrote down, else what the
-    samples show."""
-    imported = trajectories.provenance.get("import")
-    written = imported.get("quantum") if isinstance(imported, dict) else None
-    quanta: list[float | None] = []
-    for column, joint in enumerate(trajectories.joints):
-        value = written.get(joint) if isinstance(written, dict) else None
-        if isinstance(value, int | float) and 0.0 < value < np.inf:
-            quanta.append(float(value))
-            continue
-        q = trajectories.q[:, column]
-        steps = np.diff(q)
-        steps[trajectories.offsets[1:-1] - 1] = 0.0
-        found = find_quantum(steps, largest=float(np.abs(q).max()))
-        quanta.append(found if found is not None else find_resting_quantum(q, trajectories.lengths))
-    return tuple(quanta)
-
-
-def _found(steps: Float[np.ndarray, " M"], largest: float, fewest: int) -> float | None:
-    """The largest quantum that nearly all steps are whole multiples of."""
-    stored = 4.0 * float(np.finfo(np.float32).eps) * largest
-    sizes = np.abs(steps)
-    sizes = np.sort(sizes[sizes > stored])
-    if len(sizes) < fewest:
-        return None
-    smallest = np.quantile(sizes, [0.0, 0.001, 0.01, 0.1])
-    candidates = sorted(
-        {float(size) / divisor for size in smallest for divisor in (1, 2, 3)}, reverse=True
-    )
-    for candidate in candidates:
-        quantum = _refined(candidate, sizes)
-        multiples = sizes[sizes < _LARGEST * quantum] / quantum
-        whole = np.round(multiples)
-        agreeing = np.abs(multiples - whole) < _NEAR
-        # A ramp has equal steps too; steps of several sizes make a quantum.
-        if (
-            len(multiples) >= fewest
-            and agreeing.mean() >= _AGREEING
-            and len(np.unique(whole[agreeing])) >= 3
-        ):
-            return quantum
-    return None
-
-
-def _refined(quantum: float, sizes: Float[np.ndarray, " M"]) -> float:
-    """Least squares on ever larger multiples: each pass makes the next one's counting certain."""
-    for reach in (3, 10, 30, 100, 300, _LARGEST):
-        near = sizes[sizes < (reach + 0.5) * quantum]
-        whole = np.round(near / quantum)
-        fitting = (np.abs(near / quantum - whole) < 2 * _NEAR) & (whole > 0)
-        if fitting.any():
-            quantum = float(near[fitting] @ whole[fitting] / (whole[fitting] @ whole[fitting]))
-    return quantum
-
-
-# --- What one joint or control of a recording did, in numbers.
-
 #: Coverage is counted on a grid of this many cells along each axis.
 CELLS = 20
-#: Motion is clear where one step of acceleration adds this many quanta to the position, root mean
-#: square.
+#: Motion is clear where one step of acceleration adds this many quanta to the position (rms).
 CLEAR = 1.0
 #: A control within this fraction of its range from a bound is at the bound.
 _AT_BOUND = 1e-6
 #: A control with at most this many values is a switch, and being at a bound is its purpose.
 _SWITCH_VALUES = 10
+#: Longest piece that is transformed at once [s], and pieces looked at.
+_PIECE, _PIECES = 4.0, 400
+#: The highest excited frequency has this part of the power below it.
+EXCITED = 0.95
+#: A joint that stands still for this long [s], and this many samples, is stuck ...
+STILL, STILL_SAMPLES = 0.1, 5
+#: ... if meanwhile a control changed by this part of the range it used.
+CHANGED = 0.05
+#: This often, and for this part of the time, and it is stiction.
+OFTEN, PART = 5, 0.05
+#: Strides at which the second difference is measured [samples], and rows looked at.
+STRIDES, _ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20), 400_000
+#: Angles per sample of the oscillations that motion is made of [rad]; the lowest is a steady
+#: acceleration.
+_TONES = np.array([1e-3, 0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2])
+#: Fewest steps, and fewest changes between standstills, that a quantum can be found from.
+_FEWEST, _FEWEST_LEVELS = 100, 30
+#: Steps looked at; more would only take longer.
+_STEPS = 20_000
+#: Part of the steps that must be whole multiples of a quantum, and how near to whole (in quanta).
+_AGREEING, _NEAR = 0.99, 0.1
+#: Steps above this many quanta say little about the quantum.
+_LARGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -360,8 +65,7 @@ class JointInspection:
     quantum: float | None
     """Smallest step of the encoder; None where the values are not quantised."""
     second_difference: float
-    """Root mean square of q_{t+1} - 2 q_t + q_{t-1}: what one step of acceleration adds to the
-    position."""
+    """Root mean square of q_{t+1} - 2 q_t + q_{t-1}: what a step of acceleration adds."""
     limits: tuple[float, float] | None
     """Lowest and highest position the robot may take, where a robot was given and has limits."""
     limits_covered: float | None
@@ -369,8 +73,7 @@ class JointInspection:
     phase_covered: float
     """Part of the cells visited on a grid of position and velocity."""
     signal: float
-    """Root mean square of what one step of acceleration adds to the position that is motion, not
-    the sensor."""
+    """Root mean square of the part of ``second_difference`` that is motion, not the sensor."""
     noise: float
     """Root mean square of the rest of ``second_difference``: rounding and sensor noise."""
     clear_stride: int | None
@@ -414,8 +117,7 @@ class ControlInspection:
     fastest: float
     """Largest rate of change."""
     covered: float
-    """Part of the cells visited on a grid of the control and its rate of change, over the range it
-    took."""
+    """Part of the cells visited on a grid of the control and its rate, over the range it took."""
     excited: float
     """Frequency below which 95 % of its power is [Hz]."""
 
@@ -427,19 +129,18 @@ def measure_joint(
     robot: Robot | None,
     bounds: Float[np.ndarray, "2"],
     quantum: float | None,
-    spectrum: Spectrum,
+    spectrum: "Spectrum",
 ) -> JointInspection:
-    """One joint's numbers; ``bounds``: where the grid of its positions begins and ends,
-    ``quantum``: the encoder's smallest step [rad or m].
-    """
-    q, qd = trajectories.q[:, column], motion.qd[:, column]
-    dt = trajectories.dt
+    """One joint's numbers; ``bounds``: ends of the grid of its positions, ``quantum``: the
+    encoder's smallest step [rad or m]."""
+    q, qd, dt = trajectories.q[:, column], motion.qd[:, column], trajectories.dt
     speed = np.abs(qd)
-    median, p99, p999 = (float(value) for value in np.quantile(speed, [0.5, 0.99, 0.999]))
-    limits = None
-    if robot is not None and np.isfinite(robot.q_range[:, column]).all():
-        limits = (float(robot.q_range[0, column]), float(robot.q_range[1, column]))
+    median, p99, p999 = np.quantile(speed, [0.5, 0.99, 0.999]).tolist()
     lowest, highest = float(q.min()), float(q.max())
+    limits = limits_covered = None
+    if robot is not None and np.isfinite(robot.q_range[:, column]).all():
+        lower, upper = limits = float(robot.q_range[0, column]), float(robot.q_range[1, column])
+        limits_covered = max(0.0, (min(highest, upper) - max(lowest, lower)) / (upper - lower))
     resolution = measure_resolution(q, trajectories.lengths, quantum)
     sticking = measure_sticking(trajectories, column)
     return JointInspection(
@@ -454,9 +155,7 @@ def measure_joint(
         quantum=quantum,
         second_difference=float(np.sqrt(np.mean((motion.qdd[:, column] * dt**2) ** 2))),
         limits=limits,
-        limits_covered=None
-        if limits is None
-        else max(0.0, (min(highest, limits[1]) - max(lowest, limits[0])) / (limits[1] - limits[0])),
+        limits_covered=limits_covered,
         phase_covered=covered(cells(q[motion.rows], bounds), cells(qd, np.array([-p999, p999]))),
         signal=resolution.signal,
         noise=resolution.noise,
@@ -469,18 +168,21 @@ def measure_joint(
 
 
 def measure_control(
-    trajectories: Trajectories, column: int, spectrum: Spectrum
+    trajectories: Trajectories, column: int, spectrum: "Spectrum"
 ) -> ControlInspection:
     """One control's numbers."""
-    u = trajectories.u[:, column]
-    lower, upper = (float(bound) for bound in trajectories.control_range[:, column])
+    u, ends = trajectories.u[:, column], trajectories.offsets[1:] - 1
+    lower, upper = trajectories.control_range[:, column].tolist()
     margin = _AT_BOUND * (upper - lower) if np.isfinite(upper - lower) else 0.0
-    switch = (
-        len(np.unique(u[:: max(1, len(u) // 10_000)])) <= _SWITCH_VALUES
-        and len(np.unique(u)) <= _SWITCH_VALUES
-    )
-    change = np.abs(np.diff(u))
-    change[trajectories.offsets[1:-1] - 1] = 0.0
+    few = len(np.unique(u[:: max(1, len(u) // 10_000)])) <= _SWITCH_VALUES
+    switch = few and len(np.unique(u)) <= _SWITCH_VALUES
+    rate = np.diff(u, append=u[-1])
+    rate[ends] = 0.0
+    fast = float(np.quantile(np.abs(rate), 0.999))
+    share = 0.0
+    if np.ptp(u) > 0.0 and fast > 0.0:
+        across = cells(u, np.array([u.min(), u.max()]))
+        share = covered(across, cells(rate, np.array([-fast, fast])))
     return ControlInspection(
         name=trajectories.controls[column],
         unit=trajectories.control_units[column],
@@ -489,30 +191,18 @@ def measure_control(
         lowest=float(u.min()),
         highest=float(u.max()),
         saturated=0.0 if switch else float(np.mean((u <= lower + margin) | (u >= upper - margin))),
-        fastest=float(change.max()) / trajectories.dt,
-        covered=_command_coverage(u, trajectories),
+        fastest=float(np.abs(rate).max()) / trajectories.dt,
+        covered=share,
         excited=spectrum.edge(spectrum.controls[column]),
     )
 
 
-def _command_coverage(u: Float[np.ndarray, " rows"], trajectories: Trajectories) -> float:
-    """Part of the cells visited on a grid of a control and its rate, each over the range it
-    took."""
-    rate = np.diff(u, append=u[-1])
-    rate[trajectories.offsets[1:] - 1] = 0.0
-    fast = float(np.quantile(np.abs(rate), 0.999))
-    if not (np.ptp(u) > 0.0 and fast > 0.0):
-        return 0.0
-    return covered(cells(u, np.array([u.min(), u.max()])), cells(rate, np.array([-fast, fast])))
-
-
 def grid_bounds(trajectories: Trajectories, robot: Robot | None) -> Float[np.ndarray, "2 nq"]:
-    """Where the grid of each joint begins and ends [rad or m]: at its limits, or where it has
-    been."""
+    """Ends of the grid of each joint [rad or m]: its limits, or where it has been."""
     visited = np.stack([trajectories.q.min(axis=0), trajectories.q.max(axis=0)])
-    return (
-        visited if robot is None else np.where(np.isfinite(robot.q_range), robot.q_range, visited)
-    )
+    if robot is None:
+        return visited
+    return np.where(np.isfinite(robot.q_range), robot.q_range, visited)
 
 
 def cells(values: Float[np.ndarray, " M"], bounds: Float[np.ndarray, "2"]) -> Int[np.ndarray, " M"]:
@@ -530,3 +220,256 @@ def covered(first: Int[np.ndarray, " M"], second: Int[np.ndarray, " M"]) -> floa
     inside = (first >= 0) & (second >= 0)
     visited = np.bincount(first[inside] * CELLS + second[inside], minlength=CELLS**2) > 0
     return float(visited.mean())
+
+
+# --- Which frequencies are excited, by Welch's method.
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Power over frequency; each channel's adds up to 1."""
+
+    frequencies: Float[np.ndarray, " F"]
+    """[Hz], up to half the sampling rate."""
+    joints: Float[np.ndarray, "nq F"]
+    """Of the positions."""
+    controls: Float[np.ndarray, "nu F"]
+
+    def edge(self, power: Float[np.ndarray, " F"]) -> float:
+        """The highest excited frequency of a channel [Hz]; 0 where it does not change."""
+        total = float(power.sum())
+        edge = np.searchsorted(np.cumsum(power), EXCITED * total)
+        return float(self.frequencies[edge]) if total > 0.0 else 0.0
+
+
+def measure_spectrum(trajectories: Trajectories) -> Spectrum:
+    """Spectra of every joint and control, over pieces of the recording that no cut goes through."""
+    dt, lengths = trajectories.dt, trajectories.lengths
+    size = int(min(np.median(lengths), max(16, round(_PIECE / dt))))
+    starts = np.concatenate(
+        [
+            np.arange(start, start + length - size + 1, max(1, size // 2))
+            for start, length in zip(trajectories.offsets[:-1], lengths, strict=True)
+        ]
+    )
+    starts = starts[:: max(1, len(starts) // _PIECES)]
+    window = np.hanning(size + 1)[:size] if size > 3 else np.ones(size)
+
+    def power(values: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "columns F"]:
+        total = np.zeros((values.shape[1], size // 2 + 1))
+        for start in starts:
+            piece = values[start : start + size]
+            piece = (piece - piece.mean(axis=0)) * window[:, None]
+            total += np.abs(np.fft.rfft(piece, axis=0).T) ** 2
+        whole = total.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(total, whole, out=np.zeros_like(total), where=whole > 0.0))
+
+    return Spectrum(np.fft.rfftfreq(size, dt), power(trajectories.q), power(trajectories.u))
+
+
+# --- Stiction: a joint stands still while its command changes, and then breaks away.
+
+
+@dataclass(frozen=True)
+class Sticking:
+    """How one joint sticks."""
+
+    share: float
+    """Part of the time it stands still under a command that changes."""
+    count: int
+    """How often."""
+    longest: float
+    """Longest such time [s]."""
+
+    @property
+    def stiction(self) -> bool:
+        """Whether this is more than a coincidence."""
+        return self.count >= OFTEN and self.share >= PART
+
+
+def measure_sticking(trajectories: Trajectories, column: int) -> Sticking:
+    """Stretches in which a joint's reading does not change at all while a command does."""
+    still = np.diff(trajectories.q[:, column]) == 0.0
+    still[trajectories.offsets[1:-1] - 1] = False
+    starts, stops = runs(still)
+    long = stops - starts >= max(STILL_SAMPLES, STILL / trajectories.dt)
+    starts, stops = starts[long], stops[long]
+    used = np.ptp(trajectories.u, axis=0)
+    moving = used > 0.0
+    if not len(starts) or not moving.any():
+        return Sticking(0.0, 0, 0.0)
+    change = np.abs(trajectories.u[stops] - trajectories.u[starts])[:, moving] / used[moving]
+    samples = (stops - starts)[(change > CHANGED).any(axis=1)]
+    longest = float(samples.max(initial=0)) * trajectories.dt
+    return Sticking(float(samples.sum()) / len(trajectories.q), len(samples), longest)
+
+
+def runs(mask: Bool[np.ndarray, " M"]) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]:
+    """First index of each run of True, and the index after its last."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return edges[::2], edges[1::2]
+
+
+# --- Resolution: how much of a second difference is motion, and how much is the sensor.
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Second differences of one joint, separated into motion and sensor noise [rad or m]."""
+
+    signal: float
+    """Root mean square of dt^2 qdd that is motion."""
+    noise: float
+    """Root mean square of the rest: rounding and sensor noise."""
+    strides: tuple[int, ...]
+    """Strides [samples]."""
+    differences: tuple[float, ...]
+    """Root mean square of the second difference at each stride."""
+    motion: tuple[float, ...]
+    """The part of it that is motion."""
+
+    def clear_stride(self, quantum: float | None, times: float) -> int | None:
+        """Fewest samples per step at which motion is ``times`` the quantum, or the noise where
+        there is none."""
+        floor = times * (quantum if quantum else np.sqrt(2.0) * self.noise)
+        steps = zip(self.strides, self.motion, strict=True)
+        return next((stride for stride, motion in steps if motion >= floor), None)
+
+
+def measure_resolution(
+    q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"], quantum: float | None
+) -> Resolution:
+    """Separate one joint's second differences into motion and noise.
+
+    Args:
+        q: positions of all trajectories, one after the other [rad or m].
+        lengths: samples of each trajectory.
+        quantum: the encoder's smallest step [rad or m], where it has one.
+    """
+    longest = int(np.median(lengths)) // 2
+    strides = tuple(stride for stride in STRIDES if stride == 1 or 2 * stride < longest)
+    variance = np.array([_variance(q, lengths, stride) for stride in strides])
+    motion = noise = np.zeros(len(strides))
+    if variance[0] > 0.0:
+        motion, noise = _separate(np.array(strides), variance, quantum)
+    signal, rest = float(np.sqrt(motion[0])), float(np.sqrt(noise[0]))
+    differences, moved = (tuple(np.sqrt(part).tolist()) for part in (variance, motion))
+    return Resolution(signal, rest, strides, differences, moved)
+
+
+def _variance(q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"], stride: int) -> float:
+    """Mean square of the second differences at a stride, never across two trajectories."""
+    ends = np.cumsum(lengths)
+    before = np.arange(0, len(q) - 2 * stride, max(1, len(q) // _ROWS))
+    before = before[before + 2 * stride < ends[np.searchsorted(ends, before, side="right")]]
+    if not len(before):
+        return 0.0
+    return float(np.mean((q[before + 2 * stride] - 2.0 * q[before + stride] + q[before]) ** 2))
+
+
+def _separate(
+    strides: Int[np.ndarray, " K"], variance: Float[np.ndarray, " K"], quantum: float | None
+) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
+    """Variance at each stride that is motion, and that is noise: non-negative least squares of
+    relative errors."""
+    from scipy.optimize import nnls
+
+    k = strides.astype(np.float64)
+    jolts = (2.0 * k**3 + k) / 3.0  # an acceleration that is another one at every sample
+    oscillations = np.column_stack([(1.0 - np.cos(np.outer(k, _TONES))) ** 2, jolts])
+    noises = [np.ones(len(strides))]  # white: 6 times its variance at every stride
+    if quantum:  # slower than a quantum per sample it steps now and then: like a random walk
+        noises += [np.minimum(k / limit, 1.0) for limit in (2.0, 4.0, 8.0, 16.0, 32.0)]
+    noise = np.stack(noises, axis=1)
+    relative = np.hstack([noise, oscillations]) / variance[:, None]
+    scale = np.sqrt((relative**2).sum(axis=0))
+    # the second rows, very small, keep columns that look alike from being played against each other
+    normal = np.vstack([relative / scale, 1e-6 * np.eye(len(scale))])
+    target = np.concatenate([np.ones(len(strides)), np.zeros(len(scale))])
+    weights = nnls(normal, target, maxiter=1000)[0] / scale
+    return oscillations @ weights[noise.shape[1] :], noise @ weights[: noise.shape[1]]
+
+
+# --- The smallest step of an encoder, found in what it recorded.
+
+
+def find_quantum(steps: Float[np.ndarray, " M"], *, largest: float) -> float | None:
+    """The quantum that all position changes are whole multiples of [rad or m], or None.
+
+    Changes between neighbouring samples are used, not the positions themselves: an offset that
+    differs from one trajectory to the next does not matter. Rounding to single precision is not
+    taken for a quantum.
+
+    Args:
+        steps: changes of position between neighbouring samples [rad or m].
+        largest: largest absolute position [rad or m]: how finely the values can have been stored.
+    """
+    return _largest_quantum(steps[:: max(1, len(steps) // _STEPS)], largest, _FEWEST)
+
+
+def find_resting_quantum(
+    q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"]
+) -> float | None:
+    """The quantum of an encoder whose log was interpolated to other times [rad or m], or None.
+
+    Interpolated samples lie anywhere between two readings, but equal neighbours lie between equal
+    readings: where the joint stands still its value is a reading. The changes from one standstill
+    to the next are whole quanta.
+
+    Args:
+        q: positions of all trajectories, one after the other [rad or m].
+        lengths: samples of each trajectory.
+    """
+    still = q[1:] == q[:-1]
+    still[np.cumsum(lengths)[:-1] - 1] = False
+    levels = q[:-1][still]
+    changes = np.diff(levels[:: max(1, len(levels) // _STEPS)]) if len(levels) else levels
+    return _largest_quantum(changes, float(np.abs(q).max()), _FEWEST_LEVELS)
+
+
+def joint_quanta(trajectories: Trajectories) -> tuple[float | None, ...]:
+    """Quantum of each joint [rad or m] as it was recorded: what an import wrote down, else what the
+    samples show."""
+    imported = trajectories.provenance.get("import")
+    written = imported.get("quantum") if isinstance(imported, dict) else None
+    quanta: list[float | None] = []
+    for column, joint in enumerate(trajectories.joints):
+        value = written.get(joint) if isinstance(written, dict) else None
+        if not (isinstance(value, int | float) and 0.0 < value < np.inf):
+            q = trajectories.q[:, column]
+            steps = np.diff(q)
+            steps[trajectories.offsets[1:-1] - 1] = 0.0
+            value = find_quantum(steps, largest=float(np.abs(q).max()))
+            value = value or find_resting_quantum(q, trajectories.lengths)
+        quanta.append(float(value) if value else None)
+    return tuple(quanta)
+
+
+def _largest_quantum(steps: Float[np.ndarray, " M"], largest: float, fewest: int) -> float | None:
+    """The largest quantum that nearly all steps are whole multiples of."""
+    sizes = np.abs(steps)
+    sizes = np.sort(sizes[sizes > 4.0 * float(np.finfo(np.float32).eps) * largest])
+    if len(sizes) < fewest:
+        return None
+    smallest = np.quantile(sizes, [0.0, 0.001, 0.01, 0.1])
+    for candidate in sorted({s / d for s in smallest.tolist() for d in (1, 2, 3)}, reverse=True):
+        quantum = _refined(candidate, sizes)
+        multiples = sizes[sizes < _LARGEST * quantum] / quantum
+        whole = np.round(multiples)
+        agreeing = np.abs(multiples - whole) < _NEAR
+        # A ramp has equal steps too; steps of several sizes make a quantum.
+        several = len(np.unique(whole[agreeing])) >= 3
+        if len(multiples) >= fewest and agreeing.mean() >= _AGREEING and several:
+            return quantum
+    return None
+
+
+def _refined(quantum: float, sizes: Float[np.ndarray, " M"]) -> float:
+    """Least squares on ever larger multiples: each pass makes the next one's counting certain."""
+    for reach in (3, 10, 30, 100, 300, _LARGEST):
+        near = sizes[sizes < (reach + 0.5) * quantum]
+        whole = np.round(near / quantum)
+        fitting = (np.abs(near / quantum - whole) < 2 * _NEAR) & (whole > 0)
+        if fitting.any():
+            quantum = float(near[fitting] @ whole[fitting] / (whole[fitting] @ whole[fitting]))
+    return quantum
