@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-.PHONY: env test lint pytest browser docs demo clean
+.PHONY: env test test-fast lint pytest browser docs demo clean
 
 env: $(VENV)/.installed
 
@@ -29,9 +29,15 @@ lint: env
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Two processes: compiling, which is most of the time, uses one core at a time.
+# Two processes: compiling, which is most of the time, uses one core at a time. -rs prints why a test was skipped.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --jaxtyping-packages=genan,beartype.beartype -rs
+
 pytest: env browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --jaxtyping-packages=genan,beartype.beartype --durations=10
+	$(PYTEST) --durations=10
+
+# All day long: no subprocess that imports JAX afresh, no browser, no Ray, no docs, nothing in real time.
+test-fast: env
+	$(PYTEST) -m "not (slow or browser or ray or docs or realtime)"
 
 # The report and the viewer are tried in Chromium, from the system's packages where they may be installed; elsewhere those
 # tests are skipped and say so.
