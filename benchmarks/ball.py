@@ -29,7 +29,8 @@ from machine import machine
 
 from genan.errors import DataError, GenanError
 from genan.tasks.ball import bounce as table
-from genan.tasks.ball import fitting, flight
+from genan.tasks.ball import flight
+from genan.tasks.ball import recordings as fitting
 from genan.tasks.ball.filter import BallFilter, track
 from genan.tasks.ball.flight import Air, Ball
 from genan.tasks.ball.launcher import Launcher

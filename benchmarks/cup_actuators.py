@@ -24,7 +24,7 @@ from genan.rl import policy as artifact
 from genan.rl.library import bundled
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState, Simulator
-from genan.tasks.load import load_environment, task_settings
+from genan.tasks.task import load_environment, task_settings
 from genan.virtual import VirtualPamy2
 from genan.virtual.pressures import bar_from_control
 

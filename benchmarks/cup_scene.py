@@ -20,7 +20,7 @@ from machine import machine
 
 from genan.robot import Robot
 from genan.simulation.cup_model import cup_model
-from genan.simulation.cup_scene import CupScene, SceneState
+from genan.simulation.cup_scene import CupScene, CupState
 
 import jax  # isort: skip  (after genan, which sets up the compiler)
 import jax.numpy as jnp  # isort: skip
@@ -61,8 +61,8 @@ def main() -> None:
             )
 
 
-def starts(scene: CupScene, envs: int) -> SceneState:
-    def start(key: jax.Array) -> SceneState:
+def starts(scene: CupScene, envs: int) -> CupState:
+    def start(key: jax.Array) -> CupState:
         q = jnp.deg2rad(jnp.asarray([0.0, 45.0, 45.0, 0.0]))
         return scene.start(q, scene.on_sphere(q, key=key))
 
@@ -100,7 +100,7 @@ def timed(
     return compile_s, envs * steps / best
 
 
-def in_mjx(model: mujoco.MjModel, states: SceneState) -> tuple[Callable, Any]:
+def in_mjx(model: mujoco.MjModel, states: CupState) -> tuple[Callable, Any]:
     with contextlib.redirect_stdout(
         None
     ):  # MJX prints that its optional Warp engine is not installed

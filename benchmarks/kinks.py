@@ -17,8 +17,7 @@ import jax
 import jax.numpy as jnp
 from machine import machine
 
-from genan.tasks.environment import EnvironmentState, TaskEnvironment
-from genan.tasks.load import load_environment, task_settings
+from genan.tasks.task import EnvironmentState, TaskEnvironment, load_environment, task_settings
 
 ROBOTS, STEPS = 128, 50
 

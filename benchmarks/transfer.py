@@ -14,9 +14,8 @@ import time
 from machine import machine
 
 import genan  # noqa: F401  (before JAX)
-from genan.evaluation.arena import OUTCOMES, load_policy
-from genan.evaluation.arenas import open_arena
 from genan.evaluation.transfer import transfer
+from genan.evaluation.trials import OUTCOMES, load_policy, open_arena
 from genan.jax_setup import use_cache
 from genan.rl.library import bundled
 

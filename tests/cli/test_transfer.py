@@ -16,7 +16,7 @@ from tests.docs.typed import typed
 from tests.rl.policies import policy
 
 from genan.deployment import registry
-from genan.evaluation.arena import load_policy
+from genan.evaluation.trials import load_policy
 from genan.report import trials
 from genan.rl.library import bundled
 from genan.rl.policy import save
@@ -181,11 +181,11 @@ def test_a_robot_on_the_network_is_tried(
     genan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In real time: a ramp and a policy of tenths of a second.
-    monkeypatch.setattr("genan.evaluation.arena.RAMP", 0.3)
-    monkeypatch.setattr("genan.evaluation.reacher_arena.PAUSE", 0.1)
+    monkeypatch.setattr("genan.evaluation.trials.RAMP", 0.3)
+    monkeypatch.setattr("genan.evaluation.trials.PAUSE", 0.1)
     short = load_policy(bundled("reacher"), "reacher")
     short.contract["constants"]["duration"] = 0.2
-    monkeypatch.setattr("genan.evaluation.arena.load_policy", lambda folder, task: short)
+    monkeypatch.setattr("genan.evaluation.trials.load_policy", lambda folder, task: short)
     with served() as there:
         answer = genan(
             *typed(

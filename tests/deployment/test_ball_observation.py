@@ -15,12 +15,11 @@ from genan.deployment.tracking import BallTracker, Sighting
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation import ArmState
-from genan.simulation.cup_scene import SceneState
+from genan.simulation.cup_scene import CupState
 from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.settings import BallInACupSettings, TableTennisSettings
-from genan.tasks.table_tennis import TableTennis
-from genan.tasks.table_tennis_scene import RallyScene
+from genan.tasks.table_tennis import RallyScene, TableTennis
 
 CUP, RACKET = Robot.load("pamy2-cup"), Robot.load("pamy2")
 DT, REPEAT, STEPS = 0.002, 5, 20
@@ -75,7 +74,7 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
     row = lambda a: jnp.asarray(a[None], jnp.float32)  # noqa: E731
     expected, memory = [], task.begin(ArmState(row(joints(0.0)), row(U)), key=key)[1]
     for time in TIMES[::REPEAT].tolist():
-        scene = SceneState(
+        scene = CupState(
             row(np.concatenate([joints(time), swing(time)])), jnp.zeros((1, 7)), None, None
         )
         if not expected:  # the buffer begins with the first position

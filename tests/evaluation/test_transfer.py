@@ -20,11 +20,9 @@ from genan.cli import main
 from genan.data import load as load_recording
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError
-from genan.evaluation import arena as arenas
-from genan.evaluation.arena import OUTCOMES, Arena, load_policy
-from genan.evaluation.arenas import open_arena
-from genan.evaluation.reacher_arena import ReacherArena
+from genan.evaluation import trials as arenas
 from genan.evaluation.transfer import Transfer, Trial, transfer
+from genan.evaluation.trials import OUTCOMES, Arena, ReacherArena, load_policy, open_arena
 from genan.rl.contract import PolicyError
 from genan.rl.library import bundled
 from genan.rl.numpy_policy import Policy
@@ -129,8 +127,8 @@ def test_the_operator_keeps_what_is_done(reacher: Policy, tmp_path: Path) -> Non
 KILLED = """
 import os, signal, sys
 from tests.deployment.faulty import MemoryRobot
-from genan.evaluation.arena import load_policy
-from genan.evaluation.reacher_arena import ReacherArena
+from genan.evaluation.trials import load_policy
+from genan.evaluation.trials import ReacherArena
 from genan.evaluation.transfer import transfer
 from genan.rl.library import bundled
 

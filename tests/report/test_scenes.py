@@ -10,15 +10,14 @@ from genan.report.rendering import load_renderer
 from genan.report.scenes import Snapshot, Stage, cup_mesh, snapshot
 from genan.robot import Robot
 from genan.simulation import ArmState
-from genan.simulation.cup_geometry import CupSettings
-from genan.tasks.ball.balls import Balls
+from genan.simulation.cup_contact import CupSettings
 from genan.tasks.ball.flight import Air
+from genan.tasks.ball.launcher import Balls
 from genan.tasks.ball.scene import Scene as Room
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.reacher import Reacher
 from genan.tasks.settings import BallInACupSettings, ReacherSettings, TableTennisSettings
-from genan.tasks.table_tennis import TableTennis
-from genan.tasks.table_tennis_scene import RallyScene
+from genan.tasks.table_tennis import RallyScene, TableTennis
 from genan.tasks.task import Task
 
 Q = np.array([0.4, -0.3, 1.0, 0.5])

@@ -16,9 +16,8 @@ from genan.rl.networks import Networks, Scaler
 from genan.rl.policy import Policy
 from genan.rl.ppo import Agent
 from genan.robot import Robot
-from genan.tasks.environment import TaskEnvironment
-from genan.tasks.load import load_environment
 from genan.tasks.settings import ReacherSettings
+from genan.tasks.task import TaskEnvironment, load_environment
 
 TASK = ReacherSettings(
     u_lower=(-1.0, -1.0),

@@ -7,7 +7,7 @@ import numpy as np
 from tests.rl.policies import TASK, ensemble
 
 from genan.rl.episodes import begin, random_agent, record_episodes, without_end
-from genan.tasks.load import load_environment
+from genan.tasks.task import load_environment
 
 ENVIRONMENT = load_environment(
     replace(TASK, duration=0.1, pool=8), ensemble(), envs=3, robot="two-link", stagger=False

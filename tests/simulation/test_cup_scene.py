@@ -10,9 +10,9 @@ import pytest
 from genan.errors import RobotError, SettingError
 from genan.robot import Robot
 from genan.simulation import cup_scene
-from genan.simulation.cup_geometry import CupSettings
+from genan.simulation.cup_contact import CupSettings
 from genan.simulation.cup_model import cup_model
-from genan.simulation.cup_scene import CupScene, SceneState
+from genan.simulation.cup_scene import CupScene, CupState
 
 REST = np.deg2rad([0.0, 45.0, 45.0, 0.0])
 LYING = 0.004 + 0.025  # from the underside of the cup to the centre of a ball that lies in it
@@ -24,7 +24,7 @@ def scene() -> CupScene:
     return CupScene.load()
 
 
-def track(scene: CupScene, state: SceneState, amplitude, frequency, steps: int):
+def track(scene: CupScene, state: CupState, amplitude, frequency, steps: int):
     """Joints swing out of the rest pose and back by torque: the torques, and all states."""
     dtype = state.qpos.dtype
     q = jnp.asarray(REST, dtype)
@@ -33,7 +33,7 @@ def track(scene: CupScene, state: SceneState, amplitude, frequency, steps: int):
         jnp.asarray([1.0, 3.0, 1.0, 0.02], dtype),
     )
 
-    def step(state: SceneState, time):
+    def step(state: CupState, time):
         aim = (
             q + amplitude * jnp.sin(frequency * time) ** 2
         )  # begins without a jerk, which would slacken the string
@@ -48,7 +48,7 @@ def track(scene: CupScene, state: SceneState, amplitude, frequency, steps: int):
 tracked = jax.jit(jax.vmap(track, in_axes=(None, 0, 0, 0, None)), static_argnums=(0, 4))
 
 
-def in_c(model: mujoco.MjModel, state: SceneState, tau: np.ndarray) -> np.ndarray:
+def in_c(model: mujoco.MjModel, state: CupState, tau: np.ndarray) -> np.ndarray:
     """Positions that MuJoCo C goes through under the same torques."""
     model.opt.tolerance, model.opt.iterations, model.opt.ls_iterations = 1e-14, 200, 100
     data = mujoco.MjData(model)
@@ -79,7 +79,7 @@ def test_equals_mujoco_c() -> None:
         tau, path = tracked(scene, states, amplitudes, frequencies, 250)
         tau, path = np.asarray(tau), np.asarray(path.qpos)
         in_frame = jax.vmap(
-            lambda qpos: scene.ball_in_cup_frame(SceneState(qpos, qpos, None, None))
+            lambda qpos: scene.ball_in_cup_frame(CupState(qpos, qpos, None, None))
         )(path[2])
     model = cup_model(Robot.load("pamy2-cup"), SOFT)
     for case, steps, tolerance in ((0, 250, 2e-5), (1, 200, 1e-2), (2, 150, 2e-4)):
@@ -97,7 +97,7 @@ def test_kinematics_equal_mujoco_c(scene: CupScene) -> None:
     data = mujoco.MjData(model)
     data.qpos[:] = [0.3, -0.5, 0.9, 0.7, 0.4, 0.1, 0.6]
     mujoco.mj_forward(model, data)
-    state = SceneState(jnp.asarray(data.qpos, jnp.float32), jnp.zeros(7), None, None)
+    state = CupState(jnp.asarray(data.qpos, jnp.float32), jnp.zeros(7), None, None)
     position, rotation = scene.cup_pose(scene.q(state))
     np.testing.assert_allclose(position, data.site("cup").xpos, atol=1e-6)
     np.testing.assert_allclose(rotation, data.site("cup").xmat.reshape(3, 3), atol=1e-6)
@@ -142,12 +142,12 @@ def paths(scene: CupScene):
 
 
 @pytest.fixture(scope="module")
-def falls(paths: SceneState):
+def falls(paths: CupState):
     return jax.tree.map(lambda x: x[:12], paths)
 
 
 def test_a_ball_dropped_into_the_cup_stays_and_one_on_the_rim_does_not(
-    scene: CupScene, falls: SceneState
+    scene: CupScene, falls: CupState
 ) -> None:
     inside = np.asarray(jax.vmap(jax.vmap(scene.in_cup))(falls))
     assert inside[:8, 250:].all()  # in after half a second, and for the two that follow
@@ -157,7 +157,7 @@ def test_a_ball_dropped_into_the_cup_stays_and_one_on_the_rim_does_not(
     assert np.abs(np.asarray(falls.qvel)[:8, -1, 4:]).max() < 1e-3
 
 
-def test_rebound_is_the_restitution(scene: CupScene, falls: SceneState) -> None:
+def test_rebound_is_the_restitution(scene: CupScene, falls: CupState) -> None:
     height = np.asarray(jax.vmap(scene.ball_in_cup_frame)(jax.tree.map(lambda x: x[0], falls)))[
         :, 2
     ]
@@ -167,7 +167,7 @@ def test_rebound_is_the_restitution(scene: CupScene, falls: SceneState) -> None:
     assert abs(-speed[impact] / speed[impact - 1] - scene.settings.restitution) < 0.02
 
 
-def test_nothing_overlaps(scene: CupScene, falls: SceneState) -> None:
+def test_nothing_overlaps(scene: CupScene, falls: CupState) -> None:
     x, y, z = np.moveaxis(np.asarray(jax.vmap(jax.vmap(scene.ball_in_cup_frame))(falls)), -1, 0)
     radius = np.hypot(x, y)
     wall = np.hypot(radius - 0.043, z - np.clip(z, -0.038, 0.038)) - 0.027
@@ -187,7 +187,7 @@ def test_friction_brakes_by_its_coefficient() -> None:
     assert abs(lost / (0.1 * scene.settings.friction * 9.81) - 1.0) < 0.05
 
 
-def test_string_holds_in_fast_swings(scene: CupScene, paths: SceneState) -> None:
+def test_string_holds_in_fast_swings(scene: CupScene, paths: CupState) -> None:
     """Starts all over the sphere, arms that shake: balls well above 4 m/s, some at twice that."""
     path = jax.tree.map(lambda x: x[12:], paths)
     length = np.asarray(jax.vmap(jax.vmap(scene.string_length))(path))

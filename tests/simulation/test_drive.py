@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.actuator.ensembles import make
 
-from genan.simulation.drive import Drive
+from genan.simulation.simulator import EnsembleDrive
 
 ENSEMBLE = make(nq=3, nu=2, members=3)
 
@@ -24,7 +24,7 @@ def members_of(drive, q, u, word):
 
 @pytest.mark.parametrize("robots", [3, 10, 30])
 def test_every_robot_is_driven_by_one_member_and_members_share_the_robots(robots):
-    drive = Drive(ENSEMBLE)
+    drive = EnsembleDrive(ENSEMBLE)
     q, u = histories(robots)
     for word in ([1, 2], [3, 4]):
         counts = np.bincount(members_of(drive, q, u, word), minlength=3)
@@ -33,7 +33,7 @@ def test_every_robot_is_driven_by_one_member_and_members_share_the_robots(robots
 
 def test_every_member_comes_to_every_robot_equally_often():
     q, u = histories(6)
-    drive = Drive(ENSEMBLE)
+    drive = EnsembleDrive(ENSEMBLE)
     words = np.random.default_rng(0).integers(0, 2**32, (600, 2), dtype=np.uint32)
     found = np.asarray(jax.vmap(lambda word: drive.torque(q, u, word=word))(jnp.asarray(words)))
     torques = np.asarray(ENSEMBLE.torques(q, u))
@@ -46,12 +46,12 @@ def test_every_member_comes_to_every_robot_equally_often():
 def test_disagreement_is_the_ensembles():
     q, u = histories(10)
     np.testing.assert_allclose(
-        Drive(ENSEMBLE).disagreement(q, u), ENSEMBLE.disagreement(q, u), rtol=1e-4
+        EnsembleDrive(ENSEMBLE).disagreement(q, u), ENSEMBLE.disagreement(q, u), rtol=1e-4
     )
 
 
 def test_one_member_drives_all():
     alone = ENSEMBLE.member(1)
     q, u = histories(4)
-    found = Drive(alone).torque(q, u, word=jnp.zeros(2, jnp.uint32))
+    found = EnsembleDrive(alone).torque(q, u, word=jnp.zeros(2, jnp.uint32))
     np.testing.assert_allclose(found, alone.torque(q, u), rtol=1e-5)

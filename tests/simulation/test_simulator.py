@@ -16,7 +16,7 @@ from genan.errors import ActuatorError
 from genan.evaluation.predictions import rollouts
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState, Simulator
-from genan.simulation.simulator import Past
+from genan.simulation.simulator import HistoryBuffer
 
 ROBOT = Robot.load("pamy2")
 WORD = jnp.array([1, 2], jnp.uint32)
@@ -63,7 +63,7 @@ def test_one_member_under_recorded_controls_is_the_rollout_of_the_evaluation(his
 
     simulator = Simulator.build(ensemble, ROBOT, ArmScene.load(ROBOT))
     arm = ArmState(jnp.asarray(q[:, -1]), jnp.asarray((q[:, -1] - q[:, -2]) / np.float32(ROBOT.dt)))
-    past = Past(jnp.asarray(q[:, past_rows - 1 - span : -1]), jnp.asarray(u[:, :reach]))
+    past = HistoryBuffer(jnp.asarray(q[:, past_rows - 1 - span : -1]), jnp.asarray(u[:, :reach]))
     state = simulator.start(arm, jnp.asarray(u[:, max(reach - 1, 0)]), past=past)
     controls = jnp.asarray(u[:, reach:]).swapaxes(0, 1)
     _, found = jax.lax.scan(

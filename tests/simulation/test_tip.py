@@ -7,7 +7,7 @@ import pytest
 
 from genan.errors import RobotError
 from genan.robot import Robot
-from genan.simulation.tip import Tip
+from genan.simulation.simulator import Tip
 
 
 @pytest.mark.parametrize("name", ["pamy2", "pamy2-cup"])

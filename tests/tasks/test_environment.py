@@ -14,7 +14,7 @@ from tests.tasks.setting import environment, small
 from genan.errors import ActuatorError, SettingError
 from genan.robot import Robot
 from genan.simulation import ArmState
-from genan.tasks.load import load_environment
+from genan.tasks.task import load_environment
 
 KEY = jax.random.key(0)
 
@@ -65,18 +65,18 @@ def test_observation_and_reward_are_the_papers(reacher, programs):
 def test_strange_robots_have_other_torques_and_call_their_controls_otherwise():
     env = environment("reacher", duration=0.05, torque_spread=0.2, control_spread=0.05)
     state = eqx.filter_jit(env.reset)(KEY)
-    strange = state.simulator.strange
-    assert np.all(np.abs(strange.gain - 1.0) <= 0.2) and np.std(strange.gain) > 0.05
-    assert np.all(np.abs(strange.offset) <= 0.05) and np.std(strange.offset) > 0.01
+    drawn = state.simulator.randomization
+    assert np.all(np.abs(drawn.gain - 1.0) <= 0.2) and np.std(drawn.gain) > 0.05
+    assert np.all(np.abs(drawn.offset) <= 0.05) and np.std(drawn.offset) > 0.01
     np.testing.assert_allclose(
-        env.observe(state)[:, 8:12], state.simulator.u + strange.offset, atol=1e-6
+        env.observe(state)[:, 8:12], state.simulator.u + drawn.offset, atol=1e-6
     )
 
     word = jax.random.bits(KEY, (2,))
     u = state.simulator.u + 0.01
     after = env.simulator.step(state.simulator, u, word=word)
     torque = env.simulator.drive.torque(*env.simulator._histories(state.simulator, u), word=word)
-    expected = jax.vmap(env.simulator.scene.step)(state.simulator.scene, strange.gain * torque)
+    expected = jax.vmap(env.simulator.scene.step)(state.simulator.scene, drawn.gain * torque)
     np.testing.assert_allclose(after.scene.qd, expected.qd, rtol=1e-5, atol=1e-6)
     with pytest.raises(SettingError, match="torque_spread must lie from 0 to below 1"):
         small("reacher", torque_spread=1.0)
@@ -127,7 +127,7 @@ def test_a_runaway_episode_begins_anew_and_is_kept_for_a_look(reacher, programs)
     after, outcome = step(broken, jnp.ones((4, 4)), jax.random.key(1))
     np.testing.assert_array_equal(outcome.done, [False, False, True, False])
     assert np.all(np.isfinite(outcome.reward)) and np.all(np.isfinite(outcome.observation))
-    assert int(after.fault.count) == 1 and np.isnan(after.fault.state.scene.qd[0, 1])
+    assert int(after.divergence.count) == 1 and np.isnan(after.divergence.state.scene.qd[0, 1])
 
 
 def test_staggered_episodes_end_at_different_times():

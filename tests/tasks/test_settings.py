@@ -7,8 +7,8 @@ import math
 import pytest
 
 from genan.errors import SettingError
-from genan.tasks.load import task_settings
 from genan.tasks.settings import TASKS, BallInACupSettings, ReacherSettings, TableTennisSettings
+from genan.tasks.task import task_settings
 
 
 def degrees(values):

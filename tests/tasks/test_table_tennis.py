@@ -10,9 +10,9 @@ import pytest
 from tests.tasks.setting import environment
 
 from genan.robot import Robot
-from genan.tasks.ball.balls import Balls
 from genan.tasks.ball.landing import Outcome
-from genan.tasks.load import load_task, task_settings
+from genan.tasks.ball.launcher import Balls
+from genan.tasks.task import load_task, task_settings
 
 
 @pytest.fixture(scope="module")

@@ -26,9 +26,9 @@ class Fault:
         """Print it; exit code."""
         from rich.console import Console
 
-        from genan.simulation.fault import read_fault
+        from genan.simulation.divergence import read_divergence
 
-        found, about = read_fault(self.file)
+        found, about = read_divergence(self.file)
         arrays = {name: array[0] for name, array in found.items()}  # a batch of one
         console = Console(highlight=False, markup=False, soft_wrap=True)
         _print_about(console, about)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genan.rl.episodes import Agent, Episodes
     from genan.rl.policy import Policy
     from genan.robot import Robot
-    from genan.tasks.environment import TaskEnvironment
+    from genan.tasks.task import TaskEnvironment
 
 #: Robots that are settled before the first episode: enough that episodes start differently.
 _POOL = 16
@@ -68,7 +68,7 @@ class Play:
         from genan.actuator.library import bundled
         from genan.rl.episodes import record_episodes
         from genan.robot import Robot
-        from genan.tasks.load import load_environment
+        from genan.tasks.task import load_environment
 
         policy = self._policy()
         settings = replace(self._settings(policy), pool=max(_POOL, self.episodes))

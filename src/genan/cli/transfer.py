@@ -19,8 +19,8 @@ from genan.errors import SettingError, listing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from genan.evaluation.arena import Arena
     from genan.evaluation.transfer import Transfer as Result
+    from genan.evaluation.trials import Arena
     from genan.rl.numpy_policy import Policy
 
 #: The robot that there are specimens of, and how it is reached when it is served.
@@ -76,7 +76,7 @@ class Transfer:
         from genan.cli import INTERRUPTED
         from genan.cli.interrupt import interruptible
         from genan.cli.output import check_folder
-        from genan.evaluation.arenas import open_arena
+        from genan.evaluation.trials import open_arena
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
         out = self.out or Path("runs") / f"transfer-{self.task}"
@@ -136,7 +136,7 @@ class Transfer:
             )
 
     def _policy(self) -> "Policy":
-        from genan.evaluation.arena import load_policy
+        from genan.evaluation.trials import load_policy
 
         return load_policy(self._folder(), self.task)
 

@@ -23,7 +23,7 @@ from genan.deployment.flight_recorder import FlightRecorder
 from genan.deployment.loop import ControlLoop
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError
-from genan.evaluation.arena import OUTCOMES, Arena, Attempt, Verdict
+from genan.evaluation.trials import OUTCOMES, Arena, Attempt, Verdict
 from genan.files import write_atomically
 from genan.intervals import wilson
 from genan.provenance import versions

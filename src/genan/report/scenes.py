@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genan.robot import Robot
-from genan.simulation.cup_geometry import CupSettings
+from genan.simulation.cup_contact import CupSettings
 from genan.tasks.ball.scene import Scene as Room
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.reacher import Reacher

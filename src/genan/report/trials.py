@@ -16,14 +16,13 @@ from genan.report.rendering import Renderer, load_renderer
 from genan.report.scenes import Snapshot, Stage
 from genan.report.video import FPS, HOLD, captioned
 from genan.robot import Robot
-from genan.tasks.ball.balls import Balls
 from genan.tasks.ball.flight import Air
+from genan.tasks.ball.launcher import Balls
 from genan.tasks.ball.scene import Scene as Room
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.reacher import Reacher
 from genan.tasks.settings import BallInACupSettings, ReacherSettings, TableTennisSettings
-from genan.tasks.table_tennis import TableTennis
-from genan.tasks.table_tennis_scene import RallyScene
+from genan.tasks.table_tennis import RallyScene, TableTennis
 from genan.tasks.task import Task
 
 BEFORE = 0.5

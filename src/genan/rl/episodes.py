@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.intervals import wilson as wilson
 from genan.jax_setup import QUICK
-from genan.tasks.environment import EnvironmentState, TaskEnvironment
+from genan.tasks.task import EnvironmentState, TaskEnvironment
 
 #: From observations [envs, observation] and a key to actions [envs, action], before squashing.
 Agent: TypeAlias = Callable[[Array, PRNGKeyArray], Array]

@@ -21,13 +21,13 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.errors import GenanError, SettingError
 from genan.rl.episodes import begin, unsquashed, without_end
-from genan.tasks.environment import EnvironmentState, TaskEnvironment
 from genan.tasks.settings import TASKS, TaskSettings
+from genan.tasks.task import EnvironmentState, TaskEnvironment
 
 if TYPE_CHECKING:
     from genan.actuator import Ensemble
     from genan.robot import Robot
-    from genan.tasks.environment import TaskEnvironment
+    from genan.tasks.task import TaskEnvironment
 
 
 _MODES = (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP)
@@ -379,7 +379,7 @@ def _environment(
     from genan.actuator import Ensemble, load
     from genan.actuator.library import bundled
     from genan.robot import Robot
-    from genan.tasks.load import load_environment, task_settings
+    from genan.tasks.task import load_environment, task_settings
 
     settings = task_settings(task) if settings is None else settings
     if settings.name != task:

@@ -26,7 +26,7 @@ from genan.rl.contract import CONTRACT, KIND, WEIGHTS, Part, PolicyContract, Pol
 from genan.rl.networks import ACTIVATION_FUNCTIONS, CLIP, EPSILON, POLICY
 from genan.rl.ppo import Agent
 from genan.robot import Robot
-from genan.tasks.environment import TaskEnvironment
+from genan.tasks.task import TaskEnvironment
 
 _WORDS = {
     "reacher": {"goal": "joint positions to reach"},

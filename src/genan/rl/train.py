@@ -24,9 +24,9 @@ from genan.rl.episodes import Verdict, judge
 from genan.rl.policy import Policy, actuator_fingerprint
 from genan.rl.ppo import PPO, Learner, Report
 from genan.robot import Robot
-from genan.simulation.fault import write_fault
-from genan.tasks.load import check_task, load_environment
+from genan.simulation.divergence import write_divergence
 from genan.tasks.settings import TaskSettings
+from genan.tasks.task import check_task, load_environment
 from genan.tensorboard import EventFile
 
 CHECKPOINT_SECONDS = 10.0
@@ -265,10 +265,10 @@ class Training:
                 "--ppo.rate."
             )
         self.curve.append(numbers)
-        faults = int(self.learner.scene.state.fault.count)
+        faults = int(self.learner.scene.state.divergence.count)
         if faults > self.faults and not self.faults and self.out is not None:
-            write_fault(
-                self.learner.scene.state.fault, self.out / FAULT, task=self.task.name, robot=self.robot.name,
+            write_divergence(
+                self.learner.scene.state.divergence, self.out / FAULT, task=self.task.name, robot=self.robot.name,
                 joints=list(self.robot.joint_names), controls=list(self.robot.control_names), steps=self.steps,
             )  # fmt: skip
         self.faults = faults
@@ -307,7 +307,7 @@ class Training:
         if found is not None:
             self.learner, self.curve = found
             self.resumed = self.steps
-            self.faults = int(self.learner.scene.state.fault.count)
+            self.faults = int(self.learner.scene.state.divergence.count)
         else:
             self.out.mkdir(parents=True, exist_ok=True)
 

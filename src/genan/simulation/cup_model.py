@@ -2,7 +2,7 @@
 string as a tendon.
 
 ``CupScene`` does not step this model. It is the judge of ``CupScene`` in the tests, what plain MJX
-steps in the benchmark, and what draws the scene: ``qpos`` of a ``SceneState`` is ``qpos`` of this
+steps in the benchmark, and what draws the scene: ``qpos`` of a ``CupState`` is ``qpos`` of this
 model.
 """
 
@@ -11,7 +11,7 @@ import math
 import mujoco
 
 from genan.robot import Robot
-from genan.simulation.cup_geometry import CupSettings
+from genan.simulation.cup_contact import CupSettings
 
 #: Constraints as stiff as MuJoCo takes them.
 _SOLIMP = [0.9999, 0.9999, 0.001, 0.5, 2.0]

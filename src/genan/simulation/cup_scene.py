@@ -1,16 +1,13 @@
-"""``CupScene``: the arm with a cup, and a ball on a string, in steps of the robot's period.
-
-The arm is the chain of ``genan.dynamics``; string, cup and links act on the ball by one-sided
-impulses (``genan.simulation.cup_impulses``). ``docs/ball-in-a-cup.md`` says what was chosen and
-why; ``genan.simulation.cup_model`` builds the same scene for MuJoCo, as its judge and for pictures.
-"""
+"""Where the cup sits on the arm, read from the robot's model."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
@@ -31,17 +28,79 @@ from genan.dynamics.algebra import (
 )
 from genan.dynamics.base import check_shapes
 from genan.dynamics.newton_euler import Pose, composite_inertia, newton_euler, place
+from genan.errors import RobotError
 from genan.robot import Robot
-from genan.simulation.cup_geometry import CupSettings, cup_touches, segment_touch, string_touch
-from genan.simulation.cup_impulses import (
+from genan.simulation.cup_contact import (
+    CupSettings,
     Motion,
+    Segment,
     contact_target,
+    cup_touches,
     exchange,
+    segment_touch,
     sliding_direction,
     solve_impulses,
     string_target,
+    string_touch,
 )
-from genan.simulation.cup_mount import CupMount
+from genan.simulation.simulator import Tip
+
+#: Site of the model that is the cup frame.
+CUP_SITE = "cup"
+#: Decimals kept of a place on the arm [m]: what the model's compiler rounds becomes a true zero.
+_DECIMALS = 12
+
+
+@dataclass(frozen=True)
+class CupMount:
+    """The cup on the last link of an arm, and what the ball can hit beside it."""
+
+    tip: Tip
+    """The cup frame on the last link."""
+    segments: tuple[Segment, ...]
+    """The capsules of the body that carries the cup."""
+
+    @classmethod
+    def read(cls, robot: Robot) -> "CupMount":
+        """Read the mount of ``robot``; refuse a robot that has no cup at the end of a chain of
+        hinges."""
+        if robot.end_effector != CUP_SITE:
+            raise RobotError(
+                f"The end_effector of the robot {robot.name!r} is {robot.end_effector!r}; ball-in-a-cup needs a robot "
+                f"whose end_effector is the site {CUP_SITE!r}, in the middle of its cup and with z out of the opening."
+            )
+        tip = Tip.read(robot)
+        if not all(link.hinge for link in tip.links):
+            raise RobotError(
+                f"The robot {robot.name!r} has a slide joint; ball-in-a-cup is made for arms of hinges."
+            )
+        model = robot.mj_model
+        data = mujoco.MjData(model)
+        mujoco.mj_kinematics(model, data)
+        site = model.site(CUP_SITE).id
+        turn, origin = data.site_xmat[site].reshape(3, 3), data.site_xpos[site]
+        carrier = model.body_parentid[model.site_bodyid[site]]
+        segments = []
+        for geom in range(model.ngeom):
+            if (
+                model.geom_bodyid[geom] == carrier
+                and model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CAPSULE
+            ):
+                radius, half = model.geom_size[geom][:2]
+                middle = turn.T @ (data.geom_xpos[geom] - origin)
+                along = half * (turn.T @ data.geom_xmat[geom].reshape(3, 3)[:, 2])
+                segments.append(
+                    Segment(_triple(middle - along), _triple(middle + along), float(radius))
+                )
+        return cls(tip, tuple(segments))
+
+
+def _triple(values: Float[np.ndarray, " 3"]) -> tuple[float, float, float]:
+    x, y, z = (float(value) + 0.0 for value in np.round(values, _DECIMALS))
+    return x, y, z
+
+
+# --- ``CupScene``: the arm with a cup, and a ball on a string, in steps of the robot's period.
 
 #: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast
 #: swings.
@@ -50,7 +109,7 @@ _SWEEPS = 4
 _LIMIT_RECOVERY = 0.5
 
 
-class SceneState(eqx.Module):
+class CupState(eqx.Module):
     """One scene between two steps: joints first, then the ball in world coordinates."""
 
     qpos: Float[Array, "*batch coordinates"]
@@ -107,7 +166,7 @@ class CupScene(eqx.Module):
         ball_velocity: Float[Array, " 3"] | None = None,
         ball_mass: Float[Array, ""] | None = None,
         string_length: Float[Array, ""] | None = None,
-    ) -> SceneState:
+    ) -> CupState:
         """The scene with the arm at ``q`` [rad] and the ball at ``ball`` [m], at rest unless
         velocities are given.
 
@@ -124,7 +183,7 @@ class CupScene(eqx.Module):
         )
         qd = jnp.zeros_like(q) if qd is None else qd
         ball_velocity = jnp.zeros_like(ball) if ball_velocity is None else ball_velocity
-        return SceneState(
+        return CupState(
             jnp.concatenate([q, ball]),
             jnp.concatenate([qd, ball_velocity]),
             ball_mass,
@@ -156,23 +215,23 @@ class CupScene(eqx.Module):
         inside = jnp.any(jnp.asarray([touch.distance < 0.0 for touch in touches]))
         return position + _times(rotation, above) + jnp.where(inside, -length, length) * direction
 
-    def step(self, state: SceneState, tau: Float[Array, " nq"]) -> SceneState:
+    def step(self, state: CupState, tau: Float[Array, " nq"]) -> CupState:
         """One ``dt`` later, under the joint torques ``tau`` [N m]."""
         check_shapes(self.nq, tau)
         velocity = self._velocities(state, tau)
-        return SceneState(
+        return CupState(
             state.qpos + self.dt * velocity, velocity, state.ball_mass, state.string_length
         )
 
-    def q(self, state: SceneState) -> Float[Array, " nq"]:
+    def q(self, state: CupState) -> Float[Array, " nq"]:
         """Joint positions [rad]."""
         return state.qpos[: self.nq]
 
-    def qd(self, state: SceneState) -> Float[Array, " nq"]:
+    def qd(self, state: CupState) -> Float[Array, " nq"]:
         """Joint velocities [rad/s]."""
         return state.qvel[: self.nq]
 
-    def ball(self, state: SceneState) -> tuple[Float[Array, " 3"], Float[Array, " 3"]]:
+    def ball(self, state: CupState) -> tuple[Float[Array, " 3"], Float[Array, " 3"]]:
         """Position [m] and velocity [m/s] of the ball in world coordinates."""
         return state.qpos[self.nq :], state.qvel[self.nq :]
 
@@ -187,12 +246,12 @@ class CupScene(eqx.Module):
         position, rotation = self.cup_pose(q)
         return position + self.settings.attachment * rotation[:, 2]
 
-    def ball_in_cup_frame(self, state: SceneState) -> Float[Array, " 3"]:
+    def ball_in_cup_frame(self, state: CupState) -> Float[Array, " 3"]:
         """The ball's centre in the cup frame [m]: z is along the cup's axis, out of the opening."""
         position, rotation = self.cup_pose(self.q(state))
         return _times(rotation.T, self.ball(state)[0] - position)
 
-    def in_cup(self, state: SceneState) -> Bool[Array, ""]:
+    def in_cup(self, state: CupState) -> Bool[Array, ""]:
         """Whether the ball's centre is inside the cup: within its opening and between bottom and
         rim."""
         x, y, z = self.ball_in_cup_frame(state)
@@ -201,14 +260,14 @@ class CupScene(eqx.Module):
             (x * x + y * y < settings.opening_radius**2) & (z > settings.floor) & (z < settings.rim)
         )
 
-    def string_length(self, state: SceneState) -> Float[Array, ""]:
+    def string_length(self, state: CupState) -> Float[Array, ""]:
         """Distance from the string's attachment to the ball's centre [m]."""
         return jnp.linalg.norm(self.ball(state)[0] - self.attachment(self.q(state)))
 
     # From here on everything is in scalars, which XLA fuses into one loop over the scenes.
 
     def _velocities(
-        self, state: SceneState, tau: Float[Array, " nq"]
+        self, state: CupState, tau: Float[Array, " nq"]
     ) -> Float[Array, " coordinates"]:
         """Velocities after the step, of joints and ball."""
         n, dt, settings = self.nq, self.dt, self.settings

@@ -4,22 +4,229 @@ Pure functions of a batch of states. The networks replace the active drive only:
 model says about gravity, springs and dampers acts as it did when the networks were fitted.
 """
 
-from typing import Any, final
+from dataclasses import dataclass
+from typing import Any, Protocol, cast, final, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from genan.actuator import Ensemble
-from genan.actuator.network import Precision
+from genan.actuator.network import Layer, Precision, apply
+from genan.actuator.shuffle import shuffled
+from genan.dynamics import Dynamics, load_dynamics
+from genan.dynamics.algebra import Rotation, Vector, plus
+from genan.dynamics.links import Link, read_links
+from genan.dynamics.recursion import place
+from genan.errors import RobotError
 from genan.robot import Robot
-from genan.simulation.drive import Drive
-from genan.simulation.scene import Scene
 
 
-class Past(eqx.Module):
+@runtime_checkable
+class Scene(Protocol):
+    """An arm, and whatever else there is: functions of one state, batched by ``vmap``.
+
+    The state is a pytree of arrays of the scene's own making.
+    """
+
+    @property
+    def nq(self) -> int:
+        """Number of joints."""
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+
+    def q(self, state: Any) -> Float[Array, " nq"]:
+        """Joint positions [rad or m]."""
+
+    def qd(self, state: Any) -> Float[Array, " nq"]:
+        """Joint velocities [rad/s or m/s]."""
+
+    def step(self, state: Any, tau: Float[Array, " nq"]) -> Any:
+        """The scene one ``dt`` later, under the joint torques ``tau`` [N m or N]."""
+
+
+class ArmState(eqx.Module):
+    """An arm between two steps."""
+
+    q: Float[Array, "*batch nq"]
+    """Joint positions [rad or m]."""
+    qd: Float[Array, "*batch nq"]
+    """Joint velocities [rad/s or m/s]."""
+
+
+@final
+class ArmScene(eqx.Module):
+    """The bare arm with stops at its joint limits, which take all of a joint's speed.
+
+    Away from the limits a step is that of ``genan.dynamics``.
+    """
+
+    dynamics: Dynamics
+    lower: tuple[float, ...] = eqx.field(static=True)
+    upper: tuple[float, ...] = eqx.field(static=True)
+    """Joint limits [rad or m]."""
+
+    @classmethod
+    def load(cls, robot: Robot | str) -> "ArmScene":
+        """The arm of ``robot``."""
+        robot = Robot.load(robot) if isinstance(robot, str) else robot
+        return cls(load_dynamics(robot), *bounds_of(robot.q_range))
+
+    @property
+    def nq(self) -> int:
+        """Number of joints."""
+        return self.dynamics.nq
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return self.dynamics.dt
+
+    def start(self, q: Float[Array, " nq"], qd: Float[Array, " nq"] | None = None) -> ArmState:
+        """The arm at ``q`` [rad or m], at rest unless ``qd`` [rad/s or m/s] is given."""
+        return ArmState(q, jnp.zeros_like(q) if qd is None else qd)
+
+    def q(self, state: ArmState) -> Float[Array, " nq"]:
+        """Joint positions [rad or m]."""
+        return state.q
+
+    def qd(self, state: ArmState) -> Float[Array, " nq"]:
+        """Joint velocities [rad/s or m/s]."""
+        return state.qd
+
+    def step(self, state: ArmState, tau: Float[Array, " nq"]) -> ArmState:
+        """The arm one ``dt`` later, under the joint torques ``tau`` [N m or N]."""
+        dt, dtype = self.dt, state.q.dtype
+        lower, upper = jnp.asarray(self.lower, dtype), jnp.asarray(self.upper, dtype)
+        qd = state.qd + dt * self.dynamics.acceleration(state.q, state.qd, tau)
+        # A stop takes as much speed as keeps the joint within its range; comparing speeds leaves
+        # the others unrounded.
+        qd = jnp.clip(qd, (lower - state.q) / dt, (upper - state.q) / dt)
+        return ArmState(state.q + dt * qd, qd)
+
+
+@dataclass(frozen=True)
+class Tip:
+    """The end effector's site on the last link of an arm: forward kinematics, unrolled like the
+    dynamics."""
+
+    links: tuple[Link, ...]
+    position: Vector
+    """Origin of the site in the last link's frame [m]."""
+    rotation: Rotation
+    """Axes of the site as columns, in the last link's frame."""
+
+    @classmethod
+    def read(cls, robot: Robot) -> "Tip":
+        """The end effector of ``robot``; refused where it has none, or is not at the end of a
+        single chain."""
+        if robot.end_effector is None:
+            raise RobotError(
+                f"The robot {robot.name!r} has no end_effector in its robot.toml, which this task "
+                "needs: name the model's site there."
+            )
+        model = robot.mj_model
+        links = read_links(model)
+        chain = all(link.parent == index - 1 for index, link in enumerate(links))
+        if not chain or robot.dof != tuple(range(robot.nq)):
+            raise RobotError(
+                f"The robot {robot.name!r} is not a single chain with its joints listed from the "
+                "base on, which this task needs."
+            )
+        data = mujoco.MjData(model)
+        mujoco.mj_kinematics(model, data)
+        turn, origin = _last_frame(links, data.qpos)
+        site = model.site(robot.end_effector).id
+        rotation = turn.T @ data.site_xmat[site].reshape(3, 3)
+        position = turn.T @ (data.site_xpos[site] - origin)
+        return cls(links, rounded(position), cast(Rotation, tuple(map(rounded, rotation))))
+
+    def pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, " 3"], Float[Array, "3 3"]]:
+        """Position [m] of the site at joint positions ``q`` [rad or m], and its axes as columns,
+        from the base."""
+        tip: Vector = self.position
+        columns = [cast(Vector, column) for column in zip(*self.rotation, strict=True)]
+        for pose in reversed(place(self.links, [q[i] for i in range(len(self.links))])):
+            tip = plus(pose.to_parent(tip), pose.offset)
+            columns = [pose.to_parent(column) for column in columns]
+        vector = lambda v: jnp.stack([jnp.asarray(x, q.dtype) for x in v])  # noqa: E731
+        return vector(tip), jnp.stack([vector(column) for column in columns], axis=1)
+
+
+def _last_frame(
+    links: tuple[Link, ...], q: Float[np.ndarray, " nq"]
+) -> tuple[Float[np.ndarray, "3 3"], Float[np.ndarray, " 3"]]:
+    """Axes and origin of the last link in the world at ``q`` [rad or m], in double precision."""
+    turn, origin = np.eye(3), np.zeros(3)
+    for link, position in zip(links, q, strict=True):
+        origin = origin + turn @ np.asarray(link.offset)
+        turn = turn @ np.asarray(link.rotation)
+        moved = position - link.reference
+        if link.hinge:
+            angle = moved + np.arctan2(link.turn[1], link.turn[0])
+            c, s = np.cos(angle), np.sin(angle)
+            turn = turn @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+        else:
+            origin = origin + moved * turn[:, 2]
+    return turn, origin
+
+
+@final
+class EnsembleDrive(eqx.Module):
+    """The actuators of many robots, each driven by a random member at every step.
+
+    The robots are put into one group per member, in an order that is drawn for each step; each
+    member then computes for its group alone, so that all cost as much as one.
+    """
+
+    ensemble: Ensemble
+    precision: Precision = eqx.field(static=True, default="float32")
+    """Of the hidden layers' matrix products on a GPU."""
+
+    def torque(
+        self,
+        q_history: Float[Array, "robots rows nq"],
+        u_history: Float[Array, "robots rows nu"],
+        *,
+        word: UInt32[Array, "2"],
+    ) -> Float[Array, "robots nq"]:
+        """Torque of one random member for each robot [N m or N]; ``word``, 64 random bits, draws
+        them.
+
+        Members drive equally many robots, or one more.
+        """
+        x = self.ensemble.inputs(q_history, u_history)
+        if self.ensemble.members == 1:
+            return self._scaled(self._apply(jax.tree.map(lambda a: a[0], self.ensemble.layers), x))
+        robots, members = len(x), self.ensemble.members
+        places = members * -(-robots // members)
+        order = shuffled(jnp.arange(places, dtype=jnp.int32), places, word)
+        grouped = x[jnp.minimum(order, robots - 1)].reshape(members, places // members, -1)
+        y = jax.vmap(self._apply)(self.ensemble.layers, grouped).reshape(places, -1)
+        return self._scaled(jnp.zeros_like(y).at[order].set(y, unique_indices=True)[:robots])
+
+    def disagreement(
+        self, q_history: Float[Array, "robots rows nq"], u_history: Float[Array, "robots rows nu"]
+    ) -> Float[Array, " robots"]:
+        """Standard deviation of all members' torques, summed over the joints [N m]."""
+        x = self.ensemble.inputs(q_history, u_history)
+        y = jax.vmap(self._apply, (0, None))(self.ensemble.layers, x)
+        return jnp.sum(self.ensemble.scaling.torque_std * jnp.std(y, axis=0), axis=-1)
+
+    def _apply(self, layers: tuple[Layer, ...], x: Array) -> Array:
+        activation = self.ensemble.contract.architecture.activation
+        return apply(layers, x, activation=activation, precision=self.precision)
+
+    def _scaled(self, y: Array) -> Array:
+        return y * self.ensemble.scaling.torque_std + self.ensemble.scaling.torque_mean
+
+
+class HistoryBuffer(eqx.Module):
     """The recent past of many robots, as the networks want it: before the present step, oldest
     first."""
 
@@ -28,22 +235,17 @@ class Past(eqx.Module):
     u: Float[Array, "robots reach nu"]
     """Controls."""
 
-
-class SimulatorState(eqx.Module):
-    """Many robots between two steps."""
-
-    scene: Any
-    """The scene's own states."""
-    past: Past
-    u: Float[Array, "robots nu"]
-    """Controls that were commanded last."""
-    strange: "Strange | None" = None
-    """How each robot differs from what the networks learnt; None where none does."""
+    def with_present(self, q: Array, u: Array) -> tuple[Array, Array]:
+        """Positions and controls with the present ones at the end."""
+        q, u = (
+            jnp.concatenate([past, now[:, None]], axis=1)
+            for past, now in ((self.q, q), (self.u, u))
+        )
+        return q, u
 
 
-class Strange(eqx.Module):
-    """How robots differ from the one that was recorded: other wear, other specimens. For learning
-    to cope with it."""
+class DomainRandomization(eqx.Module):
+    """How robots differ from the one that was recorded: other wear, other specimens."""
 
     gain: Float[Array, "robots nq"]
     """Factor on the torque."""
@@ -53,12 +255,24 @@ class Strange(eqx.Module):
     @classmethod
     def drawn(
         cls, robots: int, nq: int, nu: int, *, gain: float, offset: float, key: PRNGKeyArray
-    ) -> "Strange":
+    ) -> "DomainRandomization":
         """Gains within 1 +- ``gain`` and offsets within +- ``offset``, uniform, each joint and
         control by itself."""
         gain_key, offset_key = jax.random.split(key)
         draw = lambda key, n: jax.random.uniform(key, (robots, n), minval=-1.0, maxval=1.0)  # noqa: E731
         return cls(1.0 + gain * draw(gain_key, nq), offset * draw(offset_key, nu))
+
+
+class SimulatorState(eqx.Module):
+    """Many robots between two steps."""
+
+    scene: Any
+    """The scene's own states."""
+    past: HistoryBuffer
+    u: Float[Array, "robots nu"]
+    """Controls that were commanded last."""
+    randomization: DomainRandomization | None = None
+    """How each robot differs from what the networks learnt; None where none does."""
 
 
 @final
@@ -69,7 +283,7 @@ class Simulator(eqx.Module):
     for several: the change is added at each of them.
     """
 
-    drive: Drive
+    drive: EnsembleDrive
     scene: Scene
     u_lower: tuple[float, ...] = eqx.field(static=True)
     u_upper: tuple[float, ...] = eqx.field(static=True)
@@ -89,8 +303,7 @@ class Simulator(eqx.Module):
         robot = Robot.load(robot) if isinstance(robot, str) else robot
         ensemble.contract.check_robot(robot)
         ensemble.contract.check_rate(scene.dt, whose="the scene")
-        lower, upper = (tuple(float(bound) for bound in bounds) for bounds in robot.u_range)
-        return cls(Drive(ensemble, precision), scene, lower, upper)
+        return cls(EnsembleDrive(ensemble, precision), scene, *bounds_of(robot.u_range))
 
     @property
     def nu(self) -> int:
@@ -102,27 +315,32 @@ class Simulator(eqx.Module):
         scene: Any,
         u: Float[Array, "robots nu"],
         *,
-        past: Past | None = None,
-        strange: Strange | None = None,
+        past: HistoryBuffer | None = None,
+        randomization: DomainRandomization | None = None,
     ) -> SimulatorState:
         """Robots in the states ``scene`` under the controls ``u``; left out, the past is that they
         rested there."""
         if past is None:
             history = self.drive.ensemble.contract.history
             q = jax.vmap(self.scene.q)(scene)
-            past = Past(
+            past = HistoryBuffer(
                 jnp.repeat(q[:, None], history.span, axis=1),
                 jnp.repeat(u[:, None], history.reach, axis=1),
             )
-        return SimulatorState(scene, past, u, strange)
+        return SimulatorState(scene, past, u, randomization)
 
     def step(
         self, state: SimulatorState, u: Float[Array, "robots nu"], *, word: UInt32[Array, "2"]
     ) -> SimulatorState:
         """One period later, under the controls ``u``; ``word``, 64 random bits, draws each robot's
         member."""
-        q, u_history = self._histories(state, u)
-        return self._moved(state, u, self.drive.torque(q, u_history, word=word))
+        tau = self.drive.torque(*self._histories(state, u), word=word)
+        if state.randomization is not None:
+            tau = tau * state.randomization.gain
+        longer = state.past.with_present(jax.vmap(self.scene.q)(state.scene), u)
+        past = HistoryBuffer(*(samples[:, 1:] for samples in longer))
+        scene = jax.vmap(self.scene.step)(state.scene, tau)
+        return SimulatorState(scene, past, u, state.randomization)
 
     def advance(
         self,
@@ -139,9 +357,8 @@ class Simulator(eqx.Module):
         alone all members are asked.
         """
         words = jax.random.bits(key, (repeat, 2))
-        disagreement = self.drive.disagreement(
-            *self._histories(state, self._within(state.u + change))
-        )
+        first = self._within(state.u + change)
+        disagreement = self.drive.disagreement(*self._histories(state, first))
 
         def further(state: SimulatorState, word: Array) -> tuple[SimulatorState, None]:
             return self.step(state, self._within(state.u + change), word=word), None
@@ -149,25 +366,22 @@ class Simulator(eqx.Module):
         return jax.lax.scan(further, state, words)[0], disagreement
 
     def _histories(self, state: SimulatorState, u: Array) -> tuple[Array, Array]:
-        q = jax.vmap(self.scene.q)(state.scene)
-        samples = (
-            jnp.concatenate([a, b[:, None]], axis=1)
-            for a, b in ((state.past.q, q), (state.past.u, u))
-        )
+        samples = state.past.with_present(jax.vmap(self.scene.q)(state.scene), u)
         found: tuple[Array, Array] = self.drive.ensemble.contract.history.of_window(*samples)
         return found
 
-    def _moved(self, state: SimulatorState, u: Array, tau: Array) -> SimulatorState:
-        q = jax.vmap(self.scene.q)(state.scene)
-        past = Past(
-            *(
-                jnp.concatenate([a, b[:, None]], axis=1)[:, 1:]
-                for a, b in ((state.past.q, q), (state.past.u, u))
-            )
-        )
-        if state.strange is not None:
-            tau = tau * state.strange.gain
-        return SimulatorState(jax.vmap(self.scene.step)(state.scene, tau), past, u, state.strange)
-
     def _within(self, u: Array) -> Array:
         return jnp.clip(u, np.asarray(self.u_lower, u.dtype), np.asarray(self.u_upper, u.dtype))
+
+
+def bounds_of(bounds: Float[np.ndarray, "2 n"]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Lower and upper bounds as constants of a compiled program."""
+    lower, upper = (tuple(map(float, row)) for row in bounds)
+    return lower, upper
+
+
+def rounded(values: Float[np.ndarray, " 3"]) -> Vector:
+    """A place [m] or direction to 12 decimals: what MuJoCo's compiler rounds becomes a true
+    zero."""
+    x, y, z = (float(value) + 0.0 for value in np.round(values, 12))
+    return x, y, z

@@ -19,8 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from genan.errors import SettingError
-from genan.simulation.arm import ArmScene, ArmState
-from genan.simulation.simulator import Past, Simulator, SimulatorState
+from genan.simulation.simulator import ArmScene, ArmState, HistoryBuffer, Simulator, SimulatorState
 
 
 class Starts(eqx.Module):
@@ -28,7 +27,7 @@ class Starts(eqx.Module):
 
     arm: ArmState
     """Positions and velocities."""
-    past: Past
+    past: HistoryBuffer
     u: Float[Array, "pool nu"]
     """Controls that they rest under."""
     oldest: Int[Array, ""]
@@ -40,7 +39,7 @@ class Starts(eqx.Module):
 
     def draw(
         self, count: int, *, key: PRNGKeyArray
-    ) -> tuple[ArmState, Past, Float[Array, "count nu"]]:
+    ) -> tuple[ArmState, HistoryBuffer, Float[Array, "count nu"]]:
         """``count`` of them at random."""
         picked = jax.random.randint(key, (count,), 0, len(self))
         arm, past, u = jax.tree.map(lambda a: a[picked], (self.arm, self.past, self.u))

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from genan.robot import Robot
 from genan.simulation import ArmState
-from genan.simulation.cup_geometry import CupSettings
-from genan.simulation.cup_scene import CupScene, SceneState
+from genan.simulation.cup_contact import CupSettings
+from genan.simulation.cup_scene import CupScene, CupState
 from genan.tasks.settings import BallInACupSettings
 from genan.tasks.task import Task
 
@@ -87,7 +87,7 @@ class BallInACup(Task):
         found = {"cup": settings.cup_reward, "velocity": settings.velocity_weight}
         return {**found, "nearer": settings.shaping_weight} if settings.shaping_weight else found
 
-    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[SceneState, Attempt]:
+    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[CupState, Attempt]:
         """Put the ball somewhere on the sphere that the string allows, at rest, and measure it
         once."""
         robots = len(arm.q)
@@ -102,7 +102,7 @@ class BallInACup(Task):
 
         def one(
             q: Array, qd: Array, key: PRNGKeyArray, mass: Array | None, length: Array | None
-        ) -> SceneState:
+        ) -> CupState:
             ball = self.scene.on_sphere(q, key=key, string_length=length)
             return self.scene.start(q, ball, qd=qd, ball_mass=mass, string_length=length)
 
@@ -116,7 +116,7 @@ class BallInACup(Task):
         way = self._way(scene)
         return scene, Attempt(tracking, way, jnp.zeros_like(way))
 
-    def update(self, scene: SceneState, memory: Attempt, *, key: PRNGKeyArray) -> Attempt:
+    def update(self, scene: CupState, memory: Attempt, *, key: PRNGKeyArray) -> Attempt:
         """Measure the ball; sometimes there is nothing to see."""
         noise_key, seen_key = jax.random.split(key)
         measured = self._measured(scene, key=noise_key)
@@ -124,29 +124,29 @@ class BallInACup(Task):
         way = self._way(scene)
         return Attempt(memory.tracking.later(self.period, measured, seen), way, memory.way - way)
 
-    def observe(self, scene: SceneState, memory: Attempt) -> Float[Array, "robots 6"]:
+    def observe(self, scene: CupState, memory: Attempt) -> Float[Array, "robots 6"]:
         """The ball as it was last seen."""
         return jnp.concatenate([memory.tracking.position, memory.tracking.velocity], axis=-1)
 
-    def terms(self, scene: SceneState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
+    def terms(self, scene: CupState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
         """In the cup or not; minus the squared joint velocity [rad^2/s^2]; how much nearer the ball
         has come [m]."""
         qd = jax.vmap(self.scene.qd)(scene)
         found = {"cup": self.success(scene, memory), "velocity": -jnp.sum(qd**2, axis=-1)}
         return {**found, "nearer": memory.nearer} if self.settings.shaping_weight else found
 
-    def success(self, scene: SceneState, memory: Attempt) -> Float[Array, " robots"]:
+    def success(self, scene: CupState, memory: Attempt) -> Float[Array, " robots"]:
         """1 where the ball is in the cup."""
         return jax.vmap(self.scene.in_cup)(scene).astype(jnp.float32)
 
-    def metrics(self, scene: SceneState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
+    def metrics(self, scene: CupState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
         """How far the string is over its length [mm]."""
         length = self.settings.string_length if scene.string_length is None else scene.string_length
         return {
             "stretch": 1e3 * jnp.maximum(jax.vmap(self.scene.string_length)(scene) - length, 0.0)
         }
 
-    def _way(self, scene: SceneState) -> Float[Array, " robots"]:
+    def _way(self, scene: CupState) -> Float[Array, " robots"]:
         """From the ball to the middle of the cup [m]: straight from above the rim, round its edge
         from below."""
         cup = self.scene.settings
@@ -163,7 +163,7 @@ class BallInACup(Task):
             around + math.hypot(edge, over - cup.floor),
         )
 
-    def _measured(self, scene: SceneState, *, key: PRNGKeyArray) -> Float[Array, "robots 3"]:
+    def _measured(self, scene: CupState, *, key: PRNGKeyArray) -> Float[Array, "robots 3"]:
         true = jax.vmap(self.scene.ball_in_cup_frame)(scene)
         return true + self.settings.noise * jax.random.normal(key, true.shape, true.dtype)
 

@@ -1,22 +1,37 @@
-"""``Task``: what the robot should learn. Observation, reward and success, for many robots at
-once."""
+"""``Task``, what the robot should learn, and ``TaskEnvironment``, many of its episodes at once."""
 
+import logging
 from abc import abstractmethod
-from typing import Any
+from pathlib import Path
+from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from genan.simulation import ArmState, Scene
-from genan.tasks.settings import TaskSettings
+from genan.actuator import Ensemble
+from genan.actuator.network import Precision
+from genan.errors import SettingError
+from genan.robot import Robot
+from genan.simulation.divergence import Divergence
+from genan.simulation.simulator import (
+    ArmScene,
+    ArmState,
+    DomainRandomization,
+    Scene,
+    Simulator,
+    SimulatorState,
+)
+from genan.simulation.starts import Settler, Settling, Starts
+from genan.tasks.registry import TaskSettings, task_entry
 
 
 class Task(eqx.Module):
     """A task. Arrays have the robots as their first axis; a scene's state is a batch of its states.
 
-    What a task remembers of an episode beside the scene (goal, measurements, results) is its
-    *memory*, a pytree of arrays of its own making.
+    What a task remembers of an episode in addition to the scene (goal, measurements, results) is
+    its *memory*, a pytree of arrays of its own making. ``load(robot, settings)`` makes the task.
     """
 
     settings: eqx.AbstractVar[TaskSettings]
@@ -56,6 +71,218 @@ class Task(eqx.Module):
     def metrics(self, scene: Any, memory: Any) -> dict[str, Float[Array, " robots"]]:
         """More numbers about an episode that ends now."""
 
+    def markers(self, scene: Any, memory: Any) -> dict[str, Any]:
+        """What a picture of one episode shows next to the arm (states without a batch): ``goal``
+        [nq] [rad or m], ``ball`` [3] in the room's frame [m], ``string``, the length of the string
+        it hangs on [m]."""
+        return {}
+
+
+class StepOutcome(eqx.Module):
+    """What a step of all environments brought."""
+
+    observation: Float[Array, "envs observation"]
+    """After the step; where the episode ended, the first one of the next episode."""
+    reward: Float[Array, " envs"]
+    terms: dict[str, Float[Array, " envs"]]
+    """The reward's terms by name, before their weights."""
+    done: Bool[Array, " envs"]
+    """Where the episode ended with this step."""
+    success: Float[Array, " envs"]
+    """1 where an episode ended well, 0 where it did not; without meaning while it goes on."""
+    metrics: dict[str, Float[Array, " envs"]]
+    """More numbers about the episodes that ended."""
+
+
+class EnvironmentState(eqx.Module):
+    """All episodes between two steps."""
+
+    simulator: SimulatorState
+    memory: Any
+    """The task's own."""
+    step: Int[Array, " envs"]
+    """Steps that each episode has taken."""
+    starts: Starts
+    """Settled robots to start from."""
+    divergence: Divergence
+    """The first state that led to numbers that are not finite, if there was one."""
+
+
+@final
+class TaskEnvironment(eqx.Module):
+    """A task's episodes side by side, as PPO wants them; each starts again when it ends.
+
+    An action is the policy's output before squashing: tanh of it, times the task's largest change,
+    is added to the controls at each period of the robot.
+    """
+
+    task: Task
+    simulator: Simulator
+    settler: Settler
+    envs: int = eqx.field(static=True)
+    horizon: int = eqx.field(static=True)
+    """Steps of an episode."""
+    q_lower: tuple[float, ...] = eqx.field(static=True)
+    q_upper: tuple[float, ...] = eqx.field(static=True)
+    """Joint limits [rad or m]."""
+    stagger: bool = eqx.field(static=True, default=True)
+    """Let the first episodes end at different times, so that not all of them end at once from then
+    on."""
+
+    @classmethod
+    def build(
+        cls,
+        task: Task,
+        ensemble: Ensemble,
+        robot: Robot,
+        *,
+        envs: int,
+        stagger: bool = True,
+        precision: Precision = "float32",
+    ) -> "TaskEnvironment":
+        """``envs`` episodes of ``task`` on ``robot``, driven by ``ensemble``."""
+        if envs < 1:
+            raise SettingError(f"At least one environment is needed, not {envs}.")
+        settings = task.settings
+        settings.check_sizes(robot.name, u_lower=robot.nu, q_drop=robot.nq)
+        rest = tuple(map(float, robot.u_rest))
+        settling = Settling(
+            settings.u_lower, settings.u_upper, settings.q_drop, rest, ramped=settings.ramped
+        )
+        bare, full = (
+            Simulator.build(ensemble, robot, scene, precision=precision)
+            for scene in (ArmScene.load(robot), task.scene)
+        )
+        lower, upper = (tuple(map(float, bounds)) for bounds in robot.q_range)
+        horizon = settings.horizon(robot.dt)
+        return cls(task, full, Settler(bare, settling), envs, horizon, lower, upper, stagger)
+
+    @property
+    def layout(self) -> tuple[tuple[str, int], ...]:
+        """Parts of an observation and their numbers of entries, in order."""
+        nq, nu = self.simulator.scene.nq, self.simulator.nu
+        return (("q", nq), ("qd", nq), ("u", nu), *self.task.layout)
+
+    @property
+    def observation_size(self) -> int:
+        """Entries of an observation."""
+        return sum(size for _, size in self.layout)
+
+    @property
+    def action_size(self) -> int:
+        """Entries of an action: one per control."""
+        return self.simulator.nu
+
+    @property
+    def period(self) -> float:
+        """Between two steps of the policy [s]."""
+        return self.task.settings.action_repeat * self.simulator.scene.dt
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of each reward term."""
+        common = {
+            name: getattr(self.task.settings, f"{name}_weight")
+            for name in ("action", "disagreement", "limit")
+        }
+        return {**self.task.weights, **common}
+
+    def reset(self, key: PRNGKeyArray) -> EnvironmentState:
+        """Fill the pool and begin all episodes."""
+        pool_key, begin_key, stagger_key = jax.random.split(key, 3)
+        starts = self.settler.settle(self.task.settings.pool, key=pool_key)
+        simulator, memory = self._begin(starts, key=begin_key)
+        step = jnp.zeros(self.envs, jnp.int32)
+        if self.stagger:
+            step = jax.random.randint(stagger_key, (self.envs,), 0, self.horizon)
+        none = Divergence.none(simulator, self.action_size)
+        return EnvironmentState(simulator, memory, step, starts, none)
+
+    def refill(self, state: EnvironmentState, count: int, *, key: PRNGKeyArray) -> EnvironmentState:
+        """Replace the ``count`` oldest robots of the pool by newly settled ones."""
+        fresh = self.settler.settle(count, key=key)
+        return eqx.tree_at(lambda s: s.starts, state, state.starts.replaced(fresh))
+
+    def observe(self, state: EnvironmentState) -> Float[Array, "envs observation"]:
+        """Positions, velocities, last controls, and what the task adds."""
+        return self._observe(state.simulator, state.memory)
+
+    def step(
+        self, state: EnvironmentState, action: Float[Array, "envs action"], *, key: PRNGKeyArray
+    ) -> tuple[EnvironmentState, StepOutcome]:
+        """One step of the policy in all episodes; those that end begin again."""
+        advance_key, task_key, begin_key = jax.random.split(key, 3)
+        settings = self.task.settings
+        change = settings.action_scale * jnp.tanh(action)
+        after, disagreement = self.simulator.advance(
+            state.simulator, change, repeat=settings.action_repeat, key=advance_key
+        )
+        memory = self.task.update(after.scene, state.memory, key=task_key)
+        sound = self._sound(after, memory)
+        q = jax.vmap(self.simulator.scene.q)(after.scene)
+        terms = {
+            **self.task.terms(after.scene, memory),
+            "action": -jnp.sum(change**2, axis=-1),
+            "disagreement": -disagreement,
+            "limit": limit_penalty(
+                q,
+                jnp.asarray(self.q_lower, q.dtype),
+                jnp.asarray(self.q_upper, q.dtype),
+                settings.limit_margin,
+            ),
+        }
+        results = terms, self.task.success(after.scene, memory), self.task.metrics(after.scene, memory)
+        terms, success, metrics = jax.tree.map(lambda a: jnp.where(sound, a, 0.0), results)
+        done = (state.step + 1 >= self.horizon) | ~sound
+        simulator, memory = jax.tree.map(
+            lambda new, old: jnp.where(done.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+            self._begin(state.starts, key=begin_key),
+            (after, memory),
+        )
+        following = EnvironmentState(
+            simulator,
+            memory,
+            jnp.where(done, 0, state.step + 1),
+            state.starts,
+            state.divergence.updated(state.simulator, action, sound),
+        )
+        reward = jnp.zeros_like(disagreement)
+        for name, weight in self.weights.items():
+            reward += weight * terms[name]
+        observation = self._observe(simulator, memory)
+        return following, StepOutcome(observation, reward, terms, done, success, metrics)
+
+    def _begin(self, starts: Starts, *, key: PRNGKeyArray) -> tuple[SimulatorState, Any]:
+        draw_key, task_key = jax.random.split(key)
+        arm, past, u = starts.draw(self.envs, key=draw_key)
+        scene, memory = self.task.begin(arm, key=task_key)
+        settings, randomization = self.task.settings, None
+        if settings.torque_spread or settings.control_spread:
+            randomization = DomainRandomization.drawn(
+                self.envs,
+                self.simulator.scene.nq,
+                self.simulator.nu,
+                gain=settings.torque_spread,
+                offset=settings.control_spread,
+                key=jax.random.fold_in(key, 1),
+            )
+        return self.simulator.start(scene, u, past=past, randomization=randomization), memory
+
+    def _observe(self, simulator: SimulatorState, memory: Any) -> Float[Array, "envs observation"]:
+        scene, u = self.simulator.scene, simulator.u
+        q, qd = jax.vmap(scene.q)(simulator.scene), jax.vmap(scene.qd)(simulator.scene)
+        if simulator.randomization is not None:
+            u = u + simulator.randomization.offset
+        return jnp.concatenate([q, qd, u, self.task.observe(simulator.scene, memory)], axis=-1)
+
+    def _sound(self, simulator: SimulatorState, memory: Any) -> Bool[Array, " envs"]:
+        """Whether every number of an episode is finite."""
+        sound = jnp.ones(self.envs, bool)
+        for leaf in jax.tree.leaves((simulator.scene, memory)):
+            if jnp.issubdtype(leaf.dtype, jnp.floating):
+                sound &= jnp.all(jnp.isfinite(leaf.reshape(self.envs, -1)), axis=1)
+        return sound
+
 
 def limit_penalty(
     q: Float[Array, "robots nq"],
@@ -66,3 +293,36 @@ def limit_penalty(
     """-1 for each joint at a limit, less within ``margin`` [rad or m] of it, 0 elsewhere."""
     room = jnp.minimum(q - lower, upper - q)
     return -jnp.sum(jnp.clip(1.0 - room / margin, 0.0, 1.0), axis=-1)
+
+
+def load_task(settings: TaskSettings, robot: Robot) -> Task:
+    """The task that ``settings`` describe, on ``robot``, whose own ranges fill those left empty."""
+    found: Task = task_entry(settings.name).load("task").load(robot, settings.for_robot(robot.name))
+    return found
+
+
+def load_environment(
+    settings: TaskSettings,
+    ensemble: Ensemble,
+    *,
+    envs: int,
+    robot: Robot | Path | str | None = None,
+    stagger: bool = True,
+    precision: Precision = "float32",
+) -> TaskEnvironment:
+    """``envs`` episodes of a task driven by ``ensemble``; left out, the robot is the one the task
+    is made for."""
+    if not isinstance(robot, Robot):
+        robot = Robot.load(robot or settings.robot)
+    ensemble.contract.check_robot(robot)
+    if ensemble.contract.robot != robot.name:
+        logging.getLogger(__name__).warning(
+            "The actuators were recorded on %r and drive %r: another load on the joints is not what "
+            "they know.",
+            ensemble.contract.robot,
+            robot.name,
+        )
+    task = load_task(settings, robot)
+    return TaskEnvironment.build(
+        task, ensemble, robot, envs=envs, stagger=stagger, precision=precision
+    )

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from genan.evaluation.arena import OUTCOMES
 from genan.evaluation.paper import paper_figure
 from genan.evaluation.study_result import Figure, Finding, JobNote, Series, StudyResult, Value
 from genan.evaluation.transfer import Transfer, Trial
+from genan.evaluation.trials import OUTCOMES
 from genan.rl.library import bundled
 
 VERSIONS = {"genan": "0.1.0", "jax": "0.10.2", "python": "3.11.7"}

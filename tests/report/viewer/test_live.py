@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from genan.evaluation import arena
+from genan.evaluation import trials as arena
 from genan.jax_setup import use_cache
 from genan.report.viewer.live import LiveRobot
 from genan.report.viewer.live_orders import (

@@ -1,7 +1,7 @@
 import numpy as np
 
 from genan.report.viewer import room
-from genan.simulation.cup_geometry import CupSettings
+from genan.simulation.cup_contact import CupSettings
 from genan.tasks.ball.scene import Scene
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
-from genan.tasks.ball import fitting
+from genan.tasks.ball import recordings as fitting
 from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball.recordings import Recording
 from genan.tasks.ball.scene import Scene

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genan.tasks.ball import fitting
+from genan.tasks.ball import recordings as fitting
 from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball.recordings import to_balls
 from genan.tasks.ball.scene import Scene

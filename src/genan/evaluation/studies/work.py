@@ -214,9 +214,8 @@ def _train(task: Task) -> dict[str, Any]:
 
 
 def _transfer(task: Task) -> dict[str, Any]:
-    from genan.evaluation.arena import load_policy
-    from genan.evaluation.arenas import open_arena
     from genan.evaluation.transfer import Transfer, transfer
+    from genan.evaluation.trials import load_policy, open_arena
     from genan.jax_setup import use_cache
 
     use_cache()

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from genan.deployment.controller import Controller
 from genan.deployment.interface import Reading, RobotInterface
 from genan.deployment.pacing import Pacer
-from genan.evaluation.arena import Arena, load_policy
+from genan.evaluation.trials import Arena, load_policy
 from genan.report.viewer.geometry import Body
 from genan.report.viewer.live_orders import LiveSettings, Ticks
 from genan.report.viewer.real_time import RealTime
@@ -156,18 +156,18 @@ def _arena(settings: LiveSettings, policy: Any, hours: float) -> tuple[Any, Aren
 
     seed = settings.seed
     if settings.task == "table-tennis":
-        from genan.evaluation.tennis_arena import TennisArena
+        from genan.evaluation.ball_trials import TennisArena
         from genan.virtual.tennis_bench import TennisBench
 
         table = TennisBench(seed=seed, hours=hours)
         return table, TennisArena(policy, table, Cameras(seed=seed))
     if settings.task == "ball-in-a-cup":
-        from genan.evaluation.cup_arena import CupArena
+        from genan.evaluation.ball_trials import CupArena
         from genan.virtual.cup_bench import CupBench
 
         cup = CupBench(seed=seed, hours=hours)
         return cup, CupArena(policy, cup, Vicon(seed=seed))
-    from genan.evaluation.reacher_arena import ReacherArena
+    from genan.evaluation.trials import ReacherArena
     from genan.virtual.robot import VirtualPamy2
 
     bench = VirtualPamy2(seed=seed, hours=hours)

@@ -10,7 +10,7 @@ from genan.tasks.ball.scene import Scene
 
 _ROOM = Scene()
 WOODEN_BALL = 0.025
-"""Radius of the ball on the string [m]; ``genan.simulation.cup_geometry`` has it too, but needs
+"""Radius of the ball on the string [m]; ``genan.simulation.cup_contact`` has it too, but needs
 JAX."""
 BASE: tuple[float, float, float] = _ROOM.base
 """Where the arm's base is [m]: the floor is at z = 0."""

@@ -201,7 +201,7 @@ LIVE_BLOCK = 8
 def _goals(settings: LiveSettings, robot: Robot) -> tuple[np.ndarray, np.ndarray] | None:
     """Lowest and highest goals that the policy was trained for [rad or m]; refuses a policy for
     another task."""
-    from genan.evaluation.arena import load_policy
+    from genan.evaluation.trials import load_policy
     from genan.rl.contract import PolicyContract
 
     policy = load_policy(settings.policy, settings.task)

@@ -4,21 +4,25 @@ The protocol is the paper's: initial controls are drawn from those that the poli
 and ramped to from rest over 2 s; then the policy acts at once, for as long as an episode.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from genan.deployment.controller import Controller
+from genan.deployment.controller import Controller, Goal, PolicyController
 from genan.deployment.flight import Flight
 from genan.deployment.interface import RobotInterface
-from genan.deployment.phases import RampTo
+from genan.deployment.loop import TO_REST
+from genan.deployment.phases import Hold, RampTo
+from genan.deployment.registry import open_robot, robots_available
 from genan.deployment.safety import SafetySettings
-from genan.errors import SettingError
+from genan.deployment.virtual_robot import VirtualRobot
+from genan.errors import SettingError, listing
 from genan.rl import numpy_policy
 from genan.rl.contract import PolicyContract, PolicyError
 from genan.rl.numpy_policy import Policy
@@ -59,7 +63,7 @@ class Attempt:
     goal: Float[np.ndarray, " nq"] | None = None
     """Joint position to reach [rad or m]."""
     truth: Callable[[], Mapping[str, Shaped[np.ndarray, "..."]]] = dict
-    """What no sensor says, for films: see ``genan.evaluation.watched``. Empty where there is
+    """What no sensor says, for films: see ``genan.evaluation.ball_trials``. Empty where there is
     nothing to see."""
 
 
@@ -125,3 +129,97 @@ def load_policy(folder: Path | str, task: str) -> Policy:
         raise PolicyError(str(error)) from None
     check_task(policy, task)
     return policy
+
+
+# --- Arenas by the name of their task.
+
+VIRTUAL = "virtual-pamy2"
+"""The robot that there are specimens of, and that has balls."""
+
+
+def open_arena(policy: Policy, *, robot: str = VIRTUAL, **settings: Any) -> Arena:
+    """The arena of the task that ``policy`` was trained for.
+
+    Args:
+        policy: from ``genan.evaluation.trials.load_policy``.
+        robot: a name that ``genan.deployment.registry`` knows; the ball tasks are on the virtual
+            robot alone.
+        settings: of that robot: ``seed``, ``hours``, ``drift`` and ``paced`` for the virtual one;
+            ``host``, ``port``.
+    """
+    task = policy.contract["task"]
+    if task not in OUTCOMES:
+        raise SettingError(
+            f"There is no arena for the task {task!r}; there are: {listing(OUTCOMES)}."
+        )
+    seed = settings.get("seed", 0) if robot == VIRTUAL else None
+    if task == "reacher":
+        return ReacherArena(policy, open_robot(robot, **settings), robot_seed=seed)
+    if robot != VIRTUAL:
+        if robot not in robots_available():
+            open_robot(robot)  # says which there are
+        raise SettingError(
+            f"Trials of {task!r} need a ball tracker, and none is connected to {robot!r}: use {VIRTUAL!r}, or give "
+            "your tracker as a BallSource to genan.deployment.ball_observation in Python (docs/transfer.md)."
+        )
+    unknown = [name for name in settings if name not in ("seed", "hours", "drift", "paced")]
+    if unknown:
+        raise SettingError(f"The robot {robot!r} has no setting {listing(unknown)}.")
+    if task == "ball-in-a-cup":
+        from genan.evaluation.ball_trials import CupArena
+
+        return CupArena.build(policy, **settings)
+    from genan.evaluation.ball_trials import TennisArena
+
+    return TennisArena.build(policy, **settings)
+
+
+# --- The arena of the reacher: any robot will do.
+
+PAUSE = 1.0
+"""A robot that cannot be put back stays at rest for this long before each trial [s]."""
+
+
+@final
+class ReacherArena(Arena):
+    """Goals drawn from those of training; a trial succeeds when the arm is near its goal as the
+    policy's time is up."""
+
+    task = "reacher"
+
+    def __init__(
+        self, policy: Policy, robot: RobotInterface, *, robot_seed: int | None = None
+    ) -> None:
+        """A virtual robot in this process hangs anew before each trial; any other one is brought to
+        rest."""
+        super().__init__(policy, robot, robot_seed=robot_seed)
+        self._goals = tuple(
+            np.array(self.constants[name], float) for name in ("goal_lower", "goal_upper")
+        )
+        for bound in self._goals:
+            Goal(bound, robot.robot)  # refused here, before anything moves
+
+    def _prepared(
+        self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator
+    ) -> Attempt:
+        arm, goal = self.robot.robot, chance.uniform(*self._goals)
+        flown: list[Controller] = [
+            self._ramp(u),
+            PolicyController(self.policy, Goal(goal, arm), robot=arm),
+        ]
+        if isinstance(self.robot, VirtualRobot):
+            self.robot.bench.reset()
+        else:
+            flown.insert(0, Hold(seconds=PAUSE, robot=arm))
+        return Attempt(u, tuple(flown), lambda flight: self._judged(flight, goal), goal=goal)
+
+    def _judged(self, flight: Flight, goal: Float[np.ndarray, " nq"]) -> Verdict:
+        """By the joint positions that were read when the policy's time was up."""
+        error = np.abs(flight.q[flight.during(TO_REST).start] - goal)
+        reached = bool(error.mean() < self.constants["tolerance"])
+        units = np.array(
+            [180.0 / math.pi if joint.unit == "rad" else 1.0 for joint in flight.robot.joints]
+        )
+        # For a person: degrees, m for slides.
+        numbers = {"error": (units * error).tolist(), "mean_error": float((units * error).mean())}
+        return Verdict(reached, OUTCOMES[self.task][not reached], numbers)

@@ -4,17 +4,17 @@ import pytest
 
 from genan.errors import DataError
 from genan.simulation import ArmState, SimulatorState
-from genan.simulation.fault import Fault, read_fault, write_fault
-from genan.simulation.simulator import Past
+from genan.simulation.divergence import Divergence, read_divergence, write_divergence
+from genan.simulation.simulator import HistoryBuffer
 
 
 def states(value):
     q = jnp.arange(6.0).reshape(3, 2) + value
-    return SimulatorState(ArmState(q, 10 * q), Past(q[:, None], q[:, None]), -q)
+    return SimulatorState(ArmState(q, 10 * q), HistoryBuffer(q[:, None], q[:, None]), -q)
 
 
 def test_the_first_state_that_runs_away_is_kept():
-    fault = Fault.none(states(0.0), 2)
+    fault = Divergence.none(states(0.0), 2)
     action = jnp.arange(6.0).reshape(3, 2)
     fault = fault.updated(states(0.0), action, jnp.array([True, True, True]))
     assert int(fault.count) == 0
@@ -26,11 +26,11 @@ def test_the_first_state_that_runs_away_is_kept():
 
 
 def test_it_is_written_and_read(tmp_path):
-    fault = Fault.none(states(0.0), 2).updated(
+    fault = Divergence.none(states(0.0), 2).updated(
         states(7.0), jnp.ones((3, 2)), jnp.array([False, True, True])
     )
-    write_fault(fault, tmp_path / "fault.safetensors", task="reacher", steps=12)
-    arrays, about = read_fault(tmp_path / "fault.safetensors")
+    write_divergence(fault, tmp_path / "fault.safetensors", task="reacher", steps=12)
+    arrays, about = read_divergence(tmp_path / "fault.safetensors")
     assert about == {"count": 1, "task": "reacher", "steps": 12}
     np.testing.assert_array_equal(arrays["scene.q"], [[7.0, 8.0]])
     np.testing.assert_array_equal(arrays["action"], [[1.0, 1.0]])
@@ -38,7 +38,7 @@ def test_it_is_written_and_read(tmp_path):
 
 def test_refusals(tmp_path):
     with pytest.raises(DataError, match="There is no file"):
-        read_fault(tmp_path / "none")
+        read_divergence(tmp_path / "none")
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(DataError, match="does not hold a fault"):
-        read_fault(tmp_path / "text")
+    with pytest.raises(DataError, match="does not hold the state"):
+        read_divergence(tmp_path / "text")

@@ -1,7 +1,7 @@
-"""When a simulation runs away: the state before the first number that is not finite, kept for a
+"""When a simulation diverges: the state before the first number that is not finite, kept for a
 look at it.
 
-A runaway episode ends and another one begins, so that one bad state does not cost a training; what
+A diverged episode ends and another one begins, so that one bad state does not cost a training; what
 led to it is written to a file that ``genan fault`` shows.
 """
 
@@ -22,8 +22,8 @@ from genan.files import write_atomically
 from genan.simulation.simulator import SimulatorState
 
 
-class Fault(eqx.Module):
-    """How many episodes ran away, and the state and action that the first one did with."""
+class Divergence(eqx.Module):
+    """How many episodes diverged, and the state and action that the first one did with."""
 
     count: Int[Array, ""]
     state: SimulatorState
@@ -31,7 +31,7 @@ class Fault(eqx.Module):
     action: Float[Array, "1 action"]
 
     @classmethod
-    def none(cls, like: SimulatorState, action_size: int) -> "Fault":
+    def none(cls, like: SimulatorState, action_size: int) -> "Divergence":
         """Nothing has happened yet."""
         first = jax.tree.map(lambda a: jnp.zeros_like(a[:1]), like)
         return cls(jnp.zeros((), jnp.int32), first, jnp.zeros((1, action_size), like.u.dtype))
@@ -41,41 +41,36 @@ class Fault(eqx.Module):
         before: SimulatorState,
         action: Float[Array, "envs action"],
         sound: Bool[Array, " envs"],
-    ) -> "Fault":
+    ) -> "Divergence":
         """After a step from ``before``, which ended well for the episodes that are ``sound``."""
         bad = ~sound
         at = jnp.argmax(bad)[None]
         new = (self.count == 0) & jnp.any(bad)
         keep = lambda a, b: jnp.where(new, a[at], b)  # noqa: E731
         state, first = jax.tree.map(keep, (before, action), (self.state, self.action))
-        return Fault(self.count + jnp.sum(bad, dtype=jnp.int32), state, first)
+        return Divergence(self.count + jnp.sum(bad, dtype=jnp.int32), state, first)
 
 
-def write_fault(fault: Fault, path: Path, **about: Any) -> None:
-    """Write the first runaway state to ``path``, with ``about``: what was running."""
-    leaves = jax.tree_util.tree_leaves_with_path((fault.state, fault.action))
-    arrays = {_name(where): np.asarray(leaf) for where, leaf in leaves}
-    text = json.dumps({"count": int(fault.count), **about})
+def write_divergence(divergence: Divergence, path: Path, **about: Any) -> None:
+    """Write the first diverged state to ``path``, with ``about``: what was running."""
+    arrays = {
+        jax.tree_util.keystr(where, simple=True, separator="."): np.asarray(leaf)
+        for where, leaf in jax.tree_util.tree_leaves_with_path(divergence.state)
+    }
+    arrays["action"] = np.asarray(divergence.action)
+    text = json.dumps({"count": int(divergence.count), **about})
     write_atomically(path, save(arrays, metadata={"fault": text}))
 
 
-def read_fault(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays of the state that ran away, by name, and what was running."""
+def read_divergence(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of the state that diverged, by name, and what was running."""
     try:
         with safe_open(path, framework="numpy") as file:
             about = json.loads((file.metadata() or {})["fault"])
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
     except FileNotFoundError:
         raise DataError(
-            f"There is no file {path}; a fault is written only when a simulation ran away."
+            f"There is no file {path}; one is written only when a simulation diverged."
         ) from None
     except (SafetensorError, KeyError, json.JSONDecodeError) as error:
-        raise DataError(f"{path} does not hold a fault of a simulation ({error}).") from None
-
-
-def _name(where: Any) -> str:
-    parts = [
-        str(getattr(part, "name", getattr(part, "idx", getattr(part, "key", part))))
-        for part in where
-    ]
-    return "action" if parts[0] == "1" else ".".join(parts[1:])
+        raise DataError(f"{path} does not hold the state of a simulation ({error}).") from None

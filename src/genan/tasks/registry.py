@@ -1,0 +1,323 @@
+"""Tasks by name, and everything that a task brings. Nothing here needs JAX.
+
+A task is one file and one registration. The file defines a ``TaskSettings`` dataclass (its fields
+are the flags of ``genan train``), a ``genan.tasks.task.Task`` (what happens in simulation), a
+``genan.evaluation.trials.TrialSetup`` (how a trial on a robot starts, what the policy sees there,
+how it is judged) and a ``TaskEntry`` that names them. The registration is a line in ``BUNDLED``
+here, an entry point of the group ``genan.tasks`` in another package (its value is the entry, as
+"module:attribute"), or a call of ``register``. ``train``, ``play``, ``transfer``, ``report``,
+``view`` and ``genan.gymnasium`` find tasks through this module alone.
+
+Settings that depend on the robot (ranges of controls and goals) have no default here: they come
+from ``RobotPackage.tasks[task name]`` of the robot's package, or from flags.
+"""
+
+import dataclasses
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from genan.errors import SettingError, listing
+
+GROUP = "genan.tasks"
+"""Entry points of this group name task entries of other packages."""
+
+BUNDLED = {
+    "reacher": "genan.tasks.bundled:REACHER",
+    "ball-in-a-cup": "genan.tasks.bundled:BALL_IN_A_CUP",
+    "table-tennis": "genan.tasks.bundled:TABLE_TENNIS",
+}
+"""The tasks that come with genan, in the order in which they are listed."""
+
+RENAMED = {"change": "action_scale", "repeat": "action_repeat"}
+"""Settings whose names were others in version 0.1."""
+
+#: What a number must be, by how the sentence goes on after "must".
+_BOUNDS: dict[str, Callable[[float], bool]] = {
+    "be a positive number": lambda value: 0.0 < value < math.inf,
+    "be 0 or more": lambda value: 0.0 <= value < math.inf,
+    "be 1 or more": lambda value: value >= 1,
+    "lie from 0 to 1": lambda value: 0.0 <= value <= 1.0,
+    "lie from 0 to below 1": lambda value: 0.0 <= value < 1.0,
+}
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """What all tasks have in common; the values are the paper's unless a line says otherwise."""
+
+    name: ClassVar[str]
+    robot: ClassVar[str]
+    """The robot that the task is made for."""
+
+    duration: float = 2.0
+    """Length of an episode [s]."""
+    action_repeat: int = 5
+    """Periods of the robot to a step of the policy; the action is added to the control at each of
+    them."""
+    action_scale: float = 0.01
+    """Largest change of a control in one period."""
+    u_lower: tuple[float, ...] = ()
+    """Lowest initial controls; left out: the robot's own for this task."""
+    u_upper: tuple[float, ...] = ()
+    """Highest initial controls; left out: the robot's own for this task."""
+    q_drop: tuple[float, ...] = ()
+    """Pose from which robots settle under the initial control [rad or m]; left out: the robot's own
+    for this task."""
+    ramped: float = 0.5
+    """Part of the starts that are ramped from rest, as on the robot, instead of settled from
+    q_drop, as in the paper's simulation (not the paper's: it settles all)."""
+    torque_spread: float = 0.0
+    """Domain randomization: half width of the range of a factor on each joint's torque, drawn for
+    each episode (not in the paper: 0)."""
+    control_spread: float = 0.0
+    """The same, of an offset between what a control is called and what it does (not in the paper:
+    0)."""
+    pool: int = 4096
+    """Settled robots kept to start from (not in the paper)."""
+    action_weight: float = 1250.0
+    """Of the penalty -|change of control|^2."""
+    disagreement_weight: float = 0.025
+    """Of the penalty -(standard deviation of the members' torques, summed over joints) [1/(N
+    m)]."""
+    limit_weight: float = 1.0
+    """Of the penalty for being near joint limits."""
+    limit_margin: float = math.radians(5.0)
+    """Where that penalty begins, before a limit [rad]; it grows linearly to 1 per joint at the
+    limit (shape and margin are not in the paper)."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.duration < math.inf:
+            raise SettingError(
+                f"An episode's duration must be a positive number of seconds, not {self.duration:g}."
+            )
+        self.check("be a positive number", "action_scale", "limit_margin")
+        self.check("be 1 or more", "action_repeat", "pool")
+        weights = ("action_weight", "disagreement_weight", "limit_weight")
+        self.check("be 0 or more", "control_spread", *weights)
+        self.check("lie from 0 to 1", "ramped")
+        self.check("lie from 0 to below 1", "torque_spread")
+        self.check_ranges("u")
+
+    def check(self, must: str, *names: str) -> None:
+        """Refuse a setting called one of ``names`` that is not what ``must`` says."""
+        for name in names:
+            if not _BOUNDS[must](getattr(self, name)):
+                raise SettingError(f"The task's {name} must {must}, not {getattr(self, name):g}.")
+
+    def check_ranges(self, *names: str) -> None:
+        """Refuse ranges ``NAME_lower`` to ``NAME_upper`` that do not fit together."""
+        for name in names:
+            lower, upper = getattr(self, f"{name}_lower"), getattr(self, f"{name}_upper")
+            if len(lower) != len(upper):
+                raise SettingError(
+                    f"{name}_lower has {len(lower)} entries and {name}_upper {len(upper)}; give "
+                    "both one for each."
+                )
+            for low, high in zip(lower, upper, strict=True):
+                if not low <= high:
+                    raise SettingError(
+                        f"An entry of {name}_lower, {low:g}, is above that of {name}_upper, "
+                        f"{high:g}."
+                    )
+
+    def check_sizes(self, robot: str, **sizes: int) -> None:
+        """Refuse settings that have not as many entries as the robot of that name needs."""
+        for name, size in sizes.items():
+            if len(getattr(self, name)) != size:
+                raise SettingError(
+                    f"The task's {name} needs {size} entries on the robot {robot!r} and has "
+                    f"{len(getattr(self, name))}; give --task.{name.replace('_', '-')} one for "
+                    "each, or name them in the robot's package."
+                )
+
+    def for_robot(self, robot: str) -> Self:
+        """The same, with ranges that were left empty as the package of ``robot`` has them."""
+        found = robot_task_settings(robot, self.name)
+        empty = {name: value for name, value in found.items() if getattr(self, name) == ()}
+        return dataclasses.replace(self, **empty)
+
+    def horizon(self, dt: float) -> int:
+        """Steps of the policy in an episode, for a robot of period ``dt`` [s]."""
+        steps = round(self.duration / (dt * self.action_repeat))
+        if steps < 1:
+            raise SettingError(
+                f"An episode of {self.duration:g} s is shorter than one step of the policy "
+                f"({dt * self.action_repeat:g} s)."
+            )
+        return steps
+
+    def settings(self) -> dict[str, Any]:
+        """Everything here as JSON can hold it."""
+        return {
+            key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()
+        }  # fmt: skip
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Self:
+        """The settings that ``settings`` wrote, by this version or by an earlier one."""
+        known = {one.name: one for one in dataclasses.fields(cls)}
+        found = renamed_settings(record)
+        unknown = sorted(set(found) - set(known))
+        if unknown:
+            raise SettingError(
+                f"The policy was trained with constants that this genan does not know: "
+                f"{listing(unknown)}."
+            )
+
+        def restored(name: str, value: Any) -> Any:
+            if isinstance(value, str) and known[name].type == Path | None:
+                return Path(value)
+            return tuple(value) if isinstance(value, list) else value
+
+        return cls(**{name: restored(name, value) for name, value in found.items()})
+
+
+def renamed_settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The task settings of a record under today's names: version 0.1 called some otherwise."""
+    return {RENAMED.get(name, name): value for name, value in record.items()}
+
+
+@dataclass(frozen=True)
+class TrainingPreset:
+    """How a task is trained; plain data."""
+
+    ppo: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of PPO that differ from their defaults."""
+    task: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the task that differ from their defaults."""
+    envs: int = 1024
+    """Episodes that run side by side."""
+    steps: int = 30_000_000
+    """Steps of the policy, all episodes together (not in the paper)."""
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """Everything that is known of a task by its name."""
+
+    settings: type[TaskSettings]
+    """Its constants, which carry its name."""
+    task: Any
+    """The ``Task`` class, or where it is as "module:Class"; its ``load(robot, settings)`` makes
+    one."""
+    trial: Any
+    """The ``TrialSetup`` class, or where it is as "module:Class"."""
+    title: str
+    """The task's name in a sentence."""
+    summary: str
+    """What is to be done, in one sentence."""
+    outcomes: tuple[str, ...] = ("success", "failure")
+    """What can become of a trial, success first; apart from these, why it was stopped."""
+    observation: Mapping[str, str] = field(default_factory=dict)
+    """What the task's own parts of an observation are, with their units."""
+    presets: Mapping[str, TrainingPreset] = field(
+        default_factory=lambda: {"fast": TrainingPreset()}
+    )
+    """How it is trained, by the name of the preset; the first one is used unless asked
+    otherwise."""
+    number: tuple[str, str] | None = None
+    """A number of each trial whose mean is shown: its name in ``TrialVerdict.numbers``, and the
+    heading with its unit."""
+    attempt: str = "trial"
+    """What one trial is called where someone watches."""
+    props: tuple[str, ...] = ()
+    """What a picture shows next to the arm: "goal" (a second arm at the marker "goal"), "ball",
+    "table", "cup". See ``Task.markers``."""
+    camera: tuple[tuple[float, float, float], float, float, float] | None = None
+    """Where a picture is taken from: the point looked at [m], distance [m], azimuth and elevation
+    [deg]; None: one that shows the arm."""
+    props_at_base: bool = False
+    """Whether trials keep ball and string in the frame of the robot's base, not in the room's."""
+    film_after: float = 0.0
+    """A film of a trial goes on this long after the policy's turn [s]."""
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.settings.name
+
+    @property
+    def robot(self) -> str:
+        """Name of the robot that the task is made for."""
+        return self.settings.robot
+
+    def preset(self, name: str | None = None) -> TrainingPreset:
+        """The preset called ``name``; left out: the first one."""
+        name = next(iter(self.presets)) if name is None else name
+        if name not in self.presets:
+            raise SettingError(
+                f"The task {self.name!r} has no preset {name!r}; it has: {listing(self.presets)}."
+            )
+        return self.presets[name]
+
+    def load(self, part: str) -> Any:
+        """The class behind ``task`` or ``trial``, imported now."""
+        return imported(getattr(self, part))
+
+
+_registered: dict[str, TaskEntry] = {}
+
+
+def register(entry: TaskEntry) -> TaskEntry:
+    """Make a task known in this process; the name of a bundled one cannot be taken."""
+    if entry.name in BUNDLED:
+        raise SettingError(f"There is a bundled task {entry.name!r}; choose another name.")
+    _registered[entry.name] = entry
+    return entry
+
+
+def task_names() -> tuple[str, ...]:
+    """Names of all tasks: bundled ones, those of other packages, those registered here. Nothing is
+    imported for this."""
+    others = (point.name for point in entry_points(group=GROUP))
+    return tuple(dict.fromkeys((*BUNDLED, *sorted(others), *_registered)))
+
+
+def task_entry(name: str) -> TaskEntry:
+    """The task called ``name``."""
+    if name in _registered:
+        return _registered[name]
+    points = {point.name: point.value for point in entry_points(group=GROUP)} | BUNDLED
+    if name not in points:
+        raise SettingError(f"There is no task {name!r}; there are: {listing(task_names())}.")
+    entry = imported(points[name])
+    if not isinstance(entry, TaskEntry) or entry.name != name:
+        raise SettingError(
+            f"The entry point of the task {name!r}, {points[name]}, must be the TaskEntry of that "
+            f"name, and is {entry!r:.60}."
+        )
+    _registered[name] = entry
+    return entry
+
+
+def task_settings(name: str, *, robot: str | None = None, preset: str | None = None) -> Any:
+    """The settings of the task called ``name``: the paper's, with the ranges of ``robot`` (left
+    out: the one it is made for) and what ``preset`` changes (left out: nothing)."""
+    entry = task_entry(name)
+    changes = {} if preset is None else entry.preset(preset).task
+    ranges = robot_task_settings(robot or entry.robot, name)
+    return entry.settings(**{**ranges, **changes})
+
+
+def robot_task_settings(robot: str, task: str) -> dict[str, Any]:
+    """What the package of ``robot`` says about ``task``; nothing where it says nothing."""
+    there = task in BUNDLED and robot.startswith("pamy2")
+    where = f"genan.robots.pamy2.tasks:{task.replace('-', '_').upper()}"
+    return dict(imported(where)) if there else {}
+
+
+def imported(where: Any) -> Any:
+    """What is at "module:attribute", or ``where`` itself if it is no such text."""
+    if not isinstance(where, str):
+        return where
+    module, _, attribute = where.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise SettingError(f"{where} cannot be loaded: {error}; reinstall its package.") from error
