@@ -24,7 +24,8 @@ from genan.rl import policy as artifact
 from genan.rl.library import bundled
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState, Simulator
-from genan.tasks.task import load_environment, task_settings
+from genan.tasks.registry import task_settings
+from genan.tasks.task import load_environment
 from genan.virtual import VirtualPamy2
 from genan.virtual.pressures import bar_from_control
 

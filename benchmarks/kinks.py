@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 from machine import machine
 
-from genan.tasks.task import EnvironmentState, TaskEnvironment, load_environment, task_settings
+from genan.tasks.registry import task_settings
+from genan.tasks.task import EnvironmentState, TaskEnvironment, load_environment
 
 ROBOTS, STEPS = 128, 50
 

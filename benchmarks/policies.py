@@ -39,7 +39,7 @@ from genan.rl.config import PRESETS, TrainSettings, preset, task_preset
 from genan.rl.skrl import require_skrl
 from genan.rl.train import Training
 from genan.robot import Robot
-from genan.tasks.settings import TASKS
+from genan.tasks.registry import BUNDLED as TASKS
 
 ARM_STEPS = 20
 """Steps of the policy that the arm alone is timed over."""

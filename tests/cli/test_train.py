@@ -15,7 +15,7 @@ from genan.cli.train import parse
 from genan.errors import SettingError
 from genan.rl.policy import load
 from genan.robot import Robot
-from genan.tasks.settings import BallInACupSettings
+from genan.tasks.registry import task_settings
 
 QUICK = [
     "--envs", "4", "--steps", "32", "--judge", "4", "--task.pool", "4", "--task.ramped", "0", "--task.duration", "0.05",
@@ -71,7 +71,7 @@ def test_the_task_decides_what_the_flags_start_from():
     )
     paper = parse(["ball-in-a-cup", "--preset", "paper", "--ppo.epochs", "3"])
     assert paper.ppo.rollouts == 1024 and paper.ppo.epochs == 3 and paper.ppo.mini_batches == 128
-    assert paper.task == BallInACupSettings() and paper.training.envs == 1024
+    assert paper.task == task_settings("ball-in-a-cup") and paper.training.envs == 1024
     fast = parse(["ball-in-a-cup", "--task.velocity-weight", "0.5"])
     assert (fast.task.shaping_weight, fast.task.velocity_weight, fast.training.envs) == (
         1000.0,

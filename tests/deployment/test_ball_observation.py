@@ -18,7 +18,7 @@ from genan.simulation import ArmState
 from genan.simulation.cup_scene import CupState
 from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball_in_a_cup import BallInACup
-from genan.tasks.settings import BallInACupSettings, TableTennisSettings
+from genan.tasks.bundled import BallInACupSettings, TableTennisSettings
 from genan.tasks.table_tennis import RallyScene, TableTennis
 
 CUP, RACKET = Robot.load("pamy2-cup"), Robot.load("pamy2")

@@ -138,7 +138,8 @@ import jax, numpy as np
 from genan.actuator import load
 from genan.actuator.library import bundled
 from genan.robot import Robot
-from genan.tasks.task import load_environment, task_settings
+from genan.tasks.task import load_environment
+from genan.tasks.registry import task_settings
 robot, ensemble = Robot.load("pamy2"), load(bundled())
 env = load_environment(task_settings("reacher"), ensemble, envs=2)
 key, observation = jax.random.key(0), np.zeros(16, np.float32)

@@ -15,8 +15,8 @@ from genan.tasks.ball.flight import Air
 from genan.tasks.ball.launcher import Balls
 from genan.tasks.ball.scene import Scene as Room
 from genan.tasks.ball_in_a_cup import BallInACup
+from genan.tasks.bundled import BallInACupSettings, ReacherSettings, TableTennisSettings
 from genan.tasks.reacher import Reacher
-from genan.tasks.settings import BallInACupSettings, ReacherSettings, TableTennisSettings
 from genan.tasks.table_tennis import RallyScene, TableTennis
 from genan.tasks.task import Task
 
@@ -31,7 +31,7 @@ def robot(task: str) -> Robot:
 @cache
 def task(name: str) -> Task:
     if name == "reacher":
-        return Reacher.load(robot(name), ReacherSettings())
+        return Reacher.load(robot(name), ReacherSettings().for_robot("pamy2"))
     if name == "ball-in-a-cup":
         return BallInACup.load(robot(name), BallInACupSettings())
     balls = Balls(jnp.ones((1, 3, 3)), jnp.zeros((1, 3, 3)), jnp.zeros((1, 2, 6)))

@@ -13,8 +13,8 @@ from genan.report.scenes import Snapshot
 from genan.rl.episodes import Episodes
 from genan.robot import Robot
 from genan.simulation import ArmState
+from genan.tasks.bundled import ReacherSettings
 from genan.tasks.reacher import Reacher
-from genan.tasks.settings import ReacherSettings
 
 SIZE = (64, 36)
 STEPS = 20
@@ -97,7 +97,7 @@ class Slate:
 
 def test_episodes_are_filmed_at_real_time_up_to_where_they_ran_away() -> None:
     """Positions count the steps: 100 states per second, 50 pictures per second."""
-    task = Reacher.load(Robot.load("pamy2"), ReacherSettings())
+    task = Reacher.load(Robot.load("pamy2"), ReacherSettings().for_robot("pamy2"))
     q = jnp.broadcast_to(jnp.arange(STEPS + 1.0)[:, None, None], (STEPS + 1, 2, 4))
     zero = jnp.zeros((STEPS, 2))
     sound = jnp.ones((STEPS, 2), bool).at[9:, 1].set(False)

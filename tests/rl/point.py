@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from genan.rl.ppo import Outcome
+from genan.rl.ppo import StepOutcome
 
 SPEED, NEAR = 0.2, 0.15
 
@@ -31,7 +31,7 @@ class Point(eqx.Module):
         fresh, _ = self.reset(key)
         state = jnp.where(done[:, None], fresh, places), jnp.where(done, 0, time + 1)
         success = (distance < NEAR).astype(float)
-        outcome = Outcome(
+        outcome = StepOutcome(
             self.observe(state),
             -distance,
             {"distance": distance},

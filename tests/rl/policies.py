@@ -16,7 +16,7 @@ from genan.rl.networks import Networks, Scaler
 from genan.rl.policy import Policy
 from genan.rl.ppo import Agent
 from genan.robot import Robot
-from genan.tasks.settings import ReacherSettings
+from genan.tasks.bundled import ReacherSettings
 from genan.tasks.task import TaskEnvironment, load_environment
 
 TASK = ReacherSettings(

@@ -13,7 +13,7 @@ from tests.rl.policies import TASK, ensemble
 import genan.rl.gymnasium
 from genan.errors import GenanError, SettingError
 from genan.rl.gymnasium import GenanEnv, GenanVectorEnv
-from genan.tasks.settings import BallInACupSettings
+from genan.tasks.bundled import BallInACupSettings
 
 SHORT = replace(TASK, duration=0.06)
 HORIZON = SHORT.horizon(0.002)
@@ -53,12 +53,12 @@ def test_an_action_is_the_part_of_the_largest_change_that_is_added_in_each_perio
     u = slice(4, 6)
     for action in ([0.25, -0.5], [0.0, 0.0], [-0.1, 0.3]):
         after = env.step(np.asarray(action, np.float32))[0]
-        expected = SHORT.repeat * SHORT.change * np.asarray(action)
+        expected = SHORT.action_repeat * SHORT.action_scale * np.asarray(action)
         np.testing.assert_allclose(after[u] - before[u], expected, atol=1e-6)
         before = after
     after = env.step(np.array([1.0, -1.0], np.float32))[0]
     np.testing.assert_allclose(
-        (after - before)[u], SHORT.repeat * SHORT.change * np.array([1.0, -1.0]), atol=1e-6
+        (after - before)[u], SHORT.action_repeat * SHORT.action_scale * np.array([1.0, -1.0]), atol=1e-6
     )
 
 

@@ -15,7 +15,8 @@ from genan.rl import policy as artifact
 from genan.rl.episodes import judge
 from genan.rl.library import bundled
 from genan.robot import Robot
-from genan.tasks.task import load_environment, task_settings
+from genan.tasks.registry import task_settings
+from genan.tasks.task import load_environment
 
 
 def test_everything_together_is_small():

@@ -127,7 +127,7 @@ def contract_with(**changes: object) -> Policy:
         ),
         (
             {"change": 0.02},
-            r"by up to 0\.02 in a period and the environment has 0\.01; give --task\.change 0\.02\.$",
+            r"by up to 0\.02 in a period and the environment has 0\.01; give --task\.action-scale 0\.02\.$",
         ),
         (
             {"dt": 0.004},
@@ -199,4 +199,3 @@ def test_every_part_of_the_tasks_has_words() -> None:
                 {BallInACup: "ball-in-a-cup", TableTennis: "table-tennis"}[task], channels
             ).keys()
         )
-    assert _words("another", channels).keys() == {"q", "qd", "u"}

@@ -21,7 +21,7 @@ from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import DataError, SettingError
 from genan.rl.config import PPOSettings
-from genan.rl.ppo import PPO, Outcome
+from genan.rl.ppo import PPO, StepOutcome
 from genan.rl.uan import (
     PPO_SETTINGS,
     Selection,
@@ -89,7 +89,7 @@ def driven() -> Trajectories:
 
 
 @eqx.filter_jit
-def played(env: UanEnvironment, actions: jax.Array) -> tuple[UanState, UanState, Outcome]:
+def played(env: UanEnvironment, actions: jax.Array) -> tuple[UanState, UanState, StepOutcome]:
     """The first states, and those after each action with what it brought."""
 
     def step(state, action):

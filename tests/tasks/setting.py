@@ -6,8 +6,8 @@ import dataclasses
 from tests.evaluation.conftest import make_ensemble
 
 from genan.robot import Robot
-from genan.tasks.settings import TaskSettings
-from genan.tasks.task import TaskEnvironment, load_environment, task_settings
+from genan.tasks.registry import TaskSettings, task_settings
+from genan.tasks.task import TaskEnvironment, load_environment
 
 
 def small(name: str, **changes) -> TaskSettings:

@@ -146,11 +146,11 @@ def test_refusals():
     robot = Robot.load("pamy2")
     with pytest.raises(SettingError, match="At least one environment"):
         environment("reacher", envs=0)
-    with pytest.raises(SettingError, match="u-lower has 2 entries"):
+    with pytest.raises(SettingError, match="u_lower needs 4 entries on the robot .pamy2. and has 2"):
         environment("reacher", u_lower=(0.0, 0.0), u_upper=(0.0, 0.0))
     with pytest.raises(SettingError, match="Goals of joint 'q1'"):
         environment("reacher", goal_upper=(3.0, 1.0, 0.8, 0.8))
-    with pytest.raises(SettingError, match="The goals have 1 entries"):
+    with pytest.raises(SettingError, match="goal_lower needs 4 entries"):
         environment("reacher", goal_lower=(0.0,), goal_upper=(0.0,))
     other = make_ensemble(Robot.load("pendulum"))
     with pytest.raises(ActuatorError, match="joints"):

@@ -7,18 +7,17 @@ import math
 import pytest
 
 from genan.errors import SettingError
-from genan.tasks.settings import TASKS, BallInACupSettings, ReacherSettings, TableTennisSettings
-from genan.tasks.task import task_settings
+from genan.tasks.registry import BUNDLED, task_settings
 
 
 def degrees(values):
     return [round(math.degrees(value), 6) for value in values]
 
 
-@pytest.mark.parametrize("name", sorted(TASKS))
+@pytest.mark.parametrize("name", sorted(BUNDLED))
 def test_what_all_tasks_share(name):
     settings = task_settings(name)
-    assert (settings.repeat, settings.change) == (5, 0.01)
+    assert (settings.action_repeat, settings.action_scale) == (5, 0.01)
     assert (settings.action_weight, settings.disagreement_weight, settings.limit_weight) == (
         1250.0,
         0.025,
@@ -29,7 +28,7 @@ def test_what_all_tasks_share(name):
 
 
 def test_the_papers_tables():
-    reacher, cup, tennis = ReacherSettings(), BallInACupSettings(), TableTennisSettings()
+    reacher, cup, tennis = map(task_settings, ("reacher", "ball-in-a-cup", "table-tennis"))
     for settings in (reacher, cup):
         assert settings.u_lower == (-0.5, -0.6, -0.6, -0.5) and settings.u_upper == (
             0.5,
@@ -61,22 +60,22 @@ def test_the_papers_tables():
     ("name", "change", "words"),
     [
         ("reacher", {"duration": 0.0}, "positive number of seconds"),
-        ("reacher", {"repeat": 0}, "at least 1 period"),
-        ("reacher", {"change": -0.1}, "change must be a positive number"),
+        ("reacher", {"action_repeat": 0}, "action_repeat must be 1 or more"),
+        ("reacher", {"action_scale": -0.1}, "action_scale must be a positive number"),
         ("reacher", {"action_weight": -1.0}, "action_weight must be 0 or more"),
-        ("reacher", {"pool": 0}, "at least one settled robot"),
+        ("reacher", {"pool": 0}, "pool must be 1 or more"),
         ("reacher", {"ramped": 1.5}, "from 0 to 1"),
-        ("reacher", {"u_lower": (0.0,)}, "1 lower and 4 upper bounds"),
-        ("reacher", {"u_lower": (0.9,) * 4}, "above its upper bound"),
-        ("reacher", {"goal_lower": (0.0,)}, "1 lower and 4 upper bounds"),
-        ("reacher", {"goal_lower": (2.0,) * 4}, "goal's lower bound 2 is above"),
-        ("reacher", {"tolerance": 0.0}, "positive angle"),
+        ("reacher", {"u_lower": (0.0,)}, "has 1 entries and"),
+        ("reacher", {"u_lower": (0.9,) * 4}, "is above that of u_upper"),
+        ("reacher", {"goal_lower": (0.0,)}, "has 1 entries and"),
+        ("reacher", {"goal_lower": (2.0,) * 4}, "goal_lower, 2, is above"),
+        ("reacher", {"tolerance": 0.0}, "tolerance must be a positive number"),
         ("ball-in-a-cup", {"buffer": 1}, "at least 2 ball positions"),
         ("ball-in-a-cup", {"dropout": 1.0}, "from 0 to below 1"),
         ("ball-in-a-cup", {"noise": -1.0}, "0 or more"),
         ("table-tennis", {"landing": "flat"}, "no landing reward 'flat'"),
-        ("table-tennis", {"landing_paid": "twice"}, "no way to pay"),
-        ("table-tennis", {"balls": 0}, "At least one ball"),
+        ("table-tennis", {"landing_paid": "twice"}, "no landing_paid 'twice'"),
+        ("table-tennis", {"balls": 0}, "balls must be 1 or more"),
     ],
 )
 def test_refusals(name, change, words):
@@ -86,7 +85,7 @@ def test_refusals(name, change, words):
 
 def test_a_task_that_does_not_exist():
     with pytest.raises(
-        SettingError, match="no task 'chess'; there are: 'ball-in-a-cup', 'reacher', 'table-tennis'"
+        SettingError, match="no task 'chess'; there are: 'reacher', 'ball-in-a-cup', 'table-tennis'"
     ):
         task_settings("chess")
     with pytest.raises(SettingError, match="shorter than one step"):

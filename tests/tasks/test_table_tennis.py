@@ -12,7 +12,8 @@ from tests.tasks.setting import environment
 from genan.robot import Robot
 from genan.tasks.ball.landing import Outcome
 from genan.tasks.ball.launcher import Balls
-from genan.tasks.task import load_task, task_settings
+from genan.tasks.registry import task_settings
+from genan.tasks.task import load_task
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,14 @@ them."""
 
 import os
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-from genan.errors import SettingError, listing
-from genan.tasks.settings import TASKS, TaskSettings
+from genan.errors import SettingError
+from genan.tasks.registry import TaskSettings, task_entry, task_settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,10 +94,7 @@ class Play:
         return 0
 
     def _check(self) -> None:
-        if self.task not in TASKS:
-            raise SettingError(
-                f"There is no task {self.task!r}; there are: {listing(sorted(TASKS))}."
-            )
+        task_entry(self.task)
         if self.episodes < 1:
             raise SettingError(f"At least one episode must be played, not {self.episodes}.")
         if self.policy is not None and self.agent != "policy":
@@ -143,18 +140,9 @@ class Play:
 
     def _settings(self, policy: "Policy | None") -> TaskSettings:
         """The task as the policy was trained in it, or as the paper has it."""
-        settings = TASKS[self.task]()
         if policy is None:
-            return settings
-        constants = policy.contract.constants
-        unknown = sorted(set(constants) - {field.name for field in fields(settings)})
-        if unknown:
-            raise SettingError(
-                f"The policy was trained with constants that this genan does not know: {listing(unknown)}."
-            )
-        return replace(
-            settings, **{name: _restored(name, value) for name, value in constants.items()}
-        )
+            return task_settings(self.task, robot=self.robot)
+        return task_entry(self.task).settings.of_record(policy.contract.constants)
 
     def _agent(self, environment: "TaskEnvironment", policy: "Policy | None") -> "Agent":
         from genan.rl.episodes import random_agent, zero_agent
@@ -162,13 +150,6 @@ class Play:
         if policy is not None:
             return lambda observation, key: policy.mean(observation)
         return {"zero": zero_agent, "random": random_agent}[self.agent](environment.action_size)
-
-
-def _restored(name: str, value: Any) -> Any:
-    """A task's constant from what JSON holds of it."""
-    if name == "recordings" and value is not None:
-        return Path(value)
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _screen() -> bool:
@@ -204,7 +185,7 @@ def _result(played: "Episodes", k: int) -> str:
 
 
 def _period(environment: "TaskEnvironment") -> float:
-    return float(environment.task.settings.repeat * environment.simulator.scene.dt)
+    return float(environment.task.settings.action_repeat * environment.simulator.scene.dt)
 
 
 def _film(

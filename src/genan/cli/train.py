@@ -13,8 +13,8 @@ import tyro
 
 from genan.cli.progress import time_left
 from genan.errors import SettingError, listing
-from genan.rl.config import PRESETS, PPOSettings, TrainSettings, envs_preset, preset, task_preset
-from genan.tasks.settings import TASKS, TaskSettings
+from genan.rl.config import PPOSettings, TrainSettings, envs_preset, preset
+from genan.tasks.registry import TaskSettings, task_entry, task_names, task_settings
 
 if TYPE_CHECKING:
     from genan.rl.train import Progress, Training
@@ -42,7 +42,7 @@ class Train(Generic[T]):
     overwrite: bool = False
     """Replace what an earlier training left in --out."""
     training: tyro.conf.OmitArgPrefixes[TrainSettings] = field(default_factory=TrainSettings)
-    task: T = field(default_factory=lambda: TASKS["reacher"]())  # type: ignore[assignment]
+    task: T = field(default_factory=lambda: task_settings("reacher"))
     """The task's constants."""
     ppo: PPOSettings = field(default_factory=PPOSettings)
     """How it learns."""
@@ -91,14 +91,14 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
     name, *rest = arguments or [""]
     if name in ("-h", "--help"):
         name, rest = "reacher", [name]
-    if name not in TASKS:
+    if name not in task_names():
         came = repr(name) if name else "nothing"
         raise SettingError(
-            f"Which task? Expected one of {listing(sorted(TASKS))} first, but got {came}."
+            f"Which task? Expected one of {listing(task_names())} first, but got {came}."
         )
     chosen = _value(rest, "--preset") or "fast"
-    chosen = chosen if chosen in PRESETS else "fast"
-    settings = task_preset(name, chosen)
+    chosen = chosen if chosen in task_entry(name).presets else next(iter(task_entry(name).presets))
+    settings = task_settings(name, robot=_value(rest, "--robot"), preset=chosen)
     default = Train(
         out=Path("runs") / name,
         training=TrainSettings(envs=envs_preset(name, chosen)),

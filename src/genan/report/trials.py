@@ -20,8 +20,8 @@ from genan.tasks.ball.flight import Air
 from genan.tasks.ball.launcher import Balls
 from genan.tasks.ball.scene import Scene as Room
 from genan.tasks.ball_in_a_cup import BallInACup
+from genan.tasks.bundled import BallInACupSettings, ReacherSettings, TableTennisSettings
 from genan.tasks.reacher import Reacher
-from genan.tasks.settings import BallInACupSettings, ReacherSettings, TableTennisSettings
 from genan.tasks.table_tennis import RallyScene, TableTennis
 from genan.tasks.task import Task
 
@@ -141,7 +141,7 @@ def film_trial(
 def _task(name: str, robot: Robot) -> Task:
     """The task, for its scene alone: no ball is drawn."""
     if name == ReacherSettings.name:
-        return Reacher.load(robot, ReacherSettings())
+        return Reacher.load(robot, ReacherSettings().for_robot(robot.name))
     if name == BallInACupSettings.name:
         return BallInACup.load(robot, BallInACupSettings())
     nowhere: Any = jnp.zeros((1, 1, 3))

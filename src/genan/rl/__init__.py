@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from genan.rl.config import FAST, PAPER, PPOSettings
     from genan.rl.policy import Policy
-    from genan.rl.ppo import PPO, Environment, Learner, Outcome, Report
+    from genan.rl.ppo import PPO, Environment, Learner, Report, StepOutcome
     from genan.rl.train import Training
 
 _HOMES = {
@@ -19,7 +19,7 @@ _HOMES = {
     "PPO": "ppo",
     "Environment": "ppo",
     "Learner": "ppo",
-    "Outcome": "ppo",
+    "StepOutcome": "ppo",
     "Policy": "policy",
     "PPOSettings": "config",
     "Report": "ppo",
@@ -32,7 +32,7 @@ __all__ = [
     "PPO",
     "Environment",
     "Learner",
-    "Outcome",
+    "StepOutcome",
     "PPOSettings",
     "Policy",
     "Report",

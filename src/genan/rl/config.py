@@ -1,11 +1,11 @@
 """The settings of PPO, the paper's three tables among them. Nothing here needs JAX."""
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from genan.errors import SettingError, listing
-from genan.tasks.settings import TASKS, TaskSettings
+from genan.tasks.registry import BUNDLED, TaskSettings, task_entry, task_settings
 
 ACTIVATIONS = ("leaky_relu", "elu", "tanh")
 KL_MODES = ("stop", "adaptive", "none")
@@ -166,87 +166,31 @@ FAST = PPOSettings()
 """A setting for quick learning: a higher, steered learning rate, fewer and larger minibatches, less
 initial noise, no entropy bonus. It is the default of every field."""
 
-# The tables do not say where the policy's deviation starts: skrl's examples start it at 1.
-# kl_threshold stands among PPO's own settings there, so it is the early stop. skrl of the paper's
-# time (1.4) on JAX left the entropy out of the gradient; with it, a weight of 0.025 drives the
-# deviation to its bound.
-_TABLES = PPOSettings(
-    initial_deviation=1.0, kl_mode="stop", kl_threshold=0.008, value_clip=0.2, grad_norm_clip=1.0, value_scale=1.0,
-    trace=0.95, epochs=10, entropy_in_gradient=False, output_gain=1.0,
-)  # fmt: skip
-
-PAPER: dict[str, PPOSettings] = {
-    "reacher": replace(
-        _TABLES, discount=0.9801, rate=3.949e-05, entropy_scale=0.025, ratio_clip=0.1521, rollouts=64, mini_batches=32,
-        hidden=(64,) * 4, activation="leaky_relu",
-    ),
-    "ball-in-a-cup": replace(
-        _TABLES, discount=0.9835, rate=1.201e-04, entropy_scale=0.005, ratio_clip=0.05882, rollouts=1024,
-        mini_batches=128, hidden=(128,) * 3, activation="elu",
-    ),
-    "table-tennis": replace(
-        _TABLES, discount=0.9815, rate=9.699e-05, entropy_scale=0.025, ratio_clip=0.1029, rollouts=128, mini_batches=16,
-        hidden=(128,) * 4, activation="tanh",
-    ),
-}  # fmt: skip
-"""The paper's tables of hyperparameters, by task."""
-
-
 # --- The settings of a training beside those of the task and of PPO. Nothing here needs JAX.
 
 PRECISIONS_TRAIN_SETTINGS = ("auto", "float32", "tf32")
 DEVICES = ("auto", "cpu", "gpu")
 PRESETS = ("fast", "paper")
 
-STEPS = {"reacher": 30_000_000, "table-tennis": 30_000_000, "ball-in-a-cup": 150_000_000}
-"""Steps of the policy in a training, all environments together, unless told otherwise (not in the
-paper)."""
-
-_FAST: dict[str, PPOSettings] = {
-    "reacher": FAST,
-    "table-tennis": replace(FAST, discount=0.99, rollouts=109, hidden=(128, 128, 128), activation="elu"),
-    # The cup needs noise to be found at all: a wide start, and a bonus that keeps it wide.
-    "ball-in-a-cup": replace(
-        FAST, discount=0.99, mini_batches=32, initial_deviation=1.0, entropy_scale=0.003, time_limit="bootstrap",
-        hidden=(128, 128, 128), activation="elu",
-    ),
-}  # fmt: skip
-
-# Shaping finds the cup; the rest keeps to motions that the actuators know, with balls that are not
-# all the same.
-_FAST_TASK: dict[str, dict[str, Any]] = {
-    "ball-in-a-cup": {
-        "shaping_weight": 1000.0,
-        "disagreement_weight": 0.25,
-        "velocity_weight": 0.01,
-        "mass_spread": 0.15,
-        "string_spread": 0.05,
-    }
-}
-_FAST_ENVS = {"ball-in-a-cup": 4096}
-
 
 def preset(task: str, name: str) -> PPOSettings:
     """PPO's settings for ``task``: the paper's, or those that learn faster here."""
-    _check(name)
-    return (PAPER if name == "paper" else _FAST)[task]
+    return PPOSettings(**task_entry(task).preset(name).ppo)
 
 
 def task_preset(task: str, name: str) -> TaskSettings:
     """The constants of ``task``: the paper's, or with what helps to learn it here."""
-    _check(name)
-    return replace(TASKS[task](), **({} if name == "paper" else _FAST_TASK.get(task, {})))
+    found: TaskSettings = task_settings(task, preset=name)
+    return found
 
 
 def envs_preset(task: str, name: str) -> int:
     """Episodes side by side: 1024, or more where the task is found sooner by that."""
-    _check(name)
-    return 1024 if name == "paper" else _FAST_ENVS.get(task, 1024)
+    return task_entry(task).preset(name).envs
 
 
-def _check(name: str) -> None:
-    if name not in PRESETS:
-        raise SettingError(f"There is no preset {name!r}; there are: {listing(PRESETS)}.")
+PAPER = {task: preset(task, "paper") for task in BUNDLED}
+"""The paper's tables of hyperparameters, by task."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +231,7 @@ class TrainSettings:
 
     def steps_for(self, task: str) -> int:
         """Steps of the policy for this task."""
-        return STEPS[task] if self.steps is None else self.steps
+        return task_entry(task).preset().steps if self.steps is None else self.steps
 
     def settings(self) -> dict[str, Any]:
         """What a result depends on, as JSON can hold it."""

@@ -227,4 +227,4 @@ def _episodes(
     (state, (returns, success, metrics)), _ = jax.lax.scan(
         step, (state, kept), jax.random.split(step_key, env.horizon)
     )
-    return state.fault.count, returns, success, metrics
+    return state.divergence.count, returns, success, metrics

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.errors import GenanError, SettingError
 from genan.rl.episodes import begin, unsquashed, without_end
-from genan.tasks.settings import TASKS, TaskSettings
+from genan.tasks.registry import TaskSettings, task_names, task_settings
 from genan.tasks.task import EnvironmentState, TaskEnvironment
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ def _spaces(environment: TaskEnvironment) -> tuple[gymnasium.spaces.Box, gymnasi
 
 def _period(environment: TaskEnvironment) -> float:
     """Between two steps of the policy [s]."""
-    return float(environment.task.settings.repeat * environment.simulator.scene.dt)
+    return float(environment.task.settings.action_repeat * environment.simulator.scene.dt)
 
 
 def _numpy(array: Array) -> np.ndarray:
@@ -324,7 +324,7 @@ def register() -> None:
         raise GenanError(
             "Gymnasium is not installed; 'pip install genan[gymnasium]' brings it."
         ) from None
-    for task in TASKS:
+    for task in task_names():
         if environment_id(task) not in gymnasium.registry:
             gymnasium.register(
                 environment_id(task),
@@ -379,7 +379,7 @@ def _environment(
     from genan.actuator import Ensemble, load
     from genan.actuator.library import bundled
     from genan.robot import Robot
-    from genan.tasks.task import load_environment, task_settings
+    from genan.tasks.task import load_environment
 
     settings = task_settings(task) if settings is None else settings
     if settings.name != task:

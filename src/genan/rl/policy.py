@@ -26,23 +26,8 @@ from genan.rl.contract import CONTRACT, KIND, WEIGHTS, Part, PolicyContract, Pol
 from genan.rl.networks import ACTIVATION_FUNCTIONS, CLIP, EPSILON, POLICY
 from genan.rl.ppo import Agent
 from genan.robot import Robot
+from genan.tasks.registry import task_entry
 from genan.tasks.task import TaskEnvironment
-
-_WORDS = {
-    "reacher": {"goal": "joint positions to reach"},
-    "ball-in-a-cup": {
-        "ball_position": "ball as it was last measured, in the cup's frame [m]",
-        "ball_velocity": "mean of the differences of the last measurements, in the cup's frame [m/s]",
-    },
-    "table-tennis": {
-        "ball_position": "filtered ball in the world frame, the ball itself after the hit [m]",
-        "ball_velocity": "the same of its velocity [m/s]",
-        "racket_position": "middle of the racket in the world frame [m]",
-        "racket_velocity": "its velocity over the last period [m/s]",
-        "hit": "1 once the racket has hit the ball, 0 before",
-    },
-}
-"""What the parts of an observation are, by task."""
 
 
 @final
@@ -100,8 +85,8 @@ class Policy(eqx.Module):
             controls=channels.controls,
             control_units=channels.control_units,
             u_range=tuple((float(low), float(high)) for low, high in channels.control_range.T),
-            repeat=task.repeat,
-            change=task.change,
+            repeat=task.action_repeat,
+            change=task.action_scale,
             layout=tuple(
                 Part(name, size, words.get(name, "as the task gives it"))
                 for name, size in env.layout
@@ -194,10 +179,10 @@ class Policy(eqx.Module):
                 f"The policy was trained on observations of {one} in this order and the environment gives {other}; use "
                 "a policy trained in it."
             )
-        if not math.isclose(mine.change, theirs.change, rel_tol=1e-6):
+        if not math.isclose(mine.change, theirs.action_scale, rel_tol=1e-6):
             raise PolicyError(
                 f"The policy was trained to change a control by up to {mine.change:g} in a period and the environment "
-                f"has {theirs.change:g}; give --task.change {mine.change:g}."
+                f"has {theirs.action_scale:g}; give --task.action-scale {mine.change:g}."
             )
         simulator, actuators = env.simulator, env.simulator.drive.ensemble.contract
         channels = Channels(
@@ -208,7 +193,7 @@ class Policy(eqx.Module):
             actuators.joint_units,
             actuators.control_units,
         )
-        mine.check_channels(channels, whose="the environment", repeat=theirs.repeat)
+        mine.check_channels(channels, whose="the environment", repeat=theirs.action_repeat)
 
     def was_trained_on(self, ensemble: Ensemble) -> bool:
         """Whether these are the actuators that it was trained on, to the bit."""
@@ -242,13 +227,13 @@ def _words(task: str, channels: Channels) -> dict[str, str]:
         ", ".join(dict.fromkeys(units)) for units in (channels.joint_units, channels.control_units)
     )
     qd = ", ".join(f"{unit}/s" for unit in dict.fromkeys(channels.joint_units))
-    found = {
+    own = task_entry(task).observation
+    return {
         "q": f"joint positions [{q}]",
         "qd": f"joint velocities [{qd}]",
         "u": f"controls that were commanded last [{u}]",
-        **_WORDS.get(task, {}),
+        **{name: words.replace("{q}", q) for name, words in own.items()},
     }
-    return {**found, "goal": f"{found['goal']} [{q}]"} if "goal" in found else found
 
 
 def _json(record: dict[str, Any]) -> str:

@@ -14,9 +14,9 @@ from genan.actuator.training import shuffled
 from genan.jax_setup import QUICK
 from genan.rl.config import PPOSettings
 from genan.rl.networks import POLICY, Networks, Scaler
-from genan.tasks.outcome import Outcome
+from genan.tasks.task import StepOutcome
 
-__all__ = ["Environment", "Outcome"]
+__all__ = ["Environment", "StepOutcome"]
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class Environment(Protocol):
 
     def step(
         self, state: Any, action: Float[Array, "envs action"], *, key: PRNGKeyArray
-    ) -> tuple[Any, Outcome]:
+    ) -> tuple[Any, StepOutcome]:
         """One step of all environments; ``action`` is the policy's output before any squashing."""
 
 

@@ -25,8 +25,8 @@ from genan.rl.policy import Policy, actuator_fingerprint
 from genan.rl.ppo import PPO, Learner, Report
 from genan.robot import Robot
 from genan.simulation.divergence import write_divergence
-from genan.tasks.settings import TaskSettings
-from genan.tasks.task import check_task, load_environment
+from genan.tasks.registry import TaskSettings
+from genan.tasks.task import load_environment
 from genan.tensorboard import EventFile
 
 CHECKPOINT_SECONDS = 10.0
@@ -95,7 +95,6 @@ def train(
         if name not in known:
             raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
     if isinstance(task, str):
-        check_task(task)
         settings.setdefault("envs", envs_preset(task, "fast"))
         task = task_preset(task, "fast")
     training = Training(

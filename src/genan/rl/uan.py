@@ -31,7 +31,7 @@ from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
 from genan.rl.config import PPOSettings
 from genan.rl.networks import POLICY
-from genan.rl.ppo import PPO, Outcome
+from genan.rl.ppo import PPO, StepOutcome
 from genan.robot import Robot
 
 PPO_SETTINGS = replace(
@@ -194,7 +194,7 @@ class UanEnvironment(eqx.Module):
 
     def step(
         self, state: UanState, action: Float[Array, "envs action"], *, key: PRNGKeyArray
-    ) -> tuple[UanState, Outcome]:
+    ) -> tuple[UanState, StepOutcome]:
         """One sample further in all episodes; those that end begin anew."""
         tau = action * self.scaling.torque_std + self.scaling.torque_mean
         q, qd = jax.vmap(self.dynamics.step)(state.q[:, -1], state.qd, tau)
@@ -216,7 +216,7 @@ class UanEnvironment(eqx.Module):
         last = jnp.where(lost, self.bound, jnp.mean(distance, axis=-1))
         terms = {"tracking": tracking, "smoothness": smoothness}
         success = jnp.where(lost, 0.0, jnp.ones_like(reward))
-        return following, Outcome(
+        return following, StepOutcome(
             self.observe(following), reward, terms, done, success, {"distance": last}
         )
 

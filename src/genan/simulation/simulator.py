@@ -16,11 +16,10 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from genan.actuator import Ensemble
 from genan.actuator.network import Layer, Precision, apply
-from genan.actuator.shuffle import shuffled
+from genan.actuator.training import shuffled
 from genan.dynamics import Dynamics, load_dynamics
 from genan.dynamics.algebra import Rotation, Vector, plus
-from genan.dynamics.links import Link, read_links
-from genan.dynamics.recursion import place
+from genan.dynamics.newton_euler import Link, place, read_links
 from genan.errors import RobotError
 from genan.robot import Robot
 

@@ -12,7 +12,7 @@ from genan.robot import Robot
 from genan.simulation import ArmState
 from genan.simulation.cup_contact import CupSettings
 from genan.simulation.cup_scene import CupScene, CupState
-from genan.tasks.settings import BallInACupSettings
+from genan.tasks.bundled import BallInACupSettings
 from genan.tasks.task import Task
 
 
@@ -73,7 +73,7 @@ class BallInACup(Task):
         scene = CupScene.load(
             robot, CupSettings(ball_mass=settings.ball_mass, string_length=settings.string_length)
         )
-        return cls(settings, scene, settings.repeat * robot.dt)
+        return cls(settings, scene, settings.action_repeat * robot.dt)
 
     @property
     def layout(self) -> tuple[tuple[str, int], ...]:

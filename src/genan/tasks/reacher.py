@@ -1,6 +1,6 @@
 """Reacher: go to a joint position, quickly, and stay there."""
 
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState
-from genan.tasks.settings import ReacherSettings
+from genan.tasks.bundled import ReacherSettings
 from genan.tasks.task import Task
 
 
@@ -29,11 +29,7 @@ class Reacher(Task):
     @classmethod
     def load(cls, robot: Robot, settings: ReacherSettings) -> "Reacher":
         """The task on ``robot``; goals outside its joint limits are refused."""
-        if len(settings.goal_lower) != robot.nq:
-            raise SettingError(
-                f"The goals have {len(settings.goal_lower)} entries and the robot {robot.name!r} has {robot.nq} "
-                "joints; give --task.goal-lower and --task.goal-upper one entry for each."
-            )
+        settings.check_sizes(robot.name, goal_lower=robot.nq)
         for joint, low, high in zip(
             robot.joints, settings.goal_lower, settings.goal_upper, strict=True
         ):
@@ -82,6 +78,10 @@ class Reacher(Task):
     def metrics(self, scene: ArmState, memory: Array) -> dict[str, Float[Array, " robots"]]:
         """Mean distance over the joints [deg]."""
         return {"error": jnp.rad2deg(self._error(scene, memory))}
+
+    def markers(self, scene: ArmState, memory: Array) -> dict[str, Any]:
+        """The goal."""
+        return {"goal": memory}
 
     def _error(self, scene: ArmState, memory: Array) -> Array:
         return jnp.mean(jnp.abs(scene.q - memory), axis=-1)

@@ -6,7 +6,7 @@ are the flags of ``genan train``), a ``genan.tasks.task.Task`` (what happens in 
 how it is judged) and a ``TaskEntry`` that names them. The registration is a line in ``BUNDLED``
 here, an entry point of the group ``genan.tasks`` in another package (its value is the entry, as
 "module:attribute"), or a call of ``register``. ``train``, ``play``, ``transfer``, ``report``,
-``view`` and ``genan.gymnasium`` find tasks through this module alone.
+``view`` and ``genan.rl.gymnasium`` find tasks through this module alone.
 
 Settings that depend on the robot (ranges of controls and goals) have no default here: they come
 from ``RobotPackage.tasks[task name]`` of the robot's package, or from flags.
@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from genan.errors import SettingError, listing
 
@@ -135,7 +135,7 @@ class TaskSettings:
                     "each, or name them in the robot's package."
                 )
 
-    def for_robot(self, robot: str) -> Self:
+    def for_robot(self, robot: str) -> "TaskSettings":
         """The same, with ranges that were left empty as the package of ``robot`` has them."""
         found = robot_task_settings(robot, self.name)
         empty = {name: value for name, value in found.items() if getattr(self, name) == ()}
@@ -159,7 +159,7 @@ class TaskSettings:
         }  # fmt: skip
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Self:
+    def of_record(cls, record: Mapping[str, Any]) -> "TaskSettings":
         """The settings that ``settings`` wrote, by this version or by an earlier one."""
         known = {one.name: one for one in dataclasses.fields(cls)}
         found = renamed_settings(record)

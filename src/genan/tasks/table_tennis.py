@@ -19,7 +19,7 @@ from genan.tasks.ball.landing import Outcome, landing, landing_reward
 from genan.tasks.ball.launcher import Balls, Launcher
 from genan.tasks.ball.racket import Pose, Rubber, strike
 from genan.tasks.ball.scene import Scene as Room
-from genan.tasks.settings import TableTennisSettings
+from genan.tasks.bundled import TableTennisSettings
 from genan.tasks.task import Task
 
 
@@ -194,7 +194,7 @@ class TableTennis(Task):
     def observe(self, scene: RallyState, memory: Rally) -> Float[Array, "robots 13"]:
         """The filtered ball until it is hit, the ball itself after that; racket; hit or not."""
         ticks = self.scene.balls.observations.shape[1]
-        tick = jnp.minimum(scene.clock // self.settings.repeat, ticks - 1)
+        tick = jnp.minimum(scene.clock // self.settings.action_repeat, ticks - 1)
         seen = self.scene.balls.observations[scene.flight, tick]
         flying = jnp.concatenate([scene.ball.position, scene.ball.velocity], axis=-1)
         ball = jnp.where(scene.hit[:, None], flying, seen)

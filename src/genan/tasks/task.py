@@ -231,7 +231,11 @@ class TaskEnvironment(eqx.Module):
                 settings.limit_margin,
             ),
         }
-        results = terms, self.task.success(after.scene, memory), self.task.metrics(after.scene, memory)
+        results = (
+            terms,
+            self.task.success(after.scene, memory),
+            self.task.metrics(after.scene, memory),
+        )
         terms, success, metrics = jax.tree.map(lambda a: jnp.where(sound, a, 0.0), results)
         done = (state.step + 1 >= self.horizon) | ~sound
         simulator, memory = jax.tree.map(

@@ -13,7 +13,7 @@ from genan.errors import SettingError, listing
 from genan.evaluation.studies.job import Job
 from genan.evaluation.studies.recipes import collect_job, evaluate_job, fit_job, train_job, uan_job
 from genan.evaluation.studies.sizes import Size
-from genan.tasks.settings import TASKS
+from genan.tasks.registry import BUNDLED as TASKS
 
 WHAT = ("uan", "fit", *TASKS)
 """What can be searched for."""

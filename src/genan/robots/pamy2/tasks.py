@@ -6,7 +6,7 @@ Keys are fields of the tasks' settings.
 import math
 
 
-def _degrees(*values: float) -> tuple[float, ...]:
+def _degrees(*values: float | int) -> tuple[float, ...]:
     return tuple(math.pi / 180.0 * value for value in values)
 
 
