@@ -102,8 +102,7 @@ class Collect:
         from rich.console import Console
 
         from genan.cli import INTERRUPTED
-        from genan.cli.interrupt import interruptible
-        from genan.cli.progress import progress_bar
+        from genan.cli.terminal import interruptible, progress_bar
         from genan.jax_setup import use_cache
 
         console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)

@@ -66,7 +66,7 @@ class Deploy:
         from rich.console import Console
 
         from genan.cli import INTERRUPTED
-        from genan.cli.interrupt import interruptible
+        from genan.cli.terminal import interruptible
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
         if self.task not in TASKS:

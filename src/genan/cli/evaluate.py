@@ -64,7 +64,7 @@ class Evaluate:
         """Judge, print, draw, keep the headline; exit code."""
         from rich.console import Console
 
-        from genan.cli.output import check_folder
+        from genan.cli.terminal import check_folder
         from genan.errors import SettingError
 
         if self.data is None and self.cross_validate is None:
@@ -142,7 +142,7 @@ class Evaluate:
     ) -> int:
         from genan.cli import INTERRUPTED
         from genan.cli.evaluation_tables import print_cross_validation
-        from genan.cli.interrupt import interruptible
+        from genan.cli.terminal import interruptible
         from genan.errors import SettingError
         from genan.evaluation.cross_validation import FOLDS, cross_validate
         from genan.evaluation.record import cross_validation_as_json
@@ -345,7 +345,7 @@ class _Bars:
     """A progress bar for each part of the work, on ``console``."""
 
     def __init__(self, console: "Console") -> None:
-        from genan.cli.progress import progress_bar
+        from genan.cli.terminal import progress_bar
 
         self._bar = progress_bar(console)
         self._tasks: dict[str, Any] = {}

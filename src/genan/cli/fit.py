@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from genan.actuator.settings import FitSettings
-from genan.cli.progress import time_left
+from genan.cli.terminal import time_left
 
 MOST_TO_CHOOSE = 150_000
 """Samples up to which the model is chosen by cross-validation without being asked for."""
@@ -214,7 +214,7 @@ def _train(console: Any, fitting: "Fitting") -> Any:
     from rich.progress import Progress as Bar
     from rich.text import Text
 
-    from genan.cli.interrupt import interruptible
+    from genan.cli.terminal import interruptible
 
     bar = Bar(
         TextColumn("epoch {task.description}"),

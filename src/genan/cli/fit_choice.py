@@ -17,7 +17,7 @@ def choose(console: Any, asked: "Fit", *, lag: "Lag") -> int:
     from genan.actuator.selection import Choosing
     from genan.cli import INTERRUPTED
     from genan.cli.fit import keep_reference
-    from genan.cli.interrupt import interruptible
+    from genan.cli.terminal import interruptible
 
     choosing = Choosing(
         asked.data,

@@ -39,7 +39,7 @@ class Identify:
 
     def run(self) -> int:
         """Run the experiments, print the table, save the pictures."""
-        from genan.cli.output import check_folder
+        from genan.cli.terminal import check_folder
         from genan.errors import SettingError, listing
 
         if self.robot not in ROBOTS:

@@ -6,12 +6,10 @@ What neither of them says is guessed; guesses are marked in the file and listed 
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tyro
 
-if TYPE_CHECKING:
-    from genan.robot.draft import RobotDraft
+from genan.words import plural
 
 
 @dataclass(frozen=True)
@@ -35,25 +33,16 @@ class NewRobot:
 
         path, new = new_robot(self.model, logs=self.logs, out=self.out, name=self.name)
         robot = Robot.load(path)
-        print(
-            f"Wrote {path}: {_counted(robot.nq, 'joint')}, {_counted(robot.nu, 'control')}, {1.0 / robot.dt:.4g} Hz."
-        )
-        _print_guesses(new)
-        print(f"Next: genan robots {path}" if self.logs is None else f"Next: {self._import(path)}")
+        joints, controls = plural(robot.nq, "joint"), plural(robot.nu, "control")
+        print(f"Wrote {path}: {joints}, {controls}, {1.0 / robot.dt:.4g} Hz.")
+        if new.guesses:
+            print("Guessed, so check it in the file (marked GUESS):")
+        else:
+            print("Nothing had to be guessed.")
+        for guess in new.guesses:
+            print(f"  - {guess}")
+        next_line = f"robots {path}"
+        if self.logs is not None:
+            next_line = f"import {self.logs} --robot {path} --out data.h5"
+        print(f"Next: genan {next_line}")
         return 0
-
-    def _import(self, path: Path) -> str:
-        return f"genan import {self.logs} --robot {path} --out data.h5"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _print_guesses(new: "RobotDraft") -> None:
-    if not new.guesses:
-        print("Nothing had to be guessed.")
-        return
-    print("Guessed, so check it in the file (marked GUESS):")
-    for guess in new.guesses:
-        print(f"  - {guess}")

@@ -52,8 +52,8 @@ class Search:
         from rich.console import Console
 
         from genan.cli import INTERRUPTED, REFUSED
-        from genan.cli.interrupt import interruptible
         from genan.cli.job_bars import JobBars
+        from genan.cli.terminal import interruptible
         from genan.evaluation.studies.schedule import Progress
         from genan.evaluation.studies.search import SearchProgress, search
         from genan.evaluation.studies.sizes import find_size

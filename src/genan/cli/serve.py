@@ -56,7 +56,7 @@ class Serve:
         import sys
         from contextlib import ExitStack
 
-        from genan.cli.interrupt import interruptible
+        from genan.cli.terminal import interruptible
         from genan.deployment.clock import WallClock
         from genan.deployment.server import Server, listen
         from genan.deployment.server_log import ServerLog

@@ -54,8 +54,8 @@ class Study:
         from rich.console import Console
 
         from genan.cli import INTERRUPTED, REFUSED
-        from genan.cli.interrupt import interruptible
         from genan.cli.job_bars import JobBars
+        from genan.cli.terminal import interruptible
         from genan.evaluation.studies.catalogue import find_studies
         from genan.evaluation.studies.schedule import run
         from genan.evaluation.studies.sizes import find_size

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import tyro
 
-from genan.cli.progress import time_left
+from genan.cli.terminal import time_left
 from genan.errors import SettingError, listing
 from genan.rl.config import PPOSettings, TrainSettings, envs_preset, preset
 from genan.tasks.registry import TaskSettings, task_entry, task_names, task_settings
@@ -144,7 +144,7 @@ def _train(console: Any, training: "Training") -> Any:
     from rich.progress import Progress as Bar
     from rich.text import Text
 
-    from genan.cli.interrupt import interruptible
+    from genan.cli.terminal import interruptible
 
     total = training.updates * training.ppo.steps_per_update
     bar = Bar(

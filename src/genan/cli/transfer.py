@@ -74,8 +74,7 @@ class Transfer:
         from rich.console import Console
 
         from genan.cli import INTERRUPTED
-        from genan.cli.interrupt import interruptible
-        from genan.cli.output import check_folder
+        from genan.cli.terminal import check_folder, interruptible
         from genan.evaluation.trials import open_arena
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -160,7 +159,7 @@ class Transfer:
         """The trials there are, and why there are no more, if something went wrong."""
         from rich.console import Console
 
-        from genan.cli.progress import progress_bar
+        from genan.cli.terminal import progress_bar
         from genan.errors import GenanError
         from genan.evaluation.transfer import transfer
 

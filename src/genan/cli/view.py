@@ -48,7 +48,7 @@ class View:
         import signal
         from contextlib import ExitStack
 
-        from genan.cli.interrupt import interruptible
+        from genan.cli.terminal import interruptible
         from genan.report.viewer.run import view_live, view_recording
 
         self._check()
