@@ -1,4 +1,5 @@
-"""Pictures of a recording: a few of its trajectories over time, and where it has been."""
+"""Pictures of a recording: some of its trajectories, where it has been, and what its signals say
+about encoder, lag and frequencies."""
 
 import itertools
 import math
@@ -11,39 +12,32 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.data import Inspection, Trajectories, finite_differences
-from genan.data.inspection.measures import ControlInspection, JointInspection
+from genan.data.measures import ControlInspection, JointInspection
+from genan.data.resolution import measure_resolution
+from genan.data.timing import GAPS_LISTED
 from genan.errors import DataError
-from genan.report.inspection_curves import (
-    lag_figure,
-    resolution_figure,
-    spectrum_figure,
-    timing_figure,
-)
-from genan.report.style import COLOURS, GREY, label, reading_unit, style
+from genan.report.style import COLOURS, GREY, colours, heading, hide_rest, panels, plain_ticks, style
+from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
-#: Trajectories drawn over each other.
-SHOWN = 4
-#: Characters of a name that has room beside its panel.
-LONG_NAME = 10
-#: Panels beside each other.
+#: Trajectories drawn over each other, and samples of each.
+SHOWN, SAMPLES = 4, 1500
+#: Panels next to each other, at most.
 ACROSS = 6
 #: Cells along each axis of a density, and samples it is counted from.
-BINS, COUNTED = 64, 400_000
-#: Faintest density drawn, relative to the densest cell.
-FAINTEST = 1e-3
+BINS, COUNTED = 64, 200_000
+#: Faintest density and faintest power drawn, relative to the strongest.
+FAINTEST, FAINTEST_POWER = 1e-3, 1e-6
 
 
 def save_figures(
     trajectories: Trajectories, inspection: Inspection, folder: Path
 ) -> tuple[Path, ...]:
-    """Write the pictures into ``folder`` (made if need be) and return their paths.
-
-    ``trajectories.png``, ``coverage.png``, ``resolution.png``, ``lag.png``, ``spectrum.png``, and
-    ``timing.png`` where the time stamps have gaps.
+    """Write ``trajectories.png``, ``coverage.png`` and ``signals.png`` into ``folder``; return
+    their paths.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,145 +45,190 @@ def save_figures(
         raise DataError(
             f"{folder} is not a folder, so no pictures can be put there; give another --out."
         ) from None
-    paths = []
-    with style():
-        figures = {
-            "trajectories.png": sample_figure(trajectories, inspection),
-            "coverage.png": coverage_figure(trajectories, inspection),
-            "resolution.png": resolution_figure(trajectories, inspection),
-            "lag.png": lag_figure(inspection),
-            "spectrum.png": spectrum_figure(inspection),
-        }
-        if inspection.timing is not None and inspection.timing.gaps:
-            figures["timing.png"] = timing_figure(inspection.timing)
-        for name, figure in figures.items():
-            try:
-                figure.savefig(folder / name)
-            except OSError as error:
-                raise DataError(
-                    f"{folder / name} could not be written: {error.strerror}."
-                ) from None
-            paths.append(folder / name)
-    return tuple(paths)
+    figures = {
+        "trajectories.png": trajectories_figure(trajectories, inspection),
+        "coverage.png": coverage_figure(trajectories, inspection),
+        "signals.png": signals_figure(inspection, trajectories),
+    }
+    for name, figure in figures.items():
+        try:
+            figure.savefig(folder / name)
+        except OSError as error:
+            raise DataError(f"{folder / name} could not be written: {error.strerror}.") from None
+    return tuple(folder / name for name in figures)
 
 
-def sample_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure":
-    """Positions on the left and controls on the right of a few trajectories, one colour for each
-    trajectory."""
-    from matplotlib.figure import Figure
-
-    numbers = np.unique(np.linspace(0, len(trajectories) - 1, SHOWN).round().astype(int))
-    nq, nu = len(inspection.joints), len(inspection.controls)
-    figure = Figure(figsize=(8.0, 0.9 + max(1.05 * nq, 0.85 * nu, 1.8)), layout="constrained")
-    left, right = figure.subfigures(1, 2, wspace=0.03)
-    groups: tuple[tuple[SubFigure, Sequence[JointInspection | ControlInspection], str], ...] = (
-        (left, inspection.joints, "Positions"),
-        (right, inspection.controls, "Controls"),
+@style()
+def trajectories_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure":
+    """Positions on the left and controls on the right of a few trajectories."""
+    numbers = np.unique(np.linspace(0, len(trajectories) - 1, SHOWN).round().astype(int)).tolist()
+    channels = (inspection.joints, inspection.controls)
+    rows = max(len(group) for group in channels)
+    figure, grid = panels(
+        rows, 2, size=(3.3, 0.8), gap=(0.75, 0.4), margin=(0.65, 0.12, 0.4, 0.72)
     )
-    for part, channels, title in groups:
-        axes = part.subplots(len(channels), 1, sharex=True, squeeze=False)[:, 0]
-        part.suptitle(title, fontsize=9, fontweight="bold")
-        for column, (panel, channel) in enumerate(zip(axes, channels, strict=True)):
+    for side, (title, group) in enumerate(zip(("Positions", "Controls"), channels, strict=True)):
+        axes = hide_rest([[row[side]] for row in grid], len(group))
+        for column, (panel, channel) in enumerate(zip(axes, group, strict=True)):
             unit, factor = _unit(channel)
-            for colour, number in zip(COLOURS, numbers.tolist(), strict=False):
-                one = trajectories[number]
-                values = (
-                    factor * (one.q if isinstance(channel, JointInspection) else one.u)[:, column]
-                )
-                panel.plot(
-                    one.dt * np.arange(len(one)), values, color=colour, label=f"trajectory {number}"
-                )
-            if len(channel.name) <= LONG_NAME:
-                panel.set_ylabel(label(channel.name, unit))
-            else:  # beside a low panel there is no room for it
-                panel.set_title(label(channel.name, unit), loc="left", fontsize=7, pad=2)
+            for colour, k in zip(COLOURS, numbers, strict=False):
+                one = trajectories[k]
+                thin = slice(None, None, max(1, len(one) // SAMPLES))
+                values = (one.q if isinstance(channel, JointInspection) else one.u)[thin, column]
+                time = one.dt * np.arange(len(one))[thin]
+                panel.plot(time, factor * values, color=colour, label=f"trajectory {k}")
+            heading(panel, with_unit(channel.name, unit), title if column == 0 else "")
             panel.margins(x=0.01, y=0.12)
             panel.locator_params(axis="y", nbins=4)
             _mark_bounds(panel, channel, factor)
         axes[-1].set_xlabel("time [s]")
-        part.align_ylabels(axes)
     figure.legend(
-        *axes[0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=SHOWN,
-        handlelength=1.5,
+        *grid[0][0].get_legend_handles_labels(), loc="lower center", ncols=SHOWN, handlelength=1.5
     )
     return figure
 
 
+@style()
 def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure":
-    """Where the recording has been: density of position and velocity, of pairs of positions, and of
-    each control."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
+    """Where the recording has been: density of position and velocity, of pairs of positions, and
+    of each control.
+    """
     joints, controls = inspection.joints, inspection.controls
     motion = finite_differences(trajectories.q, lengths=trajectories.lengths, dt=trajectories.dt)
     stride = max(1, len(motion.rows) // COUNTED)
-    axes_q = [
-        _Axis.of(
-            trajectories.q[motion.rows[::stride], column],
-            joint.name,
-            joint.unit,
-            joint.quantum,
-            limits=joint.limits,
-        )
-        for column, joint in enumerate(joints)
-    ]
-    axes_qd = [
-        _Axis.of(
-            motion.qd[::stride, column],
-            "velocity",
-            joint.unit,
-            joint.quantum / trajectories.dt if joint.quantum else None,
-            per_second=True,
-        )
-        for column, joint in enumerate(joints)
-    ]
-    phases = [(axes_q[k], axes_qd[k], joint.phase_covered) for k, joint in enumerate(joints)]
+    some, dt = motion.rows[::stride], trajectories.dt
+    positions, velocities = [], []
+    for column, joint in enumerate(joints):
+        q, qd, quantum = trajectories.q[some, column], motion.qd[::stride, column], joint.quantum
+        limits = joint.limits or ()
+        positions.append(_Axis.of(q, joint.name, joint.unit, quantum, limits=limits))
+        step = quantum / dt if quantum else None
+        velocities.append(_Axis.of(qd, "velocity", joint.unit, step, per_second=True))
+    phases = [(positions[k], velocities[k], joint.phase_covered) for k, joint in enumerate(joints)]
     pairs = [
-        (axes_q[a], axes_q[b], inspection.pairs_covered[joints[a].name, joints[b].name])
+        (positions[a], positions[b], inspection.pairs_covered[joints[a].name, joints[b].name])
         for a, b in itertools.combinations(range(len(joints)), 2)
         if len(joints) <= ACROSS or b == a + 1
     ]
-    groups: list[tuple[str, Sequence[Any]]] = [
-        ("Position and velocity", phases),
-        ("Pairs of positions", pairs),
-    ]
-    if len(joints) > ACROSS:
-        groups[1] = ("Positions of neighbouring joints", pairs)
-    elif len(phases) + len(pairs) <= ACROSS:
-        groups = [("Positions and velocities", [*phases, *pairs])]
+    groups: list[tuple[str, Sequence[Any]]] = [("Position and velocity", phases)]
+    groups += [("Pairs of positions", pairs)] if pairs else []
+    across = _columns([len(phases), len(pairs), len(controls)])
     groups.append(("Controls", controls))
-    across = _columns([len(members) for _, members in groups])
     rows = [math.ceil(len(members) / across) for _, members in groups]
-    heights = [1.7] * sum(rows[:-1]) + [1.4] * rows[-1]
-    layout = ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06)
-    figure = Figure(figsize=(max(3.6, 1.75 * across + 0.7), sum(heights) + 0.2), layout=layout)
-    grid = figure.add_gridspec(len(heights), across, height_ratios=heights)
-    for (title, members), first in zip(groups, np.cumsum([0, *rows]).tolist(), strict=False):
-        places = [grid[first + index // across, index % across] for index in range(len(members))]
-        if len(members) == 1:
-            places = [grid[first, :]]
-        panels = [figure.add_subplot(place) for place in places]
-        panels[0].set_title(title, loc="left", fontsize=9, fontweight="bold", pad=14)
-        for panel, place in zip(panels, places, strict=True):
-            panel.locator_params(axis="x", nbins=3 if across > 1 else 6)
-            panel.locator_params(axis="y", nbins=4)
-            if members is controls and place.is_first_col():
-                panel.set_ylabel("samples [%]")
-        if members is controls:
-            for column, (panel, control) in enumerate(zip(panels, controls, strict=True)):
-                _draw_histogram(panel, trajectories.u[::stride, column], control)
-        else:
-            _draw_densities(figure, panels, across, members)
+    figure, grid = panels(
+        sum(rows), across, size=(1.25, 1.05), gap=(0.62, 0.78), margin=(0.65, 0.15, 0.5, 0.42)
+    )
+    first = 0
+    for (title, members), count in zip(groups, rows, strict=True):
+        axes = hide_rest(grid[first : first + count], len(members))
+        first += count
+        box, inch = axes[0].get_position(), 1.0 / figure.get_figheight()
+        figure.text(box.x0, box.y1 + 0.2 * inch, title, fontsize=9, fontweight="bold")
+        for column, (panel, member) in enumerate(zip(axes, members, strict=True)):
+            panel.locator_params(axis="both", nbins=4)
+            if members is controls:
+                _draw_histogram(panel, trajectories.u[::stride, column], member)
+                panel.set_ylabel("samples [%]" if column % across == 0 else "")
+            else:
+                _draw_density(panel, *member)
     return figure
+
+
+@style()
+def signals_figure(inspection: Inspection, trajectories: Trajectories | None = None) -> "Figure":
+    """Lag from command to motion, spectra, motion against the encoder (where the trajectories are
+    given), and gaps in the time stamps (where there are some).
+    """
+    gaps = inspection.timing is not None and bool(inspection.timing.gaps)
+    figure, grid = panels(
+        2 + gaps, 2, size=(3.1, 1.6), gap=(0.75, 0.62), margin=(0.6, 0.12, 0.3, 0.42)
+    )
+    hide_rest([grid[0]], 1 if trajectories is None else 2)
+    _draw_lag(grid[0][0], inspection)
+    if trajectories is not None:
+        _draw_resolution(grid[0][1], inspection, trajectories)
+    spectrum = inspection.spectrum
+    _draw_spectrum(grid[1][0], "Commands", inspection, spectrum.controls, inspection.controls)
+    _draw_spectrum(grid[1][1], "Motion", inspection, spectrum.joints, inspection.joints)
+    if gaps:
+        _draw_gaps(hide_rest([grid[2]], 1)[0], inspection)
+    for panel in (panel for row in grid for panel in row):
+        handles, labels = panel.get_legend_handles_labels()
+        if handles:
+            panel.legend(handles, labels, fontsize=6, ncols=1 + len(labels) // 7, handlelength=1.2)
+    return figure
+
+
+def _draw_lag(panel: "Axes", inspection: Inspection) -> None:
+    """The part of each joint's motion that commands of each age explain beyond its own past."""
+    lag = inspection.lag
+    for colour, joint in zip(colours(len(lag.joints)), lag.joints, strict=True):
+        if not joint.curve:
+            continue
+        name = joint.joint if joint.control is None else f"{joint.joint} (most by {joint.control})"
+        delays = 1e3 * lag.dt * np.array(joint.delays)
+        panel.plot(delays, 100.0 * np.array(joint.curve), color=colour, label=name)
+        panel.axhline(100.0 * joint.chance, color=colour, linewidth=0.5, linestyle=":")
+        if joint.steps is not None:
+            panel.axvline(1e3 * lag.dt * joint.steps, color=colour, linewidth=0.7, linestyle="--")
+    panel.set(xlabel="delay of the command [ms]", ylabel="explained [%]")
+    panel.set_ylim(bottom=0.0)
+    heading(panel, "Lag from command to motion", "dotted: chance; dashed: lag")
+
+
+def _draw_resolution(panel: "Axes", inspection: Inspection, trajectories: Trajectories) -> None:
+    """What acceleration adds to the position over 1, 2, 3, ... samples, in encoder steps."""
+    for column, joint in enumerate(inspection.joints):
+        if joint.lowest == joint.highest:
+            continue
+        found = measure_resolution(trajectories.q[:, column], trajectories.lengths, joint.quantum)
+        floor = joint.quantum or np.sqrt(2.0) * joint.noise or 1.0
+        motion, total = np.array(found.motion) / floor, np.array(found.differences) / floor
+        colour = COLOURS[column % len(COLOURS)]
+        panel.plot(found.strides, total, color=colour, linewidth=0.7, linestyle=":")
+        positive = np.where(motion > 0.0, motion, np.nan)
+        panel.plot(found.strides, positive, color=colour, marker=".", label=joint.name)
+    panel.axhline(1.0, color=GREY, linewidth=0.7)
+    if inspection.decimation:
+        panel.axvline(inspection.decimation, color=GREY, linewidth=0.7, linestyle="--")
+    panel.set(xscale="log", yscale="log", xlabel="samples per step", ylabel="encoder steps")
+    plain_ticks(panel)
+    heading(panel, "Motion over the encoder", "dotted: recorded; dashed: advised")
+
+
+def _draw_spectrum(
+    panel: "Axes",
+    title: str,
+    inspection: Inspection,
+    powers: np.ndarray,
+    channels: Sequence[JointInspection | ControlInspection],
+) -> None:
+    """Power over frequency; 95 % of it is below the dotted line."""
+    for colour, power, channel in zip(colours(len(powers)), powers, channels, strict=True):
+        if power.max() > 0.0:
+            frequency = inspection.spectrum.frequencies[1:]
+            panel.plot(frequency, power[1:] / power.max(), color=colour, label=channel.name)
+            panel.axvline(channel.excited, color=colour, linewidth=0.5, linestyle=":")
+    panel.set(xscale="log", yscale="log", xlabel="frequency [Hz]", ylim=(FAINTEST_POWER, 2.0))
+    panel.set_ylabel("power, of the strongest")
+    plain_ticks(panel)
+    heading(panel, title, "dotted: 95 % of the power is below")
+
+
+def _draw_gaps(panel: "Axes", inspection: Inspection) -> None:
+    """When the first gaps begin, and how long they are."""
+    timing = inspection.timing
+    assert timing is not None
+    panel.vlines([g.time for g in timing.gaps], 0.0, [g.length for g in timing.gaps], COLOURS[0])
+    panel.set(xlabel="time in the recording [s]", ylabel="length [s]")
+    panel.set_ylim(bottom=0.0)
+    some = f"first {GAPS_LISTED} of {timing.gap_count}"
+    heading(panel, "Gaps", some if timing.gap_count > GAPS_LISTED else f"{timing.gap_count} in all")
 
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """One quantity of a density: its values and cell edges in the unit a person reads, and its
-    label."""
+    """One quantity of a density, in the unit that a person reads."""
 
     values: Float[np.ndarray, " M"]
     edges: Float[np.ndarray, " cells"]
@@ -205,71 +244,52 @@ class _Axis:
         unit: str,
         quantum: float | None,
         *,
-        limits: tuple[float, float] | None = None,
+        limits: tuple[float, ...] = (),
         per_second: bool = False,
     ) -> "_Axis":
         unit, factor = reading_unit(unit)
-        tail = 0.0005 if per_second else 0.0
-        edges = _edges(factor * values, factor * quantum if quantum else None, tail=tail)
-        bounds = tuple(factor * bound for bound in limits or ())
-        return cls(factor * values, edges, label(name, f"{unit}/s" if per_second else unit), bounds)
+        values, step = factor * values, factor * quantum if quantum else None
+        edges = _edges(values, step, tail=0.0005 if per_second else 0.0)
+        text = with_unit(name, f"{unit}/s" if per_second else unit)
+        return cls(values, edges, text, tuple(factor * limit for limit in limits))
 
 
 def _columns(counts: list[int]) -> int:
-    """How many panels beside each other leave the fewest places empty; the more, the better among
-    equals."""
+    """How many panels next to each other leave the fewest places empty; the more, the better."""
+    most = min(ACROSS, max(counts))
     return min(
-        range(min(3, max(counts)), min(ACROSS, max(counts)) + 1),
+        range(min(3, most), most + 1),
         key=lambda across: (sum(-count % across for count in counts), -across),
     )
 
 
 def _draw_histogram(panel: "Axes", u: Float[np.ndarray, " M"], control: ControlInspection) -> None:
-    panel.hist(u, bins=50, color=COLOURS[0], weights=np.full(len(u), 100.0 / len(u)))
-    panel.set_xlabel(label(control.name, control.unit))
+    counts, edges = np.histogram(u, bins=50)
+    panel.stairs(100.0 * counts / len(u), edges, fill=True, color=COLOURS[0])
+    panel.set_xlabel(with_unit(control.name, control.unit))
     _mark_bounds(panel, control, 1.0, vertical=True)
 
 
-def _draw_densities(
-    figure: "Figure", panels: list["Axes"], across: int, pairs: Sequence[tuple[_Axis, _Axis, float]]
-) -> None:
-    """One panel for each (across, along, part of the cells visited), and one colour bar beside the
-    first row."""
+def _draw_density(panel: "Axes", x: _Axis, y: _Axis, covered: float) -> None:
     import matplotlib as mpl
     from matplotlib.colors import ListedColormap, LogNorm
 
-    colours = ListedColormap(
-        mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256))
-    )  # the palest would look like nothing
-    mesh: Any = None
-    for panel, (x, y, covered) in zip(panels, pairs, strict=True):
-        counts, _, _ = np.histogram2d(x.values, y.values, bins=[x.edges, y.edges])
-        share = np.ma.masked_equal(counts.T, 0.0) / max(1.0, float(counts.max()))
-        norm = LogNorm(FAINTEST, 1.0)
-        mesh = panel.pcolormesh(
-            x.edges, y.edges, share, cmap=colours, norm=norm, rasterized=True, linewidth=0
-        )
-        panel.set(xlabel=x.label, ylabel=y.label)
-        for axis, draw, fit in (
-            (x, panel.axvline, panel.set_xlim),
-            (y, panel.axhline, panel.set_ylim),
-        ):
-            fit(min([axis.edges[0], *axis.limits]), max([axis.edges[-1], *axis.limits]))
-            for bound in axis.limits:
-                draw(bound, color=GREY, linewidth=0.7, linestyle=":")
-        corner: dict[str, Any] = {"transform": panel.transAxes, "ha": "right", "va": "bottom"}
-        panel.text(1.0, 1.01, f"{100 * covered:.0f} % covered", color=GREY, fontsize=6.5, **corner)
-    bar = figure.colorbar(
-        mesh, ax=panels[:across], fraction=0.04, aspect=18, pad=0.02, extend="min"
-    )
-    bar.set_label("relative density")
-    bar.outline.set_visible(False)
+    blues = ListedColormap(mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256)))  # no near-white
+    counts, _, _ = np.histogram2d(x.values, y.values, bins=[x.edges, y.edges])
+    share = np.ma.masked_equal(counts.T, 0.0) / max(1.0, float(counts.max()))
+    norm = LogNorm(FAINTEST, 1.0)
+    panel.pcolormesh(x.edges, y.edges, share, cmap=blues, norm=norm, rasterized=True, linewidth=0)
+    panel.set(xlabel=x.label, ylabel=y.label)
+    for axis, draw, fit in ((x, panel.axvline, panel.set_xlim), (y, panel.axhline, panel.set_ylim)):
+        fit(min([axis.edges[0], *axis.limits]), max([axis.edges[-1], *axis.limits]))
+        for bound in axis.limits:
+            draw(bound, color=GREY, linewidth=0.7, linestyle=":")
+    heading(panel, "", f"{100 * covered:.0f} % covered")
 
 
 def _unit(channel: JointInspection | ControlInspection) -> tuple[str, float]:
-    return (
-        reading_unit(channel.unit) if isinstance(channel, JointInspection) else (channel.unit, 1.0)
-    )
+    joint = isinstance(channel, JointInspection)
+    return reading_unit(channel.unit) if joint else (channel.unit, 1.0)
 
 
 def _mark_bounds(
@@ -279,15 +299,12 @@ def _mark_bounds(
     *,
     vertical: bool = False,
 ) -> None:
-    """Dotted lines at a joint's limits or a control's bounds, where they are near enough to be
-    seen."""
-    bounds = (
-        channel.limits if isinstance(channel, JointInspection) else (channel.lower, channel.upper)
-    )
-    low, high = (factor * channel.lowest, factor * channel.highest)
+    """Dotted lines at a joint's limits or a control's bounds, where they are near enough."""
+    joint = isinstance(channel, JointInspection)
+    bounds = channel.limits if joint else (channel.lower, channel.upper)
+    low, high = channel.lowest, channel.highest
     for bound in bounds or ():
-        near = math.isfinite(bound) and low - (high - low) <= factor * bound <= high + (high - low)
-        if near:
+        if math.isfinite(bound) and 2 * low - high <= bound <= 2 * high - low:
             draw = panel.axvline if vertical else panel.axhline
             draw(factor * bound, color=GREY, linewidth=0.7, linestyle=":")
 
@@ -296,13 +313,12 @@ def _edges(
     values: Float[np.ndarray, " M"], quantum: float | None, *, tail: float
 ) -> Float[np.ndarray, " edges"]:
     """Cell edges over all but a tail of the values; whole quanta wide, so that rounding makes no
-    stripes."""
+    stripes.
+    """
     low, high = (float(value) for value in np.quantile(values, [tail, 1.0 - tail]))
     low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
     width = (high - low) / BINS
     if quantum:
-        width = max(1, round(width / quantum)) * quantum
-        low = (
-            float(values.flat[0]) + (round((low - float(values.flat[0])) / quantum) - 0.5) * quantum
-        )
+        width, start = max(1, round(width / quantum)) * quantum, float(values.flat[0])
+        low = start + (round((low - start) / quantum) - 0.5) * quantum
     return low + width * np.arange(math.ceil((high - low) / width) + 1)

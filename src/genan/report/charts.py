@@ -1,0 +1,321 @@
+"""The charts of the report: bars, lines or shares with intervals, ours next to the paper's, as SVG
+in the page, as PNG and PDF for papers and slides, and as a table."""
+
+import csv
+import io
+import math
+import re
+import textwrap
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from genan.evaluation.study_result import Figure, Value
+from genan.report.style import COLOURS, panels, plain_ticks, style
+from genan.words import interval, with_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+#: Colours in use: black, the last one, cannot be seen on a dark page.
+_INKS = COLOURS[:-1]
+#: With more places than this, intervals are bands, and lines have no markers.
+_BANDED = 20
+#: A quantity over more than this ratio gets a logarithmic axis.
+_WIDE = 30.0
+#: Part of an axis between two named places.
+_TICK_ROOM = 0.08
+_MARKERS = ("o", "s", "D", "^", "X", "v")
+_LINES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (5, 1.5, 1, 1.5)),
+    (0, (8, 2)),
+    (0, (1, 1.2)),
+    (0, (8, 2, 1, 2)),
+)
+_HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
+#: Text, and ground, of a chart in the page: replaced by the page's own colours.
+_INK, _GROUND = "#0b0c0d", "#fdfcfb"
+_SVG_IDS = re.compile(r' id="[A-Za-z0-9.]+_\d+"')
+
+
+def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
+    """The chart as a Matplotlib figure; ``titled``: with its title and quantity above."""
+    lying = chart.kind == "stacked"
+    names = _bar_names(chart) if lying else []
+    left = 0.12 + 0.062 * max((len(name) for name in names), default=0) if lying else 0.55
+    wide = 5.6 - left
+    if chart.kind == "bars":
+        wide = min(8.4, max(4.4, 0.28 * len(chart.places) * len(_rows(chart)) + 0.9))
+    height = 0.26 * len(names) if lying else 2.3
+    legend, lines = _legend_rows(chart, left + wide)
+    title = 0.42 if titled else 0.0
+    above, below = 0.12 + 0.17 * lines + title, 0.4 if lying else 0.62
+    figure, grid = panels(1, 1, size=(wide, height), margin=(left, 0.1, above, below))
+    panel = grid[0][0]
+    {"bars": _bars, "lines": _lines, "stacked": _stacked}[chart.kind](panel, chart)
+    panel.grid(visible=True, axis="x" if lying else "y")
+    inch = 1.0 / figure.get_figheight()
+    if titled:
+        figure.suptitle(_plain(chart.title), x=0.01, y=1.0 - 0.05 * inch, ha="left", va="top")
+        words = "" if lying else _plain(with_unit(chart.quantity, chart.unit))
+        figure.text(0.01, 1.0 - 0.22 * inch, words, va="top", color="#555555")
+    handles, texts = panel.get_legend_handles_labels()
+    if len(texts) > 1:
+        figure.legend(
+            handles, texts, loc="upper left", bbox_to_anchor=(0.0, 1.0 - title * inch), ncols=legend,
+            handlelength=2.2, borderaxespad=0.1, columnspacing=1.2, labelspacing=0.3,
+        )  # fmt: skip
+    return figure
+
+
+def chart_svg(chart: Figure) -> str:
+    """The chart as an SVG element that takes the text colour of the page around it."""
+    inks = {"text_color": _INK, "axes_labelcolor": _INK, "xtick_color": _INK, "ytick_color": _INK}
+    with _quiet(), style(**inks, svg_fonttype="none", svg_hashsalt=chart.name):
+        drawn = draw_chart(chart, titled=False)
+        svg = _saved(drawn, "svg", metadata={"Date": None, "Creator": None}).decode()
+    svg = _SVG_IDS.sub("", svg[svg.index("<svg") :])
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    return svg.replace(_INK, "currentColor").replace(_GROUND, "var(--page)")
+
+
+def chart_files(chart: Figure) -> dict[str, bytes]:
+    """The chart as ``png``, ``pdf`` and ``csv``; the same chart gives the same bytes."""
+    with _quiet(), style():
+        figure = draw_chart(chart)
+        return {
+            "png": _saved(figure, "png"),
+            "pdf": _saved(figure, "pdf", metadata={"CreationDate": None}),
+            "csv": chart_csv(chart),
+        }
+
+
+def _saved(figure: "Picture", form: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=form, **options)
+    return buffer.getvalue()
+
+
+def _quiet() -> warnings.catch_warnings:  # type: ignore[type-arg]
+    """A run may be named in a script that the font does not have."""
+    return warnings.catch_warnings(action="ignore", category=UserWarning)
+
+
+def chart_table(chart: Figure) -> tuple[list[str], list[list[str]]]:
+    """Header and rows as a person reads them: a row for each place and series."""
+    several, compared = len(chart.series) > 1, _compared(chart)
+    notes = {
+        name
+        for name in ("count", "note")
+        for series in chart.series
+        for value in series.values
+        if value is not None and getattr(value, name) is not None
+    }
+    header = [chart.axis or "run", *([""] if several else []), with_unit("ours", chart.unit)]
+    header += [with_unit("the paper's", chart.unit)] if compared else []
+    header += (["of"] if "count" in notes else []) + (["note"] if "note" in notes else [])
+    rows = []
+    for place, name, ours, paper in _cells(chart):
+        if ours is None and paper is None:
+            continue
+        row = [_place(place), *([name] if several else []), _words(ours, chart.unit)]
+        row += [_words(paper, chart.unit)] if compared else []
+        for part in ("count", "note"):
+            if part in notes:
+                found = None if ours is None else getattr(ours, part)
+                row.append("" if found is None else str(found))
+        rows.append(row)
+    return header, rows
+
+
+def chart_csv(chart: Figure) -> bytes:
+    """Every number with all its digits, in the chart's unit."""
+    names = ("value", "low", "high", "count", "paper value", "paper low", "paper high", "note")
+    rows: list[Sequence[object]] = [(chart.axis or "place", "series", *names)]
+    for place, name, ours, paper in _cells(chart):
+        one, other = ours or Value(math.nan), paper or Value(math.nan)
+        rows.append(
+            (place, name, None if ours is None else one.mean, one.low, one.high, one.count,
+             None if paper is None else other.mean, other.low, other.high, one.note)
+        )  # fmt: skip
+    return write_csv(rows)
+
+
+def write_csv(rows: Sequence[Sequence[object]]) -> bytes:
+    """Rows as CSV that a spreadsheet takes for text and numbers only, never for a formula."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow(
+            f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+            else cell
+            for cell in row
+        )  # fmt: skip
+    return text.getvalue().encode()
+
+
+def _bars(panel: "Axes", chart: Figure) -> None:
+    rows = _rows(chart)
+    wide = 0.8 / len(rows)
+    for at, (name, values, ink, paper) in enumerate(rows):
+        there = [(n, value) for n, value in enumerate(values) if value is not None]
+        x = [n + (at - 0.5 * (len(rows) - 1)) * wide for n, _ in there]
+        panel.bar(
+            x, [value.mean for _, value in there], 0.92 * wide, label=_plain(name), edgecolor=ink,
+            **_filled(ink, "//////" if paper else ""),
+        )  # fmt: skip
+        _whiskers(panel, x, [value for _, value in there], _INK)
+    names = [_plain("\n".join(textwrap.wrap(_place(p), 14)) or "") for p in chart.places]
+    panel.set_xticks(range(len(names)), names)
+    if len(chart.places) * len(rows) <= 4:
+        panel.set_xlim(-1.0, len(chart.places))
+    _axes(panel, chart)
+
+
+def _lines(panel: "Axes", chart: Figure) -> None:
+    banded = len(chart.places) > _BANDED
+    for k, (name, values, ink, paper) in enumerate(_rows(chart)):
+        there = [
+            (float(place), value)
+            for place, value in zip(chart.places, values, strict=True)
+            if value is not None
+        ]
+        x = [place for place, _ in there]
+        marker = {} if banded else {"marker": _MARKERS[k % len(_MARKERS)], "markersize": 4.5}
+        panel.plot(
+            x, [value.mean for _, value in there], color=ink, label=_plain(name),
+            linestyle=":" if paper else _LINES[k % len(_LINES)] if banded else "-",
+            markerfacecolor=_GROUND if paper else ink, **marker,
+        )  # fmt: skip
+        known = [(at, v) for at, v in there if v.low is not None and v.high is not None]
+        if banded and known:
+            low, high = ([getattr(v, end) for _, v in known] for end in ("low", "high"))
+            panel.fill_between([at for at, _ in known], low, high, color=ink, alpha=0.2, linewidth=0)
+        elif known:
+            _whiskers(panel, [at for at, _ in known], [v for _, v in known], ink)
+    if chart.logarithmic:
+        panel.set_xscale("log")
+    means = [v.mean for _, values, _, _ in _rows(chart) for v in values if v is not None]
+    if chart.unit != "%" and means and 0.0 < _WIDE * min(means) < max(means):
+        panel.set_yscale("log")
+    plain_ticks(panel)
+    if not banded:
+        named = _ticks(chart)
+        panel.set_xticks(named, [_place(place) for place in named])
+        panel.minorticks_off()
+    _axes(panel, chart)
+
+
+def _stacked(panel: "Axes", chart: Figure) -> None:
+    """Lying bars, so that names of any length can be read; the paper's below ours."""
+    names, compared = _bar_names(chart), _compared(chart)
+    left = [0.0] * len(names)
+    for k, series in enumerate(chart.series):
+        paper = series.paper or (None,) * len(chart.places)
+        pairs = zip(series.values, paper, strict=True)
+        values = [value for pair in pairs for value in (pair if compared else pair[:1])]
+        parts = [0.0 if value is None else value.mean for value in values]
+        ink, hatch = _INKS[k % len(_INKS)], _HATCHES[k % len(_HATCHES)]
+        panel.barh(
+            range(len(names)), parts, left=left, height=0.7, edgecolor=ink,
+            label=_plain(series.name), **_filled(ink, hatch),
+        )  # fmt: skip
+        left = [a + b for a, b in zip(left, parts, strict=True)]
+    panel.set_yticks(range(len(names)), [_plain(name) for name in names])
+    panel.set_ylim(len(names) - 0.5, -0.5)
+    panel.set_xlim(0.0, 100.0)
+    panel.set_xlabel(_plain(with_unit(chart.quantity, chart.unit)))
+
+
+def _filled(ink: str, hatch: str) -> dict[str, Any]:
+    return {"facecolor": _GROUND, "hatch": hatch} if hatch else {"facecolor": ink}
+
+
+def _axes(panel: "Axes", chart: Figure) -> None:
+    panel.set_xlabel(_plain(chart.axis))
+    if panel.get_yscale() == "linear":
+        panel.set_ylim(bottom=0.0, top=102.0 if chart.unit == "%" else None)
+
+
+def _whiskers(panel: "Axes", x: list[float], values: list[Value], ink: str) -> None:
+    known = [(at, v) for at, v in zip(x, values, strict=True) if v.low is not None]
+    ends = [
+        [max(0.0, v.mean - (v.mean if v.low is None else v.low)) for _, v in known],
+        [max(0.0, (v.mean if v.high is None else v.high) - v.mean) for _, v in known],
+    ]
+    if known:
+        panel.errorbar(
+            [at for at, _ in known], [v.mean for _, v in known], yerr=ends, fmt="none", ecolor=ink,
+            elinewidth=0.9, capsize=2.0,
+        )  # fmt: skip
+
+
+def _rows(chart: Figure) -> list[tuple[str, tuple[Value | None, ...], str, bool]]:
+    """What is drawn: name, values, colour, and whether it is the paper's."""
+    alone, compared = len(chart.series) == 1, _compared(chart)
+    found = []
+    for k, series in enumerate(chart.series):
+        ours = "ours" if alone else f"{series.name} (ours)"
+        ink, other = _INKS[k % len(_INKS)], _INKS[1 if alone else k % len(_INKS)]
+        found.append((ours if compared else series.name, series.values, ink, False))
+        if any(value is not None for value in series.paper):
+            name = "the paper's" if alone else f"{series.name} (the paper's)"
+            found.append((name, series.paper, other, True))
+    return found
+
+
+def _bar_names(chart: Figure) -> list[str]:
+    whose = (" (ours)", " (the paper's)") if _compared(chart) else ("",)
+    return [f"{_place(place)}{which}" for place in chart.places for which in whose]
+
+
+def _legend_rows(chart: Figure, width: float) -> tuple[int, int]:
+    """Columns and rows of the legend."""
+    stacked = chart.kind == "stacked"
+    names = [s.name for s in chart.series] if stacked else [name for name, *_ in _rows(chart)]
+    if len(names) < 2:
+        return 1, 0
+    across = max(1, min(3, len(names), int(width / (0.5 + 0.06 * max(map(len, names))))))
+    return across, math.ceil(len(names) / across)
+
+
+def _ticks(chart: Figure) -> list[float]:
+    """Places that can be named without running into each other."""
+    places = [float(place) for place in chart.places]
+    if len(places) < 3 or (chart.logarithmic and min(places) <= 0.0):
+        return places
+    at = [math.log(place) for place in places] if chart.logarithmic else places
+    room = _TICK_ROOM * (at[-1] - at[0])
+    kept = [0]
+    for k in range(1, len(places) - 1):
+        if at[k] - at[kept[-1]] >= room and at[-1] - at[k] >= room:
+            kept.append(k)
+    return [places[k] for k in [*kept, len(places) - 1]]
+
+
+def _cells(chart: Figure) -> list[tuple[str | float, str, Value | None, Value | None]]:
+    return [
+        (place, series.name, series.values[at], series.paper[at] if series.paper else None)
+        for at, place in enumerate(chart.places)
+        for series in chart.series
+    ]
+
+
+def _compared(chart: Figure) -> bool:
+    return any(value is not None for series in chart.series for value in series.paper)
+
+
+def _words(value: Value | None, unit: str) -> str:
+    return "–" if value is None else interval(value.mean, value.low, value.high, unit)
+
+
+def _place(place: str | float) -> str:
+    return place if isinstance(place, str) else f"{place:g}"
+
+
+def _plain(text: str) -> str:
+    """Text that Matplotlib shows as it is: no formulas, and nothing left out of a legend."""
+    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")

@@ -1,0 +1,354 @@
+"""Pictures of how good fitted actuators are, as Matplotlib figures: error over time, rollouts over
+the recording, held controls, and how far to trust them."""
+
+import math
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from genan.errors import DataError
+from genan.evaluation import Evaluation
+from genan.evaluation.accuracy import Errors
+from genan.evaluation.actuators import Overlay
+from genan.evaluation.cross_validation import CrossValidation
+from genan.evaluation.held_control import PART
+from genan.evaluation.novelty import Novelty
+from genan.evaluation.torques import Honesty, TorqueComparison
+from genan.report.style import COLOURS, GREY, heading, hide_rest, panels, plain_ticks, style
+from genan.words import reading_unit, shortened, with_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Panels next to each other.
+ACROSS = 4
+#: Points of a curve that are drawn: more cannot be seen.
+POINTS = 150
+#: Trajectories whose novelty is drawn.
+STRIPS = 3
+#: Cells along an axis of a density, and samples that it is counted from.
+BINS, COUNTED = 60, 40_000
+#: Speeds below this part of the usual one are all drawn alike.
+FLOOR = 1e-3
+#: Colours of the other ensembles, and lines of the baselines.
+OTHERS = (COLOURS[1], COLOURS[2], COLOURS[3], COLOURS[5])
+LINES: tuple[Any, ...] = ((0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
+#: Scores of novelty: white and pale blue up to 1, from there orange to dark red.
+_NOVELTY = {
+    0.0: "#ffffff",
+    0.5: "#eef5fa",
+    0.999: "#c9dfee",
+    1.0: "#fbd7a5",
+    1.5: "#e8803a",
+    2.4: "#a01c1c",
+    3.0: "#4d0808",
+}
+
+
+def save_figures(evaluation: Evaluation | CrossValidation, folder: Path) -> tuple[Path, ...]:
+    """Write the pictures into ``folder``, in place of those of an earlier run; return their paths.
+
+    ``error.png``; of an evaluation also ``rollouts.png``, ``held-control.png`` and, where there is
+    something to show, ``trust.png``.
+    """
+    figures: dict[str, Callable[[Any], Figure]] = {"error.png": error_figure}
+    if isinstance(evaluation, Evaluation):
+        figures |= {"rollouts.png": rollout_figure, "held-control.png": held_control_figure}
+        if evaluation.torques or evaluation.honesty or evaluation.novelty:
+            figures["trust.png"] = trust_figure
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "trust.png").unlink(missing_ok=True)
+        for name, draw in figures.items():
+            draw(evaluation).savefig(folder / name)
+    except OSError as error:
+        raise DataError(
+            f"The pictures could not be written into {folder}: {error.strerror or error}."
+        ) from None
+    return tuple(folder / name for name in figures)
+
+
+@style()
+def error_figure(evaluation: Evaluation | CrossValidation) -> "Figure":
+    """Mean absolute error over how far is simulated ahead: all joints together, and each joint."""
+    errors = evaluation.errors
+    nq, groups = len(errors.joints), len(errors.columns) - len(errors.joints)
+    rows = math.ceil(nq / ACROSS) if nq > groups else 0  # one joint of each unit: there is no mean
+    figure, grid = panels(
+        1 + rows, ACROSS, gap=(0.45, 0.52), heights=[2.2, *[1.1] * rows],
+        margin=(0.55, 0.1, 0.35, 0.42),
+    )  # fmt: skip
+    wide = (grid[0][-1].get_position().x1 - grid[0][0].get_position().x0) * 0.72
+    for k, panel in enumerate(hide_rest([grid[0]], groups)):
+        column, box = nq + k, panel.get_position()
+        each = wide / groups
+        panel.set_position((box.x0 + k * each, box.y0, 0.85 * each if groups > 1 else each, box.height))
+        _draw_curves(panel, evaluation, column)
+        members = [j for j in range(nq) if errors.joint_units[j] == errors.units[column]]
+        name = f"Mean over {len(members)} joints" if len(members) > 1 else errors.joints[members[0]]
+        known = ", 95 % interval" if np.isfinite(errors.curve.low).all() else ""
+        heading(panel, f"{name}: mean absolute error{known}")
+    grid[0][0].set_xlabel("simulated ahead from recorded states [s]")
+    figure.legend(
+        *grid[0][0].get_legend_handles_labels(), loc="upper right", bbox_to_anchor=(1.0, 0.97)
+    )
+    for column, panel in enumerate(hide_rest(grid[1:], nq) if rows else []):
+        _draw_curves(panel, evaluation, column)
+        heading(panel, errors.joints[column])
+        if column >= nq - ACROSS:
+            panel.set_xlabel("ahead [s]")
+        if column % ACROSS and errors.units[column] == errors.units[column - 1]:
+            panel.set_ylabel("")
+    return figure
+
+
+def _draw_curves(
+    panel: "Axes", evaluation: Evaluation | CrossValidation, column: int
+) -> None:
+    unit, factor = reading_unit(evaluation.errors.units[column])
+    steps = np.unique(np.geomspace(1, evaluation.horizon, POINTS).round().astype(int))
+    time = steps * evaluation.dt
+
+    def draw(errors: Errors, *, band: bool = False, **look: Any) -> None:
+        curve = errors.curve[steps - 1, column].times(factor)
+        positive = np.where(curve.mean > 0.0, curve.mean, np.nan)
+        panel.plot(time, positive, marker="o" if len(steps) == 1 else None, **look)
+        if band and np.isfinite(curve.low).all():
+            panel.fill_between(
+                time, curve.low, curve.high, color=look["color"], alpha=0.22, linewidth=0
+            )
+
+    for line, errors in zip(LINES, evaluation.baselines, strict=False):
+        draw(errors, color="#555555", linestyle=line, label=_name(errors))
+    members = evaluation.members if isinstance(evaluation, Evaluation) else ()
+    compared = evaluation.compared if isinstance(evaluation, Evaluation) else ()
+    for k, errors in enumerate(members):
+        label = "its members alone" if k == 0 else None
+        draw(errors, color=COLOURS[4], linewidth=0.5, label=label)
+    for colour, errors in zip(OTHERS, compared, strict=False):
+        draw(errors, band=True, color=colour, label=_name(errors))
+    draw(
+        evaluation.errors, band=True, color=COLOURS[0], linewidth=1.6, label=evaluation.name
+    )
+    everyone = (*evaluation.table, *members)
+    some = any((errors.curve.mean[:, column] > 0.0).any() for errors in everyone)
+    panel.set(xscale="log", yscale="log" if some else "linear", ylabel=f"error [{unit}]")
+    panel.set_xlim(0.95 * time[0], 1.05 * time[-1] if len(time) > 1 else 2.0 * time[0])
+    panel.grid(visible=True)
+    plain_ticks(panel)
+
+
+def _name(errors: Errors) -> str:
+    part = f"\n({100 * errors.diverged / errors.rollouts:.2g} % diverged)" if errors.diverged else ""
+    return textwrap.fill(errors.name, 26) + part
+
+
+@style()
+def rollout_figure(evaluation: Evaluation) -> "Figure":
+    """The best, the median and the worst rollout over the recording, one row per joint."""
+    overlays, joints = evaluation.overlays, evaluation.errors.joints
+    figure, grid = panels(
+        len(joints), len(overlays), size=(2.2, 0.95), gap=(0.35, 0.14),
+        margin=(0.7, 0.12, 0.3, 0.62),
+    )  # fmt: skip
+    for column, overlay in enumerate(overlays):
+        for row, name in enumerate(joints):
+            unit, factor = reading_unit(evaluation.errors.joint_units[row])
+            panel = grid[row][column]
+            _draw_overlay(panel, overlay, row, factor, evaluation.dt)
+            if column == 0:
+                panel.set_ylabel(with_unit(name, unit))
+            if row < len(joints) - 1:
+                panel.tick_params(labelbottom=False)
+        heading(grid[0][column], f"{overlay.title.capitalize()} (trajectory {overlay.trajectory})")
+        grid[-1][column].set_xlabel("time open loop [s]")
+    figure.align_ylabels([row[0] for row in grid])
+    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="lower center", ncols=3)
+    return figure
+
+
+def _draw_overlay(panel: "Axes", overlay: Overlay, joint: int, factor: float, dt: float) -> None:
+    thin = slice(None, None, max(1, len(overlay.recorded) // (2 * POINTS)))
+    time = dt * np.arange(len(overlay.recorded))[thin]
+    recorded, predicted = (factor * x[thin, joint] for x in (overlay.recorded, overlay.predicted))
+    members = factor * overlay.members[:, thin, joint]
+    finite = np.isfinite(members).all(axis=0)
+    if len(members) > 1:
+        panel.fill_between(
+            time, members.min(axis=0), members.max(axis=0), where=finite.tolist(),
+            color=COLOURS[4], alpha=0.35, linewidth=0, label="its members alone",
+        )  # fmt: skip
+    panel.plot(time, recorded, color="black", linewidth=1.1, label="recording")
+    panel.plot(time, predicted, color=COLOURS[0], linewidth=1.1, label="ensemble")
+    lowest, highest = float(recorded.min()), float(recorded.max())
+    low, high, margin = lowest, highest, 1.5 * max(highest - lowest, 1e-3 * factor)
+    for values in (predicted[np.isfinite(predicted)], members[:, finite]):
+        # What runs away leaves the picture.
+        low = max(min(low, float(values.min(initial=low))), lowest - margin)
+        high = min(max(high, float(values.max(initial=high))), highest + margin)
+    panel.set_ylim(low - 0.08 * (high - low) - 1e-9, high + 0.08 * (high - low) + 1e-9)
+    panel.set_xlim(0.0, time[-1])
+    panel.locator_params(axis="y", nbins=4)
+    panel.grid(visible=True)
+
+
+@style()
+def held_control_figure(evaluation: Evaluation) -> "Figure":
+    """Speed under a held control: median and 10 to 90 % of the starts, of model and robot."""
+    first = evaluation.held[0]
+    nq = len(first.joints)
+    title = textwrap.fill(f"{first.name}: {first.verdict}", 118 if nq > 2 else 66)
+    lines = title.count("\n") + 1
+    figure, grid = panels(
+        math.ceil(nq / ACROSS), min(ACROSS, max(nq, 2)), gap=(0.42, 0.55),
+        margin=(0.6, 0.12, 0.4 + 0.15 * lines, 0.72),
+    )  # fmt: skip
+    for j, panel in enumerate(hide_rest(grid, nq)):
+        unit, factor = reading_unit(first.joint_units[j])
+        usual = factor * float(first.usual_speed[j])
+        floor = FLOOR * max(usual, 1e-9 * factor)
+        curves = [
+            (held.speed, color, held.name, held is first)
+            for color, held in zip(COLOURS[:4], evaluation.held, strict=False)
+        ]
+        if first.robot_speed is not None:
+            curves.insert(0, (first.robot_speed, "black", "robot", True))
+        for speed, color, label, band in curves:
+            thin = max(1, speed.shape[1] // POINTS)
+            low, median, high = np.maximum(factor * speed[:, ::thin, j], floor)
+            time = first.dt * (1 + thin * np.arange(len(median)))
+            if band:
+                panel.fill_between(time, low, high, color=color, alpha=0.15, linewidth=0)
+            panel.plot(time, median, color=color, label=label)
+        words = f"{100 * PART:g} % of usual speed"
+        panel.axhline(PART * usual, color=GREY, linewidth=0.8, linestyle=":", label=words)
+        panel.set(yscale="log", xlabel="held for [s]")
+        panel.set_ylim(bottom=0.7 * floor)
+        if j % ACROSS == 0 or first.joint_units[j] != first.joint_units[j - 1]:
+            panel.set_ylabel(f"speed [{unit}/s]")
+        heading(panel, first.joints[j])
+        panel.grid(visible=True)
+        plain_ticks(panel, "y")
+    figure.suptitle(title, x=0.01, y=1.0 - 0.05 / figure.get_figheight(), ha="left", va="top")
+    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="lower center", ncols=3)
+    return figure
+
+
+@style()
+def trust_figure(evaluation: Evaluation) -> "Figure":
+    """How far to trust the model: true torques where they are known, whether its members disagree
+    where it is wrong, and where the log is new to it.
+    """
+    torques, honesty, novelty = evaluation.torques, evaluation.honesty, evaluation.novelty
+    nq = 0 if torques is None else len(torques.joints)
+    above, strips = nq + len(honesty), () if novelty is None else novelty.strips[:STRIPS]
+    rows, tall = math.ceil(above / ACROSS), 0.13 * len(evaluation.errors.joints) + 0.1
+    margin = (0.6, 0.65 if strips else 0.12, 0.35, 0.42)
+    figure, grid = panels(
+        rows + len(strips), ACROSS, size=(1.6, 1.4), gap=(0.5, 0.55), margin=margin,
+        heights=[1.4] * rows + [tall] * len(strips),
+    )  # fmt: skip
+    flat = hide_rest(grid[:rows], above)
+    if torques is not None:
+        for j, panel in enumerate(flat[:nq]):
+            _draw_torque(panel, torques, j)
+    for panel, one in zip(flat[nq:], honesty, strict=True):
+        _draw_disagreement(panel, one)
+    if novelty is not None and strips:
+        _draw_novelty(figure, [row[0] for row in grid[rows:]], novelty)
+        for row in grid[rows:]:
+            hide_rest([row], 1)
+            box = row[0].get_position()
+            row[0].set_position((box.x0, box.y0, row[-1].get_position().x1 - box.x0, box.height))
+    return figure
+
+
+def _draw_torque(panel: "Axes", torques: TorqueComparison, joint: int) -> None:
+    unit = {"rad": "N m", "m": "N"}[torques.joint_units[joint]]
+    thin = slice(None, None, max(1, len(torques.true) // COUNTED))
+    true, predicted = torques.true[thin, joint], torques.predicted[thin, joint]
+    low, high = np.quantile(np.concatenate([true, predicted]), [0.001, 0.999])
+    margin = 0.05 * (high - low) + 1e-9
+    edges = np.linspace(low - margin, high + margin, BINS + 1)
+    _draw_density(panel, true, predicted, edges, edges)
+    panel.plot(edges[[0, -1]], edges[[0, -1]], color=COLOURS[1], linewidth=0.8)
+    words = f"r {torques.correlation[joint]:.3f}, off by {torques.error[joint]:.2g} {unit}"
+    heading(panel, torques.joints[joint], words)
+    panel.set_xlabel(f"true torque [{unit}]")
+    panel.set_ylabel(f"predicted [{unit}]" if joint % ACROSS == 0 else "")
+    panel.locator_params(nbins=4)
+
+
+def _draw_disagreement(panel: "Axes", honesty: Honesty) -> None:
+    """Median and quartiles of the error in bins of equal count, over the density of samples."""
+    unit, factor = reading_unit(honesty.unit)
+    x, y = honesty.disagreement, factor * honesty.error
+    seen = np.flatnonzero((x > 0.0) & (y > 0.0))
+    if not len(seen):
+        heading(panel, "No disagreement to compare")
+        return
+    seen = seen[:: max(1, len(seen) // COUNTED)]
+    if len(seen) > 5000:
+        edges = [np.geomspace(*_ends(values[seen]), BINS + 1) for values in (x, y)]
+        _draw_density(panel, x[seen], y[seen], edges[0], edges[1])
+    else:
+        panel.plot(x[seen], y[seen], ".", ms=3, color=COLOURS[4], alpha=0.6, markeredgewidth=0)
+    middle, quartiles = honesty.bins()
+    low, median, high = factor * quartiles
+    panel.errorbar(
+        middle, median, yerr=np.maximum([median - low, high - median], 0.0), fmt="o-",
+        color=COLOURS[1], ms=3, elinewidth=0.9,
+    )  # fmt: skip
+    panel.set(xscale="log", yscale="log", xlabel="disagreement [N m]")
+    where = "torque, 1 step" if honesty.steps is None else f"{honesty.steps} steps"
+    panel.set_ylabel(f"error ({where}) [{'of the bound' if unit == '1' else unit}]")
+    plain_ticks(panel)
+    heading(panel, "Disagreement", f"rank r {honesty.rank_correlation:.2f}")
+
+
+def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> None:
+    """A strip for each of the worst trajectories; in it one row per joint."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    top = max(_NOVELTY)
+    shades = LinearSegmentedColormap.from_list(
+        "novelty", [(at / top, colour) for at, colour in _NOVELTY.items()]
+    )
+    nq, scale = len(novelty.joints), Normalize(0.0, top)
+    for panel, strip in zip(axes, novelty.strips, strict=False):
+        panel.imshow(
+            strip.score.T, cmap=shades, norm=scale, aspect="auto", interpolation="nearest",
+            extent=(0.0, strip.duration, nq, 0),
+        )  # fmt: skip
+        panel.set_yticks(np.arange(nq) + 0.5, labels=list(novelty.joints), fontsize=6)
+        panel.tick_params(axis="y", length=0)
+        beyond = 100.0 * float((strip.score > 1.0).any(axis=1).mean())
+        heading(panel, f"New to it: recording {shortened(strip.recording)}", f"{beyond:.2g} % of the time")
+    axes[-1].set_xlabel("time [s]")
+    box = axes[0].get_position()
+    bar = figure.add_axes((1.0 - 0.52 / figure.get_figwidth(), box.y0, 0.01, box.height))
+    figure.colorbar(ScalarMappable(scale, shades), cax=bar, ticks=[0.0, 1.0, 2.0, 3.0])
+    bar.set_title("score", fontsize=6.5, color=GREY)
+
+
+def _draw_density(
+    panel: "Axes", x: np.ndarray, y: np.ndarray, across: np.ndarray, up: np.ndarray
+) -> None:
+    """How many samples are in each cell, in shades of blue on a logarithmic scale."""
+    import matplotlib as mpl
+    from matplotlib.colors import ListedColormap
+
+    counts, _, _ = np.histogram2d(x, y, bins=[across, up])
+    blues = ListedColormap(mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256)))  # no near-white
+    cells = np.ma.masked_equal(np.log1p(counts.T), 0.0)
+    panel.pcolormesh(across, up, cells, cmap=blues, rasterized=True, linewidth=0)
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    low, high = (float(end) for end in np.quantile(values, [0.0005, 0.9995]))
+    return (low, high) if low < high else (0.9 * low, 1.1 * low)

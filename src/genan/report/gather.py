@@ -1,0 +1,253 @@
+"""Find, in files and folders, everything that genan's commands leave behind, and read it."""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from genan.errors import DataError, GenanError
+from genan.evaluation.recorded import EVALUATION, EvaluationRecord
+from genan.evaluation.study_result import (
+    SEARCH_SUFFIX,
+    SUFFIX,
+    Figure,
+    SearchResult,
+    StudyResult,
+    Value,
+)
+from genan.evaluation.transfer import RESULT, Transfer
+from genan.report.inspection_record import FILE as INSPECTION
+from genan.report.inspection_record import InspectionRecord
+from genan.words import plural
+
+T = TypeVar("T")
+
+FILMS = (".mp4", ".gif")
+PICTURES = {
+    "trajectories.png": ("data", "Some of the recorded trajectories: positions and controls."),
+    "coverage.png": ("data", "Where the recording has been."),
+    "signals.png": ("data", "Lag, resolution of the encoders and frequencies of the recording."),
+    "frequency-response.png": (
+        "data",
+        "How the joints respond to slow and fast controls: dots measured, lines a model.",
+    ),
+    "hysteresis.png": (
+        "data",
+        "Joint angle over a control swept slowly up and down: the loop is the hysteresis.",
+    ),
+    "rollouts.png": (
+        "actuators",
+        "Simulated motion over the recorded one: the best, the median and the worst case.",
+    ),
+    "held-control.png": ("actuators", "What happens when the controls are held."),
+    "trust.png": (
+        "actuators",
+        "How far to trust the model: torques, disagreement, and where a log is new to it.",
+    ),
+}
+"""Pictures of ``genan inspect``, ``identify`` and ``evaluate``: their section, and what they show."""
+JOBS = ("job.json", "seconds.json", "folds.json")
+"""A folder with one of these is a job of a study, or holds the fits of a cross-validation. What
+they found is in the result of the whole."""
+LOOKED_FOR = (
+    f"*{SUFFIX}, *{SEARCH_SUFFIX}, {EVALUATION}, {RESULT}, policy.json, actuator.json, "
+    f"{INSPECTION}, .mp4 and .gif"
+)
+
+
+@dataclass(frozen=True)
+class Found(Generic[T]):
+    """Something that was found."""
+
+    label: str
+    """Its place, from the folder that everything is in."""
+    path: Path
+    content: T
+
+
+@dataclass(frozen=True)
+class ArtifactRecord:
+    """Fitted actuators or a policy, without the weights."""
+
+    contract: Any
+    """``genan.actuator.Contract`` or ``genan.rl.contract.PolicyContract``."""
+    record: Mapping[str, Any]
+    """How it was made."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything that a report is about."""
+
+    studies: tuple[Found[StudyResult], ...] = ()
+    searches: tuple[Found[SearchResult], ...] = ()
+    evaluations: tuple[Found[EvaluationRecord], ...] = ()
+    transfers: tuple[Found[Transfer], ...] = ()
+    policies: tuple[Found[ArtifactRecord], ...] = ()
+    actuators: tuple[Found[ArtifactRecord], ...] = ()
+    inspections: tuple[Found[InspectionRecord], ...] = ()
+    pictures: tuple[Found[str], ...] = ()
+    """Pictures of recordings and of the robot; the content says what is seen."""
+    films: tuple[Found[None], ...] = ()
+    broken: tuple[Found[str], ...] = ()
+    """What could not be read, and why."""
+
+    def counted(self) -> str:
+        """How much there is of what: "7 studies, 1 film"."""
+        parts = (
+            (self.inspections, "inspected recording", None),
+            (self.actuators, "fitted actuators", "fitted actuators"),
+            (self.evaluations, "evaluation", None),
+            (self.policies, "policy", "policies"),
+            (self.transfers, "series of transfer trials", "series of transfer trials"),
+            (self.studies, "study", "studies"),
+            (self.searches, "search", "searches"),
+            (self.films, "film", None),
+        )
+        words = [plural(len(part), one, many) for part, one, many in parts if part]
+        return ", ".join(words) or "nothing"
+
+
+def gather(runs: Sequence[Path], *, leave_out: Path | None = None) -> Material:
+    """Read everything of genan that is in ``runs``; what cannot be read is named in ``broken``.
+
+    Args:
+        runs: files and folders; folders are searched to the bottom, links to folders are not
+            followed.
+        leave_out: a folder to pass by: that of the report itself.
+    """
+    gone = [run for run in runs if not run.exists()]
+    if gone:
+        raise DataError(f"There is no {gone[0]}; give files or folders that genan's commands wrote.")
+    paths = sorted({path.absolute() for run in runs for path in _files(run, leave_out)})
+    if not paths:
+        where = ", ".join(str(run) for run in runs)
+        raise DataError(f"There is nothing of genan in {where}: looked for {LOOKED_FOR}.")
+    top = Path(os.path.commonpath([path.parent for path in paths]))
+    found: dict[str, list[Found[Any]]] = {}
+    for path in paths:
+        kind, load = _kind(path)
+        label = path.relative_to(top)
+        try:
+            found.setdefault(kind, []).append(Found(_short(label), path, load(path)))
+        except (GenanError, OSError, ValueError, KeyError, TypeError) as error:
+            words = str(error).removeprefix(f"{path} ").rstrip(".")
+            if isinstance(error, OSError):
+                words = str(error.strerror or error)
+            found.setdefault("broken", []).append(Found(str(label), path, words))
+    material = Material(**{kind: tuple(each) for kind, each in found.items() if each})
+    if not any(each for kind, each in found.items() if kind != "broken"):
+        names = "; ".join(f"{each.path}: {each.content}" for each in material.broken)
+        raise DataError(f"Nothing of what was found can be read: {names}.")
+    return material
+
+
+def _files(run: Path, leave_out: Path | None) -> Iterator[Path]:
+    """The files of ``run`` that are of a kind we know."""
+    if not run.is_dir():
+        yield run
+        return
+    for folder, below, names in os.walk(run):
+        here = Path(folder)
+        hidden = {name for name in (*below, *names) if name.startswith(".")}
+        below[:] = sorted(
+            name for name in set(below) - hidden if (here / name).absolute() != leave_out
+        )
+        if here != run and any(name in names for name in JOBS):
+            below.clear()
+            continue
+        known = (name for name in names if name not in hidden and _kind(Path(name))[0] != "broken")
+        yield from (here / name for name in known)
+
+
+def _kind(path: Path) -> tuple[str, Callable[[Path], Any]]:
+    """What sort of file it is by its name, and what reads it."""
+    for suffix, kind in ((SUFFIX, ("studies", _load_study)), *_SUFFIXES):
+        if path.name.lower().endswith(suffix):
+            return kind
+    return _KINDS.get(path.name, ("broken", _unknown))
+
+
+def _short(label: Path) -> str:
+    """A run is called by its folder; files of which a folder may hold many, by their own names."""
+    for suffix in (SUFFIX, SEARCH_SUFFIX):
+        if label.name.endswith(suffix):
+            return str(label).removesuffix(suffix)
+    return str(label.parent) if label.name in _KINDS and label.parent != Path() else str(label)
+
+
+def _unknown(path: Path) -> None:
+    raise DataError(f"it is none of {LOOKED_FOR}")
+
+
+def _load_actuators(path: Path) -> ArtifactRecord:
+    from genan.actuator.contract import read_contract
+
+    return ArtifactRecord(*read_contract(path.parent))
+
+
+def _load_policy(path: Path) -> ArtifactRecord:
+    from genan.rl.contract import read_contract
+
+    return ArtifactRecord(*read_contract(path.parent))
+
+
+def _load_transfer(path: Path) -> Transfer:
+    found = Transfer.load(path.parent)
+    found.outcomes()
+    return found
+
+
+def _load_study(path: Path) -> StudyResult:
+    found = StudyResult.load(path)
+    words = [found.study, found.size, found.title, found.question, found.command, *found.notes]
+    words += [part for finding in found.findings for part in (finding.paper, finding.ours)]
+    _strings(*words, *(part for job in found.jobs for part in (job.id, job.kind, job.state)))
+    if any(finding.agrees not in (True, False, None) for finding in found.findings):
+        raise ValueError("a finding agrees, differs or cannot be told")
+    for figure in found.figures:
+        _check(figure)
+    return found
+
+
+def _strings(*texts: object) -> None:
+    wrong = [text for text in texts if not isinstance(text, str)]
+    if wrong:
+        raise ValueError(f"there should be a text in place of {wrong[0]!r}")
+
+
+def _check(figure: Figure) -> None:
+    """Refuse what could not be drawn."""
+    _strings(figure.name, figure.title, figure.axis, figure.quantity, figure.unit, figure.caption)
+    if figure.kind not in ("bars", "lines", "stacked"):
+        raise ValueError(f"figure {figure.name!r} is of the unknown kind {figure.kind!r}")
+    if figure.kind == "lines" and not all(isinstance(at, int | float) for at in figure.places):
+        raise ValueError(f"the axis of figure {figure.name!r} must be numbers")
+    for series in figure.series:
+        _strings(series.name)
+        for row in (series.values, series.paper or (None,) * len(figure.places)):
+            if len(row) != len(figure.places) or not all(map(_drawable, row)):
+                raise ValueError(f"series {series.name!r} of {figure.name!r} is not complete")
+
+
+def _drawable(value: Value | None) -> bool:
+    parts = () if value is None else (value.mean, value.low or 0.0, value.high or 0.0)
+    return all(math.isfinite(part) for part in parts)
+
+
+_SUFFIXES: tuple[tuple[str | tuple[str, ...], tuple[str, Callable[[Path], Any]]], ...] = (
+    (SEARCH_SUFFIX, ("searches", SearchResult.load)),
+    (FILMS, ("films", lambda film: film.stat() and None)),
+)
+_KINDS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
+    EVALUATION: ("evaluations", EvaluationRecord.load),
+    RESULT: ("transfers", _load_transfer),
+    "policy.json": ("policies", _load_policy),
+    "actuator.json": ("actuators", _load_actuators),
+    INSPECTION: ("inspections", InspectionRecord.load),
+    **{
+        name: ("pictures", lambda path: path.stat() and PICTURES[path.name][1]) for name in PICTURES
+    },
+}
