@@ -12,11 +12,19 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.data import Inspection, Trajectories, finite_differences
-from genan.data.measures import ControlInspection, JointInspection
-from genan.data.resolution import measure_resolution
-from genan.data.timing import GAPS_LISTED
+from genan.data.inspection.measures import ControlInspection, JointInspection, measure_resolution
+from genan.data.inspection.timing import GAPS_LISTED
 from genan.errors import DataError
-from genan.report.style import COLOURS, GREY, colours, heading, hide_rest, panels, plain_ticks, style
+from genan.report.style import (
+    COLOURS,
+    GREY,
+    colours,
+    heading,
+    hide_rest,
+    panels,
+    plain_ticks,
+    style,
+)
 from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:
@@ -64,9 +72,7 @@ def trajectories_figure(trajectories: Trajectories, inspection: Inspection) -> "
     numbers = np.unique(np.linspace(0, len(trajectories) - 1, SHOWN).round().astype(int)).tolist()
     channels = (inspection.joints, inspection.controls)
     rows = max(len(group) for group in channels)
-    figure, grid = panels(
-        rows, 2, size=(3.3, 0.8), gap=(0.75, 0.4), margin=(0.65, 0.12, 0.4, 0.72)
-    )
+    figure, grid = panels(rows, 2, size=(3.3, 0.8), gap=(0.75, 0.4), margin=(0.65, 0.12, 0.4, 0.72))
     for side, (title, group) in enumerate(zip(("Positions", "Controls"), channels, strict=True)):
         axes = hide_rest([[row[side]] for row in grid], len(group))
         for column, (panel, channel) in enumerate(zip(axes, group, strict=True)):

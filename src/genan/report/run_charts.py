@@ -1,0 +1,247 @@
+"""Charts of single runs, in the form that studies have theirs: error over time, fitting, training,
+transfer trials."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from genan.evaluation.paper import paper_figures
+from genan.evaluation.recorded import EvaluationRecord
+from genan.evaluation.study_result import Figure, Series, Value
+from genan.evaluation.transfer import Transfer
+from genan.intervals import wilson
+from genan.report.gather import ArtifactRecord, Found
+from genan.words import reading_unit, slug, time_ahead
+
+T = TypeVar("T")
+
+#: Lines, and series of trials, in one chart, at most: as many as can be told apart.
+LINES, TOGETHER = 6, 8
+#: Points of an error curve.
+POINTS = 60
+_PAPER_OUTCOMES = {
+    "too long": "return too long",
+    "too short": "return too short",
+    "missed": "missed ball",
+}
+"""The paper's names of outcomes, where they differ from ours."""
+
+
+def task_words(task: str) -> str:
+    """What a person calls a task."""
+    return task if task.count("-") > 1 else task.replace("-", " ")
+
+
+def scaled(value: Value | None, factor: float) -> Value | None:
+    """A value in another unit."""
+    if value is None:
+        return None
+    low, high = (None if end is None else factor * end for end in (value.low, value.high))
+    return replace(value, mean=factor * value.mean, low=low, high=high)
+
+
+def success(trials: Transfer) -> Value:
+    """The success rate with Wilson's interval [%]."""
+    return _share(trials.succeeded, len(trials.trials))
+
+
+def _share(count: int, total: int) -> Value:
+    low, high = wilson(count, total)
+    return Value(100.0 * count / total, 100.0 * low, 100.0 * high, total)
+
+
+def error_chart(found: Found[EvaluationRecord]) -> Figure:
+    """Error over how far is simulated ahead, of each model."""
+    run = found.content
+    unit, factor = reading_unit(run.unit)
+    horizon = max(len(model.curve) for model in run.models)
+    steps = np.unique(np.geomspace(1, horizon, POINTS).round().astype(int)).tolist()
+    series = [
+        Series(
+            model.name,
+            tuple(
+                scaled(model.curve[step - 1], factor) if step <= len(model.curve) else None
+                for step in steps
+            ),
+        )
+        for model in run.models[:LINES]
+    ]
+    return Figure(
+        name=f"error-{slug(found.label)}",
+        title="Error over how far is simulated ahead",
+        kind="lines",
+        axis="simulated ahead [s]",
+        places=tuple(float(f"{step * run.dt:.6g}") for step in steps),
+        quantity="mean absolute joint position error",
+        unit=unit,
+        series=tuple(series),
+        logarithmic=True,
+        caption=f"Every model starts from recorded states of {run.trajectories} trajectories, gets "
+        f"the recorded controls and runs on alone, in steps of {time_ahead(run.dt)}. Bands are "
+        "95 % intervals over recordings.",
+    )
+
+
+def validation_losses(run: ArtifactRecord) -> list[float]:
+    """Loss of each epoch on what was held out, mean over the members; empty where not all are
+    numbers.
+    """
+    epochs = (run.record.get("training") or {}).get("validation_loss") or ()
+    means = [sum(epoch) / len(epoch) for epoch in epochs]
+    return means if all(map(math.isfinite, means)) else []
+
+
+def loss_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
+    """Validation loss of each epoch of a fit; a chart for each loss."""
+    rows: dict[str, dict[str, dict[float, float]]] = {}
+    for one in found:
+        losses = {float(k): x for k, x in enumerate(validation_losses(one.content), start=1)}
+        if losses:
+            rows.setdefault(one.content.contract.loss, {})[one.label] = losses
+    words = "loss on trajectories held out, mean over the members"
+    return [
+        _lines(some, f"fitting-{slug(loss)}{part}", f"Fitting, {loss} loss", "epoch", words, "1")
+        for loss in sorted(rows)
+        for part, some in _parts(rows[loss])
+    ]
+
+
+def training_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
+    """Success in simulation while training; a chart for each task."""
+    rows: dict[str, dict[str, dict[float, float]]] = {}
+    for one in found:
+        record = one.content.record
+        each = (record.get("envs") or 0) * ((record.get("ppo") or {}).get("rollouts") or 0) or 1
+        curve = {
+            float(f"{(point['update'] + 1) * each / 1e6:.4g}"): 100.0 * point["episode/success"]
+            for point in record.get("curve") or ()
+            if math.isfinite(point.get("episode/success") or math.nan)
+        }
+        if curve:
+            rows.setdefault(one.content.contract.task, {})[one.label] = curve
+    axis, words = "million steps of the simulator", "episodes that succeed, in simulation"
+    return [
+        _lines(some, f"training-{slug(task)}{part}", f"Training {task_words(task)}", axis, words, "%")
+        for task in sorted(rows)
+        for part, some in _parts(rows[task])
+    ]
+
+
+def transfer_charts(found: Sequence[Found[Transfer]]) -> list[Figure]:
+    """Success of all, of each robot where there are several, and what became of the trials."""
+    done = sorted((one for one in found if one.content.trials), key=lambda one: one.content.task)
+    if not done:
+        return []
+    tasks = {
+        task: [one for one in done if one.content.task == task]
+        for task in dict.fromkeys(one.content.task for one in done)
+    }
+    if len(done) <= TOGETHER:
+        charts = [_success_chart(done, "")]
+    else:
+        charts = [
+            _success_chart(list(some.values()), f"-{slug(task)}{part}")
+            for task, group in tasks.items()
+            for part, some in _parts({one.label: one for one in group}, TOGETHER)
+        ]
+    several = {one.label: one for one in done if len(one.content.robot_seeds) > 1}
+    charts += [_robots_chart(list(some.values()), part) for part, some in _parts(several)]
+    return charts + [_outcomes_chart(task, some) for task, some in tasks.items()]
+
+
+def _success_chart(done: Sequence[Found[Transfer]], suffix: str) -> Figure:
+    known = [paper_figures().get(f"transfer-{one.content.task}") for one in done]
+    paper = tuple(figure and figure.series["success"][0] for figure in known)
+    return Figure(
+        name=f"transfer-success{suffix}",
+        title="Transfer: trials that succeed",
+        kind="bars",
+        axis="",
+        places=_places(done),
+        quantity="trials that succeed",
+        unit="%",
+        series=(Series("success", tuple(success(one.content) for one in done), paper),),
+        caption="Lines are Wilson's 95 % intervals."
+        + " The paper's bars are its main policy of the task on the real robot, 100 trials: "
+        "another robot, so a landmark rather than a rival." * any(paper),
+    )
+
+
+def _robots_chart(some: Sequence[Found[Transfer]], suffix: str) -> Figure:
+    seeds = sorted({seed for one in some for seed in one.content.robot_seeds if seed is not None})
+    rows = [
+        tuple(success(one.content.on(k)) if k in one.content.robot_seeds else None for k in seeds)
+        for one in some
+    ]
+    return Figure(
+        name=f"transfer-robots{suffix}",
+        title="Transfer, robot by robot",
+        kind="bars",
+        axis="",
+        places=tuple(f"robot {seed}" for seed in seeds),
+        quantity="trials that succeed",
+        unit="%",
+        series=tuple(Series(*row) for row in zip(_places(some), rows, strict=True)),
+        caption="Robots of one design differ in masses, friction, tendons and encoder zeros.",
+    )
+
+
+def _outcomes_chart(task: str, some: Sequence[Found[Transfer]]) -> Figure:
+    names = list(dict.fromkeys(name for one in some for name in one.content.outcomes()))
+    figure = paper_figures().get(f"{task}-outcomes")
+    paper = None if figure is None else figure.series
+
+    def row(name: str) -> tuple[Value | None, ...]:
+        ours = [_share(one.content.outcomes().get(name, 0), len(one.content.trials)) for one in some]
+        if paper is None:
+            return tuple(ours)
+        theirs = paper.get(_PAPER_OUTCOMES.get(name, name))
+        return (*ours, theirs[0] if theirs else None)
+
+    return Figure(
+        name=f"transfer-outcomes-{slug(task)}",
+        title=f"What became of the trials: {task_words(task)}",
+        kind="stacked",
+        axis="",
+        places=(*(one.label for one in some), *([] if paper is None else ["the paper's"])),
+        quantity="share of all trials",
+        unit="%",
+        series=tuple(Series(name, row(name)) for name in names),
+        caption="" if paper is None else "The paper's row is its main policy on the real robot.",
+    )
+
+
+def _places(done: Sequence[Found[Transfer]]) -> tuple[str, ...]:
+    """What each series of trials is called: the task, and the run where one task has several."""
+    tasks = [one.content.task for one in done]
+    return tuple(
+        task_words(task) if tasks.count(task) == 1 else f"{task_words(task)}, {one.label}"
+        for task, one in zip(tasks, done, strict=True)
+    )
+
+
+def _lines(
+    lines: Mapping[str, Mapping[float, float]],
+    name: str,
+    title: str,
+    axis: str,
+    quantity: str,
+    unit: str,
+) -> Figure:
+    """Lines whose points are at places of their own."""
+    places = tuple(sorted({place for line in lines.values() for place in line}))
+    series = tuple(
+        Series(row, tuple(Value(line[place]) if place in line else None for place in places))
+        for row, line in lines.items()
+    )
+    return Figure(name, title, "lines", axis, places, quantity, unit, series)
+
+
+def _parts(rows: Mapping[str, T], most: int = LINES) -> list[tuple[str, dict[str, T]]]:
+    """At most ``most`` at a time, and a suffix for each part of several."""
+    items = list(rows.items())
+    parts = [dict(items[k : k + most]) for k in range(0, len(items), most)]
+    return [(f"-{k}" if len(parts) > 1 else "", part) for k, part in enumerate(parts, start=1)]
