@@ -93,14 +93,7 @@ def test_evaluate_prints_draws_and_keeps(
         assert word in answer.out, word
     assert "left out" not in answer.out and "fitted to:" not in answer.out
     folder = ours / "evaluation"
-    for picture in (
-        "error.png",
-        "rollouts.png",
-        "held-control.png",
-        "torque.png",
-        "disagreement.png",
-        "novelty.png",
-    ):
+    for picture in ("error.png", "rollouts.png", "held-control.png", "trust.png"):
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     numbers = json.loads((folder / "evaluation.json").read_text())
     assert list(numbers["models"])[:3] == ["ours", "other", "a member alone"]
@@ -117,7 +110,7 @@ def test_evaluate_prints_draws_and_keeps(
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert (
         "How far to trust ours" in page
-        and "Beside the baselines" in page
+        and "Compared with the baselines" in page
         and "New to the model" in page
     )
     kept = load(ours)

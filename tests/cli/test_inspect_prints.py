@@ -59,7 +59,7 @@ def test_what_it_prints(recording, tmp_path, capsys, monkeypatch):
     ):
         assert part in text
     names = sorted(p.name for p in (tmp_path / "data-inspect").iterdir())
-    pictures = ["coverage.png", "lag.png", "resolution.png", "spectrum.png", "trajectories.png"]
+    pictures = ["coverage.png", "signals.png", "trajectories.png"]
     assert names == sorted([*pictures, "inspection.html", "inspection.json"])
     found = json.loads((tmp_path / "data-inspect" / "inspection.json").read_text())
     assert (

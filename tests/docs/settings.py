@@ -185,7 +185,7 @@ def _policy(folder: Path) -> None:
 def _runs(folder: Path) -> None:
     import shutil
 
-    from tests.report.page.material import write_all
+    from tests.report.material import write_all
 
     write_all(folder / "runs", studies=("accuracy",))
     (folder / "films").mkdir()

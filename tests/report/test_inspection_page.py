@@ -5,8 +5,8 @@ from tests.data.plants import recorded
 
 from genan.data import inspect, summary, write
 from genan.report.inspection import save_figures
-from genan.report.inspection_page import save_page
-from genan.report.inspection_record import save_inspection
+from genan.report.inspection_record import InspectionRecord, save_inspection
+from genan.report.page import save_inspection_page
 
 
 def test_one_file_that_asks_for_nothing(tmp_path):
@@ -14,15 +14,17 @@ def test_one_file_that_asks_for_nothing(tmp_path):
     write(tmp_path / "<b>.h5", one)
     head, found = summary(tmp_path / "<b>.h5"), inspect(one)
     pictures = save_figures(one, found, tmp_path / "out")
-    page = save_page(found, head, pictures, tmp_path / "out").read_text(encoding="utf-8")
+    page = save_inspection_page(found, head, pictures, tmp_path / "out").read_text(encoding="utf-8")
     assert "Inspection of &lt;b&gt;.h5" in page and "<b>.h5" not in page
     assert all(
         address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)"', page)
     )
     assert page.count("<img") == len(pictures) and "http:" not in page and "https:" not in page
     assert "fit with --delay 3." in page and "3 (30 ms)" in page
-    assert "prefers-color-scheme: dark" in page
-    record = json.loads(save_inspection(found, head, "abc", tmp_path / "out").read_text())
+    assert "prefers-color-scheme: dark" in page and "<script" not in page
+    path = save_inspection(found, head, "abc", tmp_path / "out")
+    assert InspectionRecord.load(path).trajectories == found.trajectories
+    record = json.loads(path.read_text())
     assert (
         record["words"] == list(found.verdict)
         and record["lag"]["steps"] == 3

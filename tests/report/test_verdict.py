@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.evaluation.test_certainty import errors
-from tests.report.test_actuators import evaluation, novelty
+from tests.report.test_figures import evaluation, novelty
 
 from genan.evaluation.certainty import compare
 from genan.report.verdict import next_words, novelty_words, verdict

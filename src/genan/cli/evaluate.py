@@ -100,7 +100,7 @@ class Evaluate:
         from genan.cli.evaluation_tables import print_evaluation
         from genan.evaluation import evaluate
         from genan.evaluation.trained_on import find_reference
-        from genan.report.actuators import save_figures
+        from genan.report.figures import save_figures
 
         assert self.data is not None
         names = _names([self.actuators, *self.compare])
@@ -146,7 +146,7 @@ class Evaluate:
         from genan.errors import SettingError
         from genan.evaluation.cross_validation import FOLDS, cross_validate
         from genan.evaluation.record import cross_validation_as_json
-        from genan.report.actuators import save_cross_validation_figure
+        from genan.report.figures import save_figures
         from genan.report.verdict import cross_validation_verdict
 
         assert self.cross_validate is not None
@@ -178,19 +178,19 @@ class Evaluate:
             )
             return INTERRUPTED
         print_cross_validation(console, found)
-        path = save_cross_validation_figure(found, folder)
+        paths = save_figures(found, folder)
         _write_json(
             folder / "evaluation.json",
             cross_validation_as_json(found),
             cross_validation_verdict(found),
         )
-        self._wrote(console, folder, [path, folder / "evaluation.json"])
+        self._wrote(console, folder, [*paths, folder / "evaluation.json"])
         return 0
 
     def _wrote(self, console: "Console", folder: Path, paths: list[Path]) -> None:
         """Say what was written, and write the page."""
         if self.report:
-            from genan.report.page.build import write_report
+            from genan.report.page import write_report
 
             inspected = [
                 path.with_name(f"{path.stem}-inspect") / "inspection.json"
@@ -203,10 +203,9 @@ class Evaluate:
                 *(path for path in inspected if path.is_file()),
             ]
             title = f"How far to trust {self.actuators.resolve().name}"
-            paths = [
-                *paths,
-                write_report(runs, folder / "report.html", overwrite=True, title=title).path,
-            ]
+            page = folder / "report.html"
+            write_report(runs, page, overwrite=True, title=title, files=False)
+            paths = [*paths, page]
         for path in paths:
             console.print(f"Wrote {path}", markup=False, soft_wrap=True)
 

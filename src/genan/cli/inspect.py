@@ -50,8 +50,8 @@ class Inspect:
         from genan.data import inspect, summary
         from genan.data.inspection.timing import load_with_timing
         from genan.report.inspection import save_figures
-        from genan.report.inspection_page import save_page
         from genan.report.inspection_record import save_inspection
+        from genan.report.page import save_inspection_page
         from genan.robot import Robot
 
         folder = self.out or self.file.with_name(f"{self.file.stem}-inspect")
@@ -86,7 +86,8 @@ class Inspect:
         console.print()
         pictures = save_figures(trajectories, found, folder)
         record = save_inspection(found, head, trajectories.fingerprint, folder)
-        for path in (*pictures, record, save_page(found, head, pictures, folder)):
+        page = save_inspection_page(found, head, pictures, folder)
+        for path in (*pictures, record, page):
             console.print(f"Wrote {path}", markup=False, soft_wrap=True)
         return 0
 
@@ -140,7 +141,7 @@ def _joint_table(found: "Inspection") -> "Table":
 
 def _sensing_table(found: "Inspection") -> "Table":
     """How finely each joint is measured, what drives it, and when."""
-    from genan.report.inspection_page import lag_words
+    from genan.report.inspection_record import lag_words
 
     columns = ["joint", "unit", "quantum", "1-step signal", "noise", "is motion", "clear at"]
     rows = []

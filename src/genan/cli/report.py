@@ -1,9 +1,8 @@
-"""Make one HTML file over everything that runs left: summary, figures beside the paper's, tables,
-films.
+"""Make one HTML page of everything that runs left: summary, charts, tables, films.
 
 Looks through the given files and folders for what genan's commands write (studies, evaluations,
-transfer trials, policies, actuators, inspections, films). The page opens offline; beside it every
-figure lies as PNG and PDF, and every table as CSV.
+transfer trials, policies, actuators, inspections, films). The page opens offline; next to it every
+chart is kept as PNG, PDF and CSV.
 """
 
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ class Report:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Files and folders of runs; folders are searched to the bottom."""
     out: Path = Path("report.html")
-    """The page. Its pictures and tables go to <out>_files beside it. Neither may exist yet, unless
+    """The page. Its pictures and tables go to <out>_files next to it. Neither may exist yet, unless
     --overwrite is given."""
     title: str | None = None
     """Title of the page."""
@@ -31,7 +30,7 @@ class Report:
         from rich.console import Console
 
         from genan.errors import SettingError
-        from genan.report.page.build import TITLE, check_out, write_report
+        from genan.report.page import TITLE, check_out, write_report
 
         if not self.runs:
             raise SettingError(

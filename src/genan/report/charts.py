@@ -38,6 +38,8 @@ _LINES: tuple[Any, ...] = (
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
 #: Text, and ground, of a chart in the page: replaced by the page's own colours.
 _INK, _GROUND = "#0b0c0d", "#fdfcfb"
+#: A cell that begins like this is a formula to a spreadsheet.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _SVG_IDS = re.compile(r' id="[A-Za-z0-9.]+_\d+"')
 
 
@@ -52,7 +54,9 @@ def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
     height = 0.26 * len(names) if lying else 2.3
     legend, lines = _legend_rows(chart, left + wide)
     title = 0.42 if titled else 0.0
-    above, below = 0.12 + 0.17 * lines + title, 0.4 if lying else 0.62
+    above, below = 0.12 + 0.17 * lines + title, 0.22 + 0.18 * bool(chart.axis or lying)
+    if chart.kind == "bars":
+        below += 0.12 * (max(_wrapped(place).count("\n") for place in chart.places))
     figure, grid = panels(1, 1, size=(wide, height), margin=(left, 0.1, above, below))
     panel = grid[0][0]
     {"bars": _bars, "lines": _lines, "stacked": _stacked}[chart.kind](panel, chart)
@@ -65,8 +69,9 @@ def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
     handles, texts = panel.get_legend_handles_labels()
     if len(texts) > 1:
         figure.legend(
-            handles, texts, loc="upper left", bbox_to_anchor=(0.0, 1.0 - title * inch), ncols=legend,
-            handlelength=2.2, borderaxespad=0.1, columnspacing=1.2, labelspacing=0.3,
+            handles, texts, loc="upper left", ncols=legend,
+            bbox_to_anchor=(0.0, 1.0 - title * inch), handlelength=2.2, borderaxespad=0.1,
+            columnspacing=1.2, labelspacing=0.3,
         )  # fmt: skip
     return figure
 
@@ -149,11 +154,8 @@ def write_csv(rows: Sequence[Sequence[object]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in rows:
-        writer.writerow(
-            f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-            else cell
-            for cell in row
-        )  # fmt: skip
+        harmful = [isinstance(cell, str) and cell.startswith(_FORMULA) for cell in row]
+        writer.writerow(f"'{x}" if bad else x for x, bad in zip(row, harmful, strict=True))
     return text.getvalue().encode()
 
 
@@ -168,8 +170,7 @@ def _bars(panel: "Axes", chart: Figure) -> None:
             **_filled(ink, "//////" if paper else ""),
         )  # fmt: skip
         _whiskers(panel, x, [value for _, value in there], _INK)
-    names = [_plain("\n".join(textwrap.wrap(_place(p), 14)) or "") for p in chart.places]
-    panel.set_xticks(range(len(names)), names)
+    panel.set_xticks(range(len(chart.places)), [_wrapped(place) for place in chart.places])
     if len(chart.places) * len(rows) <= 4:
         panel.set_xlim(-1.0, len(chart.places))
     _axes(panel, chart)
@@ -193,7 +194,9 @@ def _lines(panel: "Axes", chart: Figure) -> None:
         known = [(at, v) for at, v in there if v.low is not None and v.high is not None]
         if banded and known:
             low, high = ([getattr(v, end) for _, v in known] for end in ("low", "high"))
-            panel.fill_between([at for at, _ in known], low, high, color=ink, alpha=0.2, linewidth=0)
+            panel.fill_between(
+                [at for at, _ in known], low, high, color=ink, alpha=0.2, linewidth=0
+            )
         elif known:
             _whiskers(panel, [at for at, _ in known], [v for _, v in known], ink)
     if chart.logarithmic:
@@ -314,6 +317,10 @@ def _words(value: Value | None, unit: str) -> str:
 
 def _place(place: str | float) -> str:
     return place if isinstance(place, str) else f"{place:g}"
+
+
+def _wrapped(place: str | float) -> str:
+    return _plain("\n".join(textwrap.wrap(_place(place), 14)))
 
 
 def _plain(text: str) -> str:

@@ -86,7 +86,9 @@ def error_figure(evaluation: Evaluation | CrossValidation) -> "Figure":
     for k, panel in enumerate(hide_rest([grid[0]], groups)):
         column, box = nq + k, panel.get_position()
         each = wide / groups
-        panel.set_position((box.x0 + k * each, box.y0, 0.85 * each if groups > 1 else each, box.height))
+        panel.set_position(
+            (box.x0 + k * each, box.y0, 0.85 * each if groups > 1 else each, box.height)
+        )
         _draw_curves(panel, evaluation, column)
         members = [j for j in range(nq) if errors.joint_units[j] == errors.units[column]]
         name = f"Mean over {len(members)} joints" if len(members) > 1 else errors.joints[members[0]]
@@ -106,9 +108,7 @@ def error_figure(evaluation: Evaluation | CrossValidation) -> "Figure":
     return figure
 
 
-def _draw_curves(
-    panel: "Axes", evaluation: Evaluation | CrossValidation, column: int
-) -> None:
+def _draw_curves(panel: "Axes", evaluation: Evaluation | CrossValidation, column: int) -> None:
     unit, factor = reading_unit(evaluation.errors.units[column])
     steps = np.unique(np.geomspace(1, evaluation.horizon, POINTS).round().astype(int))
     time = steps * evaluation.dt
@@ -131,9 +131,7 @@ def _draw_curves(
         draw(errors, color=COLOURS[4], linewidth=0.5, label=label)
     for colour, errors in zip(OTHERS, compared, strict=False):
         draw(errors, band=True, color=colour, label=_name(errors))
-    draw(
-        evaluation.errors, band=True, color=COLOURS[0], linewidth=1.6, label=evaluation.name
-    )
+    draw(evaluation.errors, band=True, color=COLOURS[0], linewidth=1.6, label=evaluation.name)
     everyone = (*evaluation.table, *members)
     some = any((errors.curve.mean[:, column] > 0.0).any() for errors in everyone)
     panel.set(xscale="log", yscale="log" if some else "linear", ylabel=f"error [{unit}]")
@@ -143,7 +141,9 @@ def _draw_curves(
 
 
 def _name(errors: Errors) -> str:
-    part = f"\n({100 * errors.diverged / errors.rollouts:.2g} % diverged)" if errors.diverged else ""
+    part = (
+        f"\n({100 * errors.diverged / errors.rollouts:.2g} % diverged)" if errors.diverged else ""
+    )
     return textwrap.fill(errors.name, 26) + part
 
 
@@ -328,7 +328,11 @@ def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> Non
         panel.set_yticks(np.arange(nq) + 0.5, labels=list(novelty.joints), fontsize=6)
         panel.tick_params(axis="y", length=0)
         beyond = 100.0 * float((strip.score > 1.0).any(axis=1).mean())
-        heading(panel, f"New to it: recording {shortened(strip.recording)}", f"{beyond:.2g} % of the time")
+        heading(
+            panel,
+            f"New to it: recording {shortened(strip.recording)}",
+            f"{beyond:.2g} % of the time",
+        )
     axes[-1].set_xlabel("time [s]")
     box = axes[0].get_position()
     bar = figure.add_axes((1.0 - 0.52 / figure.get_figwidth(), box.y0, 0.01, box.height))

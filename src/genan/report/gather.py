@@ -47,7 +47,7 @@ PICTURES = {
         "How far to trust the model: torques, disagreement, and where a log is new to it.",
     ),
 }
-"""Pictures of ``genan inspect``, ``identify`` and ``evaluate``: their section, and what they show."""
+"""Pictures of ``inspect``, ``identify`` and ``evaluate``: their section, and what they show."""
 JOBS = ("job.json", "seconds.json", "folds.json")
 """A folder with one of these is a job of a study, or holds the fits of a cross-validation. What
 they found is in the result of the whole."""
@@ -120,7 +120,9 @@ def gather(runs: Sequence[Path], *, leave_out: Path | None = None) -> Material:
     """
     gone = [run for run in runs if not run.exists()]
     if gone:
-        raise DataError(f"There is no {gone[0]}; give files or folders that genan's commands wrote.")
+        raise DataError(
+            f"There is no {gone[0]}; give files or folders that genan's commands wrote."
+        )
     paths = sorted({path.absolute() for run in runs for path in _files(run, leave_out)})
     if not paths:
         where = ", ".join(str(run) for run in runs)

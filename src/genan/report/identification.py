@@ -56,7 +56,8 @@ def response_figure(experiments: Sequence[Experiment]) -> "Figure":
     axes[0, 0].set_ylabel("gain [deg per 1000 counts]")
     axes[1, 0].set_ylabel("phase [deg]")
     figure.suptitle(
-        "Response of the joint angle to differential pressure: dots measured, lines second order with delay"
+        "Response of the joint angle to differential pressure: dots measured, "
+        "lines second order with delay"
     )
     return figure
 

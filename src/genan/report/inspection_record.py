@@ -1,4 +1,4 @@
-"""``inspection.json``: an inspection as ``genan inspect`` keeps it and ``genan report`` reads it."""
+"""``inspection.json``: what ``genan inspect`` keeps and ``genan report`` reads."""
 
 import json
 import math

@@ -274,7 +274,7 @@ def _hardware(material: Material) -> list[tuple[str, str]]:
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write them, all or none, and remove what an earlier report put there and this one does not."""
+    """Write them, all or none, and remove what only an earlier report put there."""
     new = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
         new.mkdir(parents=True)

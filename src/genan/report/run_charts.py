@@ -124,7 +124,9 @@ def training_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
             rows.setdefault(one.content.contract.task, {})[one.label] = curve
     axis, words = "million steps of the simulator", "episodes that succeed, in simulation"
     return [
-        _lines(some, f"training-{slug(task)}{part}", f"Training {task_words(task)}", axis, words, "%")
+        _lines(
+            some, f"training-{slug(task)}{part}", f"Training {task_words(task)}", axis, words, "%"
+        )
         for task in sorted(rows)
         for part, some in _parts(rows[task])
     ]
@@ -195,7 +197,9 @@ def _outcomes_chart(task: str, some: Sequence[Found[Transfer]]) -> Figure:
     paper = None if figure is None else figure.series
 
     def row(name: str) -> tuple[Value | None, ...]:
-        ours = [_share(one.content.outcomes().get(name, 0), len(one.content.trials)) for one in some]
+        ours = [
+            _share(one.content.outcomes().get(name, 0), len(one.content.trials)) for one in some
+        ]
         if paper is None:
             return tuple(ours)
         theirs = paper.get(_PAPER_OUTCOMES.get(name, name))

@@ -5,6 +5,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from genan.words import reading_unit as reading_unit
+from genan.words import with_unit
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 #: Lines and text that stay in the background.
 GREY = "#8A8A8A"
+
+label = with_unit
 
 _SETTINGS = {
     "font.size": 8.0,
@@ -51,7 +56,9 @@ def style(**more: Any) -> Iterator[None]:
     """Draw in genan's style inside this block; ``more``: further settings of Matplotlib."""
     import matplotlib as mpl
 
-    with mpl.rc_context(_SETTINGS | {name.replace("_", "."): value for name, value in more.items()}):
+    with mpl.rc_context(
+        _SETTINGS | {name.replace("_", "."): value for name, value in more.items()}
+    ):
         yield
 
 

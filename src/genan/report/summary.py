@@ -105,11 +105,11 @@ def _transfer_sentence(found: Found[Transfer], *, named: bool) -> str:
     specimens = [seed for seed in trials.robot_seeds if seed is not None]
     robot = trials.about.get("robot", "an unnamed robot")
     on = f"{len(specimens)} specimens of {robot}" if len(specimens) > 1 else robot
-    rate = success(trials)
+    low, high = (percent(100.0 * end) for end in trials.interval)
     verb = "succeed" if trials.succeeded != 1 else "succeeds"
     return (
         f"{task} transfers{which}: {trials.succeeded} of {plural(len(trials.trials), 'trial')} "
-        f"{verb} on {on}, 95 % interval {percent(rate.low or 0.0)} to {percent(rate.high or 0.0)} %."
+        f"{verb} on {on}, 95 % interval {low} to {high} %."
     )
 
 

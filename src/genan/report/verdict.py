@@ -1,15 +1,13 @@
 """What to do with an evaluation: how far to trust the model, where not, and what to record next."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from genan.evaluation import Evaluation
 from genan.evaluation.accuracy import Errors
-from genan.evaluation.certainty import Standing, time_words
+from genan.evaluation.certainty import Standing
 from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.novelty import Novelty, Stretch
-from genan.report.style import reading_unit, short
+from genan.words import enumeration, number, reading_unit, shortened, time_ahead
 
 #: From so many recordings on a difference can be certain (chance alone: 1 in 256).
 ENOUGH = 8
@@ -17,84 +15,80 @@ ENOUGH = 8
 
 def verdict(found: Evaluation) -> tuple[str, ...]:
     """Three to six sentences that a laboratory can act on."""
-    sentences = accuracy_words(found.errors, found.horizon, found.dt)
+    sentences = [accuracy_words(found.errors, found.horizon, found.dt)]
     if found.is_training_data:
         sentences.append(
-            "These are the data that the model was fitted to: judge it on others, or give --cross-validate 5, before "
-            "you trust it."
+            "These are the data that the model was fitted to: judge it on others, or give "
+            "--cross-validate 5, before you trust it."
         )
     sentences += trust_words(found.standing)
     held = found.held[0]
-    sentences.append(
-        "With its control held it comes to rest: policies can be trained with it."
-        if held.fit_for_training
-        else f"Held controls: {held.verdict}"
-        if not held.compared
-        else "Do not train policies with it: with its control held it does not come to rest."
-    )
+    if held.fit_for_training:
+        sentences.append("With its control held it comes to rest: policies can be trained with it.")
+    elif held.compared:
+        sentences.append(
+            "Do not train policies with it: with its control held it does not come to rest."
+        )
+    else:
+        sentences.append(f"Held controls: {held.verdict}")
     if found.novelty is not None:
         sentences.append(novelty_words(found.novelty))
-    sentences.append(next_words(found.novelty, found.standing))
-    return tuple(sentences)
+    return (*sentences, next_words(found.novelty, found.standing))
 
 
 def cross_validation_verdict(found: CrossValidation) -> tuple[str, ...]:
     """The same of a cross-validation."""
-    first = (
-        f"Fitted with these settings to all but one of {len(found.folds)} parts of the {found.recordings} recordings, "
-        "and judged on the one left out:"
-    )
-    accurate, *others = accuracy_words(found.errors, found.horizon, found.dt)
+    accurate = accuracy_words(found.errors, found.horizon, found.dt)
     return (
-        f"{first} {accurate[0].lower()}{accurate[1:]}",
-        *others,
+        f"Fitted with these settings to all but one of {len(found.folds)} parts of the "
+        f"{found.recordings} recordings, and judged on the one left out: "
+        f"{accurate[0].lower()}{accurate[1:]}",
         *trust_words(found.standing),
-        "This holds for new recordings of the same kind; for another kind, judge it on one (--data).",
+        "This holds for new recordings of the same kind; for another kind, judge it on one "
+        "(--data).",
     )
 
 
-def accuracy_words(errors: Errors, horizon: int, dt: float) -> list[str]:
+def accuracy_words(errors: Errors, horizon: int, dt: float) -> str:
     """How far the model is off."""
     words = []
     for k, unit in enumerate(errors.units[len(errors.joints) :], start=len(errors.joints)):
         name, factor = reading_unit(unit)
         step, last = factor * errors.one_step.mean[k], factor * errors.curve.mean[-1, k]
         words.append(
-            f"{_number(step)} {name} one step ahead and {_number(last)} {name} after {time_words(horizon * dt)}"
+            f"{number(step)} {name} one step ahead and {number(last)} {name} after "
+            f"{time_ahead(horizon * dt)}"
         )
     ran = f"; {errors.diverged} of {errors.rollouts} rollouts ran away" if errors.diverged else ""
-    return [f"The model is off by {' and '.join(words)} (mean absolute error){ran}."]
+    return f"The model is off by {' and '.join(words)} (mean absolute error){ran}."
 
 
-def trust_words(standing: Standing | None) -> list[str]:
+def trust_words(standing: Standing | None) -> tuple[str, ...]:
     """How far ahead it is worth more than the baselines."""
-    if standing is None:
-        return [
-            "How good that is cannot be told without baselines; give the training recording by --train-data."
-        ]
-    return list(standing.overall)
+    without = "How good that is cannot be told without baselines; give the training recording by "
+    return (f"{without}--train-data.",) if standing is None else standing.overall
 
 
 def novelty_words(novelty: Novelty) -> str:
     """Where not to trust it."""
-    new = [joint for joint, is_new in zip(novelty.joints, novelty.new, strict=True) if is_new]
     parts = ", ".join(
         f"{joint} {100 * part:.2g} %"
         for joint, part in zip(novelty.joints, novelty.beyond, strict=True)
     )
+    new = [joint for joint, is_new in zip(novelty.joints, novelty.new, strict=True) if is_new]
     if not new:
-        return f"Nothing much in this log is new to it (beyond what it was trained on: {parts}; 1 % is usual)."
+        return (
+            "Nothing much in this log is new to it (beyond what it was trained on: "
+            f"{parts}; 1 % is usual)."
+        )
     worst = next((one for one in novelty.stretches if one.joint in new), None)
-    where = f", first of all {stretch_words(worst)}" if worst is not None else ""
+    where = ""
+    if worst is not None:
+        place = f"recording {shortened(worst.recording)}, {worst.begin:.2f} to {worst.end:.2f} s"
+        where = f", first of all {place}, {worst.joint}: {why_words(worst)}"
     return (
         f"Do not trust it where the log is new to it ({parts} of the samples; 1 % is usual){where}."
     )
-
-
-def stretch_words(one: Stretch) -> str:
-    """Where it is, which joint, and why: "recording 8, 3.46 to 3.83 s, q2: a combination not seen
-    before"."""
-    return f"recording {short(one.recording)}, {one.begin:.2f} to {one.end:.2f} s, {one.joint}: {why_words(one)}"
 
 
 def why_words(one: Stretch) -> str:
@@ -104,10 +98,8 @@ def why_words(one: Stretch) -> str:
         name = f"{name}/s" if one.reason == "velocity" else name
         span, known = ([factor * end for end in pair] for pair in (one.span, one.known))
         above = span[1] - known[1] >= known[0] - span[0]
-        far = f"up to {_number(span[1])}" if above else f"down to {_number(span[0])}"
-        return (
-            f"{one.reason} {far} {name}, trained {_number(known[0])} to {_number(known[1])} {name}"
-        )
+        far = f"up to {number(span[1])}" if above else f"down to {number(span[0])}"
+        return f"{one.reason} {far} {name}, trained {number(known[0])} to {number(known[1])} {name}"
     return {
         "command": "a command beyond those trained",
         "combination": "position, velocity and command in a new combination",
@@ -118,46 +110,33 @@ def why_words(one: Stretch) -> str:
 def next_words(novelty: Novelty | None, standing: Standing | None) -> str:
     """What to record next."""
     if novelty is not None and novelty.new.any():
-        wanted = []
-        for j in np.flatnonzero(novelty.new):
-            mine = [one for one in novelty.stretches if one.joint == novelty.joints[j]]
-            wanted.append(_wish(novelty.joints[j], mine))
-        return f"Record next {listing_of(wanted)}; then fit with the new recordings as well."
+        joints = [novelty.joints[j] for j in np.flatnonzero(novelty.new)]
+        first = {one.joint: one for one in reversed(novelty.stretches)}
+        wanted = enumeration([_wish(joint, first.get(joint)) for joint in joints])
+        return f"Record next {wanted}; then fit with the new recordings as well."
     if standing is not None and standing.recordings < ENOUGH:
         return (
-            f"Record more to judge by: {standing.recordings} recordings here, and only from {ENOUGH} on can a "
-            "difference be certain."
+            f"Record more to judge by: {standing.recordings} recordings here, and only from "
+            f"{ENOUGH} on can a difference be certain."
         )
-    steps = max(one.steps for one in standing.comparisons) if standing is not None else 1
-    if standing is not None and any(
-        standing.best(steps, unit).verdict != "better" for unit in standing.units
-    ):
-        return (
-            "Record next longer and more varied motions: what the model lacks far ahead is not in what is new here, "
-            "and a log of a few seconds says little about slow effects."
-        )
+    if standing is not None:
+        steps = max(one.steps for one in standing.comparisons)
+        if any(standing.best(steps, unit).verdict != "better" for unit in standing.units):
+            return (
+                "Record next longer and more varied motions: what the model lacks far ahead is not "
+                "in what is new here, and a log of a few seconds says little about slow effects."
+            )
     return (
         "Record next what you will use it for, and judge it there: this log asks nothing new of it."
     )
 
 
-def _wish(joint: str, stretches: Sequence[Stretch]) -> str:
-    if not stretches:
+def _wish(joint: str, one: Stretch | None) -> str:
+    if one is None:
         return f"more motions of {joint}"
-    one = stretches[0]
-    if one.reason == "position":
-        return f"motions of {joint} that go there ({why_words(one)})"
-    if one.reason == "velocity":
-        return f"motions of {joint} that are as fast ({why_words(one)})"
-    if one.reason == "command":
-        return f"commands to {joint} as large as here"
-    return f"motions of {joint} like recording {short(one.recording)} at {one.begin:.1f} to {one.end:.1f} s"
-
-
-def listing_of(parts: Sequence[str]) -> str:
-    """Parts with commas and an "and"."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
+    where = f"recording {shortened(one.recording)} at {one.begin:.1f} to {one.end:.1f} s"
+    return {
+        "position": f"motions of {joint} that go there ({why_words(one)})",
+        "velocity": f"motions of {joint} that are as fast ({why_words(one)})",
+        "command": f"commands to {joint} as large as here",
+    }.get(one.reason, f"motions of {joint} like {where}")

@@ -1,7 +1,8 @@
 import json
 
 import pytest
-from tests.report.page.material import (
+from tests.actuator.ensembles import CASES, make
+from tests.report.material import (
     STUDIES,
     study_result,
     write_all,
@@ -10,25 +11,22 @@ from tests.report.page.material import (
     write_transfer,
 )
 
+from genan.actuator import save
 from genan.errors import DataError
-from genan.report.page.gather import gather
+from genan.report.gather import gather
+from genan.report.page import write_report
 
 
 def test_everything_is_found_in_a_fixed_order(tmp_path):
     found = gather([write_all(tmp_path / "runs")])
-    assert [one.content.study for one in found.studies] == list(STUDIES)
-    assert [one.content.task for one in found.transfers] == [
-        "reacher",
-        "ball-in-a-cup",
-        "table-tennis",
-    ]
+    assert [one.content.study for one in found.studies] == sorted(STUDIES)
+    tasks = [one.content.task for one in found.transfers]
+    assert tasks == ["ball-in-a-cup", "reacher", "table-tennis"]
     assert [one.label for one in found.policies] == ["reacher", "table-tennis"]
     assert [one.label for one in found.films] == ["reacher.mp4", "tennis.mp4"]
     assert found.evaluations[0].content.models[0].name == "actuators"
-    assert (
-        found.actuators[0].content.members == 5
-        and len(found.actuators[0].content.validation_loss) == 150
-    )
+    fitted = found.actuators[0].content
+    assert fitted.contract.members == 5 and len(fitted.record["training"]["validation_loss"]) == 150
     assert found.inspections[0].content.trajectories == 200
     assert found.broken == ()
     assert (
@@ -46,9 +44,7 @@ def test_jobs_of_studies_are_passed_by_unless_asked_for(tmp_path):
 
 def test_nothing_of_genan(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(
-        DataError, match=r"nothing of genan in .*: looked for \*\.study\.json, evaluation\.json"
-    ):
+    with pytest.raises(DataError, match=r"nothing of genan in .*: looked for \*\.study\.json, "):
         gather([tmp_path])
     with pytest.raises(DataError, match="There is no .*gone"):
         gather([tmp_path / "gone"])
@@ -119,3 +115,19 @@ def test_errors_without_bound_and_without_interval(tmp_path):
         and (second.low, second.high) == (None, None)
         and third is None
     )
+
+
+@pytest.mark.parametrize(
+    ("case", "version"),
+    [("stride", 1), ("delay", 2), ("network on a base", 2), ("servos", 3), ("stiction", 3)],
+)
+def test_actuators_of_every_format_are_read(case, version, tmp_path):
+    folder = save(make(**CASES[case], record='{"data": {"trajectories": 3}}'), tmp_path)
+    content = json.loads((folder / "actuator.json").read_text())
+    assert content["version"] == version
+    (found,) = gather([tmp_path]).actuators
+    assert found.content.record["data"] == {"trajectories": 3}
+    assert "<svg" not in write_report([tmp_path], tmp_path / "report.html").path.read_text()
+    (folder / "actuator.json").write_text(json.dumps({**content, "version": 9}))
+    with pytest.raises(DataError, match="version 9; this genan reads 'genan actuators', version 1"):
+        gather([tmp_path])

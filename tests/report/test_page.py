@@ -1,11 +1,10 @@
 import csv
 import json
-import sys
 import warnings
 from html.parser import HTMLParser
 
 import pytest
-from tests.report.page.material import (
+from tests.report.material import (
     study_result,
     write_all,
     write_evaluation,
@@ -14,11 +13,11 @@ from tests.report.page.material import (
     write_transfer,
 )
 
-from genan.errors import GenanError, SettingError
-from genan.evaluation.study_result import Figure, Series, Value
-from genan.report.page import build, films
-from genan.report.page.build import write_report
-from genan.report.page.still import still
+from genan.errors import SettingError
+from genan.evaluation.study_result import Figure, SearchResult, SearchTrial, Series, Value
+from genan.report import page as pages
+from genan.report.charts import chart_files, chart_svg
+from genan.report.page import write_report
 
 HOSTILE = "<img src=x onerror=alert(1)></script>$\\frac{"
 
@@ -52,9 +51,9 @@ class Outline(HTMLParser):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """No pictures by Matplotlib, and no plotly.js: for tests of what is written."""
-    monkeypatch.setattr(build, "still", lambda figure: {"png": b"png", "pdf": b"pdf"})
-    monkeypatch.setattr(build, "plotly_source", lambda: "var Plotly;")
+    """No drawing by Matplotlib: for tests of what is written."""
+    monkeypatch.setattr(pages, "chart_svg", lambda chart: "<svg></svg>")
+    monkeypatch.setattr("genan.report.charts._saved", lambda figure, form, **_: form.encode())
 
 
 def read_csv(path):
@@ -70,12 +69,12 @@ def test_everything_in_one_file(tmp_path, quick):
     written = write_report([runs], tmp_path / "report.html")
     found = page(written.path)
     for sentence in (
-        "Reacher transfers: 94 of 100 trials succeed on the virtual PAMY2, 95 % interval 88 to 97 %.",
-        "Table tennis transfers: 291 of 300 trials succeed on 3 specimens of the virtual PAMY2",
+        "Reacher transfers: 94 of 100 trials succeed on virtual-pamy2, 95 % interval 88 to 97 %.",
+        "Table tennis transfers: 291 of 300 trials succeed on 3 specimens of virtual-pamy2",
         "One step (2 ms) ahead the model is off by 0.0103 (0.00928 to 0.0113) deg, after 1 s by 2.77 (2.49 to 3.05) "
         "deg; constant velocity would be off by 0.0129 deg and 144 deg.",
-        "The data's verdict: 2 things look suspicious in data.h5 (200 trajectories, 6 min 40 s in all)",
-        "Study “History” (smoke): of 3 findings of the paper 1 agrees, 1 differs, 1 cannot be told.",
+        "The data: 2 things look suspicious in data.h5 (200 trajectories, 6 min 40 s in all)",
+        "Study “History” (smoke): of 3 findings of the paper 1 agrees, 1 differs, 1 is open.",
         "✓ agrees",
         "✗ differs",
         "? cannot tell",
@@ -142,12 +141,9 @@ def test_names_from_files_are_text(tmp_path):
     changed.save(runs)
     written = write_report([tmp_path / "runs"], tmp_path / "report.html", title=HOSTILE)
     found = page(written.path)
-    assert not found.all("img") and len(found.all("script")) == 3
+    assert not found.all("img") and not found.all("script") and found.all("svg")
     assert not any("onerror" in attributes for _, attributes in found.elements)
     assert HOSTILE in "".join(found.text)
-    specs = written.path.read_text().partition('id="figures">')[2].partition("</script>")[0]
-    drawn = json.dumps(json.loads(specs))
-    assert "&lt;img" in drawn and "<img" not in drawn  # plotly reads a few tags in its texts
     (table,) = written.files.glob("transfer-smoke-*.csv")
     assert read_csv(table)[1][-1] == f"'={HOSTILE}"
 
@@ -193,14 +189,14 @@ def test_many_trials_of_one_task(tmp_path, quick):
 
 
 def test_large_films_are_linked(tmp_path, quick, monkeypatch):
-    monkeypatch.setattr(films, "FILM_ROOM", 1000)
+    monkeypatch.setattr(pages, "FILM_ROOM", 1000)
     write_policy(tmp_path / "runs" / "a b")
     for name, size in (("a b/large#1.mp4", 900), ("small.gif", 300)):
         (tmp_path / "runs" / name).write_bytes(b"x" * size)
     found = page(write_report([tmp_path / "runs"], tmp_path / "pages" / "report.html").path)
     assert len(found.all("video")) == 0 and len(found.all("img")) == 1
     assert "../runs/a%20b/large%231.mp4" in [link["href"] for link in found.all("a")]
-    assert "1 film is too large for this file and is linked instead" in found.words
+    assert "1 film is too large for this file and linked instead" in found.words
 
 
 def test_an_earlier_report_is_replaced_only_when_asked(tmp_path, quick):
@@ -235,17 +231,51 @@ def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch, quick):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(build, "figure_csv", lambda figure: interrupted(None, None))
+        patched.setattr(pages, "chart_files", lambda chart: interrupted(None, None))
         with pytest.raises(KeyboardInterrupt):
             write_report([tmp_path / "runs"], tmp_path / "report.html")
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
-def test_no_plotly(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(GenanError, match="pip install plotly"):
-        write_report([tmp_path], tmp_path / "report.html")
+def test_everything_that_an_evaluation_says_is_text(tmp_path, quick):
+    harm = "<script>alert(1)</script>"
+    comparison = {"verdict": "better", "certainty": "likely", "sentence": harm}
+    novelty = {
+        "beyond": {harm: 0.123, "q": 0.004},
+        "error_beyond_over_within": {"q": 2.5},
+        "stretches": [
+            {"recording": harm, "joint": "q", "from": 0.5, "to": 1.25, "peak": None, "reason": "x"}
+        ],
+    }
+    more = {"certainty": {"comparisons": [comparison]}, "novelty": novelty, "verdict": [harm]}
+    write_evaluation(tmp_path / "a", **more)
+    text = write_report([tmp_path], tmp_path / "report.html").path.read_text()
+    assert "<script>" not in text and text.count("&lt;script&gt;") == 4
+    found = Outline(text).words
+    for words in ("✓ better, likely", "12 %", "0.4 %", "2.50", "0.50 to 1.25", "inf"):
+        assert words in found, words
+    assert "Verdict" not in found  # of one evaluation it is on top
+    write_evaluation(tmp_path / "b")
+    assert "Verdict" in page(write_report([tmp_path], tmp_path / "two.html").path).words
+
+
+def test_searches(tmp_path, quick):
+    trials = [
+        SearchTrial(k, {"rate": rate}, f"fit-{k}", "done", value)
+        for k, (rate, value) in enumerate([(0.1, 2.0), (0.2, 1.25)])
+    ]
+    command = "python -m experiments search fit"
+    SearchResult("fit", "smoke", "error", "deg", True, tuple(trials), command).save(tmp_path)
+    words = page(write_report([tmp_path], tmp_path / "report.html").path).words
+    assert "error 1.25 deg with rate 0.2; 2.00 deg with the defaults" in words
+    assert "1 search" in words and "0 (defaults)" in words
+
+
+def test_without_files(tmp_path, quick):
+    write_transfer(tmp_path / "runs", "reacher")
+    written = write_report([tmp_path / "runs"], tmp_path / "report.html", files=False)
+    assert written.count == 0 and not written.files.exists()
+    assert not [one for one in page(written.path).all("a") if "report_files" in one["href"]]
 
 
 @pytest.mark.parametrize("kind", ["bars", "lines", "stacked"])
@@ -263,6 +293,7 @@ def test_pictures_of_holes_and_odd_names(kind):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = still(figure)
+        found, svg = chart_files(figure), chart_svg(figure)
     assert found["png"].startswith(b"\x89PNG") and found["pdf"].startswith(b"%PDF")
-    assert found == still(figure)
+    assert svg.startswith("<svg") and "currentColor" in svg
+    assert found == chart_files(figure) and svg == chart_svg(figure)

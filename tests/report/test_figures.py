@@ -13,9 +13,7 @@ from genan.evaluation.novelty import Novelty, Stretch, Strip
 from genan.evaluation.statistics import Estimate
 from genan.evaluation.sums import with_overall
 from genan.evaluation.torques import Honesty, TorqueComparison
-from genan.report.actuators import save_figures
-from genan.report.novelty import novelty_figure
-from genan.report.style import style
+from genan.report.figures import save_figures, trust_figure
 
 
 def estimate(values: np.ndarray, units: tuple[str, ...], *, known: bool = True) -> Estimate:
@@ -90,7 +88,7 @@ def picture_size(path: Path) -> tuple[int, int]:
     return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
 
 
-NAMES = ["error.png", "rollouts.png", "held-control.png", "torque.png", "disagreement.png"]
+NAMES = ["error.png", "rollouts.png", "held-control.png", "trust.png"]
 
 
 @pytest.mark.parametrize(
@@ -108,28 +106,24 @@ def test_pictures_of_any_size(tmp_path, made):
     assert [path.name for path in paths] == NAMES
     for path in paths:
         width, height = picture_size(path)
-        assert 400 < width < 3000 and 250 < height < 4000
+        assert 400 < width < 3000 and 200 < height < 4000
 
 
 @pytest.mark.parametrize(("nq", "strips"), [(1, 1), (4, 6), (12, 2)])
 def test_strips_of_novelty(tmp_path, nq, strips):
-    with style():
-        novelty_figure(replace(evaluation(1), novelty=novelty(nq, strips=strips))).savefig(
-            tmp_path / "a.png"
-        )
+    made = replace(evaluation(1), novelty=novelty(nq, strips=strips), torques=None, honesty=())
+    trust_figure(made).savefig(tmp_path / "a.png")
     width, height = picture_size(tmp_path / "a.png")
-    assert width == 1200 and 200 < height < 3000
+    assert 900 < width < 1500 and 100 < height < 3000
 
 
 def test_without_truth_and_robot(tmp_path):
     made = evaluation(2)
-    assert save_figures(replace(made, novelty=novelty(2)), tmp_path)[-1].name == "novelty.png"
-    assert (tmp_path / "torque.png").exists()
+    assert save_figures(replace(made, novelty=novelty(2)), tmp_path)[-1].name == "trust.png"
     held = replace(made.held[0], robot_speed_left=None, pose_difference=None, robot_speed=None)
     paths = save_figures(replace(made, torques=None, honesty=(), held=(held,)), tmp_path)
     assert [path.name for path in paths] == NAMES[:3]
-    assert not (tmp_path / "torque.png").exists() and not (tmp_path / "novelty.png").exists()
-    assert not (tmp_path / "disagreement.png").exists()
+    assert not (tmp_path / "trust.png").exists()
 
 
 def test_a_model_that_says_nothing(tmp_path):
