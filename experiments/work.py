@@ -1,40 +1,83 @@
 """Doing a job: what each kind of it is.
 
 Every kind goes on from where an interruption left its folder, and asks ``stopping`` often enough to
-end within seconds.
+end within seconds. Imports are late, so that a process starts fast and loads what its jobs need.
 """
 
+import contextlib
+import os
+import sys
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from genan.evaluation.studies.job import Job
-from genan.evaluation.studies.store import PRODUCTS, Done, StoppedError, Store
-from genan.provenance import hardware, versions
+from experiments.jobs import Job
+from experiments.store import LOG, PRODUCTS, JobResult, StoppedError, Store
+from genan.errors import GenanError
+from genan.hardware import hardware
+from genan.provenance import versions
 
 DATA = PRODUCTS["collect"]
-"""The recording in the folder of a collect job; actuators and policies lie in the folders of their
+"""The recording in the folder of a collect job; actuators and policies are in the folders of their
 jobs themselves."""
 
 
 @dataclass(frozen=True)
-class Task:
+class RunningJob:
     """A job while it is being done."""
 
-    job: Job
+    settings: Mapping[str, Any]
     folder: Path
     needs: Mapping[str, Path]
     """Folders of the jobs that it needs."""
     stopping: Callable[[], bool]
     progress: Callable[[float], None]
-    """Told what part is done, 0 to 1."""
+    """Given what part is done, 0 to 1."""
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The job's."""
-        return dict(self.job.settings)
+
+def attempt(
+    job: Job, store: Store, *, stopping: Callable[[], bool], progress: Callable[[float], None]
+) -> dict[str, str]:
+    """Do ``job``; what became of it (``what``: done, stopped or failed) and why (``error``).
+
+    What is printed meanwhile goes to the job's log.
+    """
+    with _printing_to(store.folder(job) / LOG):
+        try:
+            perform(job, store, stopping=stopping, progress=progress)
+            return {"what": "done"}
+        except StoppedError:
+            return {"what": "stopped"}
+        except GenanError as error:
+            return {"what": "failed", "error": str(error)}
+        except Exception as error:
+            traceback.print_exc()
+            return {"what": "failed", "error": f"{type(error).__name__}: {error}".splitlines()[0]}
+
+
+@contextlib.contextmanager
+def _printing_to(path: Path) -> Iterator[None]:
+    """What is printed within goes to the end of this file; then it goes where it went before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = [os.dup(1), os.dup(2)]
+
+    def turn(places: list[int]) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for place, to in enumerate(places, 1):
+            os.dup2(to, place)
+
+    with path.open("ab") as file:
+        turn([file.fileno()] * 2)
+    try:
+        yield
+    finally:
+        turn(before)
+        for kept in before:
+            os.close(kept)
 
 
 def perform(
@@ -43,36 +86,39 @@ def perform(
     *,
     stopping: Callable[[], bool] = lambda: False,
     progress: Callable[[float], None] = lambda share: None,
-) -> Done:
+) -> JobResult:
     """Do ``job``, whose needs are done, and keep what it found; what another process has found
-    meanwhile is taken.
-    """
+    meanwhile is taken."""
+    from genan.compilation import use_cache
+
+    use_cache()
     with store.held(job, stopping=stopping) as folder:
-        found = store.find(job)
-        if found is not None and store.usable(job):
-            return found
+        known = store.find(job)
+        if known is not None and store.usable(job):
+            return known
         before, begun = store.spent(job), time.perf_counter()
         needs = {part: store.folder(need) for part, need in job.needs.items()}
+        running = RunningJob(dict(job.settings), folder, needs, stopping, progress)
         try:
-            result = WORK[job.kind](Task(job, folder, needs, stopping, progress))
+            result = WORK[job.kind](running)
         except BaseException:
             store.note_spent(job, before + time.perf_counter() - begun)
             raise
-        done = Done(result, before + time.perf_counter() - begun, versions(), hardware())
-        store.keep(job, done)
-        return done
+        found = JobResult(result, before + time.perf_counter() - begun, versions(), hardware())
+        store.keep(job, found)
+        return found
 
 
-def _collect(task: Task) -> dict[str, Any]:
+def _collect(job: RunningJob) -> dict[str, Any]:
     from genan.data import Channels, Recorder
+    from genan.exploration import Spline
     from genan.robot import Robot
-    from genan.signals import Spline
     from genan.virtual import Plan, VirtualPamy2
     from genan.virtual.recording import ROBOTS, record
 
-    made = task.settings
+    made = dict(job.settings)
     description, held = ROBOTS[made["robot"]]
-    path = task.folder / DATA
+    path = job.folder / DATA
     count = made["trajectories"]
     if not path.exists():  # else: interrupted between the last two files
         channels = Channels.of_robot(Robot.load(description))
@@ -86,8 +132,8 @@ def _collect(task: Task) -> dict[str, Any]:
                 robot,
                 plan,
                 trajectories=count,
-                recorded=lambda: task.progress(len(recorder) / count),
-                stopping=task.stopping,
+                recorded=lambda: job.progress(len(recorder) / count),
+                stopping=job.stopping,
             )
             if not whole:
                 raise StoppedError(f"Stopped after {len(recorder)} of {count} trajectories.")
@@ -95,22 +141,22 @@ def _collect(task: Task) -> dict[str, Any]:
     return {"trajectories": count}
 
 
-def _fit(task: Task) -> dict[str, Any]:
+def _fit(job: RunningJob) -> dict[str, Any]:
     from genan.actuator import load
     from genan.actuator.artifact import CONTRACT
     from genan.actuator.fit import Fitting
     from genan.actuator.settings import FitSettings
 
-    if (task.folder / CONTRACT).exists():
-        ensemble = load(task.folder)
+    if (job.folder / CONTRACT).exists():
+        ensemble = load(job.folder)
     else:
-        made = tuples(task.settings)
+        made = tuples(dict(job.settings))
         robot, count = made.pop("robot"), made.pop("trajectories")
-        fitting = Fitting(_first(task, count), robot, FitSettings(**made), out=task.folder)
+        fitting = Fitting(_first(job, count), robot, FitSettings(**made), out=job.folder)
         epochs = fitting.settings.epochs
         found = fitting.run(
-            progress=lambda now: task.progress((now.epoch + now.share) / epochs),
-            stopping=task.stopping,
+            progress=lambda now: job.progress((now.epoch + now.share) / epochs),
+            stopping=job.stopping,
         )
         if found is None:
             raise StoppedError(f"Stopped after {int(fitting.state.epoch)} of {epochs} epochs.")
@@ -122,23 +168,26 @@ def _fit(task: Task) -> dict[str, Any]:
     }
 
 
-def _fit_uan(task: Task) -> dict[str, Any]:
-    from genan.rl.uan import PPO_SETTINGS, UanProgress, UanSettings, fit_uan
+def _fit_uan(job: RunningJob) -> dict[str, Any]:
+    from genan.rl.uan import UanProgress, fit_uan
+    from genan.rl.uan_settings import PPO_SETTINGS, UanSettings
 
-    made = task.settings
+    made = dict(job.settings)
     robot, count, ppo = made.pop("robot"), made.pop("trajectories"), made.pop("ppo")
     learning = replace(PPO_SETTINGS, **tuples(ppo))
 
     def show(now: UanProgress) -> None:
-        task.progress(now.steps / now.total)
-        if task.stopping():
-            raise StoppedError(f"Stopped after {now.steps} of {now.total} steps, which begin anew.")
+        job.progress(now.steps / now.total)
+        if job.stopping():
+            raise StoppedError(
+                f"Stopped after {now.steps} of {now.total} steps, which begin again."
+            )
 
     ensemble = fit_uan(
-        _first(task, count),
+        _first(job, count),
         robot,
         settings=UanSettings(**made, ppo=learning),
-        out=task.folder,
+        out=job.folder,
         progress=show,
     )
     distances = ensemble.record["training"]["held_out_distance"]
@@ -148,7 +197,7 @@ def _fit_uan(task: Task) -> dict[str, Any]:
     }
 
 
-def _evaluate(task: Task) -> dict[str, Any]:
+def _evaluate(job: RunningJob) -> dict[str, Any]:
     from genan.actuator import load as load_actuators
     from genan.data import load
     from genan.dynamics import load_dynamics
@@ -158,20 +207,21 @@ def _evaluate(task: Task) -> dict[str, Any]:
     from genan.evaluation.trial import plan
     from genan.robot import Robot
 
-    made = task.settings
-    ensemble, recording = load_actuators(task.needs["actuators"]), load(task.needs["data"] / DATA)
+    made = dict(job.settings)
+    ensemble, recording = load_actuators(job.needs["actuators"]), load(job.needs["data"] / DATA)
     dynamics = load_dynamics(Robot.load(made["robot"]))
     # All models of all studies are judged at the same samples, however far each looks back.
     trial = plan(
         recording, [made["lead"], ensemble.contract.history.reach], horizon=made["horizon"]
     )
-    shares = {"one step": 0.0, "steps": 0.3, "alone": 0.6}
+    parts: list[str] = []
 
-    def show(what: str, done: int, total: int) -> None:
-        begun = next((share for word, share in shares.items() if what.endswith(word)), 0.0)
-        task.progress(begun + 0.3 * done / max(total, 1))
-        if task.stopping():
-            raise StoppedError("Stopped while judging, which begins anew.")
+    def show(part: str, done: int, total: int) -> None:
+        if part not in parts:
+            parts.append(part)  # of three: one step, the ensemble's rollouts, the members'
+        job.progress((len(parts) - 1 + done / max(total, 1)) / 3)
+        if job.stopping():
+            raise StoppedError("Stopped while judging, which begins again.")
 
     judged = judge_ensemble("ensemble", ensemble, dynamics, trial, progress=show)
     holds = find_starts(recording, first=trial.first)
@@ -187,25 +237,25 @@ def _evaluate(task: Task) -> dict[str, Any]:
     }
 
 
-def _train(task: Task) -> dict[str, Any]:
-    from genan.rl import policy as artifact
-    from genan.rl.config import TrainSettings, preset, task_preset
+def _train(job: RunningJob) -> dict[str, Any]:
+    from genan.rl import artifact
     from genan.rl.train import Training
+    from genan.rl.train_settings import TrainSettings, preset, task_preset
 
-    made = task.settings
-    if (task.folder / artifact.KIND.contract).exists():
-        policy = artifact.load(task.folder)
+    made = dict(job.settings)
+    if (job.folder / artifact.KIND.contract).exists():
+        policy = artifact.load(job.folder)
     else:
         name = made["task"]
         training = Training(
             replace(task_preset(name, "fast"), **tuples(made["changed"])),
-            task.needs["actuators"],
+            job.needs["actuators"],
             TrainSettings(**made["training"]),
             ppo=replace(preset(name, "fast"), **tuples(made["ppo"])),
-            out=task.folder,
+            out=job.folder,
         )
         found = training.run(
-            progress=lambda now: task.progress(now.steps / now.total), stopping=task.stopping
+            progress=lambda now: job.progress(now.steps / now.total), stopping=job.stopping
         )
         if found is None:
             raise StoppedError(f"Stopped after {training.steps} steps.")
@@ -213,30 +263,29 @@ def _train(task: Task) -> dict[str, Any]:
     return {"judged": dict(policy.record["judged"]), "steps": policy.record["steps"]}
 
 
-def _transfer(task: Task) -> dict[str, Any]:
+def _transfer(job: RunningJob) -> dict[str, Any]:
+    from genan.evaluation.arena import load_policy
+    from genan.evaluation.arenas import open_arena
     from genan.evaluation.transfer import Transfer, transfer
-    from genan.evaluation.trials import load_policy, open_arena
-    from genan.jax_setup import use_cache
 
-    use_cache()
-    made = task.settings
-    policy = load_policy(task.needs["policy"], made["task"])
+    made = dict(job.settings)
+    policy = load_policy(job.needs["policy"], made["task"])
     total = made["trials"]
 
     def finished(so_far: Transfer) -> None:
-        task.progress(len(so_far.trials) / total)
+        job.progress(len(so_far.trials) / total)
 
     found = transfer(
         lambda seed: open_arena(policy, seed=seed),
         robot_seeds=(made["robot_seed"],),
         trials=total,
         seed=made["seed"],
-        stopping=task.stopping,
+        stopping=job.stopping,
         finished=finished,
     )
     if len(found.trials) < total:
         raise StoppedError(
-            f"Stopped after {len(found.trials)} of {total} trials, which begin anew."
+            f"Stopped after {len(found.trials)} of {total} trials, which begin again."
         )
     return {
         "succeeded": found.succeeded,
@@ -253,14 +302,14 @@ def tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _first(task: Task, count: int) -> Any:
+def _first(job: RunningJob, count: int) -> Any:
     """The first ``count`` trajectories of the recording that the job needs."""
     from genan.data import load
 
-    return load(task.needs["data"] / DATA, range(count))
+    return load(job.needs["data"] / DATA, range(count))
 
 
-WORK: dict[str, Callable[[Task], dict[str, Any]]] = {
+WORK: dict[str, Callable[[RunningJob], dict[str, Any]]] = {
     "collect": _collect,
     "fit": _fit,
     "fit-uan": _fit_uan,

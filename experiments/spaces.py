@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from experiments.jobs import PLAIN, Job, collect_job, evaluate_job, plain_fit, train_job, uan_job
+from experiments.sizes import Size
 from genan.errors import SettingError, listing
-from genan.evaluation.studies.job import Job
-from genan.evaluation.studies.recipes import collect_job, evaluate_job, fit_job, train_job, uan_job
-from genan.evaluation.studies.sizes import Size
-from genan.tasks.registry import BUNDLED as TASKS
 
-WHAT = ("uan", "fit", *TASKS)
+SEARCHES = ("uan", "fit", "reacher", "table-tennis", "ball-in-a-cup")
 """What can be searched for."""
 LONGEST, WIDEST = 20, 3
 """The longest history and the widest stride that are tried."""
@@ -24,7 +22,7 @@ DIGITS = 4
 
 
 @dataclass(frozen=True)
-class Choice:
+class OneOf:
     """One of several values, in no order."""
 
     name: str
@@ -34,7 +32,7 @@ class Choice:
     """Which of the job's groups of settings it belongs to: none, ``ppo``, or ``changed`` (those of
     a task)."""
 
-    def including(self, default: Any) -> "Choice":
+    def including(self, default: Any) -> "OneOf":
         """With ``default`` among the values."""
         return self if default in self.options else replace(self, options=(default, *self.options))
 
@@ -48,7 +46,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Range:
+class Between:
     """A number between two others."""
 
     name: str
@@ -60,15 +58,14 @@ class Range:
     whole: bool = False
     """Only whole numbers."""
 
-    def including(self, default: float | int) -> "Range":
+    def including(self, default: float | int) -> "Between":
         """With ``default`` between the ends."""
         return replace(self, low=min(self.low, default), high=max(self.high, default))
 
     @property
-    def ends(self) -> tuple[float | int, float | int]:
+    def ends(self) -> list[float | int]:
         """Least and greatest as the sampler knows them."""
-        low, high = sorted((self.encoded(self.low), self.encoded(self.high)))
-        return low, high
+        return sorted((self.encoded(self.low), self.encoded(self.high)))
 
     def encoded(self, value: float | int) -> float | int:
         """How the sampler knows ``value``."""
@@ -79,16 +76,14 @@ class Range:
         return suggestion if self.whole else float(f"{self.encoded(suggestion):.{DIGITS}g}")
 
 
-Setting = Choice | Range
+Setting = OneOf | Between
 
 
 @dataclass(frozen=True)
 class Space:
     """A trainer, the settings that are varied, and what makes one set of them better than
-    another.
-    """
+    another."""
 
-    what: str
     objective: str
     """What is compared, for people."""
     unit: str
@@ -109,12 +104,12 @@ class Space:
         """What all trials need and none of them changes."""
         last = self.judge(self.base)
         needs = {need.fingerprint: need for job in (self.base, last) for need in job.needs.values()}
-        return tuple(need for need in needs.values() if need.fingerprint != self.base.fingerprint)
+        needs.pop(self.base.fingerprint, None)
+        return tuple(needs.values())
 
     def job(self, values: Mapping[str, Any], *, label: str) -> Job:
         """The last job of the trial with these settings; those that are at their defaults are left
-        unsaid.
-        """
+        unsaid."""
         made = dict(self.base.settings)
         for setting in self.settings:
             value = values[setting.name]
@@ -128,13 +123,11 @@ class Space:
 
 
 def find_space(what: str, size: Size) -> Space:
-    """The space of ``what``."""
-    if what == "uan":
-        return _uan(size)
-    if what == "fit":
-        return _fit(size)
-    if what not in TASKS:
-        raise SettingError(f"There is no search for {what!r}; there are: {listing(WHAT)}.")
+    """The space of ``what``, one of ``SEARCHES``."""
+    if what not in SEARCHES:
+        raise SettingError(f"There is no search for {what!r}; there are: {listing(SEARCHES)}.")
+    if what in ("uan", "fit"):
+        return _uan(size) if what == "uan" else _fit(size)
     if what not in size.training:
         raise SettingError(f"The size {size.name!r} leaves {what} out; take another --size.")
     return _task(what, size)
@@ -149,23 +142,22 @@ def _uan(size: Size) -> Space:
     # Not the bound, where episodes end: the objective is cut there, so that a narrow one would look
     # good.
     settings = (
-        Range("history_length", 1, LONGEST, whole=True),
-        Choice("envs", (envs // 2, envs, 2 * envs, 4 * envs)),
-        Choice("horizon", (None, 50, 100, 200, 500)),
-        Range("smoothness_weight", 1e-5, 1e-1),
-        *_learning(deviation=(0.1, 3.0)),
-        Range("rate", 3e-5, 1e-2, "ppo"),
-        Choice("rollouts", (32, 64, 128, 256), "ppo"),
-        Choice("hidden", _networks(known["hidden"]), "ppo"),
-        Choice("activation", ("tanh", "elu"), "ppo"),
-        Choice("output_gain", (0.01, 0.1, 1.0), "ppo"),
-        Choice("time_limit", ("terminal", "bootstrap"), "ppo"),
+        Between("history_length", 1, LONGEST, whole=True),
+        OneOf("envs", (envs // 2, envs, 2 * envs, 4 * envs)),
+        OneOf("horizon", (None, 50, 100, 200, 500)),
+        Between("smoothness_weight", 1e-5, 1e-1),
+        *_ppo(deviation=(0.1, 3.0)),
+        Between("rate", 3e-5, 1e-2, "ppo"),
+        OneOf("rollouts", (32, 64, 128, 256), "ppo"),
+        OneOf("hidden", _networks(known["hidden"]), "ppo"),
+        OneOf("activation", ("tanh", "elu"), "ppo"),
+        OneOf("output_gain", (0.01, 0.1, 1.0), "ppo"),
+        OneOf("time_limit", ("terminal", "bootstrap"), "ppo"),
     )
     return _space(
-        "uan",
         settings,
         known,
-        uan_job(size),
+        base=uan_job(size),
         objective="distance from held-out trajectories",
         unit="standard deviations",
         lower_is_better=True,
@@ -174,21 +166,24 @@ def _uan(size: Size) -> Space:
 
 
 def _fit(size: Size) -> Space:
+    from experiments.studies import DEGREES
     from genan.actuator.settings import FitSettings
-    from genan.evaluation.studies.accuracy_study import DEGREES, PLAIN
 
     known = {**FitSettings().settings(), **size.fit, **PLAIN}
     settings = (
-        Range("history_length", 1, LONGEST, whole=True),
-        Range("history_stride", 1, WIDEST, scale="linear", whole=True),
-        Choice("hidden", _networks(known["hidden"])),
-        Choice("activation", ("tanh", "relu", "elu", "softsign")),
-        Choice("rate", (None, 3e-4, 5e-4, 1e-3, 2e-3, 4e-3)),
-        Choice("batch", (None, 512, 1024, 2048, 4096, 8192)),
-        Choice("control_noise", (0.0, 0.003, 0.01, 0.03)),
-        Choice("history_noise", (0.0, 3e-5, 1e-4, 3e-4, 1e-3)),
+        Between("history_length", 1, LONGEST, whole=True),
+        Between("history_stride", 1, WIDEST, scale="linear", whole=True),
+        OneOf("hidden", _networks(known["hidden"])),
+        OneOf("activation", ("tanh", "relu", "elu", "softsign")),
+        OneOf("rate", (None, 3e-4, 5e-4, 1e-3, 2e-3, 4e-3)),
+        OneOf("batch", (None, 512, 1024, 2048, 4096, 8192)),
+        OneOf("control_noise", (0.0, 0.003, 0.01, 0.03)),
+        OneOf("history_noise", (0.0, 3e-5, 1e-4, 3e-4, 1e-3)),
     )
-    recording = _judging_recording(size)
+    # A recording for the search alone: what is chosen by the test recording cannot be judged by it.
+    test = collect_job(size, "test")
+    seed, label = max(size.seeds.values()) + 1, f"record {size.test} trajectories to search by"
+    recording = replace(test, settings={**test.settings, "seed": seed}, label=label)
 
     def judge(actuators: Job) -> Job:
         job = evaluate_job(size, actuators)
@@ -201,10 +196,9 @@ def _fit(size: Size) -> Space:
         return None if error is None else DEGREES * error
 
     return _space(
-        "fit",
         settings,
         known,
-        fit_job(size, label="position loss", **PLAIN),
+        base=plain_fit(size),
         objective=f"error after {size.horizon} steps on a recording of its own",
         unit="deg",
         lower_is_better=True,
@@ -217,89 +211,68 @@ def _task(task: str, size: Size) -> Space:
     from genan.rl.config import preset, task_preset
 
     learning = preset(task, "fast")
-    known = {
-        **learning.settings(),
-        **task_preset(task, "fast").settings(),
-        **size.ppo.get(task, {}),
-    }
+    changed = size.ppo.get(task, {})
+    known = {**learning.settings(), **task_preset(task, "fast").settings(), **changed}
     # The penalties on actions and disagreement are left alone: they cost success here and win it on
     # a robot.
-    weights = {
-        "reacher": (),
+    weights: dict[str, tuple[Setting, ...]] = {
         "table-tennis": (
-            Range("hit_weight", 1.0, 100.0, "changed"),
-            Range("landing_weight", 5.0, 500.0, "changed"),
-            Choice("landing_paid", ("once", "each-step"), "changed"),
+            Between("hit_weight", 1.0, 100.0, "changed"),
+            Between("landing_weight", 5.0, 500.0, "changed"),
+            OneOf("landing_paid", ("once", "each-step"), "changed"),
         ),
         "ball-in-a-cup": (
-            Range("cup_reward", 1.0, 100.0, "changed"),
-            Range("velocity_weight", 1e-3, 0.1, "changed"),
-            Range("shaping_weight", 100.0, 10_000.0, "changed"),
+            Between("cup_reward", 1.0, 100.0, "changed"),
+            Between("velocity_weight", 1e-3, 0.1, "changed"),
+            Between("shaping_weight", 100.0, 10_000.0, "changed"),
         ),
     }
     settings = (
-        *_learning(deviation=(0.1, 1.5)),
-        Range("rate", 3e-5, learning.rate_max, "ppo"),
-        Range("kl_threshold", 0.002, 0.03, "ppo"),
-        Choice("hidden", _networks(known["hidden"]), "ppo"),
-        Choice("activation", ("leaky_relu", "elu", "tanh"), "ppo"),
-        Range("limit_weight", 0.1, 10.0, "changed"),
-        *weights[task],
+        *_ppo(deviation=(0.1, 1.5)),
+        Between("rate", 3e-5, learning.rate_max, "ppo"),
+        Between("kl_threshold", 0.002, 0.03, "ppo"),
+        OneOf("hidden", _networks(known["hidden"]), "ppo"),
+        OneOf("activation", ("leaky_relu", "elu", "tanh"), "ppo"),
+        Between("limit_weight", 0.1, 10.0, "changed"),
+        *weights.get(task, ()),
     )
     return _space(
-        task,
         settings,
         known,
-        train_job(size, task, "position loss"),
+        base=train_job(size, task, "position loss"),
         objective="success in the simulator",
         unit="%",
         lower_is_better=False,
         read=lambda result: 100.0 * result["judged"]["success"],
         notes=(
-            "This is success in the simulator, which says little about a robot: try the best with genan transfer.",
+            "This is success in the simulator, which says little about a robot: try the best with "
+            "genan transfer.",
         ),
     )
 
 
-def _space(
-    what: str, settings: Sequence[Setting], known: Mapping[str, Any], base: Job, **more: Any
-) -> Space:
+def _space(settings: Sequence[Setting], known: Mapping[str, Any], **more: Any) -> Space:
     """A space with the defaults within."""
     defaults = {setting.name: known[setting.name] for setting in settings}
     within = tuple(setting.including(defaults[setting.name]) for setting in settings)
-    return Space(what, settings=within, defaults=defaults, base=base, **more)
+    return Space(settings=within, defaults=defaults, **more)
 
 
-def _learning(deviation: tuple[float, float]) -> tuple[Setting, ...]:
+def _ppo(deviation: tuple[float, float]) -> tuple[Setting, ...]:
     """Of PPO, whatever it learns."""
     return (
-        Range("discount", 0.9, 0.999, "ppo", "log to one"),
-        Range("trace", 0.8, 1.0, "ppo", "linear"),
-        Range("ratio_clip", 0.05, 0.4, "ppo"),
-        Choice("entropy_scale", (0.0, 3e-4, 1e-3, 3e-3, 1e-2), "ppo"),
-        Choice("mini_batches", (4, 8, 16, 32), "ppo"),
-        Range("epochs", 2, 8, "ppo", whole=True),
-        Range("initial_deviation", *deviation, "ppo"),
+        Between("discount", 0.9, 0.999, "ppo", "log to one"),
+        Between("trace", 0.8, 1.0, "ppo", "linear"),
+        Between("ratio_clip", 0.05, 0.4, "ppo"),
+        OneOf("entropy_scale", (0.0, 3e-4, 1e-3, 3e-3, 1e-2), "ppo"),
+        OneOf("mini_batches", (4, 8, 16, 32), "ppo"),
+        Between("epochs", 2, 8, "ppo", whole=True),
+        Between("initial_deviation", *deviation, "ppo"),
     )
 
 
 def _networks(default: Sequence[int]) -> tuple[list[int], ...]:
     """Narrower, wider and deeper than the default, which they cost in proportion to."""
     width, depth = int(default[0]), len(default)
-    return (
-        [width // 2] * depth,
-        [width] * depth,
-        [2 * width] * depth,
-        [4 * width] * depth,
-        [width] * (depth + 1),
-    )
-
-
-def _judging_recording(size: Size) -> Job:
-    """A recording for the search alone: what is chosen by the test recording cannot be judged by
-    it.
-    """
-    job = collect_job(size, "test")
-    seed = max(size.seeds.values()) + 1
-    label = f"record {size.test} trajectories to search by"
-    return replace(job, settings={**job.settings, "seed": seed}, label=label)
+    sizes = ((width // 2, depth), (width, depth), (2 * width, depth), (4 * width, depth))
+    return tuple([wide] * deep for wide, deep in (*sizes, (width, depth + 1)))

@@ -1,28 +1,29 @@
-"""Where jobs keep what they found: one folder each, shared by all studies.
+"""Where jobs keep what they found: one folder each, shared by all experiments.
 
 A job is done when its ``job.json`` is there, which is written last, whole or not at all. A folder
-without one is what an interruption left; the work in it goes on from its last checkpoint. A folder
-is worked in by one process at a time.
+without one is what an interruption left; the work in it goes on from its last checkpoint. One
+process at a time works in a folder.
 """
 
 import fcntl
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.jobs import Job
 from genan.errors import DataError, GenanError
-from genan.evaluation.studies.job import Job
 from genan.files import write_atomically
 
 FORMAT, VERSION = "genan job", 1
-DONE, SPENT, LOCK = "job.json", "seconds.json", ".lock"
-"""Files of a job's folder: what it found, the time spent on it so far, and what one process at a
-time holds."""
+JOBS = "jobs"
+"""Folder of the jobs within that of the experiments."""
+DONE, SPENT, LOCK, LOG = "job.json", "seconds.json", ".lock", "log.txt"
+"""Files of a job's folder: what it found, the time spent on it so far, what one process at a time
+holds, and what it printed."""
 PRODUCTS = {
     "collect": "data.h5",
     "fit": "actuator.json",
@@ -35,7 +36,7 @@ PATIENCE = 0.2
 
 
 @dataclass(frozen=True)
-class Done:
+class JobResult:
     """What a job found."""
 
     result: Mapping[str, Any]
@@ -60,7 +61,7 @@ class Store:
         """Where ``job`` works and keeps its files."""
         return self.root / job.id
 
-    def find(self, job: Job) -> Done | None:
+    def find(self, job: Job) -> JobResult | None:
         """What ``job`` found, or None: not done yet, or not readable, which counts as not done."""
         path = self.folder(job) / DONE
         try:
@@ -71,32 +72,25 @@ class Store:
                 raise DataError(
                     f"{path} belongs to another job; remove {path.parent} and run again."
                 )
-            return Done(
-                content["result"], content["seconds"], content["versions"], content["hardware"]
-            )
+            return JobResult(**{name: content[name] for name in JobResult.__dataclass_fields__})
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return None
 
     def usable(self, job: Job) -> bool:
         """Whether ``job`` is done and what other jobs take from it is there: large files may have
-        been removed.
-        """
-        product = PRODUCTS.get(job.kind)
-        return self.find(job) is not None and (
-            product is None or (self.folder(job) / product).exists()
-        )
+        been removed."""
+        product = self.folder(job) / PRODUCTS.get(job.kind, "")
+        return self.find(job) is not None and product.exists()
 
-    def keep(self, job: Job, done: Done) -> None:
+    def keep(self, job: Job, found: JobResult) -> None:
         """Write down what ``job`` found; from now on it is done."""
         content = {
             "format": FORMAT,
             "version": VERSION,
             "fingerprint": job.fingerprint,
             "job": job.as_json(),
-            "result": dict(done.result),
-            "seconds": round(done.seconds, 3),
-            "versions": dict(done.versions),
-            "hardware": dict(done.hardware),
+            **asdict(found),
+            "seconds": round(found.seconds, 3),
         }
         folder = self.folder(job)
         write_atomically(folder / DONE, json.dumps(content, indent=1, allow_nan=False).encode())
@@ -112,10 +106,6 @@ class Store:
     def note_spent(self, job: Job, seconds: float) -> None:
         """Remember the time spent on ``job`` so far [s]."""
         write_atomically(self.folder(job) / SPENT, json.dumps(round(seconds, 3)).encode())
-
-    def forget(self, job: Job) -> None:
-        """Remove everything that ``job`` left."""
-        shutil.rmtree(self.folder(job), ignore_errors=True)
 
     @contextmanager
     def held(self, job: Job, *, stopping: Callable[[], bool] = lambda: False) -> Iterator[Path]:
@@ -133,8 +123,6 @@ class Store:
                     break
                 except BlockingIOError:
                     if stopping():
-                        raise StoppedError(
-                            f"Stopped while another process works at {job.id}."
-                        ) from None
+                        raise StoppedError(f"Stopped: another process works at {job.id}.") from None
                     time.sleep(PATIENCE)
             yield folder

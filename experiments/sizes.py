@@ -1,26 +1,27 @@
-"""How much a study takes: smoke shows that it runs, small is an hour on two cores, full is the
-paper's.
-"""
+"""How much an experiment takes: smoke shows that it runs, small is an hour on two cores, full is
+the paper's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from genan.errors import SettingError, listing
+from genan.errors import SettingError
 
-COLUMNS = (
-    "position loss",
-    "torque loss",
-    "no disagreement penalty",
-    "no ensemble",
-    "low action penalty",
-)
-"""The paper's ablations of a policy's training, the whole method first."""
+ABLATIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "position loss": {},
+    "torque loss": {"fit": {"loss": "torque"}},
+    "no disagreement penalty": {"changed": {"disagreement_weight": 0.0}},
+    "no ensemble": {"training": {"member": 0}},
+    "low action penalty": {"changed": {"action_weight": 250.0}},  # the paper's, in place of 1250
+}
+"""What the paper's ablations change in a policy's training, the whole method first: in the fit of
+the actuators, in the task (``changed``), in the training."""
+COLUMNS = tuple(ABLATIONS)
 
 
 @dataclass(frozen=True)
 class Size:
-    """What one size of all studies consists of."""
+    """What one size of all experiments consists of."""
 
     name: str
     trajectories: int
@@ -34,25 +35,25 @@ class Size:
     in."""
     fit: Mapping[str, Any]
     """Settings of every fit."""
-    uan: Mapping[str, Any]
-    """What is changed in UAN's training."""
     histories: tuple[int, ...]
     strides: tuple[int, ...]
     rollouts: tuple[int, ...]
     """Steps of the multi-step loss."""
-    rollout_members: int
-    """Networks of an ensemble in that study: its loss takes long."""
     dataset_sizes: tuple[int, ...]
     training: Mapping[str, Mapping[str, Any]]
     """Settings of a policy's training, task by task; a task that is not here is left out."""
-    ppo: Mapping[str, Mapping[str, Any]]
-    """What is changed in how it learns, task by task."""
     ablations: Mapping[str, tuple[str, ...]]
     """Which of ``COLUMNS`` are tried, task by task."""
     trials: int
     """Of a policy, on each robot."""
     robot_seeds: tuple[int, ...]
     """Robots that policies are tried on; the first is the one that was recorded."""
+    ppo: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What is changed in how policies learn, task by task."""
+    uan: Mapping[str, Any] = field(default_factory=dict)
+    """What is changed in UAN's training."""
+    rollout_members: int = 1
+    """Networks of an ensemble in the study of rollouts: its loss takes long."""
     notes: tuple[str, ...] = ()
     """How it falls short of the paper's size."""
     pool: int | None = None
@@ -64,21 +65,16 @@ class Size:
 
     @property
     def label(self) -> str:
-        """What its results are called: the name, and how often policies were trained if more than
-        once.
-        """
+        """What its results are called: the name, and the seeds if policies were trained with
+        others than 0."""
         seeds = "-".join(map(str, self.training_seeds))
         return self.name if self.training_seeds == (0,) else f"{self.name}-seeds-{seeds}"
 
     @property
     def flags(self) -> str:
         """What asks for it on the command line."""
-        seeds = (
-            ""
-            if self.training_seeds == (0,)
-            else f" --seeds {' '.join(map(str, self.training_seeds))}"
-        )
-        return f"--size {self.name}{seeds}"
+        seeds = " ".join(map(str, self.training_seeds))
+        return f"--size {self.name}" + ("" if seeds == "0" else f" --seeds {seeds}")
 
     def trained(self, seeds: Sequence[int]) -> "Size":
         """The same with policies trained once for each of ``seeds``."""
@@ -88,6 +84,8 @@ class Size:
             )
         return replace(self, training_seeds=tuple(seeds))
 
+
+_TASKS = ("reacher", "table-tennis", "ball-in-a-cup")
 
 SMOKE = Size(
     name="smoke",
@@ -100,18 +98,9 @@ SMOKE = Size(
     histories=(1, 3),
     strides=(1, 2),
     rollouts=(1, 3),
-    rollout_members=1,
     dataset_sizes=(12, 24),
-    training={
-        "reacher": {"envs": 32, "steps": 4096, "judge": 32},
-        "table-tennis": {"envs": 32, "steps": 4096, "judge": 32},
-        "ball-in-a-cup": {"envs": 32, "steps": 4096, "judge": 32},
-    },
-    ppo={
-        "reacher": {"rollouts": 64, "mini_batches": 2},
-        "table-tennis": {"rollouts": 64, "mini_batches": 2},
-        "ball-in-a-cup": {"rollouts": 64, "mini_batches": 2},
-    },
+    training=dict.fromkeys(_TASKS, {"envs": 32, "steps": 4096, "judge": 32}),
+    ppo=dict.fromkeys(_TASKS, {"rollouts": 64, "mini_batches": 2}),
     ablations={
         "reacher": ("position loss", "torque loss", "no ensemble"),  # what compiling allows
         "table-tennis": ("position loss",),
@@ -130,23 +119,21 @@ SMALL = Size(
     horizon=500,
     lead=20,
     fit={"members": 3, "hidden": [128, 128], "epochs": 30},
-    uan={},
     histories=(1, 2, 3, 5, 10, 20),
     strides=(1, 2, 3, 4, 5),
     rollouts=(1, 3, 5, 10),
-    rollout_members=1,
     dataset_sizes=(50, 100, 200),
     training={
         "reacher": {"envs": 512, "steps": 6_000_000},
         "table-tennis": {"envs": 512, "steps": 4_000_000},
     },
-    ppo={"reacher": {"mini_batches": 8}, "table-tennis": {"mini_batches": 8}},
-    ablations={"reacher": COLUMNS, "table-tennis": COLUMNS},
+    ppo=dict.fromkeys(("reacher", "table-tennis"), {"mini_batches": 8}),
+    ablations=dict.fromkeys(("reacher", "table-tennis"), COLUMNS),
     trials=50,
     robot_seeds=(0,),
     notes=(
-        "200 trajectories and three networks of 2 x 128, trained for 30 epochs; the paper has 2500, and networks of "
-        "2 x 512 trained for 150 epochs.",
+        "200 trajectories and three networks of 2 x 128, trained for 30 epochs; the paper has "
+        "2500, and networks of 2 x 512 trained for 150 epochs.",
         "Ball-in-a-cup is left out: it takes more steps than two cores do in an hour.",
     ),
 )
@@ -158,28 +145,18 @@ FULL = Size(
     horizon=500,
     lead=20,
     fit={"members": 5, "hidden": [512, 512], "epochs": 150},
-    uan={},
     histories=(1, 2, 3, 5, 10, 20),
     strides=(1, 2, 3, 4, 5),
     rollouts=(1, 3, 5, 10, 20, 30),
-    rollout_members=1,
     dataset_sizes=(50, 100, 200, 500, 1000, 1500, 2000, 2500),
     training={
         "reacher": {"steps": 20_000_000},
         "table-tennis": {"steps": 25_000_000},
         "ball-in-a-cup": {"steps": 150_000_000, "envs": 4096},
     },
-    ppo={},
-    ablations=dict.fromkeys(("reacher", "table-tennis", "ball-in-a-cup"), COLUMNS),
+    ablations=dict.fromkeys(_TASKS, COLUMNS),
     trials=100,
     robot_seeds=(0, 1, 2),
 )
 
 SIZES = {size.name: size for size in (SMOKE, SMALL, FULL)}
-
-
-def find_size(name: str) -> Size:
-    """The size of this name."""
-    if name not in SIZES:
-        raise SettingError(f"There is no size {name!r}; there are: {listing(SIZES)}.")
-    return SIZES[name]

@@ -1,0 +1,143 @@
+"""Comparing values by their intervals, and saying it in words."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from genan.evaluation.study_result import Figure, Finding, Value
+
+Place = str | float | int
+WIDE = 20.0
+"""An interval wider than this [deg or %] says nothing of a difference that it does not show."""
+RELATIONS = {True: "lower than", False: "higher than", None: "not told apart from"}
+
+
+def below(one: Value | None, other: Value | None) -> bool | None:
+    """Whether ``one`` is below ``other`` beyond both intervals; None where these meet or something
+    is missing."""
+    if one is None or other is None or None in (one.low, one.high, other.low, other.high):
+        return None
+    if one.high < other.low:  # type: ignore[operator]
+        return True
+    return False if one.low > other.high else None  # type: ignore[operator]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One value next to another, and what the paper sees there."""
+
+    where: str
+    """Which of the comparisons of a finding: "after 500 steps", "reacher"."""
+    names: tuple[str, str]
+    values: tuple[Value | None, Value | None]
+    unit: str
+    expected: Literal["lower", "higher", "worse", "no worse"] | None = "lower"
+    """How the first is to the second in the paper. Where intervals meet, "lower" and "higher" cannot
+    be told; "worse" and "no worse" can be unless an interval is ``WIDE``. None: not compared."""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether it is so here; None where that cannot be told."""
+        one, other = self.values
+        lower = below(one, other)
+        if self.expected == "lower" or one is None or other is None:
+            return lower
+        if self.expected == "higher":
+            return None if lower is None else not lower
+        if lower is None and any(_width(value) > WIDE for value in (one, other)):
+            return None
+        return (lower is True) == (self.expected == "worse")
+
+    @property
+    def words(self) -> str:
+        """Both values and how they are to each other."""
+        (one, other), (first, second) = self.values, self.names
+        relation = RELATIONS[below(one, other)]
+        words = f"{first}, {say(one, self.unit)}, is {relation} {second}, {say(other, self.unit)}"
+        if one is None or other is None or other.mean == 0.0 or self.unit == "%":
+            return words
+        ratio = one.mean / other.mean
+        if ratio > 2.0:
+            return f"{words}: {ratio:.3g} times as much"
+        percent = 100.0 * (ratio - 1.0)
+        return f"{words}: {abs(percent):.2g} % {'more' if percent > 0 else 'less'}"
+
+
+def compare(
+    figure: Figure,
+    places: tuple[Place, Place],
+    where: str,
+    *,
+    symbol: str = "",
+    expected: Literal["lower", "higher", "worse", "no worse"] | None = "lower",
+) -> Comparison:
+    """Two places of a figure, which both have."""
+    names = (f"{symbol}{places[0]}", f"{symbol}{places[1]}")
+    values = (at(figure, places[0]), at(figure, places[1]))
+    return Comparison(where, names, values, figure.unit, expected)
+
+
+def finding(
+    paper: str, comparisons: Iterable[Comparison], *, some: bool = False
+) -> tuple[Finding, ...]:
+    """What became of a sentence of the paper: it holds where all comparisons do, or ``some`` and
+    the others cannot be told. None where there is nothing to compare."""
+    made = tuple(comparisons)
+    if not made:
+        return ()
+    answers = [one.holds for one in made if one.expected is not None]
+    agrees = all_of(
+        [answer for answer in answers if answer] if some and True in answers else answers
+    )
+    if False in answers:
+        agrees = False
+    groups: dict[str, list[Comparison]] = {}
+    for one in made:
+        groups.setdefault(one.where, []).append(one)
+    words = "; ".join(f"{where}: {_group(group)}" for where, group in groups.items())
+    if any(value is None for one in made for value in one.values):
+        return (Finding(paper, f"Not all results are there. {sentence(words)}", None),)
+    return (Finding(paper, sentence(words), agrees),)
+
+
+def all_of(answers: Sequence[bool | None]) -> bool | None:
+    """Whether all hold: False where one does not, None where one cannot be told (and none is
+    False)."""
+    if False in answers:
+        return False
+    return None if None in answers or not answers else True
+
+
+def _group(group: Sequence[Comparison]) -> str:
+    """One comparison in full, of several the values."""
+    if len(group) == 1:
+        return group[0].words
+    pairs = [pair for one in group for pair in zip(one.names, one.values, strict=True)]
+    return ", ".join(f"{name}: {say(value, group[0].unit)}" for name, value in dict(pairs).items())
+
+
+def say(value: Value | None, unit: str) -> str:
+    """A value with its interval: "0.72 deg (0.70 to 0.75)"."""
+    if value is None:
+        return "no result"
+    known = value.low is not None and value.high is not None and _width(value) > 0.0
+    interval = f" ({_short(value.low)} to {_short(value.high)})" if known else ""  # type: ignore
+    return f"{_short(value.mean)}{' ' if unit else ''}{unit}{interval}"
+
+
+def at(figure: Figure, place: Place, series: int = 0) -> Value | None:
+    """Our value at ``place``; None where there is none."""
+    return figure.series[series].values[figure.places.index(place)]
+
+
+def sentence(words: str) -> str:
+    """``words`` with a full stop and a capital."""
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _short(number: float) -> str:
+    return f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
+
+
+def _width(value: Value) -> float:
+    return float("inf") if value.low is None or value.high is None else value.high - value.low
