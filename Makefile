@@ -24,8 +24,8 @@ $(VENV)/.installed: $(VENV)/.dependencies $(SOURCES) README.md LICENSE
 test: lint pytest
 
 lint: env
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src experiments tests benchmarks examples
+	$(BIN)/ruff format --check src experiments tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -210,7 +210,7 @@ class Experiments:
 
 
 class JobBars:
-    """What is going on, on the screen: one bar for all jobs, and one for each that is being done."""
+    """Bars on the screen: one for all jobs, and one for each that is being done."""
 
     def __init__(self, where: str) -> None:
         from rich import progress

@@ -122,14 +122,15 @@ def fit_job(
 def plain_fit(size: Size, **changed: Any) -> Job:
     """The paper's actuators, or one thing about them changed."""
     words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changed.items())
-    return fit_job(size, label=words or "position loss", **PLAIN | changed)
+    return fit_job(size, label=words or "position loss", **{**PLAIN, **changed})
 
 
 def uan_job(size: Size, **changed: Any) -> Job:
     """UAN's network on the same recording; ``changed`` are fields of ``UanSettings``, and of its
     PPO in ``ppo``."""
-    settings = {"robot": "pamy2", "trajectories": size.trajectories, "ppo": {}, **changed}
-    return Job("fit-uan", settings | size.uan, {"data": collect_job(size)}, label="train UAN")
+    about = {"robot": "pamy2", "trajectories": size.trajectories, "ppo": {}}
+    settings = {**about, **changed, **size.uan}
+    return Job("fit-uan", settings, {"data": collect_job(size)}, label="train UAN")
 
 
 def evaluate_job(size: Size, actuators: Job) -> Job:

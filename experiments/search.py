@@ -142,8 +142,9 @@ class _Sampler:
             sampler = optuna.samplers.TPESampler(
                 seed=seed, n_startup_trials=AT_RANDOM, multivariate=True, constant_liar=True
             )
-        direction = "minimize" if space.lower_is_better else "maximize"
-        self._study = optuna.create_study(direction=direction, sampler=sampler)
+        self._study = optuna.create_study(
+            direction="minimize" if space.lower_is_better else "maximize", sampler=sampler
+        )
         defaults = {one.name: one.encoded(space.defaults[one.name]) for one in space.settings}
         self._study.enqueue_trial(defaults)
         self._asked: list[Any] = []

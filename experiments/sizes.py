@@ -99,8 +99,8 @@ SMOKE = Size(
     strides=(1, 2),
     rollouts=(1, 3),
     dataset_sizes=(12, 24),
-    training=dict.fromkeys(_TASKS, {"envs": 32, "steps": 4096, "judge": 32}),
-    ppo=dict.fromkeys(_TASKS, {"rollouts": 64, "mini_batches": 2}),
+    training={task: {"envs": 32, "steps": 4096, "judge": 32} for task in _TASKS},
+    ppo={task: {"rollouts": 64, "mini_batches": 2} for task in _TASKS},
     ablations={
         "reacher": ("position loss", "torque loss", "no ensemble"),  # what compiling allows
         "table-tennis": ("position loss",),
@@ -127,7 +127,7 @@ SMALL = Size(
         "reacher": {"envs": 512, "steps": 6_000_000},
         "table-tennis": {"envs": 512, "steps": 4_000_000},
     },
-    ppo=dict.fromkeys(("reacher", "table-tennis"), {"mini_batches": 8}),
+    ppo={"reacher": {"mini_batches": 8}, "table-tennis": {"mini_batches": 8}},
     ablations=dict.fromkeys(("reacher", "table-tennis"), COLUMNS),
     trials=50,
     robot_seeds=(0,),

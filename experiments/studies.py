@@ -142,7 +142,8 @@ class AccuracyStudy(Study):
         return tuple(self._figure(size, found, steps) for steps in (1, size.horizon))
 
     def _figure(self, size: Size, found: Found, steps: int) -> Figure:
-        places, jobs = tuple(self.cells(size)), self.jobs(size)
+        places = tuple(self.cells(size))
+        jobs = [evaluate_job(size, actuators) for actuators in self.cells(size).values()]
         values = tuple(_error(job, found.get(job.fingerprint), steps > 1) for job in jobs)
         name = f"{self.name}-1-step" if steps == 1 else f"{self.name}-{steps}-steps"
         paper = _beside(name, self.series, places) if steps in (1, 500) else (None,) * len(places)
@@ -201,9 +202,9 @@ def _error(job: Job, found: JobResult | None, rollout: bool) -> Value | None:
     errors, overall = found.result["ensemble"], found.result["columns"].index("overall")
     rows = errors["curve"] if rollout else errors["one_step"]
     ends = [rows[end][-1] if rollout else rows[end] for end in ("mean", "low", "high")]
-    if ends[0][overall] is None:
-        return None
     mean, low, high = (None if end[overall] is None else DEGREES * end[overall] for end in ends)
+    if mean is None:
+        return None
     ran_away = f"{errors['diverged']} of {errors['rollouts']} rollouts ran away"
     note = ran_away if rollout and errors["diverged"] else None
     return Value(mean, low, high, count=found.result["trajectories"], job=job.id, note=note)
@@ -443,7 +444,9 @@ class TransferStudy(Study):
 
     def headline(self, size: Size, figures: Sequence[Figure]) -> str:
         """How often the whole method succeeds."""
-        by_task = {task: at(figure, WHOLE) for task, figure in zip(size.training, figures)}
+        by_task = {
+            task: at(figure, WHOLE) for task, figure in zip(size.training, figures, strict=True)
+        }
         return "; ".join(
             f"{_spoken(task)} transfers: {round(value.mean / 100.0 * value.count)} of "
             f"{value.count} trials succeed, 95 % interval {value.low:.0f} to {value.high:.0f} %"

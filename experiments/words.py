@@ -32,8 +32,8 @@ class Comparison:
     values: tuple[Value | None, Value | None]
     unit: str
     expected: Literal["lower", "higher", "worse", "no worse"] | None = "lower"
-    """How the first is to the second in the paper. Where intervals meet, "lower" and "higher" cannot
-    be told; "worse" and "no worse" can be unless an interval is ``WIDE``. None: not compared."""
+    """How the first is to the second in the paper; None: not compared. Where intervals meet,
+    "lower" and "higher" cannot be told; the others can be unless an interval is ``WIDE``."""
 
     @property
     def holds(self) -> bool | None:

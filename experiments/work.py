@@ -17,8 +17,7 @@ from typing import Any
 from experiments.jobs import Job
 from experiments.store import LOG, PRODUCTS, JobResult, StoppedError, Store
 from genan.errors import GenanError
-from genan.hardware import hardware
-from genan.provenance import versions
+from genan.provenance import hardware, versions
 
 DATA = PRODUCTS["collect"]
 """The recording in the folder of a collect job; actuators and policies are in the folders of their
@@ -89,7 +88,7 @@ def perform(
 ) -> JobResult:
     """Do ``job``, whose needs are done, and keep what it found; what another process has found
     meanwhile is taken."""
-    from genan.compilation import use_cache
+    from genan.jax_setup import use_cache
 
     use_cache()
     with store.held(job, stopping=stopping) as folder:
@@ -111,8 +110,8 @@ def perform(
 
 def _collect(job: RunningJob) -> dict[str, Any]:
     from genan.data import Channels, Recorder
-    from genan.exploration import Spline
     from genan.robot import Robot
+    from genan.signals import Spline
     from genan.virtual import Plan, VirtualPamy2
     from genan.virtual.recording import ROBOTS, record
 
@@ -169,8 +168,7 @@ def _fit(job: RunningJob) -> dict[str, Any]:
 
 
 def _fit_uan(job: RunningJob) -> dict[str, Any]:
-    from genan.rl.uan import UanProgress, fit_uan
-    from genan.rl.uan_settings import PPO_SETTINGS, UanSettings
+    from genan.rl.uan import PPO_SETTINGS, UanProgress, UanSettings, fit_uan
 
     made = dict(job.settings)
     robot, count, ppo = made.pop("robot"), made.pop("trajectories"), made.pop("ppo")
@@ -238,9 +236,9 @@ def _evaluate(job: RunningJob) -> dict[str, Any]:
 
 
 def _train(job: RunningJob) -> dict[str, Any]:
-    from genan.rl import artifact
+    from genan.rl import policy as artifact
+    from genan.rl.config import TrainSettings, preset, task_preset
     from genan.rl.train import Training
-    from genan.rl.train_settings import TrainSettings, preset, task_preset
 
     made = dict(job.settings)
     if (job.folder / artifact.KIND.contract).exists():

@@ -22,10 +22,10 @@ os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, os.environ.get("XLA_FLAGS", "")]).s
 
 #: The longest files come first, so that no process is left alone with one of them at the end.
 LONGEST = (
-    "cli/test_study.py",
+    "experiments/test_main.py",
     "benchmarks/test_real_logs.py",
     "docs/test_commands.py",
-    "evaluation/studies/test_cluster.py",
+    "experiments/test_cluster.py",
     "cli/test_collect.py",
     "test_any_robot.py",
 )

@@ -12,7 +12,7 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 #: Programs that a line of a block may begin with; other lines are what a command prints.
 PROGRAMS = ("genan", "python", "pip", "make", "tensorboard", "cd", "mkdir", "cp")
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^ *```", re.S | re.M)
-_INLINE = re.compile(r"`(genan [a-z][^`\n]*)`")
+_INLINE = re.compile(r"`((?:genan|python -m experiments) [a-zA-Z][^`\n]*)`")
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,6 @@ LONG: dict[str, str] = {
     "deploy": "runs a robot; some pages name hosts in a laboratory",
     "serve": "runs until it is stopped",
     "view": "runs until it is stopped",
-    "study": "the smallest study takes minutes",
-    "search": "the smallest search takes minutes",
     "identify": "records a minute of motion, and compiles it",
 }
 
@@ -58,15 +56,15 @@ ELSEWHERE: dict[str, str] = {
             "genan play reacher --policy runs/reacher",
             "genan play table-tennis",
         ),
-        "cli/test_search": (
-            "genan search fit --size small --trials 30",
-            "genan search uan --size small --trials 50",
+        "experiments/test_main_search": (
+            "python -m experiments search-fit --size small --trials 30",
+            "python -m experiments search-uan --size small --trials 50",
         ),
-        "cli/test_study": (
-            "genan search reacher --size full --trials 40 --at-once 4",
-            "genan study accuracy --size small",
-            "genan study all --size smoke",
-            "genan study history stride --size full",
+        "experiments/test_main": (
+            "python -m experiments search-reacher --size full --trials 40 --at-once 4",
+            "python -m experiments accuracy --size small",
+            "python -m experiments all --size smoke",
+            "python -m experiments history stride --size full",
             "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 150000000 --out runs/ball-in-a-cup",
             "genan train table-tennis --actuators runs/actuators --steps 25000000 --out runs/table-tennis",
         ),
@@ -89,8 +87,8 @@ ELSEWHERE: dict[str, str] = {
         "deployment/test_server": (
             "genan serve --robot virtual-pamy2 --port 4700 --seed 0 --log serve.jsonl",
         ),
-        "evaluation/studies/two_nodes": (
-            "genan study all --size full --on ray --ray-address head:6379 --out /shared/studies",
+        "experiments/two_nodes": (
+            "python -m experiments all --size full --ray head:6379 --out /shared/studies",
         ),
         "evaluation/test_cross_validation": (
             "genan evaluate --actuators runs/pamy2 --cross-validate 3",
@@ -112,7 +110,7 @@ ELSEWHERE: dict[str, str] = {
 BLOCKS_ELSEWHERE: dict[tuple[str, int], str] = {
     ("pamy2-protocol.md", 0): "tests/deployment/test_udp.py",
     ("policies.md", 0): "tests/rl/test_train.py",
-    ("search.md", 0): "tests/evaluation/studies/test_search.py",
+    ("search.md", 0): "tests/experiments/test_search.py",
     ("transfer.md", 0): "tests/evaluation/test_transfer.py",
     ("transfer.md", 1): "tests/evaluation/test_transfer.py",
     ("virtual-pamy2.md", 0): "tests/virtual/test_cup_bench.py",

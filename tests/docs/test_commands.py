@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from genan.cli import VERBS, main
 from tests.docs.blocks import PAGES, ROOT, Command, Program, inline, name_of, steps
 from tests.docs.programs import programs
 from tests.docs.settings import (
@@ -37,8 +39,7 @@ from tests.docs.settings import (
 )
 from tests.docs.typed import lines
 
-from genan.cli import VERBS, main
-
+EXPERIMENTS = ("python", "-m", "experiments")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
@@ -84,6 +85,9 @@ def test_the_page_runs(
     for step in steps(page):
         if isinstance(step, Program):
             run_program(step, names, tmp_path)
+        elif step.words[:3] == EXPERIMENTS:
+            check_experiments(step)
+            assert elsewhere(step), f"nothing runs {step}: name a test in ELSEWHERE that does"
         elif step.words[0] == "genan":
             parse(step.words[1:], str(step))
             if not elsewhere(step):
@@ -275,6 +279,9 @@ def changed(before: dict[Path, tuple[int, int]], after: dict[Path, tuple[int, in
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_in_the_text_exist(page: Path, help_of: dict[str, str]) -> None:
     for command in inline(page):
+        if command.words[0] == "python":
+            check_experiments(command)
+            continue
         verb, *rest = command.words[1:]
         if verb.isupper() or verb.startswith("-"):
             continue
@@ -283,6 +290,19 @@ def test_commands_in_the_text_exist(page: Path, help_of: dict[str, str]) -> None
             if word.startswith("--") and word != "--help":
                 flag = re.escape(re.split("[=.]", word)[0])
                 assert re.search(rf"{flag}\b", help_of[verb]), f"{command}: there is no flag {word}"
+
+
+def check_experiments(command: Command) -> None:
+    """Names and flags of ``python -m experiments`` in a line or in the text are understood."""
+    import tyro
+
+    from experiments.__main__ import Experiments
+
+    words = ["all" if word.isupper() else word for word in command.words[3:]]
+    try:
+        tyro.cli(Experiments, args=words, console_outputs=False)._wanted()
+    except SystemExit:
+        raise AssertionError(f"{command}: experiments does not understand it") from None
 
 
 @pytest.fixture(scope="module")

@@ -33,8 +33,7 @@ PACKAGES = [
         folder.parent
         for folder in sorted(SOURCE.glob("*/__init__.py"))
         if folder.parent.name != "cli"
-    ),
-    SOURCE / "evaluation" / "studies",
+    )
 ]
 
 

@@ -2,6 +2,7 @@
 sees."""
 
 import pytest
+
 from tests.docs.typed import typed
 
 TRAIN = "genan train reacher --actuators actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out reacher"
@@ -14,9 +15,11 @@ def test_values_are_changed_and_flags_added() -> None:
         *("--steps", "8000000", "--out", "reacher", "--judge", "4"),
     ]
     words = typed(
-        "genan study history stride --size full", instead={"stride": "rollout"}, size="smoke"
+        "python -m experiments history stride --size full",
+        instead={"stride": "rollout"},
+        size="smoke",
     )
-    assert words == ["study", "history", "rollout", "--size", "smoke"]
+    assert words == ["-m", "experiments", "history", "rollout", "--size", "smoke"]
     goal = "genan deploy reacher --robot virtual-pamy2 --goal 10 30 20 0 --record flights.h5"
     assert typed(goal, goal=(1, 2))[4:] == ["--goal", "1", "2", "--record", "flights.h5"]
 

@@ -23,8 +23,6 @@ VERBS = {
     "serve": "be the virtual PAMY2: a robot in its own protocol, in real time, on a UDP port",
     "deploy": "run a policy on a robot, once, with every tick recorded",
     "transfer": "try a policy on a robot, many times: success rate, interval, every trial recorded",
-    "study": "repeat the experiments behind the paper's figures and tables",
-    "search": "search for better settings of a fit, of UAN or of a policy's training",
     "report": "make one HTML page of everything that runs have left",
     "view": "look at recordings, and at the robot live, in 3-D in a browser",
     "fault": "show the state in which a simulation ran away",
@@ -45,6 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if verb in ("-V", "--version"):
         print(f"genan {__version__}")
         return 0
+    if verb in ("study", "search"):
+        return _refuse(
+            f"The {'studies' if verb == 'study' else 'searches'} moved out of the package: in a "
+            "clone of the repository, 'python -m experiments' lists and runs them."
+        )
     if verb not in VERBS:
         near = get_close_matches(verb, VERBS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "'genan --help' lists the verbs."

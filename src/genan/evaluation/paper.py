@@ -58,7 +58,7 @@ def paper_figures() -> Mapping[str, PaperFigure]:
                 "source": f"{content['source']}, {figure['source']}",
                 "places": tuple(p if isinstance(p, str) else float(p) for p in figure["places"]),
                 "series": {
-                    row: tuple(Value(*map(float, ends)) for ends in values)
+                    row: tuple(Value(float(m), float(low), float(high)) for m, low, high in values)
                     for row, values in figure["series"].items()
                 },
             }

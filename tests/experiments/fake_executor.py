@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from experiments.jobs import Job
+from experiments.schedule import Executor, JobEvent
+from experiments.store import PRODUCTS, JobResult, Store
+
 from genan.errors import GenanError
-from genan.evaluation.studies.executor import Event, Executor
-from genan.evaluation.studies.job import Job
-from genan.evaluation.studies.store import PRODUCTS, Done, Store
 
 Answer = Callable[[Job], Mapping[str, Any]]
 
@@ -27,22 +28,22 @@ class FakeExecutor(Executor):
         self.started.append(job)
         self._begun.append(job)
 
-    def wait(self, seconds: float) -> Sequence[Event]:
+    def wait(self, seconds: float) -> Sequence[JobEvent]:
         events = []
         for job in reversed(self._begun):  # the last one is through first
             if self.stopped:
-                events.append(Event(job, "stopped"))
+                events.append(JobEvent(job, "stopped"))
                 continue
             try:
                 result = self._answer(job)
             except GenanError as error:
-                events.append(Event(job, "failed", error=str(error)))
+                events.append(JobEvent(job, "failed", error=str(error)))
                 continue
             with self._store.held(job) as folder:
                 if job.kind in PRODUCTS:
                     (folder / PRODUCTS[job.kind]).touch()
-                self._store.keep(job, Done(result, 1.5, {"genan": "0"}, {"processor": "none"}))
-            events.append(Event(job, "done"))
+                self._store.keep(job, JobResult(result, 1.5, {"genan": "0"}, {"processor": "none"}))
+            events.append(JobEvent(job, "done"))
         self._begun = []
         return events
 

@@ -2,13 +2,12 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from experiments.jobs import Job, in_order, train_job
+from experiments.sizes import COLUMNS, FULL, SIZES, SMALL, SMOKE, Size
+from experiments.studies import STUDIES
 
 from genan.errors import SettingError
 from genan.evaluation.paper import paper_figure
-from genan.evaluation.studies.catalogue import ALL, STUDIES, find_studies
-from genan.evaluation.studies.job import Job, in_order
-from genan.evaluation.studies.recipes import train_job
-from genan.evaluation.studies.sizes import COLUMNS, FULL, SIZES, SMALL, SMOKE, find_size
 
 DATA = Job("collect", {"trajectories": 8, "seed": 0})
 FIT = Job("fit", {"epochs": 2}, {"data": DATA}, label="fit it")
@@ -36,7 +35,7 @@ def test_a_job_that_means_something_else_has_another_fingerprint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = FIT.fingerprint
-    monkeypatch.setattr("genan.evaluation.studies.job.RECIPES", {"collect": 2, "fit": 1})
+    monkeypatch.setattr("experiments.jobs.RECIPES", {"collect": 2, "fit": 1})
     # What is made of other data is something else too.
     assert Job.from_json(FIT.as_json()).fingerprint != before
 
@@ -65,8 +64,7 @@ def test_full_is_the_papers_size() -> None:
 
 
 @pytest.mark.parametrize("size", [SMOKE, SMALL, FULL], ids=lambda size: size.name)
-def test_studies_share_what_they_have_in_common(size: object) -> None:
-    size = find_size(size.name)  # type: ignore[attr-defined]
+def test_studies_share_what_they_have_in_common(size: Size) -> None:
     apart = [len(in_order(study.jobs(size))) for study in STUDIES.values()]
     together = in_order([job for study in STUDIES.values() for job in study.jobs(size)])
     assert len(together) < sum(apart)
@@ -123,16 +121,3 @@ def test_seeds_train_every_policy_again_and_nothing_else() -> None:
     for wrong in ((), (0, 0), (-1,)):
         with pytest.raises(SettingError, match="Seeds of trainings must be different numbers"):
             FULL.trained(wrong)
-
-
-def test_names() -> None:
-    assert [study.name for study in find_studies(["stride", "history", "stride"])] == [
-        "stride",
-        "history",
-    ]
-    assert find_studies([ALL]) == tuple(STUDIES.values())
-    for names in ([], ["hystory"]):
-        with pytest.raises(SettingError, match="there are|There are"):
-            find_studies(names)
-    with pytest.raises(SettingError, match="'smoke', 'small', 'full'"):
-        find_size("huge")

@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.jobs import Job, collect_job, in_order, plain_fit, train_job, uan_job
+from experiments.search import AT_RANDOM, search
+from experiments.sizes import FULL, SIZES, SMALL, SMOKE
+from experiments.spaces import SEARCHES, Between, find_space
+from experiments.store import Store
+from experiments.work import tuples
 from tests.docs.programs import run_block
-from tests.evaluation.studies.fake_executor import FakeExecutor
+from tests.experiments.fake_executor import FakeExecutor
 
+from experiments import local
 from genan.errors import DataError, GenanError, SettingError
-from genan.evaluation.studies import local
-from genan.evaluation.studies.accuracy_study import plain_fit
-from genan.evaluation.studies.job import Job, in_order
-from genan.evaluation.studies.recipes import collect_job, train_job, uan_job
-from genan.evaluation.studies.search import AT_RANDOM, search
-from genan.evaluation.studies.sizes import FULL, SIZES, SMALL, SMOKE
-from genan.evaluation.studies.spaces import WHAT, Range, find_space
-from genan.evaluation.studies.store import Store
-from genan.evaluation.studies.work import tuples
 from genan.evaluation.study_result import SearchResult
 
 pytest.importorskip("optuna")
@@ -40,11 +38,6 @@ def bowl(job: Job) -> Mapping[str, Any]:
     rate = math.log10(ppo.get("rate", 1e-3)) + 4.0
     history = math.log10(job.settings.get("history_length", 3) / 10)
     return {"held_out_distance": 1.0 + rate**2 + history**2, "steps": 1}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "jobs")
 
 
 def look(store: Store, executor: FakeExecutor, trials: int = TRIALS, **more: Any) -> SearchResult:
@@ -179,14 +172,14 @@ def test_a_task_is_searched_for_success(store: Store) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("what", WHAT)
+@pytest.mark.parametrize("what", SEARCHES)
 def test_every_setting_can_be_tried(what: str, size: str) -> None:
     """Each end and each option, alone, is a job whose settings the trainer accepts."""
     if what not in ("uan", "fit", *SIZES[size].training):
         return
     space = find_space(what, SIZES[size])
     for setting in space.settings:
-        options = (setting.low, setting.high) if isinstance(setting, Range) else setting.options
+        options = (setting.low, setting.high) if isinstance(setting, Between) else setting.options
         for option in (*options, space.defaults[setting.name]):
             assert setting.decoded(setting.encoded(option)) == option
             job = space.job({**space.defaults, setting.name: option}, label="trial")

@@ -1,4 +1,4 @@
-"""``genan search``, its trials computed instead of done."""
+"""``python -m experiments search-...``, its trials computed instead of done."""
 
 import json
 import signal
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.jobs import Job
+from experiments.store import Store
 from tests.docs.typed import typed
-from tests.evaluation.studies.fake_executor import FakeExecutor
+from tests.experiments.fake_executor import FakeExecutor
 
+from experiments import local
 from genan.errors import GenanError
-from genan.evaluation.studies import local
-from genan.evaluation.studies.job import Job
-from genan.evaluation.studies.store import Store
 
 pytest.importorskip("optuna")
 
@@ -35,7 +35,7 @@ def answers(
     def use(answer: Callable[[Job], Mapping[str, Any]]) -> list[Job]:
         started: list[Job] = []
 
-        def executor(root: Path, *, workers: int) -> FakeExecutor:
+        def executor(root: Path, *, workers: int, cpu_workers: None) -> FakeExecutor:
             fake = FakeExecutor(Store(root), answer, room=workers)
             fake.started = started
             return fake
@@ -47,19 +47,24 @@ def answers(
 
 
 def test_the_best_trials_are_shown_beside_the_defaults(
-    answers: Any, genan: Any, tmp_path: Path
+    answers: Any, experiments: Any, tmp_path: Path
 ) -> None:
     started = answers(distance)
-    answer = genan(
-        *typed(
-            "genan search uan --size small --trials 50", "--out", tmp_path, size="smoke", trials=12
-        )
+    words = typed(
+        "python -m experiments search-uan --size small --trials 50",
+        *("--out", tmp_path),
+        size="smoke",
+        trials=12,
     )
+    answer = experiments(*words[2:])
     assert answer.code == 0, answer
     kept = json.loads((tmp_path / "search-uan-smoke.search.json").read_bytes())
     best, values = kept["best"], [trial["value"] for trial in kept["trials"]]
     assert best["value"] == min(value for value in values if value is not None) < 1.5
-    assert kept["command"] == "genan search uan --trials 12 --size smoke --seed 0 --at-once 2"
+    assert (
+        kept["command"]
+        == "python -m experiments search-uan --trials 12 --size smoke --seed 0 --at-once 2"
+    )
     lines = answer.out.splitlines()
     assert "defaults" in lines[1] and f"trial {best['number']}" in lines[1]
     assert f"{100 * (best['value'] / 1.5 - 1):+.1f} %" in lines[3]
@@ -68,15 +73,17 @@ def test_the_best_trials_are_shown_beside_the_defaults(
 
     done = len(started)
     assert (
-        genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path).out
+        experiments("search-uan", "--size", "smoke", "--trials", 12, "--out", tmp_path).out
         == answer.out
     )
     assert len(started) == done
-    genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path, "--retry-failed")
+    experiments(
+        "search-uan", "--size", "smoke", "--trials", 12, "--out", tmp_path, "--retry-failed"
+    )
     assert len(started) == done + len(failed)
 
 
-def test_a_fit_is_searched_for_by_its_error(answers: Any, genan: Any, tmp_path: Path) -> None:
+def test_a_fit_is_searched_for_by_its_error(answers: Any, experiments: Any, tmp_path: Path) -> None:
     def error(job: Job) -> Mapping[str, Any]:
         return (
             {"columns": ["overall"], "ensemble": {"curve": {"mean": [[0.01]]}}}
@@ -85,7 +92,10 @@ def test_a_fit_is_searched_for_by_its_error(answers: Any, genan: Any, tmp_path: 
         )
 
     started = answers(error)
-    answer = genan(*typed("genan search fit --size small --trials 30", "--out", tmp_path, trials=3))
+    words = typed(
+        "python -m experiments search-fit --size small --trials 30", "--out", tmp_path, trials=3
+    )
+    answer = experiments(*words[2:])
     assert answer.code == 0 and "error after 500 steps" in answer.out and "0.573" in answer.out, (
         answer
     )
@@ -96,24 +106,24 @@ def test_a_fit_is_searched_for_by_its_error(answers: Any, genan: Any, tmp_path: 
     }
 
 
-def test_ctrl_c_keeps_what_is_done(answers: Any, genan: Any, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_is_done(answers: Any, experiments: Any, tmp_path: Path) -> None:
     def interrupted(job: Job) -> Mapping[str, Any]:
         if job.label == "uan, trial 4":
             signal.raise_signal(signal.SIGINT)
         return distance(job)
 
     answers(interrupted)
-    answer = genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path)
+    answer = experiments("search-uan", "--size", "smoke", "--trials", 12, "--out", tmp_path)
     assert answer.code == 130 and "the same command goes on from there" in answer.out
     kept = json.loads((tmp_path / "search-uan-smoke.search.json").read_bytes())
     assert len(kept["trials"]) == 6
     started = answers(distance)
-    assert genan("search", "uan", "--size", "smoke", "--trials", 12, "--out", tmp_path).code == 0
+    assert experiments("search-uan", "--size", "smoke", "--trials", 12, "--out", tmp_path).code == 0
     assert {job.label for job in started} == {f"uan, trial {k}" for k in range(6, 12)}
 
 
 def test_a_search_in_which_all_trials_fail_is_refused(
-    answers: Any, genan: Any, tmp_path: Path
+    answers: Any, experiments: Any, tmp_path: Path
 ) -> None:
     def fails(job: Job) -> Mapping[str, Any]:
         if job.kind == "collect":
@@ -121,15 +131,17 @@ def test_a_search_in_which_all_trials_fail_is_refused(
         raise GenanError("It ran away.")
 
     answers(fails)
-    answer = genan("search", "uan", "--size", "smoke", "--trials", 2, "--out", tmp_path)
+    answer = experiments("search-uan", "--size", "smoke", "--trials", 2, "--out", tmp_path)
     assert answer.code == 2 and "trial 0 failed: It ran away." in answer.out
 
 
 def test_refusals(refused: Any, tmp_path: Path) -> None:
-    assert "There is no search for 'juggling'" in refused("search", "juggling", "--out", tmp_path)
-    assert "at least 1 for trials" in refused("search", "uan", "--trials", 0, "--out", tmp_path)
+    assert "There is no experiment 'search-juggling'" in refused(
+        "search-juggling", "--out", tmp_path
+    )
+    assert "at least 1 for trials" in refused("search-uan", "--trials", 0, "--out", tmp_path)
     (tmp_path / "search-uan-smoke.search.json").write_text("{}")
     assert "is not the result of a search" in refused(
-        "search", "uan", "--size", "smoke", "--out", tmp_path
+        "search-uan", "--size", "smoke", "--out", tmp_path
     )
     assert not (tmp_path / "jobs").exists() or not list((tmp_path / "jobs").iterdir())

@@ -1,7 +1,7 @@
 """A cluster of two nodes on this machine, and what becomes of jobs there; run by a test, in a
 process of its own.
 
-python -m tests.evaluation.studies.two_nodes FOLDER: prints one line of JSON.
+python -m tests.experiments.two_nodes FOLDER: prints one line of JSON.
 """
 
 import contextlib
@@ -17,20 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from experiments.__main__ import main as experiments
+from experiments.cluster import QUIET, RayExecutor
+from experiments.jobs import Job, collect_job, plain_fit
+from experiments.schedule import JobEvent, run
+from experiments.sizes import SIZES, SMOKE, Size
+from experiments.store import JOBS, LOG, Store
+from experiments.studies import STUDIES
 from tests.docs.typed import typed
-
-from genan.cli import main as genan
-from genan.evaluation.studies.accuracy_study import plain_fit
-from genan.evaluation.studies.catalogue import STUDIES
-from genan.evaluation.studies.cluster import QUIET, RayExecutor
-from genan.evaluation.studies.executor import Event
-from genan.evaluation.studies.job import Job
-from genan.evaluation.studies.recipes import collect_job
-from genan.evaluation.studies.schedule import run
-from genan.evaluation.studies.sizes import SIZES, SMOKE, Size
-from genan.evaluation.studies.store import Store
-from genan.evaluation.studies.study import store_in
-from genan.evaluation.studies.worker import LOG
 
 TINY = replace(
     SMOKE,
@@ -61,9 +55,9 @@ def where(store: Store, job: Job) -> list[tuple[str, int]]:
 
 
 def until(
-    executor: RayExecutor, enough: Callable[[list[Event]], bool], seconds: float = 180.0
-) -> list[Event]:
-    events: list[Event] = []
+    executor: RayExecutor, enough: Callable[[list[JobEvent]], bool], seconds: float = 180.0
+) -> list[JobEvent]:
+    events: list[JobEvent] = []
     end = time.monotonic() + seconds
     while not enough(events):
         assert time.monotonic() < end, events
@@ -72,18 +66,18 @@ def until(
 
 
 def study_by_command(address: str, root: Path) -> str:
-    """What ``genan study`` says of the tiny study, which it does on the cluster; the other studies
+    """What the command says of the tiny study, which it does on the cluster; the other studies
     take minutes."""
     SIZES["full"] = TINY
     command = typed(
-        "genan study all --size full --on ray --ray-address head:6379 --out /shared/studies",
+        "python -m experiments all --size full --ray head:6379 --out /shared/studies",
         instead={"all": "history"},
-        ray_address=address,
+        ray=address,
         out=root.parent,
-    )
-    assert store_in(root.parent).root == root
+    )[2:]
+    assert root.parent / JOBS == root
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
-        assert genan(command) == 0, said.getvalue()
+        assert experiments(command) == 0, said.getvalue()
     return said.getvalue()
 
 

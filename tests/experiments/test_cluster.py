@@ -10,18 +10,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.evaluation.studies.two_nodes import TINY, tiny_jobs, where
+from experiments.cluster import RayExecutor, _knock, introduce
+from experiments.jobs import in_order
+from experiments.store import Store
+from experiments.studies import STUDIES
+from experiments.work import perform
+from tests.experiments.two_nodes import TINY, tiny_jobs, where
 
 from genan.errors import SettingError
-from genan.evaluation.studies.catalogue import STUDIES
-from genan.evaluation.studies.cluster import RayExecutor, _knock
-from genan.evaluation.studies.job import in_order
-from genan.evaluation.studies.remote_work import introduce
-from genan.evaluation.studies.store import Store
-from genan.evaluation.studies.work import perform
-from genan.jax_setup import use_cache
 from genan.version import __version__
 
+pytestmark = pytest.mark.ray
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed"
 )
@@ -32,9 +31,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], S
     """What happened on the cluster, and what it left. Ray warns and lingers: it has a process of
     its own."""
     root = tmp_path_factory.mktemp("cluster") / "jobs"
-    repository = Path(__file__).parents[3]
+    repository = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.evaluation.studies.two_nodes", str(root)],
+        [sys.executable, "-m", "tests.experiments.two_nodes", str(root)],
         cwd=repository,
         env={**os.environ, "JAX_PLATFORMS": "cpu"},
         capture_output=True,
@@ -51,7 +50,6 @@ def test_a_study_gives_the_same_numbers_as_here(
     cluster: tuple[dict[str, Any], Store], tmp_path: Path
 ) -> None:
     found, remote = cluster
-    use_cache()
     here, study = Store(tmp_path / "jobs"), STUDIES["history"]
     for job in in_order(study.jobs(TINY)):
         assert perform(job, here).result == remote.find(job).result  # type: ignore[union-attr]
@@ -162,4 +160,4 @@ def test_without_ray_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SettingError, match=r"pip install genan\[ray\]"):
-        RayExecutor(tmp_path, address=None)
+        RayExecutor(tmp_path)

@@ -1,4 +1,4 @@
-"""All studies at their smallest, killed in the middle and gone on with."""
+"""``python -m experiments``: all studies at their smallest, killed half-way and gone on with."""
 
 import json
 import os
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments.jobs import Job, in_order, policy_actuators
+from experiments.local import LocalExecutor
+from experiments.sizes import SMOKE
+from experiments.store import DONE, Store
+from experiments.studies import STUDIES
+from experiments.work import perform
 from tests.docs.typed import typed
 
-from genan.evaluation.studies.catalogue import STUDIES
-from genan.evaluation.studies.job import Job, in_order
-from genan.evaluation.studies.recipes import policy_actuators
-from genan.evaluation.studies.sizes import SMOKE
-from genan.evaluation.studies.store import DONE, Store
-from genan.evaluation.studies.work import perform
 from genan.evaluation.study_result import StudyResult
 from genan.rl.policy import load as load_policy
 
@@ -73,7 +73,7 @@ class Studied:
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory: pytest.TempPathFactory) -> Studied:
     out = tmp_path_factory.mktemp("studied") / "studies"
-    command = [sys.executable, "-m", "genan", *typed("genan study all --size smoke", "--out", out)]
+    command = [sys.executable, *typed("python -m experiments all --size smoke", "--out", out)]
     killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     # In the middle of a job: some are done, and there is a folder of one that is not.
     _until(
@@ -96,6 +96,7 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Studied:
     )
 
 
+@pytest.mark.slow
 def test_all_studies_run_are_killed_go_on_and_are_known(studied: Studied, tmp_path: Path) -> None:
     out, before, after = studied.out, studied.before, studied.after
     assert studied.workers
@@ -119,48 +120,57 @@ def test_all_studies_run_are_killed_go_on_and_are_known(studied: Studied, tmp_pa
         assert kept is not None and json.loads(json.dumps(found.result)) == kept.result, job.label
 
 
+@pytest.mark.slow
 def test_one_study_two_studies_and_a_search_take_over_what_is_known(
-    studied: Studied, genan: Any
+    studied: Studied, experiments: Any
 ) -> None:
     on = ("--out", studied.out)
-    answer = genan(*typed("genan study accuracy --size small", *on, size="smoke"))
+    words = typed("python -m experiments accuracy --size small", *on, size="smoke")
+    answer = experiments(*words[2:])
     assert answer.code == 0 and "UAN" in answer.out and "8 jobs known already" in answer.out, answer
-    answer = genan(*typed("genan study history stride --size full", *on, size="smoke"))
+    words = typed("python -m experiments history stride --size full", *on, size="smoke")
+    answer = experiments(*words[2:])
     assert answer.code == 0 and "jobs known already" in answer.out, answer
     assert [line for line in answer.out.splitlines() if line.startswith("Wrote ")] == [
         f"Wrote {studied.out / name}-smoke.study.json" for name in ("history", "stride")
     ]
     pytest.importorskip("optuna")
     # The first trial has the defaults: it is the training of a study.
-    answer = genan(
-        *typed(
-            "genan search reacher --size full --trials 40 --at-once 4", *on, size="smoke", trials=1
-        )
+    words = typed(
+        "python -m experiments search-reacher --size full --trials 40 --at-once 4",
+        *on,
+        size="smoke",
+        trials=1,
     )
+    answer = experiments(*words[2:])
     assert answer.code == 0 and "success in the simulator [%], 1 trials" in answer.out, answer
     assert set(_finished(studied.out / "jobs")) == set(studied.after)
 
 
 #: ``genan`` for each list of words, in one process and without the tests' checks of types: it
 #: starts sooner.
-COMMANDS = "import json, sys; from genan.cli import main; sys.exit(max(main(words) for words in json.loads(sys.argv[1])))"
+COMMANDS = """import json, sys
+from genan.cli import main
+sys.exit(max(main(words) for words in json.loads(sys.argv[1])))"""
 
 
+@pytest.mark.slow
 def test_policies_are_trained_on_the_actuators_of_a_study(studied: Studied, tmp_path: Path) -> None:
     """With the settings of the study's own trainings, whose programs are then compiled already."""
     jobs = Store(studied.out / "jobs")
-    few = (
-        "--envs", 32, "--judge", 32, "--task.pool", SMOKE.pool, "--ppo.rollouts", 64, "--ppo.mini-batches", 2,
-    )  # fmt: skip
+    few = ("--envs", 32, "--judge", 32, "--task.pool", SMOKE.pool)
+    few += ("--ppo.rollouts", 64, "--ppo.mini-batches", 2)
     tennis = typed(
-        "genan train table-tennis --actuators runs/actuators --steps 25000000 --out runs/table-tennis",
+        "genan train table-tennis --actuators runs/actuators --steps 25000000 "
+        "--out runs/table-tennis",
         *few,
         actuators=jobs.folder(policy_actuators(SMOKE)),
         steps=2048,
         out=tmp_path / "tennis",
     )
     cup = typed(
-        "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 150000000 --out runs/ball-in-a-cup",
+        "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 150000000 "
+        "--out runs/ball-in-a-cup",
         *few,
         actuators=jobs.folder(policy_actuators(SMOKE, cup=True)),
         steps=2048,
@@ -175,20 +185,13 @@ def test_policies_are_trained_on_the_actuators_of_a_study(studied: Studied, tmp_
     ]
 
 
+HISTORY = [sys.executable, "-m", "experiments", "history", "--size", "smoke", "--out"]
+
+
+@pytest.mark.slow
 def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "genan",
-        "study",
-        "history",
-        "--size",
-        "smoke",
-        "--out",
-        str(tmp_path),
-    ]
     running = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*HISTORY, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     _until(lambda: (tmp_path / "jobs").exists() and any((tmp_path / "jobs").iterdir()))
     workers = _workers(running.pid)
@@ -200,20 +203,10 @@ def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
     assert not StudyResult.load(tmp_path / "history-smoke.study.json").complete
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "genan",
-        "study",
-        "history",
-        "--size",
-        "smoke",
-        "--out",
-        str(tmp_path),
-    ]
     running = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [*HISTORY, str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     _until(lambda: (tmp_path / "jobs").exists() and any((tmp_path / "jobs").iterdir()))
     workers = _workers(running.pid)
@@ -226,7 +219,8 @@ def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     assert workers and not _alive(workers)
 
 
-def test_a_job_that_fails_says_why_and_costs_no_other(tmp_path: Path, genan: Any) -> None:
+@pytest.mark.slow
+def test_a_job_that_fails_says_why_and_costs_no_other(tmp_path: Path, experiments: Any) -> None:
     # A recording cannot go on from a file that is none.
     test = next(
         job for job in in_order(STUDIES["history"].jobs(SMOKE)) if job.label.endswith("(test)")
@@ -234,7 +228,7 @@ def test_a_job_that_fails_says_why_and_costs_no_other(tmp_path: Path, genan: Any
     folder = Store(tmp_path / "jobs").folder(test)
     folder.mkdir(parents=True)
     (folder / "data.h5.partial").write_bytes(b"not a recording")
-    answer = genan("study", "history", "--size", "smoke", "--out", tmp_path)
+    answer = experiments("history", "--size", "smoke", "--out", tmp_path)
     assert answer.code == 2
     assert "failed: record 8 trajectories with the racket (test)" in answer.out
     assert "failed, which it needs" in answer.out
@@ -246,25 +240,36 @@ def _job(path: Path) -> dict[str, Any]:
     return json.loads(path.read_bytes())["job"]
 
 
-def test_the_plan(tmp_path: Path, genan: Any) -> None:
-    answer = genan(
-        "study", "stride", "history", "--size", "full", "--plan", "--out", tmp_path / "none"
-    )
+def test_the_plan(tmp_path: Path, experiments: Any) -> None:
+    flags = ("--size", "full", "--plan", "--out", tmp_path / "none")
+    answer = experiments("stride", "history", *flags)
     assert answer.code == 0 and "22 jobs, 22 to do." in answer.out
     assert not (tmp_path / "none").exists()
 
 
-def test_wrong_names_and_flags(refused: Any) -> None:
-    assert "There is no study 'hystory'; there are: 'accuracy'" in refused("study", "hystory")
-    assert "Which study?" in refused("study")
-    assert "At least one process" in refused(
-        "study", "history", "--size", "smoke", "--workers", "0", "--out", "/tmp/x"
-    )
+def test_the_experiments_are_listed(experiments: Any) -> None:
+    answer = experiments()
+    assert answer.code == 0
+    assert all(f"  {name} " in answer.out for name in (*STUDIES, "all", "search-uan"))
 
 
+def test_wrong_names_and_flags(refused: Any, tmp_path: Path) -> None:
+    assert "There is no experiment 'hystory'; there are: 'accuracy'" in refused("hystory")
+    smoke = ("--size", "smoke", "--out", tmp_path)
+    assert "At least one process" in refused("history", *smoke, "--workers", 0)
+    assert "different numbers from 0 on" in refused("transfer", *smoke, "--seeds", 0, 0)
+
+
+@pytest.mark.parametrize("verb", ["study", "search"])
+def test_the_old_verbs_say_where_they_went(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from genan.cli import main
+
+    assert main([verb, "accuracy"]) == 2
+    assert "'python -m experiments' lists and runs them" in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_a_crashed_worker_is_one_failed_job(tmp_path: Path) -> None:
-    from genan.evaluation.studies.local import LocalExecutor
-
     executor = LocalExecutor(tmp_path, workers=1)
     job = Job("collect", {"robot": "virtual-pamy2", "trajectories": 10**6}, label="for ever")
     try:
