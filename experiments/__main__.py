@@ -77,7 +77,7 @@ class Experiments:
         from experiments.sizes import SIZES
         from experiments.spaces import find_space
         from experiments.store import JOBS, Store
-        from genan.cli.interrupt import interruptible
+        from genan.cli.terminal import interruptible
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
         size, store = SIZES[self.size], Store(self.out / JOBS)

@@ -262,9 +262,8 @@ def _train(job: RunningJob) -> dict[str, Any]:
 
 
 def _transfer(job: RunningJob) -> dict[str, Any]:
-    from genan.evaluation.arena import load_policy
-    from genan.evaluation.arenas import open_arena
     from genan.evaluation.transfer import Transfer, transfer
+    from genan.evaluation.trials import load_policy, open_arena
 
     made = dict(job.settings)
     policy = load_policy(job.needs["policy"], made["task"])
