@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -467,6 +468,18 @@ class Trajectories:
         object.__setattr__(self, "recordings", checked_names(self.recordings, len(self.lengths)))
 
     @classmethod
+    def load(cls, path: Path | str) -> "Trajectories":
+        """Read a recording (see ``genan.data.load``); its time stamps, where it has some, are
+        checked against dt.
+
+        Args:
+            path: an HDF5 file made by ``genan collect``, ``genan import`` or ``Recorder``.
+        """
+        from genan.data.hdf5 import load
+
+        return load(path)
+
+    @classmethod
     def from_list(
         cls,
         channels: Channels,
@@ -518,6 +531,14 @@ class Trajectories:
             recordings=joined_names(
                 [part.recordings for part in parts], same_origin=same and bool(origins[0])
             ),
+        )
+
+    def __repr__(self) -> str:
+        seconds = len(self.q) * self.dt
+        return (
+            f"Trajectories({len(self)} trajectories, {len(self.q)} samples at {1 / self.dt:.6g} Hz "
+            f"({seconds:.4g} s); joints {', '.join(self.joints)}; controls "
+            f"{', '.join(self.controls)})"
         )
 
     def __len__(self) -> int:

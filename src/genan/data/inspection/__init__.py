@@ -1,7 +1,8 @@
 """``inspect``: what is in a recording, in numbers, and what looks wrong, in sentences."""
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from genan.data.finite_differences import finite_differences
 from genan.data.inspection.lag import Lag, find_lag
@@ -50,9 +51,26 @@ class Inspection:
     tried is enough."""
     verdict: tuple[str, ...]
     """What is good, what to record again, what to do before training: one sentence each."""
+    data: Trajectories | None = field(default=None, repr=False)
+    """The recording that was looked at, for ``plot``."""
     phases: float = 1.0
     """How many of the trajectories show the same motion: every k-th sample of a log, taken in all k
     ways."""
+
+    def __repr__(self) -> str:
+        head = (
+            f"Inspection({self.trajectories} trajectories, {self.samples} samples at "
+            f"{1 / self.dt:.6g} Hz, {self.duration:.4g} s)"
+        )
+        lines = [f"  verdict: {sentence}" for sentence in self.verdict]
+        lines += [f"  suspicious: {sentence}" for sentence in self.suspicious]
+        return "\n".join([head, *lines])
+
+    def table(self) -> dict[str, list[Any]]:
+        """What each joint did, a list for each column (as ``pandas.DataFrame`` takes it); SI
+        units."""
+        rows = [asdict(joint) for joint in self.joints]
+        return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def inspect(
@@ -108,6 +126,7 @@ def inspect(
         if None in strides
         else max((stride for stride in strides if stride), default=1),
         verdict=(),
+        data=trajectories,
         phases=_phases(trajectories),
     )
     return replace(found, verdict=verdict(found))
