@@ -28,14 +28,12 @@ import tyro
 from machine import machine
 
 from genan.errors import DataError, GenanError
-from genan.tasks.ball import bounce as table
-from genan.tasks.ball import flight
+from genan.tasks.ball import Court, flight
 from genan.tasks.ball import recordings as fitting
 from genan.tasks.ball.filter import BallFilter, track
-from genan.tasks.ball.flight import Air, Ball
+from genan.tasks.ball.flight import AirDrag, FlyingBall
 from genan.tasks.ball.launcher import Launcher
-from genan.tasks.ball.recordings import Recording, load, read
-from genan.tasks.ball.scene import Scene
+from genan.tasks.ball.recordings import RecordedBall, load, read
 
 #: Racket's plane in the lab's frame, and for launcher-frame balls the farthest that all of them
 #: were followed [m].
@@ -89,7 +87,7 @@ class Misses:
     """Distance between both balls when the recorded one crosses [m]."""
 
 
-def groups(path: Path) -> dict[str, tuple[tuple[Recording, ...], float]]:
+def groups(path: Path) -> dict[str, tuple[tuple[RecordedBall, ...], float]]:
     """Every group of a .npz, in the world frame, with the y of its racket's plane [m]."""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -108,11 +106,11 @@ def groups(path: Path) -> dict[str, tuple[tuple[Recording, ...], float]]:
     return found
 
 
-def _to_world(one: Recording) -> Recording:
+def _to_world(one: RecordedBall) -> RecordedBall:
     """From a launcher's frame: the shot along -y, the table at our table's height."""
     x, y, z = one.positions.T
-    lift = Scene().contact_height - LAUNCHER_TABLE
-    return Recording(
+    lift = Court().contact_height - LAUNCHER_TABLE
+    return RecordedBall(
         one.times, np.stack([LAUNCHER_AT[0] + y, LAUNCHER_AT[1] - x, z + lift], axis=1), one.name
     )
 
@@ -129,7 +127,7 @@ def crossing(times: np.ndarray, positions: np.ndarray, y: float) -> tuple[float,
     )
 
 
-def recorded_crossing(one: Recording, y: float) -> tuple[float, np.ndarray] | None:
+def recorded_crossing(one: RecordedBall, y: float) -> tuple[float, np.ndarray] | None:
     """The same for a noisy recording: through a parabola over the samples within 60 ms."""
     rough = crossing(one.times, one.positions, y)
     if rough is None:
@@ -148,15 +146,15 @@ def _predicted(
 ) -> jax.Array:
     """Positions from the estimate after ``seen`` + 1 measurements on, each ``STEP``."""
     means = track(ball_filter, times, positions).mean
-    ball = Ball(means[seen, :3], means[seen, 3:6], means[seen, 6:])
+    ball = FlyingBall(means[seen, :3], means[seen, 3:6], means[seen, 6:])
     steps = round(AHEAD / STEP)
-    return table.fly(
-        ball, ball_filter.air, ball_filter.bounce, ball_filter.scene, dt=STEP, steps=steps
+    return flight.fly(
+        ball, ball_filter.air, ball_filter.bounce, ball_filter.court, dt=STEP, steps=steps
     ).position
 
 
 def misses(
-    balls: tuple[Recording, ...], ball_filter: BallFilter, y: float, window: float = WINDOW
+    balls: tuple[RecordedBall, ...], ball_filter: BallFilter, y: float, window: float = WINDOW
 ) -> Misses:
     """Filter the first ``window`` [s] of each ball, predict it to the plane at ``y`` [m],
     compare."""
@@ -203,13 +201,13 @@ def misses(
     return Misses(*np.array(found).T)
 
 
-def halves(balls: tuple[Recording, ...]) -> tuple[tuple[Recording, ...], tuple[Recording, ...]]:
+def halves(balls: tuple[RecordedBall, ...]) -> tuple[tuple[RecordedBall, ...], tuple[RecordedBall, ...]]:
     """The first half to fit to, the second to judge by."""
     return balls[: len(balls) // 2], balls[len(balls) // 2 :]
 
 
 def check(flags: Check) -> None:
-    scene = Scene()
+    scene = Court()
     print(
         f"{'group':22} {'model of the filter':34} {'balls':>5} {'miss in the plane [cm]':>30} {'time':>11} {'ball':>9}"
     )
@@ -218,7 +216,7 @@ def check(flags: Check) -> None:
     )
     for name, (balls, y) in groups(flags.data).items():
         learnt, held_out = halves(balls)
-        launcher = fitting.launcher(learnt, scene, camera=fitting.Camera(), source="")
+        launcher = fitting.launcher(learnt, scene, camera=fitting.BallCamera(), source="")
         models = {
             "fitted to the first half": launcher.filter(),
             "bundled launcher": Launcher.load().filter(),
@@ -268,7 +266,7 @@ def _print_crossings(name: str, found: list[tuple[float, np.ndarray] | None]) ->
 
 def steps() -> None:
     """Error of one second of flight, by step and method, against steps of 0.1 ms in float64."""
-    velocity, spin, air = np.array([0.24, -4.15, 2.28]), np.array([36.0, 0.0, 0.0]), Air()
+    velocity, spin, air = np.array([0.24, -4.15, 2.28]), np.array([36.0, 0.0, 0.0]), AirDrag()
 
     def pull(v: np.ndarray) -> np.ndarray:
         drag = air.drag * np.linalg.norm(v) * v
@@ -282,7 +280,7 @@ def steps() -> None:
 
     truth, start = (
         fine(np.zeros(3), velocity),
-        Ball(*(jnp.asarray(a, jnp.float32) for a in (np.zeros(3), velocity, spin))),
+        FlyingBall(*(jnp.asarray(a, jnp.float32) for a in (np.zeros(3), velocity, spin))),
     )
     print(
         "position after 1 s, error [mm]:  midpoint rule (float32)   semi-implicit Euler (float64)"
@@ -298,13 +296,13 @@ def steps() -> None:
 
 
 def fit(flags: Fit) -> None:
-    balls, scene = load(flags.data, group=flags.group), Scene()
+    balls, scene = load(flags.data, group=flags.group), Court()
     source = (
         flags.source
         or f"{flags.data.name}{f', {flags.group}' if flags.group else ''}, {len(balls)} balls"
     )
     seen = read(flags.data, group=flags.camera_group) if flags.camera_group else None
-    camera = fitting.camera(seen) if seen else fitting.Camera()
+    camera = fitting.camera(seen) if seen else fitting.BallCamera()
     found = fitting.launcher(balls, scene, camera=camera, source=source)
     flags.out.write_text(found.to_json(), encoding="utf-8")
     print(found.to_json(), end="")

@@ -124,7 +124,7 @@ def main() -> None:
 def compare(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespace) -> None:
     """One task by genan and by skrl, update by update in turn, and its arm alone."""
     training, ours = begun(name, ensemble, arguments.envs, arguments.preset)
-    ppo, repeat = training.ppo_settings, training.task.repeat
+    ppo, repeat = training.ppo_settings, training.task.action_repeat
     print(
         f"{name}: {arguments.envs} environments x {ppo.rollouts} steps, {ppo.epochs} epochs x {ppo.mini_batches} "
         f"minibatches, settings {arguments.preset!r}, {training.precision}; begun in {training.compile_seconds:.1f} s, "

@@ -7,9 +7,9 @@ import pytest
 
 from genan.deployment.ball_filter import Estimate, NumpyBallFilter
 from genan.errors import DataError
+from genan.tasks.ball import FilterNoise
 from genan.tasks.ball import filter as trained
 from genan.tasks.ball.launcher import Launcher
-from genan.tasks.ball.noise import Noise
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,7 +44,7 @@ def test_the_constants_are_those_of_the_trained_filter(judge):
         judge.air.gravity,
     )
     assert OURS.first_spin == judge.first_spin
-    assert OURS.scene == judge.scene
+    assert OURS.court == judge.court
     assert dataclasses.asdict(OURS.noise) == dataclasses.asdict(judge.noise)
 
 
@@ -103,4 +103,4 @@ def test_files_that_are_no_launcher_are_refused(tmp_path):
 
 
 def test_noise_can_be_chosen():
-    assert NumpyBallFilter.load(noise=Noise(measurement=1.0)).noise.measurement == 1.0
+    assert NumpyBallFilter.load(noise=FilterNoise(measurement=1.0)).noise.measurement == 1.0

@@ -78,7 +78,7 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
             row(np.concatenate([joints(time), swing(time)])), jnp.zeros((1, 7)), None, None
         )
         if not expected:  # the buffer begins with the first position
-            first = jax.vmap(task.scene.ball_in_cup_frame)(scene)
+            first = jax.vmap(task.court.ball_in_cup_frame)(scene)
             positions = jnp.repeat(first[:, None], task.settings.buffer, axis=1)
             memory = replace(memory, tracking=replace(memory.tracking, positions=positions))
         elif blind[0] <= time < blind[1]:

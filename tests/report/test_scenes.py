@@ -11,9 +11,9 @@ from genan.report.scenes import Snapshot, Stage, cup_mesh, snapshot
 from genan.robot import Robot
 from genan.simulation import ArmState
 from genan.simulation.cup_contact import CupSettings
-from genan.tasks.ball.flight import Air
+from genan.tasks.ball import Court
+from genan.tasks.ball.flight import AirDrag
 from genan.tasks.ball.launcher import Balls
-from genan.tasks.ball.scene import Scene as Room
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.bundled import BallInACupSettings, ReacherSettings, TableTennisSettings
 from genan.tasks.reacher import Reacher
@@ -35,7 +35,7 @@ def task(name: str) -> Task:
     if name == "ball-in-a-cup":
         return BallInACup.load(robot(name), BallInACupSettings())
     balls = Balls(jnp.ones((1, 3, 3)), jnp.zeros((1, 3, 3)), jnp.zeros((1, 2, 6)))
-    return TableTennis(TableTennisSettings(), RallyScene.load(robot(name), balls, air=Air()))
+    return TableTennis(TableTennisSettings(), RallyScene.load(robot(name), balls, air=AirDrag()))
 
 
 @cache
@@ -56,7 +56,7 @@ def tip(name: str, q: np.ndarray) -> np.ndarray:
     data = mujoco.MjData(model)
     data.qpos[:] = q
     mujoco.mj_kinematics(model, data)
-    return data.site(robot(name).end_effector).xpos + np.asarray(Room().base)
+    return data.site(robot(name).end_effector).xpos + np.asarray(Court().base)
 
 
 @pytest.mark.parametrize("name", MOMENTS)

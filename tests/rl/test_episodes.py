@@ -30,7 +30,7 @@ def test_whole_episodes_are_recorded() -> None:
     error = np.degrees(np.abs(played.scene.q[-1] - played.memory[-1]).mean(axis=-1))
     np.testing.assert_allclose(played.metrics["error"], error, rtol=1e-5)
     task = ENVIRONMENT.task.settings
-    change = task.repeat * task.change * np.tanh(played.action)
+    change = task.action_repeat * task.action_scale * np.tanh(played.action)
     np.testing.assert_allclose(
         np.diff(played.u, axis=0), change, atol=1e-5
     )  # far from the controls' bounds

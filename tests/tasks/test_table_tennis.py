@@ -10,7 +10,7 @@ import pytest
 from tests.tasks.setting import environment
 
 from genan.robot import Robot
-from genan.tasks.ball.landing import Outcome
+from genan.tasks.ball.flight import ReturnOutcome
 from genan.tasks.ball.launcher import Balls
 from genan.tasks.registry import task_settings
 from genan.tasks.task import load_task
@@ -75,7 +75,7 @@ def test_a_racket_in_the_way_sends_the_ball_back_and_the_landing_is_paid_once(en
     assert np.all(np.sum(hits, axis=0) == 1.0) and np.all(np.asarray(rally.hit))
     assert np.all(rally.ball.velocity[:, 1] > 0.0)  # back towards the table
     np.testing.assert_allclose(np.sum(paid, axis=0), memory.landing, rtol=1e-5)
-    success = np.asarray(memory.outcome) == Outcome.SUCCESS
+    success = np.asarray(memory.outcome) == ReturnOutcome.SUCCESS
     np.testing.assert_array_equal(np.asarray(task.success(rally, memory)) == 1.0, success)
     each = dataclasses.replace(
         task, settings=dataclasses.replace(task.settings, landing_paid="each-step")

@@ -2,11 +2,11 @@ import numpy as np
 
 from genan.report.viewer import room
 from genan.simulation.cup_contact import CupSettings
-from genan.tasks.ball.scene import Scene
+from genan.tasks.ball import Court
 
 
 def test_things_are_where_the_tasks_have_them() -> None:
-    scene = Scene()
+    scene = Court()
     assert scene.base == room.BASE and room.ball_radius() == scene.ball_radius
     assert CupSettings().ball_radius == room.WOODEN_BALL
     top = room.table()[0].mesh.vertices

@@ -3,24 +3,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.tasks.ball import bounce as table
-from genan.tasks.ball.bounce import FILTER_MAP, Bounce
-from genan.tasks.ball.flight import Air, Ball
-from genan.tasks.ball.scene import Scene
+from genan.tasks.ball import Court, flight
+from genan.tasks.ball.flight import FILTER_MAP, AirDrag, Bounce, FlyingBall
 
-SCENE, VACUUM = Scene(), Air(drag=0.0, magnus=0.0)
+SCENE, VACUUM = Court(), AirDrag(drag=0.0, magnus=0.0)
 PLAIN = Bounce.symmetric(0.9, 0.6, 10.0)
 
 
 def ball(position, velocity, spin=(0.0, 0.0, 0.0)):
-    return Ball(*(jnp.asarray(x, jnp.float32) for x in (position, velocity, spin)))
+    return FlyingBall(*(jnp.asarray(x, jnp.float32) for x in (position, velocity, spin)))
 
 
 @pytest.mark.parametrize("dt", [0.002, 0.01, 0.02])
 def test_the_instant_and_the_way_on_are_those_of_a_parabola(dt):
     # From 0.3 m above contact at rest: falls for sqrt(2 h / g), leaves with 0.9 g t.
     h, duration = 0.3, 0.4
-    path = table.fly(
+    path = flight.fly(
         ball((0.4, 1.5, 0.795 + h), (0.2, -3.0, 0.0)),
         VACUUM,
         PLAIN,
@@ -48,7 +46,7 @@ def test_the_instant_and_the_way_on_are_those_of_a_parabola(dt):
 def test_the_step_hardly_matters_with_air():
     start = ball((0.46, 2.95, 1.37), (0.24, -4.15, 2.28), (36, 0, 0))
     ends = [
-        table.fly(start, Air(), PLAIN, SCENE, dt=dt, steps=round(1.0 / dt)).position[-1]
+        flight.fly(start, AirDrag(), PLAIN, SCENE, dt=dt, steps=round(1.0 / dt)).position[-1]
         for dt in (0.01, 0.001)
     ]
     np.testing.assert_allclose(ends[0], ends[1], atol=5e-4)
@@ -77,15 +75,15 @@ def test_a_ball_leaves_with_the_spin_with_which_it_would_roll(direction):
     (0.4, 1.0, True), (0.4, 0.15, False), (0.4, 2.99, False), (1.2, 1.0, False), (-0.4, 1.0, False), (1.15, 0.25, True),
 ])  # fmt: skip
 def test_only_the_table_is_a_table(x, y, meets):
-    end, met = table.step(ball((x, y, 0.797), (0, 0, -3)), 0.002, VACUUM, PLAIN, SCENE)
+    end, met = flight.step(ball((x, y, 0.797), (0, 0, -3)), 0.002, VACUUM, PLAIN, SCENE)
     assert bool(met) is meets
     assert (end.velocity[2] > 0) == meets
 
 
 def test_a_ball_that_comes_to_rest_stays_on_the_table():
-    path = table.fly(
+    path = flight.fly(
         ball((0.4, 1.0, 0.9), (0, 0, 0)),
-        Air(),
+        AirDrag(),
         Bounce.symmetric(0.5, 0.6, 0.0),
         SCENE,
         dt=0.002,
@@ -96,14 +94,14 @@ def test_a_ball_that_comes_to_rest_stays_on_the_table():
 
 
 def test_the_floor_holds():
-    path = table.fly(ball((2.0, 0.0, 1.0), (1.0, 0, 0)), Air(), PLAIN, SCENE, dt=0.002, steps=1500)
+    path = flight.fly(ball((2.0, 0.0, 1.0), (1.0, 0, 0)), AirDrag(), PLAIN, SCENE, dt=0.002, steps=1500)
     assert path.position[:, 2].min() >= 0.02 - 1e-6
     assert abs(path.velocity[-1, 0]) < 0.05
 
 
 def test_the_jacobian_through_the_bounce_is_that_of_differences():
     def end(state):
-        after, _ = table.step(Ball(state[:3], state[3:6], state[6:]), 0.01, Air(), PLAIN, SCENE)
+        after, _ = flight.step(FlyingBall(state[:3], state[3:6], state[6:]), 0.01, AirDrag(), PLAIN, SCENE)
         return jnp.concatenate([after.position, after.velocity])
 
     state = jnp.array([0.4, 1.0, 0.81, 0.2, -3.0, -3.5, 30.0, 0.0, 5.0])

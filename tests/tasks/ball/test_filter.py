@@ -6,14 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.tasks.ball import bounce as table
-from genan.tasks.ball.bounce import Bounce
+from genan.tasks.ball import Court, FilterNoise, flight
 from genan.tasks.ball.filter import BallFilter, filtered, track
-from genan.tasks.ball.flight import Air, Ball
-from genan.tasks.ball.noise import Noise
-from genan.tasks.ball.scene import Scene
+from genan.tasks.ball.flight import AirDrag, Bounce, FlyingBall
 
-LAUNCH = Ball(
+LAUNCH = FlyingBall(
     jnp.array([0.46, 2.95, 1.37]), jnp.array([0.24, -4.15, 2.28]), jnp.array([36.0, 0.0, 0.0])
 )
 BOUNCE = Bounce.symmetric(0.92, 0.71, 7.0)
@@ -24,7 +21,7 @@ KNOWING = BallFilter(BOUNCE, first_spin=(36.0, 0.0, 0.0))
 
 @functools.cache
 def path(dt, steps):
-    return table.fly(LAUNCH, Air(), BOUNCE, Scene(), dt=dt, steps=steps)
+    return flight.fly(LAUNCH, AirDrag(), BOUNCE, Court(), dt=dt, steps=steps)
 
 
 def plain_kalman_filter(times, measured, noise):
@@ -56,17 +53,17 @@ def test_without_air_it_is_a_plain_kalman_filter(dt):
     )
     measured = truth + 0.005 * rng.standard_normal(truth.shape)
     states = track(
-        BallFilter(air=Air(drag=0.0, magnus=0.0)),
+        BallFilter(air=AirDrag(drag=0.0, magnus=0.0)),
         *(jnp.asarray(x, jnp.float32) for x in (times, measured)),
     )
-    means, cov = plain_kalman_filter(times, measured, Noise())
+    means, cov = plain_kalman_filter(times, measured, FilterNoise())
     np.testing.assert_allclose(states.mean[:, :3], means[:, :3], atol=1e-4)
     np.testing.assert_allclose(states.mean[:, 3:6], means[:, 3:], atol=5e-3)
     np.testing.assert_allclose(states.covariance[-1, :6, :6], cov, atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    "noise", [Noise(), Noise(2.5e-5, position=1e-8, velocity=1e-5, bounce=1e-2, first_velocity=1.0)]
+    "noise", [FilterNoise(), FilterNoise(2.5e-5, position=1e-8, velocity=1e-5, bounce=1e-2, first_velocity=1.0)]
 )
 def test_covariances_stay_symmetric_and_positive_through_the_bounce(noise):
     truth = path(0.01, 109).position

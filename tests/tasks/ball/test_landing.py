@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from genan.tasks.ball.flight import Air, Ball
-from genan.tasks.ball.landing import Outcome, landing, landing_reward
-from genan.tasks.ball.scene import Scene
+from genan.tasks.ball import Court
+from genan.tasks.ball.flight import AirDrag, FlyingBall, ReturnOutcome, landing, landing_reward
 
-SCENE, AIR = Scene(), Air()
+SCENE, AIR = Court(), AirDrag()
 land = jax.jit(lambda ball: landing(ball, AIR, SCENE))
 
 
 def ball(position, velocity):
-    return Ball.without_spin(jnp.asarray(position, jnp.float32), jnp.asarray(velocity, jnp.float32))
+    return FlyingBall.without_spin(jnp.asarray(position, jnp.float32), jnp.asarray(velocity, jnp.float32))
 
 
 def exact(position, velocity):
@@ -40,24 +39,24 @@ def test_the_point_is_that_of_a_fine_integration(velocity):
 
 
 @pytest.mark.parametrize(("velocity", "outcome", "cleared"), [
-    ((-0.2, 4.0, 2.6), Outcome.SUCCESS, True),
-    ((-0.2, 8.0, 2.6), Outcome.LONG, True),
-    ((-0.2, 2.0, 1.0), Outcome.SHORT, False),  # comes down on the robot's half
-    ((-0.2, 6.0, -1.0), Outcome.SHORT, False),  # into the net
-    ((2.5, 4.0, 2.8), Outcome.SIDE, True),
-    ((0.0, -3.0, 1.0), Outcome.SHORT, False),
-    ((0.0, 6.0, 18.0), Outcome.LONG, True),  # still in the air
+    ((-0.2, 4.0, 2.6), ReturnOutcome.SUCCESS, True),
+    ((-0.2, 8.0, 2.6), ReturnOutcome.LONG, True),
+    ((-0.2, 2.0, 1.0), ReturnOutcome.SHORT, False),  # comes down on the robot's half
+    ((-0.2, 6.0, -1.0), ReturnOutcome.SHORT, False),  # into the net
+    ((2.5, 4.0, 2.8), ReturnOutcome.SIDE, True),
+    ((0.0, -3.0, 1.0), ReturnOutcome.SHORT, False),
+    ((0.0, 6.0, 18.0), ReturnOutcome.LONG, True),  # still in the air
 ])  # fmt: skip
 def test_outcomes(velocity, outcome, cleared):
     found = land(ball((0.6, 0.1, 1.35), velocity))
-    assert Outcome(int(found.outcome)) is outcome
+    assert ReturnOutcome(int(found.outcome)) is outcome
     assert bool(found.cleared) is cleared
 
 
 def test_the_net_stops_a_ball_at_its_foot():
     found = land(ball((0.5, 1.0, 0.9), (0.0, 6.0, 0.2)))
     np.testing.assert_allclose(found.point, [0.5, 1.57, 0.795], atol=1e-3)
-    assert Outcome(int(found.outcome)) is Outcome.SHORT
+    assert ReturnOutcome(int(found.outcome)) is ReturnOutcome.SHORT
 
 
 @pytest.mark.parametrize(("height", "clear"), [(0.955, True), (0.940, False)])
@@ -69,14 +68,14 @@ def test_the_net_is_as_high_as_the_rules_say(height, clear):
 
 def test_a_ball_past_the_post_is_not_stopped():
     found = land(ball((1.4, 1.0, 0.85), (0.0, 6.0, 0.5)))
-    assert Outcome(int(found.outcome)) is Outcome.SIDE
+    assert ReturnOutcome(int(found.outcome)) is ReturnOutcome.SIDE
     assert found.cleared
 
 
 def test_a_ball_below_the_table_is_down_already():
     found = land(ball((0.5, 0.0, 0.5), (0.0, 2.0, -1.0)))
     np.testing.assert_allclose(found.point, [0.5, 0.0, 0.5])
-    assert Outcome(int(found.outcome)) is Outcome.SHORT
+    assert ReturnOutcome(int(found.outcome)) is ReturnOutcome.SHORT
 
 
 def test_rewards_in_both_readings():

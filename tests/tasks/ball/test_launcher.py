@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
+from genan.tasks.ball import Court
 from genan.tasks.ball import recordings as fitting
 from genan.tasks.ball.launcher import Launcher
-from genan.tasks.ball.recordings import Recording
-from genan.tasks.ball.scene import Scene
+from genan.tasks.ball.recordings import RecordedBall
 
 GUN = Launcher.load()
 
@@ -79,9 +79,9 @@ def test_a_fit_finds_the_launcher_again():
         return quiet.measure(quiet.fly(key=key), key=jax.random.fold_in(key, 1))
 
     seen = np.asarray(measured(jax.random.split(jax.random.key(0), 12)), np.float64)
-    recordings = [Recording(0.01 * np.arange(110), one) for one in seen]
+    recordings = [RecordedBall(0.01 * np.arange(110), one) for one in seen]
     found = fitting.launcher(
-        recordings, Scene(), camera=fitting.Camera(0.005, 0.001), source="made up"
+        recordings, Court(), camera=fitting.BallCamera(0.005, 0.001), source="made up"
     )
     assert found.drag == pytest.approx(GUN.drag, abs=0.006)
     assert found.normal == pytest.approx(GUN.normal, abs=0.012)
@@ -96,7 +96,7 @@ def test_the_cameras_noise_is_found():
     curve = np.stack(
         [0.2 * times, 3.0 - 4.0 * times + times**2, 1.2 + 2.0 * times - 4.9 * times**2], axis=1
     )
-    seen = [Recording(times, curve + 0.0015 * rng.standard_normal(curve.shape)) for _ in range(20)]
+    seen = [RecordedBall(times, curve + 0.0015 * rng.standard_normal(curve.shape)) for _ in range(20)]
     found = fitting.camera(seen)
     assert found.period == pytest.approx(1 / 179)
     assert found.noise == pytest.approx(0.0015, rel=0.1)
@@ -116,4 +116,4 @@ def test_refusals(tmp_path):
     ):
         Launcher.load(tmp_path / "b.json")
     with pytest.raises(DataError, match="5 recorded balls or more, but there are 0"):
-        fitting.fit([], Scene())
+        fitting.fit([], Court())

@@ -4,21 +4,20 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from genan.tasks.ball.flight import Ball
-from genan.tasks.ball.racket import Pose, Rubber, contact, strike
-from genan.tasks.ball.scene import Scene
+from genan.tasks.ball import Court
+from genan.tasks.ball.flight import FlyingBall, RacketPose, Rubber, contact, strike
 
-SCENE, DT = Scene(), 0.002
+SCENE, DT = Court(), 0.002
 REACH = 0.0256  # ball's radius and half the blade
 struck = jax.jit(lambda *a: strike(*a, DT, Rubber(), SCENE))
 
 
 def pose(position=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0)):
-    return Pose(_32(position), _32(Rotation.from_rotvec(turn).as_matrix()))
+    return RacketPose(_32(position), _32(Rotation.from_rotvec(turn).as_matrix()))
 
 
 def ball(position, velocity):
-    return Ball.without_spin(_32(position), _32(velocity))
+    return FlyingBall.without_spin(_32(position), _32(velocity))
 
 
 def straight(start, velocity):
@@ -131,7 +130,7 @@ def test_nothing_passes_through_the_blade():
 
     def fly(start, velocity, racket):
         def one(hit, k):
-            before, after = (Pose(racket * DT * (k + j), jnp.eye(3)) for j in (0, 1))
+            before, after = (RacketPose(racket * DT * (k + j), jnp.eye(3)) for j in (0, 1))
             position = start + (velocity + racket) * DT * k
             now, _ = contact(position, position + (velocity + racket) * DT, before, after, SCENE)
             return hit | now, None

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genan.tasks.ball import Court
 from genan.tasks.ball import recordings as fitting
 from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball.recordings import to_balls
-from genan.tasks.ball.scene import Scene
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -31,7 +31,7 @@ def groups():
 def test_balls_not_fitted_to_are_predicted_from_their_first_third_of_a_second(groups, name):
     balls, plane = groups[name]
     learnt, held_out = benchmark.halves(balls)
-    launcher = fitting.launcher(learnt, Scene(), camera=fitting.Camera(), source="")
+    launcher = fitting.launcher(learnt, Court(), camera=fitting.BallCamera(), source="")
     found = benchmark.misses(held_out, launcher.filter(), plane)
     assert len(found.place) == len(held_out)
     assert np.median(found.place) < 0.05

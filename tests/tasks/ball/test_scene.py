@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 from genan.robot import Robot
-from genan.tasks.ball.scene import Scene
+from genan.tasks.ball import Court
 
-SCENE = Scene()
+SCENE = Court()
 
 
 def test_heights_and_edges():

@@ -1,4 +1,4 @@
-"""What the robot knows of the ball: an extended Kalman filter on measured positions.
+"""What the robot knows of the ball: an extended Kalman filter on measured positions, and a smoother.
 
 States: position, velocity and spin (9). The transition is the flight with drag and Magnus force,
 through the bounce on the table; covariances follow its Jacobian, that of the bounce included.
@@ -12,11 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from genan.tasks.ball import bounce as table
-from genan.tasks.ball.bounce import Bounce
-from genan.tasks.ball.flight import Air, Ball, Number
-from genan.tasks.ball.noise import MEASURED, NOISE_STEP, Noise
-from genan.tasks.ball.scene import Scene, Vector
+from genan.tasks.ball import MEASURED, NOISE_STEP, Court, FilterNoise, Triple
+from genan.tasks.ball.flight import AirDrag, Bounce, FlyingBall, Number, step
 
 
 class FilterState(eqx.Module):
@@ -26,20 +23,15 @@ class FilterState(eqx.Module):
     """Position [m], velocity [m/s], spin [rad/s]."""
     covariance: Float[Array, "*n 9 9"]
 
-    @property
-    def ball(self) -> Ball:
-        """The estimate."""
-        return Ball(self.mean[..., :3], self.mean[..., 3:6], self.mean[..., 6:])
-
 
 class BallFilter(eqx.Module):
     """The filter's model; its methods are pure functions of one ball."""
 
     bounce: Bounce = field(default_factory=Bounce.of_velocity)
-    noise: Noise = eqx.field(static=True, default=Noise())
-    air: Air = eqx.field(static=True, default=Air())
-    scene: Scene = eqx.field(static=True, default=Scene())
-    first_spin: Vector = eqx.field(static=True, default=(0.0, 0.0, 0.0))
+    noise: FilterNoise = eqx.field(static=True, default=FilterNoise())
+    air: AirDrag = eqx.field(static=True, default=AirDrag())
+    court: Court = eqx.field(static=True, default=Court())
+    first_spin: Triple = eqx.field(static=True, default=(0.0, 0.0, 0.0))
     """Spin that balls are taken to start with [rad/s]."""
 
     def start(
@@ -65,9 +57,8 @@ class BallFilter(eqx.Module):
         jacobian, (mean, bounced) = jax.jacfwd(self._follow, has_aux=True)(state.mean, dt)
         added = _diagonal((noise.position, noise.velocity, noise.spin), dtype) * (dt / NOISE_STEP)
         added += jnp.where(bounced, 1.0, 0.0) * _diagonal((0.0, noise.bounce, 0.0), dtype)
-        return FilterState(
-            mean, _symmetric(jacobian @ state.covariance @ jacobian.T + added)
-        ), jacobian
+        covariance = _symmetric(jacobian @ state.covariance @ jacobian.T + added)
+        return FilterState(mean, covariance), jacobian
 
     def correct(
         self,
@@ -76,18 +67,15 @@ class BallFilter(eqx.Module):
         present: Bool[Array, ""] | bool = True,
     ) -> FilterState:
         """The state with a measured position [m] taken in; unchanged where none is ``present``."""
-        covariance = state.covariance
-        innovation = covariance[:3, :3] + self.noise.measurement * jnp.eye(
-            3, dtype=covariance.dtype
-        )
+        covariance, noise = state.covariance, self.noise.measurement
+        innovation = covariance[:3, :3] + noise * jnp.eye(3, dtype=covariance.dtype)
         gain = jnp.linalg.solve(innovation, covariance[:3]).T  # [9, 3]
         mean = state.mean + gain @ (jnp.where(present, measured, state.mean[:3]) - state.mean[:3])
         # Joseph's form: stays positive in float32.
         keep = jnp.eye(9, dtype=covariance.dtype).at[:, :3].add(-gain)
-        corrected = _symmetric(keep @ covariance @ keep.T + self.noise.measurement * gain @ gain.T)
-        return FilterState(
-            jnp.where(present, mean, state.mean), jnp.where(present, corrected, covariance)
-        )
+        corrected = _symmetric(keep @ covariance @ keep.T + noise * gain @ gain.T)
+        pick = lambda new, old: jnp.where(present, new, old)  # noqa: E731
+        return FilterState(pick(mean, state.mean), pick(corrected, covariance))
 
     def move(self, mean: Float[Array, " 9"], dt: Number) -> Float[Array, " 9"]:
         """The estimate ``dt`` [s] later."""
@@ -98,9 +86,8 @@ class BallFilter(eqx.Module):
     ) -> tuple[Float[Array, " 9"], tuple[Float[Array, " 9"], Bool[Array, ""]]]:
         """The estimate ``dt`` [s] later; and, for ``jax.jacfwd`` to hand on, the same again and
         whether it bounced."""
-        ball, bounced = table.step(
-            Ball(mean[:3], mean[3:6], mean[6:]), dt, self.air, self.bounce, self.scene
-        )
+        ball = FlyingBall(mean[:3], mean[3:6], mean[6:])
+        ball, bounced = step(ball, dt, self.air, self.bounce, self.court)
         after = jnp.concatenate([ball.position, ball.velocity, ball.spin])
         return after, (after, bounced)
 
@@ -142,9 +129,8 @@ def filtered(
 ) -> Float[Array, "m 6"]:
     """Filtered position [m] and velocity [m/s] at ``ticks`` [s]: each from the measurements up to
     it, no later ones."""
-    return at_ticks(ball_filter, track(ball_filter, times, positions, present).mean, times, ticks)[
-        :, :6
-    ]
+    means = track(ball_filter, times, positions, present).mean
+    return at_ticks(ball_filter, means, times, ticks)[:, :6]
 
 
 def at_ticks(
@@ -161,17 +147,6 @@ def at_ticks(
     return jax.vmap(ball_filter.move)(means[latest], ages)
 
 
-def _diagonal(variances: tuple[float, float, float], dtype: jnp.dtype) -> Float[Array, "9 9"]:
-    return jnp.diag(jnp.repeat(jnp.array(variances, dtype), 3))
-
-
-def _symmetric(matrix: Float[Array, "9 9"]) -> Float[Array, "9 9"]:
-    return 0.5 * (matrix + matrix.T)
-
-
-# --- Where a recorded ball really was: filtered forwards, then backwards (Rauch, Tung and Strie
-
-
 def smoothed(
     ball_filter: BallFilter,
     times: Float[Array, " n"],
@@ -179,13 +154,14 @@ def smoothed(
     present: Bool[Array, " n"],
     velocity: Float[Array, " 3"],
 ) -> Float[Array, "n 9"]:
-    """Position [m], velocity [m/s] and spin [rad/s] at ``times`` [s] given all measurements [m].
+    """Position [m], velocity [m/s] and spin [rad/s] at ``times`` [s] given all measurements [m]:
+    filtered forwards, then backwards (Rauch, Tung and Striebel).
 
     The model (drag, spin, bounce) is that of ``ball_filter``, the noises are ``MEASURED``: the
     filter's own may be wider than a camera's. ``velocity`` [m/s] is a first guess.
     """
     model = BallFilter(
-        ball_filter.bounce, MEASURED, ball_filter.air, ball_filter.scene, ball_filter.first_spin
+        ball_filter.bounce, MEASURED, ball_filter.air, ball_filter.court, ball_filter.first_spin
     )
 
     def forward(
@@ -193,10 +169,12 @@ def smoothed(
     ) -> tuple[FilterState, tuple[Array, ...]]:
         dt, measured, there = row
         ahead, jacobian = model.predict_with_jacobian(state, dt)
-        # What a correction of the state ahead says about the state before it.
-        back = _solve(ahead.covariance, jacobian @ state.covariance).T
-        after = model.correct(ahead, measured, there)
-        return after, (state.mean, ahead.mean, back)
+        # What a correction of the state ahead says about the state before it. Variances span ten
+        # orders of magnitude: they are scaled to 1.
+        scale = 1.0 / jnp.sqrt(jnp.diagonal(ahead.covariance))[:, None]
+        matrix, right = scale * ahead.covariance * scale.T, scale * (jacobian @ state.covariance)
+        back = (scale * jnp.linalg.solve(matrix, right)).T
+        return model.correct(ahead, measured, there), (state.mean, ahead.mean, back)
 
     def backward(later: Array, row: tuple[Array, ...]) -> tuple[Array, Array]:
         mean, ahead, back = row
@@ -209,10 +187,9 @@ def smoothed(
     return jnp.concatenate([means, last.mean[None]])
 
 
-def _solve(matrix: Float[Array, "9 9"], right: Float[Array, "9 9"]) -> Float[Array, "9 9"]:
-    """``matrix``^-1 ``right`` for a covariance, with its variances scaled to 1: they span ten
-    orders of magnitude."""
-    scale = 1.0 / jnp.sqrt(jnp.diagonal(matrix))
-    return scale[:, None] * jnp.linalg.solve(
-        scale[:, None] * matrix * scale, scale[:, None] * right
-    )
+def _diagonal(variances: Triple, dtype: jnp.dtype) -> Float[Array, "9 9"]:
+    return jnp.diag(jnp.repeat(jnp.array(variances, dtype), 3))
+
+
+def _symmetric(matrix: Float[Array, "9 9"]) -> Float[Array, "9 9"]:
+    return 0.5 * (matrix + matrix.T)

@@ -1,5 +1,7 @@
-"""``Balls``: flights that are ready to be played, whether drawn from a launcher model or replayed
-from recordings.
+"""Balls that are ready to be played, and a launcher that draws them, as recorded balls describe it:
+launch, air, table and camera, each with its spread.
+
+The numbers of a fitted launcher are a small JSON file; ``library/`` holds the bundled ones.
 """
 
 import json
@@ -16,12 +18,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.errors import DataError, listing
-from genan.tasks.ball import bounce as table
-from genan.tasks.ball.bounce import Bounce
+from genan.tasks.ball import Court, FilterNoise, Triple
 from genan.tasks.ball.filter import BallFilter, filtered
-from genan.tasks.ball.flight import Air, Ball
-from genan.tasks.ball.noise import Noise
-from genan.tasks.ball.scene import Scene, Vector
+from genan.tasks.ball.flight import AirDrag, Bounce, FlyingBall, fly
 
 #: Length of an episode, step of the simulation and of the policy [s] (paper: 1.09 s, 500 Hz, 100
 #: Hz).
@@ -29,7 +28,7 @@ DURATION, STEP, TICK = 1.09, 0.002, 0.01
 
 
 class Balls(eqx.Module):
-    """``n`` balls up to the racket: where they really are, and what the robot is told of them."""
+    """``n`` balls up to the racket: where they really are, and what the robot knows of them."""
 
     positions: Float[Array, "*n steps 3"]
     """True position at 0, 2, 4, ... ms, in the world frame [m]."""
@@ -56,9 +55,6 @@ def count(duration: float, step: float) -> int:
     return round(duration / step) + 1
 
 
-# --- A ball launcher as recorded balls describe it: launch, air, table and camera, each with it
-
-
 @dataclass(frozen=True)
 class Launcher:
     """Distribution of a launcher's balls in the world frame; all spreads are standard deviations
@@ -68,9 +64,9 @@ class Launcher:
     """Mean of position [m] and velocity [m/s] at the first sample (6)."""
     covariance: tuple[tuple[float, ...], ...]
     """Of the same (6 x 6)."""
-    spin: Vector
+    spin: Triple
     """Mean launch spin [rad/s]."""
-    spin_spread: Vector
+    spin_spread: Triple
     """[rad/s]"""
     drag: float
     """[1/m]"""
@@ -93,17 +89,14 @@ class Launcher:
     @classmethod
     def load(cls, file: str | Path = "ballgun-2019") -> "Launcher":
         """A bundled launcher by its name, or one from a JSON file."""
-        bundled = resources.files(__package__) / "library" / f"{file}.json"
-        path = bundled if bundled.is_file() else Path(file)
+        library = resources.files(__package__) / "library"
+        bundled = library / f"{file}.json"
         try:
-            text = path.read_text(encoding="utf-8")
+            text = (bundled if bundled.is_file() else Path(file)).read_text(encoding="utf-8")
         except OSError as error:
-            names = (entry.name for entry in (resources.files(__package__) / "library").iterdir())
-            known = listing(
-                sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
-            )
+            names = sorted(entry.name.removesuffix(".json") for entry in library.iterdir())
             raise DataError(
-                f"There is no launcher {str(file)!r}; give a JSON file or one of {known}."
+                f"There is no launcher {str(file)!r}; give a JSON file or one of {listing(names)}."
             ) from error
         return cls.of_json(text, str(file))
 
@@ -116,13 +109,12 @@ class Launcher:
             raise DataError(
                 f"{name} is not a launcher: it is not JSON ({error}); make one by fitting balls."
             ) from error
-        wanted = {field.name for field in fields(cls)}
-        if not isinstance(numbers, dict) or set(numbers) != wanted:
-            found = (
-                listing(sorted(numbers)) if isinstance(numbers, dict) else type(numbers).__name__
-            )
+        wanted = sorted(field.name for field in fields(cls))
+        found = sorted(numbers) if isinstance(numbers, dict) else [type(numbers).__name__]
+        if found != wanted:
             raise DataError(
-                f"{name} is not a launcher: expected the entries {listing(sorted(wanted))}, found {found}."
+                f"{name} is not a launcher: expected the entries {listing(wanted)}, found "
+                f"{listing(found)}."
             )
         return cls(**{key: _frozen(value) for key, value in numbers.items()})
 
@@ -132,21 +124,19 @@ class Launcher:
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @property
-    def air(self) -> Air:
+    def air(self) -> AirDrag:
         """Flight with this launcher's drag."""
-        return Air(drag=self.drag)
+        return AirDrag(drag=self.drag)
 
-    @property
-    def bounce(self) -> Bounce:
-        """The mean bounce."""
-        return Bounce.symmetric(self.normal, self.tangential, self.roll)
+    def filter(self, noise: FilterNoise | None = None, court: Court | None = None) -> BallFilter:
+        """A filter that knows this launcher's drag, mean bounce and spin; left out: with the
+        paper's noises."""
+        bounce = Bounce.symmetric(self.normal, self.tangential, self.roll)
+        return BallFilter(
+            bounce, noise or FilterNoise(), self.air, court or Court(), self.spin
+        )
 
-    def filter(self, noise: Noise | None = None, scene: Scene | None = None) -> BallFilter:
-        """A filter that knows this launcher's drag, bounce and spin; left out: with the paper's
-        noises."""
-        return BallFilter(self.bounce, noise or Noise(), self.air, scene or Scene(), self.spin)
-
-    def sample(self, *, key: Array) -> tuple[Ball, Bounce]:
+    def sample(self, *, key: Array) -> tuple[FlyingBall, Bounce]:
         """A ball at its launch, and how it will bounce."""
         chance = jax.random.normal(key, (11,))
         # The root of the covariance by eigenvalues: it exists even where a spread is zero.
@@ -156,15 +146,18 @@ class Launcher:
         spin = jnp.array(self.spin) + jnp.array(self.spin_spread) * chance[6:9]
         normal = self.normal + self.normal_spread * chance[9]
         tangential = self.tangential + self.tangential_spread * chance[10]
-        return Ball(launch[:3], launch[3:], spin), Bounce.symmetric(normal, tangential, self.roll)
+        bounce = Bounce.symmetric(normal, tangential, self.roll)
+        return FlyingBall(launch[:3], launch[3:], spin), bounce
 
-    def fly(self, *, key: Array, scene: Scene | None = None, duration: float = DURATION) -> Ball:
-        """A ball's whole flight at 500 Hz: a ``Ball`` with one row for each of 0, 2, ... ms."""
+    def fly(
+        self, *, key: Array, court: Court | None = None, duration: float = DURATION
+    ) -> FlyingBall:
+        """A ball's whole flight at 500 Hz, with one row for each of 0, 2, ... ms."""
         ball, bounce = self.sample(key=key)
         steps = count(duration, STEP) - 1
-        return table.fly(ball, self.air, bounce, scene or Scene(), dt=STEP, steps=steps)
+        return fly(ball, self.air, bounce, court or Court(), dt=STEP, steps=steps)
 
-    def measure(self, path: Ball, *, key: Array) -> Float[Array, "ticks 3"]:
+    def measure(self, path: FlyingBall, *, key: Array) -> Float[Array, "ticks 3"]:
         """What the camera says of a 500 Hz ``path`` at each 10 ms: the latest frame, with noise
         [m]."""
         phase_key, noise_key = jax.random.split(key)
@@ -180,38 +173,30 @@ class Launcher:
         seen = low + part[:, None] * (high - low)
         return seen + self.noise * jax.random.normal(noise_key, seen.shape)
 
-    def sample_ball(
-        self, *, key: Array, ball_filter: BallFilter | None = None, scene: Scene | None = None,
-        duration: float = DURATION,
-    ) -> Balls:  # fmt: skip
-        """One ball: its flight, and the filtered noisy measurements of it."""
-        fly_key, measure_key = jax.random.split(key)
-        path = self.fly(key=fly_key, scene=scene, duration=duration)
-        measured = self.measure(path, key=measure_key)
-        ticks = TICK * jnp.arange(len(measured))
-        seen = filtered(ball_filter or self.filter(scene=scene), ticks, measured, ticks)
-        return Balls(path.position, path.velocity, seen)
-
     def sample_balls(
-        self, n: int, *, key: Array, ball_filter: BallFilter | None = None, scene: Scene | None = None,
+        self,
+        n: int,
+        *,
+        key: Array,
+        ball_filter: BallFilter | None = None,
         duration: float = DURATION,
-    ) -> Balls:  # fmt: skip
-        """``n`` balls."""
-        return _sample_balls(self, ball_filter, scene, duration, jax.random.split(key, n))
+    ) -> Balls:
+        """``n`` balls: their flights, and the filtered noisy measurements of them."""
+        seen_by = ball_filter or self.filter()
+        return _sample_balls(self, seen_by, duration, jax.random.split(key, n))
 
 
-@partial(jax.jit, static_argnums=(0, 2, 3))
+@partial(jax.jit, static_argnums=(0, 2))
 def _sample_balls(
-    launcher: Launcher,
-    ball_filter: BallFilter | None,
-    scene: Scene | None,
-    duration: float,
-    keys: Array,
+    launcher: Launcher, ball_filter: BallFilter, duration: float, keys: Array
 ) -> Balls:
     def one(key: Array) -> Balls:
-        return launcher.sample_ball(
-            key=key, ball_filter=ball_filter, scene=scene, duration=duration
-        )
+        fly_key, measure_key = jax.random.split(key)
+        path = launcher.fly(key=fly_key, duration=duration)
+        measured = launcher.measure(path, key=measure_key)
+        ticks = TICK * jnp.arange(len(measured))
+        seen = filtered(ball_filter, ticks, measured, ticks)
+        return Balls(path.position, path.velocity, seen)
 
     return jax.vmap(one)(keys)
 

@@ -1,4 +1,14 @@
-"""Whether a recorded ball can be played: each reason against it is one sentence."""
+"""A user's own recorded balls: read, checked, made ready to be played, and what they say about their
+launcher.
+
+Two formats, both in the world frame of ``genan.tasks.ball``, in s and m:
+
+- ``.npz``: ``t`` [rows], ``p`` [rows, 3] and, for several balls, ``start`` [balls + 1], the row at
+  which each begins and the number of rows. Several groups in one file have their arrays called
+  ``<group>__t`` and so on.
+- ``.csv``: columns ``t,x,y,z`` and, for several balls, ``ball`` (a number or a name), with a header
+  line.
+"""
 
 import csv
 import zipfile
@@ -14,98 +24,22 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.errors import DataError, listing
-from genan.tasks.ball import bounce as table
-from genan.tasks.ball.bounce import Bounce
+from genan.tasks.ball import Court
 from genan.tasks.ball.filter import BallFilter, at_ticks, filtered, smoothed
-from genan.tasks.ball.flight import Air, Ball
+from genan.tasks.ball.flight import AirDrag, Bounce, FlyingBall, step
 from genan.tasks.ball.launcher import DURATION, STEP, TICK, Balls, Launcher, count
-from genan.tasks.ball.scene import Scene
 
-#: Fewest samples, longest time between two of them [s] and farthest way between two of them [m].
+#: Fewest samples, longest time between two of them [s] and farthest distance between them [m].
 LEAST, LONGEST_GAP, FARTHEST_JUMP = 20, 0.05, 0.4
 #: The first part of the flight, over which the fall is looked at [s], and how far it may be from g
 #: [m/s^2]: drag and spin change it by up to 3.
-FALL_TIME, FALL_TOLERANCE = 0.3, 4.0
-#: How near to the base the ball must come along y, and the least it must travel that way [m].
+FALL_TIME, FALL_TOLERANCE, GRAVITY = 0.3, 4.0, 9.81
+#: How near to the base the ball must come along y, and the least it must travel towards it [m].
 NEAREST, APPROACH = 0.6, 1.0
-GRAVITY = 9.81
-
-
-def check(
-    times: Float[np.ndarray, " n"], positions: Float[np.ndarray, "n 3"], name: str, scene: Scene
-) -> None:
-    """Refuse a recording with times [s] or positions [m] that cannot be a ball that is shot at the
-    robot."""
-    if len(times) < LEAST:
-        raise DataError(
-            f"{name}: {len(times)} samples are too few for a flight; record {LEAST} or more."
-        )
-    if not (np.isfinite(times).all() and np.isfinite(positions).all()):
-        bad = int(np.argmin(np.isfinite(times) & np.isfinite(positions).all(axis=1)))
-        raise DataError(
-            f"{name}: sample {bad} is not a finite number; leave out samples at which the ball was not seen."
-        )
-    steps = np.diff(times)
-    if (steps <= 0).any():
-        k = int(np.argmax(steps <= 0))
-        raise DataError(
-            f"{name}: time stamps should increase, but {times[k + 1]:.4f} s comes after {times[k]:.4f} s; sort the "
-            "samples and leave out repeated ones."
-        )
-    if steps.max() > LONGEST_GAP:
-        k = int(np.argmax(steps))
-        raise DataError(
-            f"{name}: {steps[k]:.3f} s are missing after {times[k]:.3f} s, and {LONGEST_GAP} s is the longest gap that "
-            "can be bridged; leave this ball out. (Are the stamps in seconds?)"
-        )
-    jumps = np.linalg.norm(np.diff(positions, axis=0), axis=1)
-    if jumps.max() > FARTHEST_JUMP:
-        k = int(np.argmax(jumps))
-        raise DataError(
-            f"{name}: the ball jumps by {jumps[k]:.2f} m at {times[k + 1]:.3f} s, more than {FARTHEST_JUMP} m; leave "
-            "out samples at which something else was seen. (Are the positions in metres?)"
-        )
-    _check_frame(times, positions, name, scene)
-
-
-def _check_frame(times: np.ndarray, positions: np.ndarray, name: str, scene: Scene) -> None:
-    frame = (
-        "the world frame has z up, the floor at z = 0, the robot's base at "
-        f"{scene.base} m and the table's centre at {scene.table.centre} m, and balls come along -y"
-    )
-    early = times - times[0] <= FALL_TIME
-    curve = np.polynomial.polynomial.polyfit(times[early] - times[0], positions[early], 2)
-    pull = 2.0 * curve[2]
-    if abs(pull[2] + GRAVITY) > FALL_TOLERANCE:
-        x, y, z = pull
-        raise DataError(
-            f"{name}: a ball should fall along -z with about {GRAVITY} m/s^2, but this one is accelerated by "
-            f"({x:.1f}, {y:.1f}, {z:.1f}) m/s^2 in its first {FALL_TIME} s; turn it into the world frame: {frame}."
-        )
-    first, nearest = positions[0, 1], positions[:, 1].min()
-    if first - nearest < APPROACH or nearest > scene.base[1] + NEAREST:
-        raise DataError(
-            f"{name}: a ball should come along -y to y = {scene.base[1] + NEAREST:.1f} m or nearer, but this one "
-            f"starts at y = {first:.2f} m and comes to {nearest:.2f} m; turn it into the world frame: {frame}."
-        )
-    table = scene.table
-    over = (
-        np.abs(positions[:, :2] - np.array(table.centre[:2]))
-        < np.array([table.half_width, table.half_length]) - 0.05
-    )
-    lowest = positions[over.all(axis=1), 2].min(initial=np.inf)
-    if lowest < table.centre[2] - scene.ball_radius:
-        raise DataError(
-            f"{name}: a ball should stay above the table, whose surface is at z = {table.centre[2]} m, but this one "
-            f"comes down to {lowest:.2f} m over it; move it into the world frame: {frame}."
-        )
-
-
-# --- A user's own recorded balls: read, checked, filtered and made ready to be played.
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordedBall:
     """One ball as a tracker saw it."""
 
     times: Float[np.ndarray, " n"]
@@ -116,16 +50,18 @@ class Recording:
 
 
 def load(
-    file: str | Path, *, group: str | None = None, scene: Scene | None = None
-) -> tuple[Recording, ...]:
+    file: str | Path, *, group: str | None = None, court: Court | None = None
+) -> tuple[RecordedBall, ...]:
     """Read and check every ball of a file; ``group`` says which, where it holds several groups."""
     balls = read(file, group=group)
     for ball in balls:
-        check(ball.times, ball.positions, ball.name, scene or Scene())
+        for complaint in (_bad_samples(ball), _bad_frame(ball, court or Court())):
+            if complaint:
+                raise DataError(f"{ball.name}: {complaint}")
     return balls
 
 
-def read(file: str | Path, *, group: str | None = None) -> tuple[Recording, ...]:
+def read(file: str | Path, *, group: str | None = None) -> tuple[RecordedBall, ...]:
     """Read every ball of a file, whatever frame it is in; only the file's layout is checked."""
     path = Path(file)
     if path.suffix not in (".npz", ".csv"):
@@ -136,13 +72,13 @@ def read(file: str | Path, *, group: str | None = None) -> tuple[Recording, ...]
         _from_npz(path, group) if path.suffix == ".npz" else _from_csv(path)
     )
     return tuple(
-        Recording(times[a:b] - times[a], positions[a:b], f"{path.name}, {name}")
+        RecordedBall(times[a:b] - times[a], positions[a:b], f"{path.name}, ball {name}")
         for a, b, name in zip(starts[:-1], starts[1:], names, strict=True)
     )
 
 
 def to_balls(
-    recordings: Sequence[Recording], ball_filter: BallFilter, *, duration: float = DURATION
+    recordings: Sequence[RecordedBall], ball_filter: BallFilter, *, duration: float = DURATION
 ) -> Balls:
     """Recorded balls, ready to be played.
 
@@ -156,10 +92,8 @@ def to_balls(
         len(one.times) + max(0, round((duration - one.times[-1]) / TICK) + 2) for one in recordings
     )
     padded = [_padded(one, rows) for one in recordings]
-    times, positions, there, velocity = (
-        jnp.asarray(np.stack(part)) for part in zip(*padded, strict=True)
-    )
-    return _play(ball_filter, duration, times, positions, there, velocity)
+    arrays = (jnp.asarray(np.stack(part)) for part in zip(*padded, strict=True))
+    return _play(ball_filter, duration, *arrays)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -174,29 +108,89 @@ def _play(
     ticks, steps = (step * jnp.arange(count(duration, step)) for step in (TICK, STEP))
 
     def one(times: Array, positions: Array, there: Array, velocity: Array) -> Balls:
-        truth = at_ticks(
-            ball_filter, smoothed(ball_filter, times, positions, there, velocity), times, steps
-        )
-        return Balls(
-            truth[:, :3], truth[:, 3:6], filtered(ball_filter, times, positions, ticks, there)
-        )
+        means = smoothed(ball_filter, times, positions, there, velocity)
+        truth = at_ticks(ball_filter, means, times, steps)
+        seen = filtered(ball_filter, times, positions, ticks, there)
+        return Balls(truth[:, :3], truth[:, 3:6], seen)
 
     return jax.vmap(one)(times, positions, there, velocity)
 
 
-def _padded(one: Recording, rows: int) -> tuple[np.ndarray, ...]:
+def _padded(one: RecordedBall, rows: int) -> tuple[np.ndarray, ...]:
     """Times, positions and presence, filled up with missing measurements every 10 ms; and a first
     velocity."""
     n = len(one.times)
-    more = rows - n
-    times = np.concatenate([one.times, one.times[-1] + TICK * np.arange(1, more + 1)]).astype(
-        np.float32
-    )
-    positions = np.concatenate([one.positions, np.repeat(one.positions[-1:], more, axis=0)]).astype(
-        np.float32
-    )
+    times = np.concatenate([one.times, one.times[-1] + TICK * np.arange(1, rows - n + 1)])
+    positions = np.concatenate([one.positions, np.repeat(one.positions[-1:], rows - n, axis=0)])
     line = np.polynomial.polynomial.polyfit(one.times[:8], one.positions[:8], 1)
-    return times, positions, np.arange(rows) < n, line[1].astype(np.float32)
+    times, positions, velocity = (a.astype(np.float32) for a in (times, positions, line[1]))
+    return times, positions, np.arange(rows) < n, velocity
+
+
+def _bad_samples(ball: RecordedBall) -> str | None:
+    """What is wrong with the samples of a ball, as one sentence."""
+    times, positions = ball.times, ball.positions
+    if len(times) < LEAST:
+        return f"{len(times)} samples are too few for a flight; record {LEAST} or more."
+    finite = np.isfinite(times) & np.isfinite(positions).all(axis=1)
+    if not finite.all():
+        return (
+            f"sample {int(np.argmin(finite))} is not a finite number; leave out samples at which "
+            "the ball was not seen."
+        )
+    steps = np.diff(times)
+    k = int(np.argmin(steps))
+    if steps[k] <= 0:
+        return (
+            f"time stamps should increase, but {times[k + 1]:.4f} s comes after {times[k]:.4f} s; "
+            "sort the samples and leave out repeated ones."
+        )
+    k = int(np.argmax(steps))
+    if steps[k] > LONGEST_GAP:
+        return (
+            f"{steps[k]:.3f} s are missing after {times[k]:.3f} s, and {LONGEST_GAP} s is the "
+            "longest gap that can be bridged; leave this ball out. (Are the stamps in seconds?)"
+        )
+    jumps = np.linalg.norm(np.diff(positions, axis=0), axis=1)
+    k = int(np.argmax(jumps))
+    if jumps[k] > FARTHEST_JUMP:
+        return (
+            f"the ball jumps by {jumps[k]:.2f} m at {times[k + 1]:.3f} s, more than "
+            f"{FARTHEST_JUMP} m; leave out samples at which something else was seen. (Are the "
+            "positions in metres?)"
+        )
+    return None
+
+
+def _bad_frame(ball: RecordedBall, court: Court) -> str | None:
+    """Why the ball cannot be given in the world frame, as one sentence."""
+    times, positions, table = ball.times, ball.positions, court.table
+    frame = (
+        "into the world frame: the world frame has z up, the floor at z = 0, the robot's base at "
+        f"{court.base} m and the table's centre at {table.centre} m, and balls come along -y."
+    )
+    early = times - times[0] <= FALL_TIME
+    x, y, z = 2.0 * np.polynomial.polynomial.polyfit(times[early] - times[0], positions[early], 2)[2]
+    if abs(z + GRAVITY) > FALL_TOLERANCE:
+        return (
+            f"a ball should fall along -z with about {GRAVITY} m/s^2, but this one is accelerated "
+            f"by ({x:.1f}, {y:.1f}, {z:.1f}) m/s^2 in its first {FALL_TIME} s; turn it {frame}"
+        )
+    first, nearest, wanted = positions[0, 1], positions[:, 1].min(), court.base[1] + NEAREST
+    if first - nearest < APPROACH or nearest > wanted:
+        return (
+            f"a ball should come along -y to y = {wanted:.1f} m or nearer, but this one starts at "
+            f"y = {first:.2f} m and comes to {nearest:.2f} m; turn it {frame}"
+        )
+    inner = np.array([table.half_width, table.half_length]) - 0.05
+    over = (np.abs(positions[:, :2] - np.array(table.centre[:2])) < inner).all(axis=1)
+    lowest = positions[over, 2].min(initial=np.inf)
+    if lowest < table.centre[2] - court.ball_radius:
+        return (
+            f"a ball should stay above the table, whose surface is at z = {table.centre[2]} m, but "
+            f"this one comes down to {lowest:.2f} m over it; move it {frame}"
+        )
+    return None
 
 
 def _from_npz(
@@ -220,37 +214,25 @@ def _from_npz(
             f"{listing(sorted(arrays))}{offer}."
         )
     t, p = arrays[f"{prefix}t"], arrays[f"{prefix}p"]
-    if (
-        t.ndim != 1
-        or p.shape != (*t.shape, 3)
-        or t.dtype.kind not in "fiu"
-        or p.dtype.kind not in "fiu"
-    ):
+    numbers = all(a.dtype.kind in "fiu" for a in (t, p))
+    if not numbers or t.ndim != 1 or p.shape != (*t.shape, 3):
         raise DataError(
-            f"{path.name}: expected numbers of shape t [rows] and p [rows, 3], but t is {t.dtype} {t.shape} and p is "
-            f"{p.dtype} {p.shape}; several balls go one after another, with their first rows in 'start'."
+            f"{path.name}: expected numbers of shape t [rows] and p [rows, 3], but t is {t.dtype} "
+            f"{t.shape} and p is {p.dtype} {p.shape}; several balls go one after another, with "
+            "their first rows in 'start'."
         )
     start = np.asarray(arrays.get(f"{prefix}start", [0, len(t)]))
-    if (
-        start.ndim != 1
-        or start.dtype.kind not in "iu"
-        or len(start) < 2
-        or start[0] != 0
-        or start[-1] != len(t)
-    ):
+    ends = start[[0, -1]].tolist() if start.ndim == 1 and len(start) > 1 else []
+    if start.dtype.kind not in "iu" or ends != [0, len(t)]:
         raise DataError(
-            f"{path.name}: 'start' should go from 0 to the number of rows, {len(t)}, but is {start.tolist()}."
+            f"{path.name}: 'start' should go from 0 to the number of rows, {len(t)}, but is "
+            f"{start.tolist()}."
         )
     if np.any(np.diff(start) <= 0):
         raise DataError(
             f"{path.name}: the rows in 'start' should increase, but they are {start.tolist()}."
         )
-    return (
-        t.astype(np.float64),
-        p.astype(np.float64),
-        start,
-        [f"ball {k}" for k in range(len(start) - 1)],
-    )
+    return t.astype(float), p.astype(float), start, [str(k) for k in range(len(start) - 1)]
 
 
 def _from_csv(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
@@ -266,37 +248,37 @@ def _from_csv(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]
         ) from error
     if not {"t", "x", "y", "z"} <= set(columns) or not rows:
         raise DataError(
-            f"{path.name} should have rows under the columns 't', 'x', 'y', 'z', but has {listing(columns)}."
+            f"{path.name} should have rows under the columns 't', 'x', 'y', 'z', but has "
+            f"{listing(columns)}."
         )
     try:
-        values = np.array([[float(row[name]) for name in ("t", "x", "y", "z")] for row in rows])
+        values = np.array([[float(row[name]) for name in "txyz"] for row in rows])
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"{path.name} has something else than a number under t, x, y or z ({error}); mend that row."
+            f"{path.name} has something else than a number under t, x, y or z ({error}); correct "
+            "that row."
         ) from error
-    balls = [row.get("ball") or "ball" for row in rows]
-    starts = [k for k in range(len(rows)) if k == 0 or balls[k] != balls[k - 1]]
-    names = [balls[k] for k in starts]
+    names = [row.get("ball") or "ball" for row in rows]
+    starts = [k for k in range(len(rows)) if k == 0 or names[k] != names[k - 1]]
     return (
         values[:, 0],
         values[:, 1:],
         np.array([*starts, len(rows)]),
-        [f"ball {name}" for name in names],
+        [names[k] for k in starts],
     )
 
 
-# --- What recorded balls say about their launcher, the air and the table: least squares on whol
+# What recorded balls say about their launcher, the air and the table: least squares on whole
+# trajectories. Unknown are, for each ball, its position and velocity at its first sample and, for
+# all balls together, drag, launch spin and the three numbers of ``Bounce.symmetric``. Spin shows in
+# flight only as a pull sideways, of the strength ``AirDrag.magnus`` times spin: the Magnus constant
+# is kept and the spin fitted, so it is an effective one.
 
 #: What all balls share, in this order, and where the search starts: drag [1/m], launch spin about x
 #: and z [rad/s], normal and tangential factor of the bounce [-], spin it gives [rad/m].
 SHARED = {
-    "drag": 0.1062,
-    "spin_x": 0.0,
-    "spin_z": 0.0,
-    "normal": 0.94,
-    "tangential": 0.65,
-    "roll": 20.0,
-}
+    "drag": 0.1062, "spin_x": 0.0, "spin_z": 0.0, "normal": 0.94, "tangential": 0.65, "roll": 20.0,
+}  # fmt: skip
 #: Of these, what may also be fitted ball by ball, with the standard deviation that is allowed for
 #: it.
 SPREAD = {"spin_x": 20.0, "spin_z": 20.0, "normal": 0.05, "tangential": 0.1}
@@ -307,7 +289,7 @@ OUTLIER = 0.01
 
 
 @dataclass(frozen=True)
-class Fit:
+class LauncherFit:
     """Result of a fit to ``n`` balls."""
 
     shared: dict[str, float]
@@ -321,15 +303,32 @@ class Fit:
     noise included."""
 
 
-def fit(recordings: Sequence[Recording], scene: Scene, *, rounds: int = 30) -> Fit:
+@dataclass(frozen=True)
+class BallCamera:
+    """How the tracker sees."""
+
+    period: float = 0.0
+    """Between two frames [s]."""
+    noise: float = 0.0
+    """Standard deviation of a measured position on the worst axis, white [m]."""
+
+
+def fit(recordings: Sequence[RecordedBall], court: Court, *, rounds: int = 30) -> LauncherFit:
     """Fit all balls together, then what differs from ball to ball."""
     if len(recordings) < 5:
         raise DataError(
-            f"A launcher is fitted to 5 recorded balls or more, but there are {len(recordings)}; record more."
+            f"A launcher is fitted to 5 recorded balls or more, but there are {len(recordings)}; "
+            "record more."
         )
     recordings = [_until_robot(one) for one in recordings]
-    data = _Stacked.of(recordings, scene)
-    own = np.concatenate([data.measured[:, 0], _first_velocities(recordings)], axis=1)
+    data = _Stacked.of(recordings, court)
+    own = np.stack(
+        [
+            [*p[0], *((p[8] - p[0]) / (one.times[8] - one.times[0]))]
+            for one in recordings
+            for p in [one.positions]
+        ]
+    )
     theta = np.array(list(SHARED.values()))
     for _ in range(rounds):
         residual, by_own, by_theta = data.linearised(own, np.tile(theta, (len(own), 1)))
@@ -339,20 +338,11 @@ def fit(recordings: Sequence[Recording], scene: Scene, *, rounds: int = 30) -> F
             break
     residual, _, _ = data.linearised(own, np.tile(theta, (len(own), 1)))
     each = tuple(r[: len(one.times)] for r, one in zip(residual, recordings, strict=True))
-    return Fit(dict(zip(SHARED, theta.tolist(), strict=True)), own, each, _spread(data, own, theta))
+    shared = dict(zip(SHARED, theta.tolist(), strict=True))
+    return LauncherFit(shared, own, each, _spread(data, own, theta))
 
 
-@dataclass(frozen=True)
-class Camera:
-    """How the tracker sees."""
-
-    period: float = 0.0
-    """Between two frames [s]."""
-    noise: float = 0.0
-    """Standard deviation of a measured position on the worst axis, white [m]."""
-
-
-def camera(recordings: Sequence[Recording], *, window: int = 20) -> Camera:
+def camera(recordings: Sequence[RecordedBall], *, window: int = 20) -> BallCamera:
     """The tracker that stamped these balls with the times of its frames.
 
     Noise is what a cubic through ``window`` frames leaves over, taken by its median so that the
@@ -362,54 +352,55 @@ def camera(recordings: Sequence[Recording], *, window: int = 20) -> Camera:
     for one in recordings:
         for k in range(0, len(one.times) - window, window):
             times = 10.0 * (one.times[k : k + window] - one.times[k])
-            cubic = np.polynomial.polynomial.polyfit(times, one.positions[k : k + window], 3)
-            left.append(
-                one.positions[k : k + window] - np.polynomial.polynomial.polyval(times, cubic).T
-            )
+            piece = one.positions[k : k + window]
+            cubic = np.polynomial.polynomial.polyfit(times, piece, 3)
+            left.append(piece - np.polynomial.polynomial.polyval(times, cubic).T)
     if not left:
         raise DataError(
             f"The camera's noise needs balls of more than {window} samples, but there are none."
         )
-    # 1.4826 times the median is a normal distribution's deviation; the cubic takes 4 of the degrees
-    # of freedom.
-    deviation = (
-        1.4826 * np.median(np.abs(np.concatenate(left)), axis=0) * np.sqrt(window / (window - 4.0))
-    )
+    # 1.4826 times the median is a normal distribution's standard deviation; the cubic takes 4 of
+    # the degrees of freedom.
+    median = np.median(np.abs(np.concatenate(left)), axis=0).max()
     period = np.median(np.concatenate([np.diff(one.times) for one in recordings]))
-    return Camera(float(period), float(deviation.max()))
+    return BallCamera(float(period), float(1.4826 * median * np.sqrt(window / (window - 4.0))))
 
 
 def launcher(
-    recordings: Sequence[Recording], scene: Scene, *, camera: Camera, source: str
+    recordings: Sequence[RecordedBall], court: Court, *, camera: BallCamera, source: str
 ) -> Launcher:
-    """The launcher that shot these balls, seen by this camera."""
-    found = fit(recordings, scene)
-    shared, spread = found.shared, found.spread
+    """The launcher that shot these balls, seen by this camera; numbers to five digits."""
+    found = fit(recordings, court)
+    digits = lambda number: float(f"{number:.5g}")  # noqa: E731
+    shared, spread = (
+        {key: digits(value) for key, value in numbers.items()}
+        for numbers in (found.shared, found.spread)
+    )
     return Launcher(
-        launch=tuple(_rounded(x) for x in found.launches.mean(axis=0)),
-        covariance=tuple(tuple(_rounded(x) for x in row) for row in np.cov(found.launches.T)),
-        spin=(_rounded(shared["spin_x"]), 0.0, _rounded(shared["spin_z"])),
-        spin_spread=(_rounded(spread["spin_x"]), 0.0, _rounded(spread["spin_z"])),
-        drag=_rounded(shared["drag"]),
-        normal=_rounded(shared["normal"]),
-        normal_spread=_rounded(spread["normal"]),
-        tangential=_rounded(shared["tangential"]),
-        tangential_spread=_rounded(spread["tangential"]),
-        roll=_rounded(shared["roll"]),
-        noise=_rounded(camera.noise),
-        camera_period=_rounded(camera.period),
+        launch=tuple(map(digits, found.launches.mean(axis=0))),
+        covariance=tuple(tuple(map(digits, row)) for row in np.cov(found.launches.T)),
+        spin=(shared["spin_x"], 0.0, shared["spin_z"]),
+        spin_spread=(spread["spin_x"], 0.0, spread["spin_z"]),
+        drag=shared["drag"],
+        normal=shared["normal"],
+        normal_spread=spread["normal"],
+        tangential=shared["tangential"],
+        tangential_spread=spread["tangential"],
+        roll=shared["roll"],
+        noise=digits(camera.noise),
+        camera_period=digits(camera.period),
         source=source,
     )
 
 
-def _path(x: Array, theta: Array, dt: Float[Array, " n"], scene: Scene) -> Float[Array, "n+1 3"]:
+def _path(x: Array, theta: Array, dt: Float[Array, " n"], court: Court) -> Float[Array, "n+1 3"]:
     """Positions at the stamps of one ball."""
     drag, spin_x, spin_z, normal, tangential, roll = theta
-    air, bounce = Air(drag=drag), Bounce.symmetric(normal, tangential, roll)
-    ball = Ball(x[:3], x[3:6], jnp.stack([spin_x, jnp.zeros_like(spin_x), spin_z]))
+    air, bounce = AirDrag(drag=drag), Bounce.symmetric(normal, tangential, roll)
+    ball = FlyingBall(x[:3], x[3:6], jnp.stack([spin_x, jnp.zeros_like(spin_x), spin_z]))
 
-    def one(ball: Ball, dt: Array) -> tuple[Ball, Array]:
-        ball, _ = table.step(ball, dt, air, bounce, scene)
+    def one(ball: FlyingBall, dt: Array) -> tuple[FlyingBall, Array]:
+        ball, _ = step(ball, dt, air, bounce, court)
         return ball, ball.position
 
     return jnp.concatenate([ball.position[None], jax.lax.scan(one, ball, dt)[1]])
@@ -428,24 +419,20 @@ class _Stacked:
     slopes: Callable[..., Any]
 
     @classmethod
-    def of(cls, recordings: Sequence[Recording], scene: Scene) -> "_Stacked":
-        longest = max(len(one.times) for one in recordings)
-        dt, there = (
-            np.full((len(recordings), longest - 1), 1e-3),
-            np.zeros((len(recordings), longest, 1)),
-        )
-        positions = np.zeros((len(recordings), longest, 3))
+    def of(cls, recordings: Sequence[RecordedBall], court: Court) -> "_Stacked":
+        balls, longest = len(recordings), max(len(one.times) for one in recordings)
+        dt, there = np.full((balls, longest - 1), 1e-3), np.zeros((balls, longest, 1))
+        positions = np.zeros((balls, longest, 3))
         for k, one in enumerate(recordings):
             n = len(one.times)
             dt[k, : n - 1], positions[k, :n], there[k, :n] = np.diff(one.times), one.positions, 1.0
 
         def path(x: Array, theta: Array, dt: Array) -> tuple[Array, Array]:
-            positions = _path(x, theta, dt, scene)
+            positions = _path(x, theta, dt, court)
             return positions, positions
 
-        return cls(
-            dt, positions, there, jax.jit(jax.vmap(jax.jacfwd(path, argnums=(0, 1), has_aux=True)))
-        )
+        slopes = jax.jit(jax.vmap(jax.jacfwd(path, argnums=(0, 1), has_aux=True)))
+        return cls(dt, positions, there, slopes)
 
     def linearised(
         self, own: np.ndarray, theta: np.ndarray
@@ -454,12 +441,8 @@ class _Stacked:
         no sample is."""
         (by_own, by_theta), path = self.slopes(own, theta, self.dt)
         by_own, by_theta, path = (np.asarray(a, np.float64) for a in (by_own, by_theta, path))
-        there = self.there
-        return (
-            (path - self.measured) * there,
-            by_own * there[..., None],
-            by_theta * there[..., None],
-        )
+        there = self.there[..., None]
+        return (path - self.measured) * self.there, by_own * there, by_theta * there
 
 
 def _spread(data: _Stacked, own: np.ndarray, theta: np.ndarray) -> dict[str, float]:
@@ -472,18 +455,17 @@ def _spread(data: _Stacked, own: np.ndarray, theta: np.ndarray) -> dict[str, flo
         each = np.tile(theta, (len(own), 1))
         each[:, which] += x[:, own.shape[1] :]
         residual, by_own, by_theta = data.linearised(x[:, : own.shape[1]], each)
-        slope, weight = (
-            np.concatenate([by_own, by_theta[..., which]], axis=-1),
-            _weights(residual) / OUTLIER**2,
-        )
-        matrix = np.einsum("btai,btaj->bij", slope * weight, slope) + np.diag(prior)
-        vector = np.einsum("btai,bta->bi", slope * weight, residual) + prior * x
+        slope = np.concatenate([by_own, by_theta[..., which]], axis=-1)
+        weighted = slope * _weights(residual) / OUTLIER**2
+        matrix = np.einsum("btai,btaj->bij", weighted, slope) + np.diag(prior)
+        vector = np.einsum("btai,bta->bi", weighted, residual) + prior * x
         x = x - np.linalg.solve(matrix, vector[..., None])[..., 0]
     return dict(zip(SPREAD, np.std(x[:, own.shape[1] :], axis=0).tolist(), strict=True))
 
 
-def _solve(by_own: np.ndarray, by_theta: np.ndarray, residual: np.ndarray, weight: np.ndarray
-           ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+def _solve(
+    by_own: np.ndarray, by_theta: np.ndarray, residual: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Weighted Gauss-Newton step; each ball's own unknowns are eliminated first (Schur
     complement)."""
     own = np.einsum("btai,btaj->bij", by_own * weight, by_own) + 1e-9 * np.eye(by_own.shape[-1])
@@ -505,21 +487,7 @@ def _weights(residual: np.ndarray) -> np.ndarray:
     return 1.0 / np.sqrt(1.0 + np.sum(residual**2, axis=-1)[..., None, None] / OUTLIER**2)
 
 
-def _first_velocities(recordings: Sequence[Recording]) -> np.ndarray:
-    return np.stack(
-        [
-            (one.positions[8] - one.positions[0]) / (one.times[8] - one.times[0])
-            for one in recordings
-        ]
-    )
-
-
-def _rounded(number: float) -> float:
-    """To five digits: more says nothing, and makes a file that nobody can compare."""
-    return float(f"{number:.5g}")
-
-
-def _until_robot(one: Recording) -> Recording:
+def _until_robot(one: RecordedBall) -> RecordedBall:
     passed = one.positions[:, 1] < LAST_Y
     end = int(np.argmax(passed)) if passed.any() else len(passed)
-    return Recording(one.times[:end], one.positions[:end], one.name)
+    return RecordedBall(one.times[:end], one.positions[:end], one.name)
