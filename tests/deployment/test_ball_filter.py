@@ -44,7 +44,7 @@ def test_the_constants_are_those_of_the_trained_filter(judge):
         judge.air.gravity,
     )
     assert OURS.first_spin == judge.first_spin
-    assert OURS.court == judge.court
+    assert OURS.scene == judge.court
     assert dataclasses.asdict(OURS.noise) == dataclasses.asdict(judge.noise)
 
 

@@ -67,8 +67,8 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
         jax.random.key(0),
     )
     later = jax.jit(
-        lambda memory: memory.tracking.later(
-            task.period, memory.tracking.position, jnp.zeros(1, bool)
+        lambda memory: memory.buffer.later(
+            task.period, memory.buffer.position, jnp.zeros(1, bool)
         )
     )
     row = lambda a: jnp.asarray(a[None], jnp.float32)  # noqa: E731
@@ -78,11 +78,11 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
             row(np.concatenate([joints(time), swing(time)])), jnp.zeros((1, 7)), None, None
         )
         if not expected:  # the buffer begins with the first position
-            first = jax.vmap(task.court.ball_in_cup_frame)(scene)
+            first = jax.vmap(task.scene.ball_in_cup_frame)(scene)
             positions = jnp.repeat(first[:, None], task.settings.buffer, axis=1)
-            memory = replace(memory, tracking=replace(memory.tracking, positions=positions))
+            memory = replace(memory, buffer=replace(memory.buffer, positions=positions))
         elif blind[0] <= time < blind[1]:
-            memory = replace(memory, tracking=later(memory))
+            memory = replace(memory, buffer=later(memory))
         else:
             memory = update(scene, memory)
         expected.append(np.asarray(task.observe(scene, memory))[0])
@@ -101,9 +101,7 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
 
 def test_the_rally_is_observed_as_in_the_simulator() -> None:
     launcher = replace(Launcher.load(), noise=0.0, camera_period=0.0)
-    balls = jax.jit(lambda key: jax.tree.map(lambda a: a[None], launcher.sample_ball(key=key)))(
-        jax.random.key(3)
-    )
+    balls = launcher.sample_balls(1, key=jax.random.key(3))
     scene = RallyScene.load(RACKET, balls, air=launcher.air)
     task = TableTennis(TableTennisSettings(), scene)
     path = np.asarray(balls.positions)[0]

@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from genan.cli import VERBS, main
 from tests.docs.blocks import PAGES, ROOT, Command, Program, inline, name_of, steps
 from tests.docs.programs import programs
 from tests.docs.settings import (
@@ -38,6 +36,8 @@ from tests.docs.settings import (
     given,
 )
 from tests.docs.typed import lines
+
+from genan.cli import VERBS, main
 
 EXPERIMENTS = ("python", "-m", "experiments")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -295,7 +295,6 @@ def test_commands_in_the_text_exist(page: Path, help_of: dict[str, str]) -> None
 def check_experiments(command: Command) -> None:
     """Names and flags of ``python -m experiments`` in a line or in the text are understood."""
     import tyro
-
     from experiments.__main__ import Experiments
 
     words = ["all" if word.isupper() else word for word in command.words[3:]]

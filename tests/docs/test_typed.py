@@ -2,7 +2,6 @@
 sees."""
 
 import pytest
-
 from tests.docs.typed import typed
 
 TRAIN = "genan train reacher --actuators actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out reacher"

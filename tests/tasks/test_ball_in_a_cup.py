@@ -1,4 +1,4 @@
-"""Tracking against NumPy, rewards, and episodes that start on the string's sphere."""
+"""BallBuffer against NumPy, rewards, and episodes that start on the string's sphere."""
 
 import itertools
 
@@ -8,25 +8,25 @@ import jax.numpy as jnp
 import numpy as np
 from tests.tasks.setting import environment
 
-from genan.tasks.ball_in_a_cup import Attempt, Tracking
+from genan.tasks.ball_in_a_cup import BallBuffer, CupMemory
 
 
 def test_the_velocity_is_the_mean_of_finite_differences_and_a_missing_ball_changes_nothing_but_its_age():
     period, rng = 0.01, np.random.default_rng(0)
-    tracking = Tracking(jnp.zeros((1, 5, 3)), jnp.asarray([[0.04, 0.03, 0.02, 0.01, 0.0]]))
+    buffer = BallBuffer(jnp.zeros((1, 5, 3)), jnp.asarray([[0.04, 0.03, 0.02, 0.01, 0.0]]))
     seen_at, seen = [-4, -3, -2, -1, 0], [np.zeros(3)] * 5
     for k in range(1, 12):
         ball, there = rng.normal(size=3), k not in (4, 7, 8)
-        tracking = tracking.later(period, jnp.asarray(ball[None]), jnp.asarray([there]))
+        buffer = buffer.later(period, jnp.asarray(ball[None]), jnp.asarray([there]))
         if there:
             seen_at, seen = [*seen_at[1:], k], [*seen[1:], ball]
-        np.testing.assert_allclose(tracking.position[0], seen[-1], atol=1e-6)
+        np.testing.assert_allclose(buffer.position[0], seen[-1], atol=1e-6)
         steps = [
             (b - a) / (period * (j - i))
             for a, b, i, j in zip(seen, seen[1:], seen_at, seen_at[1:], strict=False)
         ]
         np.testing.assert_allclose(
-            tracking.velocity[0], np.mean(steps, axis=0), rtol=1e-4, atol=1e-4
+            buffer.velocity[0], np.mean(steps, axis=0), rtol=1e-4, atol=1e-4
         )
 
 
@@ -54,7 +54,7 @@ def test_ten_for_the_ball_in_the_cup_and_a_little_less_for_speed():
     inside = scene.start(q, position, qd=qd)
     outside = scene.start(q, position + jnp.asarray([0.0, 0.0, -0.2]))
     both = jax.tree.map(lambda a, b: jnp.stack([a, b]), inside, outside)
-    attempt = Attempt(Tracking(jnp.zeros((2, 5, 3)), jnp.zeros((2, 5))), jnp.zeros(2), jnp.zeros(2))
+    attempt = CupMemory(BallBuffer(jnp.zeros((2, 5, 3)), jnp.zeros((2, 5))), jnp.zeros(2), jnp.zeros(2))
     terms = task.terms(both, attempt)
     assert set(terms) == {"cup", "velocity"}
     np.testing.assert_allclose(terms["cup"], [1.0, 0.0])
@@ -85,13 +85,13 @@ def test_the_way_leads_round_the_rim_and_what_is_come_nearer_adds_up():
         return jax.tree.map(lambda a: a[None], state)
 
     path = ((0.0, -0.24), (0.1, -0.1), (0.09, 0.06), (0.05, 0.07), (0.0, 0.05))
-    ways = [float(task._way(at(x, z))[0]) for x, z in path]
+    ways = [float(task._distance(at(x, z))[0]) for x, z in path]
     assert all(a > b for a, b in itertools.pairwise(ways))
     settings = scene.settings
-    assert abs(float(task._way(at(0.0, settings.floor + 0.03))[0]) - 0.03) < 1e-3
+    assert abs(float(task._distance(at(0.0, settings.floor + 0.03))[0]) - 0.03) < 1e-3
     _, memory = task.begin(env.settler._at_pose(1, jnp.zeros((1, 4))).scene, key=jax.random.key(0))
-    first, total = float(memory.way[0]), 0.0
+    first, total = float(memory.distance[0]), 0.0
     for x, z in path[1:]:
         memory = task.update(at(x, z), memory, key=jax.random.key(1))
         total += float(task.terms(at(x, z), memory)["nearer"][0])
-    assert abs(total - (first - float(memory.way[0]))) < 1e-5
+    assert abs(total - (first - float(memory.distance[0]))) < 1e-5

@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.errors import DataError, listing
-from genan.tasks.ball.noise import NOISE_STEP, Noise
-from genan.tasks.ball.scene import Scene, Vector
+from genan.tasks.ball import NOISE_STEP, Court, FilterNoise, Triple
 
 #: A ball this far below the table's surface [m] still counts as touching it.
 DEPTH = 0.05
@@ -65,14 +64,14 @@ class NumpyBallFilter:
     """Per unit of spin and speed [-]."""
     gravity: float = 9.81
     """[m/s^2]"""
-    first_spin: Vector = (0.0, 0.0, 0.0)
+    first_spin: Triple = (0.0, 0.0, 0.0)
     """Spin that balls are taken to start with [rad/s]."""
-    noise: Noise = field(default_factory=Noise)
-    scene: Scene = field(default_factory=Scene)
+    noise: FilterNoise = field(default_factory=FilterNoise)
+    scene: Court = field(default_factory=Court)
 
     @classmethod
     def load(
-        cls, launcher: str | Path = "ballgun-2019", *, noise: Noise | None = None
+        cls, launcher: str | Path = "ballgun-2019", *, noise: FilterNoise | None = None
     ) -> "NumpyBallFilter":
         """The filter of a launcher: a bundled one by its name, or of a JSON file
         (``genan.tasks.ball.launcher``)."""
@@ -101,7 +100,7 @@ class NumpyBallFilter:
         matrix = np.zeros((6, 6))
         matrix[[0, 1, 2], [0, 1, 2]] = tangential, tangential, -normal
         matrix[3, 1], matrix[4, 0], matrix[5, 5] = -roll, roll, 1.0
-        return cls(matrix, drag, first_spin=(x, y, z), noise=noise or Noise())
+        return cls(matrix, drag, first_spin=(x, y, z), noise=noise or FilterNoise())
 
     def start(
         self, position: Float[np.ndarray, " 3"], velocity: Float[np.ndarray, " 3"] | None = None
@@ -151,7 +150,7 @@ class NumpyBallFilter:
         x, y = px + dt * (vx + half * bx), py + dt * (vy + half * by)
         return np.array([x, y, z, vx + dt * bx, vy + dt * by, vz + dt * bz, wx, wy, wz])
 
-    def _pull(self, vx: float, vy: float, vz: float, wx: float, wy: float, wz: float) -> Vector:
+    def _pull(self, vx: float, vy: float, vz: float, wx: float, wy: float, wz: float) -> Triple:
         """Acceleration [m/s^2] at a velocity [m/s] and spin [rad/s]."""
         s, m = -self.drag * math.sqrt(vx * vx + vy * vy + vz * vz + 1e-30), self.magnus
         return (

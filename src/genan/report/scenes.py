@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from genan.robot import Robot
 from genan.simulation.cup_contact import CupSettings
-from genan.tasks.ball.scene import Scene as Room
+from genan.tasks.ball import Court as Room
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.reacher import Reacher
 from genan.tasks.table_tennis import TableTennis

@@ -16,9 +16,9 @@ from genan.report.rendering import Renderer, load_renderer
 from genan.report.scenes import Snapshot, Stage
 from genan.report.video import FPS, HOLD, captioned
 from genan.robot import Robot
+from genan.tasks.ball import Court as Room
 from genan.tasks.ball.flight import Air
 from genan.tasks.ball.launcher import Balls
-from genan.tasks.ball.scene import Scene as Room
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.bundled import BallInACupSettings, ReacherSettings, TableTennisSettings
 from genan.tasks.reacher import Reacher

@@ -1,22 +1,24 @@
 """Ball-in-a-cup: swing a ball on a string into the cup."""
 
 import math
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from genan.robot import Robot
-from genan.simulation import ArmState
 from genan.simulation.cup_contact import CupSettings
 from genan.simulation.cup_scene import CupScene, CupState
+from genan.simulation.simulator import ArmState
+from genan.tasks.ball import Court
 from genan.tasks.bundled import BallInACupSettings
 from genan.tasks.task import Task
 
 
-class Tracking(eqx.Module):
+class BallBuffer(eqx.Module):
     """The last measured ball positions in the cup frame, oldest first."""
 
     positions: Float[Array, "robots buffer 3"]
@@ -33,26 +35,24 @@ class Tracking(eqx.Module):
     def velocity(self) -> Float[Array, "robots 3"]:
         """Mean of the finite differences over the buffer [m/s]."""
         between = jnp.maximum(self.ages[:, :-1] - self.ages[:, 1:], 1e-6)
-        return jnp.mean(
-            (self.positions[:, 1:] - self.positions[:, :-1]) / between[..., None], axis=1
-        )
+        return jnp.mean(jnp.diff(self.positions, axis=1) / between[..., None], axis=1)
 
-    def later(self, period: float, measured: Float[Array, "robots 3"], seen: Array) -> "Tracking":
+    def later(self, period: float, measured: Float[Array, "robots 3"], seen: Array) -> "BallBuffer":
         """``period`` [s] later, with what was ``measured`` [m] where the ball was ``seen``."""
         ages = self.ages + period
         positions = jnp.concatenate([self.positions[:, 1:], measured[:, None]], axis=1)
         fresh = jnp.concatenate([ages[:, 1:], jnp.zeros_like(ages[:, :1])], axis=1)
-        return Tracking(
+        return BallBuffer(
             jnp.where(seen[:, None, None], positions, self.positions),
             jnp.where(seen[:, None], fresh, ages),
         )
 
 
-class Attempt(eqx.Module):
+class CupMemory(eqx.Module):
     """What is known of an episode."""
 
-    tracking: Tracking
-    way: Float[Array, " robots"]
+    buffer: BallBuffer
+    distance: Float[Array, " robots"]
     """How far the ball still has to go to be inside the cup, round the rim [m]."""
     nearer: Float[Array, " robots"]
     """How much less that is than a step ago [m]."""
@@ -82,23 +82,25 @@ class BallInACup(Task):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights of the catch, of the joint velocity and of the ball's way."""
+        """Weights of the catch, of the joint velocity and of the ball's approach."""
         settings = self.settings
         found = {"cup": settings.cup_reward, "velocity": settings.velocity_weight}
         return {**found, "nearer": settings.shaping_weight} if settings.shaping_weight else found
 
-    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[CupState, Attempt]:
+    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[CupState, CupMemory]:
         """Put the ball somewhere on the sphere that the string allows, at rest, and measure it
         once."""
-        robots = len(arm.q)
+        robots, settings = len(arm.q), self.settings
         ball_key, mass_key, string_key, noise_key = jax.random.split(key, 4)
         keys = jax.random.split(ball_key, robots)
-        mass = self._around(
-            self.settings.ball_mass, self.settings.mass_spread, robots, key=mass_key
-        )
-        length = self._around(
-            self.settings.string_length, self.settings.string_spread, robots, key=string_key
-        )
+
+        def drawn(value: float, spread: float, key: PRNGKeyArray) -> Array | None:
+            if spread == 0.0:
+                return None
+            return value * (1.0 + spread * jax.random.uniform(key, (robots,), minval=-1.0))
+
+        mass = drawn(settings.ball_mass, settings.mass_spread, mass_key)
+        length = drawn(settings.string_length, settings.string_spread, string_key)
 
         def one(
             q: Array, qd: Array, key: PRNGKeyArray, mass: Array | None, length: Array | None
@@ -108,45 +110,52 @@ class BallInACup(Task):
 
         scene = jax.vmap(one)(arm.q, arm.qd, keys, mass, length)
         measured = self._measured(scene, key=noise_key)
-        ages = self.period * jnp.arange(self.settings.buffer - 1, -1, -1, dtype=measured.dtype)
-        tracking = Tracking(
-            jnp.repeat(measured[:, None], self.settings.buffer, axis=1),
+        ages = self.period * jnp.arange(settings.buffer - 1, -1, -1, dtype=measured.dtype)
+        buffer = BallBuffer(
+            jnp.repeat(measured[:, None], settings.buffer, axis=1),
             jnp.broadcast_to(ages, (robots, len(ages))),
         )
-        way = self._way(scene)
-        return scene, Attempt(tracking, way, jnp.zeros_like(way))
+        distance = self._distance(scene)
+        return scene, CupMemory(buffer, distance, jnp.zeros_like(distance))
 
-    def update(self, scene: CupState, memory: Attempt, *, key: PRNGKeyArray) -> Attempt:
+    def update(self, scene: CupState, memory: CupMemory, *, key: PRNGKeyArray) -> CupMemory:
         """Measure the ball; sometimes there is nothing to see."""
         noise_key, seen_key = jax.random.split(key)
         measured = self._measured(scene, key=noise_key)
         seen = jax.random.uniform(seen_key, (len(measured),)) >= self.settings.dropout
-        way = self._way(scene)
-        return Attempt(memory.tracking.later(self.period, measured, seen), way, memory.way - way)
+        distance = self._distance(scene)
+        buffer = memory.buffer.later(self.period, measured, seen)
+        return CupMemory(buffer, distance, memory.distance - distance)
 
-    def observe(self, scene: CupState, memory: Attempt) -> Float[Array, "robots 6"]:
+    def observe(self, scene: CupState, memory: CupMemory) -> Float[Array, "robots 6"]:
         """The ball as it was last seen."""
-        return jnp.concatenate([memory.tracking.position, memory.tracking.velocity], axis=-1)
+        return jnp.concatenate([memory.buffer.position, memory.buffer.velocity], axis=-1)
 
-    def terms(self, scene: CupState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
+    def terms(self, scene: CupState, memory: CupMemory) -> dict[str, Float[Array, " robots"]]:
         """In the cup or not; minus the squared joint velocity [rad^2/s^2]; how much nearer the ball
         has come [m]."""
         qd = jax.vmap(self.scene.qd)(scene)
         found = {"cup": self.success(scene, memory), "velocity": -jnp.sum(qd**2, axis=-1)}
         return {**found, "nearer": memory.nearer} if self.settings.shaping_weight else found
 
-    def success(self, scene: CupState, memory: Attempt) -> Float[Array, " robots"]:
+    def success(self, scene: CupState, memory: CupMemory) -> Float[Array, " robots"]:
         """1 where the ball is in the cup."""
         return jax.vmap(self.scene.in_cup)(scene).astype(jnp.float32)
 
-    def metrics(self, scene: CupState, memory: Attempt) -> dict[str, Float[Array, " robots"]]:
+    def metrics(self, scene: CupState, memory: CupMemory) -> dict[str, Float[Array, " robots"]]:
         """How far the string is over its length [mm]."""
-        length = self.settings.string_length if scene.string_length is None else scene.string_length
-        return {
-            "stretch": 1e3 * jnp.maximum(jax.vmap(self.scene.string_length)(scene) - length, 0.0)
-        }
+        stretch = jax.vmap(self.scene.string_length)(scene) - self._length(scene)
+        return {"stretch": 1e3 * jnp.maximum(stretch, 0.0)}
 
-    def _way(self, scene: CupState) -> Float[Array, " robots"]:
+    def markers(self, scene: CupState, memory: CupMemory) -> dict[str, Any]:
+        """The ball and the string it hangs on."""
+        ball = np.asarray(self.scene.ball(scene)[0]) + np.asarray(Court().base)
+        return {"ball": ball, "string": float(self._length(scene))}
+
+    def _length(self, scene: CupState) -> float | Float[Array, "*robots"]:
+        return self.settings.string_length if scene.string_length is None else scene.string_length
+
+    def _distance(self, scene: CupState) -> Float[Array, " robots"]:
         """From the ball to the middle of the cup [m]: straight from above the rim, round its edge
         from below."""
         cup = self.scene.settings
@@ -156,20 +165,10 @@ class BallInACup(Task):
         edge = cup.cup_radius + cup.ball_radius
         down = jnp.sqrt(aside**2 + (height - cup.floor) ** 2)
         around = jnp.sqrt((aside - edge) ** 2 + (over - height) ** 2)
-        inside = aside < cup.opening_radius
-        return jnp.where(
-            (height > over) | (inside & (height > cup.floor)),
-            down,
-            around + math.hypot(edge, over - cup.floor),
-        )
+        inside = (aside < cup.opening_radius) & (height > cup.floor)
+        farther = around + math.hypot(edge, over - cup.floor)
+        return jnp.where((height > over) | inside, down, farther)
 
     def _measured(self, scene: CupState, *, key: PRNGKeyArray) -> Float[Array, "robots 3"]:
         true = jax.vmap(self.scene.ball_in_cup_frame)(scene)
         return true + self.settings.noise * jax.random.normal(key, true.shape, true.dtype)
-
-    def _around(
-        self, value: float, spread: float, robots: int, *, key: PRNGKeyArray
-    ) -> Array | None:
-        if spread == 0.0:
-            return None
-        return value * (1.0 + spread * jax.random.uniform(key, (robots,), minval=-1.0, maxval=1.0))

@@ -1,8 +1,6 @@
-"""The scene of table tennis: the arm with a racket, and a ball that is replayed until it is hit and
-then flies.
-"""
+"""Table tennis: return the ball to the middle of the opponent's half."""
 
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -11,14 +9,20 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from genan.errors import SettingError
 from genan.robot import Robot
-from genan.simulation import ArmScene, ArmState
-from genan.simulation.simulator import Tip
-from genan.tasks.ball import flight
-from genan.tasks.ball.flight import Air, Ball
-from genan.tasks.ball.landing import Outcome, landing, landing_reward
+from genan.simulation.simulator import ArmScene, ArmState, Tip
+from genan.tasks.ball import Court
+from genan.tasks.ball.flight import (
+    AirDrag,
+    FlyingBall,
+    RacketPose,
+    ReturnOutcome,
+    Rubber,
+    landing,
+    landing_reward,
+    step_free,
+    strike,
+)
 from genan.tasks.ball.launcher import Balls, Launcher
-from genan.tasks.ball.racket import Pose, Rubber, strike
-from genan.tasks.ball.scene import Scene as Room
 from genan.tasks.bundled import TableTennisSettings
 from genan.tasks.task import Task
 
@@ -27,11 +31,11 @@ class RallyState(eqx.Module):
     """Arm, racket and ball between two steps."""
 
     arm: ArmState
-    racket: Pose
+    racket: RacketPose
     """In the world frame, as everything of the ball."""
     racket_velocity: Float[Array, "*batch 3"]
     """Over the last step [m/s]."""
-    ball: Ball
+    ball: FlyingBall
     flight: Int[Array, "*batch"]
     """Which of the balls it is."""
     clock: Int[Array, "*batch"]
@@ -42,19 +46,20 @@ class RallyState(eqx.Module):
 
 @final
 class RallyScene(eqx.Module):
-    """The ball weighs 2.7 g: it does not move the arm."""
+    """The arm with a racket, and a ball that is replayed until it is hit and then flies. It weighs
+    2.7 g and does not move the arm."""
 
     arm: ArmScene
     tip: Tip = eqx.field(static=True)
     balls: Balls
-    room: Room = eqx.field(static=True)
+    court: Court = eqx.field(static=True)
     rubber: Rubber = eqx.field(static=True)
-    air: Air = eqx.field(static=True)
+    air: AirDrag = eqx.field(static=True)
 
     @classmethod
-    def load(cls, robot: Robot, balls: Balls, *, air: Air) -> "RallyScene":
+    def load(cls, robot: Robot, balls: Balls, *, air: AirDrag) -> "RallyScene":
         """The scene with these balls to come."""
-        return cls(ArmScene.load(robot), Tip.read(robot), balls, Room(), Rubber(), air)
+        return cls(ArmScene.load(robot), Tip.read(robot), balls, Court(), Rubber(), air)
 
     @property
     def nq(self) -> int:
@@ -68,10 +73,9 @@ class RallyScene(eqx.Module):
 
     def start(self, arm: ArmState, flight: Int[Array, ""]) -> RallyState:
         """The arm as it is, and ball number ``flight`` at its launch."""
-        racket = self._racket(arm.q)
-        ball = Ball.without_spin(self.balls.positions[flight, 0], self.balls.velocities[flight, 0])
         zero = jnp.zeros((), jnp.int32)
-        return RallyState(arm, racket, jnp.zeros(3, arm.q.dtype), ball, flight, zero, zero > 0)
+        still, ball = jnp.zeros(3, arm.q.dtype), self._replayed(flight, zero)
+        return RallyState(arm, self._racket(arm.q), still, ball, flight, zero, zero > 0)
 
     def q(self, state: RallyState) -> Float[Array, " nq"]:
         """Joint positions [rad]."""
@@ -86,32 +90,37 @@ class RallyScene(eqx.Module):
         arm = self.arm.step(state.arm, tau)
         racket = self._racket(arm.q)
         clock = jnp.minimum(state.clock + 1, self.balls.positions.shape[1] - 1)
-        coming = Ball.without_spin(
-            self.balls.positions[state.flight, clock], self.balls.velocities[state.flight, clock]
-        )
+        coming = self._replayed(state.flight, clock)
         struck, ball = strike(
-            state.ball, coming, state.racket, racket, self.dt, self.rubber, self.room
+            state.ball, coming, state.racket, racket, self.dt, self.rubber, self.court
         )
         # The recording's last sample is held, which must not look like a ball that the racket runs
         # into.
         struck = struck & ~state.hit & (clock > state.clock)
-        flying = flight.step(state.ball, self.dt, self.air)
-        pick = lambda returned, other: jnp.where(state.hit, returned, other)  # noqa: E731
+        flying = step_free(state.ball, self.dt, self.air)
         ball = jax.tree.map(
-            pick, flying, jax.tree.map(lambda a, b: jnp.where(struck, a, b), ball, coming)
+            lambda returned, hit, free: jnp.where(
+                state.hit, returned, jnp.where(struck, hit, free)
+            ),
+            flying,
+            ball,
+            coming,
         )
         velocity = (racket.position - state.racket.position) / self.dt
         return RallyState(arm, racket, velocity, ball, state.flight, clock, state.hit | struck)
 
-    def _racket(self, q: Float[Array, " nq"]) -> Pose:
+    def _replayed(self, flight: Int[Array, ""], clock: Int[Array, ""]) -> FlyingBall:
+        balls = self.balls
+        return FlyingBall.without_spin(
+            balls.positions[flight, clock], balls.velocities[flight, clock]
+        )
+
+    def _racket(self, q: Float[Array, " nq"]) -> RacketPose:
         position, rotation = self.tip.pose(q)
-        return Pose(position + jnp.asarray(self.room.base, q.dtype), rotation)
+        return RacketPose(position + jnp.asarray(self.court.base, q.dtype), rotation)
 
 
-# --- Table tennis: return the ball to the middle of the opponent's half.
-
-
-class Rally(eqx.Module):
+class RallyMemory(eqx.Module):
     """What has come of an episode so far."""
 
     hit: Bool[Array, " robots"]
@@ -121,9 +130,7 @@ class Rally(eqx.Module):
     landing: Float[Array, " robots"]
     """Worth of the landing point, 0 to 1; 0 before the hit."""
     outcome: Int[Array, " robots"]
-    """How the return ends (``genan.tasks.ball.landing.Outcome``); -1 before the hit."""
-    distance: Float[Array, " robots"]
-    """Of the landing point from the target [m]."""
+    """How the return ends (``ReturnOutcome``); -1 before the hit."""
 
 
 @final
@@ -144,71 +151,61 @@ class TableTennis(Task):
                 settings.balls, key=jax.random.key(settings.ball_seed), duration=settings.duration
             )
         else:
-            balls = _recorded(settings, launcher)
+            from genan.tasks.ball import recordings
+
+            recorded = recordings.load(settings.recordings)
+            balls = recordings.to_balls(recorded, launcher.filter(), duration=settings.duration)
         if not abs(robot.dt - 0.002) < 1e-9:
             raise SettingError(
-                f"Table tennis replays balls at 500 Hz (dt 0.002 s) and the robot {robot.name!r} runs at dt "
-                f"{robot.dt:g} s."
+                f"Table tennis replays balls at 500 Hz (dt 0.002 s) and the robot {robot.name!r} "
+                f"runs at dt {robot.dt:g} s."
             )
         return cls(settings, RallyScene.load(robot, balls, air=launcher.air))
 
     @property
     def layout(self) -> tuple[tuple[str, int], ...]:
         """Ball and racket in the world frame, and whether the ball has been hit."""
-        return (
-            ("ball_position", 3),
-            ("ball_velocity", 3),
-            ("racket_position", 3),
-            ("racket_velocity", 3),
-            ("hit", 1),
-        )
+        vectors = ("ball_position", "ball_velocity", "racket_position", "racket_velocity")
+        return (*((name, 3) for name in vectors), ("hit", 1))
 
     @property
     def weights(self) -> dict[str, float]:
         """Weights of hit and landing."""
         return {"hit": self.settings.hit_weight, "landing": self.settings.landing_weight}
 
-    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[RallyState, Rally]:
+    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[RallyState, RallyMemory]:
         """Launch a ball of those there are."""
         robots = len(arm.q)
         flight = jax.random.randint(key, (robots,), 0, len(self.scene.balls))
-        scene = jax.vmap(self.scene.start)(arm, flight)
-        nothing, none = jnp.zeros(robots, arm.q.dtype), jnp.zeros(robots, bool)
-        return scene, Rally(none, none, nothing, jnp.full(robots, -1, jnp.int32), nothing)
+        none, open_ = jnp.zeros(robots, bool), jnp.full(robots, -1, jnp.int32)
+        memory = RallyMemory(none, none, jnp.zeros(robots, arm.q.dtype), open_)
+        return jax.vmap(self.scene.start)(arm, flight), memory
 
-    def update(self, scene: RallyState, memory: Rally, *, key: PRNGKeyArray) -> Rally:
+    def update(self, scene: RallyState, memory: RallyMemory, *, key: PRNGKeyArray) -> RallyMemory:
         """Where will a ball land that was hit in this step?"""
         just_hit = scene.hit & ~memory.hit
-        room, reading = self.scene.room, self.settings.landing
-        found = jax.vmap(lambda ball: landing(ball, self.scene.air, room))(scene.ball)
-        worth = jax.vmap(lambda point: landing_reward(point, room, reading=reading))(found.point)
-        away = jnp.linalg.norm(found.point[:, :2] - jnp.asarray(room.target[:2]), axis=-1)
-        return Rally(
+        court, reading = self.scene.court, self.settings.landing
+        found = jax.vmap(lambda ball: landing(ball, self.scene.air, court))(scene.ball)
+        worth = jax.vmap(lambda point: landing_reward(point, court, reading=reading))(found.point)
+        return RallyMemory(
             scene.hit,
             just_hit,
             jnp.where(just_hit, worth, memory.landing),
             jnp.where(just_hit, found.outcome, memory.outcome),
-            jnp.where(just_hit, away, memory.distance),
         )
 
-    def observe(self, scene: RallyState, memory: Rally) -> Float[Array, "robots 13"]:
+    def observe(self, scene: RallyState, memory: RallyMemory) -> Float[Array, "robots 13"]:
         """The filtered ball until it is hit, the ball itself after that; racket; hit or not."""
-        ticks = self.scene.balls.observations.shape[1]
-        tick = jnp.minimum(scene.clock // self.settings.action_repeat, ticks - 1)
-        seen = self.scene.balls.observations[scene.flight, tick]
+        observations = self.scene.balls.observations
+        tick = scene.clock // self.settings.action_repeat
+        seen = observations[scene.flight, jnp.minimum(tick, observations.shape[1] - 1)]
         flying = jnp.concatenate([scene.ball.position, scene.ball.velocity], axis=-1)
-        ball = jnp.where(scene.hit[:, None], flying, seen)
-        return jnp.concatenate(
-            [
-                ball,
-                scene.racket.position,
-                scene.racket_velocity,
-                scene.hit[:, None].astype(ball.dtype),
-            ],
-            axis=-1,
-        )
+        hit = scene.hit[:, None]
+        ball = jnp.where(hit, flying, seen)
+        parts = [ball, scene.racket.position, scene.racket_velocity, hit.astype(ball.dtype)]
+        return jnp.concatenate(parts, axis=-1)
 
-    def terms(self, scene: RallyState, memory: Rally) -> dict[str, Float[Array, " robots"]]:
+    def terms(self, scene: RallyState, memory: RallyMemory) -> dict[str, Float[Array, " robots"]]:
         """The hit, and the worth of the landing point."""
         paid = memory.just_hit if self.settings.landing_paid == "once" else memory.hit
         return {
@@ -216,22 +213,17 @@ class TableTennis(Task):
             "landing": jnp.where(paid, memory.landing, 0.0),
         }
 
-    def success(self, scene: RallyState, memory: Rally) -> Float[Array, " robots"]:
+    def success(self, scene: RallyState, memory: RallyMemory) -> Float[Array, " robots"]:
         """1 where the ball lands on the opponent's half."""
-        return (memory.outcome == Outcome.SUCCESS).astype(memory.landing.dtype)
+        return (memory.outcome == ReturnOutcome.SUCCESS).astype(memory.landing.dtype)
 
-    def metrics(self, scene: RallyState, memory: Rally) -> dict[str, Float[Array, " robots"]]:
+    def metrics(self, scene: RallyState, memory: RallyMemory) -> dict[str, Float[Array, " robots"]]:
         """Hit or not, and how the return ends."""
-        found = {"hit_rate": memory.hit.astype(memory.landing.dtype)}
-        for outcome in (Outcome.SHORT, Outcome.LONG, Outcome.SIDE):
-            found[outcome.name.lower()] = (memory.outcome == outcome).astype(memory.landing.dtype)
-        return found
+        bad = (ReturnOutcome.SHORT, ReturnOutcome.LONG, ReturnOutcome.SIDE)
+        ends = {outcome.name.lower(): memory.outcome == outcome for outcome in bad}
+        found = {"hit_rate": memory.hit, **ends}
+        return {name: value.astype(memory.landing.dtype) for name, value in found.items()}
 
-
-def _recorded(settings: TableTennisSettings, launcher: Launcher) -> Balls:
-    from genan.tasks.ball import recordings
-
-    assert settings.recordings is not None
-    return recordings.to_balls(
-        recordings.load(settings.recordings), launcher.filter(), duration=settings.duration
-    )
+    def markers(self, scene: RallyState, memory: RallyMemory) -> dict[str, Any]:
+        """The ball."""
+        return {"ball": scene.ball.position}

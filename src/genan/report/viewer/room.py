@@ -6,7 +6,7 @@ import numpy as np
 
 from genan.report.viewer.geometry import Colour, Shape
 from genan.report.viewer.primitives import Mesh, box, cylinder
-from genan.tasks.ball.scene import Scene
+from genan.tasks.ball import Court as Scene
 
 _ROOM = Scene()
 WOODEN_BALL = 0.025

@@ -55,9 +55,9 @@ def load(
     """Read and check every ball of a file; ``group`` says which, where it holds several groups."""
     balls = read(file, group=group)
     for ball in balls:
-        for complaint in (_bad_samples(ball), _bad_frame(ball, court or Court())):
-            if complaint:
-                raise DataError(f"{ball.name}: {complaint}")
+        complaint = _bad_samples(ball) or _bad_frame(ball, court or Court())
+        if complaint:
+            raise DataError(f"{ball.name}: {complaint}")
     return balls
 
 
