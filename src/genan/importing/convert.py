@@ -1,0 +1,186 @@
+"""``import_logs``: logs of any format into recordings of a robot."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from genan.data.channels import Channels
+from genan.data.names import LONGEST_NAME
+from genan.data.timing import Timing
+from genan.errors import DataError, SettingError, listing
+from genan.importing.mapping import ColumnMapping, map_columns
+from genan.importing.output import OutputFile, open_writer
+from genan.importing.resample import resample
+from genan.importing.settings import ImportSettings, RecordingSelection
+from genan.importing.source import Facts, Source, open_source
+from genan.provenance import versions
+from genan.robot import Robot
+
+
+@dataclass(frozen=True)
+class ImportedFile:
+    """What one file got."""
+
+    path: Path
+    recordings: int
+    trajectories: int
+    samples: int
+    duration: float
+    """What was recorded [s]; phases of the same samples count once."""
+    resampling: tuple[str, ...]
+    """What was done with the time stamps, in sentences."""
+    left_out: tuple[str, ...]
+    """What is not in it, in sentences."""
+    timing: Timing | None
+    """What the raw stamps say; None where the log has none."""
+    words: str
+    """Recordings, minutes, trajectories and rate."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import made."""
+
+    data: ImportedFile
+    test: ImportedFile | None
+    format: str
+    size: int
+    """Bytes of the logs."""
+
+
+def import_logs(
+    sources: Sequence[Path | str],
+    robot: Robot,
+    out: Path | str,
+    *,
+    test_out: Path | str | None = None,
+    settings: ImportSettings | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Imported:
+    """Read logs, bring them to the robot's joints, controls, units and rate, and write them as one
+    recording file. One recording at a time is in memory; a file that is not finished never has its
+    name.
+
+    Args:
+        sources: log files or folders of logs.
+        robot: whose they are.
+        out: file to make (HDF5).
+        test_out: file for the recordings that ``settings.test`` names.
+        settings: mapping, rate, choice of recordings; left out: everything from robot.toml and the
+            logs.
+        progress: called after each recording with the bytes read and the bytes there are.
+    """
+    settings = settings or ImportSettings()
+    settings = replace(
+        settings, format=settings.format or robot.log.format, gap=settings.gap or robot.log.gap
+    )
+    paths = {"train": Path(out)} | ({} if test_out is None else {"test": Path(test_out)})
+    _check(sources, paths, settings)
+    logs = [open_source(Path(path), settings.format, stamps=settings.stamps) for path in sources]
+    mappings = [map_columns(robot, log, settings) for log in logs]
+    chosen = RecordingSelection(settings, _recordings(logs, mappings, settings.needs_list))
+    channels = Channels.of_robot(robot)
+    size, formats = sum(log.size for log in logs), ", ".join(dict.fromkeys(x.format for x in logs))
+    with ExitStack() as stack:
+        files = {}
+        for kind, path in paths.items():
+            writer = open_writer(path, channels, overwrite=settings.overwrite)
+            files[kind] = OutputFile(
+                stack.enter_context(writer), robot, settings, test=kind == "test"
+            )
+        before = 0
+        for number, (log, mapping) in enumerate(zip(logs, mappings, strict=True)):
+            for recording in log.read(mapping.columns):
+                recording = replace(recording, name=_name(logs, number, recording.name))
+                file = files.get(chosen.file_for(recording.name, recording.facts))
+                if file is not None:
+                    found = resample(
+                        recording, log, mapping, robot.dt, settings, phases=file.phases
+                    )
+                    file.add(recording.name, found, mapping)
+                if progress is not None:
+                    progress(min(before + recording.done, size), size)
+            before += log.size
+        for kind, file in files.items():
+            _refuse_empty(file, kind, settings)
+            entry = _provenance(logs, formats, mappings[0], settings) | file.as_json()
+            file.writer.finish({"robot": robot.name, "import": entry, "versions": versions()})
+    made = {kind: _imported(file) for kind, file in files.items()}
+    return Imported(made["train"], made.get("test"), formats, size)
+
+
+def _check(sources: Sequence[Path | str], paths: dict[str, Path], settings: ImportSettings) -> None:
+    out, test = paths["train"], paths.get("test")
+    if not sources:
+        raise SettingError("There is nothing to import; give one or more logs.")
+    if (test is None) != (not settings.test):
+        raise SettingError(
+            "Give --test (which recordings) and --test-out (their file) together, or neither."
+        )
+    if test is not None and test.absolute() == out.absolute():
+        raise SettingError(f"--out and --test-out are both {out}; give two files.")
+    for path in sources:
+        if out.exists() and Path(path).exists() and out.samefile(path):
+            raise SettingError(f"{out} is one of the logs to import; give another --out.")
+
+
+def _recordings(
+    logs: Sequence[Source], mappings: Sequence[ColumnMapping], needed: bool
+) -> list[tuple[str, Facts]] | None:
+    """Name and facts of all recordings; where only reading tells, they are read if needed."""
+    found: list[tuple[str, Facts]] = []
+    for number, (log, mapping) in enumerate(zip(logs, mappings, strict=True)):
+        there = log.recordings()
+        if there is None:
+            if not needed:
+                return None
+            there = tuple((one.name, one.facts) for one in log.read(mapping.columns))
+        found += [(_name(logs, number, name), facts) for name, facts in there]
+    return found
+
+
+def _name(logs: Sequence[Source], number: int, recording: str) -> str:
+    """A recording's name among those of several logs."""
+    if len(logs) > 1:
+        stems = [log.path.stem for log in logs]
+        stem = stems[number] if stems.count(stems[number]) == 1 else f"{number}-{stems[number]}"
+        recording = stem if recording == stems[number] else f"{stem}/{recording}"
+    return recording.encode()[-LONGEST_NAME:].decode(errors="ignore")
+
+
+def _refuse_empty(file: OutputFile, kind: str, settings: ImportSettings) -> None:
+    if file.writer.lengths:
+        return
+    chosen = f" by the patterns {listing(settings.patterns)}" if settings.patterns else ""
+    raise DataError(
+        f"No trajectory is left for {'the test file ' if kind == 'test' else ''}{file.path}{chosen}, "
+        f"so nothing was written. {' '.join((*file.resampling(), *file.left_out()))}".strip()
+    )
+
+
+def _provenance(
+    logs: Sequence[Source], formats: str, mapping: ColumnMapping, settings: ImportSettings
+) -> dict[str, Any]:
+    patterns = {name: list(getattr(settings, name)) for name in ("only", "without", "test")}
+    return {
+        "source": [str(log.path) for log in logs[:50]] if len(logs) > 1 else str(logs[0].path),
+        "format": formats,
+        "mapping": mapping.as_json(),
+        **({"chosen": {k: v for k, v in patterns.items() if v}} if settings.patterns else {}),
+    }
+
+
+def _imported(file: OutputFile) -> ImportedFile:
+    return ImportedFile(
+        path=file.path,
+        recordings=len(file.recordings),
+        trajectories=len(file.writer.lengths),
+        samples=sum(file.writer.lengths),
+        duration=file.recorded * file.robot.dt,
+        resampling=file.resampling(),
+        left_out=file.left_out(),
+        timing=file.timing(),
+        words=file.words(),
+    )

@@ -1,0 +1,1 @@
+"""The formats of logs, a module each; they are imported when a log is opened."""

@@ -1,0 +1,486 @@
+"""ROS 1 bags, ROS 2 bags and MCAP files, without ROS.
+
+A column is a number in the messages of a topic: ``/joint_states.position[elbow]`` (by the names in
+the message, whose order may change), ``/cmd.data[3]``, ``/cmd.twist.linear.x``,
+``/controller_state.feedback.positions[elbow]``.
+
+Bags are read by the rosbags library. MCAP files are read by the mcap library, because that of
+rosbags refuses every file that has a topic of another program, or ROS 1 messages, in it.
+"""
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from genan.errors import DataError, SettingError, listing
+from genan.importing.formats.ros_messages import MessageLayout, TopicReader, Types, Wire, layout
+from genan.importing.source import Column, Facts, RawRecording, Source, Stream, natural_order, needs
+
+#: A row of more numbers than this is listed by its first one: an image, a cloud of points.
+LISTED = 64
+
+_JOINT_STATE = "sensor_msgs/msg/JointState"
+_MAGIC = {".bag": b"#ROSBAG V", ".mcap": b"\x89MCAP0\r\n", ".db3": b"SQLite format 3\0"}
+#: A message in MCAP: code, length, channel, number, time of receipt and of publication.
+_MESSAGE, _MESSAGE_CODE = struct.Struct("<BQHIQQ"), 5
+
+
+@dataclass(frozen=True)
+class BagTopic:
+    """A topic of a bag."""
+
+    type: str
+    """Of its messages."""
+    count: int
+    wire: Wire
+    refused: str = ""
+    """Why its messages cannot be read; '': they can."""
+
+
+class Bag(ABC):
+    """One recording, of one or several files."""
+
+    def __init__(self, name: str, files: Sequence[Path]) -> None:
+        self.name, self.files = name, files
+        self.topics: dict[str, BagTopic] = {}
+        self.definitions: dict[Wire, dict[tuple[str, str, str], None]] = {"cdr": {}, "ros1": {}}
+        """Message type, language and text of each definition in the files."""
+
+    def add(self, topic: str, new: BagTopic, language: str, text: str) -> None:
+        """A topic, or more messages of one."""
+        known = self.topics.get(topic)
+        if known is not None:
+            new = replace(new, count=new.count + known.count)
+            if known.type != new.type:
+                new = replace(new, refused=f"it has messages of {known.type} as well")
+        self.topics[topic] = new
+        self.definitions[new.wire][new.type, language, text] = None
+
+    def types(self, wire: Wire) -> Types:
+        """Definitions of all message types: those in the file, and ROS's own where it has none."""
+        return _types(tuple(self.definitions[wire]), wire)
+
+    @abstractmethod
+    def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
+        """Topic, time of receipt [ns] and raw bytes of each message of ``topics``."""
+
+
+class LibraryBag(Bag):
+    """A bag of ROS 1, or one of ROS 2 in SQLite or compressed, by the rosbags library."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        from rosbags import rosbag1, rosbag2
+
+        super().__init__(name, list(path.iterdir()) if path.is_dir() else [path])
+        self._path, self._wire = path, "ros1" if path.suffix == ".bag" else "cdr"
+        self._reader = rosbag1.Reader if self._wire == "ros1" else rosbag2.Reader
+        with _damage_in_words(path), self._reader(path) as bag:
+            for c in bag.connections:
+                language = c.msgdef.format.name.lower()
+                self.add(
+                    c.topic, BagTopic(c.msgtype, c.msgcount, self._wire), language, c.msgdef.data
+                )
+
+    def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
+        """As ``Bag.messages``."""
+        with _damage_in_words(self._path), self._reader(self._path) as bag:
+            wanted = [c for c in bag.connections if c.topic in topics and c.msgcount]
+            for connection, receipt, data in bag.messages(wanted) if wanted else ():
+                yield connection.topic, receipt, data
+
+
+class McapBag(Bag):
+    """MCAP files: one, or the parts that a recorder split its recording into."""
+
+    def __init__(self, files: Sequence[Path], name: str) -> None:
+        super().__init__(name, files)
+        self._parts: list[tuple[Path, dict[int, str], dict[int, frozenset[int]]]] = []
+        """Of each file: topic of each channel, and channels of each chunk by its place."""
+        for path in files:
+            with _damage_in_words(path), path.open("rb") as file:
+                self._open(path, file)
+
+    def _open(self, path: Path, file: BinaryIO) -> None:
+        """Topics and counts from the summary, or else from all of the file."""
+        from mcap.reader import make_reader
+        from mcap.records import Channel, Message, Schema
+        from mcap.stream_reader import StreamReader
+
+        file.seek(-len(_MAGIC[".mcap"]), 2)
+        if file.read() != _MAGIC[".mcap"]:
+            raise DataError(
+                f"{path} is cut off (it ends at byte {path.stat().st_size} without the closing mark "
+                "of an MCAP file): the recorder was killed or the copy is not whole; copy it again, "
+                "or write a whole one with 'mcap recover'."
+            )
+        file.seek(0)
+        summary = make_reader(file).get_summary()
+        if summary and summary.statistics and summary.channels:
+            schemas, channels = summary.schemas, summary.channels
+            counts = summary.statistics.channel_message_counts
+        else:
+            file.seek(0)
+            schemas, channels, counts = {}, {}, {}
+            for record in StreamReader(file).records:
+                if isinstance(record, Schema):
+                    schemas[record.id] = record
+                elif isinstance(record, Channel):
+                    channels[record.id] = record
+                elif isinstance(record, Message):
+                    counts[record.channel_id] = counts.get(record.channel_id, 0) + 1
+        for channel in channels.values():
+            schema, encoding = schemas.get(channel.schema_id), channel.message_encoding
+            package, slash, rest = (schema.name if schema else "").partition("/")
+            # sensor_msgs/msg/JointState also for ROS 1's sensor_msgs/JointState
+            kind = f"{package}/msg/{rest}" if slash and "/" not in rest else package + slash + rest
+            other = f"its messages are in {encoding!r}, not CDR or ROS 1"
+            refused = "" if encoding in ("cdr", "ros1") else other
+            wire: Wire = "ros1" if encoding == "ros1" else "cdr"
+            topic = BagTopic(kind, counts.get(channel.id, 0), wire, refused)
+            language, text = (schema.encoding, schema.data) if schema else ("", b"")
+            self.add(channel.topic, topic, language, text.decode("utf-8", "replace"))
+        indices = summary.chunk_indexes if summary else []
+        chunks = {i.chunk_start_offset: frozenset(i.message_index_offsets) for i in indices}
+        self._parts.append((path, {c.id: c.topic for c in channels.values()}, chunks))
+
+    def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
+        """As ``Bag.messages``."""
+        from mcap.records import Chunk, Message
+
+        for path, channels, chunks in self._parts:
+            wanted = {id: topic for id, topic in channels.items() if topic in topics}
+            with _damage_in_words(path), path.open("rb") as file:
+                for at, record in _records(file, chunks, wanted):
+                    if isinstance(record, Message) and record.channel_id in wanted:
+                        yield wanted[record.channel_id], record.log_time, record.data
+                    elif isinstance(record, Chunk):
+                        yield from _messages_of(record, path, at, wanted)
+
+
+def _records(
+    file: BinaryIO, chunks: Mapping[int, frozenset[int]], wanted: Collection[int]
+) -> Iterator[tuple[int, Any]]:
+    """Place and content of the records that can hold messages of the wanted channels."""
+    from mcap.stream_reader import StreamReader
+
+    for at, ids in sorted(chunks.items()):
+        if not ids or not ids.isdisjoint(wanted):
+            file.seek(at)
+            yield at, next(StreamReader(file, skip_magic=True, emit_chunks=True).records)
+    at = len(_MAGIC[".mcap"])
+    for record in StreamReader(file, emit_chunks=True).records if not chunks else ():
+        yield at, record
+        at = file.tell()
+
+
+def _messages_of(
+    chunk: Any, path: Path, at: int, wanted: Mapping[int, str]
+) -> Iterator[tuple[str, int, bytes]]:
+    """The messages of a chunk. (To let the library make an object of each takes four times as
+    long.)"""
+    from mcap.stream_reader import CRCValidationError, get_chunk_data_stream
+
+    try:
+        stream, size = get_chunk_data_stream(chunk, validate_crc=True)
+    except CRCValidationError:
+        raise DataError(
+            f"{path} is damaged: the checksum of the chunk at byte {at} is wrong; copy it again."
+        ) from None
+    data, begin = stream.read(size), 0
+    while begin < size:
+        if data[begin] == _MESSAGE_CODE:
+            _, length, id, _, receipt, _ = _MESSAGE.unpack_from(data, begin)
+            if id in wanted:
+                yield wanted[id], receipt, data[begin + _MESSAGE.size : begin + 9 + length]
+        else:
+            length = int.from_bytes(data[begin + 1 : begin + 9], "little")
+        begin += 9 + length
+
+
+@lru_cache(maxsize=8)
+def _types(found: tuple[tuple[str, str, str], ...], wire: Wire) -> Types:
+    from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
+
+    store = get_typestore(Stores.ROS1_NOETIC if wire == "ros1" else Stores.LATEST)
+    types: dict[str, Any] = dict(store.fielddefs)
+    for name, language, text in found:
+        try:
+            if language in ("msg", "ros2msg", "ros1msg"):
+                types |= get_types_from_msg(text, name)
+            elif language in ("idl", "ros2idl", "omgidl"):
+                for part in filter(str.strip, text.split("=" * 80 + "\n")):
+                    headed = part.startswith("IDL: ")
+                    types |= get_types_from_idl(part.partition("\n")[2] if headed else part)
+        except Exception:  # a definition that cannot be parsed matters only if its topic is wanted
+            continue
+    return types
+
+
+@contextmanager
+def _damage_in_words(path: Path) -> Iterator[None]:
+    """Turns whatever the libraries stumble over in a damaged file into a refusal."""
+    try:
+        yield
+    except (DataError, GeneratorExit):
+        raise
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".rstrip(". ")
+        raise DataError(
+            f"{path} cannot be read as a bag ({words}); it may be cut off or damaged: copy it again, "
+            "or repair it with 'ros2 bag reindex', 'rosbag reindex' or 'mcap recover'."
+        ) from error
+
+
+def is_bag(path: Path) -> bool:
+    """Whether this is one bag, by its first bytes or its metadata.yaml."""
+    if path.is_dir():
+        return (path / "metadata.yaml").is_file()
+    if path.suffix not in _MAGIC or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(16)
+    return not head or head.startswith(_MAGIC[path.suffix])
+
+
+def bags_in(path: Path) -> list[Path]:
+    """The bag itself, or the bags in a folder, in the order of their names."""
+    if is_bag(path) or not path.is_dir():
+        return [path] if is_bag(path) else []
+    return sorted(filter(is_bag, path.iterdir()), key=lambda bag: natural_order(bag.name))
+
+
+def open_bag(path: Path, name: str) -> Bag:
+    """The bag at ``path``."""
+    if path.is_file() and path.stat().st_size == 0:
+        raise DataError(f"{path} is empty (0 bytes); nothing was recorded.")
+    parts = _mcap_parts(path) if path.is_dir() else [path] if path.suffix == ".mcap" else []
+    bag = McapBag(parts, name) if parts else LibraryBag(path, name)
+    if not any(topic.count for topic in bag.topics.values()):
+        what = _listed(bag) if bag.topics else "no topics"
+        raise DataError(
+            f"The bag {name!r} is empty: it has {what} and not one message; leave it out."
+        )
+    return bag
+
+
+def _mcap_parts(folder: Path) -> list[Path]:
+    """The MCAP files of a ROS 2 bag in their order; none: it is stored or compressed otherwise."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    about = folder / "metadata.yaml"
+    try:
+        facts = YAML(typ="safe").load(about.read_text())["rosbag2_bagfile_information"]
+        plain = (facts.get("compression_mode") or "none").lower() == "none"
+        if facts["storage_identifier"] != "mcap" or not plain:
+            return []
+        paths = [folder / Path(name).name for name in facts["relative_file_paths"]]
+    except (YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        raise DataError(f"{about} is damaged ({error}); run 'ros2 bag reindex {folder}'.") from None
+    if missing := [path.name for path in paths if not path.is_file()]:
+        raise DataError(
+            f"The bag {folder} lacks the files {listing(missing)} that its metadata.yaml lists."
+        )
+    return paths
+
+
+def _listed(bag: Bag) -> str:
+    return ", ".join(
+        f"{name} ({topic.type}, {topic.count} messages)"
+        for name, topic in sorted(bag.topics.items(), key=str)
+    )
+
+
+class BagSource(Source):
+    """A bag, or a folder of bags: one recording each."""
+
+    format = "rosbag"
+
+    def __init__(
+        self, path: Path, *, stamps: Literal["auto", "header", "receipt"] = "auto"
+    ) -> None:
+        """Find the bags and open their indices.
+
+        Args:
+            path: a ``.bag``, ``.mcap`` or ``.db3`` file, the folder of a ROS 2 bag (with
+                ``metadata.yaml``), or a folder of any of these.
+            stamps: time of the samples, see ``TopicReader``.
+        """
+        super().__init__(path)
+        if stamps not in ("auto", "header", "receipt"):
+            raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
+        try:
+            import mcap
+            import rosbags  # noqa: F401
+        except ModuleNotFoundError:
+            raise needs("the rosbags and mcap libraries", "Bags") from None
+        self.stamps = stamps
+        found = bags_in(self.path)
+        if not found:
+            raise DataError(
+                f"{path} has no bag in it: no .bag, .mcap or .db3 file and no metadata.yaml."
+            )
+        stems = [bag.name if bag.is_dir() else bag.stem for bag in found]
+        names = stems if len(set(stems)) == len(stems) else [bag.name for bag in found]
+        self._bags = [open_bag(bag, name) for bag, name in zip(found, names, strict=True)]
+        self.files = [file for bag in self._bags for file in bag.files]
+
+    @classmethod
+    def matches(cls, path: Path) -> bool:
+        """A bag by its first bytes, a ROS 2 bag by its metadata.yaml, or a folder of them."""
+        return bool(bags_in(path))
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """The positions of ``sensor_msgs/JointState``, where one topic has that type."""
+        both = [item for bag in self._bags for item in bag.topics.items()]
+        topics = {name for name, topic in both if topic.type == _JOINT_STATE}
+        start = f"{next(iter(topics), '')}.position["
+        found = (column.name for column in self.columns()) if len(topics) == 1 else ()
+        return tuple(name for name in found if name.startswith(start))
+
+    def recordings(self) -> tuple[tuple[str, Facts], ...]:
+        """The bags."""
+        return tuple((bag.name, {}) for bag in self._bags)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Every number of the first message of every topic."""
+        found: dict[str, Column] = {}
+        done: set[str] = set()
+        for bag in self._bags:
+            for name, topic in bag.topics.items():
+                if name in done or not topic.count or topic.refused:
+                    continue
+                try:
+                    this, header = self._first(bag, name)
+                except DataError:  # a topic that cannot be read is refused when it is asked for
+                    continue
+                done.add(name)
+                count = sum(b.topics[name].count for b in self._bags if name in b.topics)
+                stamp = "header.stamp" if header else "its receipt"
+                for path, kind in _paths(this):
+                    words = f"{kind}, {count} messages of {topic.type}, time of {stamp}"
+                    found[f"{name}.{path}"] = Column(f"{name}.{path}", words)
+        return tuple(found.values())
+
+    def read(self, names: Sequence[str]) -> Iterator[RawRecording]:
+        """The columns of bag after bag; topics are streams of their own."""
+        done = 0
+        for bag in self._bags:
+            done += sum(file.stat().st_size for file in bag.files)
+            yield self._read(bag, self._wanted(bag, names), done)
+
+    def _wanted(self, bag: Bag, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The names by topic, then by path in its messages; what cannot be there is refused before
+        reading."""
+        wanted: dict[str, dict[str, str]] = {}
+        for name in names:
+            topic = max((t for t in bag.topics if name.startswith(f"{t}.")), key=len, default=None)
+            if topic is None:
+                raise DataError(
+                    f"The bag {bag.name!r} has no topic {name.partition('.')[0]!r} (asked for as "
+                    f"{name!r}); it has {_listed(bag)}."
+                )
+            if not bag.topics[topic].count:
+                raise DataError(
+                    f"The topic {topic!r} of the bag {bag.name!r} has no messages, so {name!r} is "
+                    "not there."
+                )
+            wanted.setdefault(topic, {})[name[len(topic) + 1 :]] = name
+        for topic, paths in wanted.items():
+            this, _ = self._first(bag, topic)
+            for path in paths:
+                if this.find(path) is None and path.rpartition("[")[0] not in this.fields:
+                    raise _no_column(bag, topic, (path,), [p for p, _ in _paths(this)])
+        return wanted
+
+    def _first(self, bag: Bag, name: str) -> tuple[MessageLayout, bool]:
+        """Layout of the first message of a topic, and whether its header's time is used."""
+        topic = bag.topics[name]
+        try:
+            if topic.refused:
+                raise DataError(topic.refused)
+            found = next(bag.messages([name]), None)
+            if found is None:
+                raise DataError("it has no message, though the bag's index claims some")
+            _, receipt, message = found
+            types = bag.types(topic.wire)
+            reader = TopicReader(types, topic.type, topic.wire, (), self.stamps)
+            header = reader.read([message], [receipt])[-1]
+            return layout(message, types, topic.type, topic.wire), header
+        except DataError as error:
+            raise DataError(
+                f"The topic {name!r} of the bag {bag.name!r} cannot be read: {error}"
+            ) from None
+
+    def _read(self, bag: Bag, wanted: Mapping[str, Mapping[str, str]], done: int) -> RawRecording:
+        """One recording."""
+        raw: dict[str, tuple[list[bytes], list[int]]] = {topic: ([], []) for topic in wanted}
+        origin: int | None = None
+        for topic, receipt, message in bag.messages(wanted):
+            # nanoseconds since 1970 do not fit into a double, those since the start do
+            origin = receipt if origin is None else origin
+            raw[topic][0].append(message)
+            raw[topic][1].append(receipt)
+        streams, left_out, facts = [], 0, {"start": (origin or 0) / 1e9}
+        for name, paths in wanted.items():
+            topic = bag.topics[name]
+            reader = TopicReader(
+                bag.types(topic.wire), topic.type, topic.wire, tuple(paths), self.stamps
+            )
+            time, values, seen, _ = reader.read(*raw.pop(name))
+            if missing := [
+                path for path, any_ in zip(paths, seen.any(axis=0), strict=True) if not any_
+            ]:
+                raise _no_column(bag, name, missing, sorted(reader.labels))
+            for group in _groups(seen):
+                whole = seen[:, group].all(axis=1)
+                left_out += int((seen[:, group].any(axis=1) & ~whole).sum())
+                names = tuple(list(paths.values())[i] for i in group)
+                streams.append(Stream(names, (time[whole] - origin) / 1e9, values[whole][:, group]))
+        if left_out:
+            facts["messages with only some of the columns, left out"] = left_out
+        return RawRecording(bag.name, tuple(streams), facts, done)
+
+
+def _groups(seen: np.ndarray) -> list[list[int]]:
+    """Columns that were found together; several programs may publish joints of their own on one
+    topic. A column belongs to the group in which it was first seen."""
+    free, groups = np.ones(seen.shape[1], bool), []
+    while (seen & free).any():
+        first = seen[np.argmax((seen & free).any(axis=1))] & free
+        groups.append(np.flatnonzero(first).tolist())
+        free &= ~first
+    return groups
+
+
+def _paths(this: MessageLayout) -> Iterator[tuple[str, str]]:
+    """Every number of a message but the header's: path and type; by name where it has one."""
+    # a path by name comes after that by number
+    named = {field.offset: path for path, field in this.fields.items() if field.count != 0}
+    for path, field in this.fields.items():
+        if path.startswith("header.") or field.count == 0 or named[field.offset] != path:
+            continue
+        kind = np.dtype(field.dtype).name
+        if field.count is None:
+            yield path, kind
+        elif field.count > LISTED:
+            yield f"{path}[0]", f"{kind}, first of {field.count}"
+        else:
+            for key in field.labels or range(field.count):
+                yield f"{path}[{key}]", kind
+
+
+def _no_column(bag: Bag, topic: str, paths: Sequence[str], others: Sequence[str]) -> DataError:
+    shown = listing(others[:20]) + (f" and {len(others) - 20} more" if len(others) > 20 else "")
+    return DataError(
+        f"No message of topic {topic!r} ({bag.topics[topic].type}) of the bag {bag.name!r} has "
+        f"{listing(paths)}; there is {shown}."
+    )

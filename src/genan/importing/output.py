@@ -1,0 +1,286 @@
+"""One recording file of an import: checked trajectories go in, counts and words for the provenance
+come out."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import pi
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from jaxtyping import Float
+
+from genan.data.channels import Channels
+from genan.data.checks import SHORTEST, counted
+from genan.data.disk import Lock, make_folder, new_file, publish, reason, refuse_existing
+from genan.data.layout import CHUNK_ROWS, describe, write_lengths
+from genan.data.quantum import find_quantum, find_resting_quantum
+from genan.data.timing import GAP_PERIODS, Timing, TimingMeter
+from genan.errors import DataError
+from genan.importing.mapping import ColumnMapping, convert
+from genan.importing.resample import ResampledRecording, StampFaults
+from genan.importing.settings import ImportSettings
+from genan.robot import Robot
+
+#: A hinge that goes further from zero [rad] was hardly logged in radians, a slide [m] hardly in
+#: metres; and what it was logged in then.
+FARTHEST = {"rad": (4.0 * pi, "degrees", "deg"), "m": (100.0, "millimetres", "mm")}
+#: A control may pass its range by this fraction of it and is brought back: rounding to single
+#: precision, not a fault.
+ROUNDING = 1e-6
+#: Raw samples from which a quantum is measured.
+_RAW = 200_000
+
+_POSITION_WORDS = {
+    "interpolate": "positions are interpolated linearly between the neighbouring samples",
+    "nearest": "each position is the nearest sample's",
+}
+
+
+class TrajectoryWriter:
+    """Appends trajectories to an open recording file.
+
+    Nothing is compressed: sensor noise does not shrink by more than a tenth, and gzip would take
+    most of the time of an import. Every chunk has a checksum.
+    """
+
+    def __init__(self, path: Path, file: h5py.File, channels: Channels) -> None:
+        self.path, self.channels, self._file = path, channels, file
+        self.lengths: list[int] = []
+        self.names: list[str] = []
+        # Kept to the end: a dataset that is let go while the disk is full takes the process down.
+        self._datasets: dict[str, h5py.Dataset] = {}
+        for name, width in (("q", channels.nq), ("u", channels.nu)):
+            self._datasets[name] = file.create_dataset(
+                name,
+                (0, width),
+                "<f8",
+                maxshape=(None, width),
+                chunks=(CHUNK_ROWS, width),
+                fletcher32=True,
+                track_times=False,
+            )
+
+    def append(
+        self, q: Float[np.ndarray, "n nq"], u: Float[np.ndarray, "n nu"], recording: str
+    ) -> None:
+        """Add one trajectory; the caller has checked it."""
+        with self._reported():
+            for name, values in (("q", q), ("u", u)):
+                dataset = self._datasets[name]
+                start = len(dataset)
+                dataset.resize(start + len(values), axis=0)
+                dataset[start:] = values
+        self.lengths.append(len(q))
+        self.names.append(recording)
+
+    def finish(self, provenance: Mapping[str, Any]) -> None:
+        """Write what says what the file is, and bring it onto the disk."""
+        with self._reported():
+            describe(self._file, self.channels, provenance)
+            written = write_lengths(self._file, np.array(self.lengths), self.names)
+            self._datasets |= {dataset.name: dataset for dataset in written}
+            self._file.flush()
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            raise DataError(
+                f"{self.path} could not be written: {reason(error)}; nothing was left behind."
+            ) from None
+
+
+@contextmanager
+def open_writer(path: Path, channels: Channels, *, overwrite: bool) -> Iterator[TrajectoryWriter]:
+    """A recording file to write; it gets its name at the end of the block, and nothing is left
+    behind where the block fails."""
+    if not overwrite:
+        refuse_existing(path)
+    make_folder(path.parent)
+    lock, temporary = Lock(path), path.with_name(path.name + ".writing")
+    try:
+        with new_file(temporary) as file:
+            writer = TrajectoryWriter(path, file, channels)
+            yield writer
+        publish(temporary, path)
+    finally:
+        lock.release()
+
+
+class OutputFile:
+    """What goes into one file of an import."""
+
+    def __init__(
+        self, writer: TrajectoryWriter, robot: Robot, settings: ImportSettings, *, test: bool
+    ) -> None:
+        """``test``: only the first of several phases goes in: a test that counts the same motion k
+        times proves no more."""
+        self.writer, self.path, self.robot, self.settings = writer, writer.path, robot, settings
+        self.phases = "first" if test else settings.phases
+        self.recordings: list[str] = []
+        """Names of those that gave at least one trajectory."""
+        self.recorded = 0
+        """Samples of the first phases alone: what was recorded, at the robot's rate."""
+        self._every: Counter[int] = Counter()
+        self._short = 0
+        self._empty: list[str] = []
+        self._faults = StampFaults()
+        self._periods: list[float] = []
+        self._meter: TimingMeter | None = None
+        self._raw: list[np.ndarray] = []
+
+    def add(self, name: str, found: ResampledRecording, mapping: ColumnMapping) -> None:
+        """Convert, check and write the trajectories of one recording."""
+        if found.stamps is not None:
+            self._meter = self._meter or TimingMeter()
+            self._meter.add(name, found.stamps[np.isfinite(found.stamps)])
+        for raw in found.raw:
+            if len(raw) > 1 and sum(map(len, self._raw)) < _RAW:
+                self._raw.append(convert(raw, mapping.joints))
+        for key, count in vars(found.faults).items():
+            setattr(self._faults, key, getattr(self._faults, key) + count)
+        if found.period is not None:
+            self._periods.append(found.period)
+        pieces = [piece for piece in found.pieces if len(piece.q) >= SHORTEST]
+        self._short += len(found.pieces) - len(pieces)
+        (self.recordings if pieces else self._empty).append(name)
+        for piece in pieces:
+            q, u = convert(piece.q, mapping.joints), convert(piece.u, mapping.controls)
+            self._check_units(q, name)
+            self.writer.append(q, self._within_range(u, name), name)
+            self.recorded += len(q) if piece.phase == 0 else 0
+            self._every[piece.every] += 1
+
+    def timing(self) -> Timing | None:
+        """What the raw stamps say; None where there are none."""
+        return None if self._meter is None else self._meter.result()
+
+    def words(self) -> str:
+        """``12 recordings of 3.2 min in all, as 24 trajectories at 100 Hz``."""
+        seconds = self.recorded * self.robot.dt
+        length = f"{seconds / 60.0:.1f} min" if seconds >= 60.0 else f"{seconds:.1f} s"
+        return (
+            f"{_n(len(self.recordings), 'recording')} of {length} in all, as "
+            f"{counted(len(self.writer.lengths))} at {1.0 / self.robot.dt:.6g} Hz"
+        )
+
+    def resampling(self) -> tuple[str, ...]:
+        """What was done with the time stamps, in sentences."""
+        sentences = []
+        rate = f"{1.0 / self.robot.dt:.6g} Hz"
+        for every, count in sorted(self._every.items()):
+            how = f"taken sample by sample: the log is at the robot's {rate} already."
+            if every > 1:
+                nth = f"{every}{'nd' if every == 2 else 'rd' if every == 3 else 'th'}"
+                which = f"all {every} phases, each a trajectory of its own"
+                which = which if self.phases == "all" else "the first phase"
+                how = f"by taking every {nth} sample with its own command, to {rate} ({which})."
+            elif not every:
+                how = (
+                    f"resampled to {rate}: {_POSITION_WORDS[self.settings.positions]}; commands are "
+                    "held: each is the last one at or before the time."
+                )
+            sentences.append(f"{count} trajector{'y' if count == 1 else 'ies'} {how}")
+        if self._periods and max(self._periods) > 1.05 * min(self._periods):
+            slow, fast = 1 / max(self._periods), 1 / min(self._periods)
+            sentences.append(
+                f"The recordings have several rates, {slow:.4g} to {fast:.4g} Hz; each was brought "
+                f"to {rate} by itself."
+            )
+        for count, noun, then in (
+            (self._faults.gaps, "gap", "in the time stamps: the trajectory is cut there."),
+            (self._faults.restarts, "jump", "back in time: a new trajectory begins there."),
+        ):
+            sentences += [f"{_n(count, noun)} {then}"] if count else []
+        return tuple(sentences)
+
+    def left_out(self) -> tuple[str, ...]:
+        """What is not in the file, a sentence for each reason."""
+        empty = ", ".join(map(repr, self._empty[:5]))
+        empty += f" and {len(self._empty) - 5} more" if len(self._empty) > 5 else ""
+        faults = self._faults
+        reasons = (
+            (faults.duplicated, "sample", "stamped like the one before it: the later was dropped."),
+            (faults.out_of_order, "sample", "stamped earlier than the one before it: dropped."),
+            (
+                faults.not_finite,
+                "sample",
+                "with a value that is not finite: the trajectory is cut there.",
+            ),
+            (self._short, "piece", f"of fewer than {SHORTEST} samples: left out."),
+            (len(self._empty), "recording", f"without a trajectory ({empty}): left out."),
+        )
+        return tuple(f"{_n(count, noun)} {then}" for count, noun, then in reasons if count)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the provenance."""
+        timing, settings = self.timing(), self.settings
+        return {
+            "resampling": {
+                "words": list(self.resampling()),
+                "rate": 1.0 / self.robot.dt,
+                "positions": settings.positions,
+                "commands": "hold",
+                "gap": settings.gap or f"{GAP_PERIODS:g} periods",
+                "phases": settings.phases,
+                "declared_rate": settings.rate,
+                "every": {str(every): count for every, count in sorted(self._every.items())},
+            },
+            "recordings": len(self.recordings),
+            "trajectories": len(self.writer.lengths),
+            "left_out": list(self.left_out()),
+            "timing": None if timing is None else timing.as_json(),
+            "quantum": self._quanta(),
+        }
+
+    def _quanta(self) -> dict[str, float | None]:
+        """Quantum of each joint as it was recorded [rad or m]."""
+        if not self._raw:
+            return dict.fromkeys(self.robot.joint_names)
+        positions, lengths = np.concatenate(self._raw), np.array([len(part) for part in self._raw])
+        steps = np.diff(positions, axis=0)
+        steps[np.cumsum(lengths)[:-1] - 1] = 0.0  # from one stretch to the next
+        return {
+            name: find_quantum(steps[:, j], largest=float(np.abs(positions[:, j]).max()))
+            or find_resting_quantum(positions[:, j], lengths)
+            for j, name in enumerate(self.robot.joint_names)
+        }
+
+    def _check_units(self, q: Float[np.ndarray, "n nq"], recording: str) -> None:
+        low, high = q.min(axis=0), q.max(axis=0)
+        for j, joint in enumerate(self.robot.joints):
+            farthest, words, unit = FARTHEST[joint.unit]
+            if max(-low[j], high[j]) > farthest and not self.settings.accept_units:
+                raise DataError(
+                    f"Joint {joint.name!r} goes from {low[j]:.4g} to {high[j]:.4g} {joint.unit} in "
+                    f"recording {recording!r}, which looks like {words}: declare --units "
+                    f'{joint.name}={unit} (or log_unit = "{unit}" in robot.toml), or give '
+                    "--accept-units if it is right."
+                )
+
+    def _within_range(
+        self, u: Float[np.ndarray, "n nu"], recording: str
+    ) -> Float[np.ndarray, "n nu"]:
+        lower, upper = self.writer.channels.control_range
+        low, high = u.min(axis=0), u.max(axis=0)
+        if (low >= lower).all() and (high <= upper).all():
+            return u
+        span = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * ROUNDING
+        for c, control in enumerate(self.robot.controls):
+            if low[c] < lower[c] - span[c] or high[c] > upper[c] + span[c]:
+                raise DataError(
+                    f"Control {control.name!r} goes from {low[c]:.6g} to {high[c]:.6g} "
+                    f"{control.unit} in recording {recording!r}, outside its range {lower[c]:g} to "
+                    f"{upper[c]:g}; if the log has it in another unit, declare --units "
+                    f"{control.name}=UNIT or --scale {control.name}=FACTOR, else correct the range "
+                    "in robot.toml."
+                )
+        return np.clip(u, lower, upper)
+
+
+def _n(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,362 @@
+"""One recording of a log into trajectories at the robot's rate.
+
+The stream that has the first joint leads: its gaps cut the recording. Where a log is sampled at the
+robot's rate, or at a whole multiple of it, its samples are taken as they are: averaging neighbours
+would hide the encoder's quantum and the noise that a model has to live with. Only elsewhere are
+positions interpolated. Commands are always held, because that is what a robot does with them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from genan.data.timing import GAP_PERIODS
+from genan.errors import DataError, SettingError
+from genan.importing.mapping import ColumnMapping
+from genan.importing.settings import ImportSettings
+from genan.importing.source import RawRecording, Source
+
+#: Stamps from which the period of a recording is measured.
+PERIOD_STAMPS = 4096
+#: A step between two stamps may differ from the uniform one by this fraction of the robot's period.
+STEP_TOLERANCE = 0.01
+#: The mean step may differ from the uniform one by this fraction of it.
+RATE_TOLERANCE = 1e-3
+#: A log may be slower than the robot by this fraction before it is refused.
+SLOWEST = 0.01
+#: A command counts as given at a time when it is stamped later by at most this fraction of the
+#: robot's period.
+HOLD_TOLERANCE = 1e-3
+
+
+@dataclass
+class StampFaults:
+    """Faults in the time stamps of a recording, counted."""
+
+    duplicated: int = 0
+    """Samples stamped like the one before: dropped."""
+    out_of_order: int = 0
+    """Samples stamped a little before the one before: dropped."""
+    restarts: int = 0
+    """Jumps back in time; no sample is lost by one."""
+    gaps: int = 0
+    """Times without samples; no sample is lost by one."""
+    not_finite: int = 0
+    """Samples with NaN or infinity: dropped."""
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledPiece:
+    """A trajectory at the robot's rate, in the log's units."""
+
+    q: Float[np.ndarray, "n nq"]
+    u: Float[np.ndarray, "n nu"]
+    every: int
+    """Every so many samples one was taken; 0: interpolated."""
+    phase: int
+    """Number of the sample with which it began."""
+
+
+@dataclass(eq=False)
+class ResampledRecording:
+    """What one recording gave."""
+
+    pieces: list[ResampledPiece] = field(default_factory=list)
+    raw: list[Float[np.ndarray, "n nq"]] = field(default_factory=list)
+    """Neighbouring positions before resampling, in the log's units, to measure the quantum from."""
+    stamps: Float[np.ndarray, " n"] | None = None
+    """Raw stamps of the leading stream [s]; None where it has none."""
+    period: float | None = None
+    """Usual time between two samples of the leading stream [s]."""
+    faults: StampFaults = field(default_factory=StampFaults)
+
+
+@dataclass(frozen=True, eq=False)
+class _CleanStream:
+    names: tuple[str, ...]
+    time: Float[np.ndarray, " n"]
+    values: Float[np.ndarray, "n k"]
+    breaks: Bool[np.ndarray, " n"]
+
+
+def resample(
+    recording: RawRecording,
+    source: Source,
+    mapping: ColumnMapping,
+    dt: float,
+    settings: ImportSettings,
+    *,
+    phases: Literal["all", "first"] | None = None,
+) -> ResampledRecording:
+    """The trajectories of a recording.
+
+    Args:
+        recording: what the source read.
+        source: where it comes from.
+        mapping: which column is which joint or control.
+        dt: the robot's period [s].
+        settings: rate, gap, positions and phases.
+        phases: instead of the settings'.
+    """
+    found = ResampledRecording()
+    where = f"Recording {recording.name!r} of {source.path}"
+    lead, others = _clean_streams(recording, source, mapping, dt, settings, found, where)
+    if lead is None:
+        return found
+    if others and found.faults.restarts:
+        raise DataError(
+            f"{where} goes back in time, so its streams cannot be put together; cut it there, or "
+            "leave it out with --without."
+        )
+    own = [lead.names.index(entry.column) for entry in mapping.joints if entry.column in lead.names]
+    for start, stop in pairwise([*np.flatnonzero(lead.breaks).tolist(), len(lead.time)]):
+        part = _CleanStream(
+            lead.names, lead.time[start:stop], lead.values[start:stop], lead.breaks[:0]
+        )
+        if len(own) == len(mapping.joints):
+            found.raw.append(part.values[:PERIOD_STAMPS, own])
+        for phase, (at, rows) in enumerate(sample_times(part.time, dt, phases or settings.phases)):
+            every = 0 if rows is None else rows.step
+            q, u, known = _values_at(at, rows, part, others, mapping, dt, settings.positions)
+            for first, last in runs(known):
+                found.pieces.append(ResampledPiece(q[first:last], u[first:last], every, phase))
+    return found
+
+
+def _clean_streams(
+    recording: RawRecording,
+    source: Source,
+    mapping: ColumnMapping,
+    dt: float,
+    settings: ImportSettings,
+    found: ResampledRecording,
+    where: str,
+) -> tuple[_CleanStream | None, list[_CleanStream]]:
+    """The stream that leads, and the others."""
+    leader, joints = mapping.joints[0].column, {entry.column for entry in mapping.joints}
+    wanted = joints | {entry.column for entry in mapping.controls}
+    streams = [s for s in recording.streams if len(s.values) and wanted.intersection(s.names)]
+    missing = wanted.difference(*(stream.names for stream in streams))
+    if streams and missing:
+        raise DataError(
+            f"{where} has no samples of {sorted(missing)[0]!r}; leave it out with --without, or map "
+            "another column."
+        )
+    lead, others = None, []
+    for stream in streams:
+        time = stream.time
+        if mapping.time in stream.names:
+            time = stream.values[:, stream.names.index(mapping.time)] * mapping.time_factor
+        if leads := leader in stream.names:
+            found.stamps = None if settings.rate else time
+        if time is None or settings.rate is not None:
+            if len(streams) > 1:
+                raise SettingError(
+                    f"{where} has several streams without time stamps, which cannot be put together."
+                )
+            time = _declared_period(source, settings) * np.arange(len(stream.values))
+        time = np.asarray(time, dtype=np.float64)
+        period = median_period(time[np.isfinite(time)])
+        gap = settings.gap or (GAP_PERIODS * period if period else np.inf)
+        if leads:
+            found.period = period
+            _refuse_slow(period, dt, where)
+        # commands on a clock of their own are held as long as no other comes: they have no gaps
+        holds = joints.isdisjoint(stream.names)
+        faults = found.faults if leads else StampFaults()
+        cleaned = _CleanStream(
+            stream.names,
+            *clean(time, stream.values, np.inf if holds else gap, faults, drop=not holds),
+        )
+        if not len(cleaned.time):
+            return None, []
+        if leads:
+            lead = cleaned
+        else:
+            others.append(cleaned)
+    return lead, others
+
+
+def _declared_period(source: Source, settings: ImportSettings) -> float:
+    period = 1.0 / settings.rate if settings.rate else source.period
+    if period is None:
+        raise SettingError(
+            f"{source.path} has no time stamps and does not say how fast it was sampled; name its "
+            "time column with --time, or give its rate in Hz with --rate."
+        )
+    return period
+
+
+def _refuse_slow(period: float | None, dt: float, where: str) -> None:
+    if period is None or period <= (1.0 + SLOWEST) * dt:
+        return
+    for unit, factor in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+        if 0.3 * dt / 20 < period * factor < 3 * dt and period > 100 * dt:
+            raise DataError(
+                f"{where} has a sample every {period:g} s by its time stamps; they look like {unit}: "
+                f"declare --time-unit {unit}."
+            )
+    raise DataError(
+        f"{where} is sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz; what was "
+        f"not recorded cannot be made up: set dt = {period:.4g} or more in robot.toml, or leave the "
+        "recording out with --without."
+    )
+
+
+def median_period(time: Float[np.ndarray, " n"]) -> float | None:
+    """The usual time between two of the first stamps [s]; None where there are not two."""
+    steps = np.diff(time[: PERIOD_STAMPS + 1])
+    steps = steps[steps > 0.0]
+    return float(np.median(steps)) if len(steps) else None
+
+
+def clean(
+    time: Float[np.ndarray, " n"],
+    values: Float[np.ndarray, "n k"],
+    gap: float,
+    faults: StampFaults,
+    *,
+    drop: bool = True,
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m k"], Bool[np.ndarray, " m"]]:
+    """Drop samples that are twice, out of order or not finite; gaps, restarts and lost samples are
+    breaks.
+
+    Args:
+        time: stamps [s].
+        values: samples.
+        gap: a longer step is a break [s]; a jump back by more than that is a restart.
+        faults: counts what was found.
+        drop: whether samples with values that are not finite are dropped.
+
+    Returns:
+        Stamps, samples, and whether a break is before each of them (always before the first).
+    """
+    finite = np.isfinite(time)
+    if drop:
+        finite &= np.isfinite(values).all(axis=1)
+    breaks = np.zeros(len(time), dtype=bool)
+    if not finite.all():
+        faults.not_finite += int((~finite).sum())
+        kept = np.flatnonzero(finite)
+        time, values, breaks = time[kept], values[kept], np.diff(kept, prepend=-1) > 1
+    if not len(time):
+        return time, values, breaks
+    keep = np.ones(len(time), dtype=bool)
+    jumps = [0, *(np.flatnonzero(np.diff(time) < -gap) + 1).tolist(), len(time)]
+    starts = [0]
+    for start, end in pairwise(jumps):
+        while start < end:
+            # the latest stamp before each one, as long as the clock does not restart
+            before = np.maximum.accumulate(np.concatenate([[-np.inf], time[start : end - 1]]))
+            back = np.flatnonzero(time[start:end] < before - gap)
+            stop = start + int(back[0]) if len(back) else end
+            step = time[start:stop] - before[: stop - start]
+            keep[start:stop] = step > 0.0
+            late = (step > gap) & np.isfinite(step)
+            breaks[start:stop] |= late
+            faults.gaps += int(late.sum())
+            faults.duplicated += int((step == 0.0).sum())
+            faults.out_of_order += int((step < 0.0).sum())
+            start = stop
+            starts.append(stop)
+    faults.restarts += len(starts) - 2
+    breaks[starts[:-1]] = True
+    if keep.all():
+        return time, values, breaks
+    rows = np.flatnonzero(keep)  # the break of a dropped sample goes to the next that is kept
+    return time[rows], values[rows], np.diff(np.cumsum(breaks)[rows], prepend=0) > 0
+
+
+def uniform_multiple(time: Float[np.ndarray, " n"], dt: float) -> int:
+    """How many of the rising stamps [s] there are in each ``dt`` [s], where they are uniform; 0
+    where they are not."""
+    if len(time) < 2:
+        return 0
+    mean = float(time[-1] - time[0]) / (len(time) - 1)
+    k = max(1, round(dt / mean))
+    if abs(mean * k / dt - 1.0) > RATE_TOLERANCE:
+        return 0
+    steps = np.diff(time)
+    return k if max(steps.max() - dt / k, dt / k - steps.min()) <= STEP_TOLERANCE * dt else 0
+
+
+def sample_times(
+    time: Float[np.ndarray, " n"], dt: float, phases: Literal["all", "first"]
+) -> list[tuple[Float[np.ndarray, " m"], slice | None]]:
+    """Times at which to take samples every ``dt`` [s] between rising stamps [s], one entry for each
+    phase, and the samples that were taken at just these times (None: to be interpolated)."""
+    if k := uniform_multiple(time, dt):
+        wanted = range(min(k if phases == "all" else 1, len(time)))
+        return [(time[phase::k], slice(phase, None, k)) for phase in wanted]
+    count = int(np.floor((time[-1] - time[0]) / dt + HOLD_TOLERANCE)) + 1
+    return [(np.minimum(time[0] + dt * np.arange(count), time[-1]), None)]
+
+
+def _values_at(
+    at: Float[np.ndarray, " m"],
+    rows: slice | None,
+    lead: _CleanStream,
+    others: Sequence[_CleanStream],
+    mapping: ColumnMapping,
+    dt: float,
+    method: Literal["interpolate", "nearest"],
+) -> tuple[np.ndarray, np.ndarray, Bool[np.ndarray, " m"]]:
+    """q, u and whether both are known, at the times ``at`` [s]."""
+    known = np.ones(len(at), dtype=bool)
+    q, u = (np.empty((len(at), len(entries))) for entries in (mapping.joints, mapping.controls))
+    for stream in (lead, *others):
+        for target, entries in ((q, mapping.joints), (u, mapping.controls)):
+            mine = [k for k, entry in enumerate(entries) if entry.column in stream.names]
+            if not mine:
+                continue
+            values = stream.values[:, [stream.names.index(entries[k].column) for k in mine]]
+            if stream is lead and rows is not None:
+                target[:, mine] = values[rows]
+            elif target is u:
+                target[:, mine], there = held(stream.time, values, at, dt)
+                known &= there
+            else:
+                target[:, mine], after = between(stream.time, values, at, method)
+                known &= (at >= stream.time[0]) & (at <= stream.time[-1])
+                if stream is not lead:
+                    known &= ~stream.breaks[after] | (at == stream.time[after])
+    return q, u, known
+
+
+def held(
+    time: Float[np.ndarray, " n"],
+    values: Float[np.ndarray, "n k"],
+    at: Float[np.ndarray, " m"],
+    dt: float,
+) -> tuple[Float[np.ndarray, "m k"], Bool[np.ndarray, " m"]]:
+    """The last sample at or before each time, and whether there is one and it is finite."""
+    rows = np.searchsorted(time, at + HOLD_TOLERANCE * dt, side="right") - 1
+    there = values[np.maximum(rows, 0)]
+    return there, (rows >= 0) & np.isfinite(there).all(axis=1)
+
+
+def between(
+    time: Float[np.ndarray, " n"],
+    values: Float[np.ndarray, "n k"],
+    at: Float[np.ndarray, " m"],
+    method: Literal["interpolate", "nearest"],
+) -> tuple[Float[np.ndarray, "m k"], Int[np.ndarray, " m"]]:
+    """Positions at the times ``at`` [s] inside ``time``, and the number of the sample after each."""
+    if len(time) == 1:
+        return np.repeat(values, len(at), axis=0), np.zeros(len(at), dtype=np.int64)
+    after = np.clip(np.searchsorted(time, at, side="right"), 1, len(time) - 1)
+    part = np.clip((at - time[after - 1]) / (time[after] - time[after - 1]), 0.0, 1.0)
+    if method == "nearest":
+        return values[after - (part < 0.5)], after
+    part = part[:, None]
+    return values[after - 1] * (1.0 - part) + values[after] * part, after
+
+
+def runs(known: Bool[np.ndarray, " n"]) -> list[tuple[int, int]]:
+    """Where unbroken runs begin and end."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], known.astype(np.int8), [0]])))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

@@ -1,0 +1,149 @@
+"""The settings of an import, and which recordings they choose."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from genan.errors import DataError, SettingError, listing
+from genan.importing.source import Facts
+
+_LAST = re.compile(r"last:(\d+(?:\.\d+)?)%$")
+_DATE = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[-_T ](\d\d)[h:-]?(\d\d)[m:-]?(\d\d)")
+
+
+@dataclass(frozen=True)
+class ImportSettings:
+    """How logs become trajectories. What is left out is taken from robot.toml, and then from the
+    log itself."""
+
+    joints: Mapping[str, str] = field(default_factory=dict)
+    """Column of the log for each joint."""
+    controls: Mapping[str, str] = field(default_factory=dict)
+    """Column of the log for each control."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Unit in the log of joints and controls."""
+    scale: Mapping[str, float] = field(default_factory=dict)
+    """Factors: scale * logged + offset is the value in the unit of the log."""
+    offset: Mapping[str, float] = field(default_factory=dict)
+    """Offsets, in the unit of the log."""
+    time: str | None = None
+    """Column of the time stamps."""
+    time_unit: str | None = None
+    """Unit of the time stamps: s, ms, us or ns."""
+    rate: float | None = None
+    """Rate of the log [Hz]: samples are taken as equally spaced, and time stamps are not used."""
+    format: str | None = None
+    """Format of the log; left out: found out."""
+    stamps: Literal["auto", "header", "receipt"] = "auto"
+    """Time of a bag's samples: when they were measured, or recorded; auto: the first where it
+    agrees with the other."""
+    gap: float | None = None
+    """A longer time without samples cuts a recording [s]; left out: ``GAP_PERIODS`` periods."""
+    positions: Literal["interpolate", "nearest"] = "interpolate"
+    """How positions get to the robot's rate where they are not on it already."""
+    phases: Literal["all", "first"] = "all"
+    """Where a log is k times as fast as the robot, every k-th sample is taken: starting with each
+    of the first k samples, or with the first."""
+    only: tuple[str, ...] = ()
+    """Recordings to take: patterns, see ``RecordingSelection``; none: all."""
+    without: tuple[str, ...] = ()
+    """Recordings to leave out."""
+    test: tuple[str, ...] = ()
+    """Recordings that go to the test file."""
+    accept_units: bool = False
+    """Go on where the numbers look like another unit."""
+    overwrite: bool = False
+    """Replace files that are there already."""
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "gap"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 < value < math.inf:
+                raise SettingError(f"--{name} must be a positive number, not {value:g}.")
+        for name, value in self.scale.items():
+            if not math.isfinite(value) or value == 0.0:
+                raise SettingError(
+                    f"The scale of {name!r} must be a number other than 0, not {value:g}."
+                )
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """All patterns that choose recordings."""
+        return (*self.only, *self.without, *self.test)
+
+    @property
+    def needs_list(self) -> bool:
+        """Whether the recordings must be known before the first is read."""
+        return any(map(_LAST.match, self.patterns))
+
+
+class RecordingSelection:
+    """Sorts recordings by patterns: ``run_*`` (name), ``kind=sysid`` (what the log says of it),
+    ``last:20%``."""
+
+    def __init__(
+        self, settings: ImportSettings, recordings: Sequence[tuple[str, Facts]] | None
+    ) -> None:
+        """``recordings``: all of them, in the order of the log; None where they are not known."""
+        self._settings = settings
+        self._last: dict[str, frozenset[str]] = {}
+        for pattern in settings.patterns:
+            if pattern.startswith("last:"):
+                share = _LAST.match(pattern)
+                if share is None or not 0.0 < float(share.group(1)) < 100.0:
+                    raise SettingError(
+                        f"Write the last part of the recordings as last:20%, not {pattern!r}."
+                    )
+                names = [name for name, _ in recordings or ()]
+                self._last[pattern] = _last(names, float(share.group(1)) / 100.0)
+            if recordings is not None:
+                self._refuse_useless(pattern, recordings)
+
+    def file_for(self, name: str, facts: Facts) -> Literal["train", "test", "none"]:
+        """Where a recording goes."""
+        only, without, test = (
+            any(self._matches(pattern, name, facts) for pattern in patterns)
+            for patterns in (self._settings.only, self._settings.without, self._settings.test)
+        )
+        if without or (self._settings.only and not only):
+            return "none"
+        return "test" if test else "train"
+
+    def _matches(self, pattern: str, name: str, facts: Facts) -> bool:
+        if pattern in self._last:
+            return name in self._last[pattern]
+        if fnmatchcase(name, pattern):
+            return True
+        key, _, value = pattern.partition("=")
+        if key not in facts:
+            return False
+        try:
+            return float(value) == float(facts[key])
+        except ValueError:
+            return fnmatchcase(str(facts[key]), value)
+
+    def _refuse_useless(self, pattern: str, recordings: Sequence[tuple[str, Facts]]) -> None:
+        if any(self._matches(pattern, name, facts) for name, facts in recordings):
+            return
+        known = sorted(
+            {f"{key}={value}" for _, facts in recordings for key, value in facts.items()}
+        )
+        said = f"; they say of themselves: {listing(known[:20])}" if known else ""
+        more = f" and {len(recordings) - 6} more" if len(recordings) > 6 else ""
+        names = listing(name for name, _ in recordings[:6])
+        raise DataError(
+            f"No recording fits the pattern {pattern!r}; there are {names}{more}{said}."
+        )
+
+
+def _last(names: list[str], share: float) -> frozenset[str]:
+    """The last ones in time where every name carries a date, else in the order of the log."""
+    dates = [_DATE.search(name) for name in names]
+    if all(dates):
+        order = {name: date.groups() for name, date in zip(names, dates, strict=True) if date}
+        names = sorted(names, key=order.__getitem__)
+    count = min(max(1, math.floor(share * len(names) + 0.5)), len(names))
+    return frozenset(names[len(names) - count :])

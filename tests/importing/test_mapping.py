@@ -1,0 +1,153 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genan.importing.mapping import convert, map_columns
+from genan.importing.settings import ImportSettings
+from genan.importing.source import Column, Source
+from genan.errors import DataError, SettingError
+from genan.robot import LogColumn, LogEntry, Robot
+
+
+class Columns(Source):
+    """A source that has columns and nothing else."""
+
+    format = "columns"
+    path = Path("some.log")
+
+    def __init__(self, *names, positions=(), commands=()):
+        self._names, self._positions, self._commands = names, positions, commands
+
+    positions = property(lambda self: self._positions)
+    commands = property(lambda self: self._commands)
+    size = property(lambda self: 0)
+
+    @classmethod
+    def matches(cls, path):
+        return False
+
+    def columns(self):
+        return tuple(Column(name) for name in self._names)
+
+    def read(self, names):
+        yield from ()
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return Robot.load("two-link")
+
+
+def mapped(robot, source, **settings):
+    mapping = map_columns(robot, source, ImportSettings(**settings))
+    return mapping, [entry.column for entry in (*mapping.joints, *mapping.controls)]
+
+
+def test_by_the_names(robot):
+    own = ["elbow", "shoulder", "shoulder_command", "elbow_command", "other"]
+    assert mapped(robot, Columns(*own))[1] == [
+        "shoulder",
+        "elbow",
+        "shoulder_command",
+        "elbow_command",
+    ]
+    ros = [
+        f"/joint_states.{field}[{name}]"
+        for field in ("position", "velocity")
+        for name in ("elbow", "shoulder")
+    ]
+    ros += ["shoulder_command_ctrl", "elbow_command"]
+    assert mapped(robot, Columns(*ros))[1] == [
+        "/joint_states.position[shoulder]",
+        "/joint_states.position[elbow]",
+        "shoulder_command_ctrl",
+        "elbow_command",
+    ]
+
+
+def test_by_the_order_of_the_format(robot):
+    source = Columns("q:0", "q:1", "u:0", "u:1", positions=("q:0", "q:1"), commands=("u:0", "u:1"))
+    assert mapped(robot, source)[1] == ["q:0", "q:1", "u:0", "u:1"]
+    eight = tuple(f"u:{k}" for k in range(8))
+    with pytest.raises(
+        DataError,
+        match=r"has 8 controls \('u:0', .*'u:7'\) and the robot declares 2 \('shoulder_command'",
+    ):
+        mapped(robot, Columns("q:0", "q:1", *eight, positions=("q:0", "q:1"), commands=eight))
+    picked = mapped(
+        robot,
+        Columns("q:0", "q:1", *eight, positions=("q:0", "q:1"), commands=eight),
+        controls={"shoulder_command": "u:6", "elbow_command": "u:7"},
+    )
+    assert picked[1] == ["q:0", "q:1", "u:6", "u:7"]
+
+
+def test_flags_win_over_the_robot_and_units_are_converted(robot):
+    shoulder, elbow = robot.joints
+    told = replace(
+        robot,
+        joints=(
+            replace(shoulder, log=LogColumn("a", "deg", scale=0.1, offset=-180.0)),
+            replace(elbow, log=LogColumn("b", "deg")),
+        ),
+        log=LogEntry(time="stamp", time_unit="ms"),
+    )
+    source = Columns("a", "b", "c", "stamp", "shoulder_command", "elbow_command")
+    mapping, columns = mapped(
+        told, source, joints={"elbow": "c"}, units={"elbow": "rad", "elbow_command": "mV"}
+    )
+    assert columns == ["a", "c", "shoulder_command", "elbow_command"]
+    assert (mapping.time, mapping.time_factor) == ("stamp", 1e-3)
+    q = convert(np.array([[1800.0, 0.5], [3600.0, 0.25]]), mapping.joints)
+    np.testing.assert_allclose(q, [[0.0, 0.5], [np.pi, 0.25]], atol=1e-15)
+    u = convert(np.array([[1.0, 250.0]], dtype=np.float32), mapping.controls)
+    assert u.dtype == np.float64 and u.tolist() == [[1.0, 0.25]]
+    assert mapping.as_json()["shoulder"] == "0.00174532925 * a + -3.14159 (logged in deg)"
+
+
+@pytest.mark.parametrize(
+    ("names", "settings", "message"),
+    [
+        (
+            ["shoulder", "elbow"],
+            {},
+            r"no column 'shoulder_command', 'elbow_command'; the columns there are: 'shoulder'",
+        ),
+        (
+            ["shouldr", "elbow"],
+            {},
+            r"no column 'shoulder' \(is it 'shouldr'\?\).*--joints NAME=COLUMN",
+        ),
+        ([], {}, "has no columns of numbers"),
+        (
+            ["a"],
+            {"joints": {"wrist": "a"}},
+            r"--joints names 'wrist', which robot 'two-link' does not have.*'shoulder'",
+        ),
+        (["a"], {"units": {"wrist": "deg"}}, "--units names 'wrist'"),
+        (["a", "b"], {"joints": {"shoulder": "a", "elbow": "c"}}, r"no column 'c' \(for 'elbow'\)"),
+        (
+            ["a", "u"],
+            {
+                "joints": {"shoulder": "a", "elbow": "a"},
+                "controls": {"shoulder_command": "u", "elbow_command": "u"},
+            },
+            "'a' is given for both 'shoulder' and 'elbow'",
+        ),
+        (
+            ["shoulder", "elbow", "shoulder_command", "elbow_command"],
+            {"time": "clock"},
+            "no column 'clock'",
+        ),
+        (
+            ["shoulder", "elbow", "shoulder_command", "elbow_command"],
+            {"units": {"elbow": "bar"}},
+            "cannot convert",
+        ),
+    ],
+)
+def test_refusals(robot, names, settings, message):
+    with pytest.raises((DataError, SettingError), match=message):
+        mapped(robot, Columns(*names), **settings)
