@@ -13,9 +13,9 @@ from pathlib import Path
 
 import genan
 from genan.data import inspect, load
-from genan.data.importing import ImportSettings, import_logs
-from genan.data.importing.logged_robot import new_robot
 from genan.evaluation import evaluate
+from genan.importing import ImportSettings, import_logs
+from genan.importing.new_robot import new_robot
 from genan.robot import Robot
 
 

@@ -1,38 +1,34 @@
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from genan.importing.mapping import convert, map_columns
-from genan.importing.settings import ImportSettings
-from genan.importing.source import Column, Source
 from genan.errors import DataError, SettingError
+from genan.importing.mapping import (
+    convert,
+    map_columns,
+    time_factor,
+    time_unit_in_name,
+    unit_factor,
+)
+from genan.importing.settings import ImportSettings
+from genan.importing.source import LogSource
 from genan.robot import LogColumn, LogEntry, Robot
 
 
-class Columns(Source):
-    """A source that has columns and nothing else."""
-
-    format = "columns"
-    path = Path("some.log")
-
-    def __init__(self, *names, positions=(), commands=()):
-        self._names, self._positions, self._commands = names, positions, commands
-
-    positions = property(lambda self: self._positions)
-    commands = property(lambda self: self._commands)
-    size = property(lambda self: 0)
-
-    @classmethod
-    def matches(cls, path):
-        return False
-
-    def columns(self):
-        return tuple(Column(name) for name in self._names)
-
-    def read(self, names):
-        yield from ()
+def log(*names, positions=(), commands=()):
+    """A log that has columns and nothing else."""
+    return LogSource(
+        "made",
+        Path("some.log"),
+        (),
+        dict.fromkeys(names, ""),
+        lambda names: iter(()),
+        positions=positions,
+        commands=commands,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,19 +43,14 @@ def mapped(robot, source, **settings):
 
 def test_by_the_names(robot):
     own = ["elbow", "shoulder", "shoulder_command", "elbow_command", "other"]
-    assert mapped(robot, Columns(*own))[1] == [
-        "shoulder",
-        "elbow",
-        "shoulder_command",
-        "elbow_command",
-    ]
+    assert mapped(robot, log(*own))[1] == ["shoulder", "elbow", "shoulder_command", "elbow_command"]
     ros = [
         f"/joint_states.{field}[{name}]"
         for field in ("position", "velocity")
         for name in ("elbow", "shoulder")
     ]
     ros += ["shoulder_command_ctrl", "elbow_command"]
-    assert mapped(robot, Columns(*ros))[1] == [
+    assert mapped(robot, log(*ros))[1] == [
         "/joint_states.position[shoulder]",
         "/joint_states.position[elbow]",
         "shoulder_command_ctrl",
@@ -68,17 +59,17 @@ def test_by_the_names(robot):
 
 
 def test_by_the_order_of_the_format(robot):
-    source = Columns("q:0", "q:1", "u:0", "u:1", positions=("q:0", "q:1"), commands=("u:0", "u:1"))
+    source = log("q:0", "q:1", "u:0", "u:1", positions=("q:0", "q:1"), commands=("u:0", "u:1"))
     assert mapped(robot, source)[1] == ["q:0", "q:1", "u:0", "u:1"]
     eight = tuple(f"u:{k}" for k in range(8))
     with pytest.raises(
         DataError,
         match=r"has 8 controls \('u:0', .*'u:7'\) and the robot declares 2 \('shoulder_command'",
     ):
-        mapped(robot, Columns("q:0", "q:1", *eight, positions=("q:0", "q:1"), commands=eight))
+        mapped(robot, log("q:0", "q:1", *eight, positions=("q:0", "q:1"), commands=eight))
     picked = mapped(
         robot,
-        Columns("q:0", "q:1", *eight, positions=("q:0", "q:1"), commands=eight),
+        log("q:0", "q:1", *eight, positions=("q:0", "q:1"), commands=eight),
         controls={"shoulder_command": "u:6", "elbow_command": "u:7"},
     )
     assert picked[1] == ["q:0", "q:1", "u:6", "u:7"]
@@ -94,7 +85,7 @@ def test_flags_win_over_the_robot_and_units_are_converted(robot):
         ),
         log=LogEntry(time="stamp", time_unit="ms"),
     )
-    source = Columns("a", "b", "c", "stamp", "shoulder_command", "elbow_command")
+    source = log("a", "b", "c", "stamp", "shoulder_command", "elbow_command")
     mapping, columns = mapped(
         told, source, joints={"elbow": "c"}, units={"elbow": "rad", "elbow_command": "mV"}
     )
@@ -150,4 +141,51 @@ def test_flags_win_over_the_robot_and_units_are_converted(robot):
 )
 def test_refusals(robot, names, settings, message):
     with pytest.raises((DataError, SettingError), match=message):
-        mapped(robot, Columns(*names), **settings)
+        mapped(robot, log(*names), **settings)
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted", "factor"),
+    [
+        ("rad", "rad", 1.0),
+        ("deg", "rad", math.pi / 180),
+        ("mrad", "rad", 1e-3),
+        ("rev", "rad", 2 * math.pi),
+        ("mm", "m", 1e-3),
+        ("mV", "V", 1e-3),
+        ("kPa", "bar", 1e-2),
+        ("mbar", "Pa", 100.0),
+        ("mNm", "N m", 1e-3),
+        ("rpm", "rad/s", 2 * math.pi / 60),
+        ("%", "1", 0.01),
+        ("ticks", "ticks", 1.0),
+    ],
+)
+def test_factors(unit, wanted, factor):
+    assert unit_factor(unit, wanted, what="x") == pytest.approx(factor, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted"), [("mV", "bar"), ("ticks", "rad"), ("deg", "V"), ("m", "rad")]
+)
+def test_what_cannot_be_converted(unit, wanted):
+    with pytest.raises(
+        SettingError, match=rf"joint 'elbow' is in '{unit}' in the log and in '{wanted}'.*--scale"
+    ):
+        unit_factor(unit, wanted, what="joint 'elbow'")
+
+
+def test_time():
+    assert [time_factor(unit) for unit in ("s", "ms", "us", "ns")] == [1.0, 1e-3, 1e-6, 1e-9]
+    with pytest.raises(SettingError, match="'min'"):
+        time_factor("min")
+    names = {
+        "time": "s",
+        "t_ms": "ms",
+        "stamp_ns": "ns",
+        "time [us]": "us",
+        "time_sec": "s",
+        "items": "s",
+        "t(ms)": "ms",
+    }
+    assert {name: time_unit_in_name(name) for name in names} == names

@@ -61,7 +61,7 @@ class Inspect:
         with ExitStack() as stack:
             file = self.file
             if robot is not None and raw:
-                from genan.data.importing import import_logs
+                from genan.importing import import_logs
 
                 file = Path(stack.enter_context(TemporaryDirectory())) / f"{self.file.stem}.h5"
                 import_logs([self.file], robot, file)

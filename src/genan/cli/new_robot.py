@@ -28,7 +28,7 @@ class NewRobot:
 
     def run(self) -> int:
         """Look, write, and say what was guessed; exit code."""
-        from genan.data.importing.logged_robot import new_robot
+        from genan.importing.new_robot import new_robot
         from genan.robot import Robot
 
         path, new = new_robot(self.model, logs=self.logs, out=self.out, name=self.name)

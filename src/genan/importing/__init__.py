@@ -1,8 +1,19 @@
 """Logs of other programs into recordings: a module for each format, one mapping and one resampling
 for all of them."""
 
-from genan.importing.convert import Imported, ImportedFile, import_logs
-from genan.importing.settings import ImportSettings
-from genan.importing.source import FORMATS, open_source
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["FORMATS", "ImportSettings", "Imported", "ImportedFile", "import_logs", "open_source"]
+if TYPE_CHECKING:
+    from genan.importing.convert import Imported, ImportedFile, import_logs
+    from genan.importing.settings import ImportSettings
+    from genan.importing.source import open_source
+
+__all__ = ["ImportSettings", "Imported", "ImportedFile", "import_logs", "open_source"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = {"ImportSettings": "settings", "open_source": "source"}.get(name, "convert")
+    return getattr(importlib.import_module(f"genan.importing.{module}"), name)

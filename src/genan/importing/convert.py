@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from genan.data.channels import Channels
-from genan.data.names import LONGEST_NAME
-from genan.data.timing import Timing
+from genan.data.inspection.timing import Timing
+from genan.data.trajectories import LONGEST_NAME, Channels
 from genan.errors import DataError, SettingError, listing
 from genan.importing.mapping import ColumnMapping, map_columns
 from genan.importing.output import OutputFile, open_writer
 from genan.importing.resample import resample
 from genan.importing.settings import ImportSettings, RecordingSelection
-from genan.importing.source import Facts, Source, open_source
+from genan.importing.source import Facts, LogSource, open_source
 from genan.provenance import versions
 from genan.robot import Robot
 
@@ -73,14 +72,13 @@ def import_logs(
         progress: called after each recording with the bytes read and the bytes there are.
     """
     settings = settings or ImportSettings()
-    settings = replace(
-        settings, format=settings.format or robot.log.format, gap=settings.gap or robot.log.gap
-    )
+    settings = replace(settings, gap=settings.gap or robot.log.gap)
     paths = {"train": Path(out)} | ({} if test_out is None else {"test": Path(test_out)})
     _check(sources, paths, settings)
-    logs = [open_source(Path(path), settings.format, stamps=settings.stamps) for path in sources]
+    format = settings.format or robot.log.format
+    logs = [open_source(Path(path), format, stamps=settings.stamps) for path in sources]
     mappings = [map_columns(robot, log, settings) for log in logs]
-    chosen = RecordingSelection(settings, _recordings(logs, mappings, settings.needs_list))
+    chosen = RecordingSelection(settings, _recordings(logs, mappings) if settings.patterns else ())
     channels = Channels.of_robot(robot)
     size, formats = sum(log.size for log in logs), ", ".join(dict.fromkeys(x.format for x in logs))
     with ExitStack() as stack:
@@ -127,21 +125,19 @@ def _check(sources: Sequence[Path | str], paths: dict[str, Path], settings: Impo
 
 
 def _recordings(
-    logs: Sequence[Source], mappings: Sequence[ColumnMapping], needed: bool
-) -> list[tuple[str, Facts]] | None:
-    """Name and facts of all recordings; where only reading tells, they are read if needed."""
+    logs: Sequence[LogSource], mappings: Sequence[ColumnMapping]
+) -> list[tuple[str, Facts]]:
+    """Name and facts of all recordings; where only reading tells, they are read."""
     found: list[tuple[str, Facts]] = []
     for number, (log, mapping) in enumerate(zip(logs, mappings, strict=True)):
-        there = log.recordings()
+        there = log.recordings
         if there is None:
-            if not needed:
-                return None
-            there = tuple((one.name, one.facts) for one in log.read(mapping.columns))
+            there = [(one.name, one.facts) for one in log.read(mapping.columns)]
         found += [(_name(logs, number, name), facts) for name, facts in there]
     return found
 
 
-def _name(logs: Sequence[Source], number: int, recording: str) -> str:
+def _name(logs: Sequence[LogSource], number: int, recording: str) -> str:
     """A recording's name among those of several logs."""
     if len(logs) > 1:
         stems = [log.path.stem for log in logs]
@@ -155,13 +151,14 @@ def _refuse_empty(file: OutputFile, kind: str, settings: ImportSettings) -> None
         return
     chosen = f" by the patterns {listing(settings.patterns)}" if settings.patterns else ""
     raise DataError(
-        f"No trajectory is left for {'the test file ' if kind == 'test' else ''}{file.path}{chosen}, "
-        f"so nothing was written. {' '.join((*file.resampling(), *file.left_out()))}".strip()
+        "No trajectory is left for "
+        f"{'the test file ' if kind == 'test' else ''}{file.path}{chosen}, so nothing was "
+        f"written. {' '.join((*file.resampling(), *file.left_out()))}".strip()
     )
 
 
 def _provenance(
-    logs: Sequence[Source], formats: str, mapping: ColumnMapping, settings: ImportSettings
+    logs: Sequence[LogSource], formats: str, mapping: ColumnMapping, settings: ImportSettings
 ) -> dict[str, Any]:
     patterns = {name: list(getattr(settings, name)) for name in ("only", "without", "test")}
     return {

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from genan.errors import DataError, SettingError, listing
 from genan.importing.settings import ImportSettings
-from genan.importing.source import Source
+from genan.importing.source import LogSource
 from genan.robot import Control, Joint, Robot
 
 #: Columns that a message lists at most.
@@ -91,7 +91,7 @@ def convert(
     return converted + shift if shift.any() else converted
 
 
-def map_columns(robot: Robot, source: Source, settings: ImportSettings) -> ColumnMapping:
+def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> ColumnMapping:
     """Find the column of every joint and control; flags win over robot.toml, and robot.toml over
     the names."""
     both = (*robot.joint_names, *robot.control_names)
@@ -103,7 +103,7 @@ def map_columns(robot: Robot, source: Source, settings: ImportSettings) -> Colum
                 f"--{flag} names {unknown[0]!r}, which robot {robot.name!r} does not have; it has "
                 f"{listing(names)}."
             )
-    there = [column.name for column in source.columns()]
+    there = list(source.columns)
     if not there:
         raise DataError(f"{source.path} has no columns of numbers, so there is nothing to import.")
     joints = _columns(robot.joints, settings.joints, there, source.positions, "joint", source)
@@ -138,7 +138,7 @@ def _columns(
     there: Sequence[str],
     ordered: Sequence[str],
     kind: str,
-    source: Source,
+    source: LogSource,
 ) -> dict[str, str]:
     """Column of each joint, or of each control."""
     found = {
@@ -153,9 +153,9 @@ def _columns(
         return wanted
     if len(ordered) != len(channels):
         raise DataError(
-            f"{source.path} has {len(ordered)} {kind}s ({listing(ordered)}) and the robot declares "
-            f"{len(channels)} ({listing(found)}); say which is which with --{kind}s NAME=COLUMN, or "
-            "correct robot.toml."
+            f"{source.path} has {len(ordered)} {kind}s ({listing(ordered)}) and the robot "
+            f"declares {len(channels)} ({listing(found)}); say which is which with --{kind}s "
+            "NAME=COLUMN, or correct robot.toml."
         )
     return dict(zip(found, ordered, strict=True))
 
@@ -183,7 +183,7 @@ def _mapped(
 
 
 def _refuse_missing(
-    wanted: Mapping[str, str], there: Sequence[str], source: Source, *, kind: str = ""
+    wanted: Mapping[str, str], there: Sequence[str], source: LogSource, *, kind: str = ""
 ) -> None:
     missing = {name: column for name, column in wanted.items() if column not in there}
     if not missing:

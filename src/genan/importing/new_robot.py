@@ -1,26 +1,37 @@
 """A new robot's description, completed by what one of its logs says: columns, command ranges,
-period."""
+period.
+
+Nothing is imported by a guess: it becomes a line of ``robot.toml`` that a person reads, and the
+import takes it from there. Names are compared word by word, ``/joint_states.position[left_elbow]``
+as joint, state, position, left, elbow.
+"""
 
 import math
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from genan.data.importing.guess import Guess, guess_columns, words
-from genan.data.importing.source import Source
-from genan.data.importing.sources import open_source
-from genan.data.importing.survey import Survey, survey
+import numpy as np
+
+from genan.data.inspection.measures import (
+    CLEAR,
+    find_quantum,
+    find_resting_quantum,
+    measure_resolution,
+)
+from genan.data.inspection.timing import TimingMeter
 from genan.errors import DataError, SettingError, listing
 from genan.files import write_atomically
+from genan.importing.source import LogSource, open_source
 from genan.robot.draft import GUESS, ControlDraft, JointDraft, RobotDraft, draft, robot_toml
 
 #: Part of the span seen in the log that a control may go beyond it, either way.
 MARGIN = 0.05
 #: A hinge that goes further than this was logged in degrees, a slide in millimetres [rad, m].
 FAR = {"hinge": ("deg", 4.0 * math.pi), "slide": ("mm", 10.0)}
-#: Units that the words of a column speak for.
+#: Units that the words of a column speak for, and what they are for a slide.
 UNITS = {
     "N m": {"torque", "effort", "tau"},
     "A": {"current", "ampere"},
@@ -29,6 +40,54 @@ UNITS = {
     "rad": {"position", "pos", "angle", "goal", "target"},
 }
 SLIDE_UNITS = {"N m": "N", "rad/s": "m/s", "rad": "m"}
+#: Bytes of a log, and samples of each joint, that are looked at.
+MOST_BYTES, MOST_SAMPLES = 500_000_000, 100_000
+#: How far a measured period may be from the one that was meant.
+NEAR = 1e-3
+
+#: Words of a joint position, of a command, of what is neither, and of what is sent along with a
+#: command.
+POSITION, COMMAND, OTHER, BOOKKEEPING = (
+    frozenset(text.split())
+    for text in (
+        "position pos q angle state qpos joint measured meas actual present",
+        "cmd command commanded action u ctrl control target desired des goal setpoint ref "
+        "reference input pwm voltage act",
+        "velocity vel qd dq qdot qvel speed effort torque tau current temperature temp "
+        "acceleration acc qdd error err force stamp time t timestamp index image frame power "
+        "status header sec nanosec reward done",
+        "time stamp timestamp index image layout header covariance",
+    )
+)
+
+
+@dataclass(frozen=True)
+class ColumnGuess:
+    """Columns by what they seem to be."""
+
+    joints: dict[str, str]
+    """Column of each joint that was found."""
+    by_order: bool
+    """Whether the joints were found by their number alone, ``q[0]``, ``q[1]``, ..., not by name."""
+    controls: tuple[str, ...]
+    """Columns that seem to be commands, in the order of the log."""
+    rest: tuple[str, ...]
+    """The other columns."""
+
+
+@dataclass(frozen=True)
+class ColumnSurvey:
+    """What was seen of some columns."""
+
+    ranges: Mapping[str, tuple[float, float]]
+    """Lowest and highest value of each column that has any, in the log's unit."""
+    period: float | None
+    """Time from one sample of the first column to the next [s]; None where there are no stamps."""
+    whole: bool = True
+    """Whether all of the log was read."""
+    stride: int = 1
+    """Fewest samples per step at which the motion of every joint is clear of its encoder; 1 where
+    that is not known."""
 
 
 def new_robot(
@@ -54,7 +113,7 @@ def new_robot(
     if path.exists():
         raise SettingError(
             f"{path} exists and may hold what you wrote; give another --out, or move it away to "
-            "begin anew."
+            "begin again."
         )
     new = draft(model, model=Path(os.path.relpath(model, folder)).as_posix())
     new = new if name is None else replace(new, name=name)
@@ -65,166 +124,135 @@ def new_robot(
     return path, new
 
 
-def complete(new: RobotDraft, source: Source) -> RobotDraft:
+def complete(new: RobotDraft, source: LogSource) -> RobotDraft:
     """``new`` with the columns of ``source`` for its joints and controls, and with its period."""
-    columns = [column.name for column in source.columns()]
-    if not columns:
+    if not source.columns:
         raise DataError(
             f"{source.path} holds no column of numbers; give a log with positions and commands."
         )
     found = guess_columns(
-        columns,
+        list(source.columns),
         [joint.name for joint in new.joints],
         [control.name for control in new.controls],
         positions=source.positions,
         commands=source.commands,
     )
     wanted = [*found.joints.values(), *found.controls]
-    seen = (
-        survey(source, wanted, joints=len(found.joints))
-        if wanted
-        else Survey({}, {}, source.period, whole=True)
-    )
-    guesses = [
-        guess for guess in new.guesses if not guess.startswith(("The period", "The model has no"))
-    ]
+    seen = ColumnSurvey({}, source.period)
+    if wanted:
+        seen = survey(source, wanted, joints=len(found.joints))
+    guesses = list(new.model_guesses)
     joints = tuple(_joint(joint, found, seen, guesses) for joint in new.joints)
     if found.by_order:
         pairs = ", ".join(f"{joint.name!r} is {joint.log!r}" for joint in joints)
         guesses.append(f"Joints were found by their order alone: {pairs}.")
-    missing = [joint.name for joint in joints if joint.log is None]
-    if missing:
+    if missing := [joint.name for joint in joints if joint.log is None]:
         guesses.append(
             f"No column was recognised as the position of {listing(missing)}; write log = ... "
             f"yourself. Columns that are left: {listing(found.rest)}."
         )
-    controls, note = _controls(new, found, seen, source, guesses)
-    if controls is not new.controls:  # those of the model are not asked about any more
-        guesses = [guess for guess in guesses if not guess.endswith("not in the model.")]
-    dt, dt_note = new.dt, new.dt_note
-    if seen.period is not None:
-        dt, dt_note = seen.period, f"the log's, {1.0 / seen.period:.4g} Hz"
-        if seen.stride > 1:
-            dt = float(f"{seen.stride * seen.period:.9g}")
-            dt_note = (
-                f"{GUESS}: every {seen.stride}. sample of the log's {1.0 / seen.period:.4g} Hz"
-            )
-            guesses.append(
-                f"The period dt is {dt:g} s, every {seen.stride}. sample of the log: from one "
-                "sample to the next the motion is lost in the encoders' steps. dt = "
-                f"{seen.period:g} takes all of them."
-            )
-    else:
-        guesses.append(
-            f"The log has no time stamps, so the period dt is the model's time step, {new.dt:g} s."
-        )
-    return replace(
-        new,
-        joints=joints,
-        controls=controls,
-        controls_note=note,
-        dt=dt,
-        dt_note=dt_note,
-        guesses=tuple(guesses),
-    )
+    new = _with_period(replace(new, joints=joints, model_guesses=tuple(guesses)), seen)
+    return _with_controls(new, found, seen, source.path.name)
 
 
-def _joint(joint: JointDraft, found: Guess, seen: Survey, guesses: list[str]) -> JointDraft:
+def _joint(
+    joint: JointDraft, found: ColumnGuess, seen: ColumnSurvey, guesses: list[str]
+) -> JointDraft:
     column = found.joints.get(joint.name)
     if column is None:
-        return replace(
-            joint, log_note=f"{GUESS}: none was recognised; columns left: {', '.join(found.rest)}"
-        )
-    note, unit = "", None
-    if found.by_order:
-        note = f"{GUESS}: by its number, in the order of the joints"
-    if column in seen.lowest:
-        other, far = FAR[joint.kind]
-        furthest = max(abs(seen.lowest[column]), abs(seen.highest[column]))
-        if furthest > far:
-            unit = other
-            guesses.append(
-                f"Column {column!r} goes up to {furthest:.4g}, so it was taken for {other}."
-            )
+        rest = ", ".join(found.rest)
+        return replace(joint, log_note=f"{GUESS}: none was recognised; columns left: {rest}")
+    note = f"{GUESS}: by its number, in the order of the joints" if found.by_order else ""
+    unit, far = FAR[joint.kind]
+    furthest = max(map(abs, seen.ranges.get(column, (0.0, 0.0))))
+    if furthest <= far:
+        return replace(joint, log=column, log_note=note)
+    guesses.append(f"Column {column!r} goes up to {furthest:.4g}, so it was taken for {unit}.")
     return replace(joint, log=column, log_note=note, log_unit=unit)
 
 
-def _controls(
-    new: RobotDraft, found: Guess, seen: Survey, source: Source, guesses: list[str]
-) -> tuple[tuple[ControlDraft, ...], str]:
-    moving = [
-        name for name in found.controls if seen.lowest.get(name, 0.0) < seen.highest.get(name, 0.0)
-    ]
+def _with_period(new: RobotDraft, seen: ColumnSurvey) -> RobotDraft:
+    if seen.period is None:
+        guess = (
+            f"The log has no time stamps, so the period dt is the model's time step, {new.dt:g} s."
+        )
+        return replace(new, period_guesses=(guess,))
+    rate = f"{1.0 / seen.period:.4g} Hz"
+    if seen.stride == 1:
+        return replace(new, dt=seen.period, dt_note=f"the log's, {rate}", period_guesses=())
+    dt = float(f"{seen.stride * seen.period:.9g}")
+    guess = (
+        f"The period dt is {dt:g} s, every {seen.stride}. sample of the log: from one sample to "
+        f"the next the motion is lost in the encoders' steps. dt = {seen.period:g} takes all of "
+        "them."
+    )
+    note = f"{GUESS}: every {seen.stride}. sample of the log's {rate}"
+    return replace(new, dt=dt, dt_note=note, period_guesses=(guess,))
+
+
+def _with_controls(
+    new: RobotDraft, found: ColumnGuess, seen: ColumnSurvey, where: str
+) -> RobotDraft:
+    moving = [name for name in found.controls if name in seen.ranges]
+    moving = [name for name in moving if seen.ranges[name][0] < seen.ranges[name][1]]
     still = [name for name in found.controls if name not in moving]
     if not moving:
-        guesses.append(
-            "No column was recognised as a command; write log = ... to each control. Columns "
-            f"that are left: {listing([*found.rest, *still])}."
+        left = [*found.rest, *still]
+        guess = (
+            "No column was recognised as a command; write log = ... to each control. Columns that "
+            f"are left: {listing(left)}."
         )
-        return (
-            new.controls,
-            f"{GUESS}: no column was recognised as a command: {', '.join([*found.rest, *still])}.",
+        return replace(
+            new,
+            controls_note=f"{GUESS}: no column was recognised as a command: {', '.join(left)}.",
+            control_guesses=(*new.control_guesses, guess),
         )
-    if still:
-        guesses.append(
-            f"Columns that never change were left out of the controls: {listing(still)}."
-        )
-    names = _names(moving, [joint.name for joint in new.joints])
+    names = _control_names(moving, [joint.name for joint in new.joints])
     controls = tuple(
-        _control(name, column, seen, new, source.path.name)
+        _control(name, column, seen.ranges[column], new, where)
         for name, column in zip(names, moving, strict=True)
     )
-    units = [
-        (control.name, control.unit) for control in controls if control.unit_note.startswith(GUESS)
-    ]
-    if named := [f"{name!r} in {unit}" for name, unit in units if unit != "1"]:
-        guesses.append(f"Units of controls, by the columns' names: {', '.join(named)}.")
-    if none := [name for name, unit in units if unit == "1"]:
-        guesses.append(f"No unit is known of the controls {listing(none)}.")
-    if away := [
-        f"{control.name!r} at {control.rest:g}" for control in controls if control.rest != 0.0
-    ]:
-        guesses.append(
-            f"Controls that are never 0 rest where they are nearest to it: {', '.join(away)}."
-        )
+    units = [(one.name, one.unit) for one in controls if one.unit_note.startswith(GUESS)]
+    named = ", ".join(f"{name!r} in {unit}" for name, unit in units if unit != "1")
+    none = listing(name for name, unit in units if unit == "1")
+    away = ", ".join(f"{one.name!r} at {one.rest:g}" for one in controls if one.rest != 0.0)
     share = "" if seen.whole else ", of its beginning"
-    guesses.append(
-        f"The ranges of the controls are those seen in the log{share}, and a little more."
+    sentences = {
+        f"Columns that never change were left out of the controls: {listing(still)}.": still,
+        f"Units of controls, by the columns' names: {named}.": named,
+        f"No unit is known of the controls {none}.": none != listing(()),
+        f"Controls that are never 0 rest where they are nearest to it: {away}.": away,
+        f"The ranges of the controls are those seen in the log{share}, and a little more.": True,
+    }
+    left_out = f"\n# Columns that never change and were left out: {', '.join(still)}."
+    return replace(
+        new,
+        controls=controls,
+        controls_note="Their number need not be that of the joints." + (left_out if still else ""),
+        control_guesses=tuple(sentence for sentence, given in sentences.items() if given),
     )
-    left = f"\n# Columns that never change and were left out: {', '.join(still)}." if still else ""
-    return controls, f"Their number need not be that of the joints.{left}"
 
 
-def _control(name: str, column: str, seen: Survey, new: RobotDraft, where: str) -> ControlDraft:
-    low, high = seen.lowest[column], seen.highest[column]
+def _control(
+    name: str, column: str, seen: tuple[float, float], new: RobotDraft, where: str
+) -> ControlDraft:
+    low, high = seen
     lower, upper = rounded_range(low, high)
-    note = (
-        f"{GUESS}: {low:.4g} to {high:.4g} in {where}, and {100 * MARGIN:g} % of that on "
-        "either side"
-    )
-    said = words(column)
-    unit, unit_note = "1", f"{GUESS}: none"
-    named = next((unit for unit, parts in UNITS.items() if parts & set(said)), None)
-    if named is not None:
-        joint = next((joint for joint in new.joints if name == f"{joint.name}_command"), None)
-        slide = joint is not None and joint.kind == "slide"
-        unit, unit_note = (
-            SLIDE_UNITS.get(named, named) if slide else named,
-            f"{GUESS}: by the column's name",
-        )
+    margin = f"{100 * MARGIN:g} % of that on either side"
+    note = f"{GUESS}: {low:.4g} to {high:.4g} in {where}, and {margin}"
+    said, unit, unit_note = words(column), "1", f"{GUESS}: none"
+    if named := [unit for unit, parts in UNITS.items() if parts & set(said)]:
+        slides = [f"{joint.name}_command" for joint in new.joints if joint.kind == "slide"]
+        unit = SLIDE_UNITS.get(named[0], named[0]) if name in slides else named[0]
+        unit_note = f"{GUESS}: by the column's name"
     for drive in new.controls:
         if drive.joint is not None and "".join(words(drive.name)) == "".join(said):
             unit, unit_note = drive.unit, "the model's actuator of this name"
-            if (
-                drive.range_note == "the model's ctrlrange"
-                and drive.lower <= low
-                and high <= drive.upper
-            ):
+            known = not drive.range_note.startswith(GUESS)
+            if known and drive.lower <= low and high <= drive.upper:
                 lower, upper, note = drive.lower, drive.upper, drive.range_note
-    rest = float(f"{min(max(0.0, low), high):.6g}")
-    return ControlDraft(
-        name, unit, lower, upper, min(max(rest, lower), upper), note, unit_note, log=column
-    )
+    rest = min(max(float(f"{min(max(0.0, low), high):.6g}"), lower), upper)
+    return ControlDraft(name, unit, lower, upper, rest, note, unit_note, log=column)
 
 
 def rounded_range(low: float, high: float) -> tuple[float, float]:
@@ -233,35 +261,177 @@ def rounded_range(low: float, high: float) -> tuple[float, float]:
     step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
     lower = math.floor((low - MARGIN * (high - low)) / step) * step
     upper = math.ceil((high + MARGIN * (high - low)) / step) * step
-    if low >= 0.0:
-        lower = max(0.0, lower)
+    lower = max(0.0, lower) if low >= 0.0 else lower
     return float(f"{lower:.6g}"), float(f"{upper:.6g}")
 
 
-def _names(columns: Sequence[str], joints: Sequence[str]) -> list[str]:
+def _control_names(columns: Sequence[str], joints: Sequence[str]) -> list[str]:
     """Short names for controls: the column's own where it is plain, the joint's, or what tells the
     columns apart."""
     parts = [words(column) for column in columns]
     shared = 0
     while len(parts) > 1 and all(
-        len(p) > shared + 1 and p[shared] == parts[0][shared] for p in parts
+        part[shared : shared + 1] == parts[0][shared:][:1] for part in parts
     ):
+        if min(map(len, parts)) <= shared + 1:
+            break
         shared += 1
     names = []
     for column, said in zip(columns, parts, strict=True):
-        label = re.search(r"\[([^\]\d][^\]]*)\]", column)
-        named = [
-            joint
-            for joint in joints
-            if label and words(joint) == words(label[1])[: len(words(joint))]
-        ]
+        label = words((re.search(r"\[([^\]\d][^\]]*)\]", column) or ["", ""])[1])
+        named = [joint for joint in joints if label and words(joint) == label[: len(words(joint))]]
         if re.fullmatch(r"[A-Za-z_]\w*", column):
             names.append(column)
         elif named:
             names.append(f"{max(named, key=len)}_command")
         else:
             rest = "_".join(said[shared:])
-            names.append(f"u{rest}" if rest[:1].isdigit() or not rest else rest)
+            names.append(rest if rest[:1].isalpha() else f"u{rest}")
     if len(set(names)) < len(names):
         names = ["_".join(said) for said in parts]
     return names if len(set(names)) == len(names) else [f"u{i + 1}" for i in range(len(columns))]
+
+
+def survey(
+    source: LogSource, names: Sequence[str], *, joints: int = 0, most: int = MOST_BYTES
+) -> ColumnSurvey:
+    """How far columns of a log go and how fast it was sampled.
+
+    Args:
+        source: the log.
+        names: the columns; the first one gives the period.
+        joints: how many of them, the first ones, are joint positions.
+        most: where to stop [bytes], after the recording that reaches it.
+    """
+    ranges: dict[str, tuple[float, float]] = {}
+    paths: dict[str, list[np.ndarray]] = {name: [] for name in names[:joints]}
+    meter, whole = TimingMeter(), True
+    for recording in source.read(names):
+        for stream in recording.streams:
+            if names[0] in stream.names and stream.time is not None:
+                meter.add(recording.name, stream.time)
+            for name, column in zip(stream.names, stream.values.T, strict=True):
+                finite = column[np.isfinite(column)]
+                if len(finite) and name in names:  # some formats give their time along
+                    low, high = ranges.get(name, (math.inf, -math.inf))
+                    ranges[name] = min(low, float(finite.min())), max(high, float(finite.max()))
+                if name in paths and sum(map(len, paths[name])) < MOST_SAMPLES:
+                    paths[name].append(column[:MOST_SAMPLES])
+        if recording.done > most:
+            whole = False
+            break
+    period = meter.result().period
+    return ColumnSurvey(
+        {name: ranges[name] for name in names if name in ranges},
+        source.period if math.isnan(period) else round_period(period),
+        whole,
+        max(map(_clear_stride, paths.values()), default=1),
+    )
+
+
+def _clear_stride(recordings: list[np.ndarray]) -> int:
+    """Samples per step that one joint needs."""
+    parts = [part for part in recordings if len(part) > 2 and np.isfinite(part).all()]
+    if not parts:
+        return 1
+    q, lengths = np.concatenate(parts), np.array([len(part) for part in parts])
+    steps = np.concatenate([np.diff(part) for part in parts])
+    quantum = find_quantum(steps, largest=float(np.abs(q).max()))
+    quantum = quantum or find_resting_quantum(q, lengths)
+    if quantum is None:  # noise without a quantum is for 'genan inspect' to weigh
+        return 1
+    return measure_resolution(q, lengths, quantum).clear_stride(quantum, CLEAR) or 1
+
+
+def round_period(period: float) -> float:
+    """The period that was meant [s]: a whole rate or a tenth of a millisecond, if one is nearer
+    than ``NEAR``."""
+    for meant in (1.0 / max(1, round(1.0 / period)), max(1, round(1e4 * period)) / 1e4):
+        if abs(meant / period - 1.0) < NEAR:
+            return meant
+    return float(f"{period:.6g}")
+
+
+def guess_columns(
+    columns: Sequence[str],
+    joints: Sequence[str],
+    actuators: Sequence[str] = (),
+    *,
+    positions: Sequence[str] = (),
+    commands: Sequence[str] = (),
+) -> ColumnGuess:
+    """Find the columns of the joints, and the commands.
+
+    Args:
+        columns: all there are.
+        joints: names of the joints.
+        actuators: names that a command's column may have.
+        positions: columns that are positions by the format's own rules, in order.
+        commands: columns that are commands by the format's own rules, in order.
+    """
+    found, by_order = _by_name([name for name in columns if name not in commands], joints), False
+    if len(found) < len(joints):
+        # names that fit some joints only may be numbers counted from elsewhere: q1, q2 in the log,
+        # q0, q1 in the model
+        ordered = positions if len(positions) == len(joints) else _by_number(columns, len(joints))
+        if ordered:
+            found, by_order = dict(zip(joints, ordered, strict=True)), True
+    free = [column for column in columns if column not in found.values()]
+    controls = list(commands) or [
+        column
+        for column in free
+        if COMMAND.intersection(words(column)) and BOOKKEEPING.isdisjoint(words(column))
+    ]
+    controls = controls or [
+        column
+        for column in free
+        if any(_within(words(name), words(column)) is not None for name in actuators)
+    ]
+    rest = tuple(column for column in free if column not in controls)
+    return ColumnGuess(found, by_order, tuple(controls), rest)
+
+
+def words(name: str) -> list[str]:
+    """The words of a column's name, in small letters, numbers apart, without the s of a plural."""
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower()
+    return [re.sub(r"(?<=..[^s])s$", "", part) for part in re.findall(r"[a-z]+|[0-9]+", split)]
+
+
+def _by_name(columns: Sequence[str], joints: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for joint in joints:
+        name, ranked = words(joint), []
+        for column in columns:
+            parts = words(column)
+            place = _within(name, parts)
+            # the second of an array, q[1] or q:1, is not joint 1, nor joint 2: it is not a name
+            if place is None or re.search(r"(:\d+|\[\d+\])$", column):
+                continue
+            others = parts[:place] + parts[place + len(name) :]
+            if (OTHER | COMMAND).isdisjoint(others):
+                ranked.append((POSITION.isdisjoint(others) and bool(others), len(others), column))
+        ranked.sort(key=lambda entry: entry[:2])
+        if ranked and (len(ranked) == 1 or ranked[0][:2] != ranked[1][:2]):
+            found[joint] = ranked[0][2]
+    return found
+
+
+def _by_number(columns: Sequence[str], count: int) -> list[str]:
+    """The only columns with the same words but for a number, as many as there are joints, that
+    speak of positions."""
+    families: dict[str, list[str]] = {}
+    for column in columns:
+        families.setdefault(re.sub(r"\d+(?=\D*$)", "#", column), []).append(column)
+    fitting = [
+        members
+        for stem, members in families.items()
+        if len(members) == count and POSITION.intersection(words(stem))
+        if (OTHER | COMMAND).isdisjoint(words(stem))
+    ]
+    return fitting[0] if len(fitting) == 1 else []
+
+
+def _within(part: Sequence[str], whole: Sequence[str]) -> int | None:
+    """Where ``part`` is in ``whole`` as one piece."""
+    places = range(len(whole) - len(part) + 1)
+    return next((i for i in places if list(whole[i : i + len(part)]) == list(part)), None)

@@ -12,12 +12,20 @@ import h5py
 import numpy as np
 from jaxtyping import Float
 
-from genan.data.channels import Channels
-from genan.data.checks import SHORTEST, counted
-from genan.data.disk import Lock, make_folder, new_file, publish, reason, refuse_existing
-from genan.data.layout import CHUNK_ROWS, describe, write_lengths
-from genan.data.quantum import find_quantum, find_resting_quantum
-from genan.data.timing import GAP_PERIODS, Timing, TimingMeter
+from genan.data.hdf5 import (
+    CHUNK_ROWS,
+    Lock,
+    describe,
+    make_folder,
+    new_file,
+    publish,
+    reason,
+    refuse_existing,
+    write_lengths,
+)
+from genan.data.inspection.measures import find_quantum, find_resting_quantum
+from genan.data.inspection.timing import GAP_PERIODS, Timing, TimingMeter
+from genan.data.trajectories import SHORTEST, Channels, counted
 from genan.errors import DataError
 from genan.importing.mapping import ColumnMapping, convert
 from genan.importing.resample import ResampledRecording, StampFaults
@@ -181,8 +189,8 @@ class OutputFile:
                 how = f"by taking every {nth} sample with its own command, to {rate} ({which})."
             elif not every:
                 how = (
-                    f"resampled to {rate}: {_POSITION_WORDS[self.settings.positions]}; commands are "
-                    "held: each is the last one at or before the time."
+                    f"resampled to {rate}: {_POSITION_WORDS[self.settings.positions]}; commands "
+                    "are held: each is the last one at or before the time."
                 )
             sentences.append(f"{count} trajector{'y' if count == 1 else 'ies'} {how}")
         if self._periods and max(self._periods) > 1.05 * min(self._periods):

@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.data.timing import GAP_PERIODS
+from genan.data.inspection.timing import GAP_PERIODS
 from genan.errors import DataError, SettingError
 from genan.importing.mapping import ColumnMapping
 from genan.importing.settings import ImportSettings
-from genan.importing.source import RawRecording, Source
+from genan.importing.source import LogSource, RawRecording
 
 #: Stamps from which the period of a recording is measured.
 PERIOD_STAMPS = 4096
@@ -85,7 +85,7 @@ class _CleanStream:
 
 def resample(
     recording: RawRecording,
-    source: Source,
+    source: LogSource,
     mapping: ColumnMapping,
     dt: float,
     settings: ImportSettings,
@@ -114,14 +114,13 @@ def resample(
         )
     own = [lead.names.index(entry.column) for entry in mapping.joints if entry.column in lead.names]
     for start, stop in pairwise([*np.flatnonzero(lead.breaks).tolist(), len(lead.time)]):
-        part = _CleanStream(
-            lead.names, lead.time[start:stop], lead.values[start:stop], lead.breaks[:0]
-        )
+        rows = slice(start, stop)
+        part = _CleanStream(lead.names, lead.time[rows], lead.values[rows], lead.breaks[rows])
         if len(own) == len(mapping.joints):
             found.raw.append(part.values[:PERIOD_STAMPS, own])
-        for phase, (at, rows) in enumerate(sample_times(part.time, dt, phases or settings.phases)):
-            every = 0 if rows is None else rows.step
-            q, u, known = _values_at(at, rows, part, others, mapping, dt, settings.positions)
+        for phase, (at, taken) in enumerate(sample_times(part.time, dt, phases or settings.phases)):
+            every = 0 if taken is None else taken.step
+            q, u, known = _values_at(at, taken, part, others, mapping, dt, settings.positions)
             for first, last in runs(known):
                 found.pieces.append(ResampledPiece(q[first:last], u[first:last], every, phase))
     return found
@@ -129,7 +128,7 @@ def resample(
 
 def _clean_streams(
     recording: RawRecording,
-    source: Source,
+    source: LogSource,
     mapping: ColumnMapping,
     dt: float,
     settings: ImportSettings,
@@ -143,8 +142,8 @@ def _clean_streams(
     missing = wanted.difference(*(stream.names for stream in streams))
     if streams and missing:
         raise DataError(
-            f"{where} has no samples of {sorted(missing)[0]!r}; leave it out with --without, or map "
-            "another column."
+            f"{where} has no samples of {sorted(missing)[0]!r}; leave it out with --without, or "
+            "map another column."
         )
     lead, others = None, []
     for stream in streams:
@@ -156,7 +155,7 @@ def _clean_streams(
         if time is None or settings.rate is not None:
             if len(streams) > 1:
                 raise SettingError(
-                    f"{where} has several streams without time stamps, which cannot be put together."
+                    f"{where} has several streams without time stamps, which cannot be aligned."
                 )
             time = _declared_period(source, settings) * np.arange(len(stream.values))
         time = np.asarray(time, dtype=np.float64)
@@ -181,7 +180,7 @@ def _clean_streams(
     return lead, others
 
 
-def _declared_period(source: Source, settings: ImportSettings) -> float:
+def _declared_period(source: LogSource, settings: ImportSettings) -> float:
     period = 1.0 / settings.rate if settings.rate else source.period
     if period is None:
         raise SettingError(
@@ -197,13 +196,13 @@ def _refuse_slow(period: float | None, dt: float, where: str) -> None:
     for unit, factor in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
         if 0.3 * dt / 20 < period * factor < 3 * dt and period > 100 * dt:
             raise DataError(
-                f"{where} has a sample every {period:g} s by its time stamps; they look like {unit}: "
-                f"declare --time-unit {unit}."
+                f"{where} has a sample every {period:g} s by its time stamps; they look like "
+                f"{unit}: declare --time-unit {unit}."
             )
     raise DataError(
-        f"{where} is sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz; what was "
-        f"not recorded cannot be made up: set dt = {period:.4g} or more in robot.toml, or leave the "
-        "recording out with --without."
+        f"{where} is sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz; what "
+        f"was not recorded cannot be made up: set dt = {period:.4g} or more in robot.toml, or "
+        "leave the recording out with --without."
     )
 
 
@@ -322,8 +321,7 @@ def _values_at(
             else:
                 target[:, mine], after = between(stream.time, values, at, method)
                 known &= (at >= stream.time[0]) & (at <= stream.time[-1])
-                if stream is not lead:
-                    known &= ~stream.breaks[after] | (at == stream.time[after])
+                known &= ~stream.breaks[after] | (at == stream.time[after])
     return q, u, known
 
 
@@ -345,7 +343,7 @@ def between(
     at: Float[np.ndarray, " m"],
     method: Literal["interpolate", "nearest"],
 ) -> tuple[Float[np.ndarray, "m k"], Int[np.ndarray, " m"]]:
-    """Positions at the times ``at`` [s] inside ``time``, and the number of the sample after each."""
+    """Positions at the times ``at`` [s], and the number of the sample after each."""
     if len(time) == 1:
         return np.repeat(values, len(at), axis=0), np.zeros(len(at), dtype=np.int64)
     after = np.clip(np.searchsorted(time, at, side="right"), 1, len(time) - 1)

@@ -5,10 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from genan.errors import DataError, SettingError, listing
-from genan.importing.source import Facts
+
+if TYPE_CHECKING:
+    from genan.importing.source import Facts
 
 _LAST = re.compile(r"last:(\d+(?:\.\d+)?)%$")
 _DATE = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[-_T ](\d\d)[h:-]?(\d\d)[m:-]?(\d\d)")
@@ -30,29 +32,31 @@ class ImportSettings:
     offset: Mapping[str, float] = field(default_factory=dict)
     """Offsets, in the unit of the log."""
     time: str | None = None
-    """Column of the time stamps."""
-    time_unit: str | None = None
-    """Unit of the time stamps: s, ms, us or ns."""
+    """Column of the time stamps, where its name does not say so."""
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None
+    """Unit of the time stamps."""
     rate: float | None = None
-    """Rate of the log [Hz]: samples are taken as equally spaced, and time stamps are not used."""
-    format: str | None = None
-    """Format of the log; left out: found out."""
+    """Rate of the log [Hz]: samples are taken as equally spaced, whatever the time stamps say."""
+    format: Literal["npz", "csv", "parquet", "rosbag", "lerobot", "tfrecord", "o80"] | None = None
+    """Format of the logs; left out: found out."""
     stamps: Literal["auto", "header", "receipt"] = "auto"
-    """Time of a bag's samples: when they were measured, or recorded; auto: the first where it
-    agrees with the other."""
+    """Time of a bag's samples: of its header (when measured) or of receipt (when recorded); auto:
+    the header's where it is no more than 250 ms before that of receipt."""
     gap: float | None = None
-    """A longer time without samples cuts a recording [s]; left out: ``GAP_PERIODS`` periods."""
+    """A longer time without samples cuts a recording [s]; left out: 3 periods of the log."""
     positions: Literal["interpolate", "nearest"] = "interpolate"
-    """How positions get to the robot's rate where they are not on it already."""
+    """How positions are brought to the robot's rate where the log is not at it, or at a multiple of
+    it."""
     phases: Literal["all", "first"] = "all"
     """Where a log is k times as fast as the robot, every k-th sample is taken: starting with each
     of the first k samples, or with the first."""
     only: tuple[str, ...] = ()
-    """Recordings to take: patterns, see ``RecordingSelection``; none: all."""
+    """Take these recordings alone: names with * and ?, facts as kind=sysid, or last:20% for the
+    last fifth."""
     without: tuple[str, ...] = ()
-    """Recordings to leave out."""
+    """Leave these recordings out (written as for only)."""
     test: tuple[str, ...] = ()
-    """Recordings that go to the test file."""
+    """Put these recordings (written as for only) into the test file, to judge models by."""
     accept_units: bool = False
     """Go on where the numbers look like another unit."""
     overwrite: bool = False
@@ -74,20 +78,13 @@ class ImportSettings:
         """All patterns that choose recordings."""
         return (*self.only, *self.without, *self.test)
 
-    @property
-    def needs_list(self) -> bool:
-        """Whether the recordings must be known before the first is read."""
-        return any(map(_LAST.match, self.patterns))
-
 
 class RecordingSelection:
     """Sorts recordings by patterns: ``run_*`` (name), ``kind=sysid`` (what the log says of it),
     ``last:20%``."""
 
-    def __init__(
-        self, settings: ImportSettings, recordings: Sequence[tuple[str, Facts]] | None
-    ) -> None:
-        """``recordings``: all of them, in the order of the log; None where they are not known."""
+    def __init__(self, settings: ImportSettings, recordings: Sequence[tuple[str, "Facts"]]) -> None:
+        """``recordings``: name and facts of all, in the order of the logs."""
         self._settings = settings
         self._last: dict[str, frozenset[str]] = {}
         for pattern in settings.patterns:
@@ -97,12 +94,11 @@ class RecordingSelection:
                     raise SettingError(
                         f"Write the last part of the recordings as last:20%, not {pattern!r}."
                     )
-                names = [name for name, _ in recordings or ()]
+                names = [name for name, _ in recordings]
                 self._last[pattern] = _last(names, float(share.group(1)) / 100.0)
-            if recordings is not None:
-                self._refuse_useless(pattern, recordings)
+            self._refuse_useless(pattern, recordings)
 
-    def file_for(self, name: str, facts: Facts) -> Literal["train", "test", "none"]:
+    def file_for(self, name: str, facts: "Facts") -> Literal["train", "test", "none"]:
         """Where a recording goes."""
         only, without, test = (
             any(self._matches(pattern, name, facts) for pattern in patterns)
@@ -112,7 +108,7 @@ class RecordingSelection:
             return "none"
         return "test" if test else "train"
 
-    def _matches(self, pattern: str, name: str, facts: Facts) -> bool:
+    def _matches(self, pattern: str, name: str, facts: "Facts") -> bool:
         if pattern in self._last:
             return name in self._last[pattern]
         if fnmatchcase(name, pattern):
@@ -125,7 +121,7 @@ class RecordingSelection:
         except ValueError:
             return fnmatchcase(str(facts[key]), value)
 
-    def _refuse_useless(self, pattern: str, recordings: Sequence[tuple[str, Facts]]) -> None:
+    def _refuse_useless(self, pattern: str, recordings: Sequence[tuple[str, "Facts"]]) -> None:
         if any(self._matches(pattern, name, facts) for name, facts in recordings):
             return
         known = sorted(

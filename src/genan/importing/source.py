@@ -1,47 +1,34 @@
-"""What every importer is: a ``Source`` that names its columns and reads one recording after the
-other.
+"""A log as every format gives it: named columns, read one recording after the other.
 
-A source knows files and formats and nothing of robots: which column is which joint, units, rates,
-gaps and writing are the same for all formats and live elsewhere in ``genan.importing``.
+A format knows files and nothing of robots: which column is which joint, units, rates, gaps and
+writing are the same for all formats and live elsewhere in ``genan.importing``.
 """
 
 import importlib
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
 from genan.errors import DataError, SettingError, listing
 
-#: Module and class of each format, in the order in which a file is tried for them.
-FORMATS: dict[str, tuple[str, str]] = {
-    "npz": ("npz", "NpzSource"),
-    "lerobot": ("lerobot", "LeRobotSource"),
-    "rosbag": ("ros", "BagSource"),
-    "tfrecord": ("tfrecord", "TFRecordSource"),
-    "o80": ("o80", "O80Source"),
-    "parquet": ("table", "ParquetSource"),
-    "csv": ("table", "CsvSource"),
+#: Module of each format, in the order in which a file is tried for them; it has the functions
+#: ``is_FORMAT(path)`` and ``open_FORMAT(path)``.
+FORMATS = {
+    "npz": "npz",
+    "lerobot": "lerobot",
+    "rosbag": "ros",
+    "tfrecord": "tfrecord",
+    "o80": "o80",
+    "parquet": "table",
+    "csv": "table",
 }
 
 Facts = Mapping[str, str | float]
 """What a log says of a recording (``kind``, ``kp_firmware``, ...), to choose recordings by."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One number over time that a source has."""
-
-    name: str
-    """As the mapping writes it: ``elbow`` in a table, ``/joint_states.position[elbow]`` in a
-    bag."""
-    words: str = ""
-    """What is known before reading: type, number of samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +37,9 @@ class Stream:
 
     names: tuple[str, ...]
     time: Float[np.ndarray, " n"] | None
-    """Time stamps [s], in the order of the file, as they are; None where the source has none."""
+    """Time stamps [s], in the order of the file, as they are; None where the log has none."""
     values: Float[np.ndarray, "n k"]
-    """In the source's own units, one column for each name."""
+    """In the log's own units, one column for each name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,63 +47,96 @@ class RawRecording:
     """One recording of a log, before mapping and resampling."""
 
     name: str
-    """Of its file, episode or trajectory; unique in the source."""
+    """Of its file, episode or trajectory; unique in the log."""
     streams: tuple[Stream, ...]
     """One for each clock: a table has one, a bag one or more for each topic."""
     facts: Facts = field(default_factory=dict)
     done: int = 0
-    """Bytes of the source that are read up to here, for the progress bar."""
+    """Bytes of the log that are read up to here, for the progress bar."""
 
 
-class Source(ABC):
-    """A log or a folder of logs of one format, read one recording at a time."""
+@dataclass(frozen=True, eq=False)
+class LogSource:
+    """A log or a folder of logs of one format."""
 
-    format: ClassVar[str]
+    format: str
     path: Path
-    files: Sequence[Path] = ()
+    files: Sequence[Path]
     """The files with the samples."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = Path(path)
-
-    @classmethod
-    @abstractmethod
-    def matches(cls, path: Path) -> bool:
-        """Whether ``path`` looks like this format, by its name and its first bytes."""
+    columns: Mapping[str, str]
+    """Every column (``elbow`` in a table, ``/joint_states.position[elbow]`` in a bag), and what is
+    known of it before reading."""
+    read: Callable[[Sequence[str]], Iterator[RawRecording]]
+    """Reads the named columns of every recording; a name that is not there is refused."""
+    recordings: Sequence[tuple[str, Facts]] | None = None
+    """Name and facts of every recording in the order of ``read``; None: only reading tells."""
+    period: float | None = None
+    """Sampling period [s] that the log declares, for streams without time stamps."""
+    positions: Sequence[str] = ()
+    """Columns that are the joint positions by the format's own rules, in order: taken for the
+    robot's joints where no mapping is given and no column has a joint's name."""
+    commands: Sequence[str] = ()
+    """As ``positions``, for the controls."""
 
     @property
     def size(self) -> int:
         """Bytes to read."""
         return sum(file.stat().st_size for file in self.files)
 
-    @property
-    def period(self) -> float | None:
-        """Sampling period [s] that the log declares, for streams without time stamps."""
-        return None
 
-    @property
-    def positions(self) -> tuple[str, ...]:
-        """Columns that are the joint positions by the format's own rules, in order. They are taken
-        for the robot's joints where no mapping is given and no column has a joint's name."""
-        return ()
+def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") -> LogSource:
+    """The log at ``path``.
 
-    @property
-    def commands(self) -> tuple[str, ...]:
-        """As ``positions``, for the controls."""
-        return ()
+    Args:
+        path: file or folder.
+        format: one of ``FORMATS``; left out: found out from the name and the first bytes.
+        stamps: which of the two time stamps of a bag to use: header, receipt or auto.
+    """
+    if not path.exists():
+        raise DataError(f"There is no log {path}.")
+    format = format or _format_of(path)
+    if format not in FORMATS:
+        raise SettingError(f"There is no format {format!r}; the formats are: {listing(FORMATS)}.")
+    if stamps != "auto" and format != "rosbag":
+        raise SettingError(
+            f"{path} is in the format {format!r}; only samples of a bag have two time stamps to "
+            "choose from, so leave out --stamps."
+        )
+    opened = getattr(_module(format), f"open_{format}")
+    found: LogSource = opened(path, stamps) if format == "rosbag" else opened(path)
+    return found
 
-    def recordings(self) -> tuple[tuple[str, Facts], ...] | None:
-        """Name and facts of every recording in the order of ``read``; None: only reading tells."""
-        return None
 
-    @abstractmethod
-    def columns(self) -> tuple[Column, ...]:
-        """Every column, without reading all samples."""
+def _format_of(path: Path) -> str:
+    if path.is_dir() and not any(path.iterdir()):
+        raise DataError(f"The folder {path} is empty; give a log or a folder of logs.")
+    if path.is_file() and path.stat().st_size == 0:
+        raise DataError(f"{path} is empty (0 bytes); record it again or copy it from its source.")
+    for name in FORMATS:
+        if getattr(_module(name), f"is_{name}")(path):
+            return name
+    raise DataError(
+        f"{path} is in no format that genan knows by its name and its first bytes; if it is one of "
+        f"{listing(FORMATS)}, say so with --format."
+    )
 
-    @abstractmethod
-    def read(self, names: Sequence[str]) -> Iterator[RawRecording]:
-        """The columns ``names`` of every recording; a name that is not there is refused, and the
-        message lists those that are."""
+
+def _module(format: str) -> object:
+    return importlib.import_module(f"genan.importing.formats.{FORMATS[format]}")
+
+
+def needs(library: str, what: str) -> DataError:
+    """The refusal where an optional library is not installed."""
+    return DataError(f"{what} are read with {library}; run: pip install 'genan[logs]'.")
+
+
+def no_column(where: Path | str, missing: Sequence[str], there: Sequence[str]) -> DataError:
+    """The refusal where columns are not in a log."""
+    more = f" and {len(there) - 60} more" if len(there) > 60 else ""
+    return DataError(
+        f"{where} has no column {listing(missing)}; the columns there are: {listing(there[:60])}"
+        f"{more}."
+    )
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:
@@ -127,75 +147,20 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 
 
 def files_in(path: Path, endings: tuple[str, ...]) -> dict[str, Path]:
-    """The file itself, or every file below the folder with one of the endings, by the name of its
-    recording: its place without the ending. Hidden files are left out."""
-    if not path.is_dir():
-        relative = {path.name: path}
-    else:
-        found = (file for file in path.rglob("*") if file.is_file())
-        relative = {file.relative_to(path).as_posix(): file for file in found}
-        relative = {
-            name: relative[name]
-            for name in sorted(relative, key=natural_order)
-            if name.lower().endswith(endings) and not re.search(r"(^|/)[._]", name)
+    """The files below a folder with one of the endings, or the file itself, by the name of their
+    recording: their place without the ending. Hidden ones are left out."""
+    files = {path.name: path}
+    if path.is_dir():
+        below = {file.relative_to(path).as_posix(): file for file in path.rglob("*")}
+        files = {
+            name: below[name]
+            for name in sorted(below, key=natural_order)
+            if name.lower().endswith(endings) and below[name].is_file()
+            if not re.search(r"(^|/)[._]", name)
         }
-    endings_first = sorted(endings, key=len, reverse=True)
-    pattern = re.compile(f"({'|'.join(map(re.escape, endings_first))})$", re.IGNORECASE)
-    short = [pattern.sub("", name) or name for name in relative]
+    ending = re.compile("(" + "|".join(map(re.escape, endings)) + ")$", re.IGNORECASE)
+    short = [ending.sub("", name) or name for name in files]
     return {
         name if short.count(name) == 1 else full: file
-        for name, (full, file) in zip(short, relative.items(), strict=True)
+        for name, (full, file) in zip(short, files.items(), strict=True)
     }
-
-
-def needs(library: str, what: str) -> DataError:
-    """The refusal where an optional library is not installed."""
-    return DataError(f"{what} are read with {library}; run: pip install 'genan[logs]'.")
-
-
-def source_class(name: str) -> type[Source]:
-    """The class of a format."""
-    if name not in FORMATS:
-        raise SettingError(f"There is no format {name!r}; the formats are: {listing(FORMATS)}.")
-    module, kind = FORMATS[name]
-    found: type[Source] = getattr(
-        importlib.import_module(f"genan.importing.formats.{module}"), kind
-    )
-    return found
-
-
-def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") -> Source:
-    """The log at ``path``.
-
-    Args:
-        path: file or folder.
-        format: one of ``FORMATS``; left out: found out from the name and the first bytes.
-        stamps: which of the two time stamps of a bag to use: header, receipt or auto.
-    """
-    found = _class_for(path, format)
-    if stamps == "auto":
-        return found(path)
-    if found.format != "rosbag":
-        raise SettingError(
-            f"{path} is in the format {found.format!r}; only samples of a bag have two time stamps "
-            "to choose from, so leave out --stamps."
-        )
-    return found(path, stamps=stamps)  # type: ignore[call-arg]
-
-
-def _class_for(path: Path, format: str | None) -> type[Source]:
-    if not path.exists():
-        raise DataError(f"There is no log {path}.")
-    if format is not None:
-        return source_class(format)
-    if path.is_dir() and not any(path.iterdir()):
-        raise DataError(f"The folder {path} is empty; give a log or a folder of logs.")
-    if path.is_file() and path.stat().st_size == 0:
-        raise DataError(f"{path} is empty (0 bytes); record it again or copy it from its source.")
-    for kind in map(source_class, FORMATS):
-        if kind.matches(path):
-            return kind
-    raise DataError(
-        f"{path} is in no format that genan knows by its name and its first bytes; if it is one of "
-        f"{listing(FORMATS)}, say so with --format."
-    )

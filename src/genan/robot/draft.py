@@ -78,8 +78,15 @@ class RobotDraft:
     end_effector: str | None = None
     sites: tuple[str, ...] = ()
     """Sites of the model."""
-    guesses: tuple[str, ...] = ()
-    """What could not be found out and was guessed: one sentence each."""
+    model_guesses: tuple[str, ...] = ()
+    """What could not be found out of joints and sites and was guessed: one sentence each."""
+    control_guesses: tuple[str, ...] = ()
+    period_guesses: tuple[str, ...] = ()
+
+    @property
+    def guesses(self) -> tuple[str, ...]:
+        """Everything that was guessed."""
+        return (*self.model_guesses, *self.control_guesses, *self.period_guesses)
 
 
 def robot_toml(new: RobotDraft) -> str:
@@ -297,18 +304,20 @@ def draft(path: Path, *, model: str) -> RobotDraft:
     bare = compile_model(path, dt=0.001)  # refuses by name what genan cannot simulate
     whole, title = _compile_whole(path)
     guesses: list[str] = []
+    unsure: list[str] = []
     joints = tuple(_joint_new(whole, name) for name in joint_names(bare))
     for note in dict.fromkeys(joint.rest_note for joint in joints if joint.rest_note):
         resting = [joint.name for joint in joints if joint.rest_note == note]
         guesses.append(
             f"The rest position of {listing(resting)} is {note.removeprefix(f'{GUESS}: ')}."
         )
-    controls, controls_note = _controls(whole, joints, guesses)
+    controls, controls_note = _controls(whole, joints, unsure)
     sites = tuple(whole.site(i).name for i in range(whole.nsite) if whole.site(i).name)
     end_effector = _end_effector_new(whole, guesses)
     dt = float(whole.opt.timestep)
-    guesses.append(
-        f"The period dt is the model's time step, {dt:g} s; put the period of your logs or of your control loop there."
+    period = (
+        f"The period dt is the model's time step, {dt:g} s; put the period of your logs or of your "
+        "control loop there."
     )
     return RobotDraft(
         name=title or path.stem,
@@ -320,7 +329,9 @@ def draft(path: Path, *, model: str) -> RobotDraft:
         controls_note=controls_note,
         end_effector=end_effector,
         sites=sites,
-        guesses=tuple(guesses),
+        model_guesses=tuple(guesses),
+        control_guesses=tuple(unsure),
+        period_guesses=(period,),
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genan.importing.formats.o80 import O80Source
 from genan.errors import DataError
+from genan.importing.formats.o80 import is_o80, open_o80
 
 pa = pytest.importorskip("pyarrow", reason="logs of o80 are read with pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
@@ -50,17 +50,17 @@ def test_logs_come_back_from_where_the_reference_was_found(tmp_path: Path, suffi
     log = _log()
     for name in ("a", "b"):
         _write(tmp_path / f"{name}{suffix}", log)
-    source = O80Source(tmp_path)
-    assert O80Source.matches(tmp_path)
-    assert O80Source.matches(tmp_path / f"a{suffix}")
-    assert source.positions == ("position_0", "position_1", "position_2", "position_3")
-    assert source.commands[:3] == (
+    source = open_o80(tmp_path)
+    assert is_o80(tmp_path)
+    assert is_o80(tmp_path / f"a{suffix}")
+    assert source.positions == ["position_0", "position_1", "position_2", "position_3"]
+    assert source.commands[:3] == [
         "desired_pressure_0_ago",
         "desired_pressure_0_antago",
         "desired_pressure_1_ago",
-    )
+    ]
     assert len(source.commands) == 8
-    words = {column.name: column.words for column in source.columns()}
+    words = source.columns
     assert words["position_0"] == "rad"
     assert words["observed_pressure_3_antago"] == "counts"
     names = (*source.positions, *source.commands)
@@ -69,7 +69,7 @@ def test_logs_come_back_from_where_the_reference_was_found(tmp_path: Path, suffi
         (stream,) = chunk.streams
         assert stream.time is not None
         found.setdefault(chunk.name, []).append((stream.time, stream.values))
-    assert list(found) == [name for name, _ in source.recordings() or ()] == ["a", "b"]
+    assert list(found) == [name for name, _ in source.recordings] == ["a", "b"]
     time, values = (np.concatenate(part) for part in zip(*found["b"], strict=True))
     np.testing.assert_allclose(time, np.arange(N - LOST) * 2_000_003e-9, atol=1e-12)
     np.testing.assert_array_equal(
@@ -87,37 +87,38 @@ class _Runs:
 @pytest.mark.parametrize("name", ["run.df", "run.pkl"])
 def test_pickles_are_refused_with_the_line_that_converts_them(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(pickle.dumps(_Runs()))
-    assert O80Source.matches(tmp_path / name)
+    assert is_o80(tmp_path / name)
     with pytest.raises(
         DataError,
         match=rf"not opened here.*pandas.read_pickle\('{name}'\).to_parquet\('run.parquet'\)",
     ):
-        O80Source(tmp_path / name)
+        open_o80(tmp_path / name)
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     log = _log()
     _write(tmp_path / "run.parquet", log)
     with pytest.raises(
-        DataError, match="no column 'position_4'; it has 'iteration', 'frequency', 'position_0'"
+        DataError,
+        match="no column 'position_4'; the columns there are: 'iteration', 'frequency', 'position_0'",
     ):
-        list(O80Source(tmp_path / "run.parquet").read(["position_4"]))
+        list(open_o80(tmp_path / "run.parquet").read(["position_4"]))
     _write(tmp_path / "other.csv", {"time": np.arange(3), "q": np.zeros(3)})
-    assert not O80Source.matches(tmp_path / "other.csv")
+    assert not is_o80(tmp_path / "other.csv")
     with pytest.raises(
         DataError, match="is no log of o80: expected 'time_stamp'.*found 'time', 'q'"
     ):
-        O80Source(tmp_path / "other.csv").columns()
+        open_o80(tmp_path / "other.csv")
     lost = log | {"reference_found_2": np.zeros(N, bool)}
     _write(tmp_path / "lost.csv", lost)
     with pytest.raises(DataError, match="none of its 80 samples has its reference found"):
-        list(O80Source(tmp_path / "lost.csv").read(["position_0"]))
+        list(open_o80(tmp_path / "lost.csv").read(["position_0"]))
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "run.parquet").read_bytes()[:500])
-    assert not O80Source.matches(tmp_path / "cut.parquet")
+    assert not is_o80(tmp_path / "cut.parquet")
     with pytest.raises(DataError, match="cut.parquet cannot be read"):
-        list(O80Source(tmp_path / "cut.parquet").read(["position_0"]))
+        list(open_o80(tmp_path / "cut.parquet").read(["position_0"]))
     text = (tmp_path / "lost.csv").read_text().splitlines()
     text[5] = text[5].replace(",", ",oops,", 1)
     (tmp_path / "bad.csv").write_text("\n".join(text))
     with pytest.raises(DataError, match="bad.csv cannot be read"):
-        list(O80Source(tmp_path / "bad.csv").read(["position_0"]))
+        list(open_o80(tmp_path / "bad.csv").read(["position_0"]))

@@ -12,8 +12,8 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import DataError, listing
-from genan.importing.source import Column, Facts, RawRecording, Source, Stream, files_in
+from genan.errors import DataError
+from genan.importing.source import LogSource, RawRecording, Stream, files_in, no_column
 
 _TIMES = ("time", "times", "t", "timestamp", "stamp")
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError)
 
 
 @dataclass(frozen=True)
-class _Clock:
+class ArrayClock:
     """Arrays with the same rows, and their stamps."""
 
     time: str | None
@@ -38,173 +37,128 @@ class _Clock:
     rows: int
 
 
-class NpzSource(Source):
+def is_npz(path: Path) -> bool:
+    """By the ending."""
+    return bool(files_in(path, (".npz",))) if path.is_dir() else path.suffix.lower() == ".npz"
+
+
+def open_npz(path: Path) -> LogSource:
     """An ``.npz`` file, or a folder of them with a recording (or several) in each."""
+    files = files_in(path, (".npz",))
+    if not files:
+        raise DataError(f"{path} has no .npz files.")
+    archives = {stem: _Archive(file) for stem, file in files.items()}
+    first = next(iter(archives.values()))
+    places = {name: place for clock in first.clocks for name, place in clock.columns.items()}
 
-    format = "npz"
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._named = files_in(self.path, (".npz",))
-        self.files = list(self._named.values())
-        if not self.files:
-            raise DataError(f"{path} has no .npz files.")
-
-    @classmethod
-    def matches(cls, path: Path) -> bool:
-        """By the ending."""
-        return bool(files_in(path, (".npz",))) if path.is_dir() else path.suffix.lower() == ".npz"
-
-    @cached_property
-    def _first(self) -> "_Archive":
-        return _Archive(self.files[0])
-
-    @property
-    def period(self) -> float | None:
-        """``dt`` [s]."""
-        return self._first.period
-
-    @property
-    def positions(self) -> tuple[str, ...]:
-        """The columns of ``q``."""
-        return self._of("q")
-
-    @property
-    def commands(self) -> tuple[str, ...]:
-        """The columns of ``u``."""
-        return self._of("u")
-
-    def _of(self, array: str) -> tuple[str, ...]:
+    def columns_of(array: str) -> list[str]:
         """The columns of an array, each by the name it was given, or else by its number."""
-        found: dict[int, str] = {}
-        for name, (of, k) in self._first.columns.items():
-            if of == array and (k not in found or found[k] == f"{array}:{k}"):
-                found[k] = name
-        return tuple(found[k] for k in sorted(found))
+        named = {k: name for name, (of, k) in places.items() if of == array}
+        return [named[k] for k in sorted(named)]
 
-    def columns(self) -> tuple[Column, ...]:
-        """From the headers of the (first) file's arrays."""
-        return tuple(
-            Column(name, f"column {k} of {array}, {dtype}, {shape[0]} samples")
-            for name, (array, k) in self._first.columns.items()
-            for shape, dtype in [self._first.headers[array]]
-        )
-
-    def recordings(self) -> tuple[tuple[str, Facts], ...]:
-        """From the arrays ``traj_...``, or one for each file."""
-        return tuple(
-            (name, facts)
-            for stem, file in self._named.items()
-            for name, facts, _ in _Archive(file).recordings(stem)
-        )
-
-    def read(self, names: Sequence[str]) -> Iterator[RawRecording]:
-        """All recordings, file after file."""
+    def read(names: Sequence[str]) -> Iterator[RawRecording]:
         before = 0
-        for stem, file in self._named.items():
-            archive = _Archive(file)
-            if archive.period != self.period:
+        for stem, archive in archives.items():
+            if archive.period != first.period:
                 raise DataError(
-                    f"{file} has dt {archive.period} s and {self.files[0]} has {self.period} s; "
-                    "import them one by one."
+                    f"{archive.path} has dt {archive.period} s and {first.path} has "
+                    f"{first.period} s; import them one by one."
                 )
             streams = archive.streams(names)
-            size, rows = file.stat().st_size, max((len(s.values) for s in streams), default=1)
+            size, rows = archive.path.stat().st_size, max(len(s.values) for s in streams)
             for name, facts, part in archive.recordings(stem):
                 cut = tuple(
                     Stream(s.names, None if s.time is None else s.time[part], s.values[part])
                     for s in streams
                 )
-                done = before + size * min(part.stop or rows, rows) // max(1, rows)
+                done = before + size * (part.stop or rows) // max(1, rows)
                 yield RawRecording(name, cut, facts, done)
             before += size
 
+    def words(array: str, k: int) -> str:
+        shape, dtype = first.headers[array]
+        return f"column {k} of {array}, {dtype}, {shape[0]} samples"
+
+    recordings = [one[:2] for stem, archive in archives.items() for one in archive.recordings(stem)]
+    return LogSource(
+        "npz",
+        path,
+        list(files.values()),
+        columns={name: words(*place) for name, place in places.items()},
+        read=read,
+        recordings=recordings,
+        period=first.period,
+        positions=columns_of("q"),
+        commands=columns_of("u"),
+    )
+
 
 class _Archive:
-    """An ``.npz`` file: shapes and types of its arrays from their headers, arrays when asked for."""
+    """An ``.npz`` file: shapes and types of its arrays from their headers, arrays when asked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.headers: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         try:
             with zipfile.ZipFile(path) as file:
-                names = file.namelist()
+                members = file.namelist()
         except (zipfile.BadZipFile, OSError) as error:
             raise DataError(
-                f"{path} is no readable .npz archive ({error}); copy it again from its source."
+                f"{path} is no readable .npz archive ({error}); copy it again."
             ) from None
-        if not names:
+        self.headers = {name.removesuffix(".npy"): self._header(name) for name in members}
+        if not self.headers:
             raise DataError(f"{path} is an archive without arrays; there is nothing to import.")
-        for member in names:
-            name = member.removesuffix(".npy")
-            if name == member:
-                raise DataError(
-                    f"{path} holds {name!r}, which is no array; give an .npz made by numpy."
-                )
-            self.headers[name] = self._guarded(name, self._header)
-            if self.headers[name][1].hasobject:
-                raise DataError(
-                    f"{path}: the array {name!r} holds Python objects, which could run code; save it "
-                    "again as numbers or texts."
-                )
+        self.period = self._period()
+        self.clocks = self._clocks()
 
-    def _guarded(self, name: str, read: Any) -> Any:
-        try:
-            return read(name)
-        except _DAMAGE as error:
+    def _header(self, member: str) -> tuple[tuple[int, ...], np.dtype]:
+        form = np.lib.format
+        if not member.endswith(".npy"):
+            raise DataError(f"{self.path} holds {member!r}, which is no array of NumPy.")
+        with self._guard(member), zipfile.ZipFile(self.path) as file, file.open(member) as content:
+            old = form.read_magic(content) == (1, 0)
+            read = form.read_array_header_1_0 if old else form.read_array_header_2_0
+            shape, _, dtype = read(content)
+        if dtype.hasobject:
             raise DataError(
-                f"{self.path}: the array {name!r} is damaged ({error}); copy the file again from its "
-                "source."
-            ) from None
-
-    def _header(self, name: str) -> tuple[tuple[int, ...], np.dtype]:
-        with zipfile.ZipFile(self.path) as file, file.open(f"{name}.npy") as member:
-            first = np.lib.format.read_magic(member) == (1, 0)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if first
-                else np.lib.format.read_array_header_2_0
+                f"{self.path}: the array {member!r} holds Python objects, which could run code; "
+                "save it again as numbers or texts."
             )
-            shape, _, dtype = read(member)
         return shape, dtype
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.headers
+    @contextmanager
+    def _guard(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+            words = f"the array {name.removesuffix('.npy')!r} is damaged ({error})"
+            raise DataError(f"{self.path}: {words}; copy the file again.") from None
 
     def __getitem__(self, name: str) -> np.ndarray:
-        with np.load(self.path, allow_pickle=False) as arrays:
-            found: np.ndarray = self._guarded(name, arrays.__getitem__)
+        with self._guard(name), np.load(self.path, allow_pickle=False) as arrays:
+            found: np.ndarray = arrays[name]
         return found
 
     def texts(self, name: str) -> list[str]:
         """The entries of an array of texts; none where it is not there."""
-        return [str(entry) for entry in self[name].reshape(-1)] if name in self else []
+        return [str(entry) for entry in self[name].reshape(-1)] if name in self.headers else []
 
-    @cached_property
-    def period(self) -> float | None:
-        """``dt`` [s]."""
-        if "dt" not in self:
-            return None
-        dt = self["dt"].reshape(-1)
+    def _period(self) -> float | None:
+        dt = self["dt"].reshape(-1) if "dt" in self.headers else np.ones(1)
         if len(dt) != 1 or dt.dtype.kind not in "fiu" or not float(dt[0]) > 0.0:
             raise DataError(
-                f"{self.path}: dt should be one positive number of seconds and is {dt[:3].tolist()}."
+                f"{self.path}: dt should be one positive number of seconds and is "
+                f"{dt[:3].tolist()}."
             )
-        return float(dt[0])
+        return float(dt[0]) if "dt" in self.headers else None
 
-    @property
-    def columns(self) -> dict[str, tuple[str, int]]:
-        """Array and number of every column, by its name."""
-        return {name: place for clock in self.clocks for name, place in clock.columns.items()}
-
-    @cached_property
-    def clocks(self) -> list[_Clock]:
+    def _clocks(self) -> list[ArrayClock]:
         """The arrays that can be imported, by what they share their rows with."""
-        if "times" in self and "data" in self:
+        if {"times", "data"} <= self.headers.keys():
             return [self._series("")]
-        if "control_times" in self and "control_data" in self:
+        if {"control_times", "control_data"} <= self.headers.keys():
             kinds = ("sensordata_", "control_", "state_")
-            return [self._series(kind) for kind in kinds if f"{kind}data" in self]
+            return [self._series(kind) for kind in kinds if f"{kind}data" in self.headers]
         sampled = {
             name: shape
             for name, (shape, dtype) in self.headers.items()
@@ -223,80 +177,73 @@ class _Archive:
         time = next((name for name in _TIMES if sampled.get(name) == (rows,)), None)
         columns: dict[str, tuple[str, int]] = {}
         for name, shape in sampled.items():
-            if shape[0] != rows or name == time:
-                continue
-            width = prod(shape[1:])
-            columns |= {f"{name}:{k}": (name, k) for k in range(width)}
-            own = self.texts(f"{name}_names") or ([name] if len(shape) == 1 else [])
-            for k, entry in enumerate(own[:width]):
-                columns.setdefault(entry, (name, k))
-        return [_Clock(time, columns, rows)]
+            if shape[0] == rows and name != time:
+                width = prod(shape[1:])
+                columns |= {f"{name}:{k}": (name, k) for k in range(width)}
+                own = self.texts(f"{name}_names") or ([name] if len(shape) == 1 else [])
+                for k, entry in enumerate(own[:width]):
+                    columns.setdefault(entry, (name, k))
+        return [ArrayClock(time, columns, rows)]
 
-    def _series(self, prefix: str) -> _Clock:
+    def _series(self, prefix: str) -> ArrayClock:
         """A TimeSeries of mujoco.sysid: its JSON says which columns a signal has."""
         data, mapping = f"{prefix}data", f"{prefix}signal_mapping"
-        rows, width = self.headers[data][0][0], prod(self.headers[data][0][1:])
-        signals: dict[str, tuple[str, int]] = {}
-        if mapping in self:
-            try:
-                for signal, (_, indices) in json.loads(str(self[mapping][()])).items():
-                    for number, k in enumerate(np.atleast_1d(indices)):
-                        name = signal if len(indices) == 1 else f"{signal}:{number}"
-                        signals[name] = (data, int(k))
-            except (ValueError, TypeError, AttributeError) as error:
-                raise DataError(
-                    f"{self.path}: {mapping!r} is no list of signals ({error})."
-                ) from None
-            if any(not 0 <= k < width for _, k in signals.values()):
+        shape, _ = self.headers[data]
+        short, width = prefix.removesuffix("_") or "data", prod(shape[1:])
+        columns = {f"{short}:{k}": (data, k) for k in range(width)}
+        if mapping in self.headers and (signals := self._signals(mapping)):
+            columns = {name: (data, k) for name, k in signals.items()}
+            if not all(0 <= k < width for k in signals.values()):
                 raise DataError(
                     f"{self.path}: {mapping!r} names columns that {data!r} does not have."
                 )
-        short = prefix.removesuffix("_") or "data"
-        plain = {f"{short}:{k}": (data, k) for k in range(width)}
-        return _Clock(f"{prefix}times", signals or plain, rows)
+        return ArrayClock(f"{prefix}times", columns, shape[0])
 
-    def recordings(self, stem: str) -> list[tuple[str, dict[str, str | float], slice]]:
+    def _signals(self, mapping: str) -> dict[str, int]:
+        signals = {}
+        try:
+            for signal, (_, indices) in json.loads(str(self[mapping][()])).items():
+                for number, k in enumerate(indices):
+                    signals[signal if len(indices) == 1 else f"{signal}:{number}"] = int(k)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise DataError(f"{self.path}: {mapping!r} is no list of signals ({error}).") from None
+        return signals
+
+    def recordings(self, stem: str) -> list[tuple[str, dict[str, Any], slice]]:
         """Name, facts and rows of each recording."""
-        if "traj_start" not in self or "traj_end" not in self:
+        if not {"traj_start", "traj_end"} <= self.headers.keys():
             return [(stem, {}, slice(None))]
         rows = max((clock.rows for clock in self.clocks), default=0)
         starts, ends = (self[f"traj_{edge}"].reshape(-1).astype(int) for edge in ("start", "end"))
-        edges = np.stack([starts, ends], axis=1).reshape(-1) if len(starts) == len(ends) else [1, 0]
+        edges = np.stack([starts, ends], axis=1).ravel() if len(starts) == len(ends) else [1, 0]
         if (np.diff(edges, prepend=0, append=rows) < 0).any():
             raise DataError(
                 f"{self.path}: traj_start and traj_end should cut {rows} rows into recordings that "
                 "follow each other, each from its start to the row before its end; they do not."
             )
-        names, kinds = self.texts("traj_name"), self.texts("traj_kind")
-        for name, texts in (("traj_name", names), ("traj_kind", kinds)):
-            if texts and len(texts) != len(starts):
+        texts = {name: self.texts(f"traj_{name}") for name in ("name", "kind")}
+        for name, entries in texts.items():
+            if entries and len(entries) != len(starts):
                 raise DataError(
-                    f"{self.path}: {name} has {len(texts)} entries for {len(starts)} recordings."
+                    f"{self.path}: traj_{name} has {len(entries)} entries for {len(starts)} "
+                    "recordings."
                 )
-        facts: list[dict[str, str | float]] = [{"kind": kind} for kind in kinds]
+        facts: list[dict[str, Any]] = [{"kind": kind} for kind in texts["kind"]]
         facts = facts or [{} for _ in starts]
-        if "traj_meta" in self and "traj_meta_names" in self:
+        if {"traj_meta", "traj_meta_names"} <= self.headers.keys():
             keys = self.texts("traj_meta_names")
             for fact, values in zip(facts, self["traj_meta"].reshape(len(starts), -1), strict=True):
                 pairs = zip(keys, values.tolist(), strict=False)
                 fact |= {key: float(value) for key, value in pairs if np.isfinite(value)}
-        names, seen = names or [str(number) for number in range(len(starts))], Counter(names)
-        return [
-            (name if seen[name] < 2 else f"{name} #{n}", fact, slice(int(start), int(end)))
-            for n, (name, fact, start, end) in enumerate(
-                zip(names, facts, starts, ends, strict=True)
-            )
-        ]
+        names, seen = texts["name"] or [str(n) for n in range(len(starts))], Counter(texts["name"])
+        names = [name if seen[name] < 2 else f"{name} #{n}" for n, name in enumerate(names)]
+        return list(zip(names, facts, map(slice, starts.tolist(), ends.tolist()), strict=True))
 
     def streams(self, names: Sequence[str]) -> list[Stream]:
         """The columns ``names``, by clock."""
-        times = [clock.time for clock in self.clocks if clock.time]
-        there = [*self.columns, *times]
+        there = [name for c in self.clocks for name in (*c.columns, *([c.time] if c.time else []))]
         if missing := [name for name in names if name not in there]:
-            raise DataError(
-                f"{self.path} has no column {listing(missing)}; the columns there are: "
-                f"{listing(there)}."
-            )
+            raise no_column(self.path, missing, there)
         found = []
         for clock in self.clocks:
             mine = tuple(n for n in names if n in clock.columns or n == clock.time)
@@ -305,7 +252,7 @@ class _Archive:
                 found.append(Stream(mine, time, self._values(clock, mine)))
         return found
 
-    def _values(self, clock: _Clock, names: Sequence[str]) -> Float[np.ndarray, "n k"]:
+    def _values(self, clock: ArrayClock, names: Sequence[str]) -> Float[np.ndarray, "n k"]:
         places = [clock.columns.get(name, (name, 0)) for name in names]
         arrays = {array: self[array].reshape(clock.rows, -1) for array, _ in places}
         single = all(array.dtype == np.float32 for array in arrays.values())

@@ -14,14 +14,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from genan.errors import DataError, SettingError, listing
 from genan.importing.formats.ros_messages import MessageLayout, TopicReader, Types, Wire, layout
-from genan.importing.source import Column, Facts, RawRecording, Source, Stream, natural_order, needs
+from genan.importing.source import LogSource, RawRecording, Stream, natural_order, needs
 
 #: A row of more numbers than this is listed by its first one: an image, a cloud of points.
 LISTED = 64
@@ -79,14 +80,13 @@ class LibraryBag(Bag):
         from rosbags import rosbag1, rosbag2
 
         super().__init__(name, list(path.iterdir()) if path.is_dir() else [path])
-        self._path, self._wire = path, "ros1" if path.suffix == ".bag" else "cdr"
-        self._reader = rosbag1.Reader if self._wire == "ros1" else rosbag2.Reader
+        wire: Wire = "ros1" if path.suffix == ".bag" else "cdr"
+        self._path: Path = path
+        self._reader: Any = rosbag1.Reader if wire == "ros1" else rosbag2.Reader
         with _damage_in_words(path), self._reader(path) as bag:
             for c in bag.connections:
                 language = c.msgdef.format.name.lower()
-                self.add(
-                    c.topic, BagTopic(c.msgtype, c.msgcount, self._wire), language, c.msgdef.data
-                )
+                self.add(c.topic, BagTopic(c.msgtype, c.msgcount, wire), language, c.msgdef.data)
 
     def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
         """As ``Bag.messages``."""
@@ -116,9 +116,9 @@ class McapBag(Bag):
         file.seek(-len(_MAGIC[".mcap"]), 2)
         if file.read() != _MAGIC[".mcap"]:
             raise DataError(
-                f"{path} is cut off (it ends at byte {path.stat().st_size} without the closing mark "
-                "of an MCAP file): the recorder was killed or the copy is not whole; copy it again, "
-                "or write a whole one with 'mcap recover'."
+                f"{path} is cut off (it ends at byte {path.stat().st_size} without the closing "
+                "mark of an MCAP file): the recorder was killed or the copy is not whole; copy "
+                "it again, or write a whole one with 'mcap recover'."
             )
         file.seek(0)
         summary = make_reader(file).get_summary()
@@ -183,8 +183,7 @@ def _records(
 def _messages_of(
     chunk: Any, path: Path, at: int, wanted: Mapping[int, str]
 ) -> Iterator[tuple[str, int, bytes]]:
-    """The messages of a chunk. (To let the library make an object of each takes four times as
-    long.)"""
+    """The messages of a chunk. An object of each, as the library makes, takes 4 times as long."""
     from mcap.stream_reader import CRCValidationError, get_chunk_data_stream
 
     try:
@@ -233,8 +232,8 @@ def _damage_in_words(path: Path) -> Iterator[None]:
     except Exception as error:
         words = f"{type(error).__name__}: {error}".rstrip(". ")
         raise DataError(
-            f"{path} cannot be read as a bag ({words}); it may be cut off or damaged: copy it again, "
-            "or repair it with 'ros2 bag reindex', 'rosbag reindex' or 'mcap recover'."
+            f"{path} cannot be read as a bag ({words}); it may be cut off or damaged: copy it "
+            "again, or repair it with 'ros2 bag reindex', 'rosbag reindex' or 'mcap recover'."
         ) from error
 
 
@@ -298,156 +297,141 @@ def _listed(bag: Bag) -> str:
     )
 
 
-class BagSource(Source):
-    """A bag, or a folder of bags: one recording each."""
+def is_rosbag(path: Path) -> bool:
+    """A bag by its first bytes, a ROS 2 bag by its metadata.yaml, or a folder of them."""
+    return bool(bags_in(path))
 
-    format = "rosbag"
 
-    def __init__(
-        self, path: Path, *, stamps: Literal["auto", "header", "receipt"] = "auto"
-    ) -> None:
-        """Find the bags and open their indices.
+def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
+    """A bag, or a folder of bags: one recording each.
 
-        Args:
-            path: a ``.bag``, ``.mcap`` or ``.db3`` file, the folder of a ROS 2 bag (with
-                ``metadata.yaml``), or a folder of any of these.
-            stamps: time of the samples, see ``TopicReader``.
-        """
-        super().__init__(path)
-        if stamps not in ("auto", "header", "receipt"):
-            raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
-        try:
-            import mcap
-            import rosbags  # noqa: F401
-        except ModuleNotFoundError:
-            raise needs("the rosbags and mcap libraries", "Bags") from None
-        self.stamps = stamps
-        found = bags_in(self.path)
-        if not found:
-            raise DataError(
-                f"{path} has no bag in it: no .bag, .mcap or .db3 file and no metadata.yaml."
-            )
-        stems = [bag.name if bag.is_dir() else bag.stem for bag in found]
-        names = stems if len(set(stems)) == len(stems) else [bag.name for bag in found]
-        self._bags = [open_bag(bag, name) for bag, name in zip(found, names, strict=True)]
-        self.files = [file for bag in self._bags for file in bag.files]
+    Args:
+        path: a ``.bag``, ``.mcap`` or ``.db3`` file, the folder of a ROS 2 bag (with
+            ``metadata.yaml``), or a folder of any of these.
+        stamps: time of the samples, see ``TopicReader``.
+    """
+    if stamps not in ("auto", "header", "receipt"):
+        raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
+    if not (find_spec("rosbags") and find_spec("mcap")):
+        raise needs("the rosbags and mcap libraries", "Bags")
+    paths = bags_in(path)
+    if not paths:
+        raise DataError(
+            f"{path} has no bag in it: no .bag, .mcap or .db3 file and no metadata.yaml."
+        )
+    stems = [bag.name if bag.is_dir() else bag.stem for bag in paths]
+    names = stems if len(set(stems)) == len(stems) else [bag.name for bag in paths]
+    bags = [open_bag(bag, name) for bag, name in zip(paths, names, strict=True)]
+    columns = _columns(bags, stamps)
 
-    @classmethod
-    def matches(cls, path: Path) -> bool:
-        """A bag by its first bytes, a ROS 2 bag by its metadata.yaml, or a folder of them."""
-        return bool(bags_in(path))
-
-    @property
-    def positions(self) -> tuple[str, ...]:
-        """The positions of ``sensor_msgs/JointState``, where one topic has that type."""
-        both = [item for bag in self._bags for item in bag.topics.items()]
-        topics = {name for name, topic in both if topic.type == _JOINT_STATE}
-        start = f"{next(iter(topics), '')}.position["
-        found = (column.name for column in self.columns()) if len(topics) == 1 else ()
-        return tuple(name for name in found if name.startswith(start))
-
-    def recordings(self) -> tuple[tuple[str, Facts], ...]:
-        """The bags."""
-        return tuple((bag.name, {}) for bag in self._bags)
-
-    def columns(self) -> tuple[Column, ...]:
-        """Every number of the first message of every topic."""
-        found: dict[str, Column] = {}
-        done: set[str] = set()
-        for bag in self._bags:
-            for name, topic in bag.topics.items():
-                if name in done or not topic.count or topic.refused:
-                    continue
-                try:
-                    this, header = self._first(bag, name)
-                except DataError:  # a topic that cannot be read is refused when it is asked for
-                    continue
-                done.add(name)
-                count = sum(b.topics[name].count for b in self._bags if name in b.topics)
-                stamp = "header.stamp" if header else "its receipt"
-                for path, kind in _paths(this):
-                    words = f"{kind}, {count} messages of {topic.type}, time of {stamp}"
-                    found[f"{name}.{path}"] = Column(f"{name}.{path}", words)
-        return tuple(found.values())
-
-    def read(self, names: Sequence[str]) -> Iterator[RawRecording]:
-        """The columns of bag after bag; topics are streams of their own."""
+    def read(names: Sequence[str]) -> Iterator[RawRecording]:
         done = 0
-        for bag in self._bags:
+        for bag in bags:
             done += sum(file.stat().st_size for file in bag.files)
-            yield self._read(bag, self._wanted(bag, names), done)
+            yield _read(bag, _wanted(bag, names, stamps), stamps, done)
 
-    def _wanted(self, bag: Bag, names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The names by topic, then by path in its messages; what cannot be there is refused before
-        reading."""
-        wanted: dict[str, dict[str, str]] = {}
-        for name in names:
-            topic = max((t for t in bag.topics if name.startswith(f"{t}.")), key=len, default=None)
-            if topic is None:
-                raise DataError(
-                    f"The bag {bag.name!r} has no topic {name.partition('.')[0]!r} (asked for as "
-                    f"{name!r}); it has {_listed(bag)}."
-                )
-            if not bag.topics[topic].count:
-                raise DataError(
-                    f"The topic {topic!r} of the bag {bag.name!r} has no messages, so {name!r} is "
-                    "not there."
-                )
-            wanted.setdefault(topic, {})[name[len(topic) + 1 :]] = name
-        for topic, paths in wanted.items():
-            this, _ = self._first(bag, topic)
-            for path in paths:
-                if this.find(path) is None and path.rpartition("[")[0] not in this.fields:
-                    raise _no_column(bag, topic, (path,), [p for p, _ in _paths(this)])
-        return wanted
+    topics = {name for bag in bags for name, t in bag.topics.items() if t.type == _JOINT_STATE}
+    start = f"{min(topics)}.position[" if len(topics) == 1 else "\0"
+    return LogSource(
+        "rosbag",
+        path,
+        [file for bag in bags for file in bag.files],
+        columns,
+        read,
+        recordings=[(bag.name, {}) for bag in bags],
+        positions=[name for name in columns if name.startswith(start)],
+    )
 
-    def _first(self, bag: Bag, name: str) -> tuple[MessageLayout, bool]:
-        """Layout of the first message of a topic, and whether its header's time is used."""
-        topic = bag.topics[name]
-        try:
-            if topic.refused:
-                raise DataError(topic.refused)
-            found = next(bag.messages([name]), None)
-            if found is None:
-                raise DataError("it has no message, though the bag's index claims some")
-            _, receipt, message = found
-            types = bag.types(topic.wire)
-            reader = TopicReader(types, topic.type, topic.wire, (), self.stamps)
-            header = reader.read([message], [receipt])[-1]
-            return layout(message, types, topic.type, topic.wire), header
-        except DataError as error:
+
+def _columns(bags: Sequence[Bag], stamps: str) -> dict[str, str]:
+    """Every number of the first message of every topic."""
+    found: dict[str, str] = {}
+    done: set[str] = set()
+    for bag in bags:
+        for name, topic in bag.topics.items():
+            if name in done or not topic.count or topic.refused:
+                continue
+            try:
+                this, header = _first(bag, name, stamps)
+            except DataError:  # a topic that cannot be read is refused when it is asked for
+                continue
+            done.add(name)
+            count = sum(other.topics[name].count for other in bags if name in other.topics)
+            stamp = "header.stamp" if header else "its receipt"
+            words = f"{count} messages of {topic.type}, time of {stamp}"
+            found |= {f"{name}.{path}": f"{kind}, {words}" for path, kind in _paths(this)}
+    return found
+
+
+def _first(bag: Bag, name: str, stamps: str) -> tuple[MessageLayout, bool]:
+    """Layout of the first message of a topic, and whether its header's time is used."""
+    topic = bag.topics[name]
+    try:
+        if topic.refused:
+            raise DataError(topic.refused)
+        found = next(bag.messages([name]), None)
+        if found is None:
+            raise DataError("it has no message, though the bag's index claims some")
+        types = bag.types(topic.wire)
+        reader = TopicReader(types, topic.type, topic.wire, (), stamps)
+        header = reader.read([found[2]], [found[1]])[-1]
+        return layout(found[2], types, topic.type, topic.wire), header
+    except DataError as error:
+        where = f"The topic {name!r} of the bag {bag.name!r}"
+        raise DataError(f"{where} cannot be read: {error}") from None
+
+
+def _wanted(bag: Bag, names: Sequence[str], stamps: str) -> dict[str, dict[str, str]]:
+    """The names by topic, then by path in its messages; what cannot be there is refused before
+    reading."""
+    wanted: dict[str, dict[str, str]] = {}
+    for name in names:
+        topic = max((t for t in bag.topics if name.startswith(f"{t}.")), key=len, default=None)
+        if topic is None:
             raise DataError(
-                f"The topic {name!r} of the bag {bag.name!r} cannot be read: {error}"
-            ) from None
-
-    def _read(self, bag: Bag, wanted: Mapping[str, Mapping[str, str]], done: int) -> RawRecording:
-        """One recording."""
-        raw: dict[str, tuple[list[bytes], list[int]]] = {topic: ([], []) for topic in wanted}
-        origin: int | None = None
-        for topic, receipt, message in bag.messages(wanted):
-            # nanoseconds since 1970 do not fit into a double, those since the start do
-            origin = receipt if origin is None else origin
-            raw[topic][0].append(message)
-            raw[topic][1].append(receipt)
-        streams, left_out, facts = [], 0, {"start": (origin or 0) / 1e9}
-        for name, paths in wanted.items():
-            topic = bag.topics[name]
-            reader = TopicReader(
-                bag.types(topic.wire), topic.type, topic.wire, tuple(paths), self.stamps
+                f"The bag {bag.name!r} has no topic {name.partition('.')[0]!r} (asked for as "
+                f"{name!r}); it has {_listed(bag)}."
             )
-            time, values, seen, _ = reader.read(*raw.pop(name))
-            if missing := [
-                path for path, any_ in zip(paths, seen.any(axis=0), strict=True) if not any_
-            ]:
-                raise _no_column(bag, name, missing, sorted(reader.labels))
-            for group in _groups(seen):
-                whole = seen[:, group].all(axis=1)
-                left_out += int((seen[:, group].any(axis=1) & ~whole).sum())
-                names = tuple(list(paths.values())[i] for i in group)
-                streams.append(Stream(names, (time[whole] - origin) / 1e9, values[whole][:, group]))
-        if left_out:
-            facts["messages with only some of the columns, left out"] = left_out
-        return RawRecording(bag.name, tuple(streams), facts, done)
+        if not bag.topics[topic].count:
+            raise DataError(
+                f"The topic {topic!r} of the bag {bag.name!r} has no messages, so {name!r} is not "
+                "there."
+            )
+        wanted.setdefault(topic, {})[name[len(topic) + 1 :]] = name
+    for topic, paths in wanted.items():
+        this, _ = _first(bag, topic, stamps)
+        for path in paths:
+            if this.find(path) is None and path.rpartition("[")[0] not in this.fields:
+                raise _no_number(bag, topic, [path], [other for other, _ in _paths(this)])
+    return wanted
+
+
+def _read(
+    bag: Bag, wanted: Mapping[str, Mapping[str, str]], stamps: str, done: int
+) -> RawRecording:
+    """The numbers of one bag; topics are streams of their own."""
+    raw: dict[str, tuple[list[bytes], list[int]]] = {topic: ([], []) for topic in wanted}
+    for name, receipt, message in bag.messages(wanted):
+        raw[name][0].append(message)
+        raw[name][1].append(receipt)
+    # nanoseconds since 1970 do not fit into a double, those since the start do
+    origin = min(receipts[0] for _, receipts in raw.values())
+    streams, left_out, facts = [], 0, {"start": origin / 1e9}
+    for name, paths in wanted.items():
+        topic = bag.topics[name]
+        types = bag.types(topic.wire)
+        reader = TopicReader(types, topic.type, topic.wire, tuple(paths), stamps)
+        time, values, seen, _ = reader.read(*raw.pop(name))
+        if missing := [path for k, path in enumerate(paths) if not seen[:, k].any()]:
+            raise _no_number(bag, name, missing, sorted(reader.labels))
+        for group in _groups(seen):
+            whole = seen[:, group].all(axis=1)
+            left_out += int((seen[:, group].any(axis=1) & ~whole).sum())
+            names = tuple(list(paths.values())[k] for k in group)
+            streams.append(Stream(names, (time[whole] - origin) / 1e9, values[whole][:, group]))
+    if left_out:
+        facts["messages with only some of the columns, left out"] = left_out
+    return RawRecording(bag.name, tuple(streams), facts, done)
 
 
 def _groups(seen: np.ndarray) -> list[list[int]]:
@@ -478,7 +462,7 @@ def _paths(this: MessageLayout) -> Iterator[tuple[str, str]]:
                 yield f"{path}[{key}]", kind
 
 
-def _no_column(bag: Bag, topic: str, paths: Sequence[str], others: Sequence[str]) -> DataError:
+def _no_number(bag: Bag, topic: str, paths: Sequence[str], others: Sequence[str]) -> DataError:
     shown = listing(others[:20]) + (f" and {len(others) - 20} more" if len(others) > 20 else "")
     return DataError(
         f"No message of topic {topic!r} ({bag.topics[topic].type}) of the bag {bag.name!r} has "

@@ -91,9 +91,9 @@ def layout(message: bytes, types: Types, name: str, wire: Wire) -> MessageLayout
         walk.message(name, ("",), (), 0)
     except (IndexError, ValueError) as error:
         raise DataError(
-            f"A message of type {name!r} with {len(message)} bytes does not follow its definition in "
-            f"the file ({error}); the file is damaged, or was recorded with another version of the "
-            "type."
+            f"A message of type {name!r} with {len(message)} bytes does not follow its definition "
+            f"in the file ({error}); the file is damaged, or was recorded with another version of "
+            "the type."
         ) from None
     places = np.concatenate([np.zeros(0, np.int64), *(np.arange(*ends) for ends in walk.fixed)])
     return MessageLayout(walk.fields, places, np.frombuffer(message, np.uint8)[places])
@@ -211,7 +211,7 @@ class TopicReader:
     """Type of the messages."""
     wire: Wire
     paths: tuple[str, ...]
-    stamps: Literal["auto", "header", "receipt"] = "auto"
+    stamps: str = "auto"
     """Time of a sample: its message's ``header.stamp``, or when the recorder received it; auto: the
     header's, where there is one that is not zero and of the recorder's clock (that of a simulation
     or another computer is not, and topics without a header could not be aligned with it)."""
@@ -232,7 +232,7 @@ class TopicReader:
             lengths = np.array([len(message) for message in block])
             for length in np.unique(lengths):
                 rows = np.flatnonzero(lengths == length)
-                alike = np.frombuffer(b"".join([block[row] for row in rows]), np.uint8)
+                alike = np.frombuffer(b"".join([block[row] for row in rows.tolist()]), np.uint8)
                 self._alike(alike.reshape(len(rows), -1), rows + start, values, seen, stamp)
         header = self.stamps == "header" and bool(stamp[0] >= 0)
         if self.stamps == "auto":

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genan.importing.formats.ros import BagSource
-from genan.importing.source import RawRecording
 from genan.errors import DataError
+from genan.importing.formats.ros import is_rosbag, open_rosbag
+from genan.importing.source import LogSource, RawRecording
 
 rosbags = pytest.importorskip("rosbags", reason="bags need the rosbags library")
 from rosbags import rosbag1, rosbag2  # noqa: E402
@@ -95,10 +95,10 @@ WANTED = [f"/joint_states.position[{name}]" for name in NAMES] + [
 ]
 
 
-def _check(source: BagSource) -> None:
+def _check(source: LogSource) -> None:
     q, u = _signals()
     chunks = list(source.read(WANTED))
-    assert {chunk.name for chunk in chunks} == {source.recordings()[0][0]}
+    assert {chunk.name for chunk in chunks} == {source.recordings[0][0]}
     assert chunks[-1].done == source.size
     columns = _together(chunks)
     for i, name in enumerate(NAMES):
@@ -116,11 +116,11 @@ def _check(source: BagSource) -> None:
 @pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
 def test_ros2_bags_of_the_rosbags_library_come_back(tmp_path: Path, ros2: Any, plugin: str) -> None:
     _write2(tmp_path / "run", ros2, rosbag2.StoragePlugin[plugin])
-    assert BagSource.matches(tmp_path / "run")
-    source = BagSource(tmp_path / "run")
+    assert is_rosbag(tmp_path / "run")
+    source = open_rosbag(tmp_path / "run")
     _check(source)
-    assert source.positions == tuple(f"/joint_states.position[{name}]" for name in NAMES)
-    words = {column.name: column.words for column in source.columns()}
+    assert source.positions == [f"/joint_states.position[{name}]" for name in NAMES]
+    words = source.columns
     assert (
         words["/joint_states.velocity[elbow]"]
         == f"float64, 50 messages of {JOINT_STATE}, time of header.stamp"
@@ -133,7 +133,7 @@ def test_ros2_bags_of_the_rosbags_library_come_back(tmp_path: Path, ros2: Any, p
 def test_compressed_ros2_bags_come_back(tmp_path: Path, ros2: Any, mode: str) -> None:
     options = {"mode": rosbag2.CompressionMode[mode], "fmt": rosbag2.CompressionFormat.ZSTD}
     _write2(tmp_path / "run", ros2, rosbag2.StoragePlugin.SQLITE3, **options)
-    _check(BagSource(tmp_path / "run"))
+    _check(open_rosbag(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("compression", ["NONE", "LZ4", "BZ2"])
@@ -153,8 +153,8 @@ def test_ros1_bags_come_back(tmp_path: Path, ros1: Any, compression: str) -> Non
                 ros1.serialize_ros1(_joint_state(ros1, stamp, NAMES, q[i]), JOINT_STATE),
             )
             writer.write(command, stamp + 1_000_000, ros1.serialize_ros1(_array(ros1, u[i]), ARRAY))
-    assert BagSource.matches(tmp_path / "run.bag")
-    _check(BagSource(tmp_path / "run.bag"))
+    assert is_rosbag(tmp_path / "run.bag")
+    _check(open_rosbag(tmp_path / "run.bag"))
 
 
 def _mcap(path: Path, store: Any, compression: Any, **options: Any) -> None:
@@ -186,7 +186,7 @@ def test_mcap_files_of_the_mcap_package_come_back(
 ) -> None:
     writer = pytest.importorskip("mcap.writer", reason="an independent writer of MCAP")
     _mcap(tmp_path / "run.mcap", ros2, writer.CompressionType[compression])
-    _check(BagSource(tmp_path / "run.mcap"))
+    _check(open_rosbag(tmp_path / "run.mcap"))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_mcap_files_without_chunks_or_summary_come_back(
             "repeat_schemas": False,
         }
     _mcap(tmp_path / "run.mcap", ros2, writer.CompressionType.ZSTD, **options)
-    _check(BagSource(tmp_path / "run.mcap"))
+    _check(open_rosbag(tmp_path / "run.mcap"))
 
 
 def test_parts_of_a_split_bag_are_one_recording(tmp_path: Path, ros2: Any) -> None:
@@ -217,23 +217,20 @@ def test_parts_of_a_split_bag_are_one_recording(tmp_path: Path, ros2: Any) -> No
         "rosbag2_bagfile_information:\n  storage_identifier: mcap\n  compression_mode: ''\n"
         "  relative_file_paths: [split_0.mcap, split_1.mcap]\n"
     )
-    chunks = list(BagSource(folder).read(WANTED))
+    chunks = list(open_rosbag(folder).read(WANTED))
     assert {chunk.name for chunk in chunks} == {"split"}
     np.testing.assert_array_equal(_together(chunks)["/cmd.data[2]"][1], np.tile(u[:, 2], 2))
     (folder / "split_1.mcap").unlink()
     with pytest.raises(DataError, match=r"lacks the files 'split_1.mcap'"):
-        BagSource(folder)
+        open_rosbag(folder)
 
 
 def test_a_folder_of_bags_is_several_recordings(tmp_path: Path, ros2: Any) -> None:
     for name in ("run10", "run2"):
         _write2(tmp_path / name, ros2, rosbag2.StoragePlugin.MCAP)
-    source = BagSource(tmp_path)
-    assert [name for name, _ in source.recordings()] == ["run2", "run10"]
-    assert list(dict.fromkeys(chunk.name for chunk in source.read(WANTED))) == [
-        "run2",
-        "run10",
-    ]
+    source = open_rosbag(tmp_path)
+    assert [name for name, _ in source.recordings] == ["run2", "run10"]
+    assert list(dict.fromkeys(chunk.name for chunk in source.read(WANTED))) == ["run2", "run10"]
 
 
 def test_nested_messages_unknown_types_and_big_endian_are_read_by_the_embedded_definition(
@@ -269,7 +266,9 @@ def test_nested_messages_unknown_types_and_big_endian_are_read_by_the_embedded_d
         "motors[1].pair[0]": lambda m: m.motors[1].pair[0], "motors[0].count": lambda m: m.motors[0].count,
         "ticks[bcd]": lambda m: m.ticks[1], "ticks[0]": lambda m: m.ticks[0], "last": lambda m: m.last,
     }  # fmt: skip
-    columns = _together(list(BagSource(tmp_path / "box").read([f"/box.{path}" for path in paths])))
+    columns = _together(
+        list(open_rosbag(tmp_path / "box").read([f"/box.{path}" for path in paths]))
+    )
     for path, pick in paths.items():
         np.testing.assert_array_equal(
             columns[f"/box.{path}"][1], [float(pick(m)) for m in messages], err_msg=path
@@ -289,7 +288,7 @@ def test_programs_that_publish_their_own_joints_on_one_topic_are_streams_of_thei
             for names, q in ((["s", "e"], arm[i]), (["hand"], hand[i])):
                 message = _joint_state(ros2, START + i * STEP, names, q)
                 writer.write(topic, START + i * STEP, ros2.serialize_cdr(message, JOINT_STATE))
-    source = BagSource(tmp_path / "two")
+    source = open_rosbag(tmp_path / "two")
     chunks = list(source.read([f"/joint_states.position[{name}]" for name in ("e", "hand", "s")]))
     assert {stream.names for chunk in chunks for stream in chunk.streams} == {
         ("/joint_states.position[e]", "/joint_states.position[s]"),
@@ -314,13 +313,13 @@ def test_stamps_of_another_clock_give_way_to_the_time_of_receipt(
             writer.write(topic, START + i * STEP, ros2.serialize_cdr(message, JOINT_STATE))
     name = "/joint_states.position[elbow]"
     for stamps, step in (("auto", STEP), ("receipt", STEP), ("header", 10**6)):
-        time, _ = _together(list(BagSource(tmp_path / "sim", stamps=stamps).read([name])))[name]  # type: ignore[arg-type]
+        time, _ = _together(list(open_rosbag(tmp_path / "sim", stamps=stamps).read([name])))[name]  # type: ignore[arg-type]
         np.testing.assert_allclose(np.diff(time), step / 1e9, atol=1e-6)
 
 
 def test_what_is_not_there_is_refused_with_what_is(tmp_path: Path, ros2: Any) -> None:
     _write2(tmp_path / "run", ros2, rosbag2.StoragePlugin.MCAP)
-    source = BagSource(tmp_path / "run")
+    source = open_rosbag(tmp_path / "run")
     with pytest.raises(
         DataError,
         match=r"no topic '/arm' .*; it has /cmd \(std_msgs/msg/Float64MultiArray, 50 messages\), /joint",
@@ -341,14 +340,14 @@ def test_empty_bags_are_refused(tmp_path: Path, ros2: Any) -> None:
     ) as writer:
         writer.add_connection("/cmd", ARRAY, typestore=ros2)
     with pytest.raises(DataError, match="'none' is empty: it has .*not one message"):
-        BagSource(tmp_path / "none")
+        open_rosbag(tmp_path / "none")
     (tmp_path / "zero.bag").touch()
     with pytest.raises(DataError, match="empty \\(0 bytes\\)"):
-        BagSource(tmp_path / "zero.bag")
+        open_rosbag(tmp_path / "zero.bag")
     (tmp_path / "folder").mkdir()
-    assert not BagSource.matches(tmp_path / "folder")
+    assert not is_rosbag(tmp_path / "folder")
     with pytest.raises(DataError, match="no bag in it"):
-        BagSource(tmp_path / "folder")
+        open_rosbag(tmp_path / "folder")
 
 
 @pytest.mark.parametrize("plugin", ["MCAP", "SQLITE3"])
@@ -357,7 +356,7 @@ def test_cut_ros2_bags_are_refused(tmp_path: Path, ros2: Any, plugin: str) -> No
     (file,) = [path for path in (tmp_path / "run").iterdir() if path.name != "metadata.yaml"]
     file.write_bytes(file.read_bytes()[: file.stat().st_size * 6 // 10])
     with pytest.raises(DataError, match="cut off"):
-        list(BagSource(tmp_path / "run").read(WANTED))
+        list(open_rosbag(tmp_path / "run").read(WANTED))
 
 
 def test_cut_ros1_bags_are_refused(tmp_path: Path, ros1: Any) -> None:
@@ -368,7 +367,7 @@ def test_cut_ros1_bags_are_refused(tmp_path: Path, ros1: Any) -> None:
     whole = (tmp_path / "run.bag").read_bytes()
     (tmp_path / "run.bag").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match="cut off or damaged"):
-        list(BagSource(tmp_path / "run.bag").read(["/cmd.data[0]"]))
+        list(open_rosbag(tmp_path / "run.bag").read(["/cmd.data[0]"]))
 
 
 def test_a_damaged_chunk_is_noticed(tmp_path: Path, ros2: Any) -> None:
@@ -379,7 +378,7 @@ def test_a_damaged_chunk_is_noticed(tmp_path: Path, ros2: Any) -> None:
     data[place] ^= 1
     (tmp_path / "run.mcap").write_bytes(data)
     with pytest.raises(DataError, match="the checksum of the chunk at byte"):
-        list(BagSource(tmp_path / "run.mcap").read(WANTED))
+        list(open_rosbag(tmp_path / "run.mcap").read(WANTED))
 
 
 def test_topics_in_other_encodings_are_refused_by_name(tmp_path: Path) -> None:
@@ -392,15 +391,15 @@ def test_topics_in_other_encodings_are_refused_by_name(tmp_path: Path) -> None:
     writer.add_message(channel, START, b'{"x": 1}', START)
     writer.finish()
     (tmp_path / "pose.mcap").write_bytes(file.getvalue())
-    source = BagSource(tmp_path / "pose.mcap")
-    assert source.columns() == ()
+    source = open_rosbag(tmp_path / "pose.mcap")
+    assert source.columns == {}
     with pytest.raises(DataError, match="its messages are in 'json', not CDR or ROS 1"):
         list(source.read(["/pose.x"]))
 
 
 def _one_topic(
     path: Path, kind: str, language: str, text: str, encoding: str, messages: list[bytes]
-) -> BagSource:
+) -> LogSource:
     """An MCAP file of one topic by the mcap package."""
     writer_module = pytest.importorskip("mcap.writer", reason="an independent writer of MCAP")
     with path.open("wb") as file:
@@ -411,7 +410,7 @@ def _one_topic(
         for i, message in enumerate(messages):
             writer.add_message(channel, START + i * STEP, message, START)
         writer.finish()
-    return BagSource(path)
+    return open_rosbag(path)
 
 
 def test_ros1_messages_in_mcap_and_definitions_in_idl_are_read(tmp_path: Path, ros1: Any) -> None:
@@ -448,4 +447,4 @@ def test_bags_without_definitions_are_read_by_those_of_ros(tmp_path: Path, ros2:
     with sqlite3.connect(tmp_path / "run" / "run.db3") as database:
         database.execute("DELETE FROM message_definitions")
     database.close()
-    _check(BagSource(tmp_path / "run"))
+    _check(open_rosbag(tmp_path / "run"))

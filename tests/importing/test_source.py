@@ -1,14 +1,8 @@
 import numpy as np
 import pytest
 
-from genan.importing import open_source
-from genan.importing.source import FORMATS, source_class
 from genan.errors import DataError, SettingError
-
-
-def test_every_format_is_there():
-    for name in FORMATS:
-        assert source_class(name).format == name
+from genan.importing.source import open_source
 
 
 def test_the_format_is_found_out(tmp_path):

@@ -1,8 +1,7 @@
 import pytest
 
-from genan.importing.settings import choice
-from genan.importing.settings import ImportSettings
 from genan.errors import DataError, SettingError
+from genan.importing.settings import ImportSettings, RecordingSelection
 
 RUNS = [
     ("run_1", {"kind": "sysid", "gain": 100.0}),
@@ -12,8 +11,8 @@ RUNS = [
 
 
 def sort(recordings=RUNS, **settings):
-    chosen = choice(ImportSettings(**settings), recordings)
-    return [chosen.of(name, facts) for name, facts in recordings]
+    chosen = RecordingSelection(ImportSettings(**settings), recordings)
+    return [chosen.file_for(name, facts) for name, facts in recordings]
 
 
 def test_patterns():
