@@ -18,18 +18,22 @@ import time
 import numpy as np
 from machine import machine
 
-from genan.deployment.clock import Clock, StepClock, WallClock
 from genan.deployment.controller import Goal, PolicyController
-from genan.deployment.flight import Flight
-from genan.deployment.interface import Reading, RobotInterface
+from genan.deployment.flight import Flight, Spread
+from genan.deployment.interface import (
+    Clock,
+    Pacer,
+    Reading,
+    RobotInterface,
+    StepClock,
+    WallClock,
+    open_robot,
+)
 from genan.deployment.loop import ControlLoop
-from genan.deployment.pacing import Pacer
-from genan.deployment.registry import open_robot
 from genan.deployment.safety import SafetySettings
-from genan.deployment.summary import Spread
-from genan.rl.library import bundled
 from genan.rl.numpy_policy import load
 from genan.robot import Robot
+from genan.robot.package import bundled_policy
 
 TURN = 10.0
 """Length of one turn of the paced loops [s]."""
@@ -90,7 +94,7 @@ def fly(robot: RobotInterface, seconds: float) -> Flight:
     """The bundled reacher for ``seconds``. A busy machine must not end it: lateness is what is
     measured."""
     safety = SafetySettings(late=1e9, late_ticks=10**9, stale=1.0)
-    policy = load(bundled("reacher"))
+    policy = load(bundled_policy("reacher"))
     with ControlLoop(robot, safety=safety) as loop:
         return loop.run(
             PolicyController(policy, Goal(GOAL, robot.robot), robot=robot.robot, seconds=seconds)

@@ -18,16 +18,15 @@ import numpy as np
 from machine import machine
 
 from genan import actuator
-from genan.actuator.library import bundled as bundled_actuators
 from genan.jax_setup import use_cache
 from genan.rl import policy as artifact
-from genan.rl.library import bundled
 from genan.robot import Robot
+from genan.robot.package import bundled_actuators, bundled_policy
+from genan.robots.pamy2.pressures import bar_from_control
+from genan.robots.pamy2.virtual.robot import VirtualPamy2Cup
 from genan.simulation import ArmScene, ArmState, Simulator
 from genan.tasks.registry import task_settings
 from genan.tasks.task import load_environment
-from genan.virtual import VirtualPamy2
-from genan.virtual.pressures import bar_from_control
 
 MOMENTS = (50, 100, 200, 400)
 """Ticks of 2 ms after which the joints are compared."""
@@ -48,16 +47,16 @@ def main() -> None:
     rest = Robot.load("pamy2-cup").u_rest
     share = np.arange(1, RAMP + 1)[:, None] / RAMP
     approach = rest + share * (u[:, :1] - rest)
-    robot = VirtualPamy2(end_effector="cup")
+    robot = VirtualPamy2Cup()
     _, truth = robot.run(bar_from_control(np.concatenate([approach, u], axis=1)), keep=u.shape[1])
     for folder in arguments.actuators or [
         bundled_actuators("pamy2-cup"),
         bundled_actuators("pamy2"),
     ]:
-        simulated = played(actuator.load(folder), u, truth.q[:, 0], truth.qd[:, 0])
+        simulated = played(actuator.load(folder), u, truth["q"][:, 0], truth["qd"][:, 0])
         print(f"\n{folder}: mean absolute error, {len(u)} episodes [deg]")
         for k in MOMENTS:
-            error = np.degrees(np.abs(simulated[:, k - 1] - truth.q[:, k])).mean(axis=0)
+            error = np.degrees(np.abs(simulated[:, k - 1] - truth["q"][:, k])).mean(axis=0)
             print(
                 f"  after {2 * k:3d} ms: "
                 + "  ".join(f"q{j + 1} {e:5.2f}" for j, e in enumerate(error))
@@ -69,7 +68,7 @@ def controls(episodes: int) -> np.ndarray:
     settings = replace(task_settings("ball-in-a-cup"), pool=episodes)
     ensemble = actuator.load(bundled_actuators("pamy2-cup"))
     env = load_environment(settings, ensemble, envs=episodes, stagger=False)
-    policy = artifact.load(bundled("ball-in-a-cup"))
+    policy = artifact.load(bundled_policy("ball-in-a-cup"))
 
     @jax.jit
     def episode(key: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -31,7 +31,6 @@ import numpy as np
 from machine import machine
 
 from genan import actuator
-from genan.actuator.library import bundled
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
 from genan.jax_setup import QUICK, use_cache
@@ -39,6 +38,7 @@ from genan.rl.config import PRESETS, TrainSettings, preset, task_preset
 from genan.rl.skrl import require_skrl
 from genan.rl.train import Training
 from genan.robot import Robot
+from genan.robot.package import bundled_actuators
 from genan.tasks.registry import BUNDLED as TASKS
 
 ARM_STEPS = 20
@@ -107,7 +107,7 @@ def main() -> None:
         parser.error("--updates must be at least 1, and --skrl 0 or more")
     if arguments.cache:
         use_cache()
-    ensemble = actuator.load(arguments.actuators or bundled())
+    ensemble = actuator.load(arguments.actuators or bundled_actuators("pamy2"))
     network = ensemble.contract.architecture
     print(f"{machine()}, JAX {jax.__version__} on {jax.devices()[0].device_kind}; load {load()}")
     print(

@@ -17,10 +17,8 @@ import timeit
 import numpy as np
 from machine import machine
 
-from genan.deployment.answer import Answer
-from genan.deployment.telegram import pack_command, unpack_command, unpack_state
-from genan.deployment.udp import Pamy2Udp
-from genan.deployment.wiring import LAB
+from genan.robots.pamy2.client import Pamy2Udp
+from genan.robots.pamy2.wire import LAB, Answer, pack_command, unpack_command, unpack_state
 
 
 def alone() -> None:

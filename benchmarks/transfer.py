@@ -17,7 +17,7 @@ import genan  # noqa: F401  (before JAX)
 from genan.evaluation.transfer import transfer
 from genan.evaluation.trials import OUTCOMES, load_policy, open_arena
 from genan.jax_setup import use_cache
-from genan.rl.library import bundled
+from genan.robot.package import bundled_policy
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--robot-seed", type=int, default=0)
     arguments = parser.parse_args()
     use_cache()
-    policy = load_policy(arguments.policy or bundled(arguments.task), arguments.task)
+    policy = load_policy(arguments.policy or bundled_policy(arguments.task), arguments.task)
     print(f"{machine()}; load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as out:
         start = time.perf_counter()

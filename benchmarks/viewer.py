@@ -31,8 +31,8 @@ from genan.report.viewer.live_process import LiveProcess
 from genan.report.viewer.page import FRAMES, show
 from genan.report.viewer.run import LIVE_BLOCK, Driver
 from genan.report.viewer.serve import check_port, serving
-from genan.rl.library import bundled
 from genan.robot import Robot
+from genan.robot.package import bundled_policy
 
 LIMITS = np.deg2rad([-50.0, 20.0, -50.0, -50.0]), np.deg2rad([50.0, 60.0, 50.0, 50.0])
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -103,7 +103,7 @@ def live(pages: list[LivePage]) -> Callable[[Any], LivePage]:
 
     def make(server: Any) -> LivePage:
         robot, driver = Robot.load("pamy2"), Driver.find(None)
-        settings = LiveSettings("reacher", bundled("reacher"))
+        settings = LiveSettings("reacher", bundled_policy("reacher"))
         page = LivePage(
             server,
             settings,

@@ -23,9 +23,15 @@ import numpy as np
 import tyro
 
 from genan.errors import DataError, GenanError
-from genan.virtual.ball_gun import QUANTITIES, BallGun
-from genan.virtual.tennis_ball import STEP, BallPhysics, BallState
-from genan.virtual.tennis_room import Room, Touch
+from genan.robots.pamy2.virtual.tennis import (
+    QUANTITIES,
+    STEP,
+    BallGun,
+    BallPhysics,
+    BallState,
+    Room,
+    Touch,
+)
 
 ROOM, BALL = Room(), BallPhysics()
 #: Level of the ball's centre on the table, and the racket's plane [m].

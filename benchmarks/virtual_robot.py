@@ -19,7 +19,7 @@ import numpy as np
 from machine import machine
 
 from genan.robot import Robot
-from genan.virtual import VirtualPamy2
+from genan.robots.pamy2.virtual.robot import VirtualPamy2
 
 
 def main() -> None:

@@ -110,19 +110,18 @@ def perform(
 
 def _collect(job: RunningJob) -> dict[str, Any]:
     from genan.data import Channels, Recorder
+    from genan.deployment.collection import Plan, record
     from genan.robot import Robot
+    from genan.robot.package import VIRTUAL, open_virtual
     from genan.signals import Spline
-    from genan.virtual import Plan, VirtualPamy2
-    from genan.virtual.recording import ROBOTS, record
 
     made = dict(job.settings)
-    description, held = ROBOTS[made["robot"]]
     path = job.folder / DATA
     count = made["trajectories"]
     if not path.exists():  # else: interrupted between the last two files
-        channels = Channels.of_robot(Robot.load(description))
+        channels = Channels.of_robot(Robot.load(made["robot"].removeprefix(VIRTUAL)))
         plan = Plan(seed=made["seed"], signal=Spline(made["interval"], made["shortest_interval"]))
-        robot = VirtualPamy2(seed=made["robot_seed"], end_effector=held)
+        robot = open_virtual(made["robot"], seed=made["robot_seed"])
         with Recorder.resume_or_create(
             path, channels, provenance={**made, "versions": versions()}
         ) as recorder:

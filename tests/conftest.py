@@ -1,6 +1,9 @@
 import os
+import sys
 import tempfile
+import tomllib
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,29 @@ _FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_spli
 if tuple(int(part) for part in version("jaxlib").split(".")[:3]) < (0, 11, 1):
     _FLAGS.append("--xla_cpu_use_fusion_emitters=false")
 os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, os.environ.get("XLA_FLAGS", "")]).strip()
+
+
+def _use_the_entry_points_of_this_tree() -> None:
+    """Where genan is imported from ``src`` and not installed, its robots are found all the same."""
+    root = Path(__file__).parents[1]
+    spec = find_spec("genan")
+    if spec is None or not str(spec.origin).startswith(str(root / "src")):
+        return
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    made = Path(_CACHE.name) / "entry-points" / "genan-0.dist-info"
+    made.mkdir(parents=True)
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: genan\nVersion: 0\n")
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
+        for group, points in project["entry-points"].items()
+    ]
+    (made / "entry_points.txt").write_text("\n".join(lines))
+    sys.path.insert(0, str(made.parent))
+    paths = [str(made.parent), str(root / "src"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+
+_use_the_entry_points_of_this_tree()
 
 #: The longest files come first, so that no process is left alone with one of them at the end.
 LONGEST = (

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from genan.actuator import Ensemble, artifact
-from genan.actuator.library import bundled
 from genan.dynamics import load_dynamics
 from genan.jax_setup import check_sums
 from genan.robot import Robot
+from genan.robot.package import bundled_actuators
 
 SAMPLES = 4000  # with a few hundred the wrong sums of jax-ml/jax#39103 do not show
 
@@ -21,7 +21,7 @@ def numbers() -> dict[str, np.ndarray]:
     its gradient."""
     check_sums()
     dynamics = load_dynamics(Robot.load("pamy2"))
-    ensemble = artifact.load(bundled("pamy2"))
+    ensemble = artifact.load(bundled_actuators("pamy2"))
     rng = np.random.default_rng(0)
     rows = ensemble.contract.history.rows
     q, u = (jnp.asarray(rng.uniform(-0.5, 0.5, (SAMPLES, rows, 4)), jnp.float32) for _ in range(2))

@@ -18,9 +18,9 @@ from genan.actuator.losses import (
 )
 from genan.actuator.samples import Samples
 from genan.dynamics import Dynamics, load_dynamics
-from genan.robot import Robot, bundled_robots
+from genan.robot import Robot, robot_names
 
-ROBOTS = bundled_robots()
+ROBOTS = robot_names()
 
 
 def mujoco_next(robot: Robot, q: np.ndarray, before: np.ndarray, tau: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import pytest
 from genan.data import load, read_truth_for_evaluation_only, summary
 
 #: Short trajectories keep the tests quick; everything else is as users have it.
-QUICK = ("--duration", "0.2", "--ramp", "0.2", "--settle", "0.1")
+QUICK = ("--robot", "virtual-pamy2", "--duration", "0.2", "--ramp", "0.2", "--settle", "0.1")
 
 
 def digest(path: Path) -> str:
@@ -102,7 +102,7 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
         (("--trajectories", 0), "Ask for at least one trajectory, not 0."),
         (
             ("--robot", "pamy3"),
-            "no robot 'pamy3' to record on; there are: 'virtual-pamy2', 'virtual-pamy2-cup'.",
+            "no 'pamy3' to record on; there are: 'virtual-pamy2', 'virtual-pamy2-cup'.",
         ),
         (
             ("--shortest-interval", 0),
@@ -122,7 +122,9 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
 def test_bad_settings_are_refused_before_anything_is_written(
     refused: Callable, tmp_path: Path, flags: tuple, words: str
 ) -> None:
-    assert words in refused("collect", "--out", tmp_path / "a.h5", *flags)
+    assert words in refused(
+        "collect", "--robot", "virtual-pamy2", "--out", tmp_path / "a.h5", *flags
+    )
     assert not (tmp_path / "a.h5").exists()
 
 

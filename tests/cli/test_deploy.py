@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.deployment.faulty import FaultyRobot, MemoryRobot, Stuck
-from tests.deployment.udp_proxy import PATIENT, served
 from tests.docs.typed import typed
 from tests.rl.policies import policy
+from tests.robots.pamy2.udp_proxy import PATIENT, served
 
 from genan.data import load
-from genan.deployment import registry
-from genan.rl.library import bundled
+from genan.deployment import interface as registry
 from genan.rl.policy import save
 from genan.robot import Robot
+from genan.robot.package import bundled_policy
 
 GOAL = ("--goal", 10, 30, 20, 0)
 
@@ -105,7 +105,7 @@ def test_a_robot_on_the_network_is_looked_at(genan, monkeypatch: pytest.MonkeyPa
                 "--dry-run",
                 *("--port", there.server.address[1], "--max-seconds", 0.3),
                 host="127.0.0.1",
-                policy=bundled("reacher"),
+                policy=bundled_policy("reacher"),
             )
         )
         commanded = np.array(there.plant.commanded)

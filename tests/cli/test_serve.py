@@ -3,7 +3,7 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from tests.deployment.udp_proxy import SpringArm
+from tests.robots.pamy2.udp_proxy import SpringArm
 
 from genan.robot import Robot
 
@@ -53,14 +53,14 @@ def test_other_addresses_than_this_computers_are_said(
         def reset(self) -> None:
             pass
 
-    monkeypatch.setattr("genan.virtual.VirtualPamy2", Arm)
-    monkeypatch.setattr("genan.deployment.server.Server.serve", lambda self, stop: None)
+    monkeypatch.setattr("genan.robots.pamy2.virtual.robot.VirtualPamy2", Arm)
+    monkeypatch.setattr("genan.robots.pamy2.server.Server.serve", lambda self, stop: None)
     before = signal.getsignal(signal.SIGTERM)
     answer = genan("serve", "--port", 0, "--host", "0.0.0.0", "--seed", 3, "--hours", 2)
     assert answer.code == 0 and "anyone who can reach 0.0.0.0:" in answer.err
     answer = genan("serve", "--port", 0)
     assert (
-        answer.out.startswith("virtual PAMY2 serves on 127.0.0.1:") and "anyone" not in answer.err
+        answer.out.startswith("virtual-pamy2 serves on 127.0.0.1:") and "anyone" not in answer.err
     )
     assert built == [{"seed": 3, "hours": 2.0}, {"seed": 0, "hours": 0.0}]
     assert signal.getsignal(signal.SIGTERM) is before

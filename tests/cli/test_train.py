@@ -1,20 +1,18 @@
 """``genan train``: flags, words, Ctrl-C."""
 
-from pathlib import Path
-
 import pytest
 from tests.docs.typed import typed
 from tests.evaluation.conftest import make_ensemble
 from tests.rl.policies import TASK
 from tests.rl.policies import ensemble as two_link_ensemble
 
-import genan.robot
 from genan import actuator
 from genan.cli import main
 from genan.cli.train import parse
 from genan.errors import SettingError
 from genan.rl.policy import load
 from genan.robot import Robot
+from genan.robot.package import robot_folder
 from genan.tasks.registry import task_settings
 
 QUICK = [
@@ -35,7 +33,7 @@ def actuators(tmp_path_factory):
 
 
 def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
-    mine = {"robot": Path(genan.robot.__file__).parent / "library" / "two-link" / "robot.toml"}
+    mine = {"robot": robot_folder("two-link") / "robot.toml"}
     mine["actuators"] = actuator.save(two_link_ensemble(), tmp_path / "mine")
     few = [
         word

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from tests.cli.pictures import Nothing
 from tests.deployment.faulty import FaultyRobot, MemoryRobot, Stuck
-from tests.deployment.udp_proxy import served
 from tests.docs.typed import typed
 from tests.rl.policies import policy
+from tests.robots.pamy2.udp_proxy import served
 
-from genan.deployment import registry
+from genan.deployment import interface as registry
 from genan.evaluation.trials import load_policy
 from genan.report import trials
-from genan.rl.library import bundled
 from genan.rl.policy import save
 from genan.robot import Robot
+from genan.robot.package import bundled_policy
 
 
 class Interrupted(MemoryRobot):
@@ -69,14 +69,14 @@ def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(
         *typed(
             "genan transfer reacher --policy runs/reacher --trials 100",
             *("--robot-seeds", 4, "--out", out, "--videos", 0, "--hours", 2),
-            policy=bundled("reacher"),
+            policy=bundled_policy("reacher"),
             trials=1,
         )
     )
     assert answer.code == 0, answer.err
     kept = json.loads((out / "transfer.json").read_text())
     assert kept["about"]["hours"] == 2.0 and kept["trials_done"] == 1
-    assert kept["about"]["policy"] == str(bundled("reacher"))
+    assert kept["about"]["policy"] == str(bundled_policy("reacher"))
     assert (
         len(kept["about"]["policy_sha256"]) == 64 and kept["about"]["contract"]["task"] == "reacher"
     )
@@ -141,7 +141,7 @@ def test_a_robot_is_served_for_the_trials_and_gone_after_them(
         *typed(
             "genan transfer reacher --policy reacher --serve --trials 20 --out transfer",
             *("--robot-seeds", 3),
-            policy=bundled("reacher"),
+            policy=bundled_policy("reacher"),
             trials=1,
             out=tmp_path / "t",
         )
@@ -183,7 +183,7 @@ def test_a_robot_on_the_network_is_tried(
     # In real time: a ramp and a policy of tenths of a second.
     monkeypatch.setattr("genan.evaluation.trials.RAMP", 0.3)
     monkeypatch.setattr("genan.evaluation.trials.PAUSE", 0.1)
-    short = load_policy(bundled("reacher"), "reacher")
+    short = load_policy(bundled_policy("reacher"), "reacher")
     short.contract["constants"]["duration"] = 0.2
     monkeypatch.setattr("genan.evaluation.trials.load_policy", lambda folder, task: short)
     with served() as there:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tests.docs.typed import typed
 
-from genan.actuator.library import bundled as bundled_actuators
 from genan.data import Channels, Trajectories, write
 from genan.robot import Robot
+from genan.robot.package import bundled_actuators
 
 pytest.importorskip("viser", reason="The viewer needs viser: pip install genan[view].")
 
@@ -59,9 +59,9 @@ def test_a_port_in_use_is_refused_before_anything_starts(
 
 
 def policy(task: str) -> Path:
-    from genan.rl.library import bundled
+    from genan.robot.package import bundled_policy
 
-    return bundled(task)
+    return bundled_policy(task)
 
 
 def test_it_serves_until_ctrl_c_and_leaves_no_process_behind() -> None:

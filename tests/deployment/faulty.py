@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from genan.deployment.clock import StepClock
-from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface
+from genan.deployment.interface import ConnectionLostError, Reading, RobotInterface, StepClock
 from genan.robot import Robot
 
 PAMY2 = Robot.load("pamy2")

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from genan.deployment.ball_filter import NumpyBallFilter
-from genan.deployment.ball_observation import Rally, TrackedBall
+from genan.deployment.ball_tracking import BallTracker, Rally, Sighting, TrackedBall
 from genan.deployment.controller import TaskObservation
-from genan.deployment.tracking import BallTracker, Sighting
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation import ArmState

@@ -9,20 +9,19 @@ import pytest
 from tests.deployment.faulty import PAMY2, MemoryRobot
 
 from genan.deployment.controller import Goal, PolicyController
-from genan.deployment.loop import TO_REST, ControlLoop
-from genan.deployment.phases import Hold, RampTo
-from genan.deployment.virtual_robot import VirtualRobot
+from genan.deployment.interface import VirtualInterface
+from genan.deployment.loop import TO_REST, ControlLoop, Hold, RampTo
 from genan.errors import SettingError
 from genan.rl.contract import PolicyError
-from genan.rl.library import bundled
 from genan.rl.numpy_policy import Policy, load
+from genan.robot.package import bundled_policy
 
 GOAL = np.deg2rad([20.0, 40.0, -30.0, 10.0])
 
 
 @pytest.fixture(scope="module")
 def policy() -> Policy:
-    return load(bundled("reacher"))
+    return load(bundled_policy("reacher"))
 
 
 def test_the_policy_sees_q_qd_u_and_the_goal_and_its_change_is_added_five_times(
@@ -36,7 +35,7 @@ def test_the_policy_sees_q_qd_u_and_the_goal_and_its_change_is_added_five_times(
         )
     ticks = flight.during("PolicyController")
     assert flight.stop.sound and (ticks.start, ticks.stop) == (150, 1150)
-    again, u = load(bundled("reacher")), start
+    again, u = load(bundled_policy("reacher")), start
     for k in range(ticks.start, ticks.stop):
         if (k - ticks.start) % 5 == 0:
             qd = (flight.q[k] - flight.q[k - 1]) / PAMY2.dt
@@ -75,7 +74,7 @@ def test_a_tasks_observation_begins_with_the_policy_and_sees_every_tick_after(
 
 
 def test_it_reaches_on_the_virtual_robot(policy: Policy) -> None:
-    robot = VirtualRobot(seed=3)
+    robot = VirtualInterface("pamy2", seed=3)
     start = np.array([0.0, -0.3, -0.1, 0.0])
     with ControlLoop(robot) as loop:
         flight = loop.run(

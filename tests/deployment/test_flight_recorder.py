@@ -14,7 +14,7 @@ import pytest
 from tests.deployment.faulty import PAMY2, FaultyRobot, MemoryRobot, Stuck, Wave
 
 from genan.data import inspect, load
-from genan.deployment.flight_recorder import FlightRecorder, trainable
+from genan.deployment.flight import FlightRecorder, trainable
 from genan.deployment.interface import Reading
 from genan.deployment.loop import ControlLoop
 from genan.deployment.safety import SafetySettings
@@ -84,7 +84,7 @@ def test_a_killed_process_loses_at_most_the_running_flight(
     script = textwrap.dedent("""
         import os, signal, sys
         from tests.deployment.faulty import PAMY2, MemoryRobot, Wave
-        from genan.deployment.flight_recorder import FlightRecorder
+        from genan.deployment.flight import FlightRecorder
         from genan.deployment.loop import ControlLoop
         with FlightRecorder(sys.argv[1], PAMY2, provenance={}) as recorder:
             with ControlLoop(MemoryRobot(), recorder=recorder) as loop:
@@ -94,7 +94,8 @@ def test_a_killed_process_loses_at_most_the_running_flight(
                 loop.run(Wave(seconds=0.5))
     """)
     path = tmp_path / "flights.h5"
-    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    places = (str(repository), os.environ.get("PYTHONPATH", ""))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     done = subprocess.run(
         [sys.executable, "-c", script, path], env=environment, capture_output=True
     )

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from tests.deployment.faulty import PAMY2
 
-from genan.deployment.guard import Guard
+from genan.deployment.controller import FiniteDifference
 from genan.deployment.interface import Reading
-from genan.deployment.safety import SafetySettings, Stop, StopReason
-from genan.deployment.velocity import FiniteDifference
+from genan.deployment.safety import Guard, SafetySettings, Stop, StopReason
 
 REST, ZERO = PAMY2.q_rest, np.zeros(4)
 DT = PAMY2.dt

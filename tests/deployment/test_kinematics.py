@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from genan.deployment.kinematics import Kinematics
+from genan.deployment.controller import Kinematics
 from genan.errors import RobotError
 from genan.robot import Robot
 
@@ -70,8 +70,8 @@ def test_a_robot_without_end_effector_is_refused():
 
 def test_no_jax_is_needed():
     code = (
-        "import sys; from genan.deployment import kinematics, ball_filter, tracking; from genan.robot import Robot; "
-        "kinematics.Kinematics(Robot.load('pamy2')); ball_filter.NumpyBallFilter.load(); "
-        "assert 'jax' not in sys.modules and tracking"
+        "import sys; from genan.deployment import ball_filter, ball_tracking, controller; from genan.robot import Robot; "
+        "controller.Kinematics(Robot.load('pamy2')); ball_filter.NumpyBallFilter.load(); "
+        "assert 'jax' not in sys.modules and ball_tracking"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -26,11 +26,9 @@ from tests.deployment.faulty import (
 )
 
 from genan.data import load
-from genan.deployment.dry_run import DryRun
-from genan.deployment.flight_recorder import FlightRecorder
-from genan.deployment.interface import Reading
-from genan.deployment.loop import TO_REST, ControlLoop
-from genan.deployment.phases import Hold, RampTo
+from genan.deployment.flight import FlightRecorder
+from genan.deployment.interface import DryRun, Reading
+from genan.deployment.loop import TO_REST, ControlLoop, Hold, RampTo
 from genan.deployment.safety import SafetySettings, StopReason
 from genan.errors import SettingError
 
@@ -272,7 +270,7 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 def test_the_loop_needs_no_jax() -> None:
     script = (
-        "import sys, genan.deployment.loop, genan.deployment.controller, genan.deployment.registry, "
-        "genan.deployment.virtual_robot\nassert not {'jax', 'equinox'} & set(sys.modules)"
+        "import sys, genan.deployment.loop, genan.deployment.controller, genan.deployment.interface, "
+        "genan.deployment.interface\nassert not {'jax', 'equinox'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

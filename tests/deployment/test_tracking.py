@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from genan.deployment.tracking import BallSource, BallTracker, Measurement, Sighting
+from genan.deployment.ball_tracking import BallSource, BallTracker, Measurement, Sighting
 from genan.errors import SettingError
-from genan.virtual.tracking import Cameras, Vicon
+from genan.robots.pamy2.virtual.tracking import Cameras, Vicon
 
 
 class Script:

@@ -13,9 +13,7 @@ GROUPS = ("originals_2019", "aimy_nospin_1140rpm")
 def prepare_ball_recordings(folder: Path) -> None:
     """``ball_trajectories.npz``: two groups with the same balls, seen every 10 ms in the lab's
     frame."""
-    from genan.virtual.ball_gun import BallGun
-    from genan.virtual.tennis_ball import STEP, BallPhysics
-    from genan.virtual.tennis_room import Room
+    from genan.robots.pamy2.virtual.tennis import STEP, BallGun, BallPhysics, Room
 
     gun, room, physics, every = BallGun(), Room(), BallPhysics(), round(PERIOD / STEP)
     seen = []

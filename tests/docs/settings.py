@@ -108,13 +108,13 @@ ELSEWHERE: dict[str, str] = {
 #: Blocks of Python, by page and number (from 0), that other tests run with ``run_block``: what they
 #: need is made there.
 BLOCKS_ELSEWHERE: dict[tuple[str, int], str] = {
-    ("pamy2-protocol.md", 0): "tests/deployment/test_udp.py",
+    ("pamy2-protocol.md", 0): "tests/robots/pamy2/test_udp.py",
     ("policies.md", 0): "tests/rl/test_train.py",
     ("search.md", 0): "tests/experiments/test_search.py",
     ("transfer.md", 0): "tests/evaluation/test_transfer.py",
     ("transfer.md", 1): "tests/evaluation/test_transfer.py",
-    ("virtual-pamy2.md", 0): "tests/virtual/test_cup_bench.py",
-    ("virtual-table-tennis.md", 0): "tests/virtual/test_tennis_bench.py",
+    ("virtual-pamy2.md", 0): "tests/robots/pamy2/test_cup_bench.py",
+    ("virtual-table-tennis.md", 0): "tests/robots/pamy2/test_tennis_bench.py",
 }
 
 #: Text of Python blocks that is made small.
@@ -134,11 +134,10 @@ my_logs = [(np.sin(0.1 * np.arange(2 * rows)).reshape(rows, 2), np.zeros((rows, 
     "policies.md": """
 import jax, numpy as np
 from genan.actuator import load
-from genan.actuator.library import bundled
+from genan.robot.package import bundled_actuators
 from genan.robot import Robot
-from genan.tasks.task import load_environment
-from genan.tasks.registry import task_settings
-robot, ensemble = Robot.load("pamy2"), load(bundled())
+from genan.tasks.task import load_environment, task_settings
+robot, ensemble = Robot.load("pamy2"), load(bundled_actuators("pamy2"))
 env = load_environment(task_settings("reacher"), ensemble, envs=2)
 key, observation = jax.random.key(0), np.zeros(16, np.float32)
 q = qd = u = goal = np.zeros(4)
@@ -175,9 +174,9 @@ _FIT = (
 def _policy(folder: Path) -> None:
     import shutil
 
-    from genan.rl.library import bundled
+    from genan.robot.package import bundled_policy
 
-    shutil.copytree(bundled("reacher"), folder / "runs" / "reacher")
+    shutil.copytree(bundled_policy("reacher"), folder / "runs" / "reacher")
 
 
 def _runs(folder: Path) -> None:

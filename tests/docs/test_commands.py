@@ -184,7 +184,10 @@ def run_python(step: Command, rest: list[str], folder: Path) -> None:
             (folder / rest[rest.index("--out") + 1]).parent.mkdir(parents=True, exist_ok=True)
     small += ADDED.get(" ".join(step.words), ())
     where = folder / "robot" / "actuators" if "timeit" in rest else folder
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
+    }
     done = subprocess.run(
         [sys.executable, *small], cwd=where, env=environment, capture_output=True, text=True
     )

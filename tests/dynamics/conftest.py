@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from genan.robot import Robot, bundled_robots
+from genan.robot import Robot, robot_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +145,7 @@ def evaluate_in_c(robot: Robot, q: np.ndarray, qd: np.ndarray, tau: np.ndarray) 
     return Reference(q, qd, tau, *results)
 
 
-@pytest.fixture(scope="session", params=[*bundled_robots(), *TREES])
+@pytest.fixture(scope="session", params=[*robot_names(), *TREES])
 def robot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Robot:
     """Every bundled robot and every random tree in turn."""
     if request.param in TREES:

@@ -24,16 +24,16 @@ from genan.evaluation import trials as arenas
 from genan.evaluation.transfer import Transfer, Trial, transfer
 from genan.evaluation.trials import OUTCOMES, Arena, ReacherArena, load_policy, open_arena
 from genan.rl.contract import PolicyError
-from genan.rl.library import bundled
 from genan.rl.numpy_policy import Policy
 from genan.robot import Robot
-from genan.virtual.cup_bench import CupOutcome
-from genan.virtual.tennis_bench import Outcome
+from genan.robot.package import bundled_policy
+from genan.robots.pamy2.virtual.cup_bench import CupOutcome
+from genan.robots.pamy2.virtual.tennis_bench import Outcome
 
 
 @pytest.fixture(scope="module")
 def reacher() -> Policy:
-    return load_policy(bundled("reacher"), "reacher")
+    return load_policy(bundled_policy("reacher"), "reacher")
 
 
 def changed(policy: Policy, **constants: object) -> Policy:
@@ -130,13 +130,13 @@ from tests.deployment.faulty import MemoryRobot
 from genan.evaluation.trials import load_policy
 from genan.evaluation.trials import ReacherArena
 from genan.evaluation.transfer import transfer
-from genan.rl.library import bundled
+from genan.robot.package import bundled_policy
 
 def finished(found):
     if len(found.trials) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
 
-arena = ReacherArena(load_policy(bundled("reacher"), "reacher"), MemoryRobot())
+arena = ReacherArena(load_policy(bundled_policy("reacher"), "reacher"), MemoryRobot())
 assert "jax" not in sys.modules  # a robot's computer needs none
 transfer(lambda _: arena, robot_seeds=(None,), trials=5, out=sys.argv[1], finished=finished)
 """
@@ -247,7 +247,7 @@ def test_the_documented_program_catches_the_ball_with_a_tracker_of_its_own(
         "robot": cup_arena.robot,
         "source": cup_arena._vicon,
         "load_policy": load_policy,
-        "bundled": bundled,
+        "bundled_policy": bundled_policy,
     }
     left = run_block("transfer.md", 1, smaller={"seconds=2.0": "seconds=0.2"}, **names)
     assert left["flight"].stop.reason is StopReason.FINISHED and cup_arena._bench.was_in_cup
@@ -281,7 +281,7 @@ def test_what_cannot_be_is_refused(reacher: Policy, cup_policy: Policy, tmp_path
     with pytest.raises(
         SettingError, match="trained for the task 'reacher', not for 'table-tennis'"
     ):
-        load_policy(bundled("reacher"), "table-tennis")
+        load_policy(bundled_policy("reacher"), "table-tennis")
     with pytest.raises(
         SettingError, match="trained for the task 'ball-in-a-cup', not for 'reacher'"
     ):

@@ -12,7 +12,7 @@ from genan.evaluation.paper import paper_figure
 from genan.evaluation.study_result import Figure, Finding, JobNote, Series, StudyResult, Value
 from genan.evaluation.transfer import Transfer, Trial
 from genan.evaluation.trials import OUTCOMES
-from genan.rl.library import bundled
+from genan.robot.package import bundled_policy
 
 VERSIONS = {"genan": "0.1.0", "jax": "0.10.2", "python": "3.11.7"}
 #: What a study's figures are called, and how they are drawn.
@@ -206,12 +206,12 @@ def write_inspection(
 def write_policy(folder: Path, task: str = "reacher") -> None:
     """The record of the bundled policy."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "policy.json").write_bytes((bundled(task) / "policy.json").read_bytes())
+    (folder / "policy.json").write_bytes((bundled_policy(task) / "policy.json").read_bytes())
 
 
 def write_actuators(folder: Path) -> None:
     """The record of the bundled actuators."""
-    from genan.actuator.library import bundled as bundled_actuators
+    from genan.robot.package import bundled_actuators
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "actuator.json").write_bytes(

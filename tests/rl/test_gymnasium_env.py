@@ -58,7 +58,9 @@ def test_an_action_is_the_part_of_the_largest_change_that_is_added_in_each_perio
         before = after
     after = env.step(np.array([1.0, -1.0], np.float32))[0]
     np.testing.assert_allclose(
-        (after - before)[u], SHORT.action_repeat * SHORT.action_scale * np.array([1.0, -1.0]), atol=1e-6
+        (after - before)[u],
+        SHORT.action_repeat * SHORT.action_scale * np.array([1.0, -1.0]),
+        atol=1e-6,
     )
 
 

@@ -1,7 +1,6 @@
 """What comes with the package works as its records say."""
 
 import dataclasses
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,29 +8,23 @@ import numpy as np
 import pytest
 
 from genan import actuator
-from genan.actuator.library import bundled as bundled_actuators
 from genan.errors import ActuatorError, GenanError
 from genan.rl import policy as artifact
 from genan.rl.episodes import judge
-from genan.rl.library import bundled
 from genan.robot import Robot
+from genan.robot.package import bundled_actuators, bundled_policy, robot_folder
 from genan.tasks.registry import task_settings
 from genan.tasks.task import load_environment
 
 
 def test_everything_together_is_small():
-    import genan.actuator.library
-    import genan.rl.library
-
-    folders = [
-        Path(package.__file__).parent for package in (genan.actuator.library, genan.rl.library)
-    ]
+    folders = [robot_folder(name) for name in ("pamy2", "pamy2-cup")]
     assert sum(file.stat().st_size for folder in folders for file in folder.rglob("*")) < 12e6
 
 
 @pytest.mark.parametrize("task", ["reacher", "table-tennis", "ball-in-a-cup"])
 def test_a_policy_belongs_to_the_bundled_actuators_and_has_its_success_on_record(task):
-    policy = artifact.load(bundled(task))
+    policy = artifact.load(bundled_policy(task))
     robot = task_settings(task).robot
     assert policy.was_trained_on(actuator.load(bundled_actuators(robot)))
     policy.contract.check_robot(Robot.load(robot))
@@ -41,8 +34,8 @@ def test_a_policy_belongs_to_the_bundled_actuators_and_has_its_success_on_record
 
 def test_the_reacher_reaches():
     settings = dataclasses.replace(task_settings("reacher"), pool=32)
-    env = load_environment(settings, actuator.load(bundled_actuators()), envs=32)
-    policy = artifact.load(bundled("reacher"))
+    env = load_environment(settings, actuator.load(bundled_actuators("pamy2")), envs=32)
+    policy = artifact.load(bundled_policy("reacher"))
     policy.check_environment(env)
     verdict = judge(env, policy.mean, key=jax.random.key(5))
     assert verdict.succeeded >= 31 and verdict.metrics["error"] < 1.0 and verdict.faults == 0
@@ -53,7 +46,7 @@ def test_the_ball_ends_in_the_cup_and_the_string_holds_in_all_swings():
     env = load_environment(
         settings, actuator.load(bundled_actuators("pamy2-cup")), envs=32, stagger=False
     )
-    policy = artifact.load(bundled("ball-in-a-cup"))
+    policy = artifact.load(bundled_policy("ball-in-a-cup"))
     policy.check_environment(env)
     scene = env.task.scene
 
@@ -81,7 +74,7 @@ def test_what_is_not_there_is_refused():
     with pytest.raises(
         GenanError, match="no bundled policy for 'chess'; there are: 'ball-in-a-cup', 'reacher', "
     ):
-        bundled("chess")
+        bundled_policy("chess")
     with pytest.raises(
         ActuatorError, match="no bundled actuators 'rocket'; there are: 'pamy2', 'pamy2-cup'"
     ):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from genan.errors import RobotError
-from genan.robot import LogColumn, LogEntry, Robot, bundled_robots
+from genan.robot import LogColumn, LogEntry, Robot, robot_names
 
 ARM = """<mujoco><worldbody><body name="a">
   <inertial mass="1" pos="0 0 -0.2" diaginertia="1e-3 1e-3 1e-3"/><joint name="one" axis="0 1 0" {first}/>
@@ -49,7 +49,7 @@ def refusal(folder: Path) -> str:
     return message
 
 
-@pytest.mark.parametrize("name", bundled_robots())
+@pytest.mark.parametrize("name", robot_names())
 def test_bundled_robots_load(name: str) -> None:
     robot = Robot.load(name)
     assert robot.name == name

@@ -78,9 +78,9 @@ def test_equals_mujoco_c() -> None:
         )
         tau, path = tracked(scene, states, amplitudes, frequencies, 250)
         tau, path = np.asarray(tau), np.asarray(path.qpos)
-        in_frame = jax.vmap(
-            lambda qpos: scene.ball_in_cup_frame(CupState(qpos, qpos, None, None))
-        )(path[2])
+        in_frame = jax.vmap(lambda qpos: scene.ball_in_cup_frame(CupState(qpos, qpos, None, None)))(
+            path[2]
+        )
     model = cup_model(Robot.load("pamy2-cup"), SOFT)
     for case, steps, tolerance in ((0, 250, 2e-5), (1, 200, 1e-2), (2, 150, 2e-4)):
         start = jax.tree.map(lambda x: np.asarray(x[case]), states)  # noqa: B023

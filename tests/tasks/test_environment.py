@@ -146,7 +146,9 @@ def test_refusals():
     robot = Robot.load("pamy2")
     with pytest.raises(SettingError, match="At least one environment"):
         environment("reacher", envs=0)
-    with pytest.raises(SettingError, match="u_lower needs 4 entries on the robot .pamy2. and has 2"):
+    with pytest.raises(
+        SettingError, match="u_lower needs 4 entries on the robot .pamy2. and has 2"
+    ):
         environment("reacher", u_lower=(0.0, 0.0), u_upper=(0.0, 0.0))
     with pytest.raises(SettingError, match="Goals of joint 'q1'"):
         environment("reacher", goal_upper=(3.0, 1.0, 0.8, 0.8))

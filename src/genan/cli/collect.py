@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from genan.errors import SettingError
+
 if TYPE_CHECKING:
-    from genan.signals import Signal
+    from genan.deployment.collection import Plan
+    from genan.robot import Robot
 
 
 @dataclass(frozen=True)
 class Collect:
     """Flags of ``genan collect``."""
 
+    robot: str
+    """Robot to record on: virtual-NAME, for a robot that there is a virtual one of."""
     out: Path
     """File to write (HDF5); it must not exist yet."""
-    robot: str = "virtual-pamy2"
-    """Robot to record on: virtual-pamy2 (with its racket) or virtual-pamy2-cup (the same arm with a
-    cup, no ball)."""
     trajectories: int = 2500
     """Number of trajectories."""
     signal: Literal["spline", "multisine", "chirp"] = "spline"
@@ -51,25 +53,44 @@ class Collect:
     drift: float = 1.0
     """How fast the robot ages: 0 never changes, 1 is the usual."""
     truth_for_evaluation_only: bool = False
-    """Also record true torques and pressures, which only a virtual robot can tell, to judge models
+    """Also record true torques and whatever else only a virtual robot can tell, to judge models
     with."""
 
     def run(self) -> int:
         """Record, with a progress bar."""
-        from genan.data import Channels, Recorder
-        from genan.errors import SettingError, listing
-        from genan.virtual.recording import ROBOTS, TRUTH
+        from genan.robot.package import check_offers
 
-        if self.robot not in ROBOTS:
-            raise SettingError(
-                f"There is no robot {self.robot!r} to record on; there are: {listing(ROBOTS)}."
-            )
+        package = check_offers(self.robot, "virtual", "to record on")
+        self._check()
+        from genan.data import Channels, Recorder
+        from genan.provenance import versions
+        from genan.robot import Robot
+
+        robot = Robot.load(package.name)
+        plan = self._plan(robot)
+        truth = package.load("virtual").truth_sizes if self.truth_for_evaluation_only else None
+        about = {name: getattr(self, name) for name in ("robot", "robot_seed", "hours", "drift")}
+        about |= {"signal": self.signal, "signal_seed": self.seed}
+        about["signal_bounds"] = plan.bounds.tolist()
+        if self.signal == "spline":
+            about |= {"interval": self.interval, "shortest": self.shortest_interval}
+        about |= {"duration": self.duration, "ramp": self.ramp, "settle": self.settle}
+        with Recorder.resume_or_create(
+            self.out,
+            Channels.of_robot(robot),
+            provenance={**about, "versions": versions()},
+            truth=truth,
+        ) as recorder:
+            return self._record(recorder, plan)
+
+    def _check(self) -> None:
         if self.trajectories < 1:
             raise SettingError(f"Ask for at least one trajectory, not {self.trajectories}.")
         for name in ("duration", "ramp", "settle"):
-            if not 0.0 <= getattr(self, name) < float("inf"):
+            value = getattr(self, name)
+            if not 0.0 <= value < float("inf"):
                 raise SettingError(
-                    f"--{name} must be a time in seconds of at least 0, not {getattr(self, name):g}."
+                    f"--{name} must be a time in seconds of at least 0, not {value:g}."
                 )
         if not 0.0 < self.interval < float("inf"):
             raise SettingError(
@@ -77,33 +98,45 @@ class Collect:
             )
         if self.shortest_interval is not None and not 0.0 < self.shortest_interval <= self.interval:
             raise SettingError(
-                f"--shortest-interval must lie above 0 and not above --interval ({self.interval:g} s), not at "
-                f"{self.shortest_interval:g}."
+                f"--shortest-interval must lie above 0 and not above --interval "
+                f"({self.interval:g} s), not at {self.shortest_interval:g}."
             )
         if self.seed < 0 or self.robot_seed < 0:
             raise SettingError(
                 f"Seeds must not be negative, got {self.seed} and {self.robot_seed}."
             )
 
-        from genan.robot import Robot
+    def _plan(self, robot: "Robot") -> "Plan":
+        from genan.deployment.collection import Plan
+        from genan.signals import Chirp, Multisine, Signal, Spline
 
-        robot = Robot.load(ROBOTS[self.robot][0])
-        bounds = self._bounds(robot.u_explore)
-        truth = TRUTH if self.truth_for_evaluation_only else None
-        provenance = self._provenance(bounds)
-        with Recorder.resume_or_create(
-            self.out, Channels.of_robot(robot), provenance=provenance, truth=truth
-        ) as recorder:
-            return self._record(recorder, bounds)
+        bounds = robot.u_explore
+        for row, name in ((0, "lower"), (1, "upper")):
+            values = getattr(self, name)
+            if values is not None:
+                if len(values) != robot.nu:
+                    raise SettingError(
+                        f"--{name} needs {robot.nu} values, one per control, got {len(values)}."
+                    )
+                bounds[row] = values
+        signals: dict[str, Signal] = {
+            "spline": Spline(self.interval, self.shortest_interval),
+            "multisine": Multisine(lowest=0.5),
+            "chirp": Chirp(),
+        }
+        times = self.duration, self.ramp, self.settle
+        return Plan(self.seed, signals[self.signal], bounds, *times)
 
-    def _record(self, recorder: Any, bounds: Any) -> int:
+    def _record(self, recorder: Any, plan: "Plan") -> int:
         import time
 
         from rich.console import Console
 
         from genan.cli import INTERRUPTED
         from genan.cli.terminal import interruptible, progress_bar
+        from genan.deployment.collection import record
         from genan.jax_setup import use_cache
+        from genan.robot.package import open_virtual
 
         console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         done = len(recorder)
@@ -111,25 +144,12 @@ class Collect:
             console.print(f"going on after {done} trajectories in {recorder.partial}")
         if done > self.trajectories:
             console.print(
-                f"{recorder.partial} already holds more than the {self.trajectories} asked for; keeping all."
+                f"{recorder.partial} already holds more than the {self.trajectories} asked for; "
+                "keeping all."
             )
         use_cache()
-        from genan.virtual import Plan, VirtualPamy2
-        from genan.virtual.recording import ROBOTS, record
-
-        plan = Plan(
-            seed=self.seed,
-            signal=self._signal(),
-            bounds=bounds,
-            duration=self.duration,
-            ramp=self.ramp,
-            settle=self.settle,
-        )
         started = time.perf_counter()
-        _, held = ROBOTS[self.robot]
-        robot = VirtualPamy2(
-            seed=self.robot_seed, hours=self.hours, drift=self.drift, end_effector=held
-        )
+        robot = open_virtual(self.robot, seed=self.robot_seed, hours=self.hours, drift=self.drift)
         with interruptible() as interrupt, progress_bar(console) as bar:
             task = bar.add_task("trajectories", total=self.trajectories, completed=done)
             whole = record(
@@ -143,63 +163,14 @@ class Collect:
             )
         if not whole:
             console.print(
-                f"stopped: {len(recorder)} of {self.trajectories} trajectories are safe in {recorder.partial}; "
-                "the same command goes on from there."
+                f"stopped: {len(recorder)} of {self.trajectories} trajectories are safe in "
+                f"{recorder.partial}; the same command goes on from there."
             )
             return INTERRUPTED
         path = recorder.finish()
-        minutes = len(recorder) * self.duration / 60.0
-        seconds = time.perf_counter() - started
+        minutes, seconds = len(recorder) * self.duration / 60.0, time.perf_counter() - started
         console.print(
             f"{len(recorder)} trajectories ({minutes:.1f} min of motion) in {path}, {seconds:.0f} s."
         )
         console.print(f"Next: genan inspect {path}")
         return 0
-
-    def _signal(self) -> "Signal":
-        from genan.signals import Chirp, Multisine, Spline
-
-        signals: dict[str, Signal] = {
-            "spline": Spline(self.interval, self.shortest_interval),
-            "multisine": Multisine(lowest=0.5),
-            "chirp": Chirp(),
-        }
-        return signals[self.signal]
-
-    def _bounds(self, explored: Any) -> Any:
-        import numpy as np
-
-        from genan.errors import SettingError
-
-        bounds = np.array(explored)
-        for row, name in ((0, "lower"), (1, "upper")):
-            values = getattr(self, name)
-            if values is not None:
-                if len(values) != bounds.shape[1]:
-                    raise SettingError(
-                        f"--{name} needs {bounds.shape[1]} values, one per control, got {len(values)}."
-                    )
-                bounds[row] = values
-        return bounds
-
-    def _provenance(self, bounds: Any) -> dict[str, Any]:
-        from genan.provenance import versions
-
-        return {
-            "robot": self.robot,
-            "robot_seed": self.robot_seed,
-            "hours": self.hours,
-            "drift": self.drift,
-            "signal": self.signal,
-            "signal_seed": self.seed,
-            "signal_bounds": bounds.tolist(),
-            **(
-                {}
-                if self.signal != "spline"
-                else {"interval": self.interval, "shortest": self.shortest_interval}
-            ),
-            "duration": self.duration,
-            "ramp": self.ramp,
-            "settle": self.settle,
-            "versions": versions(),
-        }

@@ -34,8 +34,9 @@ class Deploy:
 
     task: tyro.conf.Positional[str]
     """The task: reacher."""
-    robot: str = "virtual-pamy2"
-    """Robot to run on: virtual-pamy2, pamy2-udp, pamy2-o80, or one that another package brings."""
+    robot: str | None = None
+    """Robot to run on: virtual-NAME, or an interface that a robot's package offers; left out, the
+    virtual one of the robot that the policy was trained for."""
     policy: Path | None = None
     """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes
     with genan."""
@@ -73,7 +74,8 @@ class Deploy:
             raise SettingError(
                 f"There is no task {self.task!r} to deploy; there are: {listing(TASKS)}."
             )
-        policy, robot = self._policy(), self._robot()
+        policy = self._policy()
+        robot = self._robot(policy)
         with interruptible() as interrupt:
             flight = self._fly(policy, robot, lambda: interrupt.requested)
         console.print(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
@@ -90,10 +92,9 @@ class Deploy:
         from contextlib import nullcontext
 
         from genan.deployment.controller import PolicyController
-        from genan.deployment.dry_run import DryRun
-        from genan.deployment.flight_recorder import FlightRecorder
-        from genan.deployment.loop import ControlLoop
-        from genan.deployment.phases import RampTo
+        from genan.deployment.flight import FlightRecorder
+        from genan.deployment.interface import DryRun
+        from genan.deployment.loop import ControlLoop, RampTo
         from genan.deployment.safety import SafetySettings
 
         arm = robot.robot
@@ -118,11 +119,11 @@ class Deploy:
     def _policy(self) -> "Policy":
         from genan.rl import numpy_policy
         from genan.rl.contract import PolicyError
-        from genan.rl.library import bundled
+        from genan.robot.package import bundled_policy
 
         try:
             policy = numpy_policy.load(
-                self.policy if self.policy is not None else bundled(self.task)
+                self.policy if self.policy is not None else bundled_policy(self.task)
             )
         except numpy_policy.PolicyError as error:
             raise PolicyError(str(error)) from None
@@ -132,19 +133,22 @@ class Deploy:
             )
         return policy
 
-    def _robot(self) -> "RobotInterface":
-        from genan.deployment.registry import open_robot
+    def _robot(self, policy: "Policy") -> "RobotInterface":
+        from genan.deployment.interface import open_robot
+        from genan.robot.package import VIRTUAL
+
+        name = self.robot or VIRTUAL + policy.contract["robot"]
 
         asked = {"seed": self.robot_seed, "hours": self.hours, "host": self.host, "port": self.port}
         settings: dict[str, Any] = {
             name: value for name, value in asked.items() if value is not None
         }
-        if self.robot == "virtual-pamy2":
+        if name.startswith(VIRTUAL):
             from genan.jax_setup import use_cache
 
             use_cache()
             settings["paced"] = self.realtime
-        return open_robot(self.robot, **settings)
+        return open_robot(name, **settings)
 
     def _goal(self, robot: "Robot") -> Any:
         import numpy as np
@@ -168,7 +172,7 @@ class Deploy:
         from genan.provenance import versions
 
         return {
-            "robot": self.robot,
+            "robot": self.robot or "virtual-" + policy.contract["robot"],
             "robot_seed": self.robot_seed or 0,
             "task": self.task,
             "goal_degrees": None if self.goal is None else list(self.goal),

@@ -65,15 +65,17 @@ class Play:
         import jax
 
         from genan.actuator import load
-        from genan.actuator.library import bundled
         from genan.rl.episodes import record_episodes
         from genan.robot import Robot
+        from genan.robot.package import bundled_actuators
         from genan.tasks.task import load_environment
 
         policy = self._policy()
         settings = replace(self._settings(policy), pool=max(_POOL, self.episodes))
         robot = Robot.load(self.robot or settings.robot)
-        ensemble = load(self.actuators if self.actuators is not None else bundled(settings.robot))
+        ensemble = load(
+            self.actuators if self.actuators is not None else bundled_actuators(settings.robot)
+        )
         environment = load_environment(
             settings, ensemble, envs=self.episodes, robot=robot, stagger=False
         )
@@ -128,10 +130,10 @@ class Play:
     def _policy(self) -> "Policy | None":
         if self.agent != "policy":
             return None
-        from genan.rl.library import bundled
         from genan.rl.policy import load
+        from genan.robot.package import bundled_policy
 
-        policy = load(self.policy if self.policy is not None else bundled(self.task))
+        policy = load(self.policy if self.policy is not None else bundled_policy(self.task))
         if policy.contract.task != self.task:
             raise SettingError(
                 f"The policy was trained for the task {policy.contract.task!r}, not for {self.task!r}."

@@ -19,10 +19,10 @@ class Robots:
 
     def run(self) -> int:
         """Print the list, or one robot."""
-        from genan.robot import Robot, bundled_robots
+        from genan.robot import Robot, robot_names
 
         if self.robot is None:
-            for name in bundled_robots():
+            for name in robot_names():
                 print(f"{name:<12}{Robot.load(name).description}")
             return 0
         _show(Robot.load(self.robot))

@@ -1,32 +1,24 @@
-"""Serve the virtual PAMY2 as a robot on the network: a process of its own, in real time, in the
-robot's own protocol.
+"""Serve a virtual robot on the network: a process of its own, in real time, in the robot's own
+protocol.
 
-Whatever can command the lab's PAMY2 over UDP can command it. It listens on this computer only,
-unless --host says otherwise. Ctrl-C brings the arm to rest and ends.
+Whatever can command the real robot over the network can command it. It listens on this computer
+only, unless --host says otherwise. Ctrl-C brings the arm to rest and ends.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from genan.deployment.server import ServerSettings
-
-#: Robots that can be served.
-ROBOTS = ("virtual-pamy2",)
 
 
 @dataclass(frozen=True)
 class Serve:
     """Flags of ``genan serve``."""
 
-    robot: str = "virtual-pamy2"
-    """Robot to serve."""
+    robot: str
+    """Robot to serve: virtual-NAME."""
     host: str = "127.0.0.1"
-    """Address to listen on; with any other than this computer's own, others can command the
-    robot."""
+    """Address to listen on; any other than this computer's own lets others command the robot."""
     port: int = 4700
-    """UDP port; 0 picks a free one."""
+    """Port; 0 picks a free one."""
     seed: int = 0
     """Which specimen of the virtual robot: same design, other tolerances and wear."""
     hours: float = 0.0
@@ -40,55 +32,37 @@ class Serve:
 
     def run(self) -> int:
         """Serve until Ctrl-C."""
-        from genan.deployment.server import ServerSettings
-        from genan.errors import SettingError, listing
-
-        if self.robot not in ROBOTS:
-            raise SettingError(
-                f"There is no robot {self.robot!r} to serve; there are: {listing(ROBOTS)}."
-            )
-        if self.seed < 0:
-            raise SettingError(f"A seed must not be negative, got {self.seed}.")
-        return self._serve(ServerSettings(watchdog=self.watchdog, ramp=self.ramp))
-
-    def _serve(self, settings: "ServerSettings") -> int:
         import signal
         import sys
         from contextlib import ExitStack
 
         from genan.cli.terminal import interruptible
-        from genan.deployment.clock import WallClock
-        from genan.deployment.server import Server, listen
-        from genan.deployment.server_log import ServerLog
+        from genan.errors import SettingError
         from genan.jax_setup import use_cache
-        from genan.robot.pamy2_pressures import bar_from_control
+        from genan.robot.package import check_offers, open_virtual
 
-        with (
-            ExitStack() as stack,
-            interruptible() as interrupt,
-            listen(self.host, self.port) as listening,
-        ):
-            # Whoever started it in the background ends it by SIGTERM, which is to be as good as
-            # Ctrl-C.
+        package = check_offers(self.robot, "server", "to serve")
+        if self.seed < 0:
+            raise SettingError(f"A seed must not be negative, got {self.seed}.")
+        with ExitStack() as stack, interruptible() as interrupt:
+            # Whoever started it in the background ends it by SIGTERM, which is as good as Ctrl-C.
             stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, interrupt))
-            clock = WallClock()
             use_cache()
-            from genan.virtual import VirtualPamy2
-
-            plant = VirtualPamy2(seed=self.seed, hours=self.hours)
-            rest = bar_from_control(plant.robot.u_rest)
-            plant.command_pressures(rest)  # compiles
-            plant.truth_for_evaluation_only()
-            plant.reset()
-            log = ServerLog(self.log, clock)
-            server = Server(plant, rest, listening, settings=settings, log=log, clock=clock)
+            server = package.load("server")(
+                lambda: open_virtual(self.robot, seed=self.seed, hours=self.hours),
+                host=self.host,
+                port=self.port,
+                watchdog=self.watchdog,
+                ramp=self.ramp,
+                log=self.log,
+            )
             host, port = server.address
             if not host.startswith("127."):
                 print(
                     f"genan: anyone who can reach {host}:{port} can command this robot.",
                     file=sys.stderr,
                 )
-            print(f"virtual PAMY2 serves on {host}:{port}", flush=True)
+            print(f"{self.robot} serves on {host}:{port}", flush=True)
             server.serve(lambda: interrupt.requested)
-        print("virtual PAMY2 is at rest, and closed.")
+        print(f"{self.robot} is at rest, and closed.")
         return 0

@@ -69,14 +69,14 @@ class Train(Generic[T]):
         return 0
 
     def _training(self) -> "Training":
-        from genan.actuator.library import bundled
         from genan.rl.train import Training
+        from genan.robot.package import bundled_actuators
 
         if self.trainer == "skrl":
             from genan.rl.skrl import SkrlTraining as Training
         return Training(
             self.task,
-            bundled(self.task.robot) if self.actuators is None else self.actuators,
+            bundled_actuators(self.task.robot) if self.actuators is None else self.actuators,
             self.training,
             ppo=self.ppo,
             robot=self.robot,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from genan.errors import SettingError, listing
+from genan.robot.package import VIRTUAL, check_offers
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from genan.evaluation.trials import Arena
     from genan.rl.numpy_policy import Policy
 
-#: The robot that there are specimens of, and how it is reached when it is served.
-VIRTUAL, SERVED = "virtual-pamy2", "pamy2-udp"
 TASKS = ("reacher", "ball-in-a-cup", "table-tennis")
 #: A film of table tennis goes on for so long after the policy's turn [s]: the ball is still in the
 #: air.
@@ -42,9 +41,9 @@ class Transfer:
     with genan."""
     trials: int = 100
     """How many, on each robot."""
-    robot: str = VIRTUAL
-    """Robot to try it on: virtual-pamy2, pamy2-udp, pamy2-o80, or one that another package
-    brings."""
+    robot: str | None = None
+    """Robot to try it on: virtual-NAME, or an interface that a robot's package offers; left out,
+    the virtual one of the robot that the policy was trained for."""
     robot_seeds: tuple[int, ...] | None = None
     """Which specimens of the virtual robot, one after the other; left out: 0."""
     hours: float | None = None
@@ -52,8 +51,8 @@ class Transfer:
     drift: float | None = None
     """How fast the virtual robot ages; left out: 1."""
     serve: bool = False
-    """Serve the virtual robot by a process of its own, in real time, and reach it over UDP in
-    PAMY2's protocol."""
+    """Serve the virtual robot by a process of its own, in real time, and reach it in the robot's
+    own protocol."""
     host: str | None = None
     """Address of a robot on the network."""
     port: int | None = None
@@ -82,7 +81,8 @@ class Transfer:
         self._check()
         check_folder(out, overwrite=self.overwrite)
         policy, settings = self._policy(), self._settings()
-        if self.robot == VIRTUAL:
+        own = VIRTUAL + policy.contract["robot"]
+        if self._virtual:
             from genan.jax_setup import use_cache
 
             use_cache()
@@ -92,19 +92,20 @@ class Transfer:
         def arena(robot_seed: int | None) -> "Arena":
             chosen = {} if robot_seed is None else {"seed": robot_seed}
             if self.serve:
-                from genan.deployment.served import served
+                from genan.deployment.interface import served
 
                 stack.close()  # one robot after the other
                 host, port = stack.enter_context(
-                    served(seed=robot_seed or 0, hours=self.hours or 0.0)
+                    served(own, seed=robot_seed or 0, hours=self.hours or 0.0)
                 )
-                there = open_arena(policy, robot=SERVED, host=host, port=port)
+                client = check_offers(own, "client", "to serve").client
+                there = open_arena(policy, robot=client, host=host, port=port)
                 there.robot_seed = robot_seed
                 return there
-            return open_arena(policy, robot=self.robot, **chosen, **settings)
+            return open_arena(policy, robot=self.robot or own, **chosen, **settings)
 
         with stack, interruptible() as interrupt:
-            found, error = self._fly(arena, out, lambda: interrupt.requested)
+            found, error = self._fly(arena, self._name(own), out, lambda: interrupt.requested)
         if found is not None and found.trials:
             _print_result(console, found, robot=found.about["robot"])
             self._film(console, found, out)
@@ -118,15 +119,13 @@ class Transfer:
             raise SettingError(
                 f"There is no task {self.task!r} to try; there are: {listing(TASKS)}."
             )
-        if self.robot != VIRTUAL and self.robot_seeds is not None:
+        if not self._virtual and self.robot_seeds is not None:
             raise SettingError(
-                f"There are specimens of {VIRTUAL!r} alone: leave out --robot-seeds for {self.robot!r}."
+                f"There are specimens of virtual robots alone: leave out --robot-seeds for {self.robot!r}."
             )
-        if self.serve and (
-            self.robot != VIRTUAL or self.host or self.port or self.drift is not None
-        ):
+        if self.serve and (self.robot or self.host or self.port or self.drift is not None):
             raise SettingError(
-                f"--serve starts a {VIRTUAL!r} on a free port; leave out --robot, --host, --port and --drift."
+                "--serve starts the virtual robot on a free port; leave out --robot, --host, --port and --drift."
             )
         wrong = [number for number in self.videos if not 0 <= number < self.trials]
         if wrong:
@@ -134,27 +133,37 @@ class Transfer:
                 f"Trials are numbered from 0 to {self.trials - 1}; there is no trial {wrong[0]} to film."
             )
 
+    def _name(self, own: str) -> str:
+        """What the robot is called in the result."""
+        if self.serve:
+            return str(check_offers(own, "client", "to serve").client)
+        return self.robot or own
+
+    @property
+    def _virtual(self) -> bool:
+        return self.robot is None or self.robot.startswith(VIRTUAL)
+
     def _policy(self) -> "Policy":
         from genan.evaluation.trials import load_policy
 
         return load_policy(self._folder(), self.task)
 
     def _folder(self) -> Path:
-        from genan.rl.library import bundled
+        from genan.robot.package import bundled_policy
 
-        return self.policy if self.policy is not None else bundled(self.task)
+        return self.policy if self.policy is not None else bundled_policy(self.task)
 
     def _settings(self) -> dict[str, Any]:
         asked = {"hours": self.hours, "drift": self.drift, "host": self.host, "port": self.port}
         settings: dict[str, Any] = {
             name: value for name, value in asked.items() if value is not None
         }
-        if self.robot == VIRTUAL:
+        if self._virtual:
             settings["paced"] = self.realtime
         return settings
 
     def _fly(
-        self, arena: Any, out: Path, stopping: Any
+        self, arena: Any, arena_robot: str, out: Path, stopping: Any
     ) -> "tuple[Result | None, Exception | None]":
         """The trials there are, and why there are no more, if something went wrong."""
         from rich.console import Console
@@ -163,7 +172,7 @@ class Transfer:
         from genan.errors import GenanError
         from genan.evaluation.transfer import transfer
 
-        seeds = (self.robot_seeds or (0,)) if self.robot == VIRTUAL else (None,)
+        seeds = (self.robot_seeds or (0,)) if self._virtual else (None,)
         so_far: list[Result] = []
         with progress_bar(Console(stderr=True)) as bar:
             line = bar.add_task(self.task, total=self.trials * len(seeds))
@@ -187,7 +196,7 @@ class Transfer:
                     trials=self.trials,
                     seed=self.seed,
                     out=out,
-                    about=self._about(),
+                    about=self._about(arena_robot),
                     stopping=stopping,
                     finished=finished,
                 )
@@ -195,16 +204,16 @@ class Transfer:
                 return (so_far[0] if so_far else None), error
         return found, None
 
-    def _about(self) -> dict[str, Any]:
+    def _about(self, robot: str) -> dict[str, Any]:
         import hashlib
 
         from genan.rl.numpy_policy import WEIGHTS
 
         return {
-            "robot": SERVED if self.serve else self.robot,
+            "robot": robot,
             "hours": self.hours or 0.0,
             "drift": 1.0 if self.drift is None else self.drift,
-            "realtime": self.realtime or self.serve or self.robot != VIRTUAL,
+            "realtime": self.realtime or self.serve or not self._virtual,
             "policy": "bundled" if self.policy is None else str(self.policy),
             "policy_sha256": hashlib.sha256((self._folder() / WEIGHTS).read_bytes()).hexdigest(),
         }

@@ -1,19 +1,129 @@
-"""``RobotInterface``: all that a control loop needs of a robot, whatever is behind it."""
+"""``RobotInterface``: all that a control loop needs of a robot, whatever is behind it.
 
+With it the clocks that pace a loop, robots by name, and two robots that need no hardware: a virtual
+one in this process, and one that is read and not commanded.
+"""
+
+import functools
+import gc
+import inspect
+import math
+import subprocess
+import sys
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.clock import Clock
-from genan.errors import GenanError
+from genan.errors import GenanError, RobotError, SettingError, listing
 from genan.robot import Robot
+from genan.robot.package import VIRTUAL, find_package, open_virtual, packages
+from genan.robot.virtual import VirtualRobot
+
+ROUNDING = 1e-6
+"""A tick is late by a period when less than this part of it is missing: the rounding of clocks."""
+#: An orderly end takes the ramp to rest; after this a served robot's process is killed [s].
+_PATIENCE = 10.0
 
 
 class ConnectionLostError(GenanError):
     """The robot cannot be reached, or cannot be reached any more."""
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """Time [s] that never goes back."""
+
+    def now(self) -> float:
+        """Time [s] from an origin of its own."""
+        ...
+
+    def wait_until(self, moment: float) -> None:
+        """Come back at ``moment`` [s], or at once if that is past."""
+        ...
+
+
+class WallClock:
+    """Real time. Sleeps, and spins for the last bit, which a sleeping process would miss."""
+
+    def __init__(self, *, spin: float = 0.0002) -> None:
+        """``spin``: how long before the moment to stop sleeping [s]."""
+        self._spin = spin
+
+    def now(self) -> float:
+        """Monotonic time [s]; setting the computer's clock does not move it."""
+        return time.perf_counter()
+
+    def wait_until(self, moment: float) -> None:
+        """Sleep until shortly before ``moment`` [s], then spin."""
+        while (left := moment - time.perf_counter()) > 0.0:
+            if left > self._spin:
+                time.sleep(left - self._spin)
+
+
+class StepClock:
+    """The time of a computed robot: each command moves it on by a period, as fast as that goes."""
+
+    def __init__(self, period: float) -> None:
+        """``period`` [s] of the robot."""
+        self._period = period
+        self.steps = 0
+        """Periods that have passed."""
+
+    def now(self) -> float:
+        """Periods passed, as time [s]."""
+        return self.steps * self._period
+
+    def advance(self) -> None:
+        """One period has passed."""
+        self.steps += 1
+
+    def wait_until(self, moment: float) -> None:
+        """Nothing to wait for: time passes by commands."""
+
+
+class Pacer:
+    """Tick k begins at t0 + k dt, so that lateness of one tick does not move the next.
+
+    A tick that comes a period or more too late takes the place of those that it missed: what should
+    have been sent in them is not sent after, all at once.
+    """
+
+    def __init__(self, clock: Clock, dt: float, *, origin: float) -> None:
+        """Ticks every ``dt`` [s], whole periods after ``origin`` [s]; the first is the next."""
+        self._clock, self._dt = clock, dt
+        self._start = origin + math.ceil((clock.now() - origin) / dt - ROUNDING) * dt
+        self._next = 0
+        self.missed = 0
+        """Periods without a tick so far."""
+
+    def wait(self) -> tuple[float, float]:
+        """Wait for the next tick; time since the first, and how much too late that is [s]."""
+        due = self._start + self._next * self._dt
+        self._clock.wait_until(due)
+        now = self._clock.now()
+        lateness = max(0.0, now - due)
+        missed = int(lateness / self._dt + ROUNDING)
+        self._next += 1 + missed
+        self.missed += missed
+        return now - self._start, lateness
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Python looks for unused objects now and then, for tens of milliseconds: not in here."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -21,8 +131,7 @@ class Reading:
     """What the robot reports at one moment."""
 
     time: float
-    """When it was measured [s], by the robot's own clock; the same time twice is the same
-    reading."""
+    """When it was measured [s], by the robot's own clock; the same time is the same reading."""
     q: Float[np.ndarray, " nq"]
     """Joint positions [rad or m]."""
     extra: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
@@ -46,14 +155,197 @@ class RobotInterface(ABC):
 
     @abstractmethod
     def read(self) -> Reading:
-        """The newest reading, without waiting for one; ``ConnectionLostError`` where there is no
-        robot any more."""
+        """The newest reading, without waiting; ``ConnectionLostError`` where there is no robot."""
 
     @abstractmethod
     def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """Send the controls for the period that begins now; returns what was really sent, after
-        every limit."""
+        """Send the controls for the period that begins now; what was really sent."""
 
     @abstractmethod
     def stop(self) -> None:
         """Let go of the robot; safe to call twice, and after a lost connection."""
+
+
+class VirtualInterface(RobotInterface):
+    """A virtual robot in this process, which moves on by a period with each command."""
+
+    def __init__(
+        self,
+        virtual: VirtualRobot | str,
+        *,
+        seed: int = 0,
+        hours: float = 0.0,
+        drift: float = 1.0,
+        paced: bool = False,
+    ) -> None:
+        """Which robot, how worn, and how fast its time goes.
+
+        Args:
+            virtual: one that is there already, or the name of a robot; the next three are for that.
+            seed: which specimen.
+            hours: operating hours behind it [h].
+            drift: how fast it ages.
+            paced: in real time; otherwise as fast as it can be computed.
+        """
+        self._made = None if isinstance(virtual, str) else virtual
+        self.robot = Robot.load(virtual) if isinstance(virtual, str) else virtual.robot
+        self._settings = {"seed": seed, "hours": hours, "drift": drift}
+        self._steps = StepClock(self.robot.dt)
+        self.clock: Clock = WallClock() if paced else self._steps
+        self._connected = False
+        self._u = self.robot.u_rest
+
+    def connect(self) -> None:
+        """Make it (and compile it) the first time; later it goes on from where it was let go."""
+        if self._made is None:
+            made = open_virtual(self.robot.name, **self._settings)
+            made.command(self._u)  # compiles, which no tick should wait for
+            made.reset()
+            self._made = made
+        self._connected = True
+
+    @property
+    def virtual(self) -> VirtualRobot:
+        """The robot itself, for who judges a trial. It is not part of the interface."""
+        if self._made is None or not self._connected:
+            raise ConnectionLostError("The virtual robot is not connected; call connect first.")
+        return self._made
+
+    def read(self) -> Reading:
+        """Joint positions that its sensors report, with the time that it has run for [s]."""
+        return Reading(self._steps.now(), self.virtual.read())
+
+    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+        """Run for one period at ``u``, within its range; returns that."""
+        self._u = np.clip(u, *self.robot.u_range)
+        self.virtual.command(self._u)
+        self._steps.advance()
+        return self._u
+
+    def idle(self) -> None:
+        """One period with the controls as they are."""
+        self.command(self._u)
+
+    def stop(self) -> None:
+        """Let go of it; it stays as it is."""
+        self._connected = False
+
+
+class DryRun(RobotInterface):
+    """Everything but sending: ``command`` says what would be sent, and the robot stays as it is.
+
+    A robot whose time passes by its commands, or that must hear something in every period, has a
+    method ``idle()`` for a period without one.
+    """
+
+    def __init__(self, inner: RobotInterface) -> None:
+        """Look on at ``inner``."""
+        self._inner = inner
+        self.robot, self.clock = inner.robot, inner.clock
+        self._idle = getattr(inner, "idle", lambda: None)
+
+    def connect(self) -> None:
+        """Reach the robot."""
+        self._inner.connect()
+
+    def read(self) -> Reading:
+        """Its newest reading."""
+        return self._inner.read()
+
+    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+        """What would have been sent: ``u`` within its range."""
+        self._idle()
+        return np.clip(u, *self.robot.u_range)
+
+    def stop(self) -> None:
+        """Let go of the robot."""
+        self._inner.stop()
+
+
+def interface_names() -> tuple[str, ...]:
+    """Names that ``open_robot`` knows, of all installed robots."""
+    return tuple(sorted(_interfaces()))
+
+
+def open_robot(name: str, **settings: Any) -> RobotInterface:
+    """Make the robot interface ``name``, not connected yet.
+
+    Args:
+        name: ``virtual-NAME``, or one that a robot's package offers (``RobotPackage.interfaces``).
+        settings: of its class; one that it does not know is refused.
+    """
+    owners = _interfaces().get(name, [])
+    if not owners:
+        if name.startswith(VIRTUAL):
+            find_package(name)  # which may say more
+        raise SettingError(
+            f"There is no robot {name!r} to run on; there are: {listing(interface_names())}."
+        )
+    if len(owners) > 1:
+        raise SettingError(
+            f"The robots {listing(owners)} both have an interface {name!r}; uninstall one of them."
+        )
+    if name == VIRTUAL + owners[0]:
+        kind: Any = functools.partial(VirtualInterface, owners[0])
+    else:
+        kind = find_package(owners[0]).load("interfaces", name)
+    known = inspect.signature(kind).parameters.values()
+    names = [p.name for p in known if p.kind is not p.VAR_KEYWORD]
+    unknown = [key for key in settings if key not in names]
+    if unknown and len(names) == len(known):
+        raise SettingError(
+            f"The robot {name!r} has no setting {listing(unknown)}; it has: {listing(names)}."
+        )
+    robot = kind(**settings)
+    if not isinstance(robot, RobotInterface):
+        raise RobotError(
+            f"The robot {name!r} must be a RobotInterface and is a {type(robot).__name__}."
+        )
+    return robot
+
+
+def _interfaces() -> dict[str, list[str]]:
+    """Names of interfaces, and the robots that have them."""
+    owners: dict[str, list[str]] = {}
+    for package in packages():
+        virtual = [VIRTUAL + package.name] if package.virtual else []
+        for name in [*virtual, *package.interfaces]:
+            owners.setdefault(name, []).append(package.name)
+    return owners
+
+
+@contextmanager
+def served(robot: str, *, seed: int = 0, hours: float = 0.0) -> Iterator[tuple[str, int]]:
+    """Serve a virtual robot by a process of its own for as long as a block lasts.
+
+    Args:
+        robot: ``virtual-NAME``.
+        seed: which specimen.
+        hours: operating hours behind it [h].
+
+    Yields:
+        Host and port.
+    """
+    command = [sys.executable, "-m", "genan", "serve", "--robot", robot, "--port", "0"]
+    command += ["--seed", str(seed), "--hours", str(hours)]
+    # In a session of its own: a Ctrl-C is for the client, which brings the arm to rest before the
+    # server ends.
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            line = process.stdout.readline()
+            host, _, port = line.rpartition(" ")[2].strip().partition(":")
+            if not port.isdigit():
+                words = process.stderr.read().strip().splitlines()
+                raise ConnectionLostError(
+                    f"{robot} could not be served: {words[-1] if words else 'no words'}"
+                )
+            yield host, int(port)
+        finally:
+            process.terminate()
+            try:
+                process.communicate(timeout=_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()

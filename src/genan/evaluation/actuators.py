@@ -28,7 +28,7 @@ from genan.evaluation.torques import (
     honesty_of_torques,
 )
 from genan.evaluation.trial import HORIZON, Trial, plan
-from genan.robot import Robot, bundled_robots
+from genan.robot import Robot, robot_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
     known = ensemble.record.get("robot")
     if robot is None and known and Path(known).exists():
         return Robot.load(Path(known))
-    if robot is None and ensemble.contract.robot not in bundled_robots():
+    if robot is None and ensemble.contract.robot not in robot_names():
         raise ActuatorError(
             f"The actuators were fitted for robot {ensemble.contract.robot!r}, which does not come with genan; give "
             "its robot.toml (--robot)."

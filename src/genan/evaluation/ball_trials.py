@@ -1,23 +1,19 @@
 """``Watched``: a virtual robot with a ball that a tracker sees, as a robot like any other."""
 
 from collections.abc import Callable, Mapping
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.ball_filter import NumpyBallFilter
-from genan.deployment.ball_observation import Rally, TrackedBall
+from genan.deployment.ball_tracking import BallTracker, Rally, TrackedBall
 from genan.deployment.controller import PolicyController
 from genan.deployment.flight import Flight
-from genan.deployment.interface import Reading, RobotInterface
-from genan.deployment.tracking import BallTracker
-from genan.deployment.virtual_robot import VirtualRobot
-from genan.evaluation.trials import Arena, Attempt, Verdict, check_task
+from genan.deployment.interface import Reading, RobotInterface, VirtualInterface
+from genan.evaluation.trials import OUTCOMES, Arena, Attempt, Verdict, check_task
 from genan.rl.numpy_policy import Policy
-from genan.virtual.cup_bench import CupBench, CupOutcome
-from genan.virtual.tennis_bench import Outcome, TennisBench
-from genan.virtual.tracking import Cameras, Tracker, Vicon
+from genan.robot.package import open_virtual
 
 Seen = tuple[Float[np.ndarray, " 3"], float]
 
@@ -26,7 +22,7 @@ class Watched(RobotInterface):
     """Shows the tracker where the ball is after each command, and remembers the ball's way."""
 
     def __init__(
-        self, inner: VirtualRobot, tracker: Tracker, look: Callable[[], Seen | None]
+        self, inner: VirtualInterface, tracker: Any, look: Callable[[], Seen | None]
     ) -> None:
         """Put ``tracker`` beside the robot ``inner``.
 
@@ -97,12 +93,10 @@ class CupArena(Arena):
 
     task = "ball-in-a-cup"
 
-    def __init__(
-        self, policy: Policy, bench: CupBench, vicon: Vicon, *, paced: bool = False
-    ) -> None:
+    def __init__(self, policy: Policy, bench: Any, vicon: Any, *, paced: bool = False) -> None:
         """Try ``policy`` on ``bench``, with the ball seen by ``vicon``; ``paced``: in real time."""
         self._bench, self._vicon = bench, vicon
-        self._watched = Watched(VirtualRobot(bench=bench, paced=paced), vicon, self._look)
+        self._watched = Watched(VirtualInterface(bench, paced=paced), vicon, self._look)
         super().__init__(policy, self._watched, robot_seed=bench.seed)
 
     @classmethod
@@ -118,9 +112,11 @@ class CupArena(Arena):
         """Specimen ``seed`` of robot, cup and tracker, ``hours`` [h] old, ageing at ``drift`` times
         the usual."""
         check_task(policy, cls.task)
-        bench = CupBench(seed=seed, hours=hours, drift=drift)
+        bench = open_virtual(
+            policy.contract["robot"], task=cls.task, seed=seed, hours=hours, drift=drift
+        )
         bench.command(bench.robot.u_rest)  # compiles, which no tick should wait for
-        return cls(policy, bench, Vicon(seed=seed), paced=paced)
+        return cls(policy, bench, bench.tracker(), paced=paced)
 
     def _prepared(
         self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator
@@ -140,7 +136,7 @@ class CupArena(Arena):
         if self._watched.sightings % STRING_EVERY == 0:
             self._strings.append(self._bench.string_for_evaluation_only())
         return self._bench.ball_for_evaluation_only()[0], float(
-            self._bench.outcome() is CupOutcome.IN_CUP
+            self._bench.outcome().value == OUTCOMES[self.task][0]
         )
 
     def _truth(self) -> Mapping[str, np.ndarray]:
@@ -156,13 +152,13 @@ class _Look:
 
     repeat = 1
 
-    def __init__(self, bench: CupBench) -> None:
+    def __init__(self, bench: Any) -> None:
         self._bench = bench
-        self._outcome: CupOutcome | None = None
+        self._outcome: str | None = None
         self._numbers: dict[str, float] = {}
 
     def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
-        self._outcome = self._bench.outcome()
+        self._outcome = self._bench.outcome().value
         self._numbers = {"seconds_in_cup": self._bench.time_in_cup}
 
     def observe(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
@@ -176,7 +172,7 @@ class _Look:
 
     def verdict(self, flight: Flight) -> Verdict:
         assert self._outcome is not None
-        return Verdict(self._outcome is CupOutcome.IN_CUP, self._outcome.value, self._numbers)
+        return Verdict(self._outcome == OUTCOMES[CupArena.task][0], self._outcome, self._numbers)
 
 
 # --- The arena of table tennis: the virtual PAMY2 with racket, table and ball gun, and cameras
@@ -196,14 +192,12 @@ class TennisArena(Arena):
 
     task = "table-tennis"
 
-    def __init__(
-        self, policy: Policy, bench: TennisBench, cameras: Cameras, *, paced: bool = False
-    ) -> None:
+    def __init__(self, policy: Policy, bench: Any, cameras: Any, *, paced: bool = False) -> None:
         """Try ``policy`` on ``bench``, with the ball seen by ``cameras``; ``paced``: in real
         time."""
         self._bench, self._cameras = bench, cameras
         self._launched = False
-        self._watched = Watched(VirtualRobot(bench=bench, paced=paced), cameras, self._look)
+        self._watched = Watched(VirtualInterface(bench, paced=paced), cameras, self._look)
         super().__init__(policy, self._watched, robot_seed=bench.seed)
         self._filter = NumpyBallFilter.load(self.constants["launcher"])
 
@@ -220,9 +214,11 @@ class TennisArena(Arena):
         """Specimen ``seed`` of robot, racket and cameras, ``hours`` [h] old, ageing at ``drift``
         times the usual."""
         check_task(policy, cls.task)
-        bench = TennisBench(seed=seed, hours=hours, drift=drift)
+        bench = open_virtual(
+            policy.contract["robot"], task=cls.task, seed=seed, hours=hours, drift=drift
+        )
         bench.command(bench.robot.u_rest)  # compiles, which no tick should wait for
-        return cls(policy, bench, Cameras(seed=seed), paced=paced)
+        return cls(policy, bench, bench.tracker(), paced=paced)
 
     def launch(self, trial: int) -> None:
         """Shoot ball number ``trial``."""
@@ -251,10 +247,10 @@ class TennisArena(Arena):
         return {"time": times, "ball": balls}
 
     def _judged(self, flight: Flight) -> Verdict:
-        outcome = self._bench.outcome() or self._bench.finish()
+        outcome = (self._bench.outcome() or self._bench.finish()).value
         landing = self._bench.landing()
         numbers = {"landing": None if landing is None else landing.tolist()}
-        return Verdict(outcome is Outcome.SUCCESS, outcome.value, numbers)
+        return Verdict(outcome == OUTCOMES[self.task][0], outcome, numbers)
 
 
 class _Launch:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genan.data import Channels, Trajectories
+from genan.robot.package import open_virtual, virtual_names
 from genan.signals import Spline
 
 #: A piece of a recording counts when its controls stay for this long [s].
@@ -23,8 +24,6 @@ MOVING, HELD, MADE = 1.0, 3.0, 64
 
 #: A control that changes by less than this part of its span in the recording has not changed.
 _TOLERANCE = 1e-6
-
-_VIRTUAL = "virtual-pamy2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +74,18 @@ def make_holds(recorded: Trajectories, *, first: int) -> Holds | None:
     """Held controls on the virtual robot that made a recording; None when it was made on another
     robot."""
     origin = recorded.provenance
-    if origin.get("robot") != _VIRTUAL or any(
+    name = str(origin.get("robot"))
+    if name not in virtual_names() or any(
         key not in origin for key in ("robot_seed", "hours", "drift")
     ):
         return None
-    from genan.virtual import Plan, VirtualPamy2, collect
+    from genan.deployment.collection import Plan, collect
 
-    robot = VirtualPamy2(
-        seed=int(origin["robot_seed"]), hours=float(origin["hours"]), drift=float(origin["drift"])
+    robot = open_virtual(
+        name,
+        seed=int(origin["robot_seed"]),
+        hours=float(origin["hours"]),
+        drift=float(origin["drift"]),
     )
     channels = Channels.of_robot(robot.robot)
     if channels.settings() != recorded.channels.settings():

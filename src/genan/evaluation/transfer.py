@@ -1,6 +1,6 @@
 """Transfer trials: how often does a policy that was trained in simulation succeed on a robot?
 
-    policy = load_policy(bundled("reacher"), "reacher")
+    policy = load_policy(bundled_policy("reacher"), "reacher")
     found = transfer(lambda seed: open_arena(policy, seed=seed), robot_seeds=(0, 1, 2), trials=100,
     out="runs/transfer") found.succeeded, found.interval
 
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from genan.data.hdf5 import make_folder
-from genan.deployment.flight_recorder import FlightRecorder
+from genan.deployment.flight import FlightRecorder
 from genan.deployment.loop import ControlLoop
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError

@@ -16,16 +16,14 @@ from jaxtyping import Float, Shaped
 
 from genan.deployment.controller import Controller, Goal, PolicyController
 from genan.deployment.flight import Flight
-from genan.deployment.interface import RobotInterface
-from genan.deployment.loop import TO_REST
-from genan.deployment.phases import Hold, RampTo
-from genan.deployment.registry import open_robot, robots_available
+from genan.deployment.interface import RobotInterface, VirtualInterface, interface_names, open_robot
+from genan.deployment.loop import TO_REST, Hold, RampTo
 from genan.deployment.safety import SafetySettings
-from genan.deployment.virtual_robot import VirtualRobot
 from genan.errors import SettingError, listing
 from genan.rl import numpy_policy
 from genan.rl.contract import PolicyContract, PolicyError
 from genan.rl.numpy_policy import Policy
+from genan.robot.package import VIRTUAL
 
 RAMP = 2.0
 """Time in which the initial controls are reached [s] (paper)."""
@@ -133,17 +131,14 @@ def load_policy(folder: Path | str, task: str) -> Policy:
 
 # --- Arenas by the name of their task.
 
-VIRTUAL = "virtual-pamy2"
-"""The robot that there are specimens of, and that has balls."""
 
-
-def open_arena(policy: Policy, *, robot: str = VIRTUAL, **settings: Any) -> Arena:
+def open_arena(policy: Policy, *, robot: str | None = None, **settings: Any) -> Arena:
     """The arena of the task that ``policy`` was trained for.
 
     Args:
         policy: from ``genan.evaluation.trials.load_policy``.
-        robot: a name that ``genan.deployment.registry`` knows; the ball tasks are on the virtual
-            robot alone.
+        robot: a name that ``open_robot`` knows, the ball tasks are on virtual robots alone; left
+            out: the virtual one of the robot that the policy was trained for.
         settings: of that robot: ``seed``, ``hours``, ``drift`` and ``paced`` for the virtual one;
             ``host``, ``port``.
     """
@@ -152,15 +147,17 @@ def open_arena(policy: Policy, *, robot: str = VIRTUAL, **settings: Any) -> Aren
         raise SettingError(
             f"There is no arena for the task {task!r}; there are: {listing(OUTCOMES)}."
         )
-    seed = settings.get("seed", 0) if robot == VIRTUAL else None
+    own = VIRTUAL + policy.contract["robot"]
+    robot = own if robot is None else robot
+    seed = settings.get("seed", 0) if robot.startswith(VIRTUAL) else None
     if task == "reacher":
         return ReacherArena(policy, open_robot(robot, **settings), robot_seed=seed)
-    if robot != VIRTUAL:
-        if robot not in robots_available():
+    if not robot.startswith(VIRTUAL):
+        if robot not in interface_names():
             open_robot(robot)  # says which there are
         raise SettingError(
-            f"Trials of {task!r} need a ball tracker, and none is connected to {robot!r}: use {VIRTUAL!r}, or give "
-            "your tracker as a BallSource to genan.deployment.ball_observation in Python (docs/transfer.md)."
+            f"Trials of {task!r} need a ball tracker, and none is connected to {robot!r}: use {own!r}, or give "
+            "your tracker as a BallSource to genan.deployment.ball_tracking in Python (docs/transfer.md)."
         )
     unknown = [name for name in settings if name not in ("seed", "hours", "drift", "paced")]
     if unknown:
@@ -207,8 +204,8 @@ class ReacherArena(Arena):
             self._ramp(u),
             PolicyController(self.policy, Goal(goal, arm), robot=arm),
         ]
-        if isinstance(self.robot, VirtualRobot):
-            self.robot.bench.reset()
+        if isinstance(self.robot, VirtualInterface):
+            self.robot.virtual.reset()
         else:
             flown.insert(0, Hold(seconds=PAUSE, robot=arm))
         return Attempt(u, tuple(flown), lambda flight: self._judged(flight, goal), goal=goal)

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.errors import GenanError, SettingError
 from genan.rl.episodes import begin, unsquashed, without_end
-from genan.tasks.registry import TaskSettings, task_names, task_settings
+from genan.tasks.registry import TaskSettings, task_names
 from genan.tasks.task import EnvironmentState, TaskEnvironment
 
 if TYPE_CHECKING:
@@ -377,15 +377,18 @@ def _environment(
     envs: int,
 ) -> "tuple[TaskEnvironment, Robot]":
     from genan.actuator import Ensemble, load
-    from genan.actuator.library import bundled
     from genan.robot import Robot
+    from genan.robot.package import bundled_actuators
+    from genan.tasks.registry import task_settings
     from genan.tasks.task import load_environment
 
     settings = task_settings(task) if settings is None else settings
     if settings.name != task:
         raise SettingError(f"The settings are those of {settings.name!r}, not of {task!r}.")
     ensemble = (
-        actuators if isinstance(actuators, Ensemble) else load(actuators or bundled(settings.robot))
+        actuators
+        if isinstance(actuators, Ensemble)
+        else load(actuators or bundled_actuators(settings.robot))
     )
     machine = Robot.load(robot or settings.robot)
     settings = dataclasses.replace(settings, pool=pool)

@@ -10,7 +10,6 @@ dampers, armature, gravity) stay.
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +25,7 @@ from genan.robot.description import (
     LogEntry,
     read_description,
 )
+from genan.robot.package import robot_folder, robot_names
 
 if TYPE_CHECKING:
     import mujoco
@@ -184,8 +184,7 @@ class Robot:
 
     @classmethod
     def load(cls, source: str | Path) -> "Robot":
-        """Load a bundled robot by name, or the ``robot.toml`` at a path (a folder is searched for
-        one)."""
+        """Load an installed robot by name, or the ``robot.toml`` at a path or in a folder."""
         path = _find(source)
         description = read_description(path)
         model_file = path.parent / description.model
@@ -270,28 +269,17 @@ class Robot:
         )
 
 
-def bundled_robots() -> tuple[str, ...]:
-    """Names of the robots that come with genan."""
-    return tuple(
-        sorted(entry.name for entry in _library().iterdir() if (entry / "robot.toml").is_file())
-    )
-
-
-def _library() -> Path:
-    return Path(str(resources.files("genan.robot") / "library"))
-
-
 def _find(source: str | Path) -> Path:
-    if isinstance(source, str) and source in bundled_robots():
-        return _library() / source / "robot.toml"
+    if isinstance(source, str) and source in robot_names():
+        return robot_folder(source) / "robot.toml"
     path = Path(source)
     if path.is_dir():
         path = path / "robot.toml"
     if path.is_file():
         return path
     raise RobotError(
-        f"There is no robot {str(source)!r}: give the path of a robot.toml, or one of the bundled robots: "
-        f"{listing(bundled_robots())}."
+        f"There is no robot {str(source)!r}: give the path of a robot.toml, or one of the "
+        f"installed robots: {listing(robot_names())}."
     )
 
 

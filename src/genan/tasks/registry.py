@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from genan.errors import SettingError, listing
+from genan.robot.package import find_package, robot_names
 
 GROUP = "genan.tasks"
 """Entry points of this group name task entries of other packages."""
@@ -305,11 +306,9 @@ def task_settings(name: str, *, robot: str | None = None, preset: str | None = N
     return entry.settings(**{**ranges, **changes})
 
 
-def robot_task_settings(robot: str, task: str) -> dict[str, Any]:
+def robot_task_settings(robot: str, task: str) -> Mapping[str, Any]:
     """What the package of ``robot`` says about ``task``; nothing where it says nothing."""
-    there = task in BUNDLED and robot.startswith("pamy2")
-    where = f"genan.robots.pamy2.tasks:{task.replace('-', '_').upper()}"
-    return dict(imported(where)) if there else {}
+    return find_package(robot).task_settings(task) if robot in robot_names() else {}
 
 
 def imported(where: Any) -> Any:

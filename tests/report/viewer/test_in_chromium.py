@@ -24,8 +24,8 @@ from genan.report.viewer.page import show
 from genan.report.viewer.room import BASE
 from genan.report.viewer.run import LIVE_BLOCK, Driver
 from genan.report.viewer.serve import check_port, serving
-from genan.rl.library import bundled
 from genan.robot import Robot
+from genan.robot.package import bundled_policy
 
 #: What viser's own page says to the console of a browser without graphics.
 KNOWN = ("THREE.Clock", "GL Driver Message", "GPU stall")
@@ -43,7 +43,7 @@ def wait(true: Callable[[], Any], *, what: str) -> None:
 @pytest.fixture
 def live() -> Iterator[tuple[Any, LivePage, Body]]:
     robot, driver = Robot.load("pamy2"), Driver.find(None)
-    settings = LiveSettings("reacher", bundled("reacher"))
+    settings = LiveSettings("reacher", bundled_policy("reacher"))
     process = LiveProcess(settings)
     with serving(check_port(0), title="genan view") as server:
         page = LivePage(

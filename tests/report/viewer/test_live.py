@@ -16,7 +16,7 @@ from genan.report.viewer.live_orders import (
     Restart,
     Ticks,
 )
-from genan.rl.library import bundled
+from genan.robot.package import bundled_policy
 
 Story = Iterator[list[Order]]
 
@@ -47,7 +47,7 @@ def watch(task: str, story: Callable[[Desk], Story]) -> Desk:
     use_cache()
     desk = Desk(story)
     LiveRobot(
-        LiveSettings(task, bundled(task)), desk, realtime=False
+        LiveSettings(task, bundled_policy(task)), desk, realtime=False
     ).run()  # returns when the desk has left
     return desk
 

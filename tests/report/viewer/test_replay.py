@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from genan.actuator import load as load_actuators
-from genan.actuator.library import bundled
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import DataError, SettingError
@@ -13,6 +12,7 @@ from genan.jax_setup import use_cache
 from genan.report.viewer.ghosts import Ghosts
 from genan.report.viewer.replay import Recording, recorded_robot
 from genan.robot import Robot
+from genan.robot.package import bundled_actuators
 
 ROBOT = Robot.load("pamy2")
 
@@ -35,7 +35,11 @@ def recording(tmp_path: Path) -> Recording:
 
 def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: Recording) -> None:
     use_cache()
-    ensemble, dynamics, data = load_actuators(bundled("pamy2")), load_dynamics(ROBOT), made_up()
+    ensemble, dynamics, data = (
+        load_actuators(bundled_actuators("pamy2")),
+        load_dynamics(ROBOT),
+        made_up(),
+    )
     ghosts = Ghosts(ensemble, dynamics, block=50)
     found = (
         recording.read(0).with_ghosts(ghosts, every=0.1, at=(0.15,)).simulated

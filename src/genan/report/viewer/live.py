@@ -13,8 +13,7 @@ from jaxtyping import Float
 
 from genan.deployment.controller import Controller, Goal, PolicyController
 from genan.deployment.interface import Reading
-from genan.deployment.loop import ControlLoop
-from genan.deployment.phases import RampTo
+from genan.deployment.loop import ControlLoop, RampTo
 from genan.deployment.safety import Stop
 from genan.report.viewer.live_orders import (
     Age,

@@ -7,16 +7,13 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.controller import Controller
-from genan.deployment.interface import Reading, RobotInterface
-from genan.deployment.pacing import Pacer
+from genan.deployment.interface import Pacer, Reading, RobotInterface
 from genan.evaluation.trials import Arena, load_policy
 from genan.report.viewer.geometry import Body
 from genan.report.viewer.live_orders import LiveSettings, Ticks
 from genan.report.viewer.real_time import RealTime
 from genan.report.viewer.room import BASE
 
-#: Tasks whose robot can be pushed.
-PUSHABLE = ("reacher", "table-tennis")
 #: Ticks from one report to the next: 31 a second at 500 Hz.
 REPORT = 16
 #: A ball that has lain in the cup for this long is in [s].
@@ -27,7 +24,7 @@ class Stand(RobotInterface):
     """The robot of an arena, in real time."""
 
     def __init__(self, task: str, arena: Arena, bench: Any, *, realtime: bool = True) -> None:
-        """``bench`` is the ``VirtualPamy2`` behind the robot of ``arena``; see ``build``."""
+        """``bench`` is the ``VirtualRobot`` behind the robot of ``arena``; see ``build``."""
         self.task, self.arena, self.bench = task, arena, bench
         self._inner = arena.robot
         self.robot = self._inner.robot
@@ -48,7 +45,7 @@ class Stand(RobotInterface):
         compiled."""
         policy = load_policy(settings.policy, settings.task)
         bench, arena = _arena(settings, policy, hours)
-        if settings.task in PUSHABLE:
+        if bench.pushable:
             bench.push(
                 np.zeros(bench.robot.nq)
             )  # the program that can be pushed is the one that runs from now on
@@ -81,7 +78,7 @@ class Stand(RobotInterface):
 
     def push(self, force: Float[np.ndarray, " 3"], seconds: float) -> None:
         """Push at the tip with ``force`` [N], in the frame of the base, for so many ``seconds``."""
-        if self.task in PUSHABLE:
+        if self.bench.pushable:
             self._force, self._push_left = np.asarray(force, float), round(seconds / self.robot.dt)
 
     def rest(self, *, until: Callable[[], bool]) -> None:
@@ -151,24 +148,19 @@ class Stand(RobotInterface):
 
 def _arena(settings: LiveSettings, policy: Any, hours: float) -> tuple[Any, Arena]:
     """The bench of a task, and its arena."""
-    from genan.deployment.virtual_robot import VirtualRobot
-    from genan.virtual.tracking import Cameras, Vicon
+    from genan.deployment.interface import VirtualInterface
+    from genan.robot.package import open_virtual
 
     seed = settings.seed
+    bench = open_virtual(policy.contract["robot"], task=settings.task, seed=seed, hours=hours)
     if settings.task == "table-tennis":
         from genan.evaluation.ball_trials import TennisArena
-        from genan.virtual.tennis_bench import TennisBench
 
-        table = TennisBench(seed=seed, hours=hours)
-        return table, TennisArena(policy, table, Cameras(seed=seed))
+        return bench, TennisArena(policy, bench, bench.tracker())
     if settings.task == "ball-in-a-cup":
         from genan.evaluation.ball_trials import CupArena
-        from genan.virtual.cup_bench import CupBench
 
-        cup = CupBench(seed=seed, hours=hours)
-        return cup, CupArena(policy, cup, Vicon(seed=seed))
+        return bench, CupArena(policy, bench, bench.tracker())
     from genan.evaluation.trials import ReacherArena
-    from genan.virtual.robot import VirtualPamy2
 
-    bench = VirtualPamy2(seed=seed, hours=hours)
-    return bench, ReacherArena(policy, VirtualRobot(bench=bench), robot_seed=seed)
+    return bench, ReacherArena(policy, VirtualInterface(bench), robot_seed=seed)

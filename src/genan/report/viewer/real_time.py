@@ -3,7 +3,7 @@ cannot."""
 
 import time
 
-from genan.deployment.clock import Clock
+from genan.deployment.interface import Clock
 
 #: A sleep costs two switches between programs; until it is this far ahead, the robot goes on [s].
 AHEAD = 0.004

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from genan.data import load, summary
 from genan.data.trajectories import Channels
 from genan.errors import DataError, SettingError
-from genan.robot import Robot, bundled_robots
+from genan.robot import Robot, robot_names
 
 if TYPE_CHECKING:
     from genan.report.viewer.ghosts import Ghosts, Simulated
@@ -86,7 +86,7 @@ def recorded_robot(path: Path) -> str | None:
         if isinstance(contract, dict)
         else str(origin.get("robot", "")).removeprefix("virtual-")
     )
-    return name if name in bundled_robots() else None
+    return name if name in robot_names() else None
 
 
 class Recording:

@@ -12,10 +12,11 @@ import numpy as np
 from genan.actuator.contract import Contract
 from genan.errors import ActuatorError, SettingError, listing
 from genan.report.viewer.live_orders import LiveSettings
-from genan.robot import Robot, bundled_robots
+from genan.robot import Robot, robot_names
 
 if TYPE_CHECKING:
     from genan.report.viewer.ghosts import Ghosts
+    from genan.rl.contract import PolicyContract
 
 TASKS = ("reacher", "table-tennis", "ball-in-a-cup")
 """What can be watched live."""
@@ -32,14 +33,19 @@ class Driver:
     contract: Contract
 
     @classmethod
-    def find(cls, folder: Path | None, *, robot: str = "pamy2") -> "Driver":
+    def find(cls, folder: Path | None, *, robot: str | None) -> "Driver":
         """Those in ``folder``; left out, those that come with genan for ``robot``."""
-        from genan.actuator.library import bundled
         from genan.actuator.numpy_runtime import ActuatorsError, load
+        from genan.robot.package import bundled_actuators
 
         if folder is None:
+            if robot is None:
+                raise ActuatorError(
+                    "The recording does not say which robot it is of; give it (--robot), or the "
+                    "actuators that were fitted for it (--actuators)."
+                )
             try:
-                folder = bundled(robot)
+                folder = bundled_actuators(robot)
             except ActuatorError as error:
                 raise ActuatorError(
                     f"{str(error)[:-1]}; give those that were fitted for the robot (--actuators)."
@@ -51,7 +57,7 @@ class Driver:
 
     def robot(self, asked: str | Path | None) -> Robot:
         """The robot asked for, or the bundled one that they were fitted for."""
-        if asked is None and self.contract.robot not in bundled_robots():
+        if asked is None and self.contract.robot not in robot_names():
             raise ActuatorError(
                 f"The actuators were fitted for robot {self.contract.robot!r}, which does not come with genan; give "
                 "its robot.toml (--robot)."
@@ -108,8 +114,7 @@ def view_recording(
     from genan.report.viewer.serve import check_port, serving
 
     driver = Driver.find(
-        actuators,
-        robot=str(robot) if robot in bundled_robots() else recorded_robot(path) or "pamy2",
+        actuators, robot=str(robot) if robot in robot_names() else recorded_robot(path)
     )
     driver.check_member(member)
     arm = driver.robot(robot)
@@ -156,24 +161,27 @@ def view_live(
         stopping: asked at every picture.
         opened: told the address.
     """
+    from genan.evaluation.trials import load_policy
     from genan.report.viewer.geometry import Body
     from genan.report.viewer.live_page import LivePage
     from genan.report.viewer.live_process import LiveProcess
     from genan.report.viewer.serve import check_port, load_viser, serving
-    from genan.rl.library import bundled
+    from genan.rl.contract import PolicyContract
+    from genan.robot.package import bundled_policy
 
     if task not in TASKS:
         raise SettingError(f"There is no task {task!r} to watch; there are: {listing(TASKS)}.")
     if hours < 0.0:
         raise SettingError(f"Operating hours must not be negative, got {hours:g}.")
-    arm = Robot.load("pamy2-cup" if task == "ball-in-a-cup" else "pamy2")
+    folder = bundled_policy(task) if policy is None else policy
+    contract = PolicyContract.from_settings(load_policy(folder, task).contract)
+    arm = Robot.load(contract.robot)
+    contract.check_robot(arm)
     driver = Driver.find(actuators, robot=arm.name)
     driver.contract.check_robot(arm)
     driver.check_member(member)
-    settings = LiveSettings(
-        task, bundled(task) if policy is None else policy, seed=seed, hours=hours
-    )
-    goals = _goals(settings, arm)
+    settings = LiveSettings(task, folder, seed=seed, hours=hours)
+    goals = _goals(contract, arm) if task == "reacher" else None
     load_viser()
     free = check_port(port)
     with ExitStack() as stack:
@@ -198,17 +206,8 @@ def view_live(
 LIVE_BLOCK = 8
 
 
-def _goals(settings: LiveSettings, robot: Robot) -> tuple[np.ndarray, np.ndarray] | None:
-    """Lowest and highest goals that the policy was trained for [rad or m]; refuses a policy for
-    another task."""
-    from genan.evaluation.trials import load_policy
-    from genan.rl.contract import PolicyContract
-
-    policy = load_policy(settings.policy, settings.task)
-    contract = PolicyContract.from_settings(policy.contract)
-    contract.check_robot(robot)
-    if settings.task != "reacher":
-        return None
+def _goals(contract: "PolicyContract", robot: Robot) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest goals that the policy was trained for [rad or m]."""
     low, high = (np.array(contract.constants[f"goal_{name}"], float) for name in ("lower", "upper"))
     return np.clip(low, *robot.q_range), np.clip(high, *robot.q_range)
 

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from genan.report.viewer import room
 from genan.report.viewer.geometry import Body, Colour, Poses, Shape, outline
 from genan.report.viewer.primitives import ellipsoid
+from genan.robot import find_package, robot_names
 
 #: Colours of the simulated arms: the chosen one, the members, and the goal.
 GHOST: Colour = (0.0, 0.447, 0.698)
@@ -174,9 +175,10 @@ class Ball:
 
 
 def furnish(server: Any, body: Body, *, table: bool = False) -> None:
-    """Floor, light, for a PAMY2 its post and, for table tennis, the table; and where one looks from
-    at first."""
-    stands = body.robot.name.startswith("pamy2")
+    """Floor, light, the robot's post, for table tennis the table; and where one looks from at
+    first."""
+    name = body.robot.name
+    stands = name in robot_names() and find_package(name).on_post
     scene = server.scene
     scene.configure_default_lights(
         cast_shadow=False

@@ -1,0 +1,143 @@
+"""Recording exploration data on a virtual robot: ramp to the first control, settle, then play the
+signal and log.
+
+Trajectory i depends on the plan and on i alone, and trajectories are computed in groups that begin
+at multiples of the group's size. So an interrupted recording goes on exactly where it stopped, and
+two cores work on two groups at once.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from genan.data import Recorder
+from genan.errors import SettingError
+from genan.robot.virtual import VirtualRobot
+from genan.signals import Signal, Spline
+
+MOST_WORKERS = 8
+"""Groups of trajectories computed at once at most, on machines with many cores."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to record; the same plan gives the same recording."""
+
+    seed: int = 0
+    """Seed of the exploration signals."""
+    signal: Signal = field(default_factory=Spline)
+    """What the controls do."""
+    bounds: Float[np.ndarray, "2 nu"] | None = None
+    """Lowest and highest control that the signal draws from; None: the exploration range."""
+    duration: float = 2.0
+    """Length of a trajectory [s]."""
+    ramp: float = 2.0
+    """Time in which the controls are brought from rest to the trajectory's first [s]."""
+    settle: float = 1.0
+    """Time for which the first control is held before recording starts [s]."""
+
+    @property
+    def cycle(self) -> float:
+        """Operating time that one trajectory takes [s]."""
+        return self.ramp + self.settle + self.duration
+
+
+class Collected(NamedTuple):
+    """One trajectory as the robot reports it, and the truth behind it, by name."""
+
+    q: Float[np.ndarray, "T nq"]
+    u: Float[np.ndarray, "T nu"]
+    truth: Mapping[str, Float[np.ndarray, "T _"]]
+
+
+def collect(
+    robot: VirtualRobot, plan: Plan, *, start: int, stop: int, workers: int = 2
+) -> Iterator[Collected]:
+    """Record trajectories ``start`` to ``stop - 1`` of the plan, in order."""
+    bounds, size = _bounds(robot, plan), robot.group
+    firsts = range(start - start % size, stop, size)
+    workers = 1 if size == 1 else workers
+    with ThreadPoolExecutor(workers) as pool:
+        running: list[Future[list[Collected]]] = []
+        try:
+            for k in range(len(firsts) + workers):
+                if k < len(firsts):
+                    running.append(pool.submit(_group, robot, plan, bounds, firsts[k]))
+                if (done := k - workers) >= 0:
+                    found = running[done].result()
+                    running[done] = Future()  # what was handed out is not kept
+                    yield from found[max(0, start - firsts[done]) : stop - firsts[done]]
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def record(
+    recorder: Recorder,
+    robot: VirtualRobot,
+    plan: Plan,
+    *,
+    trajectories: int,
+    truth: bool = False,
+    recorded: Callable[[], None] = lambda: None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Record until ``recorder`` holds ``trajectories`` of the plan; whether it does.
+
+    Args:
+        recorder: from ``Recorder.resume_or_create``; what it holds is the beginning of the plan.
+        robot: what is recorded.
+        plan: what it is made to do.
+        trajectories: how many there shall be.
+        truth: also what only a virtual robot can tell, to judge models with.
+        recorded: called after each trajectory.
+        stopping: asked after each trajectory; true ends the recording, with all of it safe.
+    """
+    workers = min(max(2, os.cpu_count() or 2), MOST_WORKERS)
+    for one in collect(robot, plan, start=len(recorder), stop=trajectories, workers=workers):
+        recorder.append(one.q, one.u, truth=one.truth if truth else None, dt=robot.robot.dt)
+        recorded()
+        if stopping():
+            break
+    return len(recorder) >= trajectories
+
+
+def _group(
+    virtual: VirtualRobot, plan: Plan, bounds: Float[np.ndarray, "2 nu"], first: int
+) -> list[Collected]:
+    """A whole group of trajectories from ``first`` on, whatever was asked for."""
+    robot, indices = virtual.robot, np.arange(first, first + virtual.group)
+    u = np.stack([
+        plan.signal.draw(
+            np.random.default_rng([plan.seed, int(i)]), bounds=bounds, duration=plan.duration, dt=robot.dt
+        )
+        for i in indices
+    ])  # fmt: skip
+    u = np.clip(u, *robot.u_range)  # a spline overshoots its knots
+    ramp, settle = round(plan.ramp / robot.dt), round(plan.settle / robot.dt)
+    share = np.minimum(np.arange(1, ramp + settle + 1) / max(ramp, 1), 1.0)[:, None]
+    approach = robot.u_rest + share * (u[:, :1] - robot.u_rest)
+    hours = virtual.hours + indices * plan.cycle / 3600.0
+    controls = np.concatenate([approach, u], axis=1)
+    q, truth = virtual.play(controls, hours=hours, keep=u.shape[1])
+    return [
+        Collected(q[k], u[k], {name: values[k] for name, values in truth.items()})
+        for k in range(len(indices))
+    ]
+
+
+def _bounds(virtual: VirtualRobot, plan: Plan) -> Float[np.ndarray, "2 nu"]:
+    robot = virtual.robot
+    bounds = robot.u_explore if plan.bounds is None else plan.bounds
+    for control, low, high in zip(robot.controls, *bounds, strict=True):
+        if not control.lower <= low < high <= control.upper:
+            raise SettingError(
+                f"The exploration range of control {control.name!r} must lie within "
+                f"{control.lower:g} to {control.upper:g} with low < high, got {low:g} to {high:g}."
+            )
+    return bounds

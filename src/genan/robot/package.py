@@ -1,0 +1,211 @@
+"""A robot is a folder, and an entry point of the group ``genan.robots`` says where it is.
+
+::
+
+    [project.entry-points."genan.robots"]
+    my-arm = "my_arm"              # name of the robot = module of its folder
+
+The folder holds ``robot.toml`` and the model, and where there are such: ``actuators/`` (one fitted
+ensemble) and ``policies/TASK/``. What else there is to a robot its ``__init__.py`` says by
+``PACKAGE = RobotPackage(...)``. Robots of genan are found in the same way and in no other.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from genan.errors import ActuatorError, GenanError, RobotError, SettingError, listing
+
+GROUP = "genan.robots"
+VIRTUAL = "virtual-"
+"""Before a robot's name: the program that plays that robot."""
+
+
+@dataclass(frozen=True)
+class RobotPackage:
+    """What a robot's folder offers. Code is named as "module:attribute" and imported where used."""
+
+    virtual: str | None = None
+    """Class of a program that plays the robot, a ``genan.robot.virtual.VirtualRobot``; it is called
+    ``virtual-NAME`` by ``collect``, ``serve``, ``deploy``, ``transfer`` and ``view``."""
+    interfaces: Mapping[str, str] = field(default_factory=dict)
+    """``RobotInterface`` classes that reach a robot of this kind, by name; names are unique over
+    all packages."""
+    server: str | None = None
+    """Callable ``(make, *, host, port, watchdog, ramp, log)`` that gives an object with ``address``
+    (host and port) and ``serve(stop)``, which serves the virtual robot that ``make()`` gives until
+    ``stop()`` is true, then brings it to rest and closes."""
+    client: str | None = None
+    """Which of ``interfaces`` reaches that server; it is given ``host`` and ``port``."""
+    benches: Mapping[str, str] = field(default_factory=dict)
+    """``VirtualRobot`` classes with the props of a task (a ball, a cup), by task."""
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    """By task, a mapping of its settings to this robot's values (ranges, poses)."""
+    identify: str | None = None
+    """Callable ``(virtual, *, seed)`` that identifies the robot's dynamics; what it gives can be
+    printed (``lines()``, for rich) and saved as pictures (``save_figures(folder)``)."""
+    on_post: bool = False
+    """Whether the viewer shows it on a post, at the height of a table-tennis player's shoulder."""
+    name: str = ""
+    """Name of the robot; filled in by the lookup, as is ``folder``."""
+    folder: Path = field(default_factory=Path)
+
+    def load(self, what: str, task: str | None = None) -> Any:
+        """What the field ``what`` names (for ``task``), imported; refused where there is none."""
+        named = getattr(self, what)
+        value = named.get(task) if task is not None else named
+        if value is None:
+            words = what if task is None else f"{what} for the task {task!r}"
+            raise SettingError(f"The robot {self.name!r} has no {words}.")
+        module, _, attribute = value.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise RobotError(
+                f"{value} of the robot {self.name!r} cannot be loaded: {error}; reinstall the "
+                "package that brings it."
+            ) from None
+
+    def task_settings(self, task: str) -> Mapping[str, Any]:
+        """This robot's values for the settings of ``task``; empty where it has none."""
+        return self.load("tasks", task) if task in self.tasks else {}
+
+
+def robot_names() -> tuple[str, ...]:
+    """Names of the robots that are installed, in order of the alphabet; none is imported."""
+    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+
+
+def robot_folder(name: str) -> Path:
+    """Folder of the robot ``name``, without importing it."""
+    module = _module(name)
+    try:
+        spec = importlib.util.find_spec(module)
+    except ImportError as error:
+        raise _broken(name, module, error) from None
+    if spec is None or not spec.submodule_search_locations:
+        raise _broken(name, module, "there is no such folder")
+    return Path(spec.submodule_search_locations[0])
+
+
+def find_package(name: str) -> RobotPackage:
+    """The package of the robot ``name``, or of ``virtual-NAME``."""
+    name = name.removeprefix(VIRTUAL)
+    module, folder = _module(name), robot_folder(name)
+    try:
+        package = getattr(importlib.import_module(module), "PACKAGE", None) or RobotPackage()
+    except ImportError as error:
+        raise _broken(name, module, error) from None
+    if not isinstance(package, RobotPackage):
+        raise RobotError(
+            f"PACKAGE of {module} must be a RobotPackage and is a {type(package).__name__}."
+        )
+    return replace(package, name=name, folder=folder)
+
+
+def packages() -> Iterator[RobotPackage]:
+    """All that can be loaded; one that cannot says so when it is asked for by its name."""
+    for name in robot_names():
+        try:
+            yield find_package(name)
+        except RobotError:
+            continue
+
+
+def virtual_names() -> tuple[str, ...]:
+    """Robots that there is a program for, as ``virtual-NAME``."""
+    return tuple(VIRTUAL + package.name for package in packages() if package.virtual)
+
+
+def check_offers(name: str, what: str, words: str) -> RobotPackage:
+    """The package of ``virtual-NAME`` (or NAME), refused unless its field ``what`` is filled.
+
+    Args:
+        name: of the robot.
+        what: ``virtual``, ``server`` or ``identify``.
+        words: what is missing then, for the message.
+    """
+    there = [VIRTUAL + package.name for package in packages() if getattr(package, what)]
+    if VIRTUAL + name.removeprefix(VIRTUAL) not in there:
+        raise SettingError(f"There is no {name!r} {words}; there are: {listing(there)}.")
+    return find_package(name)
+
+
+def open_virtual(name: str, *, task: str | None = None, **settings: Any) -> Any:
+    """Make the ``VirtualRobot`` called ``virtual-NAME``, with the props of ``task`` where it has
+    any.
+
+    Args:
+        name: with or without ``virtual-``.
+        task: which task it is for; None or one without props: the bare robot.
+        settings: ``seed``, ``hours`` [h], ``drift``.
+    """
+    package = check_offers(name, "virtual", "a virtual robot")
+    if task in package.benches:
+        return package.load("benches", task)(**settings)
+    return package.load("virtual")(**settings)
+
+
+def bundled_actuators(name: str) -> Path:
+    """Folder of the fitted actuators that come with the robot ``name``."""
+    folder = robot_folder(name) / "actuators" if name in robot_names() else None
+    if folder is None or not (folder / "actuator.json").is_file():
+        there = [n for n in robot_names() if _has(n, "actuators/actuator.json")]
+        raise ActuatorError(
+            f"There are no bundled actuators {name!r}; there are: {listing(there)}."
+        )
+    return folder
+
+
+def bundled_policy(name: str) -> Path:
+    """Folder of the policy that comes with a robot: TASK, or ROBOT/TASK where several have one."""
+    there = {
+        f"{robot}/{path.parent.name}": path.parent
+        for robot in robot_names()
+        if _has(robot, "")
+        for path in sorted((robot_folder(robot) / "policies").glob("*/policy.json"))
+    }
+    found = [key for key in there if name in (key, key.partition("/")[2])]
+    if not found:
+        raise GenanError(f"There is no bundled policy {name!r}; there are: {listing(there)}.")
+    if len(found) > 1:
+        raise GenanError(f"Several robots have a policy {name!r}: choose one of {listing(found)}.")
+    return there[found[0]]
+
+
+def _has(name: str, file: str) -> bool:
+    try:
+        return (robot_folder(name) / file).exists()
+    except RobotError:
+        return False
+
+
+def _module(name: str) -> str:
+    """Module of the robot's folder."""
+    values = {point.value for point in entry_points(group=GROUP, name=name)}
+    if not values:
+        raise RobotError(
+            f"There is no robot {name!r}; the installed robots are: {listing(robot_names())}."
+        )
+    if len(values) > 1:
+        raise RobotError(
+            f"Two packages call a robot {name!r}: {listing(sorted(values))}; uninstall one of them."
+        )
+    (value,) = values
+    if ":" in value:
+        raise RobotError(
+            f"The entry point of the robot {name!r} must name the module of a folder, not {value}; "
+            "classes are named in that module's PACKAGE (docs/add-a-robot.md)."
+        )
+    return value
+
+
+def _broken(name: str, module: str, reason: object) -> RobotError:
+    return RobotError(
+        f"The robot {name!r} ({module}) cannot be loaded: {reason}; reinstall the package that "
+        "brings it."
+    )

@@ -1,0 +1,288 @@
+"""``Pamy2Udp``: a PAMY2 at the other end of a network cable, in its own protocol. The client's
+side.
+"""
+
+import socket
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Float
+
+from genan.deployment.interface import (
+    Clock,
+    ConnectionLostError,
+    Reading,
+    RobotInterface,
+    WallClock,
+)
+from genan.errors import SettingError
+from genan.robot import Robot
+from genan.robots.pamy2.pressures import AUGUST_2024, PressureLimits, bar_from_control
+from genan.robots.pamy2.wire import (
+    CONNECTED,
+    LAB,
+    LEAVING,
+    Fault,
+    TelegramOrder,
+    Wiring,
+    pack_command,
+    unpack_state,
+)
+
+MOST_AT_ONCE = 256
+"""Telegrams taken in one reading, so that a flood cannot hold the loop; more than a socket's queue
+usually holds."""
+LARGEST = 2048
+"""Longest datagram to take whole [bytes]: longer than any telegram, so that a longer one is
+noticed."""
+PHASE = 0.35
+"""``connect`` comes back this part of a period after a telegram, so that a loop that starts then,
+and paces itself, reads well after the robot's telegrams and commands well before its next
+period."""
+
+
+class Pamy2Udp(RobotInterface):
+    """A PAMY2 over UDP, or a virtual one behind ``genan serve``.
+
+    ``read`` gives the newest valid telegram of this robot; whatever else arrives is counted in
+    ``statistics`` and dropped. When nothing new has come it gives the same reading again, with the
+    same time.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 4700,
+        *,
+        robot: str | Robot = "pamy2",
+        timeout: float = 3.0,
+        lost_after: float = 0.2,
+        rise: float = 0.0,
+        farewell: bool = False,
+        wiring: Wiring = LAB,
+        limits: PressureLimits = AUGUST_2024,
+        clock: Clock | None = None,
+    ) -> None:
+        """Connects to nothing yet.
+
+        Args:
+            host: name or address of the robot (the lab's is at 192.168.0.110).
+            port: its UDP port.
+            robot: description of the arm, or its name.
+            timeout: how long ``connect`` waits for an answer [s].
+            lost_after: how long nothing may come before the connection counts as lost [s].
+            rise: 0 asks for the pressures of rest from the first telegram on. A robot that was just
+                switched on has its muscles at their lowest pressures: ``connect`` then begins
+                there, as the lab's client does, and takes this long to bring them to rest [s].
+            farewell: whether ``stop`` tells the robot that its client leaves. The lab's client
+                never does, and its source fears that the real robot shuts down; ``genan serve``
+                only lets go of the client at once.
+            wiring: zeros, senses and crossed muscles of this robot.
+            limits: pressures that its muscles may be given.
+            clock: paces the loop, and times what is lost; the wall's where left out.
+        """
+        if not 0.0 < lost_after < timeout:
+            raise SettingError(
+                f"The connection must count as lost later than at once and sooner than connecting gives up, got "
+                f"lost_after {lost_after:g} s and timeout {timeout:g} s."
+            )
+        self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
+        if (self.robot.nq, self.robot.nu) != (4, 4):
+            raise SettingError(
+                f"A PAMY2 has 4 joints and 4 controls; robot {self.robot.name!r} has {self.robot.nq} and "
+                f"{self.robot.nu}: choose 'pamy2' or another description of that arm."
+            )
+        self.clock = WallClock() if clock is None else clock
+        self._host, self._port = host, port
+        self._timeout, self._lost_after, self._rise, self._farewell = (
+            timeout,
+            lost_after,
+            rise,
+            farewell,
+        )
+        self._wiring, self._limits = wiring, limits
+        self._low, self._high = self.robot.u_range
+        self._socket: socket.socket | None = None
+        self._address: tuple[str, int] = ("", 0)
+        self._counter = 0
+        self._counts: Counter[str] = Counter()
+        self._order = TelegramOrder(bits=32)
+        self._reading: Reading | None = None
+        self._last_heard = self._here = 0.0
+        self._robot_us = 0
+        self._pressure = bar_from_control(self.robot.u_rest, limits)
+
+    @property
+    def statistics(self) -> Mapping[str, int]:
+        """Telegrams by what became of them: ``sent``, ``accepted``, and every reason to drop one,
+        with its count."""
+        return dict(self._counts)
+
+    def connect(self) -> None:
+        """Send telegrams until the robot answers."""
+        if self._socket is not None:
+            return
+        try:
+            found = socket.getaddrinfo(self._host, self._port, socket.AF_INET, socket.SOCK_DGRAM)[
+                0
+            ][4]
+        except (OSError, OverflowError) as error:
+            raise ConnectionLostError(
+                f"There is no robot at {self._host}:{self._port} ({error}); give the address of the robot."
+            ) from error
+        self._address = (str(found[0]), int(found[1]))
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._order, self._reading = TelegramOrder(bits=32), None
+        try:
+            self._call()
+        except BaseException:
+            self.stop()
+            raise
+
+    def read(self) -> Reading:
+        """The newest reading; ``ConnectionLostError`` when nothing came for ``lost_after``.
+
+        A client that was away itself, as between two trials, takes the robot up again first: a
+        telegram, an answer.
+        """
+        if self._socket is not None and self.clock.now() - self._here > self._lost_after:
+            self._drain()
+            self._await_answer(self._pressure)
+        self._drain()
+        self._here = self.clock.now()
+        silence = self._here - self._last_heard
+        if self._socket is None or self._reading is None:
+            raise ConnectionLostError(
+                f"The robot at {self._host}:{self._port} is not connected; call connect first."
+            )
+        if silence > self._lost_after:
+            raise ConnectionLostError(
+                f"Nothing came from the robot at {self._host}:{self._port} for {1e3 * silence:.0f} ms; look whether it "
+                "is switched on and its network cable is in."
+            )
+        return self._reading
+
+    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+        """Send the pressures of u; returns u within its range.
+
+        The pressures on the wire are whole counts: u to within 0.00014 (joint 1) to 0.0005 (joint
+        2). What is returned, and recorded, is u before that rounding, as it is in the recordings
+        that actuators are fitted to.
+        """
+        if not np.isfinite(u).all():
+            raise SettingError(f"Controls must be finite numbers, got {u}; nothing was sent.")
+        sent: Float[np.ndarray, " nu"] = np.minimum(np.maximum(u, self._low), self._high)
+        self._send(bar_from_control(sent, self._limits))
+        return sent
+
+    def idle(self) -> None:
+        """A period without a command: the robot must hear something to go on answering, so the last
+        pressures again."""
+        self._send(self._pressure)
+
+    def stop(self) -> None:
+        """Close the socket; a robot that hears nothing any more brings itself to rest."""
+        if self._socket is not None:
+            if self._farewell:
+                self._send(bar_from_control(self.robot.u_rest, self._limits), connection=LEAVING)
+            self._socket.close()
+            self._socket = None
+
+    def receive(self, data: bytes, sender: tuple[str, int]) -> None:
+        """Take one datagram, whatever it is."""
+        if sender != self._address:
+            self._counts["another sender"] += 1
+            return
+        state = unpack_state(data)
+        if isinstance(state, Fault):
+            self._counts[state.value] += 1
+            return
+        now = self.clock.now()
+        verdict = self._order.take(state.telegram, now=now)
+        if verdict == "old":
+            self._counts["old or twice"] += 1
+            return
+        if verdict == "restarted":
+            self._counts["robot started again"] += 1
+        if verdict == "next":
+            # The robot's clock goes round every 71 minutes; the difference of two telegrams does
+            # not.
+            self._robot_us += (state.time - self._robot_us + 2**31) % 2**32 - 2**31
+        else:
+            self._robot_us = state.time
+        self._counts["accepted"] += 1
+        self._last_heard = now
+        self._reading = Reading(
+            self._robot_us / 1e6,
+            self._wiring.q_from_wire(state.angle),
+            {"pressure": state.pressure, "speed": self._wiring.speed_from_wire(state.speed)},
+        )
+
+    def _call(self) -> None:
+        """Say who is there until the robot answers, bring it to rest, and fall into step with its
+        telegrams."""
+        period = self.robot.dt
+        rest = bar_from_control(self.robot.u_rest, self._limits)
+        if self._rise <= 0.0:
+            self._await_answer(rest)
+        else:
+            lowest = self._limits.bar[0]
+            self._await_answer(lowest)
+            steps, began = max(1, round(self._rise / period)), self.clock.now()
+            for step in range(1, steps + 1):
+                self._send(lowest + (rest - lowest) * step / steps)
+                self.clock.wait_until(began + step * period)
+                self.read()
+        self._await_answer(rest)
+        self.clock.wait_until(self.clock.now() + PHASE * period)
+
+    def _await_answer(self, pressure: Float[np.ndarray, "8"]) -> None:
+        """Send ``pressure`` [bar] in every period until a telegram comes."""
+        before, period, began = self._counts["accepted"], self.robot.dt, self.clock.now()
+        due = began
+        while self._counts["accepted"] == before:
+            now = self.clock.now()
+            if now - began > self._timeout:
+                raise ConnectionLostError(
+                    f"No robot answers at {self._host}:{self._port} (waited {self._timeout:g} s); switch it on, or "
+                    "start 'genan serve --robot virtual-pamy2', and look whether another client holds it."
+                )
+            if now >= due:
+                self._send(pressure)
+                due = now + period
+            self.clock.wait_until(min(due, now + 0.05 * period))
+            self._drain()
+        self._here = self.clock.now()
+
+    def _drain(self) -> None:
+        if self._socket is None:
+            return
+        for _ in range(MOST_AT_ONCE):
+            try:
+                data, sender = self._socket.recvfrom(LARGEST)
+            except (
+                OSError
+            ):  # nothing there, or the last telegram found no one: silence tells in time
+                return
+            self.receive(data, (str(sender[0]), int(sender[1])))
+
+    def _send(self, pressure: Float[np.ndarray, "8"], *, connection: int = CONNECTED) -> None:
+        if self._socket is None:
+            raise ConnectionLostError(
+                f"The robot at {self._host}:{self._port} is not connected; call connect first."
+            )
+        self._counter += 1
+        self._pressure, self._here = pressure, self.clock.now()
+        telegram = pack_command(
+            self._counter,
+            int(1e6 * self._here),
+            self._wiring.pressure_to_wire(pressure),
+            connection=connection,
+        )
+        try:
+            self._socket.sendto(telegram, self._address)
+            self._counts["sent"] += 1
+        except OSError:  # a full queue or a cable pulled: as good as a telegram lost on the way
+            self._counts["not sent"] += 1

@@ -1,0 +1,353 @@
+"""``Server``: a robot with eight muscles that speaks the PAMY2's protocol on a UDP port, in real
+time.
+
+At each period of 2 ms it takes the newest valid telegram, moves the robot on by that period, and
+answers the client that holds it. A telegram that comes before the next period acts in it, exactly
+as in process.
+
+The robot never depends on its client to be safe: pressures change at a limited rate, and a client
+that falls silent finds the robot on its way to rest.
+"""
+
+import gc
+import json
+import socket
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TextIO, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from genan.deployment.interface import Clock, WallClock
+from genan.errors import SettingError
+from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
+from genan.robots.pamy2.virtual.robot import VirtualPamy2
+from genan.robots.pamy2.wire import (
+    LAB,
+    LEAVING,
+    Answer,
+    Command,
+    Fault,
+    TelegramOrder,
+    Wiring,
+    unpack_command,
+)
+
+# --- ``ServerLog``: what happened to a served robot, and when, one JSON object to a line.
+
+
+class ServerLog:
+    """Writes events as they happen. A robot must not stop for its log: what cannot be written is
+    left out."""
+
+    def __init__(self, path: Path | None, clock: Clock) -> None:
+        """Write to ``path``, anew; None keeps the events in memory only."""
+        self.events: list[dict[str, Any]] = []
+        """The events, where they are not written to a file."""
+        self._clock, self._began = clock, clock.now()
+        self._file: TextIO | None = None
+        if path is not None:
+            try:
+                self._file = path.open("w", encoding="utf-8")
+            except OSError as error:
+                raise SettingError(
+                    f"The log {path} cannot be written ({error.strerror}); choose another."
+                ) from error
+
+    def write(self, event: str, **details: Any) -> None:
+        """Note that ``event`` happens now."""
+        entry = {"time": round(self._clock.now() - self._began, 6), "event": event, **details}
+        if self._file is None:
+            self.events.append(entry)
+            return
+        try:
+            self._file.write(json.dumps(entry) + "\n")
+            self._file.flush()
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """Nothing more will happen; a second call does nothing."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+
+MOST_AT_ONCE = 64
+"""Telegrams taken in one period, so that a flood cannot hold the robot."""
+LARGEST = 2048
+"""Longest datagram to take whole [bytes]."""
+
+AT_REST = 1e-3
+"""Pressures this near to those of rest need no ramp [bar]."""
+
+
+@runtime_checkable
+class Plant(Protocol):
+    """What is served: a robot that is moved on by a period at a time."""
+
+    dt: float
+    """Its period [s]."""
+
+    def read(self) -> Float[np.ndarray, "4"]:
+        """Joint positions [rad]."""
+        ...
+
+    def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
+        """Move on by a period under these pressures [bar]; returns what was really sent."""
+        ...
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """What the server does on its own account."""
+
+    watchdog: float = 0.04
+    """After this long without a valid telegram of its client the robot ramps itself to rest [s]."""
+    ramp: float = 1.0
+    """How long that takes [s]; the lab's own software takes 3 s when it ends."""
+    release: float = 0.5
+    """After this long without a valid telegram another client may have the robot [s]."""
+    rate: float = 15.0
+    """Fastest change of a commanded pressure [bar/s]: twice that of a control that changes by
+    5/s."""
+    late: float = 0.01
+    """The server makes up for a delay of up to this [s]; after a longer one it goes on from
+    there."""
+
+    def __post_init__(self) -> None:
+        for name in ("watchdog", "ramp", "release", "rate", "late"):
+            if not 0.0 < getattr(self, name) < float("inf"):
+                raise SettingError(
+                    f"The server's {name!r} must be a positive number, not {getattr(self, name):g}."
+                )
+        if self.release < self.watchdog:
+            raise SettingError(
+                f"A client must not lose the robot ({self.release:g} s) before the watchdog acts ({self.watchdog:g} s)."
+            )
+
+
+class Server:
+    """Serves one robot to one client at a time."""
+
+    def __init__(
+        self,
+        plant: Plant,
+        rest: Float[np.ndarray, "8"],
+        listening: socket.socket,
+        *,
+        settings: ServerSettings | None = None,
+        wiring: Wiring = LAB,
+        log: ServerLog | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """``rest`` are the pressures at rest [bar], at which the plant stands; ``listening`` comes
+        from ``listen``."""
+        self._plant, self._rest, self._wiring = plant, np.clip(rest, *HARD_LIMITS), wiring
+        self._settings = ServerSettings() if settings is None else settings
+        self._clock = WallClock() if clock is None else clock
+        self._log = ServerLog(None, self._clock) if log is None else log
+        self._socket = listening
+        name = listening.getsockname()
+        self.address: tuple[str, int] = (str(name[0]), int(name[1]))
+        """Where it listens."""
+        self.counts: Counter[str] = Counter()
+        """Datagrams by what became of them."""
+        self.pressure: Float[np.ndarray, " 8"] = self._rest.copy()
+        """Commanded to the plant in the last period [bar]."""
+        self._wanted = self._rest.copy()
+        self._answer = Answer(plant.dt, wiring)
+        self._order = TelegramOrder(bits=16)
+        self._client: tuple[str, int] | None = None
+        self._heard = 0.0
+        self._silent = True
+        self._closing = False
+        self._ramp: tuple[float, Float[np.ndarray, " 8"]] | None = None
+
+    def serve(self, stop: Callable[[], bool]) -> None:
+        """Run until ``stop()``, then ramp to rest and close the port."""
+        self._log.write("ready", address=list(self.address))
+        gc.collect()
+        gc.freeze()  # a collection then looks at what the loop itself made, and takes microseconds
+        try:
+            self._pace(lambda: not stop())
+            self._closing = True
+            self._begin_ramp("stopping")
+            self._pace(lambda: self._ramp is not None)
+        finally:
+            gc.unfreeze()
+            self._socket.close()
+            self._log.write("stopped", counts=dict(self.counts))
+            self._log.close()
+
+    def tick(self) -> None:
+        """One period of the robot."""
+        now = self._clock.now()
+        self._drain()
+        self._watch(now)
+        step = self._settings.rate * self._plant.dt
+        self.pressure = self.pressure + np.minimum(
+            np.maximum(self._target(now) - self.pressure, -step), step
+        )
+        self._plant.command_pressures(self.pressure)
+        self._reply(now)
+
+    def receive(self, data: bytes, sender: tuple[str, int], now: float) -> None:
+        """Take one datagram that came ``now`` [s], whatever it is."""
+        if self._closing:
+            self._drop("came while closing", sender)
+            return
+        command = unpack_command(data)
+        if isinstance(command, Fault):
+            self._drop(command.value, sender)
+            return
+        if self._client is not None and sender != self._client:
+            self._drop("another sender", sender)
+            return
+        if self._client is None:
+            if command.connection == LEAVING:
+                self._drop("leaving before coming", sender)
+                return
+            self._order = TelegramOrder(bits=16)
+        if self._order.take(command.counter, now=now) == "old":
+            self._drop("old or twice", sender)
+            return
+        self.counts["accepted"] += 1
+        self._obey(command, sender, now)
+
+    def _obey(self, command: Command, sender: tuple[str, int], now: float) -> None:
+        if command.connection == LEAVING:
+            self._let_go("left")
+            self._begin_ramp("ramp")
+            return
+        if self._client is None:
+            self._client = sender
+            self._log.write("client", address=list(sender))
+        elif self._silent:
+            self._log.write("heard again", after=now - self._heard)
+        self._heard, self._silent, self._ramp = now, False, None
+        self._wanted = self._wiring.pressure_from_wire(command.pressure)
+        self._answer.heard(now)
+
+    def _watch(self, now: float) -> None:
+        """The robot's own watchdog."""
+        if self._client is None or self._closing:
+            return
+        silence = now - self._heard
+        if silence > self._settings.watchdog and not self._silent:
+            self._begin_ramp("watchdog", silence=silence)
+        if silence > self._settings.release:
+            self._let_go("released")
+
+    def _begin_ramp(self, why: str, **details: float) -> None:
+        self._silent = True
+        self._wanted = self._rest
+        self._ramp = (self._clock.now(), self.pressure.copy())
+        self._log.write(why, **details)
+
+    def _let_go(self, how: str) -> None:
+        if self._client is not None:
+            self._log.write(how, address=list(self._client))
+        self._client = None
+
+    def _target(self, now: float) -> Float[np.ndarray, "8"]:
+        if self._ramp is None:
+            return self._wanted
+        began, start = self._ramp
+        part = min(1.0, (now + self._plant.dt - began) / self._settings.ramp)
+        if np.abs(start - self._rest).max() < AT_REST:
+            part = 1.0
+        if (
+            part >= 1.0
+            and np.abs(self.pressure - self._rest).max() < self._settings.rate * self._plant.dt
+        ):
+            self._ramp = None
+            self._log.write("at rest")
+        return start + part * (self._rest - start)
+
+    def _reply(self, now: float) -> None:
+        self._answer.tick(self._plant.read())
+        if self._client is None:
+            return
+        try:
+            telegram = self._answer.pack(self.pressure, self._measured(), now=now)
+            self._socket.sendto(telegram, self._client)
+        except OSError:  # as good as lost on the way
+            self.counts["not sent"] += 1
+
+    def _measured(self) -> Float[np.ndarray, "8"]:
+        """What the pressure sensors say [bar]: the real robot has one at each muscle, and the
+        virtual one can tell."""
+        truth = getattr(self._plant, "truth_for_evaluation_only", None)
+        return self.pressure if truth is None else truth()["pressure"]
+
+    def _pace(self, going: Callable[[], bool]) -> None:
+        """Tick at absolute times for as long as ``going``."""
+        due = self._clock.now()
+        while going():
+            self.tick()
+            due += self._plant.dt
+            late = self._clock.now() - due
+            if late > self._settings.late:
+                self._log.write("late", by=late)
+                self.counts["late"] += 1
+                due += late
+            self._clock.wait_until(due)
+
+    def _drain(self) -> None:
+        for _ in range(MOST_AT_ONCE):
+            try:
+                data, sender = self._socket.recvfrom(LARGEST)
+            except OSError:
+                return
+            self.receive(data, (str(sender[0]), int(sender[1])), self._clock.now())
+
+    def _drop(self, why: str, sender: tuple[str, int]) -> None:
+        self.counts[why] += 1
+        if self.counts[why] == 1:  # the log must not grow with a flood
+            self._log.write("dropped", why=why, address=list(sender))
+
+
+def listen(host: str = "127.0.0.1", port: int = 4700) -> socket.socket:
+    """A socket that listens on a UDP port; 0 picks a free one."""
+    if not 0 <= port < 65536:
+        raise SettingError(f"A port is a number from 1 to 65535, or 0 for a free one, not {port}.")
+    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        opened.bind((host, port))
+        opened.setblocking(False)
+    except OSError as error:
+        opened.close()
+        raise SettingError(
+            f"Port {port} of {host} cannot be had ({error.strerror or error}), perhaps another 'genan serve' has it; "
+            "choose another with --port, or --port 0 for a free one."
+        ) from error
+    return opened
+
+
+def open_server(
+    make: Callable[[], VirtualPamy2],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 4700,
+    watchdog: float = ServerSettings.watchdog,
+    ramp: float = ServerSettings.ramp,
+    log: Path | None = None,
+) -> Server:
+    """A server of the robot that ``make`` gives, compiled; see ``ServerSettings``."""
+    settings, listening, clock = ServerSettings(watchdog, ramp), listen(host, port), WallClock()
+    try:
+        written, virtual = ServerLog(log, clock), make()
+        rest = bar_from_control(virtual.robot.u_rest)
+        virtual.command_pressures(rest)  # compiles
+        virtual.truth_for_evaluation_only()
+        virtual.reset()
+    except BaseException:
+        listening.close()
+        raise
+    return Server(virtual, rest, listening, settings=settings, log=written, clock=clock)

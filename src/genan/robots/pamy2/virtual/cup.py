@@ -1,0 +1,610 @@
+"""The cup and the forearm that it sits on, as things that a ball or a string can touch.
+
+In the forearm's axes. The cup is round: in the half plane of its radius and height it is two lines,
+wall and bottom, each a few millimetres thick and round at its ends; the forearm is a capsule.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from genan.robots.pamy2.virtual.arm import GRAVITY, Arm, Forearm
+from genan.robots.pamy2.virtual.columns import applied, cross, dot, inverse, product, total, turning
+
+#: Keeps the direction of a point on the axis defined [m].
+_TINY = 1e-9
+
+
+class Touch(NamedTuple):
+    """Surfaces as points see them."""
+
+    gap: Float[Array, "surfaces *points"]
+    """Distance to each [m], negative inside; infinite where it is not to be touched."""
+    normal: Float[Array, "3 surfaces *points"]
+    """Direction away from it."""
+
+
+class Bend(NamedTuple):
+    """Pieces of string that are bent over an edge of the cup."""
+
+    over_rim: Bool[Array, " pieces"]
+    """Whether the piece lies over the rim,"""
+    over_lower_edge: Bool[Array, " pieces"]
+    """or over the lower edge."""
+    corner: Float[Array, "3 pieces"]
+    """Where it is bent [m]."""
+
+
+class Cup(eqx.Module):
+    """Cup and forearm. Heights count from the cup's underside towards its opening."""
+
+    underside: Float[Array, ""]
+    """x of the underside in the forearm's axes [m]; the cup opens towards -x."""
+    reach: Float[Array, ""]
+    """z of the cup's axis in the forearm's axes [m]."""
+    radius: Float[Array, ""]
+    """From the axis to the middle of the wall [m]."""
+    height: Float[Array, ""]
+    """From the underside to the rim [m]."""
+    half_wall: Float[Array, ""]
+    """Half the thickness of wall and bottom, and the rounding of the edges [m]."""
+    tube: Float[Array, "2"]
+    """z of the forearm tube's ends [m]."""
+    tube_radius: Float[Array, ""]
+    """Of the forearm [m]."""
+
+    def half_plane(self, point: Float[Array, "3 *points"]) -> tuple[Array, Array]:
+        """Radius and height of points in the cup [m]."""
+        across = point[2] - self.reach
+        return jnp.sqrt(point[1] ** 2 + across**2 + _TINY**2), self.underside - point[0]
+
+    def holds(self, point: Float[Array, "3 *points"]) -> Array:
+        """Whether points are in the cup: within the opening, over the bottom and below the rim."""
+        radius, height = self.half_plane(point)
+        inside = radius < self.radius - self.half_wall
+        return inside & (height > 2.0 * self.half_wall) & (height < self.height)
+
+    def surfaces(self, point: Float[Array, "3 *points"]) -> Touch:
+        """Forearm, wall with its rim, and bottom, the cup's from both sides."""
+        radius, height = self.half_plane(point)
+        along = point[2] - jnp.clip(point[2], self.tube[0], self.tube[1])
+        over_wall = height - jnp.clip(height, self.half_wall, self.height - self.half_wall)
+        over_bottom = height - self.half_wall
+        beside_wall = radius - self.radius
+        beside_bottom = jnp.maximum(beside_wall, 0.0)
+        y, z = point[1] / radius, (point[2] - self.reach) / radius
+        # From the nearest point of each thing's middle.
+        offset = jnp.stack(
+            [
+                jnp.stack([point[0], -over_wall, -over_bottom]),
+                jnp.stack([point[1], beside_wall * y, beside_bottom * y]),
+                jnp.stack([along, beside_wall * z, beside_bottom * z]),
+            ]
+        )
+        over = jnp.stack([along, over_wall, over_bottom])
+        beside = jnp.stack([jnp.sqrt(point[0] ** 2 + point[1] ** 2), beside_wall, beside_bottom])
+        distance = jnp.sqrt(beside**2 + over**2 + _TINY**2)
+        thickness = jnp.stack([self.tube_radius, self.half_wall, self.half_wall])
+        gap = distance - thickness.reshape(3, *(1,) * (point.ndim - 1))
+        return Touch(gap, offset / distance)
+
+    def bends(
+        self, first: Float[Array, "3 pieces"], second: Float[Array, "3 pieces"], thickness: Array
+    ) -> Bend:
+        """Where pieces of a string of radius ``thickness`` [m] are bent over the rim or the lower
+        edge.
+
+        A piece that crosses an edge goes straight to it and straight on: the way is then as long as
+        that of a real string, wherever its points happen to lie. The rim is crossed upright, the
+        lower edge at half a right angle.
+        """
+        (r0, z0), (r1, z1) = self.half_plane(first), self.half_plane(second)
+        away_r, away_z = jnp.array([[0.0], [0.5**0.5]]), jnp.array([[1.0], [-(0.5**0.5)]])
+        level = jnp.stack([self.height - self.half_wall, self.half_wall])[:, None]
+        before = away_z * (r0 - self.radius) - away_r * (z0 - level)
+        after = away_z * (r1 - self.radius) - away_r * (z1 - level)
+        crosses = before * after < 0.0
+        share = jnp.where(crosses, before / jnp.where(crosses, before - after, 1.0), 0.0)
+        point = first[:, None] + share * (second - first)[:, None]
+        radius, height = self.half_plane(point)
+        over = away_r * (radius - self.radius) + away_z * (height - level)
+        rounding = self.half_wall + thickness
+        # Deeper than half a cup, it is the bottom that is crossed and not the rim; inside there is
+        # no lower edge.
+        outside = [(r > self.radius) | (z < self.half_wall) for r, z in ((r0, z0), (r1, z1))]
+        bent = crosses & (over < rounding) & (over > -0.5 * self.height)
+        bent = bent & jnp.stack([jnp.ones_like(outside[0]), outside[0] & outside[1]])
+        scale = (self.radius + away_r * rounding) / radius
+        upwards = self.underside - (level + away_z * rounding)
+        corner = jnp.stack(
+            [upwards + 0.0 * scale, scale * point[1], self.reach + scale * (point[2] - self.reach)]
+        )
+        return Bend(bent[0], bent[1], jnp.where(bent[0], corner[:, 0], corner[:, 1]))
+
+
+# --- The string: pieces that pull when stretched, never push, and have a little mass.
+
+#: Which pieces pull is guessed and mended so many times; a wrong guess is put right in the next
+#: step.
+_GUESSES = 3
+#: Keeps the direction of a piece defined whose end lies in the corner [m].
+_TINY = 1e-9
+#: A piece this little slack may come to pull within the step [m].
+_NEARLY = 1e-4
+
+
+class Way(NamedTuple):
+    """The way of a string: from point to point, over corners where pieces are bent."""
+
+    points: Float[Array, "3 points"]
+    """From the end that is tied to the ball's centre [m]."""
+    corner: Float[Array, "3 pieces"]
+    """Of the pieces that are bent [m]."""
+    bent: Bool[Array, " pieces"]
+    """Which are."""
+
+    def measured(
+        self,
+    ) -> tuple[Float[Array, " pieces"], Float[Array, "3 pieces"], Float[Array, "3 pieces"]]:
+        """Lengths of the pieces [m], and their directions at their first and second points."""
+        first, second = self.points[:, :-1], self.points[:, 1:]
+        leaving = jnp.where(self.bent, self.corner, second) - first
+        arriving = second - jnp.where(self.bent, self.corner, first)
+        to_corner = jnp.sqrt(dot(leaving, leaving) + _TINY**2)
+        on = jnp.sqrt(dot(arriving, arriving) + _TINY**2)
+        return jnp.where(self.bent, to_corner + on, on), leaving / to_corner, arriving / on
+
+
+class String(eqx.Module):
+    """A string from a point that it is tied to, over free points, to the ball's centre."""
+
+    rest: Float[Array, " pieces"]
+    """Lengths of the pieces [m]; the last runs inside the ball."""
+    stiffness: Float[Array, " pieces"]
+    """Of each piece [N/m]."""
+    damping: Float[Array, " pieces"]
+    """Of each piece [N s/m]."""
+    mass: Float[Array, " pieces"]
+    """Of the points after the first [kg]; the last is the ball."""
+    drag: Float[Array, " pieces"]
+    """Of the same points in air [N s^2/m^2]."""
+    bending: Float[Array, ""]
+    """Friction within the string against bending [N s/m]."""
+
+    def tension(
+        self, way: Way, ahead: Way, mobility: Float[Array, "6 pieces"], step: float
+    ) -> tuple[Float[Array, " pieces"], Float[Array, "3 pieces"], Float[Array, "3 pieces"]]:
+        """Tensions [N] over the coming ``step`` [s], and the directions in which the pieces leave
+        and arrive.
+
+        ``way`` is where the string is, ``ahead`` where it would be without tension; ``mobility``
+        [1/kg] is how readily each point after the first yields.
+        """
+        length, leaving, arriving = ahead.measured()
+        stretched = jnp.maximum(way.measured()[0] - self.rest, 0.0)
+        after = leaving[:, 1:]
+        yielding = product(mobility[:, :-1], after)
+        taken = dot(arriving, product(mobility, arriving)) + jnp.pad(dot(after, yielding), (1, 0))
+        beside = -(step**2) * dot(arriving[:, :-1], yielding)
+        gain = self.stiffness + self.damping / step
+        diagonal = step**2 * taken + 1.0 / gain
+        wanted = length - self.rest - self.damping / (step * gain) * stretched
+        return _one_sided(diagonal, beside, wanted), leaving, arriving
+
+    def stiffened(self, velocity: Float[Array, "3 points"]) -> Float[Array, "3 points"]:
+        """Force [N] on all points of the friction in bends that come and go; a string that swings
+        straight has none."""
+        bend = velocity[:, 2:] - 2.0 * velocity[:, 1:-1] + velocity[:, :-2]
+        bend = jnp.pad(bend, ((0, 0), (2, 2)))
+        return -self.bending * (bend[:, 2:] - 2.0 * bend[:, 1:-1] + bend[:, :-2])
+
+
+def _one_sided(
+    diagonal: Float[Array, " n"], beside: Float[Array, " m"], wanted: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """Tensions that are positive where pieces pull and zero where they are slack."""
+    pulls = wanted > -_NEARLY
+    tension = jnp.zeros_like(wanted)
+    for _ in range(_GUESSES):
+        both = jnp.where(pulls[1:] & pulls[:-1], beside, 0.0)
+        tension = jax.lax.linalg.tridiagonal_solve(
+            jnp.pad(both, (1, 0)),
+            jnp.where(pulls, diagonal, 1.0),
+            jnp.pad(both, (0, 1)),
+            jnp.where(pulls, wanted, 0.0)[:, None],
+        )[:, 0]
+        left = (
+            wanted - jnp.pad(beside * tension[1:], (0, 1)) - jnp.pad(beside * tension[:-1], (1, 0))
+        )
+        pulls = jnp.where(pulls, tension, left) > 0.0
+    return jnp.maximum(tension, 0.0)
+
+
+# --- Contact laws: a hard ball bounces off a spring and damper; a light string is laid on a sti
+
+#: Below this speed dry friction is viscous [m/s].
+_CREEP = 0.005
+
+
+class BallContact(eqx.Module):
+    """How the ball rebounds, rubs and rolls."""
+
+    radius: Float[Array, ""]
+    """Of the ball [m]."""
+    mass: Float[Array, ""]
+    """Of the ball [kg]; it is solid and even."""
+    stiffness: Float[Array, ""]
+    """Of ball on surface [N/m]."""
+    damping: Float[Array, ""]
+    """In the contact [N s/m]; sets the restitution."""
+    friction: Float[Array, ""]
+    """Coefficient of dry friction."""
+    rolling: Float[Array, ""]
+    """Coefficient of rolling resistance."""
+    spin_decay: Float[Array, ""]
+    """Rate at which string and air stop a turning ball [1/s]."""
+
+    def force(
+        self, touch: Touch, velocity: Float[Array, "3"], spin: Float[Array, "3"], step: float
+    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        """Force [N] and moment [N m] on the ball that moves at ``velocity`` [m/s] and turns at
+        ``spin`` [rad/s]."""
+        depth = self.radius - touch.gap
+        approach = -dot(velocity[:, None], touch.normal)
+        push = jnp.where(
+            depth > 0.0, jnp.maximum(self.stiffness * depth + self.damping * approach, 0.0), 0.0
+        )
+        lever = -self.radius * touch.normal
+        sliding = velocity[:, None] + approach * touch.normal + cross(spin, lever)
+        # At most what stops the sliding of a solid ball (2/7 of its mass resist) in about two
+        # steps.
+        limit = self.mass / (7.0 * step)
+        rub = (
+            -jnp.minimum(self.friction * push / jnp.sqrt(dot(sliding, sliding) + _CREEP**2), limit)
+            * sliding
+        )
+        slow = dot(spin, spin) + (_CREEP / self.radius) ** 2
+        brake = -self.rolling * self.radius / jnp.sqrt(slow) * spin
+        force, moment = push * touch.normal + rub, cross(lever, rub) + push * brake[:, None]
+        return total(force), total(moment)
+
+    @property
+    def inertia(self) -> Float[Array, ""]:
+        """Moment of inertia of the ball [kg m^2]."""
+        return 0.4 * self.mass * self.radius**2
+
+
+def damping_for(
+    restitution: Float[Array, ""], stiffness: Float[Array, ""], mass: Float[Array, ""]
+) -> Float[Array, ""]:
+    """Damping [N s/m] with which a ball rebounds at ``restitution`` times its speed off a spring
+    that cannot pull.
+
+    With zeta the damping ratio, and the ball let go where the force is zero::
+
+        restitution = exp(-zeta / sqrt(1 - zeta^2) angle),   tan(pi - angle) = 2 zeta sqrt(1 -
+        zeta^2) / (1 - 2 zeta^2)
+    """
+    zeta = jnp.linspace(0.0, 0.99, 1000)
+    root = jnp.sqrt(1.0 - zeta**2)
+    angle = jnp.pi - jnp.arctan2(2.0 * zeta * root, 1.0 - 2.0 * zeta**2)
+    rebound = jnp.exp(-zeta / root * angle)
+    return 2.0 * jnp.interp(-restitution, -rebound, zeta) * jnp.sqrt(stiffness * mass)
+
+
+class StringContact(eqx.Module):
+    """How the string lies on things."""
+
+    stiffness: Float[Array, ""]
+    """Of the string pressed flat [N/m]."""
+    relaxation: Float[Array, ""]
+    """Time in which a string pressed too deep comes out again [s]."""
+    friction: Float[Array, ""]
+    """Coefficient of dry friction."""
+    radius: Float[Array, ""]
+    """Of the string [m]."""
+
+    def laid(
+        self, touch: Touch, velocity: Float[Array, "3 points"], step: float
+    ) -> tuple[Float[Array, "6 points"], Float[Array, "3 points"]]:
+        """What holds the string at each point: ``resistance`` [kg] and ``push`` [N s].
+
+        Over one ``step`` [s], with velocities relative to the body::
+
+            (mass + resistance) velocity_new = mass velocity + push + other impulses
+
+        Contacts are linear about where the points will be, so the stiffest of them stays stable. A
+        resistance is a symmetric matrix: xx, yy, zz, xy, xz, yz.
+        """
+        gap = touch.gap - self.radius
+        parting = dot(velocity[:, None], touch.normal)
+        sliding = velocity[:, None] - parting * touch.normal
+        pressed = self.stiffness * jnp.maximum(-gap, 0.0)
+        rub = step * self.friction * pressed / jnp.sqrt(dot(sliding, sliding) + _CREEP**2)
+        hard = jnp.where(gap + step * parting < 0.0, step * self.stiffness, 0.0)
+        across = (step + self.relaxation) * hard - rub
+        x, y, z = touch.normal
+        mixed = jnp.stack([x * y, x * z, y * z])
+        resistance = jnp.concatenate([rub + across * touch.normal**2, across * mixed])
+        return total(resistance), total(-hard * gap * touch.normal)
+
+
+# --- The toy in the robot's hand: cup, string and ball, and their pull on the arm.
+
+STEPS = 4
+"""Steps of the toy in one substep of the arm."""
+
+#: The unit matrix as xx, yy, zz, xy, xz, yz.
+_IDENTITY = np.array([[1.0], [1.0], [1.0], [0.0], [0.0], [0.0]])
+
+
+class ToyState(eqx.Module):
+    """What the toy remembers, in the robot's base frame. The last point is the ball's centre."""
+
+    position: Float[Array, "3 pieces"]
+    """Of the string's free points and the ball [m]."""
+    velocity: Float[Array, "3 pieces"]
+    """Of the same [m/s]."""
+    spin: Float[Array, "3"]
+    """Of the ball [rad/s]."""
+    tension: Float[Array, ""]
+    """With which the string pulls at the ball [N]."""
+    caught: Bool[Array, ""]
+    """Whether the string touches the forearm or the cup's rim."""
+
+
+class Toy(eqx.Module):
+    """Everything that is fixed about cup, string and ball."""
+
+    cup: Cup
+    string: String
+    ball: BallContact
+    contact: StringContact
+
+    @property
+    def start(self) -> Float[Array, "3"]:
+        """Where the string is tied: the middle of the cup's underside, in the forearm's axes
+        [m]."""
+        return jnp.stack([self.cup.underside, jnp.zeros(()), self.cup.reach])
+
+    def hanging(self, arm: Arm, q: Float[Array, "4"]) -> ToyState:
+        """The ball at rest, straight below the cup of an arm in pose ``q`` [rad]."""
+        start = Forearm.at(arm, q).place(self.start)
+        load = GRAVITY * jnp.cumsum(self.string.mass[::-1])[::-1]
+        length = jnp.cumsum(self.string.rest + load / self.string.stiffness)
+        position = start[:, None] - jnp.array([[0.0], [0.0], [1.0]]) * length
+        return ToyState(
+            position, jnp.zeros_like(position), jnp.zeros(3), load[-1], jnp.zeros((), bool)
+        )
+
+    def advanced(
+        self,
+        arm: Arm,
+        q: Float[Array, "4"],
+        qd: Float[Array, "4"],
+        qd_next: Float[Array, "4"],
+        state: ToyState,
+        time: float,
+    ) -> tuple[Float[Array, "4"], Float[Array, "4"], ToyState]:
+        """Angles [rad], velocities [rad/s] and toy after ``time`` [s].
+
+        ``qd`` and ``qd_next`` are the arm's velocities before and after if nothing pulled at it.
+        """
+        step = time / STEPS
+        mean = 0.5 * (qd + qd_next)
+        middle = q + 0.5 * time * mean
+        forearm = Forearm.at(arm, middle)
+        axes, jacobian = forearm.axes, forearm.jacobian
+        response = applied(arm.mobility(middle), jacobian.T)
+        down = -GRAVITY * axes[:, 2]
+        in_axes = ToyState(
+            position=applied(axes, state.position - forearm.origin[:, None]),
+            velocity=applied(axes, state.velocity),
+            spin=applied(axes, state.spin),
+            tension=state.tension,
+            caught=state.caught,
+        )
+
+        def one(
+            _: Array | int, carry: tuple[Array, Array, ToyState]
+        ) -> tuple[Array, Array, ToyState]:
+            turned, change, toy = carry
+            rate = mean + change
+            toy, wrench = self._step(
+                applied(jacobian, turned), applied(jacobian, rate), down, toy, step
+            )
+            change = change + step * applied(response, wrench)
+            return turned + step * (mean + change), change, toy
+
+        turned, change, end = jax.lax.fori_loop(0, STEPS, one, (q - middle, jnp.zeros(4), in_axes))
+        out = ToyState(
+            position=forearm.origin[:, None] + applied(axes.T, end.position),
+            velocity=applied(axes.T, end.velocity),
+            spin=applied(axes.T, end.spin),
+            tension=end.tension,
+            caught=end.caught,
+        )
+        return middle + turned, qd_next + change, out
+
+    def _step(
+        self,
+        moved: Float[Array, "6"],
+        moving: Float[Array, "6"],
+        down: Float[Array, "3"],
+        toy: ToyState,
+        step: float,
+    ) -> tuple[ToyState, Float[Array, "6"]]:
+        """The toy after one ``step`` [s], and force and moment [N, N m] on the forearm's origin
+        meanwhile.
+
+        All in the axes of the forearm in the middle of the substep. The forearm is ``moved`` from
+        there by a translation [m] and a small rotation [rad], ``moving`` at their rates.
+        """
+        string, cup, mass = self.string, self.cup, self.string.mass
+        turned, turning_rate = turning(moved[3:]), turning(moving[3:])
+        from_origin = toy.position - moved[:3, None]
+        point = from_origin - applied(turned, from_origin - 0.5 * applied(turned, from_origin))
+        tied = self.start[:, None]
+        bend = cup.bends(jnp.concatenate([tied, point[:, :-1]], axis=1), point, self.contact.radius)
+        bent = bend.over_rim | bend.over_lower_edge
+        # Where the string is tied, and its corners: points of the forearm, moved with it.
+        held = jnp.concatenate([tied, bend.corner], axis=1)
+        held = held + applied(turned, held + 0.5 * applied(turned, held))
+        held_velocity = moving[:3, None] + applied(turning_rate, held)
+        carried = moving[:3, None] + applied(
+            turning_rate, from_origin
+        )  # the forearm's velocity, were it everywhere
+        relative = toy.velocity - carried
+
+        bending = string.stiffened(jnp.concatenate([held_velocity[:, :1], toy.velocity], axis=1))
+        air = string.drag * jnp.sqrt(dot(toy.velocity, toy.velocity)) * toy.velocity
+        outer = mass * down[:, None] - air + bending[:, 1:]
+        surfaces = cup.surfaces(point)
+        on_ball, ball_moment = self._on_ball(
+            surfaces, point[:, -1], relative[:, -1], toy.spin - moving[3:], step
+        )
+        on_string = Touch(surfaces.gap[:, :-1], surfaces.normal[:, :, :-1])
+        resistance, push = self.contact.laid(on_string, relative[:, :-1], step)
+        mobility = inverse(jnp.pad(resistance, ((0, 0), (0, 1))) + _IDENTITY * mass)
+        push = jnp.concatenate([push, step * on_ball[:, None]], axis=1)
+        free = carried + product(mobility, mass * relative + step * outer + push)
+
+        corner = moved[:3, None] + held[:, 1:]
+        way = Way(
+            jnp.concatenate([moved[:3, None] + held[:, :1], toy.position], axis=1), corner, bent
+        )
+        drift = step * jnp.concatenate([held_velocity[:, :1], free], axis=1)
+        ahead = Way(way.points + drift, corner + step * held_velocity[:, 1:], bent)
+        tension, leaving, arriving = string.tension(way, ahead, mobility, step)
+        leave, arrive = tension * leaving, tension * arriving
+        pull = jnp.pad(leave[:, 1:], ((0, 0), (0, 1))) - arrive
+        velocity = free + step * product(mobility, pull)
+
+        # What moved string and ball other than weight, air and tension came from the forearm, and
+        # acts back on it; so do the pull where the string is tied and the pressure on its corners.
+        back = outer + pull - mass / step * (velocity - toy.velocity)
+        at_start = leave[:, :1] + bending[:, :1]
+        forces = jnp.concatenate([back, at_start, jnp.where(bent, arrive - leave, 0.0)], axis=1)
+        places = jnp.concatenate([from_origin, held], axis=1)
+        wrench = jnp.sum(jnp.concatenate([forces, cross(places, forces)]), axis=1)
+        wrench = wrench - jnp.concatenate([jnp.zeros(3), ball_moment])
+        state = ToyState(
+            position=toy.position + step * velocity,
+            velocity=velocity,
+            spin=(1.0 - step * self.ball.spin_decay) * toy.spin
+            + step / self.ball.inertia * ball_moment,
+            tension=tension[-1],
+            caught=jnp.any(bend.over_rim | jnp.pad(on_string.gap[0] < self.contact.radius, (0, 1))),
+        )
+        return state, wrench
+
+    def _on_ball(
+        self,
+        surfaces: Touch,
+        centre: Float[Array, "3"],
+        velocity: Float[Array, "3"],
+        spin: Float[Array, "3"],
+        step: float,
+    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        """Force [N] and moment about its centre [N m] of cup and forearm on the ball."""
+        radius, height = self.cup.half_plane(centre)
+        outside, below = radius > self.cup.radius, height < self.cup.half_wall
+        # At the lower edge wall and bottom end in the same point, which must not push twice.
+        twice = jnp.stack([jnp.zeros_like(outside), below & ~outside, outside])
+        gap = jnp.where(twice, jnp.inf, surfaces.gap[:, -1])
+        return self.ball.force(Touch(gap, surfaces.normal[:, :, -1]), velocity, spin, step)
+
+
+# --- The toy in numbers: one cup, string and ball for each specimen, each a little off the draw
+
+PIECES = 11
+"""Of the string. One inside the ball, the others 17 mm long: shorter than the forearm is thick, so
+that no piece can slip through between its ends."""
+BALL_MASS = 0.054  # [R], kg
+BALL_RADIUS = 0.025  # as drawn, m
+STRING_LENGTH = 0.20  # to the ball's centre [R], m
+STRING_MASS = 1.0e-3  # of a cord of 2 mm [A], kg
+STRING_STIFFNESS = 12000.0  # 0.3 % at 7 N, the pull of a swing at 5 m/s [A], N/m
+STRING_DAMPING = (
+    12.0  # a ball that falls into the string comes back at half its speed or so [A], N s/m
+)
+STRING_BENDING = 0.02  # a bend of a few centimetres dies out within tenths of a second [A], N s/m
+RESTITUTION = 0.45  # ball on cup and forearm [A]
+BALL_FRICTION = 0.2  # [A]
+BALL_ROLLING = 0.01  # [A]
+SPIN_DECAY = 3.0  # the string's twist [A], 1/s
+BALL_STIFFNESS = 2.0e5  # a contact of 1.5 ms [A], N/m
+STRING_FRICTION = 0.2  # [A]
+STRING_PAD = 1.0e5  # 0.1 mm at 10 N [A], N/m
+STRING_RELAXATION = 1e-3  # [A], s
+AIR_DENSITY = 1.2  # kg/m^3
+BALL_DRAG = 0.47  # drag coefficient of a sphere [L]
+STRING_DRAG = 1.1  # of a thin cylinder across the wind [L]
+STRING_RADIUS = 1.0e-3  # m
+
+#: Spread from specimen to specimen, relative, one standard deviation cut at two [A].
+_SPREAD = {
+    "restitution": 0.10,
+    "friction": 0.15,
+    "length": 0.005,
+    "mass": 0.01,
+    "stiffness": 0.15,
+    "damping": 0.20,
+}
+
+
+def toy(seed: int) -> Toy:
+    """Cup, string and ball of the specimen with serial number ``seed``."""
+    draw = np.random.default_rng([seed, 0xC0B])
+    factor = {
+        name: 1.0 + spread * np.clip(draw.standard_normal(), -2.0, 2.0)
+        for name, spread in _SPREAD.items()
+    }
+    length = STRING_LENGTH * factor["length"]
+    rest = np.append(np.full(PIECES - 1, (length - BALL_RADIUS) / (PIECES - 1)), BALL_RADIUS)
+    ball_mass = BALL_MASS * factor["mass"]
+    node_mass = STRING_MASS / (PIECES - 1)
+    node_drag = 0.5 * AIR_DENSITY * STRING_DRAG * 2.0 * STRING_RADIUS * rest[0]
+    ball_drag = 0.5 * AIR_DENSITY * BALL_DRAG * np.pi * BALL_RADIUS**2
+    string = String(
+        rest=jnp.asarray(rest),
+        stiffness=jnp.asarray(STRING_STIFFNESS * factor["stiffness"] * length / rest),
+        damping=jnp.asarray(STRING_DAMPING * factor["damping"] * length / rest),
+        mass=jnp.asarray(np.append(np.full(PIECES - 1, node_mass), ball_mass)),
+        bending=jnp.asarray(STRING_BENDING),
+        drag=jnp.asarray(np.append(np.full(PIECES - 1, node_drag), ball_drag)),
+    )
+    stiffness, mass = jnp.asarray(BALL_STIFFNESS), jnp.asarray(ball_mass)
+    ball = BallContact(
+        radius=jnp.asarray(BALL_RADIUS),
+        mass=mass,
+        stiffness=stiffness,
+        damping=damping_for(jnp.asarray(RESTITUTION * factor["restitution"]), stiffness, mass),
+        friction=jnp.asarray(BALL_FRICTION * factor["friction"]),
+        rolling=jnp.asarray(BALL_ROLLING),
+        spin_decay=jnp.asarray(SPIN_DECAY),
+    )
+    contact = StringContact(
+        stiffness=jnp.asarray(STRING_PAD),
+        relaxation=jnp.asarray(STRING_RELAXATION),
+        friction=jnp.asarray(STRING_FRICTION * factor["friction"]),
+        radius=jnp.asarray(STRING_RADIUS),
+    )
+    return Toy(cup=_cup(), string=string, ball=ball, contact=contact)
+
+
+def _cup() -> Cup:
+    """Cup and forearm as drawn in ``pamy2-cup``."""
+    return Cup(
+        underside=jnp.asarray(0.040),
+        reach=jnp.asarray(0.325),
+        radius=jnp.asarray(0.043),
+        height=jnp.asarray(0.080),
+        half_wall=jnp.asarray(0.002),
+        tube=jnp.asarray([0.03, 0.28]),
+        tube_radius=jnp.asarray(0.011),
+    )

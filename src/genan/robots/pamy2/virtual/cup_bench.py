@@ -1,0 +1,222 @@
+"""``CupBench``: the virtual PAMY2 with a cup, a string and a ball; the world that plays the real
+ball-in-a-cup.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from genan.errors import SettingError
+from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
+from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm
+from genan.robots.pamy2.virtual.cup import Toy, ToyState, toy
+from genan.robots.pamy2.virtual.parameters import Parameters
+from genan.robots.pamy2.virtual.robot import State, VirtualPamy2Cup, on_the_bench, state_at, tick
+from genan.robots.pamy2.virtual.tracking import Vicon
+
+#: The robot hangs for this long before its first trial [ticks]; in between the ball is stilled.
+_SETTLE = (1500, 500, 500)
+#: Speed of the ball in x and in y with which a trial begins, one standard deviation [m/s]: nobody
+#: stills a ball quite.
+_RESTLESS = 0.01
+
+
+class CupOutcome(Enum):
+    """What became of a trial, as it stands now. The first that holds, in this order."""
+
+    IN_CUP = "in the cup"
+    STRING_WRAPPED = "string wrapped"
+    BOUNCED_OUT = "bounced out"
+    NEVER_IN = "never in"
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """When the string counts as wrapped: a taut string that touches nothing is straight, so one
+    that is short is bent.
+
+    The underside's edge does not count: a string that lies on it is free again when the cup is held
+    upright.
+    """
+
+    pull: float = 0.25
+    """The string carries at least this share of the ball's weight,"""
+    short: float = 0.90
+    """the ball is nearer to where the string is tied than this share of its length,"""
+    lasting: float = 0.2
+    """for so long in all [s], the string touching forearm or rim all the while."""
+
+
+class CupBench(VirtualPamy2Cup):
+    """A PAMY2 that holds a cup with a ball on a string.
+
+    Read and command it as ``VirtualPamy2``. It is deterministic too: seed, hours, trial and
+    commands settle everything.
+    """
+
+    pushable = False
+    wrapping = Wrapping()
+
+    def reset(self, trial: int = 0) -> None:
+        """Put the arm back to hang at its rest controls, the ball below the cup.
+
+        In trial 0 the ball hangs still; in others it swings by a millimetre or two, each its own
+        way.
+        """
+        if trial < 0:
+            raise SettingError(f"Trials are counted from 0, got trial {trial}.")
+        self._time_in_cup, self._time_bent, self._was_in = 0.0, 0.0, False
+        with on_the_bench():
+            self._state = self._resting
+            if trial:
+                nudge = np.zeros(self._toy_state.velocity.shape)
+                nudge[:2, -1] = _RESTLESS * np.random.default_rng(
+                    [self.seed, trial, 0xBA11]
+                ).standard_normal(2)
+                self._state = _with_toy(self._state, velocity=jnp.asarray(nudge))
+            self._see(np.asarray(_observe(self._aged, self._state)))
+
+    def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
+        """Command the eight muscle pressures [bar] for one tick; returns what was sent, within the
+        hard limits."""
+        if not np.isfinite(pressure).all():
+            raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
+        sent = np.clip(pressure, *HARD_LIMITS)
+        with on_the_bench():
+            self._state, seen = _advance(self._aged, self._state, sent, 1)
+        self._see(np.asarray(seen))
+        self._keep_time()
+        return sent
+
+    def push(self, torque: Float[np.ndarray, "4"]) -> None:
+        """Refused: with string and ball on it, this arm cannot be pushed."""
+        raise SettingError(
+            "The arm with cup, string and ball cannot be pushed; push a VirtualPamy2 or TennisBench."
+        )
+
+    def ball_for_evaluation_only(self) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:
+        """True position [m] and velocity [m/s] of the ball in the robot's base frame. A tracker
+        sees less."""
+        return self._ball[:3].copy(), self._ball[3:].copy()
+
+    def string_for_evaluation_only(self) -> Float[np.ndarray, "points 3"]:
+        """Points of the string [m] in the robot's base frame, from where it is tied to the ball's
+        centre."""
+        with on_the_bench():
+            start = np.asarray(_start(self._aged, self._state.q))
+        return np.vstack([start, np.asarray(self._toy_state.position).T])
+
+    def outcome(self) -> CupOutcome:
+        """What became of the trial so far, from the true state."""
+        if self._in_cup:
+            return CupOutcome.IN_CUP
+        if self._time_bent >= self.wrapping.lasting:
+            return CupOutcome.STRING_WRAPPED
+        return CupOutcome.BOUNCED_OUT if self._was_in else CupOutcome.NEVER_IN
+
+    def tracker(self) -> Vicon:
+        """The Vicon system that sees this bench's ball."""
+        return Vicon(seed=self.seed)
+
+    @property
+    def was_in_cup(self) -> bool:
+        """Whether the ball was in the cup at any tick of this trial."""
+        return self._was_in
+
+    @property
+    def time_in_cup(self) -> float:
+        """For how long in all the ball was in the cup in this trial [s]."""
+        return self._time_in_cup
+
+    def _see(self, seen: Float[np.ndarray, "14"]) -> None:
+        self._q, self._ball = seen[:4], seen[4:10]
+        self._in_cup, self._caught = bool(seen[10]), bool(seen[11])
+        self._pull, self._stretch = float(seen[12]), float(seen[13])
+        self._was_in = self._was_in or self._in_cup
+
+    def _keep_time(self) -> None:
+        rule = self.wrapping
+        self._time_in_cup += self.dt * self._in_cup
+        if self._in_cup or not self._caught:
+            self._time_bent = 0.0
+        elif self._pull > rule.pull and self._stretch < rule.short:
+            self._time_bent += self.dt
+
+    def _assembled(self, parameters: Parameters) -> Parameters:
+        return dataclasses.replace(parameters, toy=toy(self.seed))
+
+    @property
+    def _toy_state(self) -> ToyState:
+        assert self._state.toy is not None
+        return self._state.toy
+
+    @cached_property
+    def _resting(self) -> State:
+        with on_the_bench():
+            pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
+            state = _hung(
+                self._aged, state_at(self._aged, jnp.asarray(self.robot.q_rest), pressure)
+            )
+            for ticks in _SETTLE:
+                state = _hung(self._aged, _advance(self._aged, state, pressure, ticks)[0])
+            return state
+
+
+def _toy(parameters: Parameters) -> Toy:
+    assert parameters.toy is not None
+    return parameters.toy
+
+
+def _with_toy(state: State, **fields: Array) -> State:
+    assert state.toy is not None
+    return dataclasses.replace(state, toy=dataclasses.replace(state.toy, **fields))
+
+
+@jax.jit
+def _hung(parameters: Parameters, state: State) -> State:
+    return dataclasses.replace(state, toy=_toy(parameters).hanging(parameters.arm, state.q))
+
+
+@jax.jit
+def _advance(
+    parameters: Parameters, state: State, command: Float[Array, "8"], ticks: Int[Array, ""] | int
+) -> tuple[State, Float[Array, "14"]]:
+    """The same command for some ticks. Their number is no constant: settling and playing share one
+    program."""
+    state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command), state)
+    return state, _observe(parameters, state)
+
+
+@jax.jit
+def _observe(parameters: Parameters, state: State) -> Float[Array, "14"]:
+    """Encoders, ball, whether it is in the cup, whether the string is caught, its pull, how far the
+    ball is away."""
+    toy, things = _toy(parameters), state.toy
+    assert things is not None
+    forearm = Forearm.at(parameters.arm, state.q)
+    point = forearm.axes @ (things.position[:, -1] - forearm.origin)
+    judged = [
+        toy.cup.holds(point),
+        things.caught,
+        things.tension / (toy.string.mass[-1] * GRAVITY),
+        jnp.linalg.norm(point - toy.start) / jnp.sum(toy.string.rest),
+    ]
+    return jnp.concatenate(
+        [
+            parameters.encoder.read(state.q),
+            things.position[:, -1],
+            things.velocity[:, -1],
+            jnp.stack([jnp.asarray(part, float) for part in judged]),
+        ]
+    )
+
+
+@jax.jit
+def _start(parameters: Parameters, q: Float[Array, "4"]) -> Float[Array, "3"]:
+    return Forearm.at(parameters.arm, q).place(_toy(parameters).start)

@@ -1,0 +1,201 @@
+"""A McKibben muscle: force from pressure and contraction, with damping, creep and hysteresis.
+
+Static force of a 20 mm fluidic muscle, pressure p [bar] and contraction kappa [%]::
+
+    F(p, kappa) = (a1 p + a2) exp(a3 kappa) + a4 kappa p + a5 p + a6          [N]
+
+the form and the values that Sarosi fitted to Festo's DMSP-20 (the muscle of PAMY2); the exponential
+is the passive stretch of the bladder. On top of it act, against the contraction y [m] and its rate:
+
+- damping of braid and air (rate-dependent hysteresis):  -(c0 + c1 p) dy/dt
+- creep of the rubber (a spring that relaxes):  -k_creep (y - y_creep),  dy_creep/dt = (y - y_creep)
+  / T
+- friction in the braid (rate-independent hysteresis with memory), Maxwell slip: elements i of
+  stiffness k_i that hold up to a slip distance s_i:  -(p / p_ref) sum k_i z_i,  z_i <- clip(z_i +
+  dy, -s_i, s_i)
+
+A muscle pulls and never pushes: the net force is cut off at zero.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class Muscle(eqx.Module):
+    """Parameters of the eight muscles; every field has one entry per muscle, or one for all."""
+
+    length: Float[Array, "8"]
+    """Nominal length [m]."""
+    static: Float[Array, "6"]
+    """a1 [N/bar], a2 [N], a3 [1/%], a4 [N/(% bar)], a5 [N/bar], a6 [N]."""
+    strength: Float[Array, "8"]
+    """Factor on the static force: no two muscles are the same, and rubber softens when warm."""
+    damping: Float[Array, "8"]
+    """c0 [N s/m]."""
+    damping_pressure: Float[Array, "8"]
+    """c1 [N s/(m bar)]."""
+    creep_stiffness: Float[Array, "8"]
+    """k_creep [N/m]."""
+    creep_time: Float[Array, ""]
+    """T [s]."""
+    slip_force: Float[Array, "8"]
+    """Braid friction with all elements slipping, at the reference pressure [N]."""
+    slip_share: Float[Array, " elements"]
+    """Share of the slip force that each Maxwell element carries; sums to one."""
+    slip_distance: Float[Array, " elements"]
+    """Contraction after which each element slips [m]."""
+    slip_pressure: Float[Array, ""]
+    """p_ref [bar]."""
+
+    def static_force(self, pressure: Float[Array, "8"], y: Float[Array, "8"]) -> Float[Array, "8"]:
+        """Static force [N] at pressure [bar] and contraction y [m], before the cut at zero."""
+        a1, a2, a3, a4, a5, a6 = self.static
+        kappa = 100.0 * y / self.length
+        return self.strength * (
+            (a1 * pressure + a2) * jnp.exp(a3 * kappa) + (a4 * kappa + a5) * pressure + a6
+        )
+
+    def stiffness(self, pressure: Float[Array, "8"], y: Float[Array, "8"]) -> Float[Array, "8"]:
+        """-dF/dy of the static force [N/m], never negative."""
+        a1, a2, a3, a4, _, _ = self.static
+        kappa = 100.0 * y / self.length
+        slope = (a1 * pressure + a2) * a3 * jnp.exp(a3 * kappa) + a4 * pressure
+        return jnp.maximum(-self.strength * slope * 100.0 / self.length, 0.0)
+
+    def viscosity(self, pressure: Float[Array, "8"]) -> Float[Array, "8"]:
+        """Damping coefficient c0 + c1 p [N s/m]."""
+        return self.damping + self.damping_pressure * pressure
+
+    def friction(
+        self, pressure: Float[Array, "8"], slip: Float[Array, "8 elements"]
+    ) -> Float[Array, "8"]:
+        """Force of the Maxwell elements [N] that opposes a contraction which stretched them by
+        ``slip`` [m]."""
+        load = jnp.maximum(pressure, 0.0) / self.slip_pressure * self.slip_force
+        return load * jnp.sum(self.slip_share / self.slip_distance * slip, axis=-1)
+
+    def slipped(
+        self, slip: Float[Array, "8 elements"], dy: Float[Array, "8"]
+    ) -> Float[Array, "8 elements"]:
+        """Element states [m] after the contraction changed by ``dy`` [m]."""
+        return jnp.clip(slip + dy[:, None], -self.slip_distance, self.slip_distance)
+
+    def crept(
+        self, y_creep: Float[Array, "8"], y: Float[Array, "8"], h: float
+    ) -> Float[Array, "8"]:
+        """Relaxed contraction [m] after ``h`` [s]."""
+        return y_creep + (y - y_creep) * (h / (self.creep_time + h))
+
+
+# --- Air: from commanded pressures to the pressure in each muscle.
+
+ATMOSPHERE = 1.013
+"""Atmospheric pressure [bar]; all pressures of the robot are gauge pressures."""
+
+
+class Air(eqx.Module):
+    """Parameters of valves, supply and volumes, one entry per muscle unless said otherwise."""
+
+    band: Float[Array, "8"]
+    """Pressure error that opens the valve fully [bar]."""
+    fill_rate: Float[Array, "8"]
+    """Pressure rise with the valve fully open at the reference pressure [bar/s]."""
+    vent_rate: Float[Array, "8"]
+    """Pressure fall with the valve fully open at the reference pressure [bar/s]."""
+    supply: Float[Array, ""]
+    """Supply pressure [bar]."""
+    reference: Float[Array, ""]
+    """p_ref [bar]."""
+    swelling: Float[Array, ""]
+    """v1: growth of the volume with contraction [1/%]."""
+    line_time: Float[Array, "8"]
+    """T_line of valve spool and hose [s]."""
+
+    def opened(
+        self,
+        opening: Float[Array, "8"],
+        pressure: Float[Array, "8"],
+        command: Float[Array, "8"],
+        h: float,
+    ) -> Float[Array, "8"]:
+        """Valve opening in [-1, 1] after ``h`` [s], at pressure and command [bar]."""
+        wanted = jnp.clip((command - pressure) / self.band, -1.0, 1.0)
+        return opening + (wanted - opening) * (h / (self.line_time + h))
+
+    def rate(
+        self,
+        pressure: Float[Array, "8"],
+        opening: Float[Array, "8"],
+        kappa: Float[Array, "8"],
+        kappa_rate: Float[Array, "8"],
+    ) -> Float[Array, "8"]:
+        """dp/dt [bar/s] at pressure [bar], valve opening, contraction [%] and its rate [%/s]."""
+        fill = self.fill_rate * jnp.sqrt(
+            jnp.maximum(self.supply - pressure, 0.0) / (self.supply - self.reference)
+        )
+        vent = self.vent_rate * jnp.sqrt(jnp.maximum(pressure, 0.0) / self.reference)
+        volume = 1.0 + self.swelling * kappa
+        flow = opening * jnp.where(opening > 0.0, fill, vent) / volume
+        return flow - (pressure + ATMOSPHERE) * self.swelling * kappa_rate / volume
+
+
+# --- Tendons: from muscle contraction to joint torque, over elastic strings that rub on their w
+
+
+class Tendon(eqx.Module):
+    """Parameters of the eight tendons."""
+
+    arm: Float[Array, "8 4"]
+    """Moment arms [m]: positive where the muscle pulls the joint towards positive angles."""
+    q_neutral: Float[Array, "4"]
+    """Pose at which every muscle has its assembly contraction [rad]."""
+    y_assembly: Float[Array, "8"]
+    """y0: contraction at the neutral pose with a taut, unstretched string [m]."""
+    stiffness: Float[Array, "8"]
+    """k of string, guides and mounts together [N/m]."""
+    slack: Float[Array, "8"]
+    """Elongation by creep of string and printed parts [m]."""
+    friction: Float[Array, "8"]
+    """mu of string on guide."""
+    wrap: Float[Array, "8"]
+    """wrap0: fixed bending angle of the route [rad]."""
+    route: Float[Array, "8 4"]
+    """Share of each joint's angle that adds to the bending of the route."""
+    slide_distance: Float[Array, ""]
+    """x_slide [m]."""
+
+    def path(self, q: Float[Array, "4"]) -> Float[Array, "8"]:
+        """Contraction y_path [m] that pose q [rad] calls for."""
+        dq = q - self.q_neutral
+        return self.y_assembly + self.slack + _weighted(self.arm, dq)
+
+    def path_rate(self, qd: Float[Array, "4"]) -> Float[Array, "8"]:
+        """Rate of y_path [m/s]."""
+        return _weighted(self.arm, qd)
+
+    def joint_tension(
+        self, tension: Float[Array, "8"], q: Float[Array, "4"], slide: Float[Array, "8"]
+    ) -> Float[Array, "8"]:
+        """Tension at the pulley [N] from the tension at the muscle [N]."""
+        bend = self.wrap + _weighted(self.route, jnp.abs(q))
+        return tension * jnp.exp(-self.friction * bend * slide)
+
+    def torque(self, joint_tension: Float[Array, "8"]) -> Float[Array, "4"]:
+        """Joint torques [N m] from the tensions at the pulleys [N]."""
+        return _weighted(self.arm.T, joint_tension)
+
+    def slid(self, slide: Float[Array, "8"], dy: Float[Array, "8"]) -> Float[Array, "8"]:
+        """Sliding direction w after the contraction changed by ``dy`` [m]."""
+        return jnp.clip(slide + dy / self.slide_distance, -1.0, 1.0)
+
+
+def _weighted(
+    weights: Float[Array, "rows columns"], x: Float[Array, " columns"]
+) -> Float[Array, " rows"]:
+    """``weights @ x``, written out: multiply-adds fuse into the loop around them, a matrix product
+    does not."""
+    total = weights[:, 0] * x[0]
+    for j in range(1, weights.shape[1]):
+        total = total + weights[:, j] * x[j]
+    return total

@@ -1,0 +1,383 @@
+"""One tick of the virtual PAMY2: the state of everything that remembers, and how it moves on.
+
+The integrator is the robot's own: four substeps of 0.5 ms per 2 ms tick, leapfrog for the arm,
+implicit for the muscles on their stiff strings. Pure functions of one robot; batches come from
+``vmap``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
+from threading import Lock
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from genan.errors import SettingError
+from genan.jax_setup import compiling
+from genan.robot import Robot
+from genan.robot.virtual import VirtualRobot
+from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
+from genan.robots.pamy2.virtual.cup import ToyState
+from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
+
+TICK = 0.002
+"""Period of the robot's interface [s]: 500 Hz."""
+SUBSTEPS = 4
+_H = TICK / SUBSTEPS
+
+
+class State(eqx.Module):
+    """What the robot remembers from one tick to the next."""
+
+    q: Float[Array, "4"]
+    """True joint angles [rad]."""
+    qd: Float[Array, "4"]
+    """True joint velocities [rad/s]."""
+    y: Float[Array, "8"]
+    """Muscle contractions [m]."""
+    y_creep: Float[Array, "8"]
+    """Relaxed contractions of the rubber [m]."""
+    slip: Float[Array, "8 elements"]
+    """Maxwell elements of the braid friction [m]."""
+    slide: Float[Array, "8"]
+    """Sliding direction of the tendons, -1 to 1."""
+    bearing: Float[Array, "4"]
+    """Build-up of the bearing friction, -1 to 1."""
+    pressure: Float[Array, "8"]
+    """Muscle pressures [bar]."""
+    opening: Float[Array, "8"]
+    """Valve openings, -1 (venting) to 1 (filling)."""
+    tau: Float[Array, "4"]
+    """Torque on the links by all but gravity, inertia and a toy [N m]: what an ideal joint sensor
+    would read."""
+    commands: Float[Array, "delay 8"]
+    """Pressure commands on their way [bar], oldest first."""
+    toy: ToyState | None = None
+    """String and ball, where the robot holds a cup with them."""
+
+
+def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"]) -> State:
+    """The robot at rest in pose q [rad] with the muscles at ``pressure`` [bar], unhindered by
+    friction."""
+    y = parameters.tendon.path(q)
+    elements = parameters.muscle.slip_distance.shape[0]
+    return State(
+        q=q,
+        qd=jnp.zeros(4),
+        y=y,
+        y_creep=y,
+        slip=jnp.zeros((8, elements)),
+        slide=jnp.zeros(8),
+        bearing=jnp.zeros(4),
+        pressure=pressure,
+        opening=jnp.zeros(8),
+        tau=jnp.zeros(4),
+        commands=jnp.tile(pressure, (parameters.delay, 1)),
+    )
+
+
+def tick(
+    parameters: Parameters,
+    state: State,
+    command: Float[Array, "8"],
+    push: Float[Array, "4"] | None = None,
+) -> State:
+    """The state 2 ms later, when ``command`` [bar] was given at the start of the tick.
+
+    ``push`` [N m] is a torque on the joints by someone who leans on the arm; no muscle knows of it,
+    nor ``State.tau``.
+    """
+    queue = jnp.concatenate([state.commands, command[None]])
+    arriving = queue[0]
+    state = eqx.tree_at(lambda s: s.commands, state, queue[1:])
+    return jax.lax.fori_loop(
+        0, SUBSTEPS, lambda _, s: _substep(parameters, s, arriving, push), state
+    )
+
+
+def _substep(
+    parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"] | None
+) -> State:
+    muscle, tendon, arm = parameters.muscle, parameters.tendon, parameters.arm
+    q_half = state.q + 0.5 * _H * state.qd
+
+    to_percent = 100.0 / muscle.length
+    kappa_rate = tendon.path_rate(state.qd) * to_percent
+    opening = parameters.air.opened(state.opening, state.pressure, command, _H)
+    rate = parameters.air.rate(state.pressure, opening, state.y * to_percent, kappa_rate)
+    pressure = jnp.maximum(state.pressure + _H * rate, 0.0)
+
+    force = (
+        jnp.maximum(muscle.static_force(pressure, state.y), 0.0)
+        - muscle.friction(pressure, state.slip)
+        - muscle.creep_stiffness * (state.y - state.y_creep)
+    )
+    stretch = state.y - tendon.path(q_half)
+    string = jnp.where(stretch > 0.0, tendon.stiffness, 0.0)
+    spring = muscle.stiffness(pressure, state.y) + muscle.creep_stiffness + string
+    dy = _H * (force - string * stretch) / (muscle.viscosity(pressure) + _H * spring)
+    y = state.y + dy
+    slide = tendon.slid(state.slide, dy)
+
+    tension = tendon.stiffness * jnp.maximum(y - tendon.path(q_half), 0.0)
+    tau = tendon.torque(tendon.joint_tension(tension, q_half, slide))
+    tau = tau + arm.passive_torque(q_half, state.qd, state.bearing)
+    qd = state.qd + _H * arm.acceleration(q_half, state.qd, tau if push is None else tau + push)
+    if parameters.toy is None or state.toy is None:
+        q, toy = q_half + 0.5 * _H * qd, state.toy
+    else:
+        q, qd, toy = parameters.toy.advanced(arm, state.q, state.qd, qd, state.toy, _H)
+
+    return State(
+        q=q,
+        qd=qd,
+        y=y,
+        y_creep=muscle.crept(state.y_creep, y, _H),
+        slip=muscle.slipped(state.slip, dy),
+        slide=slide,
+        bearing=arm.slid(state.bearing, _H * qd),
+        pressure=pressure,
+        opening=opening,
+        tau=tau,
+        commands=state.commands,
+        toy=toy,
+    )
+
+
+# --- ``VirtualPamy2``: the robot on the bench. What crosses its interface is what would cross i
+
+#: The robot is put together and left to hang for this long before anyone commands it [ticks].
+_HANG_TICKS = 1500
+
+
+@contextmanager
+def on_the_bench() -> Iterator[None]:
+    """Double precision, and on the CPU: one robot gains nothing from a GPU, and would wait for it
+    at 500 Hz."""
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        yield
+
+
+class VirtualPamy2(VirtualRobot):
+    """A PAMY2 with physics that no simulator in genan knows.
+
+    Use it tick by tick, as a robot (``command`` then ``read``), or run many copies at once with
+    ``run``. All of it is deterministic: the same seed, hours and commands give the same angles to
+    the last bit.
+    """
+
+    dt = TICK
+    """Period of the interface [s]."""
+    group = 64
+    pushable = True
+    truth_sizes: ClassVar[Mapping[str, int]] = {"tau": 4, "pressure": 8, "q": 4, "qd": 4}
+    """Torque of tendons, friction, hoses and stops on the joints (all but gravity and inertia)
+    [N m], muscle pressures [bar], true angles [rad] and velocities [rad/s]."""
+    name: ClassVar[str] = "pamy2"
+    end_effector: ClassVar[str] = "racket"
+
+    def __init__(
+        self, *, seed: int = 0, hours: float = 0.0, drift: float = 1.0, without: Sequence[str] = ()
+    ) -> None:
+        """Build specimen ``seed`` with ``hours`` [h] of operation behind it, ageing at ``drift``
+        times the usual rate; ``without`` switches effects off, for tests and studies.
+        """
+        if hours < 0.0 or drift < 0.0:
+            raise SettingError(
+                f"Operating hours and drift must not be negative, got hours {hours:g} and drift {drift:g}."
+            )
+        self.seed = seed
+        self._programs: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._compile_lock = Lock()
+        self.hours = hours
+        self._push: Float[np.ndarray, " 4"] | None = None
+        with on_the_bench():
+            self._parameters = self._assembled(specimen(design(self.end_effector), seed)).without(
+                *without
+            )
+            self._drift = Drift.drawn(seed, rate=drift)
+            self._aged = jax.jit(lambda hours: self._drift.aged(self._parameters, hours))(
+                jnp.asarray(hours)
+            )
+        self.robot = Robot.load(self.name)
+        self.reset()
+
+    def reset(self) -> None:
+        """Put the arm back to hang at its rest controls, as after switching the robot on."""
+        self._state = self._resting
+        with on_the_bench():
+            self._q = np.asarray(_read(self._aged, self._state))
+
+    def read(self) -> Float[np.ndarray, "4"]:
+        """Joint angles that the encoders report [rad]."""
+        return self._q.copy()
+
+    def command(self, u: Float[np.ndarray, "4"]) -> Float[np.ndarray, "8"]:
+        """Command the controls for one tick of 2 ms; returns the pressures that were really sent
+        [bar]."""
+        return self.command_pressures(bar_from_control(self._checked(u)))
+
+    def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
+        """Command the eight muscle pressures [bar] for one tick; returns what was sent, within the
+        hard limits."""
+        if not np.isfinite(pressure).all():
+            raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
+        sent = np.clip(pressure, *HARD_LIMITS)
+        with on_the_bench():
+            if self._push is None:
+                self._state, q = _advance(self._aged, self._state, sent)
+            else:
+                self._state, q = _advance_pushed(self._aged, self._state, sent, self._push)
+            self._q = np.asarray(q)
+        return sent
+
+    def push(self, torque: Float[np.ndarray, "4"]) -> None:
+        """Lean on the arm with ``torque`` [N m] on its joints, from now on; zeros let go of it.
+
+        Only commands tick by tick feel it. Zero torque changes no angle, to the last bit.
+        """
+        if not np.isfinite(torque).all():
+            raise SettingError(f"A push must be finite torques, got {torque}.")
+        self._push = np.array(torque, float)
+
+    def truth_for_evaluation_only(self) -> Mapping[str, Float[np.ndarray, " n"]]:
+        """The true state, by the names of ``truth_sizes``."""
+        with on_the_bench():
+            return {name: np.asarray(part) for name, part in _truth(self._state).items()}
+
+    def play(
+        self, u: Float[np.ndarray, "batch T 4"], *, hours: Float[np.ndarray, " batch"], keep: int
+    ) -> tuple[Float[np.ndarray, "batch keep 4"], Mapping[str, Float[np.ndarray, "batch keep _"]]]:
+        """One copy of the robot per row of controls, all at once; see ``run``."""
+        return self.run(bar_from_control(u), hours=hours, keep=keep)
+
+    def run(
+        self,
+        pressures: Float[np.ndarray, "batch ticks 8"],
+        *,
+        hours: Float[np.ndarray, " batch"] | None = None,
+        keep: int,
+    ) -> tuple[Float[np.ndarray, "batch keep 4"], Mapping[str, Float[np.ndarray, "batch keep _"]]]:
+        """Run one copy of the robot per row, each from its resting pose, through the commanded
+        pressures [bar].
+
+        Returns the encoder angles [rad] at the start of each of the last ``keep`` ticks (what was
+        read when that tick's command was given), and the truth at the same moments. ``hours`` [h]
+        ages each copy on its own.
+        """
+        ages = (
+            np.full(len(pressures), self.hours) if hours is None else np.asarray(hours, dtype=float)
+        )
+        with on_the_bench():
+            arguments = (
+                self._parameters,
+                self._drift,
+                self._resting,
+                jnp.asarray(pressures),
+                jnp.asarray(ages),
+            )
+            program = self._compiled(arguments, skip=pressures.shape[1] - keep)
+            q, truth = program(*arguments)
+            return np.asarray(q), {name: np.asarray(part) for name, part in truth.items()}
+
+    def _assembled(self, parameters: Parameters) -> Parameters:
+        """The specimen with whatever else it is put together with."""
+        return parameters
+
+    def _compiled(self, arguments: tuple[Any, ...], *, skip: int) -> Callable[..., Any]:
+        """The compiled program for a batch of this shape, made once however many threads ask for
+        it."""
+        key = (arguments[3].shape, skip)
+        with self._compile_lock:
+            if key not in self._programs:
+                with compiling(f"the virtual PAMY2, {key[0][0]} at a time"):
+                    self._programs[key] = _run_batch.lower(*arguments, skip=skip).compile()
+            return self._programs[key]
+
+    def _checked(self, u: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*batch 4"]:
+        low, high = self.robot.u_range
+        if not np.isfinite(u).all() or (u < low).any() or (u > high).any():
+            bad = int(np.argwhere(~((u >= low) & (u <= high)))[0, -1])
+            name = self.robot.control_names[bad]
+            value = float(np.asarray(u)[..., bad].ravel()[0])
+            raise SettingError(
+                f"Control {name!r} must lie in {low[bad]:g} to {high[bad]:g}, got {value:g}."
+            )
+        return u
+
+    @cached_property
+    def _resting(self) -> State:
+        with on_the_bench():
+            pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
+            return _hang(self._aged, jnp.asarray(self.robot.q_rest), pressure)
+
+
+class VirtualPamy2Cup(VirtualPamy2):
+    """The same arm with a cup; with string and ball it is the ``CupBench``."""
+
+    name = "pamy2-cup"
+    end_effector = "cup"
+
+
+@partial(jax.jit, static_argnames="ticks")
+def _hang(
+    parameters: Parameters,
+    q: Float[Array, "4"],
+    pressure: Float[Array, "8"],
+    ticks: int = _HANG_TICKS,
+) -> State:
+    state = state_at(parameters, q, pressure)
+    return jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, pressure), state)
+
+
+@jax.jit
+def _read(parameters: Parameters, state: State) -> Float[Array, "4"]:
+    return parameters.encoder.read(state.q)
+
+
+@jax.jit
+def _advance(
+    parameters: Parameters, state: State, command: Float[Array, "8"]
+) -> tuple[State, Float[Array, "4"]]:
+    state = tick(parameters, state, command)
+    return state, _read(parameters, state)
+
+
+@jax.jit
+def _advance_pushed(
+    parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"]
+) -> tuple[State, Float[Array, "4"]]:
+    state = tick(parameters, state, command, push)
+    return state, _read(parameters, state)
+
+
+def _truth(state: State) -> dict[str, Array]:
+    return {name: getattr(state, name) for name in VirtualPamy2.truth_sizes}
+
+
+@partial(jax.jit, static_argnames="skip")
+def _run_batch(
+    parameters: Parameters,
+    drift: Drift,
+    start: State,
+    pressures: Float[Array, "batch ticks 8"],
+    hours: Float[Array, " batch"],
+    skip: int,
+) -> tuple[Float[Array, "batch keep 4"], dict[str, Array]]:
+    def one(
+        commands: Float[Array, "ticks 8"], age: Float[Array, ""]
+    ) -> tuple[Array, dict[str, Array]]:
+        aged = drift.aged(parameters, age)
+
+        def observed(state: State, command: Float[Array, "8"]) -> tuple[State, tuple[Any, Any]]:
+            return tick(aged, state, command), (aged.encoder.read(state.q), _truth(state))
+
+        ready, _ = jax.lax.scan(lambda s, c: (tick(aged, s, c), None), start, commands[:skip])
+        return jax.lax.scan(observed, ready, commands[skip:])[1]
+
+    return jax.vmap(one)(pressures, hours)

@@ -1,0 +1,375 @@
+"""The PAMY2's two telegrams, as bytes: what goes to the robot (92 bytes) and what comes from it
+(460 bytes).
+
+Little-endian, no padding. Whatever arrives from a network may be anything: reading a telegram never
+raises, it gives the telegram or the ``Fault`` for which it is refused. ``docs/pamy2-protocol.md``
+has both as tables.
+"""
+
+import math
+import struct
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from genan.robots.pamy2.pressures import HARD_LIMITS, MUSCLES
+
+CONNECTED, LEAVING = 1, 0
+"""The connection word: stay, or let go of the robot."""
+PRESSURE_CONTROL = 1
+"""The only control word that is used; 2 would command positions."""
+
+HIGHEST_ANGLE = 360.0
+"""No joint reports an angle beyond this [deg]."""
+SENSOR_RANGE = (-0.5, 10.5)
+"""The pressure sensors measure 0 to 10 bar (Festo SPTW-P10R); with room for their error [bar]."""
+
+_COMMAND = struct.Struct("<HHHHI20f")
+TO_ROBOT_BYTES = _COMMAND.size
+
+#: Where the pressures stand among the 20 numbers of a command.
+_COMMANDED = tuple(5 * joint + k for joint in range(4) for k in (2, 4))
+
+
+class Fault(Enum):
+    """Why a telegram is refused."""
+
+    LENGTH = "wrong length"
+    WORDS = "wrong connection or control word"
+    NUMBER = "not a finite number"
+    PRESSURE = "pressure out of range"
+    ANGLE = "angle out of range"
+
+
+class Command(NamedTuple):
+    """What a client asks of the robot."""
+
+    counter: int
+    """Number of the telegram, modulo 2**16."""
+    connection: int
+    """``CONNECTED``, or ``LEAVING``."""
+    time: int
+    """The client's clock [us], modulo 2**32."""
+    pressure: Float[np.ndarray, "8"]
+    """Asked for [bar], in the order of the wire: agonist and antagonist of joint 1, of joint 2, and
+    so on."""
+
+
+def pack_command(
+    counter: int, time: int, pressure: Float[np.ndarray, "8"], *, connection: int = CONNECTED
+) -> bytes:
+    """The telegram to the robot; ``counter`` and ``time`` [us] are taken modulo their size."""
+    p = pressure.tolist()
+    joints = [x for i in range(0, MUSCLES, 2) for x in (0.0, 0.0, p[i], 0.0, p[i + 1])]
+    return _COMMAND.pack(
+        counter & 0xFFFF, connection, PRESSURE_CONTROL, 0, time & 0xFFFFFFFF, *joints
+    )
+
+
+def unpack_command(data: bytes) -> Command | Fault:
+    """Read a telegram to the robot, or say why not."""
+    if len(data) != TO_ROBOT_BYTES:
+        return Fault.LENGTH
+    counter, connection, control, _, time, *numbers = _COMMAND.unpack(data)
+    if connection not in (CONNECTED, LEAVING) or control != PRESSURE_CONTROL:
+        return Fault.WORDS
+    if not math.isfinite(sum(numbers)):  # float32 cannot overflow a sum in double precision
+        return Fault.NUMBER
+    pressure = [numbers[i] for i in _COMMANDED]
+    if (
+        min(pressure) < HARD_LIMITS[0] or max(pressure) > HARD_LIMITS[1]
+    ):  # 0.2 as a float32 lies above 0.2
+        return Fault.PRESSURE
+    return Command(counter, connection, time, np.array(pressure))
+
+
+_SET_POINT = np.dtype(
+    [
+        ("angle", "<f4"),
+        ("valve_ago", "<f4"),
+        ("p_ago", "<f4"),
+        ("valve_antago", "<f4"),
+        ("p_antago", "<f4"),
+    ]
+)
+_JOINT = np.dtype(
+    [
+        ("errors", "<u4"),
+        ("encoder", "<i4"),
+        ("angle", "<f4"),
+        ("speed", "<f4"),
+        ("p_ago", "<f4"),
+        ("valve_ago", "<f4"),
+        ("p_antago", "<f4"),
+        ("valve_antago", "<f4"),
+    ]
+)
+FROM_ROBOT = np.dtype(
+    [
+        ("task", "<u4"),
+        ("set_point", "<u4"),
+        ("telegram", "<u4"),
+        ("not_close", "<u4"),
+        ("t_sent", "<u4"),
+        ("t_last_received", "<u4"),
+        ("t_sensors", "<u4"),
+        ("t_actuators", "<u4"),
+        ("t_set_points", "<u4"),
+        ("operation", "<u2"),
+        ("control", "<u2"),
+        ("pressure_mode", "<u2"),
+        ("quick_stop", "<u2"),
+        ("set_points", _SET_POINT, (4,)),
+        ("joints", _JOINT, (4,)),
+        ("pid", "<f4", (12, 4)),
+        ("supply_pressure", "<f4"),
+        ("ring_pressure", "<f4"),
+        ("system_errors", "<u4"),
+        ("io_errors", "<u4"),
+    ]
+)
+"""The telegram from the robot, field by field; times in us, angles in deg, speeds in deg/s,
+pressures in bar."""
+FROM_ROBOT_BYTES = FROM_ROBOT.itemsize
+
+
+_STATE = struct.Struct("<9I4H20f" + 4 * "Ii6f" + "50f2I")
+_POINTS = slice(13, 33)
+_JOINTS = tuple(slice(35 + 8 * k, 41 + 8 * k) for k in range(4))
+"""Angle, speed, and pressure and valve of agonist and antagonist, of each joint."""
+_REST = slice(65, 115)
+"""Gains, and pressures of supply and ring."""
+
+
+class State(NamedTuple):
+    """What the robot reports, as far as a client uses it."""
+
+    telegram: int
+    """Number of the telegram, modulo 2**32."""
+    time: int
+    """When the sensors were read [us], by the robot's clock, modulo 2**32."""
+    angle: Float[np.ndarray, "4"]
+    """Joint angles [deg], in the zero and sense of the wire."""
+    speed: Float[np.ndarray, "4"]
+    """Joint speeds [deg/s], as the robot's controller reckons them."""
+    pressure: Float[np.ndarray, "8"]
+    """Measured pressures [bar], agonist and antagonist of joint 1, of joint 2, and so on."""
+
+
+def unpack_state(data: bytes) -> State | Fault:
+    """Read a telegram from the robot, or say why not."""
+    if len(data) != FROM_ROBOT_BYTES:
+        return Fault.LENGTH
+    fields = _STATE.unpack(data)
+    joints = [fields[k] for k in _JOINTS]
+    if not math.isfinite(sum(fields[_POINTS]) + sum(fields[_REST]) + sum(map(sum, joints))):
+        return Fault.NUMBER
+    angle = [joint[0] for joint in joints]
+    if max(map(abs, angle)) > HIGHEST_ANGLE:
+        return Fault.ANGLE
+    pressure = [joint[k] for joint in joints for k in (2, 4)]
+    if min(pressure) < SENSOR_RANGE[0] or max(pressure) > SENSOR_RANGE[1]:
+        return Fault.PRESSURE
+    speed = [joint[1] for joint in joints]
+    return State(fields[2], fields[6], np.array(angle), np.array(speed), np.array(pressure))
+
+
+# --- ``TelegramOrder``: which of two telegrams is newer, though their counter goes round, and w
+
+RIVALS = 5
+"""This many telegrams in a row that count up from an old number are a sender that began anew."""
+QUIET = 0.01
+"""... provided that nothing newer came for this long [s], which telegrams that overtake one another
+do not take."""
+
+Verdict = Literal["first", "next", "old", "restarted"]
+
+
+class TelegramOrder:
+    """Judges telegrams by their number, modulo 2**bits."""
+
+    def __init__(self, *, bits: int) -> None:
+        """``bits`` of the counter."""
+        self._modulus = 1 << bits
+        self._last: int | None = None
+        self._since = 0.0
+        self._rival: int | None = None
+        self._rivals = 0
+
+    def take(self, number: int, *, now: float) -> Verdict:
+        """Whether telegram ``number`` is news at time ``now`` [s]; if it is, it is the newest from
+        here on."""
+        if self._last is None:
+            return self._accept(number, now, "first")
+        if self._newer(number, self._last):
+            return self._accept(number, now, "next")
+        if self._rival is None or not self._newer(number, self._rival):
+            self._rivals = 0
+        self._rival = number
+        self._rivals += 1
+        if self._rivals >= RIVALS and now - self._since >= QUIET:
+            return self._accept(number, now, "restarted")
+        return "old"
+
+    def _newer(self, number: int, than: int) -> bool:
+        return 0 < (number - than) % self._modulus < self._modulus // 2
+
+    def _accept(self, number: int, now: float, verdict: Verdict) -> Verdict:
+        self._last, self._since = number, now
+        self._rival, self._rivals = None, 0
+        return verdict
+
+
+# --- ``Wiring``: what stands between a joint and its numbers on the wire. Zero, sense, and musc
+
+JOINTS = 4
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """How one robot is connected.
+
+    ::
+
+        q = sense (angle + zero),    angle on the wire [deg]
+    """
+
+    zero: tuple[float, float, float, float]
+    """Added to the angle on the wire [deg]."""
+    sense: tuple[int, int, int, int]
+    """+1 or -1."""
+    crossed: tuple[bool, bool, bool, bool]
+    """Joints whose agonist is commanded in the wire's place of the antagonist, and the other way
+    round; what the sensors measure is never crossed."""
+
+    def pressure_to_wire(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
+        """Commanded pressures [bar], from the order of the muscles to that of the wire."""
+        return pressure[self._order]
+
+    def pressure_from_wire(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
+        """Commanded pressures [bar], from the order of the wire to that of the muscles."""
+        return pressure[self._order]  # pairs change places, so the way back is the way there
+
+    def q_from_wire(self, angle: Float[np.ndarray, "4"]) -> Float[np.ndarray, "4"]:
+        """Joint positions [rad], within half a turn of zero, of angles on the wire [deg]."""
+        turned = angle + self._zero
+        return self._radians * (turned - 360.0 * np.rint(turned / 360.0))
+
+    def angle_to_wire(self, q: Float[np.ndarray, "4"]) -> Float[np.ndarray, "4"]:
+        """Angles on the wire [deg] of joint positions [rad]."""
+        return self._sense * np.degrees(q) - self._zero
+
+    def speed_from_wire(self, speed: Float[np.ndarray, "4"]) -> Float[np.ndarray, "4"]:
+        """Joint velocities [rad/s] of speeds on the wire [deg/s]."""
+        return self._radians * speed
+
+    def speed_to_wire(self, qd: Float[np.ndarray, "4"]) -> Float[np.ndarray, "4"]:
+        """Speeds on the wire [deg/s] of joint velocities [rad/s]."""
+        return self._sense * np.degrees(qd)
+
+    @cached_property
+    def _zero(self) -> Float[np.ndarray, "4"]:
+        return np.array(self.zero, dtype=float)
+
+    @cached_property
+    def _sense(self) -> Float[np.ndarray, "4"]:
+        return np.array(self.sense, dtype=float)
+
+    @cached_property
+    def _radians(self) -> Float[np.ndarray, "4"]:
+        return np.radians(self._sense)
+
+    @cached_property
+    def _order(self) -> "np.ndarray[Any, np.dtype[np.intp]]":
+        pairs = np.arange(2 * JOINTS).reshape(JOINTS, 2)
+        crossed = np.array(self.crossed)
+        pairs[crossed] = pairs[crossed][:, ::-1]
+        return pairs.ravel()
+
+
+#: The lab's PAMY2, by the source of its client (pam_interface, March 2024): the muscles of joint 4
+#: change places in what is commanded, joints 1 to 3 count the other way, and the zeros are those of
+#: that robot's encoders.
+LAB = Wiring(
+    zero=(-5.37, 2.5, -0.75, -44.5), sense=(-1, -1, -1, 1), crossed=(False, False, False, True)
+)
+
+#: Every number as genan has it.
+STRAIGHT = Wiring(
+    zero=(0.0, 0.0, 0.0, 0.0), sense=(1, 1, 1, 1), crossed=(False, False, False, False)
+)
+
+
+# --- ``Answer``: the telegrams of a served robot, one for each period.
+
+ENCODER_COUNT = (360.0 / 200 / 100, 360.0 / 92 / 200, 360.0 / 72 / 200, 360.0 / 72 / 200)
+"""Angle of one count of the encoders [deg], by the parts list (poles of the ring, counts to a
+pole); not confirmed."""
+SPEED_PERIODS = 5
+"""The speed is the difference of angles over this many periods; how the real controller reckons it
+is not known."""
+
+WORD = 0xFFFFFFFF
+"""Counters and times go round at 32 bits."""
+
+
+class Answer:
+    """What the robot says. It uses the same memory for each telegram."""
+
+    def __init__(self, dt: float, wiring: Wiring) -> None:
+        """For a robot with period ``dt`` [s]."""
+        self._dt, self._wiring = dt, wiring
+        self._record = np.zeros(1, dtype=FROM_ROBOT)
+        message = self._record[0]
+        message["not_close"] = message["operation"] = message["pressure_mode"] = 1
+        message["control"] = PRESSURE_CONTROL
+        self._message: Any = message
+        self._set_points, self._joints = self._record["set_points"][0], self._record["joints"][0]
+        self._ticks = self._sent = self._heard = 0
+        self._past: list[Float[np.ndarray, " 4"]] = []
+
+    def heard(self, now: float) -> None:
+        """A valid telegram came ``now`` [s]."""
+        self._message["t_last_received"] = _microseconds(now)
+        self._heard += 1
+
+    def tick(self, q: Float[np.ndarray, "4"]) -> None:
+        """A period has passed, and the joints are at q [rad]."""
+        self._ticks += 1
+        self._past = [*self._past[-SPEED_PERIODS:], q]
+
+    def pack(
+        self, commanded: Float[np.ndarray, "8"], measured: Float[np.ndarray, "8"], *, now: float
+    ) -> bytes:
+        """The telegram of this period: pressures [bar], ``now`` by the clock [s]."""
+        message, joints, points, wiring = (
+            self._message,
+            self._joints,
+            self._set_points,
+            self._wiring,
+        )
+        self._sent += 1
+        message["task"], message["set_point"] = self._ticks & WORD, self._heard & WORD
+        message["telegram"], message["t_sent"] = self._sent & WORD, _microseconds(now)
+        message["t_sensors"] = message["t_actuators"] = message["t_set_points"] = _microseconds(
+            self._ticks * self._dt
+        )
+        q, before = self._past[-1], self._past[0]
+        joints["angle"] = angle = wiring.angle_to_wire(q)
+        joints["encoder"] = np.rint(angle / ENCODER_COUNT)
+        joints["speed"] = wiring.speed_to_wire(
+            (q - before) / (max(1, len(self._past) - 1) * self._dt)
+        )
+        joints["p_ago"], joints["p_antago"] = measured[0::2], measured[1::2]
+        crossed = wiring.pressure_to_wire(commanded)
+        points["p_ago"], points["p_antago"] = crossed[0::2], crossed[1::2]
+        return self._record.tobytes()
+
+
+def _microseconds(time: float) -> int:
+    """Time [s] as the telegram has it."""
+    return round(1e6 * time) & WORD

@@ -1,0 +1,1 @@
+"""A pendulum with one motor; for tests and examples."""

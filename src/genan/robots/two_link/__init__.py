@@ -1,0 +1,1 @@
+"""A planar two-link arm that hangs down; for tests and examples."""

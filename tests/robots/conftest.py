@@ -1,0 +1,1 @@
+from tests.cli.conftest import genan, refused  # noqa: F401
