@@ -12,10 +12,10 @@ from tests.rl.policies import policy
 from tests.robots.pamy2.udp_proxy import PATIENT, served
 
 from genan.data import load
-from genan.deployment import interface as registry
 from genan.rl.policy import save
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
+from genan.robots.pamy2 import PACKAGE
 
 GOAL = ("--goal", 10, 30, 20, 0)
 
@@ -31,9 +31,9 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         module, "MyArm", lambda: MemoryRobot(robot=Robot.load("two-link")), raising=False
     )
-    monkeypatch.setitem(registry.BUILT_IN, "my-arm", f"{__name__}:MyArm")
-    monkeypatch.setitem(registry.BUILT_IN, "memory", f"{__name__}:Memory")
-    monkeypatch.setitem(registry.BUILT_IN, "stale", f"{__name__}:Stale")
+    monkeypatch.setitem(PACKAGE.interfaces, "my-arm", f"{__name__}:MyArm")
+    monkeypatch.setitem(PACKAGE.interfaces, "memory", f"{__name__}:Memory")
+    monkeypatch.setitem(PACKAGE.interfaces, "stale", f"{__name__}:Stale")
 
 
 def test_the_bundled_reacher_reaches_and_is_recorded(genan, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 
 def test_identify_prints_the_table_and_draws(genan: Callable, tmp_path: Path) -> None:
-    answer = genan("identify", "--out", tmp_path / "bench")
+    answer = genan("identify", "--robot", "virtual-pamy2", "--out", tmp_path / "bench")
     assert answer.code == 0, answer.err
     assert "Natural frequency [Hz]" in answer.out and "Hysteresis loop" in answer.out
     assert "joint 3, 0-3 Hz: no resonance within the band" in answer.out
@@ -12,8 +12,10 @@ def test_identify_prints_the_table_and_draws(genan: Callable, tmp_path: Path) ->
 
 
 def test_identify_refuses_what_it_cannot_do(refused: Callable, tmp_path: Path) -> None:
-    assert "'pamy2' to identify; there are: 'virtual-pamy2'" in refused(
-        "identify", "--robot", "pamy2", "--out", tmp_path
+    assert "'pendulum' to identify; there are: 'virtual-pamy2'" in refused(
+        "identify", "--robot", "pendulum", "--out", tmp_path
     )
     (tmp_path / "file").write_text("x")
-    assert "is a file" in refused("identify", "--out", tmp_path / "file")
+    assert "is a file" in refused(
+        "identify", "--robot", "virtual-pamy2", "--out", tmp_path / "file"
+    )

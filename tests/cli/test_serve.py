@@ -11,7 +11,7 @@ from genan.robot import Robot
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--robot", "pamy3"), "There is no robot 'pamy3' to serve; there are: 'virtual-pamy2'."),
+        (("--robot", "pamy3"), "There is no 'pamy3' to serve; there are: 'virtual-pamy2'."),
         (("--seed", -1), "A seed must not be negative, got -1."),
         (("--port", 99999), "A port is a number from 1 to 65535, or 0 for a free one, not 99999."),
         (("--watchdog", 0), "The server's 'watchdog' must be a positive number, not 0."),
@@ -21,13 +21,13 @@ from genan.robot import Robot
 def test_bad_settings_are_refused_before_anything_compiles(
     refused: Callable, flags: tuple, words: str
 ) -> None:
-    assert words in refused("serve", *flags)
+    assert words in refused("serve", "--robot", "virtual-pamy2", *flags)
 
 
 def test_a_port_in_use_is_refused_with_a_way_out(refused: Callable) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
-        sentence = refused("serve", "--port", taken.getsockname()[1])
+        sentence = refused("serve", "--robot", "virtual-pamy2", "--port", taken.getsockname()[1])
     assert (
         "cannot be had (Address already in use), perhaps another 'genan serve' has it" in sentence
     )
@@ -56,9 +56,21 @@ def test_other_addresses_than_this_computers_are_said(
     monkeypatch.setattr("genan.robots.pamy2.virtual.robot.VirtualPamy2", Arm)
     monkeypatch.setattr("genan.robots.pamy2.server.Server.serve", lambda self, stop: None)
     before = signal.getsignal(signal.SIGTERM)
-    answer = genan("serve", "--port", 0, "--host", "0.0.0.0", "--seed", 3, "--hours", 2)
+    answer = genan(
+        "serve",
+        "--robot",
+        "virtual-pamy2",
+        "--port",
+        0,
+        "--host",
+        "0.0.0.0",
+        "--seed",
+        3,
+        "--hours",
+        2,
+    )
     assert answer.code == 0 and "anyone who can reach 0.0.0.0:" in answer.err
-    answer = genan("serve", "--port", 0)
+    answer = genan("serve", "--robot", "virtual-pamy2", "--port", 0)
     assert (
         answer.out.startswith("virtual-pamy2 serves on 127.0.0.1:") and "anyone" not in answer.err
     )

@@ -15,12 +15,13 @@ from tests.docs.typed import typed
 from tests.rl.policies import policy
 from tests.robots.pamy2.udp_proxy import served
 
-from genan.deployment import interface as registry
+from genan.errors import SettingError
 from genan.evaluation.trials import load_policy
 from genan.report import trials
 from genan.rl.policy import save
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
+from genan.robots.pamy2 import PACKAGE
 
 
 class Interrupted(MemoryRobot):
@@ -47,7 +48,7 @@ class Vanishing(FaultyRobot):
 
     def connect(self) -> None:
         if self.stopped:
-            raise registry.SettingError("It is gone.")
+            raise SettingError("It is gone.")
         super().connect()
 
 
@@ -56,8 +57,8 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Robots in memory, by name."""
     monkeypatch.setattr(sys.modules[__name__], "Memory", MemoryRobot, raising=False)
     for name in ("Memory", "Interrupted", "Vanishing"):
-        monkeypatch.setitem(registry.BUILT_IN, name.lower(), f"{__name__}:{name}")
-    monkeypatch.setitem(registry.BUILT_IN, "my-arm", f"{__name__}:MyArm")
+        monkeypatch.setitem(PACKAGE.interfaces, name.lower(), f"{__name__}:{name}")
+    monkeypatch.setitem(PACKAGE.interfaces, "my-arm", f"{__name__}:MyArm")
 
 
 def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(
