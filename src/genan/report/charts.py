@@ -57,8 +57,7 @@ def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
     above, below = 0.12 + 0.17 * lines + title, 0.22 + 0.18 * bool(chart.axis or lying)
     if chart.kind == "bars":
         below += 0.12 * (max(_wrapped(place).count("\n") for place in chart.places))
-    figure, grid = panels(1, 1, size=(wide, height), margin=(left, 0.1, above, below))
-    panel = grid[0][0]
+    figure, ((panel,),) = panels(1, across=1, size=(wide, height), margin=(left, 0.1, above, below))
     {"bars": _bars, "lines": _lines, "stacked": _stacked}[chart.kind](panel, chart)
     panel.grid(visible=True, axis="x" if lying else "y")
     inch = 1.0 / figure.get_figheight()
@@ -104,7 +103,7 @@ def _saved(figure: "Picture", form: str, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _quiet() -> warnings.catch_warnings:  # type: ignore[type-arg]
+def _quiet() -> Any:
     """A run may be named in a script that the font does not have."""
     return warnings.catch_warnings(action="ignore", category=UserWarning)
 
@@ -185,7 +184,9 @@ def _lines(panel: "Axes", chart: Figure) -> None:
             if value is not None
         ]
         x = [place for place, _ in there]
-        marker = {} if banded else {"marker": _MARKERS[k % len(_MARKERS)], "markersize": 4.5}
+        marker: dict[str, Any] = (
+            {} if banded else {"marker": _MARKERS[k % len(_MARKERS)], "markersize": 4.5}
+        )
         panel.plot(
             x, [value.mean for _, value in there], color=ink, label=_plain(name),
             linestyle=":" if paper else _LINES[k % len(_LINES)] if banded else "-",

@@ -1,7 +1,6 @@
 """Pictures of how good fitted actuators are, as Matplotlib figures: error over time, rollouts over
 the recording, held controls, and how far to trust them."""
 
-import math
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.held_control import PART
 from genan.evaluation.novelty import Novelty
 from genan.evaluation.torques import Honesty, TorqueComparison
-from genan.report.style import COLOURS, GREY, heading, hide_rest, panels, plain_ticks, style
+from genan.report.style import COLOURS, GREY, heading, panels, plain_ticks, style
 from genan.words import reading_unit, shortened, with_unit
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def save_figures(evaluation: Evaluation | CrossValidation, folder: Path) -> tupl
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "trust.png").unlink(missing_ok=True)
         for name, draw in figures.items():
-            draw(evaluation).savefig(folder / name)
+            draw(evaluation).savefig(folder / name, pil_kwargs={"compress_level": 3})
     except OSError as error:
         raise DataError(
             f"The pictures could not be written into {folder}: {error.strerror or error}."
@@ -76,35 +75,31 @@ def save_figures(evaluation: Evaluation | CrossValidation, folder: Path) -> tupl
 def error_figure(evaluation: Evaluation | CrossValidation) -> "Figure":
     """Mean absolute error over how far is simulated ahead: all joints together, and each joint."""
     errors = evaluation.errors
-    nq, groups = len(errors.joints), len(errors.columns) - len(errors.joints)
-    rows = math.ceil(nq / ACROSS) if nq > groups else 0  # one joint of each unit: there is no mean
-    figure, grid = panels(
-        1 + rows, ACROSS, gap=(0.45, 0.52), heights=[2.2, *[1.1] * rows],
-        margin=(0.55, 0.1, 0.35, 0.42),
-    )  # fmt: skip
-    wide = (grid[0][-1].get_position().x1 - grid[0][0].get_position().x0) * 0.72
-    for k, panel in enumerate(hide_rest([grid[0]], groups)):
-        column, box = nq + k, panel.get_position()
-        each = wide / groups
-        panel.set_position(
-            (box.x0 + k * each, box.y0, 0.85 * each if groups > 1 else each, box.height)
-        )
-        _draw_curves(panel, evaluation, column)
-        members = [j for j in range(nq) if errors.joint_units[j] == errors.units[column]]
-        name = f"Mean over {len(members)} joints" if len(members) > 1 else errors.joints[members[0]]
-        known = ", 95 % interval" if np.isfinite(errors.curve.low).all() else ""
-        heading(panel, f"{name}: mean absolute error{known}")
-    grid[0][0].set_xlabel("simulated ahead from recorded states [s]")
-    figure.legend(
-        *grid[0][0].get_legend_handles_labels(), loc="upper right", bbox_to_anchor=(1.0, 0.97)
+    nq, units = len(errors.joints), len(errors.columns) - len(errors.joints)
+    each = nq if nq > units else 0  # one joint of each unit: there is no mean
+    figure, (above, below) = panels(
+        units, each, across=ACROSS, gap=(0.45, 0.52), wide={0: 2.2 if units == 1 else 1.5}
     )
-    for column, panel in enumerate(hide_rest(grid[1:], nq) if rows else []):
+    for panel, column in zip((*above, *below), (*range(nq, nq + units), *range(each)), strict=True):
         _draw_curves(panel, evaluation, column)
-        heading(panel, errors.joints[column])
-        if column >= nq - ACROSS:
-            panel.set_xlabel("ahead [s]")
-        if column % ACROSS and errors.units[column] == errors.units[column - 1]:
+        alone = errors.joint_units.count(errors.units[column]) == 1
+        known = ", 95 % interval" if np.isfinite(errors.curve.low).all() else ""
+        name = (
+            errors.joints[errors.joint_units.index(errors.units[column])] if alone else "All joints"
+        )
+        words = f"{name}: mean absolute error{known}"
+        heading(panel, words if column >= nq else errors.joints[column])
+        if panel in above:
+            box = panel.get_position()
+            panel.set_position((box.x0, box.y0, 0.75 * box.width, box.height))
+        elif column % ACROSS and errors.units[column] == errors.units[column - 1]:
             panel.set_ylabel("")
+        panel.set_xlabel(
+            "simulated ahead from recorded states [s]" if panel in above else "ahead [s]"
+        )
+    figure.legend(
+        *above[0].get_legend_handles_labels(), loc="upper right", bbox_to_anchor=(1, 0.97)
+    )
     return figure
 
 
@@ -152,7 +147,7 @@ def rollout_figure(evaluation: Evaluation) -> "Figure":
     """The best, the median and the worst rollout over the recording, one row per joint."""
     overlays, joints = evaluation.overlays, evaluation.errors.joints
     figure, grid = panels(
-        len(joints), len(overlays), size=(2.2, 0.95), gap=(0.35, 0.14),
+        *[len(overlays)] * len(joints), across=len(overlays), size=(2.2, 0.95), gap=(0.35, 0.14),
         margin=(0.7, 0.12, 0.3, 0.62),
     )  # fmt: skip
     for column, overlay in enumerate(overlays):
@@ -203,11 +198,11 @@ def held_control_figure(evaluation: Evaluation) -> "Figure":
     nq = len(first.joints)
     title = textwrap.fill(f"{first.name}: {first.verdict}", 118 if nq > 2 else 66)
     lines = title.count("\n") + 1
-    figure, grid = panels(
-        math.ceil(nq / ACROSS), min(ACROSS, max(nq, 2)), gap=(0.42, 0.55),
+    figure, (axes,) = panels(
+        nq, across=min(ACROSS, max(nq, 2)), gap=(0.42, 0.55),
         margin=(0.6, 0.12, 0.4 + 0.15 * lines, 0.72),
     )  # fmt: skip
-    for j, panel in enumerate(hide_rest(grid, nq)):
+    for j, panel in enumerate(axes):
         unit, factor = reading_unit(first.joint_units[j])
         usual = factor * float(first.usual_speed[j])
         floor = FLOOR * max(usual, 1e-9 * factor)
@@ -234,7 +229,7 @@ def held_control_figure(evaluation: Evaluation) -> "Figure":
         panel.grid(visible=True)
         plain_ticks(panel, "y")
     figure.suptitle(title, x=0.01, y=1.0 - 0.05 / figure.get_figheight(), ha="left", va="top")
-    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="lower center", ncols=3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncols=3)
     return figure
 
 
@@ -245,25 +240,19 @@ def trust_figure(evaluation: Evaluation) -> "Figure":
     """
     torques, honesty, novelty = evaluation.torques, evaluation.honesty, evaluation.novelty
     nq = 0 if torques is None else len(torques.joints)
-    above, strips = nq + len(honesty), () if novelty is None else novelty.strips[:STRIPS]
-    rows, tall = math.ceil(above / ACROSS), 0.13 * len(evaluation.errors.joints) + 0.1
-    margin = (0.6, 0.65 if strips else 0.12, 0.35, 0.42)
-    figure, grid = panels(
-        rows + len(strips), ACROSS, size=(1.6, 1.4), gap=(0.5, 0.55), margin=margin,
-        heights=[1.4] * rows + [tall] * len(strips),
+    strips = () if novelty is None else novelty.strips[:STRIPS]
+    tall = 0.13 * len(evaluation.errors.joints) + 0.1
+    figure, (above, below) = panels(
+        nq + len(honesty), len(strips), across=ACROSS, size=(1.6, 1.4), gap=(0.5, 0.55),
+        margin=(0.6, 0.65 if strips else 0.12, 0.35, 0.42), wide={1: tall},
     )  # fmt: skip
-    flat = hide_rest(grid[:rows], above)
     if torques is not None:
-        for j, panel in enumerate(flat[:nq]):
+        for j, panel in enumerate(above[:nq]):
             _draw_torque(panel, torques, j)
-    for panel, one in zip(flat[nq:], honesty, strict=True):
+    for panel, one in zip(above[nq:], honesty, strict=True):
         _draw_disagreement(panel, one)
     if novelty is not None and strips:
-        _draw_novelty(figure, [row[0] for row in grid[rows:]], novelty)
-        for row in grid[rows:]:
-            hide_rest([row], 1)
-            box = row[0].get_position()
-            row[0].set_position((box.x0, box.y0, row[-1].get_position().x1 - box.x0, box.height))
+        _draw_novelty(figure, below, novelty)
     return figure
 
 

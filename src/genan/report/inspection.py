@@ -15,21 +15,14 @@ from genan.data import Inspection, Trajectories, finite_differences
 from genan.data.inspection.measures import ControlInspection, JointInspection, measure_resolution
 from genan.data.inspection.timing import GAPS_LISTED
 from genan.errors import DataError
-from genan.report.style import (
-    COLOURS,
-    GREY,
-    colours,
-    heading,
-    hide_rest,
-    panels,
-    plain_ticks,
-    style,
-)
+from genan.report.style import COLOURS, GREY, colours, heading, panels, plain_ticks, style
 from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Channel = JointInspection | ControlInspection
 
 #: Trajectories drawn over each other, and samples of each.
 SHOWN, SAMPLES = 4, 1500
@@ -60,7 +53,7 @@ def save_figures(
     }
     for name, figure in figures.items():
         try:
-            figure.savefig(folder / name)
+            figure.savefig(folder / name, pil_kwargs={"compress_level": 3})
         except OSError as error:
             raise DataError(f"{folder / name} could not be written: {error.strerror}.") from None
     return tuple(folder / name for name in figures)
@@ -70,11 +63,15 @@ def save_figures(
 def trajectories_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure":
     """Positions on the left and controls on the right of a few trajectories."""
     numbers = np.unique(np.linspace(0, len(trajectories) - 1, SHOWN).round().astype(int)).tolist()
-    channels = (inspection.joints, inspection.controls)
+    channels: tuple[Sequence[Channel], ...] = (inspection.joints, inspection.controls)
     rows = max(len(group) for group in channels)
-    figure, grid = panels(rows, 2, size=(3.3, 0.8), gap=(0.75, 0.4), margin=(0.65, 0.12, 0.4, 0.72))
+    figure, (grid,) = panels(
+        2 * rows, across=2, size=(3.3, 0.8), gap=(0.75, 0.4), margin=(0.65, 0.12, 0.4, 0.72)
+    )
     for side, (title, group) in enumerate(zip(("Positions", "Controls"), channels, strict=True)):
-        axes = hide_rest([[row[side]] for row in grid], len(group))
+        axes = grid[side::2][: len(group)]
+        for empty in grid[side::2][len(group) :]:
+            empty.remove()
         for column, (panel, channel) in enumerate(zip(axes, group, strict=True)):
             unit, factor = _unit(channel)
             for colour, k in zip(COLOURS, numbers, strict=False):
@@ -89,7 +86,7 @@ def trajectories_figure(trajectories: Trajectories, inspection: Inspection) -> "
             _mark_bounds(panel, channel, factor)
         axes[-1].set_xlabel("time [s]")
     figure.legend(
-        *grid[0][0].get_legend_handles_labels(), loc="lower center", ncols=SHOWN, handlelength=1.5
+        *grid[0].get_legend_handles_labels(), loc="lower center", ncols=SHOWN, handlelength=1.5
     )
     return figure
 
@@ -120,14 +117,11 @@ def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figu
     groups += [("Pairs of positions", pairs)] if pairs else []
     across = _columns([len(phases), len(pairs), len(controls)])
     groups.append(("Controls", controls))
-    rows = [math.ceil(len(members) / across) for _, members in groups]
     figure, grid = panels(
-        sum(rows), across, size=(1.25, 1.05), gap=(0.62, 0.78), margin=(0.65, 0.15, 0.5, 0.42)
-    )
-    first = 0
-    for (title, members), count in zip(groups, rows, strict=True):
-        axes = hide_rest(grid[first : first + count], len(members))
-        first += count
+        *(len(members) for _, members in groups), across=across, size=(1.25, 1.05),
+        gap=(0.62, 0.78), margin=(0.65, 0.15, 0.5, 0.42),
+    )  # fmt: skip
+    for (title, members), axes in zip(groups, grid, strict=True):
         box, inch = axes[0].get_position(), 1.0 / figure.get_figheight()
         figure.text(box.x0, box.y1 + 0.2 * inch, title, fontsize=9, fontweight="bold")
         for column, (panel, member) in enumerate(zip(axes, members, strict=True)):
@@ -147,9 +141,9 @@ def signals_figure(inspection: Inspection, trajectories: Trajectories | None = N
     """
     gaps = inspection.timing is not None and bool(inspection.timing.gaps)
     figure, grid = panels(
-        2 + gaps, 2, size=(3.1, 1.6), gap=(0.75, 0.62), margin=(0.6, 0.12, 0.3, 0.42)
-    )
-    hide_rest([grid[0]], 1 if trajectories is None else 2)
+        1 if trajectories is None else 2, 2, int(gaps), across=2, size=(3.1, 1.6),
+        gap=(0.75, 0.62), margin=(0.6, 0.12, 0.3, 0.42),
+    )  # fmt: skip
     _draw_lag(grid[0][0], inspection)
     if trajectories is not None:
         _draw_resolution(grid[0][1], inspection, trajectories)
@@ -157,7 +151,7 @@ def signals_figure(inspection: Inspection, trajectories: Trajectories | None = N
     _draw_spectrum(grid[1][0], "Commands", inspection, spectrum.controls, inspection.controls)
     _draw_spectrum(grid[1][1], "Motion", inspection, spectrum.joints, inspection.joints)
     if gaps:
-        _draw_gaps(hide_rest([grid[2]], 1)[0], inspection)
+        _draw_gaps(grid[2][0], inspection)
     for panel in (panel for row in grid for panel in row):
         handles, labels = panel.get_legend_handles_labels()
         if handles:
@@ -207,7 +201,7 @@ def _draw_spectrum(
     title: str,
     inspection: Inspection,
     powers: np.ndarray,
-    channels: Sequence[JointInspection | ControlInspection],
+    channels: Sequence[Channel],
 ) -> None:
     """Power over frequency; 95 % of it is below the dotted line."""
     for colour, power, channel in zip(colours(len(powers)), powers, channels, strict=True):
@@ -293,23 +287,19 @@ def _draw_density(panel: "Axes", x: _Axis, y: _Axis, covered: float) -> None:
     heading(panel, "", f"{100 * covered:.0f} % covered")
 
 
-def _unit(channel: JointInspection | ControlInspection) -> tuple[str, float]:
+def _unit(channel: Channel) -> tuple[str, float]:
     joint = isinstance(channel, JointInspection)
     return reading_unit(channel.unit) if joint else (channel.unit, 1.0)
 
 
-def _mark_bounds(
-    panel: "Axes",
-    channel: JointInspection | ControlInspection,
-    factor: float,
-    *,
-    vertical: bool = False,
-) -> None:
+def _mark_bounds(panel: "Axes", channel: Channel, factor: float, *, vertical: bool = False) -> None:
     """Dotted lines at a joint's limits or a control's bounds, where they are near enough."""
-    joint = isinstance(channel, JointInspection)
-    bounds = channel.limits if joint else (channel.lower, channel.upper)
+    if isinstance(channel, JointInspection):
+        bounds = channel.limits or ()
+    else:
+        bounds = (channel.lower, channel.upper)
     low, high = channel.lowest, channel.highest
-    for bound in bounds or ():
+    for bound in bounds:
         if math.isfinite(bound) and 2 * low - high <= bound <= 2 * high - low:
             draw = panel.axvline if vertical else panel.axhline
             draw(factor * bound, color=GREY, linewidth=0.7, linestyle=":")

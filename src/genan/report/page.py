@@ -236,8 +236,8 @@ def _made_with(material: Material) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Each run that says so, and the versions it was made with."""
     for artifact in (*material.actuators, *material.policies):
         yield artifact.label, artifact.content.record.get("versions") or {}
-    for read in (*material.inspections, *material.evaluations):
-        yield read.label, read.content.versions
+    read: tuple[Found[Any], ...] = (*material.inspections, *material.evaluations)
+    yield from ((one.label, one.content.versions) for one in read)
     for transfer in material.transfers:
         yield transfer.label, transfer.content.about.get("versions") or {}
     for study in material.studies:

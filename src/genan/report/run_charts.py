@@ -156,7 +156,7 @@ def transfer_charts(found: Sequence[Found[Transfer]]) -> list[Figure]:
 
 def _success_chart(done: Sequence[Found[Transfer]], suffix: str) -> Figure:
     known = [paper_figures().get(f"transfer-{one.content.task}") for one in done]
-    paper = tuple(figure and figure.series["success"][0] for figure in known)
+    paper = tuple(None if one is None else one.series["success"][0] for one in known)
     return Figure(
         name=f"transfer-success{suffix}",
         title="Transfer: trials that succeed",

@@ -1,7 +1,7 @@
 """How every genan picture looks: quiet axes, colours that colour-blind readers can tell apart, and
 panels placed in inches, so that a picture is laid out without being drawn twice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -68,58 +68,48 @@ def colours(count: int) -> list[str]:
 
 
 def panels(
-    rows: int,
-    columns: int,
-    *,
+    *groups: int,
+    across: int,
     size: tuple[float, float] = (1.75, 1.25),
     gap: tuple[float, float] = (0.45, 0.42),
     margin: tuple[float, float, float, float] = (0.6, 0.12, 0.35, 0.45),
-    heights: Sequence[float] | None = None,
+    wide: Mapping[int, float] | None = None,
 ) -> tuple["Figure", list[list["Axes"]]]:
-    """A figure with a grid of panels, by row. All in inches.
+    """A figure, and its panels group by group; each group begins a new row. All in inches.
 
     Args:
-        rows: panels below each other.
-        columns: panels next to each other.
+        groups: panels of each group.
+        across: panels next to each other.
         size: width and height of a panel.
         gap: between two panels, across and down.
         margin: left, right, above and below all panels.
-        heights: of each row, where they differ.
+        wide: height of the panels of a group that go over the whole width, by its number.
     """
     from matplotlib.figure import Figure
 
-    tall = list(heights or [size[1]] * rows)
     left, right, above, below = margin
-    width = left + columns * size[0] + (columns - 1) * gap[0] + right
-    height = above + sum(tall) + (rows - 1) * gap[1] + below
+    full = across * size[0] + (across - 1) * gap[0]
+    boxes: list[list[tuple[float, float, float, float]]] = []
+    top = above
+    for k, count in enumerate(groups):
+        columns, high = (across, size[1]) if k not in (wide or {}) else (1, (wide or {})[k])
+        each = size[0] if columns > 1 or across == 1 else full
+        boxes.append([])
+        for n in range(count):
+            row, column = divmod(n, columns)
+            y = top + high + row * (high + gap[1])
+            boxes[-1].append((left + column * (size[0] + gap[0]), y, each, high))
+        top += -(-count // columns) * (high + gap[1])
+    width, height = left + full + right, top - gap[1] + below
     figure = Figure(figsize=(width, height))
-    grid = []
-    top = height - above
-    for high in tall:
-        top -= high
-        grid.append(
-            [
-                figure.add_axes(
-                    (
-                        (left + k * (size[0] + gap[0])) / width,
-                        top / height,
-                        size[0] / width,
-                        high / height,
-                    )
-                )
-                for k in range(columns)
-            ]
-        )
-        top -= gap[1]
-    return figure, grid
-
-
-def hide_rest(grid: list[list["Axes"]], count: int) -> list["Axes"]:
-    """The first ``count`` panels, row by row; the others disappear."""
-    flat = [panel for row in grid for panel in row]
-    for empty in flat[count:]:
-        empty.set_visible(False)
-    return flat[:count]
+    scale = (width, height, width, height)
+    return figure, [
+        [
+            figure.add_axes(tuple(a / b for a, b in zip((x, height - y, w, h), scale, strict=True)))
+            for x, y, w, h in group
+        ]
+        for group in boxes
+    ]
 
 
 def heading(panel: "Axes", text: str, note: str = "") -> None:
