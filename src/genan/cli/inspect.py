@@ -170,8 +170,8 @@ def _control_table(found: "Inspection") -> "Table":
         [
             control.name,
             control.unit,
-            f"{number(control.lower)} to {number(control.upper)}",
-            f"{number(control.lowest)} to {number(control.highest)}",
+            f"{control.lower:.3g} to {control.upper:.3g}",
+            f"{control.lowest:.3g} to {control.highest:.3g}",
             f"{100 * control.saturated:.1f} %",
             number(control.fastest),
             number(control.excited),

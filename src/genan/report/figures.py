@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from genan.data import Inspection
 from genan.errors import DataError
 from genan.evaluation import Evaluation
 from genan.evaluation.accuracy import Errors
@@ -69,6 +70,13 @@ def save_figures(evaluation: Evaluation | CrossValidation, folder: Path) -> tupl
             f"The pictures could not be written into {folder}: {error.strerror or error}."
         ) from None
     return tuple(folder / name for name in figures)
+
+
+def inspection_figure(inspection: Inspection) -> "Figure":
+    """Lag, resolution and frequencies of an inspected recording."""
+    from genan.report.inspection import signals_figure
+
+    return signals_figure(inspection, inspection.data)
 
 
 @style()

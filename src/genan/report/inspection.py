@@ -118,7 +118,7 @@ def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figu
     across = _columns([len(phases), len(pairs), len(controls)])
     groups.append(("Controls", controls))
     figure, grid = panels(
-        *(len(members) for _, members in groups), across=across, size=(1.25, 1.05),
+        *(len(members) for _, members in groups), across=across, size=(1.25 if across > 1 else 2.6, 1.05),
         gap=(0.62, 0.78), margin=(0.65, 0.15, 0.5, 0.42),
     )  # fmt: skip
     for (title, members), axes in zip(groups, grid, strict=True):

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +61,9 @@ class InspectionRecord:
 
 def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: Path) -> Path:
     """Write ``inspection.json`` into ``folder``; returns the file. SI units (rad or m, s)."""
-    numbers = asdict(found)
-    pairs, spectrum, verdict = (
-        numbers.pop(name) for name in ("pairs_covered", "spectrum", "verdict")
+    numbers = asdict(replace(found, data=None))
+    _, pairs, spectrum, verdict = (
+        numbers.pop(name) for name in ("data", "pairs_covered", "spectrum", "verdict")
     )
     numbers["timing"] = None if found.timing is None else found.timing.as_json()
     for joint, measured in zip(numbers["joints"], found.joints, strict=True):
