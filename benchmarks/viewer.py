@@ -24,15 +24,11 @@ from typing import Any
 import numpy as np
 from machine import machine
 
-from genan.report.viewer.geometry import Body
-from genan.report.viewer.live_orders import LiveSettings
-from genan.report.viewer.live_page import LivePage
-from genan.report.viewer.live_process import LiveProcess
-from genan.report.viewer.page import FRAMES, show
-from genan.report.viewer.run import LIVE_BLOCK, Driver
-from genan.report.viewer.serve import check_port, serving
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
+from genan.viewer.live_page import LivePage
+from genan.viewer.live_robot import REPORT, LiveProcess, LiveSettings
+from genan.viewer.page import FRAMES, GhostActuators, check_port, serving, show
 
 LIMITS = np.deg2rad([-50.0, 20.0, -50.0, -50.0]), np.deg2rad([50.0, 60.0, 50.0, 50.0])
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -58,8 +54,8 @@ DRAWN = "() => window.__viserTestpoints.rendererInfo.render.frame"
 class Counted:
     """A page whose pictures are counted, and that believes to be watched if told so."""
 
-    def __init__(self, page: Any, *, watched: bool | None = None) -> None:
-        self._page, self._watched, self.pictures = page, watched, 0
+    def __init__(self, page: Any, server: Any, *, watched: bool | None = None) -> None:
+        self._page, self.server, self._watched, self.pictures = page, server, watched, 0
 
     def step(self, seconds: float, *, watched: bool) -> None:
         """Go on, and count."""
@@ -84,10 +80,10 @@ def going(
     make: Callable[[Any], Any], *, watched: bool | None = None
 ) -> Iterator[tuple[Any, Counted]]:
     """A page of ``make`` at work in a thread."""
-    with serving(check_port(0), title="benchmark") as server:
+    with serving(check_port(0)) as server:
         page = make(server)
-        counted, stop = Counted(page, watched=watched), threading.Event()
-        thread = threading.Thread(target=show, args=(server, counted, stop.is_set))
+        counted, stop = Counted(page, server, watched=watched), threading.Event()
+        thread = threading.Thread(target=show, args=(counted, stop.is_set))
         thread.start()
         try:
             yield server, counted
@@ -102,18 +98,9 @@ def live(pages: list[LivePage]) -> Callable[[Any], LivePage]:
     """Makes the page of the reacher with five ghosts; it is put into ``pages`` too."""
 
     def make(server: Any) -> LivePage:
-        robot, driver = Robot.load("pamy2"), Driver.find(None)
+        robot, driver = Robot.load("pamy2"), GhostActuators.find(None, robot="pamy2")
         settings = LiveSettings("reacher", bundled_policy("reacher"))
-        page = LivePage(
-            server,
-            settings,
-            Body(robot),
-            LiveProcess(settings),
-            members=driver.contract.members,
-            member=None,
-            goals=LIMITS,
-            load=lambda: driver.load(robot, block=LIVE_BLOCK),
-        )
+        page = LivePage(server, settings, robot, LiveProcess(settings), driver, goals=LIMITS)
         pages.append(page)
         return page
 
@@ -140,7 +127,7 @@ def made(seconds: float) -> None:
         time.sleep(seconds)
         passed = time.perf_counter() - begun
         rate, spent = (counted.pictures - before) / passed, (time.process_time() - cpu) / passed
-        ticks = (pages[0].reports - reports) * 16 / passed
+        ticks = (pages[0].reports - reports) * REPORT / passed
     print(
         f"made by the page, 5 ghosts        {rate:5.1f} pictures/s (wanted: {FRAMES}), {100 * spent:.0f} % of a core"
     )

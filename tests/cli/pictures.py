@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from genan.report.scenes import Stage
+from genan.viewer.stage import Stage
 
 
 class Nothing:

@@ -22,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No file of one test in the way of another, wide lines, and line drawings, which are
+    """No file of one test in the way of another, wide lines, and flat drawings, which are
     quicker."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
@@ -62,7 +62,7 @@ def test_a_policy_is_played_as_it_was_trained_and_filmed(
     assert sum(durations) == pytest.approx(
         1000 * 2 * (2.0 + 0.6), abs=1.0
     )  # two episodes, whose ends stay a while
-    monkeypatch.setattr("genan.report.rendering.load_renderer", Nothing)
+    monkeypatch.setattr("genan.viewer.rendering.load_renderer", Nothing)
     same = genan(
         *typed(
             "genan play reacher --policy runs/reacher",
@@ -98,7 +98,7 @@ def test_one_that_knows_nothing_plays_in_the_place_of_an_old_film(
 def test_the_bundled_policy_returns_a_ball(
     genan, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genan.report.rendering.load_renderer", Nothing)
+    monkeypatch.setattr("genan.viewer.rendering.load_renderer", Nothing)
     answer = genan(*typed("genan play table-tennis", "--episodes", 1))
     assert answer.code == 0 and "1 of 1 episode succeeded" in answer.out, answer
     assert any((here / f"table-tennis.{kind}").exists() for kind in ("mp4", "gif"))

@@ -17,7 +17,6 @@ from tests.robots.pamy2.udp_proxy import served
 
 from genan.errors import SettingError
 from genan.evaluation.trials import load_policy
-from genan.report import trials
 from genan.rl.policy import save
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
@@ -64,7 +63,7 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(
     genan, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(trials, "load_renderer", Nothing)
+    monkeypatch.setattr("genan.viewer.rendering.load_renderer", Nothing)
     out = tmp_path / "out"
     answer = genan(
         *typed(

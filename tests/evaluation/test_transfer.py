@@ -155,7 +155,7 @@ def test_a_killed_run_leaves_what_was_done(tmp_path: Path) -> None:
 def test_table_tennis_returns_the_ball_and_keeps_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genan.report.trials.load_renderer", Nothing)
+    monkeypatch.setattr("genan.viewer.rendering.load_renderer", Nothing)
     command = typed(
         "genan transfer table-tennis --robot-seeds 0 1 2 --videos 0 3",
         *("--trials", 1, "--out", tmp_path / "out"),

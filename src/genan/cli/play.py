@@ -1,27 +1,28 @@
-"""Show what a policy does in a task: play some episodes in the simulator, print their rewards, film
+"""Watch episodes in the learned simulator: a policy, or one that knows nothing; judge and film
 them."""
 
 import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
 from genan.errors import SettingError
-from genan.tasks.registry import TaskSettings, task_entry, task_settings
+from genan.tasks.registry import task_entry, task_settings
+from genan.words import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from genan.rl.episodes import Agent, Episodes
+    from genan.rl.episodes import Episodes
     from genan.rl.policy import Policy
-    from genan.robot import Robot
     from genan.tasks.task import TaskEnvironment
 
 #: Robots that are settled before the first episode: enough that episodes start differently.
 _POOL = 16
+_SCREENS = {"DISPLAY", "WAYLAND_DISPLAY"}
 
 
 @dataclass(frozen=True)
@@ -65,34 +66,44 @@ class Play:
         import jax
 
         from genan.actuator import load
-        from genan.rl.episodes import record_episodes
+        from genan.rl.episodes import random_agent, record_episodes, zero_agent
         from genan.robot import Robot
         from genan.robot.package import bundled_actuators
         from genan.tasks.task import load_environment
+        from genan.viewer.stage import Stage
 
-        policy = self._policy()
-        settings = replace(self._settings(policy), pool=max(_POOL, self.episodes))
-        robot = Robot.load(self.robot or settings.robot)
-        ensemble = load(
-            self.actuators if self.actuators is not None else bundled_actuators(settings.robot)
+        policy, entry = self._policy(), task_entry(self.task)
+        settings = (
+            task_settings(self.task, robot=self.robot)
+            if policy is None
+            else entry.settings.of_record(policy.contract.constants)
         )
+        settings = replace(settings, pool=max(_POOL, self.episodes))
+        robot = Robot.load(self.robot or settings.robot)
+        ensemble = load(self.actuators or bundled_actuators(settings.robot))
         environment = load_environment(
             settings, ensemble, envs=self.episodes, robot=robot, stagger=False
         )
-        if policy is not None:
+        if policy is None:
+            agents = {"zero": zero_agent, "random": random_agent}
+            agent = agents[self.agent](environment.action_size)
+        else:
             policy.check_environment(environment)
             if not policy.was_trained_on(ensemble):
                 console.print("The policy was trained on other actuators than these.")
-        agent = self._agent(environment, policy)
-        with compiling(f"{self.task}, {_count(self.episodes)}"):
+            agent = lambda observation, key: policy.mean(observation)  # noqa: E731
+        with compiling(f"{self.task}, {plural(self.episodes, 'episode')}"):
             played = jax.device_get(
                 record_episodes(environment, agent, key=jax.random.key(self.seed))
             )
         _print_episodes(console, environment, played)
+        stage = Stage(robot, entry)
         if path is None:
-            _show(environment, robot, played)
+            from genan.viewer.video import play_in_window
+
+            play_in_window(environment, played, stage)
         else:
-            _film(console, environment, robot, played, path, name=f"{self.task}, {self.agent}")
+            _film(console, environment, played, stage, path, name=f"{self.task}, {self.agent}")
         return 0
 
     def _check(self) -> None:
@@ -103,19 +114,21 @@ class Play:
             raise SettingError(f"Give --policy or --agent {self.agent}, not both.")
         if self.window and self.video is not None:
             raise SettingError("Give --video or --window, not both.")
-        if self.window and sys.platform.startswith("linux") and not _screen():
+        if self.window and sys.platform.startswith("linux") and not _SCREENS & os.environ.keys():
             raise SettingError(
-                "There is no screen here to open a window on (DISPLAY is not set); film with --video."
+                "There is no screen here to open a window on (DISPLAY is not set); film with "
+                "--video."
             )
 
     def _film_path(self, console: "Console") -> Path:
-        from genan.report.video import film_path
+        from genan.viewer.video import film_path
 
         wanted = self.video or Path(f"{self.task}.mp4")
         path = film_path(wanted)
         if path != wanted:
             console.print(
-                f"There is no MP4 encoder here ('pip install genan[video]' brings one): {path} instead."
+                "There is no MP4 encoder here ('pip install genan[video]' brings one): "
+                f"{path} instead."
             )
         if path.exists() and not self.overwrite:
             raise SettingError(
@@ -123,7 +136,8 @@ class Play:
             )
         if not path.parent.is_dir():
             raise SettingError(
-                f"There is no folder {path.parent} to put the film into; make it or give another --video."
+                f"There is no folder {path.parent} to put the film into; make it or give another "
+                "--video."
             )
         return path
 
@@ -133,68 +147,45 @@ class Play:
         from genan.rl.policy import load
         from genan.robot.package import bundled_policy
 
-        policy = load(self.policy if self.policy is not None else bundled_policy(self.task))
+        policy = load(self.policy or bundled_policy(self.task))
         if policy.contract.task != self.task:
             raise SettingError(
-                f"The policy was trained for the task {policy.contract.task!r}, not for {self.task!r}."
+                f"The policy was trained for the task {policy.contract.task!r}, not for "
+                f"{self.task!r}."
             )
         return policy
-
-    def _settings(self, policy: "Policy | None") -> TaskSettings:
-        """The task as the policy was trained in it, or as the paper has it."""
-        if policy is None:
-            return task_settings(self.task, robot=self.robot)
-        return task_entry(self.task).settings.of_record(policy.contract.constants)
-
-    def _agent(self, environment: "TaskEnvironment", policy: "Policy | None") -> "Agent":
-        from genan.rl.episodes import random_agent, zero_agent
-
-        if policy is not None:
-            return lambda observation, key: policy.mean(observation)
-        return {"zero": zero_agent, "random": random_agent}[self.agent](environment.action_size)
-
-
-def _screen() -> bool:
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def _count(episodes: int) -> str:
-    return "1 episode" if episodes == 1 else f"{episodes} episodes"
 
 
 def _print_episodes(console: "Console", environment: "TaskEnvironment", played: "Episodes") -> None:
     from rich.table import Table
 
     weights = {name: weight for name, weight in environment.weights.items() if weight}
-    names = list(weights)
-    table = Table("episode", "return", "success", *names, *played.metrics, box=None, pad_edge=False)
+    table = Table(
+        "episode", "return", "success", *weights, *played.metrics, box=None, pad_edge=False
+    )
     for column in table.columns[1:]:
         column.justify = "right"
     for k in range(environment.envs):
-        terms = [f"{weights[name] * played.terms[name][:, k].sum():.2f}" for name in names]
+        terms = [f"{weight * played.terms[n][:, k].sum():.2f}" for n, weight in weights.items()]
         found = [f"{values[k]:.3g}" for values in played.metrics.values()]
-        table.add_row(
-            str(k + 1), f"{played.reward[:, k].sum():.2f}", _result(played, k), *terms, *found
-        )
+        success = _result(played, k, ("yes", "no"))
+        table.add_row(str(k + 1), f"{played.reward[:, k].sum():.2f}", success, *terms, *found)
     # As wide as it is: numbers that are cut off say nothing.
     table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
     console.print(table, crop=False)
-    console.print(f"{int(played.success.sum())} of {_count(environment.envs)} succeeded.")
+    successes = int(played.success.sum())
+    console.print(f"{successes} of {plural(environment.envs, 'episode')} succeeded.")
 
 
-def _result(played: "Episodes", k: int) -> str:
-    return "ran away" if not played.sound[-1, k] else "yes" if played.success[k] else "no"
-
-
-def _period(environment: "TaskEnvironment") -> float:
-    return float(environment.task.settings.action_repeat * environment.simulator.scene.dt)
+def _result(played: "Episodes", k: int, words: tuple[str, str]) -> str:
+    return "ran away" if not played.sound[-1, k] else words[0 if played.success[k] else 1]
 
 
 def _film(
     console: "Console",
     environment: "TaskEnvironment",
-    robot: "Robot",
     played: "Episodes",
+    stage: Any,
     path: Path,
     *,
     name: str,
@@ -202,42 +193,21 @@ def _film(
     from rich.console import Console
     from rich.progress import track
 
-    from genan.report.rendering import load_renderer
-    from genan.report.scenes import Stage
-    from genan.report.video import count_pictures, film, write_film
+    from genan.viewer import rendering, video
 
-    task = environment.task
-    renderer = load_renderer(Stage.build(task, robot))
+    renderer = rendering.load_renderer(stage)
     if not renderer.rendered:
-        console.print("OpenGL does not work here, so the pictures are line drawings.")
-    words = {"yes": "success", "no": "no success", "ran away": "ran away"}
-    captions = [
-        (f"{name}   episode {k + 1} of {environment.envs}", words[_result(played, k)])
-        for k in range(environment.envs)
-    ]
+        console.print("OpenGL does not work here, so the pictures are flat drawings.")
+    clips = []
+    for k in range(environment.envs):
+        caption = f"{name}   episode {k + 1} of {environment.envs}"
+        result = _result(played, k, ("success", "no success"))
+        clips.append(video.episode_clip(environment, played, k, caption=caption, result=result))
+    screen = Console(stderr=True)
+    bar = track(video.film(clips, renderer), "filming", total=sum(map(len, clips)), console=screen,
+                transient=True, disable=not screen.is_terminal)  # fmt: skip
     try:
-        period = _period(environment)
-        frames = film(task, played, renderer, period=period, captions=captions)
-        total = count_pictures(played, period=period)
-        screen = Console(stderr=True)
-        bar = track(
-            frames,
-            "filming",
-            total=total,
-            console=screen,
-            transient=True,
-            disable=not screen.is_terminal,
-        )
-        write_film(iter(bar), path)
+        video.write_film(iter(bar), path)
     finally:
         renderer.close()
     console.print(f"Wrote {path}")
-
-
-def _show(environment: "TaskEnvironment", robot: "Robot", played: "Episodes") -> None:
-    from genan.report.scenes import Stage
-    from genan.report.window import show
-
-    show(
-        environment.task, played, Stage.build(environment.task, robot), period=_period(environment)
-    )

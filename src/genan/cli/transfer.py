@@ -223,22 +223,23 @@ class Transfer:
         if not wanted:
             return
         from genan.evaluation.transfer import robot_folder
-        from genan.report.trials import TrialPath, film_trial, load_trial_renderer
-        from genan.report.video import film_path, write_film
         from genan.robot import Robot
+        from genan.tasks.registry import task_entry
+        from genan.viewer import rendering
+        from genan.viewer.stage import Stage
+        from genan.viewer.video import film, film_path, trial_clip, write_film
 
-        renderer = load_trial_renderer(self.task, Robot.load(found.about["contract"]["robot"]))
+        robot, entry = Robot.load(found.about["contract"]["robot"]), task_entry(self.task)
+        renderer = rendering.load_renderer(Stage(robot, entry))
         try:
             for trial in wanted:
-                kept = TrialPath.load(
-                    out, self.task, trial, after=AFTER if self.task == "table-tennis" else 0.0
-                )
                 path = film_path(
                     robot_folder(out, trial.robot_seed) / f"trial-{trial.number:04d}.mp4"
                 )
-                robot = self.robot if trial.robot_seed is None else f"robot {trial.robot_seed}"
-                caption = f"{self.task}   {robot}   trial {trial.number}"
-                write_film(film_trial(kept, renderer, caption=caption, result=trial.outcome), path)
+                name = self.robot if trial.robot_seed is None else f"robot {trial.robot_seed}"
+                caption = f"{self.task}   {name}   trial {trial.number}"
+                clip = trial_clip(out, trial, caption=caption, after=entry.film_after)
+                write_film(film([clip], renderer), path)
                 console.print(f"Wrote {path}")
         finally:
             renderer.close()

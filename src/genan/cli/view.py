@@ -3,7 +3,7 @@ a policy live.
 
 'genan view RECORDING.h5' replays: scrub time, choose trajectory and member, see torque, control and
 disagreement. 'genan view --live' runs a policy on the virtual robot: drag the goal, push the arm,
-age the robot; with table-tennis, launch balls. Ctrl-C ends it.
+age the robot; in tasks without a goal, start trials. Ctrl-C ends it.
 """
 
 from dataclasses import dataclass
@@ -47,60 +47,46 @@ class View:
         """Show it until Ctrl-C."""
         import signal
         from contextlib import ExitStack
+        from functools import partial
 
         from genan.cli.terminal import interruptible
-        from genan.report.viewer.run import view_live, view_recording
+        from genan.viewer.live_page import view_live
+        from genan.viewer.replay import view_recording
 
-        self._check()
-        with ExitStack() as stack, interruptible() as interrupt:
-            # Whoever started it in the background ends it by SIGTERM, which is to be as good as
-            # Ctrl-C.
-            stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, interrupt))
-            if self.live:
-                view_live(
-                    self.what or "reacher",
-                    policy=self.policy,
-                    actuators=self.actuators,
-                    seed=self.seed or 0,
-                    hours=self.hours or 0.0,
-                    member=self.member,
-                    port=self.port,
-                    stopping=lambda: interrupt.requested,
-                    opened=_say,
-                )
-            else:
-                view_recording(
-                    Path(self.what or ""),
-                    actuators=self.actuators,
-                    robot=self.robot,
-                    trajectory=self.trajectory or 0,
-                    member=self.member,
-                    port=self.port,
-                    stopping=lambda: interrupt.requested,
-                    opened=_say,
-                )
-        print("The viewer is closed.")
-        return 0
-
-    def _check(self) -> None:
+        replays = {"trajectory": self.trajectory, "robot": self.robot}
+        lives = {"policy": self.policy, "seed": self.seed, "hours": self.hours}
         if not self.live and self.what is None:
             raise SettingError(
                 "Give a recording to replay, or --live to watch a policy on the virtual robot."
             )
-        replays = {"--trajectory": self.trajectory, "--robot": self.robot}
-        lives = {"--policy": self.policy, "--seed": self.seed, "--hours": self.hours}
-        wrong = [
-            flag for flag, value in (replays if self.live else lives).items() if value is not None
-        ]
-        if wrong:
-            where, other = (
-                ("a recording", "with --live") if self.live else ("--live", "for a recording")
-            )
-            raise SettingError(
-                f"{wrong[0]} is for {where} and means nothing {other}; leave it out."
-            )
+        for flag, value in (replays if self.live else lives).items():
+            if value is not None:
+                where = "a recording" if self.live else "--live"
+                other = "with --live" if self.live else "for a recording"
+                raise SettingError(
+                    f"--{flag} is for {where} and means nothing {other}; leave it out."
+                )
         if self.seed is not None and self.seed < 0:
             raise SettingError(f"A seed must not be negative, got {self.seed}.")
+        look = (
+            partial(view_live, self.what or "reacher")
+            if self.live
+            else partial(view_recording, Path(self.what or ""))
+        )
+        asked = {name: value for name, value in (lives | replays).items() if value is not None}
+        with ExitStack() as stack, interruptible() as interrupt:
+            # Whoever started it in the background ends it by SIGTERM, as good as Ctrl-C.
+            stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, interrupt))
+            look(
+                actuators=self.actuators,
+                member=self.member,
+                port=self.port,
+                stopping=lambda: interrupt.requested,
+                opened=_say,
+                **asked,
+            )
+        print("The viewer is closed.")
+        return 0
 
 
 def _say(address: str) -> None:

@@ -54,6 +54,11 @@ class Watched(RobotInterface):
         self._balls.append(position)
 
     @property
+    def virtual(self) -> Any:
+        """The robot itself; see ``VirtualInterface.virtual``."""
+        return self._inner.virtual
+
+    @property
     def sightings(self) -> int:
         """How many times the tracker was shown this ball."""
         return len(self._times)
@@ -85,6 +90,8 @@ class Watched(RobotInterface):
 
 STRING_EVERY = 10
 """The string's shape is kept at every so-manieth tick: 50 Hz, the rate of a film."""
+IN_CUP = 0.3
+"""A ball that has lain in the cup for this long is in, for who watches [s]."""
 
 
 @final
@@ -117,6 +124,15 @@ class CupArena(Arena):
         )
         bench.command(bench.robot.u_rest)  # compiles, which no tick should wait for
         return cls(policy, bench, bench.tracker(), paced=paced)
+
+    def markers(self) -> Mapping[str, np.ndarray]:
+        """Ball and string."""
+        string = self._bench.string_for_evaluation_only()
+        return {"ball": self._bench.ball_for_evaluation_only()[0], "string": string}
+
+    def success_so_far(self) -> bool | None:
+        """A ball that has lain in the cup for a while is in."""
+        return True if self._bench.time_in_cup > IN_CUP else None
 
     def _prepared(
         self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator
@@ -225,6 +241,15 @@ class TennisArena(Arena):
         self._bench.launch(trial)
         self._launched = True
         self._watched.see()
+
+    def markers(self) -> Mapping[str, np.ndarray]:
+        """The ball, once it is launched."""
+        return {"ball": self._bench.ball_for_evaluation_only()[0]} if self._launched else {}
+
+    def success_so_far(self) -> bool | None:
+        """Known as soon as the ball has come down."""
+        outcome = self._bench.outcome()
+        return None if outcome is None else outcome.value == OUTCOMES[self.task][0]
 
     def _prepared(
         self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator

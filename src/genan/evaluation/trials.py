@@ -101,6 +101,15 @@ class Arena(ABC):
         chance = np.random.default_rng([seed, trial])
         return self._prepared(trial, chance.uniform(self._lower, self._upper), chance)
 
+    def markers(self) -> Mapping[str, Float[np.ndarray, "..."]]:
+        """What can be seen besides the arm now, for pictures (see ``genan.viewer.stage``): position
+        [3] or points [points, 3] by name, in the task's frame [m]."""
+        return {}
+
+    def success_so_far(self) -> bool | None:
+        """Whether the trial that goes on has succeeded; None while that is open."""
+        return None
+
     @abstractmethod
     def _prepared(
         self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator

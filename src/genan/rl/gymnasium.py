@@ -344,7 +344,6 @@ def make_env(
     render_mode: Literal["rgb_array"] | None = None,
 ) -> "GenanEnv":
     """One robot in ``task``."""
-
     environment, machine = _environment(task, actuators, settings, robot, pool, envs=1)
     return GenanEnv(
         environment, picture=_Picture(environment, machine) if render_mode is not None else None
@@ -362,7 +361,6 @@ def make_vector_env(
     autoreset_mode: Any = "SameStep",
 ) -> "GenanVectorEnv":
     """``num_envs`` robots in ``task``."""
-
     environment, _ = _environment(task, actuators, settings, robot, pool, envs=num_envs)
     return GenanVectorEnv(environment, autoreset_mode=autoreset_mode)
 
@@ -403,12 +401,17 @@ class _Picture:
         self._renderer: Any = None
 
     def __call__(self, scene: Any, memory: Any) -> Any:
-        from genan.report.rendering import load_renderer
-        from genan.report.scenes import Stage, snapshot
+        import jax
+
+        from genan.tasks.registry import task_entry
+        from genan.viewer.rendering import load_renderer
+        from genan.viewer.stage import Stage, snapshots
 
         if self._renderer is None:
-            self._renderer = load_renderer(Stage.build(self._task, self._robot))
-        return self._renderer.frame(snapshot(self._task, scene, memory))
+            entry = task_entry(self._task.settings.name)
+            self._renderer = load_renderer(Stage(self._robot, entry))
+        one = jax.tree.map(lambda a: a[None], (scene, memory))
+        return self._renderer.frame(snapshots(self._task, *one)[0])
 
     def restart(self) -> None:
         if self._renderer is not None:

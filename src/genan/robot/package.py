@@ -48,8 +48,6 @@ class RobotPackage:
     identify: str | None = None
     """Callable ``(virtual, *, seed)`` that identifies the robot's dynamics; what it gives can be
     printed (``lines()``, for rich) and saved as pictures (``save_figures(folder)``)."""
-    on_post: bool = False
-    """Whether the viewer shows it on a post, at the height of a table-tennis player's shoulder."""
     name: str = ""
     """Name of the robot; filled in by the lookup, as is ``folder``."""
     folder: Path = field(default_factory=Path)

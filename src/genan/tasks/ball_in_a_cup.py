@@ -13,7 +13,6 @@ from genan.robot import Robot
 from genan.simulation.cup_contact import CupSettings
 from genan.simulation.cup_scene import CupScene, CupState
 from genan.simulation.simulator import ArmState
-from genan.tasks.ball import Court
 from genan.tasks.bundled import BallInACupSettings
 from genan.tasks.task import Task
 
@@ -147,10 +146,14 @@ class BallInACup(Task):
         stretch = jax.vmap(self.scene.string_length)(scene) - self._length(scene)
         return {"stretch": 1e3 * jnp.maximum(stretch, 0.0)}
 
-    def markers(self, scene: CupState, memory: CupMemory) -> dict[str, Any]:
-        """The ball and the string it hangs on."""
-        ball = np.asarray(self.scene.ball(scene)[0]) + np.asarray(Court().base)
-        return {"ball": ball, "string": float(self._length(scene))}
+    def markers(self, scene: CupState, memory: Any) -> dict[str, Any]:
+        """The ball, and the string from the cup to it."""
+        from genan.tasks.scenery import sagging
+
+        ball = np.asarray(jax.vmap(lambda state: self.scene.ball(state)[0])(scene))
+        start = np.asarray(jax.vmap(lambda s: self.scene.attachment(self.scene.q(s)))(scene))
+        length = np.broadcast_to(self._length(scene), len(ball))
+        return {"ball": ball, "string": sagging(start, ball, length)}
 
     def _length(self, scene: CupState) -> float | Float[Array, "*robots"]:
         return self.settings.string_length if scene.string_length is None else scene.string_length

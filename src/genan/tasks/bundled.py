@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from genan.errors import SettingError, listing
+from genan.tasks.ball import Court
 from genan.tasks.registry import TaskEntry, TaskSettings, TrainingPreset
 
 LANDINGS = ("lab", "printed")
@@ -145,8 +146,6 @@ REACHER = TaskEntry(
     },
     number=("mean_error", "mean error [deg]"),
     attempt="goal",
-    props=("goal",),
-    camera=((0.14, 0.0, 1.52), 1.75, 130.0, -14.0),
 )  # fmt: skip
 
 BALL_IN_A_CUP = TaskEntry(
@@ -189,9 +188,7 @@ BALL_IN_A_CUP = TaskEntry(
         ),
     },
     attempt="try",
-    props=("cup", "ball"),
-    camera=((0.18, 0.0, 1.48), 1.75, 130.0, -12.0),
-    props_at_base=True,
+    scenery="genan.tasks.scenery:add_wooden_ball",
 )  # fmt: skip
 
 TABLE_TENNIS = TaskEntry(
@@ -221,7 +218,7 @@ TABLE_TENNIS = TaskEntry(
         ),
     },
     attempt="ball",
-    props=("table", "ball"),
-    camera=((0.35, 1.20, 0.98), 3.7, 205.0, -17.0),
+    scenery="genan.tasks.scenery:add_table_and_ball",
+    base=Court().base,
     film_after=0.6,
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Reacher: go to a joint position, quickly, and stay there."""
 
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -78,10 +78,6 @@ class Reacher(Task):
     def metrics(self, scene: ArmState, memory: Array) -> dict[str, Float[Array, " robots"]]:
         """Mean distance over the joints [deg]."""
         return {"error": jnp.rad2deg(self._error(scene, memory))}
-
-    def markers(self, scene: ArmState, memory: Array) -> dict[str, Any]:
-        """The goal."""
-        return {"goal": memory}
 
     def _error(self, scene: ArmState, memory: Array) -> Array:
         return jnp.mean(jnp.abs(scene.q - memory), axis=-1)

@@ -227,14 +227,12 @@ class TaskEntry:
     heading with its unit."""
     attempt: str = "trial"
     """What one trial is called where someone watches."""
-    props: tuple[str, ...] = ()
-    """What a picture shows next to the arm: "goal" (a second arm at the marker "goal"), "ball",
-    "table", "cup". See ``Task.markers``."""
-    camera: tuple[tuple[float, float, float], float, float, float] | None = None
-    """Where a picture is taken from: the point looked at [m], distance [m], azimuth and elevation
-    [deg]; None: one that shows the arm."""
-    props_at_base: bool = False
-    """Whether trials keep ball and string in the frame of the robot's base, not in the room's."""
+    scenery: Any = None
+    """A function that adds what a picture shows next to the arm to a ``mujoco.MjSpec``, or where it
+    is as "module:function"; None: nothing. See ``genan.viewer.stage``."""
+    base: tuple[float, float, float] | None = None
+    """Where the robot's base is in the task's frame, whose floor is z = 0 [m]; None: the task's
+    frame is the base's own."""
     film_after: float = 0.0
     """A film of a trial goes on this long after the policy's turn [s]."""
 
@@ -258,7 +256,7 @@ class TaskEntry:
         return self.presets[name]
 
     def load(self, part: str) -> Any:
-        """The class behind ``task`` or ``trial``, imported now."""
+        """What is behind ``task``, ``trial`` or ``scenery``, imported now."""
         return imported(getattr(self, part))
 
 

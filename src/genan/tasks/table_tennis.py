@@ -224,6 +224,6 @@ class TableTennis(Task):
         found = {"hit_rate": memory.hit, **ends}
         return {name: value.astype(memory.landing.dtype) for name, value in found.items()}
 
-    def markers(self, scene: RallyState, memory: RallyMemory) -> dict[str, Any]:
+    def markers(self, scene: RallyState, memory: Any) -> dict[str, Any]:
         """The ball."""
         return {"ball": scene.ball.position}

@@ -72,9 +72,14 @@ class Task(eqx.Module):
         """More numbers about an episode that ends now."""
 
     def markers(self, scene: Any, memory: Any) -> dict[str, Any]:
-        """What a picture of one episode shows next to the arm (states without a batch): ``goal``
-        [nq] [rad or m], ``ball`` [3] in the room's frame [m], ``string``, the length of the string
-        it hangs on [m]."""
+        """Where things are, for pictures: joint positions [rad or m] of a second arm for "goal", a
+        position [m] for each moving body of the task's scenery, points [m] for each line, all in
+        the task's frame. A "goal" that the task observes is shown without more ado."""
+        at = 0
+        for name, size in self.layout:
+            if name == "goal" and size == self.scene.nq:
+                return {"goal": self.observe(scene, memory)[:, at : at + size]}
+            at += size
         return {}
 
 

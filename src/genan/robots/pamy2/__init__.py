@@ -12,5 +12,4 @@ PACKAGE = RobotPackage(
     benches={"table-tennis": f"{_HERE}.virtual.tennis_bench:TennisBench"},
     tasks={"reacher": f"{_HERE}.tasks:REACHER", "table-tennis": f"{_HERE}.tasks:TABLE_TENNIS"},
     identify=f"{_HERE}.identification:identify",
-    on_post=True,
 )

@@ -8,5 +8,4 @@ PACKAGE = RobotPackage(
     virtual=f"{_HERE}.virtual.robot:VirtualPamy2Cup",
     benches={"ball-in-a-cup": f"{_HERE}.virtual.cup_bench:CupBench"},
     tasks={"ball-in-a-cup": f"{_HERE}.tasks:BALL_IN_A_CUP"},
-    on_post=True,
 )

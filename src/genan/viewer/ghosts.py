@@ -1,11 +1,10 @@
-"""The simulated arms beside the real one: driven by the actuator networks along the same commands.
+"""The simulated arms over the real one: driven by the actuator networks along the same commands.
 
 The first ghost is driven by the ensemble's mean torque, the others by one member each. All run open
 loop, and now and then are put back to where the robot is: then they know its past, as a rollout
 does that starts there.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,9 +17,10 @@ from jaxtyping import Array, Bool, Float
 from genan.actuator import Ensemble
 from genan.actuator.network import apply
 from genan.dynamics import Dynamics
+from genan.viewer.page import GhostMotion
 
 
-class _State(eqx.Module):
+class _GhostState(eqx.Module):
     """What the ghosts remember, and the robot's own past."""
 
     q: Float[Array, "models samples nq"]
@@ -33,22 +33,7 @@ class _State(eqx.Module):
     """Past controls."""
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """What the ghosts did in some ticks, and what the networks say about the robot in them."""
-
-    q: Float[np.ndarray, "ticks models nq"]
-    """Positions [rad or m]: of the ensemble's mean torque, then of each member alone."""
-    torque: Float[np.ndarray, "ticks members nq"]
-    """What each member makes of the robot's own past [N m or N]."""
-
-    @property
-    def disagreement(self) -> Float[np.ndarray, " ticks"]:
-        """Standard deviation of the torque over the members, summed over the joints [N m]."""
-        return self.torque.std(axis=1).sum(axis=-1)
-
-
-class Ghosts:
+class GhostSimulation:
     """Simulated arms that go along with a robot, a block of ticks at a time."""
 
     def __init__(self, ensemble: Ensemble, dynamics: Dynamics, *, block: int) -> None:
@@ -56,7 +41,7 @@ class Ghosts:
         self.ensemble, self.dynamics, self.block = ensemble, dynamics, block
         self.models = 1 + ensemble.members
         """The ensemble's mean, and each member."""
-        self._state: _State | None = None
+        self._state: _GhostState | None = None
         self._age = 0
         self.wild = False
         """Whether one of them has run away to where there are no numbers."""
@@ -76,7 +61,7 @@ class Ghosts:
         q: Float[np.ndarray, "ticks nq"],
         u: Float[np.ndarray, "ticks nu"],
         restart: Bool[np.ndarray, " ticks"],
-    ) -> Simulated:
+    ) -> GhostMotion:
         """Go on by as many ticks as are given.
 
         Args:
@@ -101,14 +86,14 @@ class Ghosts:
             self._state, out = _advance(self.ensemble, self.dynamics, self._state, *arrays)
             found.append(tuple(np.asarray(part)[: ticks - k] for part in out))
         self._age += ticks
-        simulated = Simulated(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        simulated = GhostMotion(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
         self.wild = not bool(np.isfinite(simulated.q[-1]).all())
         return simulated
 
-    def _begin(self, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> _State:
+    def _begin(self, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> _GhostState:
         history = self.ensemble.contract.history
         now = jnp.asarray(q, jnp.float32)
-        return _State(
+        return _GhostState(
             q=jnp.tile(now, (self.models, history.span + 1, 1)),
             qd=jnp.zeros((self.models, len(q))),
             robot_q=jnp.tile(now, (max(history.span, 1) + 1, 1)),
@@ -120,17 +105,17 @@ class Ghosts:
 def _advance(
     ensemble: Ensemble,
     dynamics: Dynamics,
-    state: _State,
+    state: _GhostState,
     q: Float[Array, "block nq"],
     u: Float[Array, "block nu"],
     restart: Bool[Array, " block"],
     real: Bool[Array, " block"],
-) -> tuple[_State, tuple[Array, Array]]:
+) -> tuple[_GhostState, tuple[Array, Array]]:
     """``real`` is false for ticks that only fill up the block: they change nothing."""
 
     def tick(
-        state: _State, now: tuple[Array, Array, Array, Array]
-    ) -> tuple[_State, tuple[Array, Array]]:
+        state: _GhostState, now: tuple[Array, Array, Array, Array]
+    ) -> tuple[_GhostState, tuple[Array, Array]]:
         q, u, restart, real = now
         robot_q = jnp.concatenate([state.robot_q[1:], q[None]])
         controls = jnp.concatenate([state.u[1:], u[None]])
@@ -139,7 +124,7 @@ def _advance(
         qd = jnp.where(restart, (robot_q[-1] - robot_q[-2]) / dynamics.dt, state.qd)
         tau, torques = _torques(ensemble, past, controls, own)
         position, velocity = jax.vmap(dynamics.step)(past[:, -1], qd, tau)
-        after = _State(
+        after = _GhostState(
             jnp.concatenate([past[:, 1:], position[:, None]], axis=1), velocity, robot_q, controls
         )
         after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)

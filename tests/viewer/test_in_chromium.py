@@ -16,16 +16,12 @@ pytest.importorskip("viser", reason="The viewer needs viser: pip install genan[v
 
 from tests.browser import Browser, Sheet, browser  # noqa: F401
 
-from genan.report.viewer.geometry import Body
-from genan.report.viewer.live_orders import LiveSettings
-from genan.report.viewer.live_page import LivePage
-from genan.report.viewer.live_process import LiveProcess
-from genan.report.viewer.page import show
-from genan.report.viewer.room import BASE
-from genan.report.viewer.run import LIVE_BLOCK, Driver
-from genan.report.viewer.serve import check_port, serving
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
+from genan.viewer.drawing import ArmKinematics
+from genan.viewer.live_page import LivePage
+from genan.viewer.live_robot import LiveProcess, LiveSettings
+from genan.viewer.page import GhostActuators, check_port, serving, show
 
 #: What viser's own page says to the console of a browser without graphics.
 KNOWN = ("THREE.Clock", "GL Driver Message", "GPU stall")
@@ -41,26 +37,17 @@ def wait(true: Callable[[], Any], *, what: str) -> None:
 
 
 @pytest.fixture
-def live() -> Iterator[tuple[Any, LivePage, Body]]:
-    robot, driver = Robot.load("pamy2"), Driver.find(None)
+def live() -> Iterator[tuple[Any, LivePage, ArmKinematics]]:
+    robot, driver = Robot.load("pamy2"), GhostActuators.find(None, robot="pamy2")
     settings = LiveSettings("reacher", bundled_policy("reacher"))
     process = LiveProcess(settings)
-    with serving(check_port(0), title="genan view") as server:
-        page = LivePage(
-            server,
-            settings,
-            Body(robot),
-            process,
-            members=driver.contract.members,
-            member=None,
-            goals=LIMITS,
-            load=lambda: driver.load(robot, block=LIVE_BLOCK),
-        )
+    with serving(check_port(0)) as server:
+        page = LivePage(server, settings, robot, process, driver, goals=LIMITS)
         stop = threading.Event()
-        shown = threading.Thread(target=show, args=(server, page, stop.is_set))
+        shown = threading.Thread(target=show, args=(page, stop.is_set))
         shown.start()
         try:
-            yield server, page, Body(robot)
+            yield server, page, ArmKinematics(robot)
         finally:
             stop.set()
             shown.join()
@@ -89,7 +76,7 @@ def pixel(server: Any, sheet: Sheet, point: np.ndarray) -> np.ndarray:
 
 def test_the_goal_is_dragged_and_the_arm_follows(
     browser: Browser,  # noqa: F811
-    live: tuple[Any, LivePage, Body],
+    live: tuple[Any, LivePage, ArmKinematics],
 ) -> None:
     server, page, body = live
     assert page.goal is not None
@@ -106,7 +93,7 @@ def test_the_goal_is_dragged_and_the_arm_follows(
 
     goal = page.goal.q.copy()
     wait(lambda: distance(page, body, goal) < 0.06, what="the arm reaches the first goal")
-    handle = body.tip(goal) + np.array(BASE)
+    handle = body.tip(goal) + page.stage.base
     arrow = pixel(
         server, sheet, handle + np.array([0.0, 0.0, 0.11])
     )  # the arrow along z, at its half
@@ -135,7 +122,7 @@ def test_the_goal_is_dragged_and_the_arm_follows(
     sheet.check()
 
 
-def distance(page: LivePage, body: Body, goal: np.ndarray) -> float:
+def distance(page: LivePage, body: ArmKinematics, goal: np.ndarray) -> float:
     """From the robot's tip to that of ``goal`` [m]."""
     return float(np.linalg.norm(body.tip(page.q) - body.tip(goal)))
 

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("viser", reason="The viewer needs viser: pip install genan[view].")
 
 from genan.errors import SettingError
-from genan.report.viewer.serve import check_port, serving
+from genan.viewer.page import check_port, serving
 
 
 def test_a_port_in_use_is_refused_by_name_and_flag() -> None:
@@ -26,7 +26,7 @@ def test_the_page_is_there_for_this_computer_alone_and_gone_afterwards(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = set(threading.enumerate())
-    with serving(check_port(0), title="t") as server:
+    with serving(check_port(0)) as server:
         port = server.get_port()
         assert server.get_host() == "127.0.0.1" and server.request_share_url() is None
         with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=10) as answer:

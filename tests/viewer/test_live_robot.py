@@ -5,20 +5,10 @@ import pytest
 
 from genan.evaluation import trials as arena
 from genan.jax_setup import use_cache
-from genan.report.viewer.live import LiveRobot
-from genan.report.viewer.live_orders import (
-    Age,
-    Launch,
-    LiveSettings,
-    Order,
-    Push,
-    Reach,
-    Restart,
-    Ticks,
-)
 from genan.robot.package import bundled_policy
+from genan.viewer.live_robot import LiveOrder, LiveReport, LiveRobot, LiveSettings
 
-Story = Iterator[list[Order]]
+Story = Iterator[list[LiveOrder]]
 
 
 class Desk:
@@ -26,17 +16,17 @@ class Desk:
     its end."""
 
     def __init__(self, story: Callable[["Desk"], Story]) -> None:
-        self.seen: list[Ticks] = []
+        self.seen: list[LiveReport] = []
         self._story = story(self)
 
     @property
-    def last(self) -> Ticks:
+    def last(self) -> LiveReport:
         return self.seen[-1]
 
-    def report(self, ticks: Ticks) -> None:
-        self.seen.append(ticks)
+    def report(self, report: LiveReport) -> None:
+        self.seen.append(report)
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[LiveOrder]:
         try:
             return next(self._story)
         except StopIteration:
@@ -68,22 +58,22 @@ def test_the_arm_follows_the_goal_is_pushed_stopped_restarted_and_aged() -> None
     def story(desk: Desk) -> Story:
         yield from passing(desk, 2.5)  # the ramp, and a little of the first goal
         far["before"] = error(desk)
-        yield [Reach(goal)]
+        yield [LiveOrder(goal=goal)]
         yield from passing(desk, 2.0)
         far["after"] = error(desk)
-        yield [Push(np.array([0.0, 10.0, 0.0]), 0.2)]
+        yield [LiveOrder(push=np.array([0.0, 10.0, 0.0]), seconds=0.2)]
         yield from passing(desk, 0.2)
         far["pushed"] = error(desk)
         yield from passing(desk, 1.5)
         far["recovered"] = error(desk)
-        yield [Push(np.array([0.0, 400.0, 0.0]), 0.3)]
+        yield [LiveOrder(push=np.array([0.0, 400.0, 0.0]), seconds=0.3)]
         yield from passing(desk, 2.0)
         far["stopped"] = desk.last.stopped
         far["words"] = desk.last.status
-        yield [Restart()]
+        yield [LiveOrder(restart=True)]
         yield from passing(desk, 2.5)  # the ramp to rest, and on
         far["again"] = desk.last.stopped
-        yield [Age(200.0)]
+        yield [LiveOrder(hours=200.0)]
         yield from passing(desk, 1.2)
         far["hours"] = desk.last.hours
 
@@ -100,12 +90,12 @@ def test_a_ball_is_played_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def story(desk: Desk) -> Story:
         yield from passing(desk, 0.2)
-        assert desk.last.ball is None
-        yield [Launch()]
-        while desk.last.tries == 0 and len(desk.seen) < 300:
+        assert "ball" not in desk.last.markers
+        yield [LiveOrder(trial=True)]
+        while desk.last.trials == 0 and len(desk.seen) < 300:
             yield []
 
     desk = watch("table-tennis", story)
-    assert desk.last.tries == 1
-    balls = np.array([ticks.ball for ticks in desk.seen if ticks.ball is not None])
+    assert desk.last.trials == 1
+    balls = np.array([report.markers["ball"] for report in desk.seen if report.markers])
     assert balls[:, 1].max() > 1.5 and balls[:, 1].min() < 1.0  # it came from the other side

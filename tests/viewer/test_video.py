@@ -1,20 +1,25 @@
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
 
-from genan.errors import SettingError
-from genan.report import video
-from genan.report.scenes import Snapshot
+from genan.errors import DataError, SettingError
+from genan.evaluation.transfer import Trial
 from genan.rl.episodes import Episodes
 from genan.robot import Robot
 from genan.simulation import ArmState
-from genan.tasks.bundled import ReacherSettings
 from genan.tasks.reacher import Reacher
+from genan.tasks.registry import task_entry, task_settings
+from genan.viewer import video
+from genan.viewer.rendering import load_renderer
+from genan.viewer.stage import Snapshot, Stage
 
 SIZE = (64, 36)
 STEPS = 20
@@ -97,7 +102,7 @@ class Slate:
 
 def test_episodes_are_filmed_at_real_time_up_to_where_they_ran_away() -> None:
     """Positions count the steps: 100 states per second, 50 pictures per second."""
-    task = Reacher.load(Robot.load("pamy2"), ReacherSettings().for_robot("pamy2"))
+    task = Reacher.load(Robot.load("pamy2"), task_settings("reacher"))
     q = jnp.broadcast_to(jnp.arange(STEPS + 1.0)[:, None, None], (STEPS + 1, 2, 4))
     zero = jnp.zeros((STEPS, 2))
     sound = jnp.ones((STEPS, 2), bool).at[9:, 1].set(False)
@@ -112,15 +117,50 @@ def test_episodes_are_filmed_at_real_time_up_to_where_they_ran_away() -> None:
         {"error": zero[0]},
         sound,
     )
-    slate = Slate()
-    pictures = list(
-        video.film(task, played, slate, period=0.01, captions=[("a", "won"), ("b", "lost")])
-    )
+    slate, environment = Slate(), SimpleNamespace(task=task, period=0.01)
+    clips = [video.episode_clip(environment, played, k, caption="a", result="won") for k in (0, 1)]
+    pictures = list(video.film(clips, slate))
     assert slate.episodes == 2 and slate.moments == [*range(0, 21, 2), *range(0, 9, 2)]
-    assert len(pictures) == video.count_pictures(played, period=0.01) == 10 + 4 + 2 * 30
+    assert len(pictures) == sum(map(len, clips)) == 11 + 5 + 2 * 29
 
 
 def test_a_caption_is_written_into_the_upper_left_corner() -> None:
     plain = np.full((120, 200, 3), 255, np.uint8)
     changed = np.argwhere(np.any(video.captioned(plain, "reacher") != plain, axis=-1))
     assert len(changed) > 20 and changed[:, 0].max() < 20 and changed[:, 1].max() < 100
+
+
+def test_a_film_shows_the_policys_turn_with_the_ball_and_the_string(tmp_path: Path) -> None:
+    ticks, balls = tmp_path / "robot-0" / "flights.ticks", tmp_path / "robot-0" / "balls"
+    ticks.mkdir(parents=True), balls.mkdir()
+    time = 7.0 + 0.002 * np.arange(1000)
+    q = np.linspace(0.0, 1.0, 1000)[:, None] * np.ones(4)
+    phase = np.repeat([0, 1, 2], [400, 500, 100])
+    about = json.dumps({"phases": ["RampTo", "PolicyController", "to rest"]})
+    np.savez(ticks / "0003.npz", about=np.array(about), time=time, q=q, phase=phase)
+    ball = np.stack([time, time, time], axis=1)
+    np.savez(
+        balls / "0003.npz", time=time, ball=ball, string=np.stack([0.5 * ball, ball], axis=1)[::10]
+    )
+    trial = Trial(3, 0, True, "in the cup", "", [], None)
+    clip = video.trial_clip(tmp_path, trial, caption="cup")
+    assert (clip.start, clip.end) == pytest.approx((-0.5, 0.998)) and len(clip.moments) == 75
+    moment = clip.moments[10]  # 0.2 s later
+    np.testing.assert_allclose(moment.markers["ball"], 7.0 + 0.3 + 0.2, atol=1e-9)
+    np.testing.assert_allclose(moment.markers["string"][-1], moment.markers["ball"], atol=0.021)
+    np.testing.assert_allclose(moment.q, q[250])
+    renderer = load_renderer(Stage(Robot.load("pamy2-cup"), task_entry("ball-in-a-cup")))
+    frames = list(video.film([replace(clip, moments=clip.moments[:1])], renderer))
+    renderer.close()
+    assert len(frames) == 30
+
+
+def test_a_trial_without_a_reading_is_refused(tmp_path: Path) -> None:
+    ticks = tmp_path / "robot" / "flights.ticks"
+    ticks.mkdir(parents=True)
+    nothing = {"time": np.full(3, np.nan), "q": np.full((3, 4), np.nan), "phase": np.zeros(3, int)}
+    np.savez(
+        ticks / "0000.npz", about=np.array('{"phases": ["PolicyController", "to rest"]}'), **nothing
+    )
+    with pytest.raises(DataError, match="nothing to film"):
+        video.trial_clip(tmp_path, Trial(0, None, False, "", "", [], None), caption="")

@@ -1,0 +1,358 @@
+"""A robot in the page's 3-D scene: its kinematics, its triangles, and the nodes that show them.
+
+One node for a body: a picture is one pose for each, and what has not moved is not sent.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+import trimesh
+from jaxtyping import Float
+
+from genan.robot import Robot
+from genan.viewer.stage import LINE_COLOUR, Stage, line_of_sight
+
+RGBA = tuple[float, float, float, float]
+"""Red, green, blue and opacity, from 0 to 1."""
+Limits = tuple[Float[np.ndarray, " nq"], Float[np.ndarray, " nq"]]
+"""Lowest and highest joint positions [rad or m]."""
+
+#: Colours of the simulated arms: the chosen one, each member alone, and of the goal.
+GHOST: RGBA = (0.0, 0.447, 0.698, 0.4)
+MEMBER: RGBA = (0.337, 0.706, 0.914, 0.2)
+GOAL: RGBA = (0.0, 0.62, 0.451, 0.3)
+_FLOOR: RGBA = (0.90, 0.91, 0.92, 1.0)
+#: Corners of a circle, and of one that is only seen faintly: a page is drawn on whatever graphics
+#: there are.
+FACETS, COARSE = 20, 10
+#: Edges that are sharper than this stay sharp [rad].
+_SHARP = 0.6
+#: A ghost is this much thicker than the arm, so that it lies over it [m].
+THICKER = 0.0012
+#: What moves or turns by less than this has not [m, or of a quaternion].
+STILL = 1e-6
+#: Moments of the path that is drawn behind what moves.
+TRAIL = 40
+#: A page is seen from so much further away than a film: its panels hide the sides.
+_PANELS = 1.4
+#: The tip counts as being at its target from this distance on [m].
+_CLOSE = 0.01
+
+
+@dataclass(frozen=True)
+class Poses:
+    """Where the bodies of one robot are at one moment, in the frame of its base."""
+
+    position: Float[np.ndarray, "bodies 3"]
+    """[m]"""
+    wxyz: Float[np.ndarray, "bodies 4"]
+    """Unit quaternions."""
+    tip: Float[np.ndarray, " 3"]
+    """The end effector [m]."""
+
+
+class ArmKinematics:
+    """Where the parts of a robot are. Not for several threads at once: it places one MuJoCo
+    state."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self._model = robot.mj_model
+        self._data = mujoco.MjData(self._model)
+        self._dof = list(robot.dof)
+        site = robot.end_effector
+        self._site = None if site is None else int(self._model.site(site).id)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the bodies; the world is the first."""
+        return [self._model.body(k).name or f"body{k}" for k in range(self._model.nbody)]
+
+    def poses(self, q: Float[np.ndarray, " nq"]) -> Poses:
+        """Where everything is at the joint positions ``q`` [rad or m]."""
+        tip = self.tip(q)
+        return Poses(self._data.xpos.copy(), self._data.xquat.copy(), tip)
+
+    def tip(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3"]:
+        """The end effector in the frame of the base [m]; the last body where the robot names
+        none."""
+        self._data.qpos[self._dof] = q
+        mujoco.mj_kinematics(self._model, self._data)
+        return (
+            self._data.xpos[-1] if self._site is None else self._data.site_xpos[self._site]
+        ).copy()
+
+    def jacobian(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3 nq"]:
+        """Velocity of the tip for each joint's velocity [m/rad; 1 for slides]."""
+        tip = self.tip(q)
+        mujoco.mj_comPos(self._model, self._data)
+        body = self._model.nbody - 1 if self._site is None else self._model.site_bodyid[self._site]
+        found = np.zeros((3, self._model.nv))
+        mujoco.mj_jac(self._model, self._data, found, None, tip, int(body))
+        return found[:, self._dof]
+
+    def reach(
+        self, target: Float[np.ndarray, " 3"], *, near: Float[np.ndarray, " nq"], limits: Limits
+    ) -> Float[np.ndarray, " nq"]:
+        """Joint positions [rad or m] within ``limits`` that bring the tip to ``target`` [m], in the
+        frame of the base, or as close as they let it: of all solutions the one about ``near``."""
+        from scipy.optimize import least_squares
+
+        middle, span = 0.5 * (limits[0] + limits[1]), limits[1] - limits[0]
+        bent = 0.25 * span * (-1.0) ** np.arange(len(span))
+        found = []
+        for start in (near, middle, middle + bent, middle - bent):
+            inside = np.clip(start, limits[0] + 1e-6 * span, limits[1] - 1e-6 * span)
+            found.append(
+                least_squares(
+                    lambda q: self.tip(q) - target, inside, self.jacobian, limits, xtol=1e-6
+                )
+            )
+            if found[-1].cost < 0.5 * _CLOSE**2:
+                break
+        return np.clip(min(found, key=lambda result: result.cost).x, *limits)
+
+
+def shapes(
+    model: mujoco.MjModel, body: int, *, facets: int = FACETS
+) -> list[tuple[trimesh.Trimesh, RGBA]]:
+    """What is drawn of a body, in its own frame, with its colours. Planes are not: the page has a
+    floor."""
+    found = []
+    for geom in np.flatnonzero(model.geom_bodyid == body):
+        material = model.geom_matid[geom]
+        rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]
+        mesh = _mesh(model, int(geom), facets)
+        if mesh is not None and rgba[3] > 0.0:
+            pose = np.eye(4)
+            pose[:3, 3] = model.geom_pos[geom]
+            turn = np.zeros(9)
+            mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
+            pose[:3, :3] = turn.reshape(3, 3)
+            red, green, blue, alpha = map(float, rgba)
+            found.append((mesh.apply_transform(pose), (red, green, blue, alpha)))
+    return found
+
+
+def _mesh(model: mujoco.MjModel, geom: int, facets: int) -> trimesh.Trimesh | None:
+    """The surface of a geom in its own frame."""
+    size = model.geom_size[geom].tolist()
+    ring = [facets // 2, facets]
+    make, kind = trimesh.creation, mujoco.mjtGeom
+    match kind(int(model.geom_type[geom])):
+        case kind.mjGEOM_BOX:
+            found = make.box(extents=[2.0 * half for half in size])
+        case kind.mjGEOM_CYLINDER:
+            found = make.cylinder(radius=size[0], height=2.0 * size[1], sections=facets)
+        case kind.mjGEOM_SPHERE:
+            return make.uv_sphere(radius=size[0], count=ring)
+        case kind.mjGEOM_ELLIPSOID:
+            return make.uv_sphere(count=ring).apply_scale(size)
+        case kind.mjGEOM_CAPSULE:
+            return make.capsule(height=2.0 * size[1], radius=size[0], count=[facets, facets // 2])
+        case kind.mjGEOM_MESH:
+            number = int(model.geom_dataid[geom])
+            first, start = int(model.mesh_vertadr[number]), int(model.mesh_faceadr[number])
+            return trimesh.Trimesh(
+                model.mesh_vert[first : first + int(model.mesh_vertnum[number])],
+                model.mesh_face[start : start + int(model.mesh_facenum[number])],
+                process=False,
+            )
+        case _:
+            return None
+    return trimesh.graph.smooth_shade(found, angle=_SHARP)
+
+
+def grown(mesh: trimesh.Trimesh, by: float) -> trimesh.Trimesh:
+    """``mesh`` with its surface moved outwards ``by`` [m]: two arms in one place would flicker."""
+    return trimesh.Trimesh(mesh.vertices + by * mesh.vertex_normals, mesh.faces, process=False)
+
+
+def add_mesh(scene: Any, name: str, mesh: trimesh.Trimesh, colour: RGBA) -> Any:
+    """A node of ``scene``."""
+    return scene.add_mesh_simple(
+        name,
+        np.asarray(mesh.vertices, np.float32),
+        np.asarray(mesh.faces, np.uint32),
+        color=_bytes(colour),
+        opacity=None if colour[3] >= 1.0 else colour[3],
+        cast_shadow=False,
+        receive_shadow=False,
+    )
+
+
+def _bytes(colour: Iterable[float]) -> tuple[int, int, int]:
+    red, green, blue, *_ = (round(255.0 * part) for part in colour)
+    return red, green, blue
+
+
+class ArmNodes:
+    """One arm: a frame for each body, with its shapes in it."""
+
+    def __init__(
+        self,
+        scene: Any,
+        name: str,
+        robot: Robot,
+        base: Float[np.ndarray, " 3"],
+        *,
+        colour: RGBA | None = None,
+        thicker: float = THICKER,
+        facets: int = FACETS,
+    ) -> None:
+        """Add it to ``scene``.
+
+        Args:
+            scene: the page's.
+            name: of its node.
+            robot: what to draw.
+            base: where its base is [m].
+            colour: of all of it, which is hidden at first; left out, as the model has it.
+            thicker: an arm in one colour has its surface this much further out [m].
+            facets: corners of a circle.
+        """
+        self._root = scene.add_frame(name, show_axes=False, position=base, visible=colour is None)
+        self._nodes, self._bodies = [], []
+        for body, link in enumerate(ArmKinematics(robot).names):
+            drawn = shapes(robot.mj_model, body, facets=facets)
+            if not drawn:
+                continue
+            if colour is not None:
+                outline: Any = trimesh.util.concatenate([mesh for mesh, _ in drawn])
+                drawn = [(grown(outline, thicker), colour)]
+            self._nodes.append(scene.add_frame(f"{name}/{link}", show_axes=False))
+            self._bodies.append(body)
+            for k, (mesh, rgba) in enumerate(drawn):
+                add_mesh(scene, f"{name}/{link}/{k}", mesh, rgba)
+        self._position = np.full((len(self._nodes), 3), np.nan)
+        self._wxyz = np.full((len(self._nodes), 4), np.nan)
+
+    def place(self, poses: Poses) -> None:
+        """Put the bodies where they are."""
+        position, wxyz = poses.position[self._bodies], poses.wxyz[self._bodies]
+        # Not "moved more than": the first time they are nowhere, which is no number.
+        moved = ~(np.abs(position - self._position).max(axis=1) < STILL)
+        turned = ~(np.abs(wxyz - self._wxyz).max(axis=1) < STILL)
+        for k, node in enumerate(self._nodes):
+            if moved[k]:
+                node.position = self._position[k] = position[k]
+            if turned[k]:
+                node.wxyz = self._wxyz[k] = wxyz[k]
+
+    def show(self, visible: bool) -> None:
+        """Show or hide it."""
+        self._root.visible = visible
+
+
+class MarkerNodes:
+    """What moves besides the arm, with the path it came, and the lines of a moment."""
+
+    def __init__(self, scene: Any, stage: Stage, *, trail: int = TRAIL) -> None:
+        """Add the moving bodies of ``stage`` to ``scene``, hidden; ``trail`` moments are kept."""
+        self._scene = scene
+        self._bodies, self._past = {}, {}
+        self._lines: dict[str, Any] = {}
+        for name, body in stage.moving.items():
+            self._bodies[name] = scene.add_frame(f"/{name}", show_axes=False, visible=False)
+            for k, (mesh, rgba) in enumerate(shapes(stage.model, body)):
+                add_mesh(scene, f"/{name}/{k}", mesh, rgba)
+            self._past[name] = deque[np.ndarray](maxlen=trail)
+            self._line(f"{name} path", trail - 1, rgba)
+
+    def place(self, markers: Mapping[str, np.ndarray]) -> None:
+        """Show what ``markers`` has, and hide what it has not [m]."""
+        lines = {name: points for name, points in markers.items() if points.ndim == 2}
+        for name, node in self._bodies.items():
+            past = self._past[name]
+            node.visible = name in markers
+            if name not in markers:
+                past.clear()
+                continue
+            node.position = markers[name]
+            past.append(markers[name])
+            if not lines:  # what hangs on a line goes to and fro: its path would hide it
+                # Lines keep their number of points: those without a past yet are at its start.
+                missing = (past.maxlen or 0) - len(past)
+                lines[f"{name} path"] = np.array([past[0]] * missing + [*past])
+        for name in lines.keys() - self._lines.keys():
+            self._line(name, len(lines[name]) - 1, LINE_COLOUR)
+        for name, node in self._lines.items():
+            node.visible = name in lines
+            if name in lines:
+                points = np.asarray(lines[name], np.float32)
+                node.points = np.stack([points[:-1], points[1:]], axis=1)
+
+    def _line(self, name: str, pieces: int, colour: RGBA) -> None:
+        self._lines[name] = self._scene.add_line_segments(
+            f"/{name}",
+            np.zeros((pieces, 2, 3), np.float32),
+            _bytes(colour),
+            thickness=2.0,
+            thickness_units="screen",
+            visible=False,
+        )
+
+
+class TipCloud:
+    """Points: where the members' tips are."""
+
+    def __init__(self, scene: Any, base: Float[np.ndarray, " 3"], *, points: int) -> None:
+        """Room for ``points`` of them about ``base`` [m], hidden."""
+        self._node = scene.add_point_cloud(
+            "/cloud",
+            np.zeros((points, 3), np.float32),
+            _bytes(GHOST),
+            point_size=0.006,
+            point_shape="circle",
+            precision="float32",
+            position=base,
+            visible=False,
+        )
+
+    def place(self, points: Float[np.ndarray, "points 3"]) -> None:
+        """Show these [m], in the frame of the base."""
+        self._node.points = np.asarray(points, np.float32)
+
+    def show(self, visible: bool) -> None:
+        """Show or hide them."""
+        self._node.visible = visible
+
+
+def draw_stage(server: Any, stage: Stage) -> None:
+    """Floor, light, the scenery that does not move, and where one looks from at first."""
+    scene, (x, y, _) = server.scene, stage.base.tolist()
+    # No shadows and no reflections: computers without graphics look too.
+    scene.configure_default_lights(cast_shadow=False)
+    scene.configure_environment_map(None)
+    scene.add_light_hemisphere(
+        "/room/sky", sky_color=(255, 255, 255), ground_color=(196, 200, 206), intensity=1.6
+    )
+    scene.world_axes.visible = False
+    half = 2.0 * stage.camera.distance
+    at = trimesh.transformations.translation_matrix((x, y, stage.floor - 0.001))
+    floor = trimesh.creation.box(extents=(2.0 * half, 2.0 * half, 0.002), transform=at)
+    add_mesh(scene, "/room/floor", floor, _FLOOR)
+    scene.add_grid(
+        "/room/grid",
+        width=2.0 * half,
+        height=2.0 * half,
+        cell_size=0.25,
+        section_size=1.0,
+        cell_color=(214, 217, 220),
+        section_color=(190, 194, 199),
+        position=(x, y, stage.floor + 0.002),
+        shadow_opacity=0.0,
+    )
+    for k, (mesh, rgba) in enumerate(shapes(stage.model, 0)):
+        add_mesh(scene, f"/room/{k}", mesh, rgba)
+    camera = server.initial_camera
+    camera.look_at = np.array(stage.camera.lookat)
+    eye, _ = line_of_sight(stage.camera)
+    camera.position = camera.look_at + _PANELS * (eye - camera.look_at)
+    camera.up = np.array([0.0, 0.0, 1.0])
+    camera.fov = math.radians(stage.model.vis.global_.fovy)

@@ -1,0 +1,433 @@
+"""A policy on the virtual robot for as long as someone looks, with orders taken in between.
+
+Loop, guard and controllers are those of every other robot (``genan.deployment``); tasks and trials
+those of a transfer (``genan.evaluation``). It runs in a process of its own, so that neither it nor
+the page waits for the other.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from genan.deployment.controller import Controller, Goal, PolicyController
+from genan.deployment.interface import Clock, Pacer, Reading, RobotInterface
+from genan.deployment.loop import ControlLoop, Hold, RampTo
+from genan.deployment.safety import Stop
+from genan.errors import GenanError
+from genan.evaluation.trials import Arena, load_policy
+from genan.robot import Robot
+from genan.robot.virtual import VirtualRobot
+
+#: Ticks from one report to the next: 31 a second at 500 Hz.
+REPORT = 16
+#: A flight is kept in memory until it ends; after this long the arm goes to rest for a second and
+#: flies on [s].
+LONGEST = 600.0
+#: A robot that waits is put back in order this often [s]: what its trackers remember would grow for
+#: ever.
+TIDY = 60.0
+#: Initial controls are reached in this time [s], as in training.
+RAMP = 2.0
+#: An orderly end takes as long as a report; after this the process, which compiles perhaps, is
+#: ended by force [s].
+PATIENCE = 1.0
+#: A sleep costs two switches between programs; until it is this far ahead, the robot goes on [s].
+AHEAD = 0.004
+#: What is later than this is not made up for: the robot was in slow motion meanwhile [s].
+BEHIND = 0.1
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """Which robot runs, and what drives it."""
+
+    task: str
+    policy: Path
+    """Folder of the policy."""
+    seed: int = 0
+    """Which specimen of the virtual robot."""
+    hours: float = 0.0
+    """Operating hours behind it [h]."""
+
+
+@dataclass(frozen=True)
+class LiveOrder:
+    """What the page asks of the robot; what is left out stays as it is."""
+
+    goal: Float[np.ndarray, " nq"] | None = None
+    """Joint positions to reach from now on [rad or m]."""
+    trial: bool = False
+    """Begin the next trial."""
+    push: Float[np.ndarray, " 3"] | None = None
+    """Push at the tip, in the frame of the base [N]."""
+    seconds: float = 0.2
+    """How long the push lasts."""
+    restart: bool = False
+    """Begin again, after a stop or at any time."""
+    hours: float | None = None
+    """Go on with the same robot at another age [h]."""
+
+
+@dataclass(frozen=True)
+class LiveReport:
+    """What happened since the last one."""
+
+    q: Float[np.ndarray, "ticks nq"]
+    """Read at the beginning of each tick [rad or m]."""
+    u: Float[np.ndarray, "ticks nu"]
+    """Commanded in it."""
+    placed: bool
+    """Whether the arm was put somewhere else before these ticks."""
+    status: str
+    """What it is doing, for a person."""
+    stopped: bool
+    """Whether it waits for a restart after a stop of the guard."""
+    hours: float
+    """Operating hours behind the robot when it started [h]."""
+    speed: float
+    """Time of the robot over that of the wall."""
+    pushable: bool
+    """Whether it can be pushed."""
+    markers: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """What else there is, as in ``genan.viewer.stage.Snapshot``."""
+    trials: int = 0
+    """Those that were judged so far."""
+    successes: int = 0
+
+
+@runtime_checkable
+class LiveLink(Protocol):
+    """The other end: where orders come from and reports go to."""
+
+    def orders(self) -> list[LiveOrder]:
+        """Those that came since the last call; ``EOFError`` when nobody is there any more."""
+        ...
+
+    def report(self, report: LiveReport) -> None:
+        """Say what happened."""
+        ...
+
+
+class NobodyLooksError(BaseException):
+    """The page is gone. No ``Exception``: a control loop would bring the arm to rest first, for
+    nobody."""
+
+
+class RealTime:
+    """The time of a computed robot, held back to that of the wall.
+
+    A loop that is paced by it is never late, so that no guard stops a flight because the page, or
+    another program, had the processor.
+    """
+
+    def __init__(self, steps: Clock) -> None:
+        """``steps``: the robot's own clock, a ``StepClock``."""
+        self.now = steps.now
+        self._origin = time.perf_counter() - steps.now()
+        self._mark = (time.perf_counter(), steps.now())
+        self.speed = 1.0
+        """Time of the robot over that of the wall, in the last second or so."""
+
+    def wait_until(self, moment: float) -> None:
+        """Sleep when the robot is ahead of the wall's time at ``moment`` [s]."""
+        wall = time.perf_counter()
+        left = self._origin + moment - wall
+        if left > AHEAD:
+            time.sleep(left)
+        elif left < -BEHIND:
+            self._origin -= left
+        since, then = self._mark
+        if wall - since > 1.0:
+            self.speed = (moment - then) / (wall - since)
+            self._mark = (wall, moment)
+
+
+class LiveInterface(RobotInterface):
+    """The robot of an arena as the page sees it: every tick is noted, and someone may push."""
+
+    def __init__(
+        self, arena: Arena, reporting: "Callable[[LiveInterface], None]", *, realtime: bool
+    ) -> None:
+        """Every ``REPORT`` ticks ``reporting`` is called, which takes them by ``taken``."""
+        self._inner, self._reporting = arena.robot, reporting
+        self.robot = arena.robot.robot
+        self.pace = RealTime(arena.robot.clock)
+        self.clock = self.pace if realtime else arena.robot.clock
+        self._ticks: list[tuple[np.ndarray, np.ndarray]] = []
+        self._force, self._push_left = np.zeros(3), -1
+        arena.robot.connect()
+        self._virtual: VirtualRobot = arena.robot.virtual  # type: ignore[attr-defined]
+        self.pushable = self._virtual.pushable
+        """Whether the robot can be pushed."""
+        # All is compiled here, which no tick should wait for.
+        if self.pushable:
+            self._virtual.push(np.zeros(self.robot.nq))
+        self._virtual.command(self.robot.u_rest)
+        self._virtual.reset()
+        from genan.viewer.drawing import ArmKinematics
+
+        self._kinematics = ArmKinematics(self.robot)
+
+    def connect(self) -> None:
+        """Reach the robot."""
+        self._inner.connect()
+
+    def read(self) -> Reading:
+        """What its encoders say."""
+        return self._inner.read()
+
+    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+        """One period of the robot, pushed or not."""
+        q = self._inner.read().q
+        if self._push_left >= 0:
+            self._push_left -= 1
+            force = self._force if self._push_left >= 0 else np.zeros(3)
+            self._virtual.push(self._kinematics.jacobian(q).T @ force)
+        sent = self._inner.command(u)
+        self._ticks.append((q, sent))
+        if len(self._ticks) >= REPORT:
+            self._reporting(self)
+        return sent
+
+    def stop(self) -> None:
+        """Let go of the robot."""
+        self._inner.stop()
+
+    def push(self, force: Float[np.ndarray, " 3"], seconds: float) -> None:
+        """Push at the tip with ``force`` [N], in the frame of the base, for ``seconds``."""
+        if self.pushable:
+            self._force, self._push_left = np.asarray(force, float), round(seconds / self.robot.dt)
+
+    def rest(self, *, until: Callable[[], bool]) -> None:
+        """Stay at the controls of rest, in real time."""
+        self.connect()
+        pacer = Pacer(self.clock, self.robot.dt, origin=self.clock.now())
+        while not until():
+            pacer.wait()
+            self.command(self.robot.u_rest)
+
+    def taken(self) -> tuple[Float[np.ndarray, "ticks nq"], Float[np.ndarray, "ticks nu"]]:
+        """Positions [rad or m] and controls since the last call."""
+        q, u = (np.array(part) for part in zip(*self._ticks, strict=True))
+        self._ticks = []
+        return q, u
+
+
+class MovingGoal(Goal):
+    """The goal of a task that has one, which someone moves."""
+
+    def move(self, q: Float[np.ndarray, " nq"], robot: Robot) -> None:
+        """From now on reach ``q`` [rad or m]."""
+        self._parts = Goal(q, robot)._parts
+
+
+class Waiting(Hold):
+    """Leaves the controls alone until a trial is asked for, or for ``TIDY``."""
+
+    def __init__(self, robot: Robot, asked: Callable[[], bool]) -> None:
+        super().__init__(seconds=TIDY, robot=robot)
+        self._asked = asked
+
+    def done(self) -> bool:
+        """Whether one was asked for, or the time is up."""
+        return self._asked() or super().done()
+
+
+class LiveRobot:
+    """One virtual robot, its policy, and who has the next turn."""
+
+    def __init__(self, settings: LiveSettings, link: LiveLink, *, realtime: bool = True) -> None:
+        """Nothing moves yet, ``run`` does: in real time, or as fast as it can be computed."""
+        self._settings, self._link, self._realtime = settings, link, realtime
+        self._policy = load_policy(settings.policy, settings.task)
+        self._hours = settings.hours
+        self._goal: MovingGoal | None = None
+        self._wished: Float[np.ndarray, " nq"] | None = None
+        self._asked = self._again = self._stopped = self._placed = self._ready = False
+        self._status, self._trial = "starting", -1
+        self._judged, self._trials, self._successes = True, 0, 0
+
+    def run(self) -> None:
+        """Fly until nobody is at the other end (``EOFError`` or ``OSError`` from the link)."""
+        from genan.evaluation.trials import open_arena
+
+        try:
+            while True:
+                self._again, self._stopped, self._judged, self._ready = False, False, True, False
+                self._placed = True
+                self._arena = open_arena(self._policy, seed=self._settings.seed, hours=self._hours)
+                robot = LiveInterface(self._arena, self._report, realtime=self._realtime)
+                stop = self._fly(robot)
+                if stop is not None and not self._again:
+                    self._status, self._stopped = f"stopped: {stop}", True
+                    robot.rest(until=lambda: self._again)
+        except NobodyLooksError:
+            return
+
+    def _fly(self, robot: LiveInterface) -> Stop | None:
+        """Flight after flight, until one is stopped; why it was."""
+        with ControlLoop(robot, safety=self._arena.safety, stopping=lambda: self._again) as loop:
+            while not self._again:
+                stop = loop.run(*self._next(robot.robot)).stop
+                if not stop.sound:
+                    return stop
+        return None
+
+    def _next(self, robot: Robot) -> tuple[Controller, ...]:
+        """Who flies next."""
+        arena, constants = self._arena, self._arena.constants
+        if "goal_lower" in constants:
+            goal, u = (
+                0.5 * (np.array(constants[f"{name}_lower"]) + np.array(constants[f"{name}_upper"]))
+                for name in ("goal", "u")
+            )
+            self._goal = MovingGoal(goal if self._wished is None else self._wished, robot)
+            self._status = "follows the goal"
+            ramp = RampTo(u, seconds=RAMP, robot=robot, change=arena.safety.change)
+            return ramp, PolicyController(arena.policy, self._goal, robot=robot, seconds=LONGEST)
+        if not self._asked:
+            self._status = "waits for a trial"
+            if not self._ready:
+                self._prepare(max(self._trial, 0))
+            self._ready = False
+            return (Waiting(robot, lambda: self._asked),)
+        self._judge(over=True)
+        self._asked, self._judged, self._ready = False, False, True
+        self._trial += 1
+        self._status = f"trial {self._trial + 1}"
+        return self._prepare(self._trial)
+
+    def _prepare(self, trial: int) -> tuple[Controller, ...]:
+        self._placed = True
+        return self._arena.attempt(trial).controllers
+
+    def _judge(self, *, over: bool = False) -> None:
+        """Count the last trial once it is clear what became of it, or as a failure when the next
+        one comes (``over``)."""
+        success = self._arena.success_so_far()
+        if not self._judged and (over or success is not None):
+            self._judged = True
+            self._trials += 1
+            self._successes += bool(success)
+
+    def _report(self, robot: LiveInterface) -> None:
+        """Say what happened, and take orders."""
+        self._judge()
+        try:
+            self._link.report(
+                LiveReport(
+                    *robot.taken(),
+                    placed=self._placed,
+                    status=self._status,
+                    stopped=self._stopped,
+                    hours=self._hours,
+                    speed=robot.pace.speed,
+                    pushable=robot.pushable,
+                    markers=self._arena.markers(),
+                    trials=self._trials,
+                    successes=self._successes,
+                )
+            )
+            orders = self._link.orders()
+        except (EOFError, OSError):
+            raise NobodyLooksError from None
+        self._placed = False
+        for order in orders:
+            if order.goal is not None:
+                self._wished = np.clip(order.goal, *robot.robot.q_range)
+                if self._goal is not None:
+                    self._goal.move(self._wished, robot.robot)
+            if order.push is not None:
+                robot.push(order.push, order.seconds)
+            if order.hours is not None:
+                self._hours = order.hours
+            self._asked |= order.trial
+            self._again |= order.restart or order.hours is not None
+
+
+class PipeLink:
+    """One end of a pipe as a ``LiveLink``."""
+
+    def __init__(self, connection: "Connection[Any, Any]") -> None:
+        """Use ``connection``."""
+        self._connection = connection
+        self.report = connection.send
+
+    def orders(self) -> list[LiveOrder]:
+        """Those that came since the last call; ``EOFError`` when nobody is there any more."""
+        found = []
+        while self._connection.poll():
+            found.append(self._connection.recv())
+        return found
+
+
+class LiveProcess:
+    """A ``LiveRobot`` elsewhere. It ends when this process does, however that ends."""
+
+    def __init__(self, settings: LiveSettings) -> None:
+        """Start it."""
+        context = get_context("spawn")  # what was imported and started here is nothing to it
+        self._here, there = context.Pipe()
+        self._process = context.Process(
+            target=_run, args=(settings, there), daemon=True, name="genan-live-robot"
+        )
+        self._process.start()
+        there.close()  # only the process has it now: its end is seen here, and ours there
+        self._sending = threading.Lock()
+        self._ended = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return bool(self._process.is_alive())
+
+    def send(self, order: LiveOrder) -> None:
+        """Give an order; a robot that is gone does not hear it."""
+        with self._sending:
+            try:
+                self._here.send(order)
+            except OSError:
+                self._ended = True
+
+    def reports(self) -> list[LiveReport | str]:
+        """What came since the last call: reports, or why the robot cannot run."""
+        found: list[LiveReport | str] = []
+        try:
+            while self._here.poll():
+                found.append(self._here.recv())
+        except (EOFError, OSError):
+            if not self._ended and not any(isinstance(report, str) for report in found):
+                found.append("The virtual robot's process has ended; start 'genan view' again.")
+            self._ended = True
+        return found
+
+    def close(self) -> None:
+        """End the process; a second call does nothing."""
+        self._ended = True
+        self._here.close()
+        self._process.join(PATIENCE)
+        for end in (self._process.terminate, self._process.kill):
+            if self._process.is_alive():
+                end()
+                self._process.join(PATIENCE)
+
+
+def _run(settings: LiveSettings, connection: "Connection[Any, Any]") -> None:
+    """The process: fly until the page is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page, whose end ends this
+    from genan.jax_setup import use_cache
+
+    use_cache()
+    try:
+        LiveRobot(settings, PipeLink(connection)).run()
+    except GenanError as error:
+        connection.send(str(error))

@@ -1,0 +1,248 @@
+"""Films of episodes and of transfer trials, and a window that plays episodes.
+
+MP4 by ffmpeg, which the package imageio-ffmpeg brings, or an animated GIF where it is missing.
+"""
+
+import itertools
+import json
+import math
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from genan.errors import DataError, GenanError, SettingError, listing
+from genan.viewer.rendering import Renderer, Trails, add_lines
+from genan.viewer.stage import Snapshot, Stage, snapshots
+
+if TYPE_CHECKING:
+    from genan.evaluation.transfer import Trial
+    from genan.rl.episodes import Episodes
+    from genan.tasks.task import Task, TaskEnvironment
+
+FORMATS = (".mp4", ".gif")
+#: Pictures per second of a film.
+FPS = 50.0
+#: How long the last picture of an episode stays, in a film and in a window [s].
+HOLD, PAUSE = 0.6, 1.0
+_HELD = round(HOLD * FPS) - 1
+#: How much of what was before the policy's turn the film of a trial shows [s].
+BEFORE = 0.5
+#: Of a GIF, which is large: every second picture, at half the size.
+_GIF_SHARE = 2
+
+Picture = UInt8[np.ndarray, "height width 3"]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """What a film shows of one episode or trial."""
+
+    moments: Sequence[Snapshot]
+    """``FPS`` of them to a second."""
+    caption: str
+    """Written into the pictures, with the time."""
+    result: str
+    """Added to that after ``end``."""
+    start: float = 0.0
+    """Time of the first moment [s]."""
+    end: float = math.inf
+    """When the result is known [s]; left out, after the last moment."""
+
+    def __len__(self) -> int:
+        """Pictures."""
+        return len(self.moments) + _HELD
+
+
+def film(clips: Iterable[Clip], renderer: Renderer) -> Iterator[Picture]:
+    """The pictures of ``clips``, one after the other, at real time."""
+    for clip in clips:
+        renderer.restart()
+        for number, moment in enumerate(clip.moments):
+            seconds = clip.start + number / FPS
+            text = f"{clip.caption}   {seconds:.2f} s"
+            picture = renderer.frame(moment)
+            yield captioned(picture, f"{text}   {clip.result}" if seconds > clip.end else text)
+        held = captioned(picture, f"{text}   {clip.result}")
+        yield from itertools.repeat(held, _HELD)
+
+
+def episode_moments(task: "Task", episodes: "Episodes", k: int) -> list[Snapshot]:
+    """Every state of episode ``k``, up to where it ran away."""
+    import jax
+
+    last = int(np.sum(np.asarray(episodes.sound)[:, k]))
+    kept = jax.tree.map(lambda a: np.asarray(a[: last + 1, k]), (episodes.scene, episodes.memory))
+    return snapshots(task, *kept)
+
+
+def episode_clip(
+    environment: "TaskEnvironment", episodes: "Episodes", k: int, *, caption: str, result: str
+) -> Clip:
+    """Episode ``k`` of those that were played in ``environment``."""
+    moments, period = episode_moments(environment.task, episodes, k), environment.period
+    last = len(moments) - 1
+    rows = [min(round(n / (FPS * period)), last) for n in range(int(last * period * FPS) + 1)]
+    return Clip([moments[row] for row in rows], caption, result)
+
+
+def trial_clip(folder: Path, trial: "Trial", *, caption: str, after: float = 0.0) -> Clip:
+    """Trial ``trial`` of the transfer in ``folder``, from what was kept of it: the policy's turn, a
+    little of the ramp before it, and ``after`` [s] past it."""
+    from genan.evaluation.transfer import BALLS, FLIGHTS, robot_folder
+
+    robot = robot_folder(folder, trial.robot_seed)
+    ticks = (robot / FLIGHTS).with_suffix(".ticks") / f"{trial.number:04d}.npz"
+    with np.load(ticks) as kept:
+        about, times, q, phase = (
+            json.loads(str(kept["about"])),
+            *(kept[n] for n in ("time", "q", "phase")),
+        )
+    sound = np.isfinite(times) & np.isfinite(q).all(axis=1)
+    times, q, phase = times[sound], q[sound], phase[sound]
+    if not len(times):
+        raise DataError(f"There is nothing to film in {ticks}: no joint position was ever read.")
+    acting = np.flatnonzero(phase == about["phases"].index("PolicyController"))
+    begun, end = (times[acting[0]], times[acting[-1]]) if len(acting) else (times[0], times[-1])
+    start = max(begun - BEFORE, times[0])
+    rows = np.searchsorted(times, np.arange(start, min(end + after, times[-1]) + 1e-9, 1.0 / FPS))
+    goal = None if trial.goal is None else np.array(trial.goal)
+    moments = [Snapshot(q[k], goal) for k in rows]
+    path = robot / BALLS / f"{trial.number:04d}.npz"
+    if path.exists():
+        with np.load(path) as kept:
+            things = dict(kept)
+        moments = [
+            _with_things(m, float(times[k]), things) for k, m in zip(rows, moments, strict=True)
+        ]
+    return Clip(moments, caption, trial.outcome, float(start - begun), float(end - begun))
+
+
+def _with_things(moment: Snapshot, now: float, things: dict[str, np.ndarray]) -> Snapshot:
+    """The moment with the ball, and what else was kept over time, as it was at ``now`` [s]; before
+    it was there, without it."""
+    times = things["time"]
+    if not len(times) or now < times[0] - 1e-9:
+        return moment
+    row = min(int(np.searchsorted(times, now - 1e-9)), len(times) - 1)
+    # What changes slowly was kept less often.
+    return replace(moment, markers={
+        name: a[min(row * len(a) // len(times), len(a) - 1)]
+        for name, a in things.items() if name != "time" and len(a)
+    })  # fmt: skip
+
+
+def play_in_window(environment: "TaskEnvironment", episodes: "Episodes", stage: Stage) -> None:
+    """Play ``episodes`` of ``environment`` in MuJoCo's viewer at real time, again and again until
+    it is closed."""
+    import mujoco.viewer
+
+    with mujoco.viewer.launch_passive(
+        stage.model, stage.data, show_left_ui=False, show_right_ui=False
+    ) as viewer:
+        viewer.cam.lookat[:] = stage.camera.lookat
+        for name in ("distance", "azimuth", "elevation"):
+            setattr(viewer.cam, name, getattr(stage.camera, name))
+        played = [episode_moments(environment.task, episodes, k) for k in range(environment.envs)]
+        for moments in itertools.cycle(played):
+            trails, start = Trails(stage), time.perf_counter()
+            for k, now in enumerate(moments):
+                if not viewer.is_running():
+                    return
+                with viewer.lock():
+                    stage.place(now)
+                    viewer.user_scn.ngeom = 0
+                    add_lines(viewer.user_scn, trails.at(now))
+                viewer.sync()
+                time.sleep(max(0.0, start + (k + 1) * environment.period - time.perf_counter()))
+            time.sleep(PAUSE)
+
+
+def captioned(picture: Picture, text: str) -> Picture:
+    """``picture`` with a line of text in its upper left corner."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    height = len(picture)
+    image = Image.fromarray(np.ascontiguousarray(picture))
+    font = ImageFont.load_default(size=height / 27.0)
+    ImageDraw.Draw(image).text((height // 30,) * 2, text, fill=(30, 34, 40), font=font)
+    return np.asarray(image)
+
+
+def encoder() -> str | None:
+    """The ffmpeg on this machine, from the package imageio-ffmpeg or the system's own; None where
+    there is none."""
+    try:
+        import imageio_ffmpeg  # type: ignore[import-untyped]
+
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
+    except (ImportError, RuntimeError):
+        return shutil.which("ffmpeg")
+
+
+def film_path(path: Path) -> Path:
+    """Where a film goes that is wanted at ``path``: a GIF of that name where MP4 cannot be
+    written."""
+    if path.suffix.lower() not in FORMATS:
+        raise SettingError(f"A film can be written as {listing(FORMATS)}, not as {path.name!r}.")
+    return path if path.suffix.lower() == ".gif" or encoder() else path.with_suffix(".gif")
+
+
+def write_film(frames: Iterator[Picture], path: Path, *, fps: float = FPS) -> None:
+    """Write ``frames`` to ``path``, .mp4 or .gif; the file appears whole or not at all."""
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        (_write_gif if path.suffix.lower() == ".gif" else _write_mp4)(frames, temporary, fps)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_mp4(frames: Iterator[Any], path: Path, fps: float) -> None:
+    first = next(frames)
+    height, width = (side - side % 2 for side in first.shape[:2])  # H.264 takes even sizes
+    program = encoder()
+    if program is None:
+        raise SettingError(
+            "There is no MP4 encoder here; 'pip install genan[video]' brings one, or write a .gif."
+        )
+    source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps:g} -i -"
+    target = "-c:v libx264 -crf 20 -pix_fmt yuv420p -movflags +faststart"
+    command = [program, "-y", "-loglevel", "error", *source.split(), *target.split(), str(path)]
+    # In its own group of processes, so that Ctrl-C does not end it before the file is closed.
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+    ) as ffmpeg:
+        assert ffmpeg.stdin is not None and ffmpeg.stderr is not None
+        with suppress(BrokenPipeError):  # ffmpeg has ended and says why below
+            for frame in itertools.chain([first], frames):
+                ffmpeg.stdin.write(np.ascontiguousarray(frame[:height, :width]).tobytes())
+            ffmpeg.stdin.close()
+        complaint = ffmpeg.stderr.read().decode(errors="replace").strip()
+    if ffmpeg.returncode:
+        raise GenanError(
+            f"ffmpeg could not write the film: {complaint or ffmpeg.returncode}; "
+            "a .gif needs no ffmpeg."
+        )
+
+
+def _write_gif(frames: Iterator[Any], path: Path, fps: float) -> None:
+    from PIL import Image
+
+    images = [
+        (image := Image.fromarray(np.ascontiguousarray(frame)))
+        .resize((image.width // _GIF_SHARE, image.height // _GIF_SHARE))
+        .quantize(128)
+        for frame in itertools.islice(frames, 0, None, _GIF_SHARE)
+    ]
+    images[0].save(
+        path, save_all=True, append_images=images[1:], duration=1000.0 * _GIF_SHARE / fps, loop=0
+    )
