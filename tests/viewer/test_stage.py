@@ -8,7 +8,7 @@ import pytest
 
 from genan.robot import Robot
 from genan.simulation import ArmState
-from genan.tasks.ball.flight import Air
+from genan.tasks.ball.flight import AirDrag
 from genan.tasks.ball.launcher import Balls
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.reacher import Reacher
@@ -39,7 +39,7 @@ def task(name: str) -> Task:
     if name in kinds:
         return kinds[name].load(robot(name), task_settings(name))
     balls = Balls(jnp.ones((1, 3, 3)), jnp.zeros((1, 3, 3)), jnp.zeros((1, 2, 6)))
-    return TableTennis(task_settings(name), RallyScene.load(robot(name), balls, air=Air()))
+    return TableTennis(task_settings(name), RallyScene.load(robot(name), balls, air=AirDrag()))
 
 
 @cache
