@@ -255,11 +255,18 @@ def test_a_recording_of_it_is_viewed(
 
 
 def test_it_is_watched_live(arm: Path, trained: Path) -> None:
-    from genan.report.viewer.live_orders import LiveSettings
-    from genan.report.viewer.live_stand import Stand
+    from genan.viewer.live_robot import LiveReport, LiveRobot, LiveSettings
 
-    stand = Stand.build(LiveSettings("reacher", trained, seed=2), hours=1.0, realtime=False)
-    with ControlLoop(stand) as loop:
-        flight = loop.run(*stand.begin(0))
-    assert flight.stop.reason.name == "FINISHED", flight.stop
-    assert len(stand.ticks("", False, 0, 0).q) > 1000
+    reports: list[LiveReport] = []
+
+    class Leaving:
+        report = reports.append
+
+        def orders(self) -> list:
+            if len(reports) > 100:
+                raise EOFError
+            return []
+
+    LiveRobot(LiveSettings("reacher", trained, seed=2, hours=1.0), Leaving(), realtime=False).run()
+    assert not any(report.stopped for report in reports) and reports[-1].hours == 1.0
+    assert reports[-1].status == "follows the goal" and sum(len(r.q) for r in reports) > 1000
