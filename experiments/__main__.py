@@ -19,7 +19,7 @@ from genan.errors import GenanError, SettingError, listing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from experiments.schedule import Executor, JobsProgress
+    from experiments.executors import Executor, JobsProgress
     from experiments.search import SearchProgress
     from experiments.store import Store
     from experiments.studies import Study
@@ -123,10 +123,10 @@ class Experiments:
             from experiments.cluster import RayExecutor
 
             return RayExecutor(root, address=self.ray)
-        from experiments import local
+        from experiments import executors
 
         workers = self.workers if self.workers is not None else at_once
-        return local.LocalExecutor(root, workers=workers, cpu_workers=self.cpu_workers)
+        return executors.LocalExecutor(root, workers=workers, cpu_workers=self.cpu_workers)
 
     def _study(
         self,
@@ -137,7 +137,7 @@ class Experiments:
         executor: "Executor",
         interrupt: Any,
     ) -> int:
-        from experiments.schedule import run
+        from experiments.executors import run
         from experiments.store import LOG
 
         jobs = [job for study in studies for job in study.jobs(size)]
@@ -178,7 +178,7 @@ class Experiments:
         executor: "Executor",
         interrupt: Any,
     ) -> int:
-        from experiments.schedule import JobsProgress
+        from experiments.executors import JobsProgress
         from experiments.search import search
         from genan.evaluation.study_result import SearchResult, search_filename
 

@@ -1,25 +1,21 @@
 """Jobs on a Ray cluster: many machines, one folder that all of them see.
 
-Nothing but this package and the jobs goes through Ray. What they find, how far they are and whether
-they shall stop goes through the store's folder, which is therefore looked at from every node first.
+Nothing but this package and the jobs goes through Ray; everything else goes through the store's
+folder, which is therefore looked at from every node first.
 """
 
 import contextlib
-import json
 import logging
 import os
 import secrets
 import socket
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.jobs import ON_CPU, Job
-from experiments.schedule import Executor, JobEvent
+from experiments.executors import GO, Executor, RunningTask, do
 from genan.errors import SettingError
-from genan.files import write_atomically
 from genan.version import __version__
 
 AUTO = "auto"
@@ -32,12 +28,6 @@ COUNTING = 2.0
 """Between two counts of the cluster's cores and GPUs, which come and go [s]."""
 BEGINNINGS = 3
 """How often a job is begun at most, where its node went away each time."""
-GLANCE = 0.5
-"""Between two looks into the file of orders, and between two notes of how far a job is [s]."""
-SHARE = "at-work.json"
-"""In a job's folder while it is being done: by which node, and how far it is."""
-GO, STOP = "go", "stop"
-"""What the file of orders says."""
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -54,56 +44,11 @@ def introduce(proof: str) -> tuple[str | None, str]:
         return None, __version__
 
 
-def work(content: Mapping[str, Any], root: str, orders: str) -> dict[str, str]:
-    """On a node: do the job that ``content`` is, in the store at ``root``, until ``orders`` say
-    otherwise; what became of it."""
+def do_here(content: Mapping[str, Any], root: str, orders: str) -> dict[str, str]:
+    """On a node: do a job."""
     import ray
 
-    from experiments.store import LOG, Store
-    from experiments.work import attempt
-
-    job, store = Job.from_json(content), Store(Path(root))
-    share = store.folder(job) / SHARE
-    share.parent.mkdir(parents=True, exist_ok=True)
-    node, name = ray.get_runtime_context().get_node_id(), socket.gethostname()
-    looked = noted = 0.0
-    stop = False
-
-    def stopping() -> bool:
-        nonlocal looked, stop
-        if not stop and time.monotonic() - looked > GLANCE:
-            looked = time.monotonic()
-            try:
-                stop = Path(orders).read_text() != GO
-            except FileNotFoundError:  # whoever gave them is gone
-                stop = True
-        return stop
-
-    def note(part: float) -> None:
-        nonlocal noted
-        if time.monotonic() - noted > GLANCE:
-            noted = time.monotonic()
-            said = {"node": node, "name": name, "share": round(part, 4)}
-            with contextlib.suppress(OSError):
-                write_atomically(share, json.dumps(said).encode())
-
-    note(0.0)
-    with (share.parent / LOG).open("a") as log:
-        log.write(f"on the node {node} ({name}), process {os.getpid()}\n")
-    try:
-        return attempt(job, store, stopping=stopping, progress=note)
-    finally:
-        share.unlink(missing_ok=True)
-
-
-@dataclass
-class _Running:
-    """A job that was given to Ray."""
-
-    job: Job
-    lane: str
-    shown: float = 0.0
-    beginnings: int = 1
+    return do(content, root, orders, ray.get_runtime_context().get_node_id())
 
 
 class RayExecutor(Executor):
@@ -112,91 +57,52 @@ class RayExecutor(Executor):
     def __init__(self, root: Path, *, address: str = AUTO) -> None:
         """Connect to the cluster at ``address`` (host:port)."""
         self._ray, self._ours = _connect(address)
-        self._root = root.resolve()
-        self._root.mkdir(parents=True, exist_ok=True)
-        self._orders = self._root / f".orders-{secrets.token_hex(8)}"
-        self._orders.write_text(GO)
-        self._running: dict[Any, _Running] = {}
-        self._counted, self._slots = -COUNTING, {"cpu": 0, "gpu": 0}
+        super().__init__(root, orders=root)
+        self._counted, self._there = -COUNTING, {"gpu": 0, "cpu": 0}
         try:
             nodes = [node for node in self._ray.nodes() if node["Alive"]]
             self._check_nodes(nodes)
-            self._count()
         except BaseException:
             self.close()
             raise
-        parts = [(len(nodes), "node"), (self._slots["cpu"], "core"), (self._slots["gpu"], "GPU")]
+        slots = self._slots()
+        parts = [(len(nodes), "node"), (slots["cpu"], "core"), (slots["gpu"], "GPU")]
         counts = [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in parts if count]
         self.words = f"Ray cluster of {', '.join(counts)}"
 
-    def has_room(self, job: Job) -> bool:
-        """Whether the cluster has a core, or a GPU, for one more."""
-        self._count()
-        lane = self._lane(job)
-        return sum(running.lane == lane for running in self._running.values()) < self._slots[lane]
-
-    def start(self, job: Job) -> None:
-        """Give ``job`` to Ray."""
-        self._begin(_Running(job, self._lane(job)))
-
-    def wait(self, seconds: float) -> Sequence[JobEvent]:
-        """What has become of the jobs."""
-        if not self._running:
-            time.sleep(seconds)
-            return []
-        self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
-        through, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
-        ended = [self._ended(ref, self._running.pop(ref)) for ref in through]
-        events = (*ended, *map(self._progress, self._running.values()))
-        return [event for event in events if event is not None]
-
-    def stop(self) -> None:
-        """Ask every job to stop: they look into the file again and again."""
-        # In place: a file that is replaced is seen later where the folder comes over a network.
-        self._orders.write_text(STOP)
-
-    def close(self) -> None:
-        """End all jobs, and the connection; a cluster that was there before stays."""
-        for ref in self._running:
-            with contextlib.suppress(Exception):
-                self._ray.cancel(ref, force=True)
-        self._running = {}
-        self._orders.unlink(missing_ok=True)
-        if self._ours:
-            self._ray.shutdown()
-
-    def _lane(self, job: Job) -> str:
-        return "gpu" if self._slots["gpu"] and job.kind not in ON_CPU else "cpu"
-
-    def _count(self) -> None:
+    def _slots(self) -> Mapping[str, int]:
         if time.monotonic() - self._counted > COUNTING:
             there = self._ray.cluster_resources()
-            self._slots = {"cpu": int(there.get("CPU", 0)), "gpu": int(there.get("GPU", 0))}
+            self._there = {lane: int(there.get(lane.upper(), 0)) for lane in ("gpu", "cpu")}
             self._counted = time.monotonic()
+        return self._there
 
-    def _begin(self, running: _Running) -> None:
+    def _submit(self, task: RunningTask) -> Any:
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-        if running.lane == "cpu":
+        if task.lane == "cpu":
             variables["JAX_PLATFORMS"] = "cpu"
-        task = self._ray.remote(work).options(
+        remote = self._ray.remote(do_here).options(
             num_cpus=1,
-            num_gpus=int(running.lane == "gpu"),
+            num_gpus=int(task.lane == "gpu"),
             max_retries=0,  # Ray would not say so
             runtime_env={"env_vars": variables},
-            name=running.job.id,
+            name=task.job.id,
         )
-        ref = task.remote(running.job.as_json(), str(self._root), str(self._orders))
-        self._running[ref] = running
+        return remote.remote(task.job.as_json(), str(self._root), str(self._orders))
 
-    def _ended(self, ref: Any, running: _Running) -> JobEvent | None:
-        """The event of a job that is through; None where it is begun again."""
+    def _ended(self, seconds: float) -> Iterable[Any]:
+        refs = list(self._running)
+        self._ray.wait(refs, num_returns=1, timeout=seconds)
+        return self._ray.wait(refs, num_returns=len(refs), timeout=0)[0]
+
+    def _outcome(self, ref: Any, task: RunningTask) -> Mapping[str, str] | None:
         errors = self._ray.exceptions
         try:
-            return JobEvent(running.job, **self._ray.get(ref))
+            return dict(self._ray.get(ref))
         except errors.NodeDiedError:
-            if running.beginnings < BEGINNINGS and self._orders.read_text() == GO:
-                running.beginnings += 1
-                self._begin(running)
+            if task.beginnings < BEGINNINGS and self._orders.read_text() == GO:
+                task.beginnings += 1
+                self._running[self._submit(task)] = task
                 return None
             why = "{node} went away"
         except errors.OutOfMemoryError:
@@ -204,26 +110,19 @@ class RayExecutor(Executor):
         except errors.WorkerCrashedError:
             why = "its process on {node} ended; memory may have run out"
         except errors.RayError as error:  # a task that Ray could not begin, most of all
-            why = f"Ray could not do it: {str(error).splitlines()[0]}"
-            return JobEvent(running.job, "failed", error=why)
-        name = self._at_work(running.job).get("name")
+            why = "Ray could not do it: " + str(error).splitlines()[0]
+            return {"what": "failed", "error": why}
+        name = self._at_work(task.job).get("name")
         node = "a node" if name is None else f"the node {name}"
-        return JobEvent(running.job, "failed", error=why.format(node=node))
+        return {"what": "failed", "error": why.format(node=node)}
 
-    def _progress(self, running: _Running) -> JobEvent | None:
-        """The event of a job that is further than it was."""
-        share = self._at_work(running.job).get("share", 0.0)
-        if share <= running.shown:
-            return None
-        running.shown = share
-        return JobEvent(running.job, "progress", share=share)
-
-    def _at_work(self, job: Job) -> dict[str, Any]:
-        """What a job at work says of itself; nothing where none is."""
-        try:
-            return dict(json.loads((self._root / job.id / SHARE).read_bytes()))
-        except (OSError, ValueError):
-            return {}
+    def _shut(self) -> None:
+        """End the connection too; a cluster that was there before stays."""
+        for ref in self._running:
+            with contextlib.suppress(Exception):
+                self._ray.cancel(ref, force=True)
+        if self._ours:
+            self._ray.shutdown()
 
     def _check_nodes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """Refuse a cluster that has a node which does not see the folder, or has another genan."""
@@ -246,27 +145,23 @@ class RayExecutor(Executor):
 
     def _check_node(self, name: str, answer: Any, token: str) -> None:
         errors = self._ray.exceptions
+        why = None
         try:
             seen, version = self._ray.get(answer, timeout=PATIENCE)
+            if version != __version__:
+                why = f"has genan {version}, and not {__version__} as here; install the same."
+            elif seen != token:
+                why = (
+                    f"does not see {self._root}; choose an --out on a file system that all nodes "
+                    "share, at the same path on each."
+                )
         except errors.GetTimeoutError:
-            raise SettingError(
-                f"The node {name} does not answer; take it off the cluster, or repair it."
-            ) from None
+            why = "does not answer; take it off the cluster, or repair it."
         except errors.RayError as error:
-            why = str(error).strip().splitlines()[-1]
-            raise SettingError(
-                f"The node {name} cannot work ({why}); install genan {__version__} there."
-            ) from None
-        if version != __version__:
-            raise SettingError(
-                f"The node {name} has genan {version}, and not {__version__} as here; install the "
-                "same."
-            )
-        if seen != token:
-            raise SettingError(
-                f"The node {name} does not see {self._root}; choose an --out on a file system that "
-                "all nodes share, at the same path on each."
-            )
+            last = str(error).strip().splitlines()[-1]
+            why = f"cannot work ({last}); install genan {__version__} there."
+        if why is not None:
+            raise SettingError(f"The node {name} {why}")
 
 
 def _connect(address: str) -> tuple[Any, bool]:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from experiments.executors import Executor, JobsProgress, run
 from experiments.jobs import Job, in_order
-from experiments.schedule import Executor, JobsProgress, run
 from experiments.sizes import Size
 from experiments.spaces import OneOf, Setting, Space, find_space
 from experiments.store import JobResult, Store

@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from experiments.__main__ import main
 from experiments.store import Store
 

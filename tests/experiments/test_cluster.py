@@ -10,13 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.experiments.two_nodes import TINY, tiny_jobs, where
+
 from experiments.cluster import RayExecutor, _knock, introduce
 from experiments.jobs import in_order
 from experiments.store import Store
 from experiments.studies import STUDIES
 from experiments.work import perform
-from tests.experiments.two_nodes import TINY, tiny_jobs, where
-
 from genan.errors import SettingError
 from genan.version import __version__
 

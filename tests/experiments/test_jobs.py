@@ -2,10 +2,10 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+
 from experiments.jobs import Job, in_order, train_job
 from experiments.sizes import COLUMNS, FULL, SIZES, SMALL, SMOKE, Size
 from experiments.studies import STUDIES
-
 from genan.errors import SettingError
 from genan.evaluation.paper import paper_figure
 

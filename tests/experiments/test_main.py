@@ -1,6 +1,7 @@
 """``python -m experiments``: all studies at their smallest, killed half-way and gone on with."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -12,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.typed import typed
+
+from experiments.executors import LocalExecutor
 from experiments.jobs import Job, in_order, policy_actuators
-from experiments.local import LocalExecutor
 from experiments.sizes import SMOKE
 from experiments.store import DONE, Store
 from experiments.studies import STUDIES
 from experiments.work import perform
-from tests.docs.typed import typed
-
 from genan.evaluation.study_result import StudyResult
 from genan.rl.policy import load as load_policy
 
@@ -193,13 +194,14 @@ def test_ctrl_c_stops_where_it_is_safe(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [*HISTORY, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
-    _until(lambda: (tmp_path / "jobs").exists() and any((tmp_path / "jobs").iterdir()))
+    _until(lambda: any(tmp_path.glob("jobs/*/")))
     workers = _workers(running.pid)
     os.kill(running.pid, signal.SIGINT)
     said, _ = running.communicate(timeout=120)
     assert running.returncode == 130
     assert "the same command goes on from there" in said
-    assert workers and not _alive(workers)
+    assert workers
+    _until(lambda: not _alive(workers), 20.0)
     assert not StudyResult.load(tmp_path / "history-smoke.study.json").complete
 
 
@@ -208,7 +210,7 @@ def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [*HISTORY, str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    _until(lambda: (tmp_path / "jobs").exists() and any((tmp_path / "jobs").iterdir()))
+    _until(lambda: any(tmp_path.glob("jobs/*/")))
     workers = _workers(running.pid)
     os.kill(running.pid, signal.SIGINT)
     time.sleep(0.3)  # two at the same moment are one
@@ -216,7 +218,8 @@ def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     _, said = running.communicate(timeout=60)
     assert "Traceback" not in said, said
     assert running.returncode == 130
-    assert workers and not _alive(workers)
+    assert workers
+    _until(lambda: not _alive(workers), 20.0)
 
 
 @pytest.mark.slow
@@ -275,8 +278,8 @@ def test_a_crashed_worker_is_one_failed_job(tmp_path: Path) -> None:
     try:
         executor.start(job)
         assert not executor.has_room(job)
-        (worker,) = _workers(os.getpid())
-        os.kill(worker, signal.SIGKILL)
+        (worker,) = multiprocessing.active_children()
+        worker.kill()
         events: list[Any] = []
         _until(lambda: events.extend(executor.wait(0.2)) or events, 60.0)
         assert events[-1].what == "failed" and "killed 9" in events[-1].error

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.jobs import Job
-from experiments.store import Store
 from tests.docs.typed import typed
 from tests.experiments.fake_executor import FakeExecutor
 
-from experiments import local
+from experiments import executors
+from experiments.jobs import Job
+from experiments.store import Store
 from genan.errors import GenanError
 
 pytest.importorskip("optuna")
@@ -40,7 +40,7 @@ def answers(
             fake.started = started
             return fake
 
-        monkeypatch.setattr(local, "LocalExecutor", executor)
+        monkeypatch.setattr(executors, "LocalExecutor", executor)
         return started
 
     return use

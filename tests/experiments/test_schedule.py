@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.jobs import Job
-from experiments.schedule import run
-from experiments.store import DONE, LOCK, PRODUCTS, JobResult, StoppedError, Store
 from tests.experiments.fake_executor import FakeExecutor
 
+from experiments.executors import run
+from experiments.jobs import Job
+from experiments.store import DONE, LOCK, PRODUCTS, JobResult, StoppedError, Store
 from genan.errors import DataError, GenanError
 
 DATA = Job("collect", {"seed": 0}, label="record")

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.programs import run_block
+from tests.experiments.fake_executor import FakeExecutor
+
+from experiments import executors
 from experiments.jobs import Job, collect_job, in_order, plain_fit, train_job, uan_job
 from experiments.search import AT_RANDOM, search
 from experiments.sizes import FULL, SIZES, SMALL, SMOKE
 from experiments.spaces import SEARCHES, Between, find_space
 from experiments.store import Store
 from experiments.work import tuples
-from tests.docs.programs import run_block
-from tests.experiments.fake_executor import FakeExecutor
-
-from experiments import local
 from genan.errors import DataError, GenanError, SettingError
 from genan.evaluation.study_result import SearchResult
 
@@ -72,7 +72,7 @@ def test_the_documented_program_searches(
         made.append((root, workers))
         return FakeExecutor(Store(root), bowl)
 
-    monkeypatch.setattr(local, "LocalExecutor", executor)
+    monkeypatch.setattr(executors, "LocalExecutor", executor)
     result = run_block("search.md", 0, smaller={"trials=50": "trials=5"})["result"]
     assert made == [(Path("runs/studies/jobs"), 2)]
     expected = search("uan", SMALL, store, FakeExecutor(store, bowl), trials=5)

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+
 from experiments.jobs import Job, in_order
 from experiments.sizes import FULL, SMOKE, Size
 from experiments.store import JobResult, Store
 from experiments.studies import STUDIES
 from experiments.words import Comparison, below, finding, say
-
 from genan.errors import DataError
 from genan.evaluation.study_result import SearchResult, StudyResult, Value
 

@@ -17,14 +17,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.docs.typed import typed
+
 from experiments.__main__ import main as experiments
 from experiments.cluster import QUIET, RayExecutor
+from experiments.executors import JobEvent, run
 from experiments.jobs import Job, collect_job, plain_fit
-from experiments.schedule import JobEvent, run
 from experiments.sizes import SIZES, SMOKE, Size
 from experiments.store import JOBS, LOG, Store
 from experiments.studies import STUDIES
-from tests.docs.typed import typed
 
 TINY = replace(
     SMOKE,
@@ -49,9 +50,7 @@ def where(store: Store, job: Job) -> list[tuple[str, int]]:
     """The nodes and processes that have worked at a job."""
     log = store.folder(job) / LOG
     words = log.read_text() if log.exists() else ""
-    return [
-        (node, int(pid)) for node, pid in re.findall(r"on the node (\w+) .*process (\d+)", words)
-    ]
+    return [(node, int(pid)) for pid, node in re.findall(r"process (\d+) on \S+ (\w+)", words)]
 
 
 def until(
