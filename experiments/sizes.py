@@ -1,8 +1,10 @@
 """How much an experiment takes: smoke shows that it runs, small is an hour on two cores, full is
-the paper's."""
+the paper's. The numbers are in sizes.toml."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from genan.errors import SettingError
@@ -42,18 +44,16 @@ class Size:
     dataset_sizes: tuple[int, ...]
     training: Mapping[str, Mapping[str, Any]]
     """Settings of a policy's training, task by task; a task that is not here is left out."""
-    ablations: Mapping[str, tuple[str, ...]]
-    """Which of ``COLUMNS`` are tried, task by task."""
     trials: int
     """Of a policy, on each robot."""
     robot_seeds: tuple[int, ...]
     """Robots that policies are tried on; the first is the one that was recorded."""
+    ablations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Which of ``COLUMNS`` are tried, task by task; all of them where nothing is said."""
     ppo: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What is changed in how policies learn, task by task."""
     uan: Mapping[str, Any] = field(default_factory=dict)
     """What is changed in UAN's training."""
-    rollout_members: int = 1
-    """Networks of an ensemble in the study of rollouts: its loss takes long."""
     notes: tuple[str, ...] = ()
     """How it falls short of the paper's size."""
     pool: int | None = None
@@ -62,6 +62,10 @@ class Size:
     """Of the exploration signals."""
     training_seeds: tuple[int, ...] = (0,)
     """Each policy is trained once for each of them."""
+
+    def columns(self, task: str) -> tuple[str, ...]:
+        """The ablations of ``task`` that are tried, none where the task is left out."""
+        return self.ablations.get(task, COLUMNS) if task in self.training else ()
 
     @property
     def label(self) -> str:
@@ -85,78 +89,14 @@ class Size:
         return replace(self, training_seeds=tuple(seeds))
 
 
-_TASKS = ("reacher", "table-tennis", "ball-in-a-cup")
+def _read() -> dict[str, Size]:
+    content = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
+    rows = ("histories", "strides", "rollouts", "dataset_sizes", "robot_seeds", "notes")
+    for size in content.values():
+        size.update({name: tuple(size[name]) for name in rows if name in size})
+        size["ablations"] = {task: tuple(row) for task, row in size.get("ablations", {}).items()}
+    return {name: Size(name, **size) for name, size in content.items()}
 
-SMOKE = Size(
-    name="smoke",
-    trajectories=24,
-    test=8,
-    horizon=50,
-    lead=10,
-    fit={"members": 2, "hidden": [16], "epochs": 2, "batch": 1024},
-    uan={"steps": 2048, "envs": 16, "checks": 2},
-    histories=(1, 3),
-    strides=(1, 2),
-    rollouts=(1, 3),
-    dataset_sizes=(12, 24),
-    training={task: {"envs": 32, "steps": 4096, "judge": 32} for task in _TASKS},
-    ppo={task: {"rollouts": 64, "mini_batches": 2} for task in _TASKS},
-    ablations={
-        "reacher": ("position loss", "torque loss", "no ensemble"),  # what compiling allows
-        "table-tennis": ("position loss",),
-        "ball-in-a-cup": ("position loss",),
-    },
-    trials=2,
-    robot_seeds=(0,),
-    pool=32,
-    notes=("This size shows that everything runs; its numbers mean nothing.",),
-)
 
-SMALL = Size(
-    name="small",
-    trajectories=200,
-    test=100,
-    horizon=500,
-    lead=20,
-    fit={"members": 3, "hidden": [128, 128], "epochs": 30},
-    histories=(1, 2, 3, 5, 10, 20),
-    strides=(1, 2, 3, 4, 5),
-    rollouts=(1, 3, 5, 10),
-    dataset_sizes=(50, 100, 200),
-    training={
-        "reacher": {"envs": 512, "steps": 6_000_000},
-        "table-tennis": {"envs": 512, "steps": 4_000_000},
-    },
-    ppo={"reacher": {"mini_batches": 8}, "table-tennis": {"mini_batches": 8}},
-    ablations=dict.fromkeys(("reacher", "table-tennis"), COLUMNS),
-    trials=50,
-    robot_seeds=(0,),
-    notes=(
-        "200 trajectories and three networks of 2 x 128, trained for 30 epochs; the paper has "
-        "2500, and networks of 2 x 512 trained for 150 epochs.",
-        "Ball-in-a-cup is left out: it takes more steps than two cores do in an hour.",
-    ),
-)
-
-FULL = Size(
-    name="full",
-    trajectories=2500,
-    test=800,
-    horizon=500,
-    lead=20,
-    fit={"members": 5, "hidden": [512, 512], "epochs": 150},
-    histories=(1, 2, 3, 5, 10, 20),
-    strides=(1, 2, 3, 4, 5),
-    rollouts=(1, 3, 5, 10, 20, 30),
-    dataset_sizes=(50, 100, 200, 500, 1000, 1500, 2000, 2500),
-    training={
-        "reacher": {"steps": 20_000_000},
-        "table-tennis": {"steps": 25_000_000},
-        "ball-in-a-cup": {"steps": 150_000_000, "envs": 4096},
-    },
-    ablations=dict.fromkeys(_TASKS, COLUMNS),
-    trials=100,
-    robot_seeds=(0, 1, 2),
-)
-
-SIZES = {size.name: size for size in (SMOKE, SMALL, FULL)}
+SIZES = _read()
+SMOKE, SMALL, FULL = SIZES["smoke"], SIZES["small"], SIZES["full"]

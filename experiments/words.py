@@ -63,20 +63,6 @@ class Comparison:
         return f"{words}: {abs(percent):.2g} % {'more' if percent > 0 else 'less'}"
 
 
-def compare(
-    figure: Figure,
-    places: tuple[Place, Place],
-    where: str,
-    *,
-    symbol: str = "",
-    expected: Literal["lower", "higher", "worse", "no worse"] | None = "lower",
-) -> Comparison:
-    """Two places of a figure, which both have."""
-    names = (f"{symbol}{places[0]}", f"{symbol}{places[1]}")
-    values = (at(figure, places[0]), at(figure, places[1]))
-    return Comparison(where, names, values, figure.unit, expected)
-
-
 def finding(
     paper: str, comparisons: Iterable[Comparison], *, some: bool = False
 ) -> tuple[Finding, ...]:

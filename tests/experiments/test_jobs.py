@@ -56,9 +56,9 @@ def test_full_is_the_papers_size() -> None:
         "stride-1-step": FULL.strides,
         "rollout-1-step": FULL.rollouts,
         "dataset-size-1-step": FULL.dataset_sizes,
-        "transfer-reacher": FULL.ablations["reacher"],
-        "transfer-ball-in-a-cup": FULL.ablations["ball-in-a-cup"],
-        "transfer-table-tennis": FULL.ablations["table-tennis"],
+        "transfer-reacher": FULL.columns("reacher"),
+        "transfer-ball-in-a-cup": FULL.columns("ball-in-a-cup"),
+        "transfer-table-tennis": FULL.columns("table-tennis"),
     }.items():
         assert places == paper_figure(name).places, name
 
