@@ -7,7 +7,7 @@ with another takes them over, and only what is new is done.
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.executors import Executor, JobsProgress
-    from experiments.search import SearchProgress
+    from experiments.sizes import Size
     from experiments.store import Store
     from experiments.studies import Study
     from genan.evaluation.study_result import SearchResult, SearchTrial, StudyResult
@@ -81,22 +81,22 @@ class Experiments:
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
         size, store = SIZES[self.size], Store(self.out / JOBS)
-        studies, searches = self._wanted()
         trained = size.trained(self.seeds)
+        studies, searches = self._wanted()
         for what in searches:
             find_space(what, size)  # refuses before anything is started
         if self.plan:
             return _print_plan(console, studies, trained, store)
-        store.root.mkdir(parents=True, exist_ok=True)
-        executor = self._executor(store.root, self.at_once if searches else None)
-        codes = []
+        executor = self._executor(store.root, searching=bool(searches))
+        code = 0
         try:
             with interruptible() as interrupt:
+                session = Session(console, store, executor, lambda: interrupt.requested)
                 if studies:
-                    codes.append(self._study(console, studies, trained, store, executor, interrupt))
+                    code = self._study(session, studies, trained)
                 for what in searches:
                     if not interrupt.requested:
-                        codes.append(self._search(console, what, size, store, executor, interrupt))
+                        code = max(code, self._search(session, what, size))
         finally:
             executor.close()
         if interrupt.requested:
@@ -104,7 +104,7 @@ class Experiments:
                 f"stopped: what is done is safe in {self.out}; the same command goes on from there."
             )
             return INTERRUPTED
-        return max(codes)
+        return code
 
     def _wanted(self) -> "tuple[list[Study], list[str]]":
         from experiments.spaces import SEARCHES
@@ -118,95 +118,80 @@ class Experiments:
         searches = [what for what in SEARCHES if SEARCH + what in self.names]
         return [STUDIES[name] for name in names if name in STUDIES], searches
 
-    def _executor(self, root: Path, at_once: int | None) -> "Executor":
+    def _executor(self, root: Path, *, searching: bool) -> "Executor":
         if self.ray is not None:
             from experiments.cluster import RayExecutor
 
             return RayExecutor(root, address=self.ray)
         from experiments import executors
 
-        workers = self.workers if self.workers is not None else at_once
+        workers = self.at_once if searching and self.workers is None else self.workers
         return executors.LocalExecutor(root, workers=workers, cpu_workers=self.cpu_workers)
 
-    def _study(
-        self,
-        console: "Console",
-        studies: "list[Study]",
-        size: Any,
-        store: "Store",
-        executor: "Executor",
-        interrupt: Any,
-    ) -> int:
+    def _study(self, session: "Session", studies: "list[Study]", size: "Size") -> int:
         from experiments.executors import run
         from experiments.store import LOG
 
+        say, store = session.console.print, session.store
         jobs = [job for study in studies for job in study.jobs(size)]
-        with JobBars(executor.words) as bars:
-            now = run(
-                jobs, store, executor, progress=bars.show, stopping=lambda: interrupt.requested
-            )
+        with JobBars(session.executor.words) as bars:
+            now = run(jobs, store, session.executor, progress=bars.show, stopping=session.stopping)
         failed = {}
         for study in studies:
             result = study.result(size, store, failed=now.failed)
             path = result.save(self.out)
-            _print_study(console, result)
-            console.print(f"Wrote {path}\n")
+            _print_study(session.console, result)
+            say(f"Wrote {path}\n")
             failed.update({job.id: job for job in result.jobs if job.state == "failed"})
-        if interrupt.requested:
+        if session.stopping():
             return INTERRUPTED
         for job in failed.values():
             log = store.root / job.id / LOG
-            where = f" ({log})" if log.exists() else ""
-            console.print(f"failed: {job.label}: {job.error}{where}")
+            say(f"failed: {job.label}: {job.error}" + (f" ({log})" if log.exists() else ""))
         if failed:
-            console.print(
-                f"{len(failed)} jobs failed; the others are kept, and the same command tries these "
-                "again."
+            say(
+                f"{len(failed)} jobs failed; the others are kept, the same command tries them again."
             )
             return REFUSED
         words = "known already" if not now.done else f"done now, {now.known} known already"
         folder = shlex.quote(str(self.out))
-        console.print(f"{now.done or now.known} jobs {words}. Next: genan report {folder}")
+        say(f"{now.done or now.known} jobs {words}. Next: genan report {folder}")
         return 0
 
-    def _search(
-        self,
-        console: "Console",
-        what: str,
-        size: Any,
-        store: "Store",
-        executor: "Executor",
-        interrupt: Any,
-    ) -> int:
-        from experiments.executors import JobsProgress
+    def _search(self, session: "Session", what: str, size: "Size") -> int:
         from experiments.search import search
         from genan.evaluation.study_result import SearchResult, search_filename
 
         path = self.out / search_filename(what, self.size)
         known = path.exists() and not self.retry_failed
-        with JobBars(executor.words) as bars:
-
-            def show(now: "SearchProgress") -> None:
-                running, stopping = now.jobs.running, now.jobs.stopping
-                bars.show(JobsProgress(now.trials, 0, len(now.done), running, stopping=stopping))
-
+        with JobBars(session.executor.words) as bars:
             result = search(
                 what,
                 size,
-                store,
-                executor,
+                session.store,
+                session.executor,
                 trials=self.trials,
                 seed=self.seed,
                 at_once=self.at_once,
                 earlier=SearchResult.load(path) if known else None,
-                progress=show,
+                progress=bars.show,
                 saved=lambda so_far: so_far.save(self.out),
-                stopping=lambda: interrupt.requested,
+                stopping=session.stopping,
             )
         result.save(self.out)
-        _print_search(console, result)
-        console.print(f"Wrote {path}")
+        _print_search(session.console, result)
+        session.console.print(f"Wrote {path}")
         return 0 if result.best is not None else REFUSED
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all experiments of one command share."""
+
+    console: "Console"
+    store: "Store"
+    executor: "Executor"
+    stopping: Callable[[], bool]
 
 
 class JobBars:
@@ -252,7 +237,7 @@ class JobBars:
             self._bars.remove_task(self._rows.pop(key))
 
 
-def _print_plan(console: "Console", studies: "list[Study]", size: Any, store: "Store") -> int:
+def _print_plan(console: "Console", studies: "list[Study]", size: "Size", store: "Store") -> int:
     from experiments.jobs import in_order
 
     jobs = in_order(job for study in studies for job in study.jobs(size))

@@ -9,7 +9,7 @@ suggests the same, and what is done is found in the store.
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from experiments.executors import Executor, JobsProgress, run
@@ -27,18 +27,6 @@ TELLING = 100
 (docs/search.md)."""
 
 
-@dataclass(frozen=True)
-class SearchProgress:
-    """How far a search is."""
-
-    trials: int
-    """In all."""
-    done: tuple[SearchTrial, ...]
-    """Those that are through."""
-    jobs: JobsProgress
-    """The jobs of the present ones, or of what all share."""
-
-
 def search(
     what: str,
     size: Size,
@@ -49,7 +37,7 @@ def search(
     seed: int = 0,
     at_once: int = 2,
     earlier: SearchResult | None = None,
-    progress: Callable[[SearchProgress], None] = lambda now: None,
+    progress: Callable[[JobsProgress], None] = lambda now: None,
     saved: Callable[[SearchResult], object] = lambda result: None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> SearchResult:
@@ -65,7 +53,7 @@ def search(
         at_once: trials that are suggested together, before any of them is known. Another number
             gives other trials.
         earlier: what an earlier run left; a trial that failed there is not tried again.
-        progress: given what goes on.
+        progress: given how many trials are through, and the jobs that are being done.
         saved: given everything so far, whenever some trials are through.
         stopping: whether to stop; what runs is brought to where it can go on from.
 
@@ -97,7 +85,7 @@ def search(
         )
 
     def show(now: JobsProgress) -> None:
-        progress(SearchProgress(trials, tuple(done), now))
+        progress(replace(now, total=trials, known=0, done=len(done), failed={}))
 
     ready = run(space.shared, store, executor, progress=show, stopping=stopping)
     if ready.failed:
