@@ -25,7 +25,7 @@ import numpy as np
 import tyro
 from machine import machine
 
-from genan.actuator.fit import Fitting
+from genan.actuator.fitting import FitObserver, Fitting
 from genan.actuator.settings import FitSettings
 from genan.data import Channels, Trajectories, write
 from genan.jax_setup import use_cache
@@ -43,7 +43,7 @@ class Benchmark:
     members: int = 5
     hidden: tuple[int, ...] = (512, 512)
     history_length: int = 3
-    batch: int | None = None
+    batch_size: int | None = None
     precision: str = "auto"
     data: Path | None = None
     """Recording of pamy2; left out, smooth made-up motion of the same size (time does not depend on
@@ -100,14 +100,16 @@ def main(flags: Benchmark) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         settings = FitSettings(
             loss=flags.loss, rollout=flags.rollout, epochs=flags.epochs, members=flags.members, hidden=flags.hidden,
-            history_length=flags.history_length, batch=flags.batch, precision=flags.precision,
+            history_length=flags.history_length, batch_size=flags.batch_size, precision=flags.precision,
         )  # fmt: skip
         start = time.perf_counter()
         fitting = Fitting(path, robot, settings, out=Path(folder) / "out")
         prepared = time.perf_counter()
         marks: list[float] = []
         fitting.run(
-            progress=lambda now: marks.append(time.perf_counter()) if now.share == 0.0 else None
+            FitObserver(
+                progress=lambda now: marks.append(time.perf_counter()) if now.share == 0.0 else None
+            )
         )
         done = time.perf_counter()
     rows, held_out = len(fitting.training.train_rows), len(fitting.training.validation_rows)
@@ -118,11 +120,11 @@ def main(flags: Benchmark) -> None:
     work = (
         flags.members
         * steps
-        * (fitting.training.steps * fitting.training.batch * once + 2 * weights * held_out)
+        * (fitting.training.steps * fitting.training.batch_size * once + 2 * weights * held_out)
     )
     per_epoch = np.diff(marks).mean() if len(marks) > 1 else float("nan")
     print(
-        f"{rows} samples to learn from, {flags.members} networks of {weights} weights, batch {fitting.training.batch}"
+        f"{rows} samples to learn from, {flags.members} networks of {weights} weights, batch {fitting.training.batch_size}"
     )
     print(f"{'all included':<28} {done - start:8.2f} s")
     print(f"{'load, labels, scaling':<28} {prepared - start:8.2f} s")
@@ -133,7 +135,7 @@ def main(flags: Benchmark) -> None:
     if settings.architecture.hidden:
         rate = work / per_epoch
         limit = product_rate(
-            flags.members, fitting.training.batch, settings.hidden[0], fitting.precision
+            flags.members, fitting.training.batch_size, settings.hidden[0], fitting.precision
         )
         print(
             f"{'arithmetic':<28} {rate / 1e9:8.0f} GFLOP/s, {rate / limit:.2f} of plain products in the same run",

@@ -40,14 +40,14 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "history": [{"history_length": h} for h in LENGTHS] + [{"history_stride": s} for s in STRIDES],
     "noise": [{"history_noise": degrees * DEGREE} for degrees in (0.0, 0.003, 0.01, 0.03, 0.1)],
     "learning": [
-        {"batch": 1024, "rate": 1e-4, "schedule": "constant"},
+        {"batch_size": 1024, "learning_rate": 1e-4, "schedule": "constant"},
         *(
-            {"batch": b, "rate": r}
+            {"batch_size": b, "learning_rate": r}
             for b, r in ((1024, 1e-3), (4096, 3e-4), (4096, 1e-3), (4096, 3e-3), (8192, 2e-3))
         ),
     ],
     "losses": [{"loss": "torque"}, {"loss": "position"}]
-    + [{"loss": "multi-step", "rollout": r, "batch": 8192} for r in (1, 3, 10, 30)],
+    + [{"loss": "multi-step", "rollout": r, "batch_size": 8192} for r in (1, 3, 10, 30)],
     "precision": [{"precision": p} for p in ("float32", "tf32", "bfloat16")],
     "deltas": [{"delta": True}, {"delta": False}],
 }

@@ -175,8 +175,8 @@ def _fit(size: Size) -> Space:
         Between("history_stride", 1, WIDEST, scale="linear", whole=True),
         OneOf("hidden", _networks(known["hidden"])),
         OneOf("activation", ("tanh", "relu", "elu", "softsign")),
-        OneOf("rate", (None, 3e-4, 5e-4, 1e-3, 2e-3, 4e-3)),
-        OneOf("batch", (None, 512, 1024, 2048, 4096, 8192)),
+        OneOf("learning_rate", (None, 3e-4, 5e-4, 1e-3, 2e-3, 4e-3)),
+        OneOf("batch_size", (None, 512, 1024, 2048, 4096, 8192)),
         OneOf("control_noise", (0.0, 0.003, 0.01, 0.03)),
         OneOf("history_noise", (0.0, 3e-5, 1e-4, 3e-4, 1e-3)),
     )

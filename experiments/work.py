@@ -142,7 +142,7 @@ def _collect(job: RunningJob) -> dict[str, Any]:
 def _fit(job: RunningJob) -> dict[str, Any]:
     from genan.actuator import load
     from genan.actuator.artifact import CONTRACT
-    from genan.actuator.fit import Fitting
+    from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting
     from genan.actuator.settings import FitSettings
 
     if (job.folder / CONTRACT).exists():
@@ -152,13 +152,15 @@ def _fit(job: RunningJob) -> dict[str, Any]:
         robot, count = made.pop("robot"), made.pop("trajectories")
         fitting = Fitting(_first(job, count), robot, FitSettings(**made), out=job.folder)
         epochs = fitting.settings.epochs
-        found = fitting.run(
+        observer = FitObserver(
             progress=lambda now: job.progress((now.epoch + now.share) / epochs),
             stopping=job.stopping,
         )
-        if found is None:
-            raise StoppedError(f"Stopped after {int(fitting.state.epoch)} of {epochs} epochs.")
-        ensemble = found
+        try:
+            ensemble = fitting.run(observer)
+        except FitInterruptedError:
+            done = int(fitting.state.epoch)
+            raise StoppedError(f"Stopped after {done} of {epochs} epochs.") from None
     training = ensemble.record["training"]
     return {
         name: training[name]

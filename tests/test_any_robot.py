@@ -26,7 +26,7 @@ ROBOTS = [
     pytest.param(
         14,
         "csv",
-        "--choose always --hidden 8 --epochs 1 --batch 1024 --history-length 8",
+        "--choose always --hidden 8 --epochs 1 --batch-size 1024 --history-length 8",
         id="csv-chosen",
     ),
     pytest.param(

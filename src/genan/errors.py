@@ -8,8 +8,7 @@ from collections.abc import Iterable
 
 
 class GenanError(Exception):
-    """Base of every error that is the user's to mend; the message is meant to be read by a
-    person."""
+    """Base of every error that is the user's to fix; the message is meant for a person."""
 
 
 class RobotError(GenanError):
@@ -29,5 +28,5 @@ class SettingError(GenanError):
 
 
 def listing(names: Iterable[str]) -> str:
-    """Names as they stand in a message: ``'a', 'b', 'c'``, or ``none``."""
+    """Names as a message shows them: ``'a', 'b', 'c'``, or ``none``."""
     return ", ".join(repr(name) for name in names) or "none"

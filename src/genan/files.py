@@ -1,4 +1,10 @@
-"""Files that appear whole or not at all."""
+"""Files that are whole or absent: artifacts under seal, exports that were checked, checkpoints.
+
+Nothing in them is code. An artifact is a folder of two files that belong together: arrays
+(safetensors) and the contract that says what they are for (JSON). The contract carries a checksum
+of the arrays and one of itself, its seal, so a damaged file, a mixed-up pair or an edit by hand is
+refused instead of driving an arm.
+"""
 
 import hashlib
 import importlib
@@ -18,10 +24,19 @@ from safetensors.numpy import save as tensor_bytes
 
 from genan.errors import GenanError, SettingError, listing
 
+Tree = TypeVar("Tree")
+
+CHECKPOINT = "checkpoint.safetensors"
+
+OPSET, OLDEST_OPSET = 17, 13
+"""Operators of version 17 run on every onnxruntime since 1.12 (2022)."""
+
+Check = Callable[[Path], None]
+"""Raises where the export at a path is not what it should be."""
+
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write ``content`` to a temporary name beside ``path``, make sure it is on the disk, and
-    rename it."""
+    """Write ``content`` under a temporary name, make sure it is on the disk, and rename it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -33,35 +48,31 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-# --- Folders of two files that belong together: arrays (safetensors) and the contract that says
-
-
 @dataclass(frozen=True)
-class Kind:
-    """One kind of sealed folder: its files, its version, and how to speak of it."""
+class ArtifactFormat:
+    """One kind of artifact: its files, its version, and how to speak of it."""
 
     format: str
-    """Name of the format, as it stands in the contract."""
+    """Name of the format, as in the contract file."""
     version: int
     """The newest version that is read and, unless an older one is asked for, written."""
     weights: str
     """Name of the file with the arrays."""
     contract: str
-    """Name of the file with the contract."""
+    """Name of the file with the contract; it is written last, so it says that all is there."""
     error: type[GenanError]
-    """What to raise."""
     none: str
     """How a message begins where there is none: "There are no actuators"."""
     origin: str
     """Where one comes from: "the --out of 'genan fit'"."""
     again: str
-    """How to make one anew: "fit again"."""
+    """How to make another one: "fit again"."""
     unfinished: str
-    """What is to be said where there is a checkpoint in its place."""
+    """What to say where there is a checkpoint in its place."""
     oldest: int | None = None
     """The oldest version that is read; left out: the newest alone."""
     others: tuple[tuple[str, str], ...] = ()
-    """Contract files of other kinds that may be given by mistake, and what lies beside them."""
+    """Contract files of other formats that may be given by mistake, and what they belong to."""
 
     def write(
         self,
@@ -72,10 +83,9 @@ class Kind:
         record: dict[str, Any],
         version: int | None = None,
     ) -> Path:
-        """Write both files into ``folder``, replacing those there; each appears whole or not at
-        all.
+        """Write both files into ``folder``, replacing those there, the contract last.
 
-        ``version``: an older one than the newest, for content that readers of old can read.
+        ``version``: an older one than the newest, for content that old readers can read.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +103,7 @@ class Kind:
         record: dict[str, Any],
         version: int | None = None,
     ) -> str:
-        """The contract file beside an array file with the bytes ``weights``."""
+        """The contract file that belongs to an array file with the bytes ``weights``."""
         settings: dict[str, Any] = {
             "format": self.format,
             "version": self.version if version is None else version,
@@ -111,14 +121,14 @@ class Kind:
         weights = self._bytes(path)
         if hashlib.sha256(weights).hexdigest() != settings["weights_sha256"]:
             raise self.error(
-                f"{path} does not belong to the {self.contract} beside it, or is damaged (its checksum differs); "
-                f"fetch both files anew or {self.again}."
+                f"{path} does not belong to the {self.contract} next to it, or is damaged (its "
+                f"checksum differs); fetch both files again or {self.again}."
             )
         try:
             return settings, parse_tensors(weights)
         except SafetensorError as error:
             raise self.error(
-                f"{path} cannot be read ({error}); fetch it anew or {self.again}."
+                f"{path} cannot be read ({error}); fetch it again or {self.again}."
             ) from None
 
     def read_contract(self, folder: Path) -> dict[str, Any]:
@@ -132,50 +142,44 @@ class Kind:
             )
         try:
             settings: dict[str, Any] = json.loads(self._bytes(path))
-            found = settings.pop("seal")
+            found, version = settings.pop("seal"), settings["version"]
             known = settings["format"] == self.format
-            version = settings["version"]
-            missing = [
-                key for key in ("contract", "record", "weights_sha256") if key not in settings
-            ]
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise self.error(
-                f"{path} is not a contract of genan, or is damaged; fetch it anew or {self.again}."
+                f"{path} is not a contract of genan, or is damaged; fetch it again or {self.again}."
             ) from None
         readable = range(self.version if self.oldest is None else self.oldest, self.version + 1)
         if not known or version not in readable:
             raise self.error(
-                f"{path} is of format {settings['format']!r}, version {version}; this genan reads {self.format!r}, "
-                f"version {' and '.join(map(str, readable))}."
+                f"{path} is of format {settings['format']!r}, version {version}; this genan reads "
+                f"{self.format!r}, version {' and '.join(map(str, readable))}."
             )
         if found != seal(settings):
             raise self.error(
-                f"{path} was changed after genan wrote it (its seal does not fit); take the original, or {self.again} "
-                "with the settings you want."
+                f"{path} was changed after genan wrote it (its seal does not fit); take the "
+                f"original, or {self.again} with the settings you want."
             )
+        missing = [key for key in ("contract", "record", "weights_sha256") if key not in settings]
         if missing:
-            raise self.error(f"{path} lacks {listing(missing)}; fetch it anew or {self.again}.")
+            raise self.error(f"{path} lacks {listing(missing)}; fetch it again or {self.again}.")
         return settings
 
     def check_arrays(
         self, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], *, where: str
     ) -> None:
-        """Refuse arrays of another shape than the contract implies, not of float32, or with numbers
-        not finite."""
+        """Refuse arrays of a wrong shape, not of float32, or with numbers that are not finite."""
         for name, shape in shapes.items():
-            if name not in arrays or arrays[name].shape != shape:
-                came = list(arrays[name].shape) if name in arrays else "nothing"
-                raise self.error(
-                    f"{where} must hold {name} of shape {list(shape)}, but holds {came}; {self.again}."
-                )
-            if arrays[name].dtype != np.float32:
-                raise self.error(
-                    f"{where} must hold {name} in float32, but holds {arrays[name].dtype}; {self.again}."
-                )
-            if not np.isfinite(arrays[name]).all():
-                raise self.error(
-                    f"{where} holds numbers in {name} that are not finite; {self.again}."
-                )
+            array = arrays.get(name)
+            if array is None or array.shape != shape:
+                came = "nothing" if array is None else list(array.shape)
+                fault = f"must hold {name} of shape {list(shape)}, but holds {came}"
+            elif array.dtype != np.float32:
+                fault = f"must hold {name} in float32, but holds {array.dtype}"
+            elif not np.isfinite(array).all():
+                fault = f"holds numbers in {name} that are not finite"
+            else:
+                continue
+            raise self.error(f"{where} {fault}; {self.again}.")
 
     def _instead(self, folder: Path) -> str:
         """The end of the sentence about a folder without a contract."""
@@ -187,7 +191,8 @@ class Kind:
     def _bytes(self, path: Path) -> bytes:
         if not path.exists():
             raise self.error(
-                f"There is no {path}; an artifact has the two files {self.weights} and {self.contract}."
+                f"There is no {path}; an artifact has the two files {self.weights} and "
+                f"{self.contract}."
             )
         return path.read_bytes()
 
@@ -197,22 +202,11 @@ def seal(settings: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-# --- What exports have in common: none gets its name before it was checked, and how ONNX files
-
-#: Operators of this version run on every onnxruntime since 1.12 (2022).
-OPSET = 17
-OLDEST_OPSET = 13
-
-Check = Callable[[Path], None]
-"""Raises where the export at a path is not what it should be."""
-
-
 def place_folder(out: Path, contents: Mapping[str, bytes], check: Check) -> Path:
-    """Write the files ``contents`` into the folder ``out`` once ``check`` lets them pass; other
-    files in it stay."""
+    """Write the files ``contents`` into ``out`` once ``check`` accepts them; other files stay."""
     if out.exists() and not out.is_dir():
         raise SettingError(f"{out} is a file, and a NumPy export is a folder; give another place.")
-    unchecked = _unchecked(out)
+    unchecked = out.with_name(f".{out.name}.{os.getpid()}.unchecked")
     try:
         unchecked.mkdir(parents=True)
         for name, content in contents.items():
@@ -229,11 +223,11 @@ def place_folder(out: Path, contents: Mapping[str, bytes], check: Check) -> Path
 
 
 def place_file(path: Path, content: bytes, check: Check) -> Path:
-    """Write the file ``path`` once ``check`` lets it pass."""
+    """Write the file ``path`` once ``check`` accepts it."""
     if path.is_dir():
         raise SettingError(f"{path} is a folder, and an ONNX export is a file; give another place.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    unchecked = _unchecked(path)
+    unchecked = path.with_name(f".{path.name}.{os.getpid()}.unchecked")
     try:
         write_atomically(unchecked, content)
         check(unchecked)
@@ -244,14 +238,14 @@ def place_file(path: Path, content: bytes, check: Check) -> Path:
 
 
 def run_module(path: Path) -> types.ModuleType:
-    """The Python file at ``path`` as a module that is known to nobody else."""
+    """The Python file at ``path`` as a module that nobody else knows."""
     module = types.ModuleType(f"exported_{path.stem}")
     exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
     return module
 
 
-class Graph:
-    """An ONNX graph while it is built; ``error`` is raised where ONNX cannot be had."""
+class OnnxGraph:
+    """An ONNX graph while it is built; ``error`` is raised where the package is missing."""
 
     def __init__(self, opset: int, *, error: type[GenanError]) -> None:
         self._onnx = _package("onnx", error)
@@ -265,26 +259,23 @@ class Graph:
     def node(
         self, operator: str, *inputs: str | np.ndarray, name: str | None = None, **attributes: Any
     ) -> str:
-        """Add one operation; inputs are names of values or constant arrays. Returns its output's
-        name."""
+        """Add one operation on named values or constant arrays; returns its output's name."""
         names = []
         for value in inputs:
             if isinstance(value, np.ndarray):
                 self._constants.append(
                     self._onnx.numpy_helper.from_array(value, f"constant_{len(self._constants)}")
                 )
-                names.append(self._constants[-1].name)
-            else:
-                names.append(value)
+                value = self._constants[-1].name
+            names.append(value)
         name = name or f"value_{len(self._nodes)}"
         self._nodes.append(self._onnx.helper.make_node(operator, names, [name], **attributes))
         return name
 
     def tensor(self, name: str, shape: Sequence[int | str], words: str) -> Any:
         """An input or output of float32; an axis with a name is free."""
-        return self._onnx.helper.make_tensor_value_info(
-            name, self._onnx.TensorProto.FLOAT, shape, doc_string=words
-        )
+        kind = self._onnx.TensorProto.FLOAT
+        return self._onnx.helper.make_tensor_value_info(name, kind, shape, doc_string=words)
 
     def model(
         self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], metadata: dict[str, str]
@@ -305,7 +296,7 @@ class Graph:
 
 
 def open_session(path: Path | str, *, error: type[GenanError]) -> Any:
-    """A session of onnxruntime with the file at ``path``, on one core of the CPU."""
+    """An onnxruntime session of the file at ``path``, on one core of the CPU."""
     onnxruntime = _package("onnxruntime", error)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -317,12 +308,9 @@ def open_session(path: Path | str, *, error: type[GenanError]) -> Any:
     except Exception as fault:  # onnxruntime's errors have no base class of their own
         reason = " ".join(str(fault).split())
         raise error(
-            f"onnxruntime {onnxruntime.__version__} cannot run the export ({reason}); try a lower opset."
+            f"onnxruntime {onnxruntime.__version__} cannot run the export ({reason}); try a lower "
+            "opset."
         ) from None
-
-
-def _unchecked(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.unchecked")
 
 
 def _package(name: str, error: type[GenanError]) -> Any:
@@ -330,37 +318,39 @@ def _package(name: str, error: type[GenanError]) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise error(
-            f"ONNX exports need the package {name}, which is not installed; get it with: pip install 'genan[onnx]'."
+            f"ONNX exports need the package {name}, which is not installed; get it with: "
+            "pip install 'genan[onnx]'."
         ) from None
 
 
-# --- Unfinished work on disk: the complete state in one file, so that going on gives the same r
-
-CHECKPOINT = "checkpoint.safetensors"
-
-State = TypeVar("State")
-
-
 def save_checkpoint(folder: Path, state: Any, *, identity: dict[str, Any], beside: Any) -> None:
-    """Write ``state``, a pytree of arrays; ``identity`` says whose it is, ``beside`` is what else
-    JSON can hold."""
+    """Write unfinished work in one file, so that continuing gives the same result.
+
+    Args:
+        folder: where to.
+        state: a pytree of arrays.
+        identity: which work it is.
+        beside: what else belongs to it, as JSON can hold it.
+    """
     metadata = {"identity": json.dumps(identity, sort_keys=True), "beside": json.dumps(beside)}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / CHECKPOINT, tensor_bytes(_named(state), metadata=metadata))
 
 
 def load_checkpoint(
-    folder: Path, like: State, *, identity: dict[str, Any], work: str
-) -> tuple[State, Any] | None:
-    """The state in ``folder`` and what is beside it, or None; one of other ``work``, or a damaged
-    file, is refused.
+    folder: Path, like: Tree, *, identity: dict[str, Any], work: str
+) -> tuple[Tree, Any] | None:
+    """The state in ``folder`` and what belongs to it, or None; that of other work is refused.
 
     Args:
         folder: where it was saved.
         like: a state of the same structure.
-        identity: whose it must be.
+        identity: which work it must be.
         work: what is unfinished, for the messages: "fit", "training".
     """
+    import jax
+    import jax.numpy as jnp
+
     path = folder / CHECKPOINT
     if not path.exists():
         return None
@@ -368,23 +358,18 @@ def load_checkpoint(
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        theirs = json.loads(metadata["identity"])
-        beside = json.loads(metadata["beside"])
+        theirs, beside = json.loads(metadata["identity"]), json.loads(metadata["beside"])
     except (SafetensorError, KeyError, ValueError) as error:
         raise GenanError(
-            f"{path} cannot be read ({error}); remove it, or give --overwrite, to begin the {work} anew."
+            f"{path} cannot be read ({error}); remove it, or give --overwrite, to start the {work} "
+            "again."
         ) from None
     _check_identity(folder, theirs, identity, work)
     expected = _named(like)
-    if any(
-        name not in arrays or arrays[name].shape != array.shape for name, array in expected.items()
-    ):
+    if any(name not in arrays or arrays[name].shape != a.shape for name, a in expected.items()):
         raise GenanError(
-            f"{path} is of another version of genan; give --overwrite to begin the {work} anew."
+            f"{path} is of another version of genan; give --overwrite to start the {work} again."
         )
-    import jax
-    import jax.numpy as jnp
-
     leaves = [jnp.asarray(arrays[name]) for name in expected]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), beside
 
@@ -403,27 +388,23 @@ def _named(state: Any) -> dict[str, np.ndarray]:
 
 
 def _check_identity(folder: Path, theirs: dict[str, Any], ours: dict[str, Any], work: str) -> None:
-    if theirs == ours:
-        return
     flat, other = _flat(theirs), _flat(ours)
     differing = [
         f"{key} is {flat.get(key)!r} there and {other.get(key)!r} here"
         for key in sorted({*flat, *other})
         if flat.get(key) != other.get(key)
     ]
-    raise SettingError(
-        f"{folder} holds an unfinished {work} of another kind ({'; '.join(differing[:3])}); repeat its command to go "
-        "on, give another --out, or --overwrite to begin anew."
-    )
+    if differing:
+        raise SettingError(
+            f"{folder} holds an unfinished {work} of another kind ({'; '.join(differing[:3])}); "
+            "repeat its command to continue, give another --out, or --overwrite to start again."
+        )
 
 
 def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings as dotted names."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
-        flat |= (
-            _flat(value, f"{prefix}{key}.")
-            if isinstance(value, dict)
-            else {f"{prefix}{key}": value}
-        )
+        name = f"{prefix}{key}"
+        flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
     return flat

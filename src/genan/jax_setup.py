@@ -1,12 +1,17 @@
-"""A fault of the compiler that genan stands on, and how to keep out of its way.
+"""Setting JAX up: compiled programs are kept on disk, and a fault of its compiler is avoided.
+
+JAX keeps compiled programs in ``~/.cache/genan/compiled`` (or ``$GENAN_CACHE_DIR``), so that the
+second start of a command does not compile again. Every compilation is announced on this module's
+logger; the command line shows it.
 
 jaxlib 0.10.2 and some releases after it hand sums on the CPU to a library (YNNPACK) and get some of
-them wrong without a word: a product of small matrices and vectors followed by a sum, over a few
-thousand samples (jax-ml/jax#39103). Half of the members of an ensemble then get the losses of their
+them wrong silently: a product of small matrices and vectors followed by a sum, over a few thousand
+samples (jax-ml/jax#39103). Half of the members of an ensemble then get the losses of their
 neighbours. The library is switched off through ``XLA_FLAGS``, which must happen before JAX starts
 its first computation; matrix products are as fast without it.
 """
 
+import functools
 import logging
 import os
 import time
@@ -17,12 +22,17 @@ from pathlib import Path
 
 from genan.errors import GenanError
 
+_log = logging.getLogger(__name__)
 _FLAG = "--xla_cpu_experimental_ynn_fusion_type="
+
+QUICK = {"xla_gpu_enable_triton_gemm": False}
+"""Options for programs with many small matrix products: on a GPU XLA would otherwise try dozens of
+kernels for each of them (starting a training of the reacher: 56 s instead of 21 s on an H200;
+docs/decisions.md says at what price)."""
 
 
 def avoid_wrong_sums() -> None:
-    """Switch the faulty library off, in the releases that know the switch; a choice of the user's
-    own is kept."""
+    """Switch the faulty library off in the releases that know the switch, unless the user did."""
     try:
         release = tuple(int(part) for part in version("jaxlib").split(".")[:3])
     except (PackageNotFoundError, ValueError):
@@ -32,16 +42,15 @@ def avoid_wrong_sums() -> None:
         os.environ["XLA_FLAGS"] = f"{flags} {_FLAG}".strip()
 
 
+@functools.cache
 def check_sums() -> None:
-    """Refuse to go on where the fault is still there, because JAX was started before genan was
-    imported."""
+    """Refuse to continue where the fault is there: JAX was started before genan was imported."""
     import jax
     import jax.numpy as jnp
     import numpy as np
 
     if jax.default_backend() != "cpu":
         return
-
     matrices = np.random.default_rng(0).standard_normal((8000, 4, 4)).astype(np.float32)
     vectors = np.random.default_rng(1).standard_normal((5, 8000, 4)).astype(np.float32)
 
@@ -52,35 +61,20 @@ def check_sums() -> None:
     right = np.sum((np.sum(matrices * vectors[:, :, None, :], axis=-1) / 2.0) ** 2, axis=-1)
     if not np.allclose(squares(matrices, vectors), right, rtol=1e-3, atol=1e-3):
         raise GenanError(
-            "This release of JAX computes wrong sums on this machine (jax-ml/jax#39103) and was started before genan "
-            f"could switch that off; import genan before using JAX, or set XLA_FLAGS={_FLAG} in the environment."
+            "This release of JAX computes wrong sums on this machine (jax-ml/jax#39103) and was "
+            "started before genan could switch that off; import genan before using JAX, or set "
+            f"XLA_FLAGS={_FLAG} in the environment."
         )
-
-
-# --- Compiling, once: a persistent cache of compiled programs, and a word on the screen when so
-
-_log = logging.getLogger(__name__)
-
-QUICK = {"xla_gpu_enable_triton_gemm": False}
-"""Options for programs with many small matrix products: on a GPU XLA would otherwise try dozens of
-kernels for each of them (starting a training of the reacher: 56 s instead of 21 s on an H200;
-docs/decisions.md says at what price)."""
 
 
 def cache_folder() -> Path:
     """Where compiled programs are kept."""
-    override = os.environ.get("GENAN_CACHE_DIR")
-    base = (
-        Path(override)
-        if override
-        else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "genan"
-    )
-    return base / "compiled"
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return Path(os.environ.get("GENAN_CACHE_DIR") or cache / "genan") / "compiled"
 
 
 def use_cache() -> None:
-    """Switch JAX's persistent cache on. A folder that cannot be written costs the cache, not the
-    command."""
+    """Switch JAX's persistent cache on; a folder that cannot be written only costs the cache."""
     import jax
 
     folder = cache_folder()

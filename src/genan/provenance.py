@@ -1,4 +1,4 @@
-"""What a file says about where it came from. No clocks: the same work gives the same bytes."""
+"""Where a result comes from: versions and machine. No clocks: same work, same bytes."""
 
 import os
 import platform
@@ -8,21 +8,16 @@ from pathlib import Path
 
 from genan.version import __version__
 
-_PACKAGES = ("jax", "mujoco", "numpy", "scipy", "h5py")
-
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that a result depends on."""
     found = {"python": platform.python_version(), "genan": __version__}
-    for package in _PACKAGES:
+    for package in ("jax", "mujoco", "numpy", "scipy", "h5py"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
     return found
-
-
-# --- The machine that a result was made on, in words.
 
 
 def hardware() -> dict[str, str]:

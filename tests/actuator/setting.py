@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from genan.actuator.history import History
-from genan.actuator.losses import Member
-from genan.actuator.network import Layer, Scaling, initialise
-from genan.actuator.samples import Samples, prepare, usable_rows
+from genan.actuator.network import Layer, Scaling, TorqueModel, initialise
+from genan.actuator.samples import Samples, on_device, responses, torque_labels, usable_rows
 from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories
 from genan.dynamics import Dynamics
@@ -34,6 +33,19 @@ def waves(robot: Robot, lengths: tuple[int, ...] = (60, 45, 70, 52), seed: int =
     return Trajectories.from_list(Channels.of_robot(robot), recordings)
 
 
+def prepare(
+    trajectories: Trajectories,
+    dynamics: Dynamics,
+    *,
+    response: bool = True,
+    dtype: type = np.float32,
+) -> Samples:
+    """A recording on the device, with its torque labels and, if asked for, responses."""
+    tau = torque_labels(trajectories.q, trajectories.lengths, dynamics, dtype=dtype)
+    q, u = on_device(trajectories.q, dtype), on_device(trajectories.u, dtype)
+    return Samples(q, u, tau, responses(q, dynamics) if response else None)
+
+
 class Setting:
     """One member of random weights, and samples, in float64 or float32 as JAX is set."""
 
@@ -42,15 +54,19 @@ class Setting:
     ) -> None:
         dtype = np.float64 if jax.config.jax_enable_x64 else np.float32
         trajectories = waves(robot)
-        self.samples: Samples = prepare(trajectories, dynamics, dtype=dtype)
+        self.samples = prepare(trajectories, dynamics, dtype=dtype)
         self.rows = np.concatenate(usable_rows(trajectories.lengths, history, rollout=rollout))
         scaling = Scaling.of_samples(self.samples, self.rows, history)
-        self.member = Member(history, "tanh", scaling)
+        self.model = TorqueModel(history, "tanh", scaling)
         inputs = history.inputs(robot.nq, robot.nu)
         key = jax.random.key(3)
         self.layers: tuple[Layer, ...] = jax.tree.map(
             lambda a: a.astype(dtype), initialise(Architecture((16, 8)), inputs, robot.nq, key=key)
         )
+
+    def torque(self, rows: jax.Array) -> jax.Array:
+        """The member's torques at ``rows``."""
+        return self.model(self.layers, *self.model.history.at(self.samples.q, self.samples.u, rows))
 
     def directional(
         self, function: Callable[[tuple[Layer, ...]], jax.Array]

@@ -89,7 +89,7 @@ def test_weights_of_another_fit_are_refused(folder: Path) -> None:
     arrays = load_file(folder / artifact.WEIGHTS)
     arrays["layers.0.bias"] = arrays["layers.0.bias"] + 1.0
     save_file(arrays, folder / artifact.WEIGHTS)
-    assert "does not belong to the actuator.json beside it, or is damaged" in refused(folder)
+    assert "does not belong to the actuator.json next to it, or is damaged" in refused(folder)
 
 
 def test_truncated_missing_and_foreign_files_are_refused(folder: Path, tmp_path: Path) -> None:

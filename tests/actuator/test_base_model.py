@@ -52,7 +52,7 @@ def test_the_wrong_delay_is_worse() -> None:
         )
         one = Fitting(data, "pendulum", settings)
         used = uses("linear", one.dataset.history, 1, 1)
-        scaling = one.training.loss.member.scaling
+        scaling = one.dataset.scaling
         problem = BaseProblem(
             one.dataset.samples, one.dataset.parts, one.dataset.history, scaling, used
         )
@@ -61,11 +61,9 @@ def test_the_wrong_delay_is_worse() -> None:
 
 
 def test_the_solution_is_that_of_plain_least_squares(fitting: Fitting) -> None:
-    dataset, loss = fitting.dataset, fitting.training.loss
+    dataset = fitting.dataset
     used = uses("linear", dataset.history, 1, 1)
-    problem = BaseProblem(
-        dataset.samples, dataset.parts, dataset.history, loss.member.scaling, used
-    )
+    problem = BaseProblem(dataset.samples, dataset.parts, dataset.history, dataset.scaling, used)
     found = problem.solve(0.0, [0, 1])
     x = np.concatenate(
         [
@@ -124,8 +122,8 @@ def test_actuators_with_a_base_can_be_gone_on_from(tmp_path: Path) -> None:
         "delay": 1,
         "weight_decay": 0.1,
     }
-    old = genan.fit(data, "pendulum", out=tmp_path / "old", epochs=2, batch=128, **made)
-    new = genan.fit(data, "pendulum", start=tmp_path / "old", epochs=1, batch=128)
+    old = genan.fit(data, "pendulum", out=tmp_path / "old", epochs=2, batch_size=128, **made)
+    new = genan.fit(data, "pendulum", from_=tmp_path / "old", epochs=1, batch_size=128)
     assert new.contract.history == old.contract.history and new.contract.architecture.skip
     for part in ("weight", "bias", "low", "high"):  # the base stays, the networks go on
         np.testing.assert_array_equal(getattr(new.layers[-1], part), getattr(old.layers[-1], part))

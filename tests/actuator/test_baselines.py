@@ -1,6 +1,3 @@
-import sys
-from types import SimpleNamespace
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -159,26 +156,29 @@ def test_networks_on_true_torques_are_trained_once(tmp_path, monkeypatch):
     robot, ensemble = Robot.load("pendulum"), pendulum_actuators()
     asked = []
 
-    def fit_true_torque(ensemble, *, data, robot, out, progress=None):
-        asked.append((data, out))
-        save(ensemble, out)
-        return ensemble
+    class Asked:
+        def __init__(self, data, robot, settings, *, out, overwrite, true_torque):
+            self.data, self.out = data, out
 
-    monkeypatch.setitem(
-        sys.modules, "genan.actuator.fit", SimpleNamespace(fit_true_torque=fit_true_torque)
+        def run(self, observer):
+            asked.append((self.data, self.out))
+            save(wanted[-1], self.out)
+            return wanted[-1]
+
+    monkeypatch.setattr("genan.actuator.fit.Fitting", Asked)
+    monkeypatch.setattr(
+        "genan.actuator.fit.read_truth_for_evaluation_only", lambda path: {"tau": None}
     )
+    wanted = [ensemble]
     out = tmp_path / "baselines" / "true-torque"
     for _ in range(2):
         found = true_torque_baseline(ensemble, tmp_path / "train.h5", robot, out=out)
         assert found.contract == ensemble.contract
     assert asked == [(tmp_path / "train.h5", out)]
-    true_torque_baseline(pendulum_actuators(width=3), tmp_path / "train.h5", robot, out=out)
-    true_torque_baseline(
-        pendulum_actuators(width=3, record='{"data": {"fingerprint": "other"}}'),
-        "b.h5",
-        robot,
-        out=out,
-    )
+    wanted.append(pendulum_actuators(width=3))
+    true_torque_baseline(wanted[-1], tmp_path / "train.h5", robot, out=out)
+    wanted.append(pendulum_actuators(width=3, record='{"data": {"fingerprint": "other"}}'))
+    true_torque_baseline(wanted[-1], "b.h5", robot, out=out)
     assert len(asked) == 3  # another network, other data
 
 

@@ -10,21 +10,21 @@ import pytest
 from tests.actuator.driven import driven
 
 from genan.actuator import FitSettings, artifact
-from genan.actuator.errors import Errors, Examination, judge_baselines, judge_ensemble
-from genan.actuator.fit import Fitting
+from genan.actuator.errors import HeldOutErrors, HeldOutSamples, judge_baselines, judge_ensemble
+from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting
 from genan.actuator.selection import (
     CANDIDATES,
     Candidate,
-    Choice,
     Choosing,
-    Judged,
+    JudgedCandidate,
+    ModelChoice,
     chosen_fields,
     decide,
 )
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
 
-QUICK = FitSettings(epochs=2, history_length=2, batch=256, hidden=(8,))
+QUICK = FitSettings(epochs=2, history_length=2, batch_size=256, hidden=(8,))
 
 
 def test_a_drive_of_a_known_kind_gets_a_model_of_that_kind(tmp_path: Path) -> None:
@@ -49,22 +49,20 @@ def test_a_drive_of_a_known_kind_gets_a_model_of_that_kind(tmp_path: Path) -> No
 
 def test_a_stopped_choice_goes_on_where_it_was(tmp_path: Path) -> None:
     data, seen = driven(delay=0), []
-
-    def report(name: str, number: int, total: int, progress: object) -> None:
-        seen.append(name)
-
-    choosing = Choosing(data, "pendulum", QUICK, out=tmp_path / "a")
-    assert (
-        choosing.run(report=report, stopping=lambda: "parametric + network 8, H 2" in seen) is None
+    observer = FitObserver(
+        candidate=lambda name, number, total: seen.append(name),
+        stopping=lambda: "parametric + network 8, H 2" in seen,
     )
+    with pytest.raises(FitInterruptedError, match="what was finished is safe in"):
+        Choosing(data, "pendulum", QUICK, out=tmp_path / "a").run(observer)
     assert not (tmp_path / "a" / artifact.CONTRACT).exists()
     trained: set[str] = set()
-
-    def watch(name: str, number: int, total: int, progress: object) -> None:
-        if progress is not None:
-            trained.add(name)
-
-    ensemble, choice = Choosing(data, "pendulum", QUICK, out=tmp_path / "a").run(report=watch)
+    seen.clear()
+    observer = FitObserver(
+        candidate=lambda name, number, total: seen.append(name),
+        progress=lambda now: trained.add(seen[-1]),
+    )
+    ensemble, choice = Choosing(data, "pendulum", QUICK, out=tmp_path / "a").run(observer)
     assert trained == {
         "parametric + network 8, H 2",
         "network 8 alone, H 2",
@@ -77,7 +75,7 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
     settings = FitSettings(base="linear", hidden=(), folds=4, members=4, history_length=2)
     fitting = Fitting(data, "pendulum", settings)
     ensemble = fitting.run()
-    whole = Examination.of(fitting.dataset, lead=3)
+    whole = HeldOutSamples.of(fitting.dataset, lead=3)
     assert whole.steps * data.dt <= 0.5
     exam = replace(
         whole,
@@ -85,7 +83,7 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
         starts=tuple(s[:1] for s in whole.starts),
         steps=12,
     )
-    found = judge_ensemble("linear", ensemble, fitting.dataset, fitting.dynamics, exam)
+    found = judge_ensemble("linear", ensemble, fitting.dataset, fitting.dynamics, data, exam)
     dynamics, dt = load_dynamics(fitting.robot), data.dt
     squares, ends = [], []
     for member in range(4):
@@ -119,10 +117,10 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
     assert found.one_step < constant.one_step < still.one_step
 
 
-def judged(name: str, one_step: float, rollout: float, *, linear: bool) -> Judged:
+def judged(name: str, one_step: float, rollout: float, *, linear: bool) -> JudgedCandidate:
     settings = FitSettings(base="linear", hidden=() if linear else (8,))
-    errors = Errors(name, np.array([one_step]), np.array([rollout]))
-    return Judged(Candidate(name, name, settings), errors, one_step, rollout)
+    errors = HeldOutErrors(name, np.array([one_step]), np.array([rollout]))
+    return JudgedCandidate(Candidate(name, name, settings), errors, one_step, rollout)
 
 
 def test_a_network_must_be_better_in_both_and_by_more_than_chance() -> None:
@@ -134,7 +132,7 @@ def test_a_network_must_be_better_in_both_and_by_more_than_chance() -> None:
 
 
 def test_what_something_plain_surpasses_comes_last() -> None:
-    errors = lambda name, ahead, end: Errors(name, np.array([ahead]), np.array([end]))  # noqa: E731
+    errors = lambda name, ahead, end: HeldOutErrors(name, np.array([ahead]), np.array([end]))  # noqa: E731
     guesses = errors("constant velocity", 1.0, 9.0), errors("standing still", 9.0, 1.0)
     best, near = judged("best", 0.8, 0.5, linear=True), judged("near", 0.6, 1.5, linear=True)
     far, sound = judged("far", 0.7, 0.1, linear=False), judged("sound", 0.6, 0.4, linear=False)
@@ -148,8 +146,8 @@ def test_what_something_plain_surpasses_comes_last() -> None:
 
 def test_a_better_baseline_is_owned_up_to() -> None:
     linear, network = judged("linear", 1.0, 1.0, linear=True), judged("n", 0.8, 0.8, linear=False)
-    better = Errors("ridge ARX", np.array([0.5]), np.array([2.0]))
-    words = Choice((linear, network), (better,), linear, network, 5, 0.1, ("rad",), False).sentences
+    better = HeldOutErrors("ridge ARX", np.array([0.5]), np.array([2.0]))
+    words = ModelChoice((linear, network), (better,), linear, network, 5, 0.1, False).sentences
     assert words[-1].startswith(
         "Beware: ridge ARX is better there one step ahead (1.6 times as accurate)"
     )
@@ -157,7 +155,7 @@ def test_a_better_baseline_is_owned_up_to() -> None:
 
 def test_no_network_is_handed_out_that_is_worse() -> None:
     linear, network = judged("linear", 1.0, 1.0, linear=True), judged("n", 0.8, 1.2, linear=False)
-    words = Choice((linear, network), (), linear, linear, 5, 0.1, ("rad",), True).sentences
+    words = ModelChoice((linear, network), (), linear, linear, 5, 0.1, True).sentences
     assert "stretches of the recordings: linear" in words[0] and "too few recordings" in words[1]
     assert words[2].endswith("had 0.8 times its error one step ahead and 1.2 times after 0.5 s.")
 

@@ -11,9 +11,9 @@ import pytest
 from tests.actuator.ensembles import CASES, make
 
 from genan.actuator import Ensemble, export, numpy_runtime, save
-from genan.actuator.artifact import _seal
 from genan.actuator.settings import ACTIVATIONS
 from genan.errors import ActuatorError, SettingError
+from genan.files import seal as _seal
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_a_flipped_bit_is_refused(artifact: Path) -> None:
     content[-5] ^= 1
     path.write_bytes(bytes(content))
     assert sentence(artifact).startswith(
-        "ART/model.safetensors does not belong to the actuator.json beside it"
+        "ART/model.safetensors does not belong to the actuator.json next to it"
     )
 
 

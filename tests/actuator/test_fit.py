@@ -13,15 +13,15 @@ import pytest
 from tests.actuator.setting import waves
 
 import genan
-from genan.actuator import Ensemble, FitSettings, Fitting, Progress, artifact
-from genan.actuator.fit import DivergedError
+from genan.actuator import Ensemble, FitObserver, FitProgress, FitSettings, Fitting, artifact
+from genan.actuator.fitting import FitDivergedError, FitInterruptedError
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
 from genan.files import CHECKPOINT
 from genan.robot import Robot
 
-SMALL = {"hidden": (16,), "members": 2, "epochs": 4, "batch": 64, "history_length": 2}
+SMALL = {"hidden": (16,), "members": 2, "epochs": 4, "batch_size": 64, "history_length": 2}
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +67,8 @@ def test_a_known_drive_is_found(driven: Trajectories, loss: str) -> None:
         members=2,
         epochs=40,
         history_length=1,
-        batch=64,
-        rate=5e-3,
+        batch_size=64,
+        learning_rate=5e-3,
         **extra,
     )
     robot = Robot.load("pendulum")
@@ -91,7 +91,7 @@ def test_members_differ_and_are_those_of_fits_with_their_own_seed(driven: Trajec
 
 def test_the_best_epoch_is_kept_and_patience_stops_a_member(driven: Trajectories) -> None:
     few = driven.select(range(5))
-    settings = {**SMALL, "epochs": 60, "rate": 0.2, "schedule": "constant", "patience": 3}
+    settings = {**SMALL, "epochs": 60, "learning_rate": 0.2, "schedule": "constant", "patience": 3}
     ensemble = genan.fit(few, "pendulum", **settings)
     training = ensemble.record["training"]
     curve = np.array(training["validation_loss"])
@@ -110,7 +110,8 @@ def test_stopping_and_going_on_gives_the_same_weights_to_the_bit(
     settings = FitSettings(**SMALL)
     calls = iter([False] * 5 + [True])
     first = Fitting(driven, "pendulum", settings, out=tmp_path / "a")
-    assert first.run(stopping=lambda: next(calls)) is None
+    with pytest.raises(FitInterruptedError, match="the same command continues"):
+        first.run(FitObserver(stopping=lambda: next(calls)))
     assert (tmp_path / "a" / CHECKPOINT).exists()
     second = Fitting(driven, "pendulum", settings, out=tmp_path / "a")
     assert 0.0 < second.resumed < 4.0
@@ -123,12 +124,12 @@ def test_stopping_and_going_on_gives_the_same_weights_to_the_bit(
 
 KILLED = """
 import sys
-import genan.actuator.fit as fit
-from genan.actuator import FitSettings, Fitting
-fit.CHECKPOINT_SECONDS = 0.0
-fitting = Fitting(sys.argv[1], "two-link", FitSettings(hidden=(16,), members=2, epochs=300, batch=64, history_length=2),
+import genan.actuator.fitting as fitting
+from genan.actuator import FitObserver, FitSettings, Fitting
+fitting.CHECKPOINT_SECONDS = 0.0
+run = Fitting(sys.argv[1], "two-link", FitSettings(hidden=(16,), members=2, epochs=300, batch_size=64, history_length=2),
                   out=sys.argv[2])
-fitting.run(progress=lambda now: print(now.epoch, flush=True))
+run.run(FitObserver(progress=lambda now: print(now.epoch, flush=True)))
 """
 
 
@@ -143,11 +144,11 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_weights(tmp_path: Path) -> 
                 process.send_signal(signal.SIGKILL)
                 break
     assert process.returncode == -signal.SIGKILL
-    settings = FitSettings(hidden=(16,), members=2, epochs=300, batch=64, history_length=2)
+    settings = FitSettings(hidden=(16,), members=2, epochs=300, batch_size=64, history_length=2)
     again = Fitting(tmp_path / "data.h5", "two-link", settings, out=tmp_path / "killed")
     assert again.resumed >= 2.0
     whole = genan.fit(
-        data, "two-link", hidden=(16,), members=2, epochs=300, batch=64, history_length=2
+        data, "two-link", hidden=(16,), members=2, epochs=300, batch_size=64, history_length=2
     )
     ensemble = again.run()
     assert ensemble is not None and same(ensemble, whole)
@@ -156,7 +157,10 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_weights(tmp_path: Path) -> 
 def test_a_checkpoint_of_another_fit_is_refused_by_name(
     driven: Trajectories, tmp_path: Path
 ) -> None:
-    Fitting(driven, "pendulum", FitSettings(**SMALL), out=tmp_path).run(stopping=lambda: True)
+    with pytest.raises(FitInterruptedError):
+        Fitting(driven, "pendulum", FitSettings(**SMALL), out=tmp_path).run(
+            FitObserver(stopping=lambda: True)
+        )
     with pytest.raises(SettingError, match=r"settings.epochs is 4 there and 9 here.*--overwrite"):
         Fitting(driven, "pendulum", FitSettings(**{**SMALL, "epochs": 9}), out=tmp_path)
     with pytest.raises(SettingError, match="data is"):
@@ -175,7 +179,7 @@ def test_a_loss_that_breaks_stops_the_fit_and_keeps_the_best(
     fitting = Fitting(driven, "pendulum", settings, out=tmp_path)
     calls = iter(range(1000))
 
-    def poison(now: Progress) -> None:
+    def poison(now: FitProgress) -> None:
         if now.epoch == 2 and next(calls) == 1:
             layers = fitting.state.layers
             broken = layers[0].bias.at[1].set(jnp.nan)
@@ -184,10 +188,10 @@ def test_a_loss_that_breaks_stops_the_fit_and_keeps_the_best(
             )
 
     with pytest.raises(
-        DivergedError,
-        match=r"member 1 is not finite from step \d+ of epoch 3 on.*of epoch 2, 2.*--rate",
+        FitDivergedError,
+        match=r"member 1 is not finite from step \d+ of epoch 3 on.*of epoch 2, 2.*--learning-rate",
     ):
-        fitting.run(progress=poison)
+        fitting.run(FitObserver(progress=poison))
     kept = artifact.load(tmp_path)
     assert "member 1" in kept.record["training"]["fault"]
     assert all(np.isfinite(a).all() for a in arrays(kept).values())
@@ -196,8 +200,10 @@ def test_a_loss_that_breaks_stops_the_fit_and_keeps_the_best(
 def test_a_fit_that_breaks_at_once_says_that_nothing_is_kept(
     driven: Trajectories, tmp_path: Path
 ) -> None:
-    fitting = Fitting(driven, "pendulum", FitSettings(**{**SMALL, "rate": 1e30}), out=tmp_path)
-    with pytest.raises(DivergedError, match="before there was anything worth keeping"):
+    fitting = Fitting(
+        driven, "pendulum", FitSettings(**{**SMALL, "learning_rate": 1e30}), out=tmp_path
+    )
+    with pytest.raises(FitDivergedError, match="before there was anything worth keeping"):
         fitting.run()
     assert not (tmp_path / artifact.CONTRACT).exists()
 
@@ -207,7 +213,14 @@ def test_going_on_from_an_ensemble_keeps_its_scaling_and_improves_on_new_data(
 ) -> None:
     old = genan.fit(driven.select(range(10)), "pendulum", **{**SMALL, "epochs": 15})
     new = genan.fit(
-        driven, "pendulum", start=old, epochs=15, batch=64, rate=2e-3, hidden=(7,), members=9
+        driven,
+        "pendulum",
+        from_=old,
+        epochs=15,
+        batch_size=64,
+        learning_rate=2e-3,
+        hidden=(7,),
+        members=9,
     )
     assert new.contract.architecture == old.contract.architecture and new.members == old.members
     np.testing.assert_array_equal(new.scaling.input_mean, old.scaling.input_mean)
@@ -217,8 +230,8 @@ def test_going_on_from_an_ensemble_keeps_its_scaling_and_improves_on_new_data(
 
 
 def test_progress_tells_epoch_losses_speed_and_time_left(driven: Trajectories) -> None:
-    seen: list[Progress] = []
-    genan.fit(driven, "pendulum", progress=seen.append, **SMALL)
+    seen: list[FitProgress] = []
+    genan.fit(driven, "pendulum", observer=FitObserver(progress=seen.append), **SMALL)
     last = seen[-1]
     assert (last.epoch, last.epochs, last.share) == (4, 4, 0.0)
     assert len(last.train) == len(last.validation) == len(last.best_epoch) == 2
@@ -226,14 +239,14 @@ def test_progress_tells_epoch_losses_speed_and_time_left(driven: Trajectories) -
     assert any(0.0 < now.share < 1.0 for now in seen)
 
 
-def test_training_does_not_depend_on_how_it_is_cut_into_pieces(driven: Trajectories) -> None:
+def test_training_does_not_depend_on_how_it_is_cut_into_chunks(driven: Trajectories) -> None:
     """The compiled pieces are the same program: one long piece and many short ones give the same
     weights."""
     first = Fitting(driven, "pendulum", FitSettings(**SMALL))
     state = first.state
     programs = first.training.compiled(state)
-    assert first.training.steps % first.training.piece == 0
-    for _ in range(first.training.steps // first.training.piece):
+    assert first.training.steps % first.training.chunk == 0
+    for _ in range(first.training.steps // first.training.chunk):
         state = programs.advance(state)
     assert int(state.step) == first.training.steps
 
@@ -257,7 +270,7 @@ def test_settings_that_do_not_exist_or_contradict_are_refused(driven: Trajectori
         ({"loss": "torques"}, "no loss 'torques'; there are: 'position', 'torque', 'multi-step'"),
         ({"rollout": 5}, "needs the loss 'multi-step'"),
         ({"members": 0}, "members must be at least 1"),
-        ({"rate": -1.0}, "positive"),
+        ({"learning_rate": -1.0}, "positive"),
         ({"validation": 1.0}, "between 0 and 1"),
         ({"activation": "swish"}, "no activation 'swish'"),
         ({"history_noise": -1.0}, "0 or more"),
@@ -269,13 +282,9 @@ def test_settings_that_do_not_exist_or_contradict_are_refused(driven: Trajectori
 
 def test_batch_follows_the_amount_of_data() -> None:
     settings = FitSettings()
-    assert [settings.batch_for(n) for n in (10_000, 160_000, 400_000, 2_000_000, 10_000_000)] == [
-        256,
-        512,
-        1024,
-        8192,
-        8192,
-    ]
+    assert [
+        settings.batch_size_for(n) for n in (10_000, 160_000, 400_000, 2_000_000, 10_000_000)
+    ] == [256, 512, 1024, 8192, 8192]
 
 
 def test_time_is_not_part_of_the_result(driven: Trajectories) -> None:

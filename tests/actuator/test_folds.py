@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from genan.actuator.dataset import deal, folds, rows_of_part, units
+from genan.actuator.dataset import assign_folds, fold_units, folds, rows_of_fold
 from genan.actuator.history import History
 from genan.data import Channels, Trajectories
 from genan.errors import DataError
@@ -32,7 +32,7 @@ def test_a_recording_is_in_one_part_whole() -> None:
     owner = np.repeat(np.array(names), data.lengths)
     seen: list[str] = []
     for part in parts:
-        mine = set(owner[rows_of_part(part)])
+        mine = set(owner[rows_of_fold(part)])
         assert mine == {unit.name for unit in part}
         seen += mine
     assert sorted(seen) == sorted(set(names))
@@ -43,14 +43,14 @@ def test_lively_recordings_are_dealt_out_evenly() -> None:
     data = moving([50] * 6, [f"r{k}" for k in range(6)], speeds)
     parts, _ = folds(data, HISTORY, count=2, steps=1)
     assert all(len({"r0", "r1"} & {unit.name for unit in part}) == 1 for part in parts)
-    assert deal([5.0, 4.0, 3.0, 2.0, 1.0], 2) == [[0, 3, 4], [1, 2]]
+    assert assign_folds([5.0, 4.0, 3.0, 2.0, 1.0], 2) == [[0, 3, 4], [1, 2]]
 
 
 def test_few_recordings_are_cut_in_time_with_a_gap_as_long_as_a_history() -> None:
     data = moving([400], ["long"])
     parts, cut = folds(data, HISTORY, count=5, steps=1)
     assert cut and len(parts) == 5
-    rows = [np.sort(rows_of_part(part)) for part in parts]
+    rows = [np.sort(rows_of_fold(part)) for part in parts]
     everything = np.concatenate(rows)
     assert len(np.unique(everything)) == len(everything)
     ends = sorted((run[0], run[-1]) for part in parts for unit in part for run in unit.rows)
@@ -62,7 +62,7 @@ def test_few_recordings_are_cut_in_time_with_a_gap_as_long_as_a_history() -> Non
 
 def test_too_little_for_two_parts_is_refused() -> None:
     with pytest.raises(DataError, match="needs at least 2 recordings"):
-        units(moving([9], ["short"]), HISTORY, steps=1, fewest=5)
+        fold_units(moving([9], ["short"]), HISTORY, steps=1, fewest=5)
 
 
 def test_recordings_under_the_same_commands_are_left_out_together() -> None:

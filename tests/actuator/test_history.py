@@ -56,7 +56,7 @@ def test_a_delay_shifts_the_controls_alone() -> None:
 def test_many_at_once_are_the_same_as_one_by_one(history: History) -> None:
     rng = np.random.default_rng(1)
     q, u = rng.normal(size=(7, history.rows, 3)), rng.normal(size=(7, history.rows, 5))
-    many = history.features_of_many(q, u)
+    many = history.features(q, u)
     assert many.shape == (7, history.inputs(3, 5))
     for k in range(7):
         one = history.features(jnp.asarray(q[k]), jnp.asarray(u[k]))

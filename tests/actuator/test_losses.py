@@ -9,8 +9,8 @@ from tests.actuator.setting import Setting
 
 from genan.actuator.history import History
 from genan.actuator.losses import (
+    HistoryNoise,
     MultiStepLoss,
-    Noise,
     PositionLoss,
     TorqueLoss,
     multi_step_scale,
@@ -38,10 +38,10 @@ def test_closed_form_error_is_that_of_one_engine_step(name: str) -> None:
     dynamics = load_dynamics(robot)
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(3))
-        loss = PositionLoss(setting.member, position_scale(setting.samples, setting.rows))
+        loss = PositionLoss(setting.model, position_scale(setting.samples, setting.rows))
         rows = jnp.asarray(setting.rows)
         error = np.asarray(loss.error(setting.layers, setting.samples, rows, None))
-        tau = np.asarray(loss._torque(setting.layers, setting.samples, rows, None))
+        tau = np.asarray(setting.torque(rows))
         q = np.asarray(setting.samples.q)
         for k in range(0, len(rows), 7):
             t = int(rows[k])
@@ -55,10 +55,10 @@ def test_closed_form_error_in_single_precision(name: str) -> None:
     robot = Robot.load(name)
     dynamics = load_dynamics(robot)
     setting = Setting(robot, dynamics, History(3))
-    loss = PositionLoss(setting.member, position_scale(setting.samples, setting.rows))
+    loss = PositionLoss(setting.model, position_scale(setting.samples, setting.rows))
     rows = jnp.asarray(setting.rows)
     error = loss.error(setting.layers, setting.samples, rows, None)
-    tau = loss._torque(setting.layers, setting.samples, rows, None)
+    tau = setting.torque(rows)
     q = setting.samples.q
     stepped, _ = jax.vmap(dynamics.step)(q[rows], (q[rows] - q[rows - 1]) / robot.dt, tau)
     np.testing.assert_allclose(error, stepped - q[rows + 1], atol=1e-6 * float(jnp.abs(q).max()))
@@ -70,9 +70,7 @@ def test_one_step_gradients_equal_finite_differences(kind: str) -> None:
     with jax.enable_x64(True):
         setting = Setting(robot, load_dynamics(robot), History(3))
         scale = position_scale(setting.samples, setting.rows)
-        loss = (
-            TorqueLoss(setting.member) if kind == "torque" else PositionLoss(setting.member, scale)
-        )
+        loss = TorqueLoss(setting.model) if kind == "torque" else PositionLoss(setting.model, scale)
         rows = jnp.asarray(setting.rows[:50])
         exact, numeric = setting.directional(
             lambda w: jnp.mean(loss(w, setting.samples, rows, None))
@@ -87,7 +85,7 @@ def test_multi_step_gradient_through_ten_steps_equals_finite_differences(name: s
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(2, 2), rollout=10)
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=10)
-        loss = MultiStepLoss(setting.member, dynamics, scale)
+        loss = MultiStepLoss(setting.model, dynamics, scale)
         rows = jnp.asarray(setting.rows[:20])
         exact, numeric = setting.directional(
             lambda w: jnp.mean(loss(w, setting.samples, rows, None))
@@ -102,10 +100,10 @@ def test_multi_step_loss_of_one_step_is_the_position_loss_up_to_its_scale() -> N
         setting = Setting(robot, dynamics, History(3))
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=1)
         rows = jnp.asarray(setting.rows)
-        several = MultiStepLoss(setting.member, dynamics, scale)(
+        several = MultiStepLoss(setting.model, dynamics, scale)(
             setting.layers, setting.samples, rows, None
         )
-        one = PositionLoss(setting.member, jnp.asarray(1.0)).error(
+        one = PositionLoss(setting.model, jnp.asarray(1.0)).error(
             setting.layers, setting.samples, rows, None
         )
         np.testing.assert_allclose(several, jnp.sum((one / scale[0]) ** 2, axis=-1), rtol=1e-9)
@@ -118,15 +116,15 @@ def test_multi_step_positions_are_those_of_mujoco() -> None:
     dynamics = load_dynamics(robot)
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(2, 2), rollout=10)
-        loss = MultiStepLoss(setting.member, dynamics, jnp.ones((10, robot.nq)))
+        loss = MultiStepLoss(setting.model, dynamics, jnp.ones((10, robot.nq)))
         t = int(setting.rows[11])
         predicted = np.asarray(
             loss.positions(setting.layers, setting.samples, jnp.asarray(t), None)
         )
         q, u = list(np.asarray(setting.samples.q)[: t + 1]), np.asarray(setting.samples.u)
         for r in range(10):
-            past = [t + r - lag for lag in setting.member.history.lags]
-            tau = setting.member.torque(
+            past = [t + r - lag for lag in setting.model.history.lags]
+            tau = setting.model(
                 setting.layers, jnp.asarray([q[k] for k in past]), jnp.asarray(u[past])
             )
             q.append(mujoco_next(robot, q[-1], q[-2], np.asarray(tau)))
@@ -158,7 +156,7 @@ def test_a_model_that_knows_nothing_has_a_loss_near_one_per_joint() -> None:
     robot = Robot.load("pamy2")
     dynamics: Dynamics = load_dynamics(robot)
     setting = Setting(robot, dynamics, History(3))
-    loss = PositionLoss(setting.member, position_scale(setting.samples, setting.rows))
+    loss = PositionLoss(setting.model, position_scale(setting.samples, setting.rows))
     silent = jax.tree.map(jnp.zeros_like, setting.layers)
     value = float(jnp.mean(loss(silent, setting.samples, jnp.asarray(setting.rows), None)))
     assert 0.1 * robot.nq < value <= 1.5 * robot.nq
@@ -167,17 +165,17 @@ def test_a_model_that_knows_nothing_has_a_loss_near_one_per_joint() -> None:
 def test_noise_moves_what_the_network_sees_and_not_the_label() -> None:
     robot = Robot.load("pamy2")
     setting = Setting(robot, load_dynamics(robot), History(3))
-    loss = TorqueLoss(setting.member)
+    loss = TorqueLoss(setting.model)
     rows = jnp.asarray(setting.rows[:8])
     noise = 0.1 * jnp.ones((8, loss.window, robot.nq)) * jnp.arange(loss.window)[:, None]
     control_noise = 0.1 * jnp.ones((8, loss.controls, robot.nu)) * jnp.arange(robot.nu)
-    q, u = jax.vmap(lambda row: setting.samples.histories(row, setting.member.history))(rows)
-    tau = setting.member.torque(setting.layers, q + noise, u + control_noise)
+    q, u = setting.model.history.at(setting.samples.q, setting.samples.u, rows)
+    tau = setting.model(setting.layers, q + noise, u + control_noise)
     expected = jnp.sum(
-        ((tau - setting.samples.tau[rows]) / setting.member.scaling.torque_std) ** 2, axis=-1
+        ((tau - setting.samples.tau[rows]) / setting.model.scaling.torque_std) ** 2, axis=-1
     )
     np.testing.assert_allclose(
-        loss(setting.layers, setting.samples, rows, Noise(noise, control_noise)),
+        loss(setting.layers, setting.samples, rows, HistoryNoise(noise, control_noise)),
         expected,
         rtol=1e-5,
     )

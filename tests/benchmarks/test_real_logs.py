@@ -62,7 +62,7 @@ def test_a_servo_is_predicted_at_a_gain_it_never_had(
     learnt, unseen = load(train), load(test)
     assert (len(set(learnt.recordings)), len(set(unseen.recordings))) == (8, 4)
     assert len(learnt) == 16 and len(unseen) == 4  # both phases to learn from, one to judge by
-    settings = "--base both --hidden 16 --history-length 10 --folds 5 --members 5 --epochs 40 --batch 64 --rate 3e-3"
+    settings = "--base both --hidden 16 --history-length 10 --folds 5 --members 5 --epochs 40 --batch-size 64 --learning-rate 3e-3"
     folder = tmp_path / "actuators"
     real_logs.run(
         "fit", "--data", train, "--robot", tmp_path, "--out", folder, *settings.split(), "--balance"

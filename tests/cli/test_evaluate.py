@@ -74,7 +74,7 @@ def test_evaluate_prints_draws_and_keeps(
     write(tmp_path / "train.h5", train)
     record = {
         "data": {"path": str(tmp_path / "train.h5"), "fingerprint": train.fingerprint},
-        "settings": {"rate": 1},
+        "settings": {"learning_rate": 1},
     }
     ours, other = (
         artifact(tmp_path / "ours", record=record),
@@ -114,7 +114,9 @@ def test_evaluate_prints_draws_and_keeps(
         and "New to the model" in page
     )
     kept = load(ours)
-    assert kept.record["metrics"]["horizon"] == 100 and kept.record["settings"] == {"rate": 1}
+    assert kept.record["metrics"]["horizon"] == 100 and kept.record["settings"] == {
+        "learning_rate": 1
+    }
     assert kept.record["metrics"]["one_step"] == numbers["models"]["ours"]["one_step"]
     assert kept.record["metrics"]["held_control"]["fit_for_training"] is True
     assert (ours / "model.safetensors").read_bytes() == weights

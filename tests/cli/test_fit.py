@@ -17,7 +17,7 @@ from genan.actuator import artifact
 from genan.data import Trajectories, write
 from genan.robot import Robot
 
-FEW = ("--hidden", 8, "--members", 2, "--epochs", 2, "--batch", 64)
+FEW = ("--hidden", 8, "--members", 2, "--epochs", 2, "--batch-size", 64)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_going_on_shows_errors_before_and_after(
         tmp_path / "new.h5",
         waves(Robot.load("two-link"), lengths=(90, 80, 100, 70, 85, 95), seed=4),
     )
-    flags = ("--robot", "two-link", "--epochs", 2, "--batch", 64)
+    flags = ("--robot", "two-link", "--epochs", 2, "--batch-size", 64)
     answer = genan(
         *typed(
             "genan fit --data new.h5 --robot pamy2 --from runs/pamy2 --out runs/pamy2-may",
@@ -161,7 +161,7 @@ def test_one_trajectory(refused: Callable, tmp_path: Path) -> None:
 def test_ctrl_c_saves_and_the_same_command_goes_on(
     genan: Callable, data: Path, tmp_path: Path
 ) -> None:
-    flags = ["--hidden", "8", "--members", "2", "--epochs", "400", "--batch", "64"]
+    flags = ["--hidden", "8", "--members", "2", "--epochs", "400", "--batch-size", "64"]
     command = [
         "fit",
         "--data",
@@ -182,9 +182,9 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, words = process.communicate()
-    assert process.returncode == 130 and "the same command goes on from there" in words, words
+    assert process.returncode == 130 and "the same command continues from there" in words, words
     answer = genan(*command)
-    assert answer.code == 0 and "going on after" in answer.err
+    assert answer.code == 0 and "continuing after" in answer.err
     genan(*[str(tmp_path / "whole") if part == str(tmp_path / "run") else part for part in command])
     one, other = (artifact.tensors(artifact.load(tmp_path / name)) for name in ("run", "whole"))
     assert all(np.array_equal(one[name], other[name]) for name in one)
@@ -209,7 +209,7 @@ def test_data_that_cannot_say_anything_are_refused_unless_told_to_go_on(
     assert any(f"give --delay {delay}." in words for delay in (39, 40, 41)), words
     assert not (tmp_path / "run").exists()
     answer = genan(*command, "--anyway")
-    assert answer.code == 0 and "going on anyway: Commands act" in answer.err
+    assert answer.code == 0 and "continuing anyway: Commands act" in answer.err
     assert artifact.load(tmp_path / "run").contract.history.delay == 0
     assert genan(*command[:-2], "--delay", 40, "--overwrite").code == 0
     assert artifact.load(tmp_path / "run").contract.history.delay == 40

@@ -5,12 +5,12 @@ import pytest
 
 from genan.actuator import History
 from genan.actuator.baselines import StandingStill
+from genan.actuator.errors import recorded_past, rollouts
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, DataError, RobotError, SettingError
 from genan.evaluation import evaluate
 from genan.evaluation.accuracy import judge_baseline, judge_ensemble
-from genan.evaluation.predictions import recorded_past, rollouts
 from genan.evaluation.record import as_json, headline
 from genan.evaluation.sums import with_overall
 from genan.evaluation.trial import divergence_bound, plan
@@ -168,7 +168,7 @@ def test_blocks_do_not_show(carriage, ensemble, recorded, monkeypatch):
     data = recorded(carriage, (90, 90, 90))
     q, u = recorded_past(actuators, data, plan(data, [1], horizon=10).starts, steps=10)
     whole = rollouts(actuators, dynamics, q, u)
-    monkeypatch.setattr("genan.evaluation.predictions.ROLLOUTS", 7)
+    monkeypatch.setattr("genan.actuator.errors.ROLLOUTS", 7)
     np.testing.assert_allclose(rollouts(actuators, dynamics, q, u), whole, atol=1e-6)
 
 

@@ -70,7 +70,7 @@ def test_folds_that_cannot_be_made():
 def fitted(recorded) -> tuple[Ensemble, Trajectories, Robot]:
     robot = Robot.load("pendulum")
     data = recorded(robot, (80,) * 8, gain=0.5)
-    made = fit(data, robot, hidden=(4,), members=1, epochs=2, history_length=1, batch=64)
+    made = fit(data, robot, hidden=(4,), members=1, epochs=2, history_length=1, batch_size=64)
     return made, data, robot
 
 

@@ -100,7 +100,7 @@ def test_missing_damaged_and_mixed_files(folder: Path) -> None:
     weights, contract = folder / artifact.WEIGHTS, folder / artifact.CONTRACT
     whole, text = weights.read_bytes(), contract.read_text()
     weights.write_bytes(whole[: len(whole) // 2])
-    assert "does not belong to the policy.json beside it, or is damaged" in refused(folder)
+    assert "does not belong to the policy.json next to it, or is damaged" in refused(folder)
     flipped = bytearray(whole)
     flipped[-5] ^= 1
     weights.write_bytes(bytes(flipped))
@@ -112,7 +112,7 @@ def test_missing_damaged_and_mixed_files(folder: Path) -> None:
         eqx.tree_at(lambda p: p.scale_mean, policy(), jnp.zeros(8)), folder.parent / "other"
     )
     contract.write_bytes((folder.parent / "other" / artifact.CONTRACT).read_bytes())
-    assert "does not belong to the policy.json beside it" in refused(folder)
+    assert "does not belong to the policy.json next to it" in refused(folder)
     for junk in ("", "[]", "{}", '{"seal": 1}', text[:-20]):
         contract.write_text(junk)
         assert "is not a contract of genan, or is damaged" in refused(folder)

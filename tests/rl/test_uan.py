@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from tests.actuator.setting import waves
+from tests.actuator.setting import prepare, waves
 
 from genan.actuator import History, load
 from genan.actuator.dataset import gather
 from genan.actuator.network import Scaling
-from genan.actuator.samples import prepare, usable_rows
+from genan.actuator.samples import usable_rows
 from genan.cli import main
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
@@ -188,7 +188,7 @@ def test_the_ensemble_is_the_policys_mean_and_lives_as_an_artifact(
     learner = ppo.begin(jax.random.key(SMALL.seed))
     for _ in range(2):
         learner, _ = ppo.advance(learner)
-    q, u = jax.vmap(lambda row: env.samples.histories(row, env.history))(env.starts[:40])
+    q, u = env.history.at(env.samples.q, env.samples.u, env.starts[:40])
     policy, _ = learner.agent.networks(ensemble.inputs(q, u), SMALL.ppo)
     mean = policy.mean * env.scaling.torque_std + env.scaling.torque_mean
     np.testing.assert_allclose(ensemble.torque(q, u), mean, rtol=1e-5, atol=1e-5)

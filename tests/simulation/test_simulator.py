@@ -11,9 +11,9 @@ from tests.actuator.ensembles import make
 from tests.evaluation.conftest import make_ensemble
 
 from genan.actuator import History
+from genan.actuator.errors import rollouts
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError
-from genan.evaluation.predictions import rollouts
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState, Simulator
 from genan.simulation.simulator import HistoryBuffer

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from genan.actuator import load as load_actuators
+from genan.actuator.errors import recorded_past, rollouts
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import DataError, SettingError
-from genan.evaluation.predictions import recorded_past, rollouts
 from genan.jax_setup import use_cache
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from genan.actuator.artifact import load, save
     from genan.actuator.contract import Contract
     from genan.actuator.ensemble import Ensemble, Window
-    from genan.actuator.fit import Fitting, Progress, fit
+    from genan.actuator.fitting import FitObserver, FitProgress, Fitting
     from genan.actuator.history import History
     from genan.actuator.settings import FitSettings
 
 _HOMES = {
     "Contract": "contract",
     "Ensemble": "ensemble",
+    "FitObserver": "fitting",
+    "FitProgress": "fitting",
     "FitSettings": "settings",
-    "Fitting": "fit",
+    "Fitting": "fitting",
     "History": "history",
-    "Progress": "fit",
     "Window": "ensemble",
-    "fit": "fit",
     "load": "artifact",
     "save": "artifact",
 }
@@ -32,12 +32,12 @@ _HOMES = {
 __all__ = [
     "Contract",
     "Ensemble",
+    "FitObserver",
+    "FitProgress",
     "FitSettings",
     "Fitting",
     "History",
-    "Progress",
     "Window",
-    "fit",
     "load",
     "save",
 ]

@@ -3,30 +3,25 @@ and scaling) and ``actuator.json`` (the contract, how they were made, how good t
 """
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator.contract import CONTRACT as CONTRACT
-from genan.actuator.contract import KIND, WEIGHTS, Contract
+from genan.actuator.contract import CONTRACT, KIND, WEIGHTS, Contract
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.network import Layer, Scaling, Skip
-from genan.files import seal as _seal  # noqa: F401
+
+__all__ = ["CONTRACT", "KIND", "WEIGHTS", "assemble", "contract_text", "load", "save", "tensors"]
 
 
 def save(ensemble: Ensemble, folder: Path | str) -> Path:
-    """Write the artifact into ``folder``, replacing one that is there; each file appears whole or
-    not at all."""
-    contract = ensemble.contract
-    return KIND.write(
-        folder,
-        tensors(ensemble),
-        contract=contract.settings(),
-        record=ensemble.record,
-        version=contract.version,
-    )
+    """Write the artifact into ``folder``, replacing one that is there; ``actuator.json`` last."""
+    contract, record = ensemble.contract, ensemble.record
+    settings, version = contract.settings(), contract.version
+    return KIND.write(folder, tensors(ensemble), contract=settings, record=record, version=version)
 
 
 def load(folder: Path | str) -> Ensemble:
@@ -41,49 +36,42 @@ def tensors(ensemble: Ensemble) -> dict[str, np.ndarray]:
     named = {}
     for k, layer in enumerate(ensemble.layers):
         name = "skip" if isinstance(layer, Skip) else f"layers.{k}"
-        named[f"{name}.weight"], named[f"{name}.bias"] = layer.weight, layer.bias
-        if isinstance(layer, Skip):
-            named["skip.low"], named["skip.high"] = layer.low, layer.high
-    for name in ("input_mean", "input_std", "torque_mean", "torque_std"):
-        named[f"scaling.{name}"] = getattr(ensemble.scaling, name)
+        named |= {f"{name}.{part.name}": getattr(layer, part.name) for part in fields(layer)}
+    named |= {
+        f"scaling.{part.name}": getattr(ensemble.scaling, part.name) for part in fields(Scaling)
+    }
     return {name: np.ascontiguousarray(array, np.float32) for name, array in named.items()}
 
 
 def contract_text(ensemble: Ensemble, weights: bytes) -> str:
     """``actuator.json`` for ``ensemble`` whose weights file has the bytes ``weights``."""
-    contract = ensemble.contract
-    return KIND.text(
-        weights, contract=contract.settings(), record=ensemble.record, version=contract.version
-    )
+    contract, record = ensemble.contract, ensemble.record
+    settings, version = contract.settings(), contract.version
+    return KIND.text(weights, contract=settings, record=record, version=version)
 
 
 def assemble(
     contract: Contract, arrays: dict[str, np.ndarray], *, record: dict[str, Any], where: str
 ) -> Ensemble:
     """The ensemble of these arrays, each checked for the shape that the contract implies."""
-    sizes = contract.architecture.sizes(contract.inputs, contract.nq)
-    expected: dict[str, tuple[int, ...]] = {}
+    members, inputs, nq = contract.members, contract.inputs, contract.nq
+    sizes = contract.architecture.sizes(inputs, nq)
+    shapes: dict[str, tuple[int, ...]] = {}
     for k, (rows, columns) in enumerate(sizes):
-        expected[f"layers.{k}.weight"] = (contract.members, rows, columns)
-        expected[f"layers.{k}.bias"] = (contract.members, columns)
+        shapes[f"layers.{k}.weight"] = members, rows, columns
+        shapes[f"layers.{k}.bias"] = members, columns
     if contract.architecture.skip:
-        expected["skip.weight"] = (contract.members, contract.inputs, contract.nq)
-        expected["skip.bias"] = (contract.members, contract.nq)
-        expected["skip.low"] = expected["skip.high"] = (contract.members, contract.inputs)
-    expected |= {f"scaling.input_{part}": (contract.inputs,) for part in ("mean", "std")}
-    expected |= {f"scaling.torque_{part}": (contract.nq,) for part in ("mean", "std")}
-    KIND.check_arrays(arrays, expected, where=where)
-    layers: tuple[Layer, ...] = tuple(
-        Layer(jnp.asarray(arrays[f"layers.{k}.weight"]), jnp.asarray(arrays[f"layers.{k}.bias"]))
-        for k in range(len(sizes))
-    )
+        shapes |= {"skip.weight": (members, inputs, nq), "skip.bias": (members, nq)}
+        shapes |= {"skip.low": (members, inputs), "skip.high": (members, inputs)}
+    shapes |= {f"scaling.input_{part}": (inputs,) for part in ("mean", "std")}
+    shapes |= {f"scaling.torque_{part}": (nq,) for part in ("mean", "std")}
+    KIND.check_arrays(arrays, shapes, where=where)
+
+    def take(kind: Any, name: str) -> Any:
+        return kind(*(jnp.asarray(arrays[f"{name}.{part.name}"]) for part in fields(kind)))
+
+    layers = [take(Layer, f"layers.{k}") for k in range(len(sizes))]
     if contract.architecture.skip:
-        parts = (jnp.asarray(arrays[f"skip.{part}"]) for part in ("weight", "bias", "low", "high"))
-        layers = (*layers, Skip(*parts))
-    scaling = Scaling(
-        *(
-            jnp.asarray(arrays[f"scaling.{name}"])
-            for name in ("input_mean", "input_std", "torque_mean", "torque_std")
-        )
-    )
-    return Ensemble(contract, layers, scaling, json.dumps(record, sort_keys=True))
+        layers.append(take(Skip, "skip"))
+    scaling = take(Scaling, "scaling")
+    return Ensemble(contract, tuple(layers), scaling, json.dumps(record, sort_keys=True))

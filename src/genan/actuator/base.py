@@ -1,13 +1,25 @@
-"""Finding servos in a recording: a commanded position, a switch, a gain.
+"""The base torque model: linear in what a network sees, solved in closed form, chosen on recordings
+it has not seen.
 
-Position servos of hobby and research robots are commanded with more than a goal: torque is switched
-on and off, and a gain is set from one recording to the next. The pull is the product of all three,
-which no sum of theirs can say. What each control is, its values tell.
+Three kinds. ``linear``: the history alone. ``parametric``: gain, spring (of a stiffness that may be
+commanded), viscous and Coulomb friction, offset and the gravity that a rigid-body model with
+slightly wrong masses lacks; present samples, one velocity and the terms of
+``genan.actuator.history``. ``both``: all of it but products of controls, with which a long history
+is too free. Controls that make up a servo count as such: their products are its own, and a gain
+adds nothing by itself. The error that is minimised is that of the next position where the loss of
+the fit is, and of the torque where that is. What the data do not say is left at the torque that
+keeps the velocity, not at none: the ridge draws the weights towards the model of that torque.
+
+Servos are found in the recording. Position servos of hobby and research robots are commanded with
+more than a goal: torque is switched on and off, and a gain is set from one recording to the next.
+The pull is the product of all three, which no sum of theirs can say. The values of a control show
+which of them it is.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -17,22 +29,34 @@ from genan.actuator.samples import Samples
 from genan.data import Channels, Trajectories, Trajectory
 from genan.data.inspection.measures import measure_sticking
 
+KINDS = ("linear", "parametric", "both")
+
+RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
+"""Penalties that are tried, relative to the mean curvature of the loss."""
+
+OPERATIONS, FEWEST_SAMPLES = 2e10, 15_000
+"""What setting up the equations may cost, and samples that are used all the same; the others are
+passed over evenly."""
+
+BENDS = (0.02, 0.2)
+"""Speeds at which friction bends, as parts of each joint's root mean square speed: stiction and a
+softer onset."""
+
 LEAST_ALIKE = 0.2
-"""Correlation with the position from which on a control can be where the joint is to go."""
+"""Correlation with the position above which a control can be where the joint is to go."""
 
 BEHIND = (0.0, 0.05, 0.1, 0.2, 0.4)
 """How far a position may be behind its goal [s]."""
 
 MOST_APART = 10.0
-"""Ratio of the deviations of the two up to which it can."""
+"""Ratio of the deviations of position and goal up to which it can be one."""
 
 MOST_ROWS = 100_000
-"""Samples that are looked at."""
+"""Samples that servos are looked for in."""
 
 
 def find_servos(trajectories: Trajectories, numbers: Int[np.ndarray, " m"]) -> tuple[Servo, ...]:
-    """The servos of the joints, as the trajectories ``numbers`` show them; none where nothing is
-    switched or set.
+    """The servos of the joints in the trajectories ``numbers``; none where nothing is switched.
 
     A control of two values, one of them 0, is a switch. One that is positive and constant in each
     trajectory, and not the same in all, is a gain. Of the others, the one that a joint follows best
@@ -44,9 +68,7 @@ def find_servos(trajectories: Trajectories, numbers: Int[np.ndarray, " m"]) -> t
     u = _joined([one.u for one in chosen])
     lowest, highest = low.min(axis=0), high.max(axis=0)
     switches, gains, commands = [], [], []
-    for control in range(u.shape[1]):
-        if lowest[control] == highest[control]:
-            continue
+    for control in np.flatnonzero(lowest < highest).tolist():
         if lowest[control] == 0.0 and np.isin(u[:, control], (0.0, highest[control])).all():
             switches.append(control)
         elif lowest[control] > 0.0 and (low[:, control] == high[:, control]).all():
@@ -57,15 +79,13 @@ def find_servos(trajectories: Trajectories, numbers: Int[np.ndarray, " m"]) -> t
         return ()
     joints, found = chosen[0].q.shape[1], []
     for joint in range(joints):
-        mine, my_gains = _own(switches, joint, joints), _own(gains, joint, joints)
-        goal = _goal(chosen, joint, commands, mine)
+        my_switches, my_gains = (
+            (part[joint],) if len(part) == joints else tuple(part) for part in (switches, gains)
+        )
+        goal = _goal(chosen, joint, commands, my_switches)
         if goal is not None:
-            found.append(Servo(joint, goal, mine, my_gains))
+            found.append(Servo(joint, goal, my_switches, my_gains))
     return tuple(found)
-
-
-def _own(controls: Sequence[int], joint: int, joints: int) -> tuple[int, ...]:
-    return (controls[joint],) if len(controls) == joints else tuple(controls)
 
 
 def _goal(
@@ -93,77 +113,48 @@ def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([part[::every] for part in parts])
 
 
-# --- The base torque model: linear in what a network sees, solved in closed form, chosen on rec
-
-KINDS = ("linear", "parametric", "both")
-
-RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
-"""Penalties that are tried, relative to the mean curvature of the loss."""
-
-OPERATIONS, FEWEST_SAMPLES = 2e10, 15_000
-"""What setting up the equations may cost, and samples that are used all the same; the others are
-passed over evenly."""
-
-BENDS = (0.02, 0.2)
-"""Speeds at which friction bends, as parts of each joint's root mean square speed: stiction and a
-softer onset."""
-
-
 def friction_terms(
     trajectories: Trajectories, numbers: Int[np.ndarray, " m"], channels: Channels, history: History
 ) -> Terms:
     """Terms for a robot that moves as in the trajectories ``numbers``."""
-    squares, count = np.zeros(channels.nq), 0
-    for number in numbers.tolist():
-        change = np.diff(trajectories[number].q[:: history.stride], axis=0)
-        squares, count = squares + (change**2).sum(axis=0), count + len(change)
-    usual = np.sqrt(squares / max(1, count))
+    changes = [np.diff(trajectories[k].q[:: history.stride], axis=0) for k in numbers.tolist()]
+    squares = sum((change**2).sum(axis=0) for change in changes)
+    usual = np.sqrt(squares / max(1, sum(map(len, changes))))
     usual = np.where(usual > 0.0, usual, 1.0)
+    friction: tuple[tuple[float, ...], ...] = ()
+    sticking: tuple[tuple[int, float], ...] = ()
+    if history.length:
+        chosen = trajectories.select(numbers)
+        friction = tuple(tuple(float(f"{bend * one:.6g}") for bend in BENDS) for one in usual)
+        sticking = tuple(
+            (k, friction[k][-1]) for k in range(channels.nq) if measure_sticking(chosen, k).stiction
+        )
     turning = tuple(k for k, unit in enumerate(channels.joint_units) if unit == "rad")
-    friction = (
-        tuple(tuple(float(f"{bend * one:.6g}") for bend in BENDS) for one in usual)
-        if history.length
-        else ()
-    )
     servos = find_servos(trajectories, numbers)
-    chosen = trajectories.select(numbers)
-    sticking = [
-        k for k in range(channels.nq) if history.length and measure_sticking(chosen, k).stiction
-    ]
-    standing = tuple((k, float(f"{BENDS[-1] * usual[k]:.6g}")) for k in sticking)
-    return Terms(friction, turning, (channels.nq, channels.nu), servos, standing)
+    return Terms(friction, turning, (channels.nq, channels.nu), servos, sticking)
 
 
-def uses(
-    kind: str, history: History, nq: int, nu: int, *, length: int | None = None
-) -> Bool[np.ndarray, " inputs"]:
-    """Which inputs a base model of this ``kind`` uses; ``length``: past samples, at most those of
-    the history."""
-    length = history.length if length is None else length
-    past = np.arange(history.rows)
-    now = past <= 1 if kind == "parametric" else past <= length  # one past sample is the velocity
-    q = np.repeat(now, nq)
-    u = np.repeat(now if kind != "parametric" else past == 0, nu)
+def uses(kind: str, history: History, nq: int, nu: int) -> Bool[np.ndarray, " inputs"]:
+    """Which inputs a base model of this ``kind`` uses."""
+    past, terms = np.arange(history.rows), history.terms
     if kind == "linear":
-        return np.concatenate([q, u, np.zeros(history.terms.count, bool)])
-    terms = history.terms
+        return np.arange(history.inputs(nq, nu)) < history.rows * (nq + nu)
+    parametric = kind == "parametric"  # one past sample is the velocity
+    q = np.repeat(past <= 1 if parametric else past >= 0, nq)
+    u = np.repeat(past == 0 if parametric else past >= 0, nu)
     of_servos = {control for servo in terms.servos for control in servo.controls}
-    gains = [gain for servo in terms.servos for gain in servo.gains]
-    u.reshape(-1, nu)[:, gains] = False
+    u.reshape(-1, nu)[:, [gain for servo in terms.servos for gain in servo.gains]] = False
     _, crossed, one, other = terms.factors
-    own = [control not in of_servos for control in crossed] + [
-        not {a, b} & of_servos for a, b in zip(one, other, strict=True)
-    ]
-    products = np.array(own, bool) & (kind == "parametric")
-    shapes = np.ones(
-        sum(map(len, terms.friction)) + 2 * len(terms.turning) + 4 * len(terms.pairs[0]), bool
-    )
-    servos_and_standing = np.ones(terms.count - len(shapes) - len(products), bool)
-    return np.concatenate([q, u, shapes, products, servos_and_standing])
+    own = [control not in of_servos for control in crossed]
+    own += [not {a, b} & of_servos for a, b in zip(one, other, strict=True)]
+    shapes = sum(map(len, terms.friction)) + 2 * len(terms.turning) + 4 * len(terms.pairs[0])
+    rest = terms.count - shapes - len(own)  # servos and stiction
+    products = np.array(own, bool) & parametric
+    return np.concatenate([q, u, np.ones(shapes, bool), products, np.ones(rest, bool)])
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class LinearSamples:
     """The samples of some recordings, as a linear model wants them."""
 
     x: Float[np.ndarray, "n inputs_and_one"]
@@ -181,10 +172,9 @@ class Group:
         used: Bool[np.ndarray, " inputs_and_one"],
         origin: Float[np.ndarray, "inputs_and_one nq"],
     ) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, " k"]]:
-        """Matrix and right-hand side of the normal equations of the weights of ``used`` inputs,
-        joint after joint.
+        """Matrix and right-hand side of the normal equations for the weights of ``used`` inputs.
 
-        The weights are counted from ``origin``.
+        Joint after joint; the weights are counted from ``origin``.
         """
         x = self.x[:, used]
         nq, width = self.y.shape[1], x.shape[1]
@@ -224,7 +214,7 @@ class BaseProblem:
         cost = float(used.sum() + 1) ** 2 * samples.nq * (samples.nq + 1)
         every = max(1, -(-sum(map(len, groups)) // max(FEWEST_SAMPLES, int(OPERATIONS / cost))))
         weight = np.broadcast_to(1.0 / np.asarray(scale, np.float64), (samples.nq,))
-        self.groups = [_group(samples, rows[::every], history, scaling, weight) for rows in groups]
+        self.groups = [_linear(samples, rows[::every], history, scaling, weight) for rows in groups]
         self._used = np.append(used, True)
         self.nq, self.inputs = samples.nq, len(scaling.input_mean)
         self._origin = self._holding()
@@ -232,23 +222,17 @@ class BaseProblem:
 
     def _holding(self) -> Float[np.ndarray, "inputs_and_one nq"]:
         """The model, of the same inputs, of the torque that keeps the velocity."""
-        width = int(self._used.sum())
-        gram, cross = np.zeros((width, width)), np.zeros((width, self.nq))
-        for group in self.groups:
-            x = group.x[:, self._used]
-            gram, cross = gram + x.T @ x, cross + x.T @ group.hold
+        used = [(group.x[:, self._used], group.hold) for group in self.groups]
+        gram, cross = sum(x.T @ x for x, _ in used), sum(x.T @ hold for x, hold in used)
         gram[np.diag_indices_from(gram)] += 1e-6 * np.diag(gram).mean()
         weights = np.zeros((self.inputs + 1, self.nq))
         weights[self._used] = np.linalg.solve(gram, cross)
         return weights
 
     def solve(self, ridge: float, groups: Sequence[int]) -> Float[np.ndarray, "inputs_and_one nq"]:
-        """Weights of the standardised inputs and, last, the offsets, fitted to some of the
-        groups."""
+        """Weights of the standardised inputs and, last, offsets, fitted to some of the groups."""
         gram, cross = (np.sum([self._sums[g][part] for g in groups], axis=0) for part in (0, 1))
-        punished = np.tile(
-            np.append(np.ones(int(self._used.sum()) - 1), 0.0), self.nq
-        )  # offsets are free
+        punished = np.tile(np.append(np.ones(self._used.sum() - 1), 0.0), self.nq)  # not offsets
         scale = float(np.diag(gram).mean())
         gram[np.diag_indices_from(gram)] += ridge * scale * punished + 1e-12 * scale
         weights = self._origin.copy()
@@ -258,29 +242,27 @@ class BaseProblem:
     @property
     def seen(self) -> Float[np.ndarray, "2 inputs"]:
         """Lowest and highest standardised inputs of all groups."""
-        x = [group.x[:, :-1] for group in self.groups]
-        return np.stack(
-            [np.min([a.min(axis=0) for a in x], axis=0), np.max([a.max(axis=0) for a in x], axis=0)]
+        low, high = (
+            [bound(g.x[:, :-1], axis=0) for g in self.groups] for bound in (np.min, np.max)
         )
+        return np.stack([np.min(low, axis=0), np.max(high, axis=0)])
 
     def errors(
         self, weights: Float[np.ndarray, "inputs_and_one nq"], group: int
     ) -> Float[np.ndarray, " nq"]:
-        """Mean square error of each joint over one group, in units of the scale: of the next
-        position, or torque."""
+        """Mean square error of each joint over a group, of the next position or torque, scaled."""
         one = self.groups[group]
         off = np.einsum("nij,nj->ni", one.response, one.x @ weights - one.y)
         return np.asarray((off**2).mean(axis=0))
 
     def best_ridge(self, folds: Sequence[tuple[Sequence[int], int]]) -> float:
-        """The ridge with the lowest error, each joint relative to its best, over (groups to fit,
-        group to judge)."""
+        """The ridge of the lowest error, each joint relative to its best.
+
+        ``folds``: (groups to fit, group to judge) of each.
+        """
         table = np.array(
             [
-                np.sum(
-                    [self.errors(self.solve(ridge, train), judged) for train, judged in folds],
-                    axis=0,
-                )
+                sum(self.errors(self.solve(ridge, train), judged) for train, judged in folds)
                 for ridge in RIDGES
             ]
         )
@@ -288,55 +270,40 @@ class BaseProblem:
         return RIDGES[int(np.argmin(relative.mean(axis=1)))]
 
 
-def _group(
+def _linear(
     samples: Samples,
     rows: Int[np.ndarray, " n"],
     history: History,
     scaling: Scaling,
     weight: Float[np.ndarray, " nq"],
-) -> Group:
+) -> LinearSamples:
     at = rows.astype(np.int64)
     q, u = np.asarray(samples.q), np.asarray(samples.u)
-    past = (
-        q[at[:, None] - np.asarray(history.lags)],
-        u[at[:, None] - np.asarray(history.control_lags)],
-    )
     mean, std, torque_mean, torque_std = (
         np.asarray(a, np.float64)
         for a in (scaling.input_mean, scaling.input_std, scaling.torque_mean, scaling.torque_std)
     )
-    x = (history.features_of_many(*(a.astype(np.float64) for a in past)) - mean) / std
-    tau, moves = np.asarray(samples.tau, np.float64)[at], _responses(samples, at)
-    hold = tau
-    if samples.response is not None:
+    x = (history.features(*(a.astype(np.float64) for a in history.at(q, u, at))) - mean) / std
+    hold = tau = np.asarray(samples.tau, np.float64)[at]
+    moves = np.broadcast_to(np.eye(samples.nq), (len(at), samples.nq, samples.nq))
+    if samples.response is not None:  # else torques are judged by themselves
+        i, j = np.tril_indices(samples.nq)
+        moves = np.empty(moves.shape)
+        moves[:, i, j] = moves[:, j, i] = np.asarray(samples.response)[at]
         before, now, after = (q[at + k].astype(np.float64) for k in (-1, 0, 1))
         hold = tau - np.linalg.solve(moves, ((after - now) - (now - before))[:, :, None])[:, :, 0]
     y, held = (tau - torque_mean) / torque_std, (hold - torque_mean) / torque_std
     response = weight[:, None] * moves * torque_std
-    return Group(np.concatenate([x, np.ones((len(at), 1))], axis=1), y, held, response)
+    return LinearSamples(np.concatenate([x, np.ones((len(at), 1))], axis=1), y, held, response)
 
 
 def as_layer(
     weights: Float[np.ndarray, "members inputs_and_one nq"],
     seen: Float[np.ndarray, "2 inputs"] | None,
 ) -> Layer:
-    """Base models, one for each member, as a layer; past hidden layers that see inputs in the range
-    ``seen``."""
-    import jax.numpy as jnp
-
+    """Base models of all members as a layer, past hidden layers that see inputs within ``seen``."""
     straight = jnp.asarray(weights[:, :-1], jnp.float32), jnp.asarray(weights[:, -1], jnp.float32)
     if seen is None:
         return Layer(*straight)
     low, high = (jnp.tile(jnp.asarray(bound, jnp.float32), (len(weights), 1)) for bound in seen)
     return Skip(*straight, low, high)
-
-
-def _responses(samples: Samples, at: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n nq nq"]:
-    """What a torque does: to the next position, or (torque loss) to itself."""
-    nq = samples.nq
-    if samples.response is None:
-        return np.broadcast_to(np.eye(nq), (len(at), nq, nq))
-    whole = np.empty((len(at), nq, nq))
-    i, j = np.tril_indices(nq)
-    whole[:, i, j] = whole[:, j, i] = np.asarray(samples.response)[at]
-    return whole

@@ -1,20 +1,24 @@
-"""Shape of the network, and what is known of it before there is one."""
+"""What an actuator network was made for, and what it must therefore not be used on.
+
+The classic silent fault of this field is a network trained at one rate, joint order or history and
+run at another. The contract travels with the weights through every export and is checked wherever
+the two worlds meet. Nothing here imports JAX.
+"""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genan.actuator.history import History, Servo, Terms
+from genan.actuator.history import History, Terms
 from genan.actuator.settings import Architecture
 from genan.data import Channels
 from genan.errors import ActuatorError, listing
-from genan.files import Kind
+from genan.files import ArtifactFormat
 from genan.robot import Robot
 
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
-KIND = Kind(
+KIND = ArtifactFormat(
     format="genan actuators",
     version=3,
     oldest=1,
@@ -28,14 +32,13 @@ KIND = Kind(
     others=(("policy.json", "a policy"),),
 )
 
-#: Two time steps are the same when they differ by less than this fraction.
 DT_TOLERANCE = 1e-6
+"""Two time steps are the same when they differ by less than this fraction."""
 
 
 @dataclass(frozen=True)
 class Contract:
-    """Rate, channels, history and shape of an ensemble. Hashable, so that it can be part of a
-    compiled program."""
+    """Rate, channels, history and shape of an ensemble. Hashable: part of a compiled program."""
 
     robot: str
     """Name of the robot it was fitted for."""
@@ -82,8 +85,7 @@ class Contract:
 
     @property
     def version(self) -> int:
-        """Version of the artifact's format that can hold this: older readers must refuse what they
-        do not know."""
+        """Version of the format that can hold this: older readers must refuse what is new."""
         if self.history.terms.servos or self.history.terms.standing:
             return 3
         return 2 if self.history.delay or self.history.terms or self.architecture.skip else 1
@@ -91,7 +93,16 @@ class Contract:
     @property
     def servos(self) -> list[str]:
         """The servos among the joints, each in words."""
-        return servo_sentences(self.history.terms.servos, self.joints, self.controls)
+        found = []
+        for servo in self.history.terms.servos:
+            gains, switches = (
+                listing(self.controls[k] for k in part) for part in (servo.gains, servo.switches)
+            )
+            gain = f" by the gain {gains}" if servo.gains else ""
+            switch = f" while {switches} is on" if servo.switches else ""
+            joint, goal = self.joints[servo.joint], self.controls[servo.goal]
+            found.append(f"Joint {joint!r} is a servo: pulled to {goal!r}{gain}{switch}.")
+        return found
 
     @property
     def inputs(self) -> int:
@@ -105,49 +116,44 @@ class Contract:
     def check_channels(self, channels: Channels, *, whose: str) -> None:
         """Refuse, by name, other joints, controls, units or another rate. ``whose``: for the
         message."""
-        for kind, mine, theirs in (
-            ("joints", self.joints, channels.joints),
-            ("joint units", self.joint_units, channels.joint_units),
-            ("controls", self.controls, channels.controls),
-            ("control units", self.control_units, channels.control_units),
-        ):
+        for name in ("joints", "joint_units", "controls", "control_units"):
+            mine, theirs = getattr(self, name), getattr(channels, name)
             if mine != theirs:
                 raise ActuatorError(
-                    f"The actuators were fitted for the {kind} {listing(mine)} in this order and {whose} has "
-                    f"{listing(theirs)}; use actuators fitted for it."
+                    f"The actuators were fitted for the {name.replace('_', ' ')} {listing(mine)} in "
+                    f"this order and {whose} has {listing(theirs)}; use actuators fitted for it."
                 )
         self.check_rate(channels.dt, whose=whose)
 
     def check_rate(self, dt: float, *, whose: str) -> None:
-        """Refuse another rate than the one the actuators were fitted at. ``dt`` [s]; ``whose``: for
-        the message."""
+        """Refuse another period ``dt`` [s] than the one fitted at. ``whose``: for the message."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             raise ActuatorError(
-                f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} s) and {whose} runs "
-                f"at {1.0 / dt:.6g} Hz (dt {dt:.6g} s); what is learnt at one rate is wrong at another: fit them anew."
+                f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} "
+                f"s) and {whose} runs at {1.0 / dt:.6g} Hz (dt {dt:.6g} s); what is learnt at one "
+                "rate is wrong at another: fit them again."
             )
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
+        history, shape = self.history, self.architecture
+        names = ("joints", "joint_units", "controls", "control_units")
         return {
             "robot": self.robot,
             "dt": self.dt,
-            "joints": list(self.joints),
-            "joint_units": list(self.joint_units),
-            "controls": list(self.controls),
-            "control_units": list(self.control_units),
+            **{name: list(getattr(self, name)) for name in names},
             "history": {
-                "length": self.history.length,
-                "stride": self.history.stride,
-                "delta": self.history.delta,
-                **({"delay": self.history.delay} if self.history.delay else {}),
-                **({"terms": self.history.terms.settings()} if self.history.terms else {}),
+                "length": history.length,
+                "stride": history.stride,
+                "delta": history.delta,
+                **({"delay": history.delay} if history.delay else {}),
+                **({"terms": history.terms.settings()} if history.terms else {}),
                 "order": "oldest first; the last row is now",
             },
             "network": {
-                "hidden": list(self.architecture.hidden),
-                "activation": self.architecture.activation,
-                **({"skip": True} if self.architecture.skip else {}),
+                "hidden": list(shape.hidden),
+                "activation": shape.activation,
+                **({"skip": True} if shape.skip else {}),
                 "members": self.members,
             },
             "loss": self.loss,
@@ -157,65 +163,48 @@ class Contract:
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "Contract":
-        """The contract that ``settings`` describes; a missing or misplaced entry is refused by
-        name."""
+        """The contract that ``settings`` describes; a missing or wrong entry is refused by name."""
         try:
             past, network = settings["history"], settings["network"]
+            terms = Terms.from_settings(past["terms"]) if "terms" in past else Terms()
+            hidden = tuple(map(int, network["hidden"]))
+            names = ("joints", "joint_units", "controls", "control_units")
+            ranges = {
+                name: tuple((float(low), float(high)) for low, high in settings[name])
+                for name in ("q_seen", "u_seen")
+            }
             return cls(
                 robot=str(settings["robot"]),
                 dt=float(settings["dt"]),
-                joints=tuple(map(str, settings["joints"])),
-                joint_units=tuple(map(str, settings["joint_units"])),
-                controls=tuple(map(str, settings["controls"])),
-                control_units=tuple(map(str, settings["control_units"])),
+                **{key: tuple(map(str, settings[key])) for key in names},  # type: ignore[arg-type]
                 history=History(
                     int(past["length"]),
                     int(past["stride"]),
                     bool(past["delta"]),
                     int(past.get("delay", 0)),
-                    Terms.from_settings(past["terms"]) if "terms" in past else Terms(),
+                    terms,
                 ),
                 architecture=Architecture(
-                    tuple(map(int, network["hidden"])),
-                    str(network["activation"]),
-                    bool(network.get("skip", False)),
+                    hidden, str(network["activation"]), bool(network.get("skip", False))
                 ),
                 members=int(network["members"]),
                 loss=str(settings["loss"]),
-                q_seen=_pairs(settings["q_seen"]),
-                u_seen=_pairs(settings["u_seen"]),
+                **ranges,  # type: ignore[arg-type]
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ActuatorError(
-                f"The actuators' contract is not complete ({type(error).__name__}: {error}); export or fit them anew."
+                f"The actuators' contract is not complete ({type(error).__name__}: {error}); export "
+                "or fit them again."
             ) from None
 
 
 def read_contract(folder: Path | str) -> tuple[Contract, dict[str, Any]]:
-    """Contract and record of fitted actuators, checked against their seal; the weights are not
-    read, and JAX is not imported.
+    """Contract and record of fitted actuators, without their weights.
+
+    Format (versions 1 to 3) and seal are checked.
 
     Args:
-        folder: the --out of ``genan fit``; every version of the format is read.
+        folder: the --out of ``genan fit``.
     """
     settings = KIND.read_contract(Path(folder))
     return Contract.from_settings(settings["contract"]), settings["record"]
-
-
-def _pairs(rows: Any) -> tuple[tuple[float, float], ...]:
-    return tuple((float(low), float(high)) for low, high in rows)
-
-
-def servo_sentences(
-    servos: Sequence[Servo], joints: Sequence[str], controls: Sequence[str]
-) -> list[str]:
-    """Each servo in words."""
-    found = []
-    for servo in servos:
-        gains, switches = ([controls[k] for k in part] for part in (servo.gains, servo.switches))
-        gain = f" by the gain {listing(gains)}" if gains else ""
-        switch = f" while {listing(switches)} is on" if switches else ""
-        found.append(
-            f"Joint {joints[servo.joint]!r} is a servo: pulled to {controls[servo.goal]!r}{gain}{switch}."
-        )
-    return found

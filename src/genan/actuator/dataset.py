@@ -1,9 +1,9 @@
-"""Parts of a recording to leave out in turn: whole recordings, each part as lively as the
-others.
+"""What a fit learns from: a recording, checked for whether anything can be learnt from it, split by
+whole recordings or cut into folds of equal activity that are left out in turn.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ from jaxtyping import Float, Int
 
 from genan.actuator.base import friction_terms
 from genan.actuator.contract import Contract
-from genan.actuator.history import History
+from genan.actuator.history import History, Terms
+from genan.actuator.network import Scaling
 from genan.actuator.samples import Samples, on_device, responses, torque_labels, usable_rows
 from genan.actuator.settings import Architecture, FitSettings
 from genan.data import Channels, Trajectories, load, split
-from genan.dynamics import Dynamics
+from genan.dynamics import Dynamics, load_dynamics
 from genan.errors import DataError, listing
 from genan.robot import Robot
 
@@ -31,8 +32,35 @@ ALIKE = 0.1
 same."""
 
 
+@dataclass(eq=False)
+class SharedData:
+    """A recording in memory that several models are fitted to: read once and labelled once."""
+
+    trajectories: Trajectories
+    paths: list[Path]
+    """Files that it was read from."""
+    dynamics: Dynamics
+    samples: dict[bool, Samples] = field(default_factory=dict)
+    """On the device, with responses and without."""
+    terms: dict[Any, Terms] = field(default_factory=dict)
+    """Of each set of trajectories and each stride."""
+    scalings: dict[Any, Scaling] = field(default_factory=dict)
+    """Of each history and each set of rows."""
+
+    @classmethod
+    def read(cls, data: "Data", robot: Robot) -> "SharedData":
+        """Read all files of ``data``, made on ``robot``."""
+        trajectories, paths = load_all(data)
+        trajectories.check_robot(robot)
+        return cls(trajectories, paths, load_dynamics(robot))
+
+
+Data = Path | str | Sequence[Path | str] | Trajectories | SharedData
+"""A recording: one file, several files that are put together, or in memory."""
+
+
 @dataclass(frozen=True, eq=False)
-class Unit:
+class FoldUnit:
     """What is never divided: a recording, or a stretch of one where there are too few."""
 
     name: str
@@ -45,11 +73,10 @@ class Unit:
         return np.concatenate(self.rows)
 
 
-def units(
+def fold_units(
     trajectories: Trajectories, history: History, *, steps: int, fewest: int
-) -> tuple[list[Unit], bool]:
-    """What is dealt out; and whether recordings had to be cut in time, because there are fewer than
-    three.
+) -> tuple[list[FoldUnit], bool]:
+    """What is assigned to folds; and whether recordings had to be cut, being fewer than three.
 
     Recordings under the same commands, repeated or with another setting of the robot, are one unit:
     left out one by one, each would be judged by a model that has seen its like.
@@ -66,9 +93,9 @@ def units(
     for name, rows in zip(trajectories.recordings, rows_of_each, strict=True):
         if len(rows):
             runs.setdefault(name, []).append(rows)
-    whole = [Unit(name, tuple(rows)) for name, rows in runs.items()]
+    whole = [FoldUnit(name, tuple(rows)) for name, rows in runs.items()]
     alike = [
-        Unit(
+        FoldUnit(
             " and ".join(whole[k].name for k in some),
             tuple(rows for k in some for rows in whole[k].rows),
         )
@@ -80,18 +107,19 @@ def units(
     total = sum(len(rows) for parts in runs.values() for rows in parts)
     gap, found = max(history.reach, 1) + steps, []
     for name, parts in runs.items():
-        # Phases and pieces of one stretch of time must stay together, so every run is cut at the
+        # Phases and parts of one stretch of time must stay together, so every run is cut at the
         # same shares.
         count = max(1, round(2 * fewest * sum(map(len, parts)) / max(1, total)))
-        stretches = [[np.array_split(rows, count)[k] for rows in parts] for k in range(count)]
-        for k, stretch in enumerate(stretches):
+        for k, stretch in enumerate(
+            zip(*(np.array_split(rows, count) for rows in parts), strict=True)
+        ):
             kept = tuple(rows[gap if k else 0 :] for rows in stretch if len(rows) > gap)
             if kept:
-                found.append(Unit(f"{name}, part {k + 1}", kept))
+                found.append(FoldUnit(f"{name}, part {k + 1}", kept))
     if len(found) < 2:
         raise DataError(
-            f"Cross-validation needs at least 2 recordings, or one of more than {4 * gap} samples to cut in two; "
-            "record more, or give --choose never."
+            f"Cross-validation needs at least 2 recordings, or one of more than {4 * gap} samples "
+            "to cut in two; record more, or give --choose never."
         )
     return found, True
 
@@ -99,14 +127,16 @@ def units(
 def same_commands(
     trajectories: Trajectories, runs: Sequence[Int[np.ndarray, "_"]]
 ) -> list[list[int]]:
-    """Recordings under the same commands together, by number; each is given by the rows of one of
-    its runs.
+    """Recordings under the same commands together, by number, each given by rows of one run.
 
     A control that is constant in every recording is a setting, no command.
     """
     u = trajectories.u
     spread = u.std(axis=0)
-    looks = [u[_evenly(rows, LOOKED_AT)] for rows in runs]
+    looks = [
+        u[rows[np.linspace(0, len(rows) - 1, LOOKED_AT).round().astype(int)].astype(np.int64)]
+        for rows in runs
+    ]
     commands = np.flatnonzero(np.max([look.std(axis=0) for look in looks], axis=0) > 1e-6 * spread)
     if not len(commands) or len(runs) > MOST_COMPARED:
         return [[number] for number in range(len(runs))]
@@ -123,29 +153,23 @@ def same_commands(
     return [members for _, members in seen]
 
 
-def _evenly(rows: Int[np.ndarray, " n"], count: int) -> Int[np.ndarray, " count"]:
-    return rows[np.linspace(0, len(rows) - 1, count).round().astype(int)].astype(np.int64)
-
-
 def folds(
     trajectories: Trajectories, history: History, *, count: int, steps: int
-) -> tuple[tuple[tuple[Unit, ...], ...], bool]:
-    """The units of each of ``count`` parts (fewer where there are too few); and whether recordings
-    had to be cut."""
-    members, cut = units(trajectories, history, steps=steps, fewest=count)
-    parts = deal(liveliness(trajectories, members), min(count, len(members)))
-    return tuple(tuple(members[k] for k in part) for part in parts), cut
+) -> tuple[tuple[tuple[FoldUnit, ...], ...], bool]:
+    """The units of each of ``count`` folds (or fewer); and whether recordings had to be cut."""
+    units, cut = fold_units(trajectories, history, steps=steps, fewest=count)
+    parts = assign_folds(activity(trajectories, units), min(count, len(units)))
+    return tuple(tuple(units[k] for k in part) for part in parts), cut
 
 
-def rows_of_part(part: Sequence[Unit]) -> Int[np.ndarray, " n"]:
-    """All rows of a part."""
-    return np.concatenate([unit.all_rows for unit in part])
+def rows_of_fold(fold: Sequence[FoldUnit]) -> Int[np.ndarray, " n"]:
+    """All rows of a fold."""
+    return np.concatenate([unit.all_rows for unit in fold])
 
 
-def deal(lively: Sequence[float], count: int) -> list[list[int]]:
-    """Which units make up each of ``count`` parts: dealt out in the order of liveliness, there and
-    back."""
-    order = np.argsort(-np.asarray(lively), kind="stable").tolist()
+def assign_folds(activities: Sequence[float], count: int) -> list[list[int]]:
+    """Which units make up each of ``count`` folds: in order of activity, there and back."""
+    order = np.argsort(-np.asarray(activities), kind="stable").tolist()
     places = [*range(count), *reversed(range(count))]
     parts: list[list[int]] = [[] for _ in range(count)]
     for k, unit in enumerate(order):
@@ -153,23 +177,13 @@ def deal(lively: Sequence[float], count: int) -> list[list[int]]:
     return [sorted(part) for part in parts]
 
 
-def liveliness(trajectories: Trajectories, members: Sequence[Unit]) -> list[float]:
-    """For each unit the mean square change of position per sample, each joint relative to its own
-    deviation."""
-    usual = np.diff(trajectories.q, axis=0).std(axis=0)
+def activity(trajectories: Trajectories, units: Sequence[FoldUnit]) -> list[float]:
+    """Mean square change of position per sample of each unit, relative to the usual one."""
+    q = trajectories.q
+    usual = np.diff(q, axis=0).std(axis=0)
     usual = np.where(usual > 0.0, usual, 1.0)
-    found = []
-    for unit in members:
-        rows = unit.all_rows.astype(np.int64)
-        found.append(
-            float((((trajectories.q[rows] - trajectories.q[rows - 1]) / usual) ** 2).mean())
-        )
-    return found
-
-
-# --- What a fit learns from: a recording, checked for whether anything can be learnt from it, s
-
-Data = Path | str | Sequence[Path | str] | Trajectories
+    rows = [unit.all_rows.astype(np.int64) for unit in units]
+    return [float((((q[at] - q[at - 1]) / usual) ** 2).mean()) for at in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,16 +198,18 @@ class Dataset:
     """Rows to learn from and rows to select by; or, with folds, the rows of each fold."""
     folded: bool
     """Whether ``parts`` are folds, of which each network leaves out another."""
-    units: tuple[tuple[Unit, ...], ...]
+    units: tuple[tuple[FoldUnit, ...], ...]
     """With folds, the recordings of each; else nothing."""
     cut: bool
-    """Whether there were so few recordings that they had to be cut to be folds."""
+    """Whether the recordings were too few and had to be cut to be folds."""
     validation_trajectories: Int[np.ndarray, " k"]
     """Which trajectories were held out, counted from 0; with folds: all, each by some network."""
     q_seen: Float[np.ndarray, "2 nq"]
     """Lowest and highest positions to learn from [rad or m]."""
     u_seen: Float[np.ndarray, "2 nu"]
     """Lowest and highest controls to learn from."""
+    scaling: Scaling
+    """Of the samples to learn from."""
     origin: dict[str, Any]
     """Where it comes from, for the record."""
 
@@ -239,6 +255,7 @@ def gather(
     *,
     true_torque: Float[np.ndarray, "rows nq"] | None = None,
     history: History | None = None,
+    scaling: Scaling | None = None,
 ) -> Dataset:
     """Load, check, split and prepare.
 
@@ -248,92 +265,121 @@ def gather(
         dynamics: its rigid body.
         settings: of the fit.
         true_torque: instead of the torques of inverse dynamics [N m or N].
-        history: what the networks see, where that is known from networks that there are already.
+        history: what the networks see, where that is known from networks that exist already.
+        scaling: theirs, likewise.
     """
     trajectories, paths = load_all(data)
     trajectories.check_robot(robot)
+    shared = data if isinstance(data, SharedData) else SharedData(trajectories, paths, dynamics)
     channels, lengths = trajectories.channels, trajectories.lengths
     train, held_out = split_usable(trajectories, settings)
     if history is None:
         history = settings.history
         if settings.base in ("parametric", "both"):
-            history = replace(history, terms=friction_terms(trajectories, train, channels, history))
+            key = train.tobytes(), history.stride, bool(history.length)
+            if key not in shared.terms:
+                shared.terms[key] = friction_terms(trajectories, train, channels, history)
+            history = replace(history, terms=shared.terms[key])
     rows = usable_rows(lengths, history, rollout=settings.steps)
-    members: tuple[tuple[Unit, ...], ...] = ()
-    cut = False
+    units: tuple[tuple[FoldUnit, ...], ...] = ()
+    cut, folded = False, settings.folds is not None
     if settings.folds is None:
         parts = tuple(np.concatenate([rows[k] for k in part]) for part in (train, held_out))
     else:
-        members, cut = folds(trajectories, history, count=settings.folds, steps=settings.steps)
-        parts = tuple(map(rows_of_part, members))
-    _check_amount(sum(map(len, parts[:1] if settings.folds is None else parts)), history, channels)
+        units, cut = folds(trajectories, history, count=settings.folds, steps=settings.steps)
+        parts = tuple(map(rows_of_fold, units))
+    learnt = np.concatenate(parts) if folded else parts[0]
+    _check_amount(len(learnt), history, channels)
     q_seen, u_seen = (_seen(x, lengths, train) for x in (trajectories.q, trajectories.u))
     _check_motion(channels, q_seen, u_seen, allow_constant=settings.allow_constant)
+    names = [str(path) for path in paths]
     origin = {
-        "path": [str(path) for path in paths]
-        if len(paths) > 1
-        else (str(paths[0]) if paths else None),
+        "path": names if len(names) > 1 else names[0] if names else None,
         "fingerprint": trajectories.fingerprint,
         "trajectories": len(lengths),
         "trajectories_too_short": int(sum(len(part) == 0 for part in rows)),
         "recordings": len(set(trajectories.recordings)),
-        "train_samples": len(parts[0]) if settings.folds is None else sum(map(len, parts)),
-        "validation_samples": len(parts[1]) if settings.folds is None else 0,
+        "train_samples": len(learnt),
+        "validation_samples": 0 if folded else len(parts[1]),
         "provenance": dict(trajectories.provenance),
     }
-    # Double precision goes as soon as it is not needed: at no time there is more than twice the
-    # recording in memory.
-    u, positions = on_device(trajectories.u), trajectories.q
-    del trajectories, data
-    tau = (
-        torque_labels(positions, lengths, dynamics)
-        if true_torque is None
-        else on_device(true_torque)
-    )
-    q = on_device(positions)
-    del positions
     closed_form = settings.loss == "position" and true_torque is None
-    samples = Samples(q, u, tau, responses(q, dynamics) if closed_form else None)
-    folded = settings.folds is not None
+    samples = shared.samples.get(closed_form) if true_torque is None else None
+    if samples is None:
+        # Double precision goes as soon as it is not needed: at no time there is more than twice
+        # the recording in memory.
+        u, positions = on_device(trajectories.u), trajectories.q
+        if data is not shared:
+            del trajectories, data, shared.trajectories
+        if true_torque is None:
+            tau = torque_labels(positions, lengths, dynamics)
+        else:
+            tau = on_device(true_torque)
+        q = on_device(positions)
+        del positions
+        samples = Samples(q, u, tau, responses(q, dynamics) if closed_form else None)
+    if true_torque is None:
+        shared.samples[closed_form] = samples
+    if scaling is None:
+        place = history, learnt.tobytes() if len(learnt) < 1 << 20 else None
+        if place not in shared.scalings:
+            shared.scalings[place] = Scaling.of_samples(samples, learnt, history)
+        scaling = shared.scalings[place]
     return Dataset(
-        channels, samples, history, parts, folded, members, cut, held_out, q_seen, u_seen, origin
+        channels,
+        samples,
+        history,
+        parts,
+        folded,
+        units,
+        cut,
+        held_out,
+        q_seen,
+        u_seen,
+        scaling,
+        origin,
     )
 
 
 def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
     """One recording of all files, and their absolute paths."""
+    if isinstance(data, SharedData):
+        return data.trajectories, data.paths
     if isinstance(data, Trajectories):
         return data, []
     paths = [Path(data)] if isinstance(data, Path | str) else [Path(path) for path in data]
     if not paths:
         raise DataError("There is no recording to learn from; give at least one.")
     parts = [load(path) for path in paths]
-    return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts), [
-        path.resolve() for path in paths
-    ]
+    whole = parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
+    return whole, [path.resolve() for path in paths]
 
 
 def split_usable(
     trajectories: Trajectories, settings: FitSettings
 ) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " v"]]:
-    """Trajectories to learn from and to select by, of those that are long enough; with folds, all
-    are both."""
+    """Trajectories to learn from and to select by, of those that are long enough.
+
+    With folds, all are both.
+    """
     history, lengths = settings.history, trajectories.lengths
     shortest = max(history.reach, 1) + 1 + settings.steps
     usable = np.flatnonzero(lengths >= shortest)
     if len(usable) == 0:
         raise DataError(
-            f"A history that reaches {history.reach} samples back (length {history.length}, stride {history.stride}, "
-            f"delay {history.delay}) and {settings.steps} step(s) ahead need trajectories of at least {shortest} "
-            f"samples, but the longest has {int(lengths.max())}; take a shorter history or longer recordings."
+            f"A history that reaches {history.reach} samples back (length {history.length}, stride "
+            f"{history.stride}, delay {history.delay}) and {settings.steps} step(s) ahead need "
+            f"trajectories of at least {shortest} samples, but the longest has "
+            f"{int(lengths.max())}; take a shorter history or longer recordings."
         )
     if settings.folds is not None:
         return usable, usable
     names = [trajectories.recordings[k] for k in usable]
     if len(set(names)) == 1:
         raise DataError(
-            "There is one recording that is long enough, and validation needs another: record more, cut the "
-            f"recording into several trajectories of at least {shortest} samples, or give --choose always."
+            "There is one recording that is long enough, and validation needs another: record "
+            f"more, cut the recording into several trajectories of at least {shortest} samples, or "
+            "give --choose always."
         )
     train, held_out = split(names, fraction=1.0 - settings.validation, seed=settings.split_seed)
     return usable[train], usable[held_out]
@@ -343,8 +389,8 @@ def _check_amount(samples: int, history: History, channels: Channels) -> None:
     inputs = history.inputs(channels.nq, channels.nu)
     if samples < inputs:
         raise DataError(
-            f"There are {samples} samples to learn from, fewer than the network's {inputs} inputs; record more, or "
-            "take a shorter history."
+            f"There are {samples} samples to learn from, fewer than the network's {inputs} inputs; "
+            "record more, or take a shorter history."
         )
 
 
@@ -367,17 +413,18 @@ def _check_motion(
     *,
     allow_constant: bool,
 ) -> None:
-    still = [name for name, low, high in zip(channels.joints, *q, strict=True) if not low < high]
+    still, constant = (
+        [name for name, low, high in zip(names, *seen, strict=True) if not low < high]
+        for names, seen in ((channels.joints, q), (channels.controls, u))
+    )
     if still:
         raise DataError(
-            f"Joint {listing(still)} never moves in the training data, so nothing can be learnt about it; record "
-            "motion of every joint, or take the joint out of the robot's model."
+            f"Joint {listing(still)} never moves in the training data, so nothing can be learnt "
+            "about it; record motion of every joint, or take the joint out of the robot's model."
         )
-    constant = [
-        name for name, low, high in zip(channels.controls, *u, strict=True) if not low < high
-    ]
     if constant and not allow_constant:
         raise DataError(
-            f"Control {listing(constant)} never changes in the training data, so nothing can be learnt about what it "
-            "does; record data that varies it, or give --allow-constant and use the model at this value of it only."
+            f"Control {listing(constant)} never changes in the training data, so nothing can be "
+            "learnt about what it does; record data that varies it, or give --allow-constant and "
+            "use the model at this value of it only."
         )

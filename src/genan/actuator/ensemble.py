@@ -1,4 +1,6 @@
-"""``Window``: the recent past of one robot, for programs that step it."""
+"""``Ensemble``: the fitted actuators. A frozen pytree: pass it through ``jit``, ``vmap`` and
+``scan`` as it is.
+"""
 
 import json
 from dataclasses import replace
@@ -12,7 +14,7 @@ from jaxtyping import Array, Float
 
 from genan.actuator.contract import Contract
 from genan.actuator.history import History
-from genan.actuator.network import Layer, Scaling, apply
+from genan.actuator.network import Layer, Scaling, TorqueModel
 from genan.errors import ActuatorError
 
 
@@ -33,11 +35,8 @@ class Window(eqx.Module):
 
     def push(self, q: Float[Array, " nq"], u: Float[Array, " nu"]) -> "Window":
         """One sample later: ``q`` measured and ``u`` commanded now; the oldest sample goes."""
-        return Window(
-            self.history,
-            jnp.concatenate([self.q[1:], q[None]]),
-            jnp.concatenate([self.u[1:], u[None]]),
-        )
+        parts = (jnp.concatenate([x[1:], now[None]]) for x, now in ((self.q, q), (self.u, u)))
+        return Window(self.history, *parts)
 
     @property
     def q_history(self) -> Float[Array, "rows nq"]:
@@ -48,9 +47,6 @@ class Window(eqx.Module):
     def u_history(self) -> Float[Array, "rows nu"]:
         """Every s-th control up to the one of d samples ago, oldest first [H + 1, nu]."""
         return self.history.of_window(self.q, self.u)[1]
-
-
-# --- ``Ensemble``: the fitted actuators. A frozen pytree: pass it through ``jit``, ``vmap`` and
 
 
 class Ensemble(eqx.Module):
@@ -72,6 +68,18 @@ class Ensemble(eqx.Module):
     record_json: str = eqx.field(static=True, default="{}")
     """How it was made and how good it is, as JSON text (see ``record``)."""
 
+    def __repr__(self) -> str:
+        contract, data = self.contract, self.record.get("data", {})
+        hidden = "x".join(map(str, contract.architecture.hidden)) or "no hidden layer"
+        late = f", commands {contract.history.delay} late" if contract.history.delay else ""
+        of = f", fitted to {data['path'] or 'data in memory'}" if "path" in data else ""
+        past = f"history {contract.history.length} x {contract.history.stride}"
+        return (
+            f"Ensemble(robot {contract.robot!r}, joints {', '.join(contract.joints)}, "
+            f"{contract.members} members of {hidden}, {past} at {1.0 / contract.dt:.6g} Hz{late}, "
+            f"{contract.loss} loss{of})"
+        )
+
     @property
     def members(self) -> int:
         """Number of networks."""
@@ -88,6 +96,13 @@ class Ensemble(eqx.Module):
         intervals)."""
         found: dict[str, Any] = json.loads(self.record_json)
         return found
+
+    @property
+    def model(self) -> TorqueModel:
+        """What turns histories and one member's layers into its torque."""
+        return TorqueModel(
+            self.contract.history, self.contract.architecture.activation, self.scaling
+        )
 
     def torque(
         self,
@@ -109,9 +124,8 @@ class Ensemble(eqx.Module):
     ) -> Float[Array, "members *batch nq"]:
         """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for
         ``torque``."""
-        x = self.inputs(q_history, u_history)
-        member = lambda layers: apply(layers, x, activation=self.contract.architecture.activation)  # noqa: E731
-        return jax.vmap(member)(self.layers) * self.scaling.torque_std + self.scaling.torque_mean
+        inputs, model = self.inputs(q_history, u_history), self.model
+        return jax.vmap(lambda layers: model.torque(layers, inputs))(self.layers)
 
     def disagreement(
         self,
@@ -130,10 +144,7 @@ class Ensemble(eqx.Module):
         """Standardised network inputs; arguments as for ``torque``."""
         q, u = jnp.asarray(q_history), jnp.asarray(u_history)
         self._check(q, u)
-        features = self.contract.history.features
-        for _ in range(q.ndim - 2):
-            features = jax.vmap(features)
-        return (features(q, u) - self.scaling.input_mean) / self.scaling.input_std
+        return self.model.inputs(q, u)
 
     def member(self, index: int) -> "Ensemble":
         """Member ``index`` (counted from 0) alone, as an ensemble of one."""
@@ -158,15 +169,18 @@ class Ensemble(eqx.Module):
         return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))
 
     def _check(self, q: Array | np.ndarray, u: Array | np.ndarray) -> None:
-        rows, nq, nu = self.contract.history.rows, self.contract.nq, self.contract.nu
-        for name, x, columns in (("q_history", q, nq), ("u_history", u, nu)):
+        rows = self.contract.history.rows
+        for name, x, columns in (
+            ("q_history", q, self.contract.nq),
+            ("u_history", u, self.contract.nu),
+        ):
             if x.shape[-2:] != (rows, columns):
                 raise ActuatorError(
-                    f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, oldest first, "
-                    f"{columns} channels), not {list(x.shape)}."
+                    f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, "
+                    f"oldest first, {columns} channels), not {list(x.shape)}."
                 )
         if q.shape[:-2] != u.shape[:-2]:
             raise ActuatorError(
-                f"q_history and u_history must have the same leading axes, not {list(q.shape[:-2])} and "
-                f"{list(u.shape[:-2])}."
+                "q_history and u_history must have the same leading axes, not "
+                f"{list(q.shape[:-2])} and {list(u.shape[:-2])}."
             )

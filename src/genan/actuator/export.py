@@ -20,7 +20,7 @@ from genan.actuator.contract import Contract
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.history import History
 from genan.errors import ActuatorError
-from genan.files import OPSET, Graph, open_session, place_file, place_folder, run_module
+from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
 
 #: Largest difference between an export and its ensemble, as a fraction of the torque range (see
 #: ``difference``).
@@ -169,7 +169,7 @@ def _accept(kind: str, found: float) -> None:
 
 def _model(ensemble: Ensemble, opset: int) -> bytes:
     """The ensemble as an ONNX file."""
-    graph = Graph(opset, error=ActuatorError)
+    graph = OnnxGraph(opset, error=ActuatorError)
     node, tensor = graph.node, graph.tensor
     contract, history, arrays = ensemble.contract, ensemble.contract.history, tensors(ensemble)
     now, past = np.array([history.length]), np.arange(history.length)[::-1].copy()

@@ -1,16 +1,24 @@
-"""What a torque depends on that no linear function of a history can say.
+"""What the network sees: histories of positions and controls, and terms that no linear function of
+them can say.
 
-With these terms among its inputs, a model that is linear in all of them can have Coulomb friction
-(a tanh of the velocity); can correct the gravity of a rigid-body model whose masses are a little
-wrong (sines and cosines of the angles, and their products for every pair of joints: all that the
-gravity of a planar pair of links is made of); can have a stiffness that is commanded (products of
-controls with positions and with each other: the pressure of a muscle); can be a servo, which pulls
-towards a commanded position with a gain and a switch that are commanded too; and can have stiction,
-which holds against weight and drive for as long as a joint stands.
+A history of length H and stride s holds the samples t - sH, ..., t - s, t, in that order (the last
+one is now). The network gets (x_t, x_{t-s} - x_t, ..., x_{t-sH} - x_t): consecutive samples are
+nearly equal, and the differences keep what distinguishes them when everything is standardised. A
+delay of d samples shifts the controls alone: x_t above is then u_{t-d}, because what is commanded
+now does nothing before that.
+
+With the terms among its inputs, a model that is linear in all of them can have Coulomb friction (a
+tanh of the velocity); can correct the gravity of a rigid-body model whose masses are a little wrong
+(sines and cosines of the angles, and their products for every pair of joints: all that the gravity
+of a planar pair of links is made of); can have a stiffness that is commanded (products of controls
+with positions and with each other: the pressure of a muscle); can be a servo, which pulls towards a
+commanded position with a gain and a switch that are commanded too; and can have stiction, which
+holds against weight and drive for as long as a joint does not move.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -20,11 +28,10 @@ from genan.errors import SettingError
 
 @dataclass(frozen=True)
 class Servo:
-    """A joint that is pulled to a commanded position, with a gain or behind a switch that are
-    controls themselves.
+    """A joint pulled to a commanded position, with a gain or behind a switch that are controls too.
 
-    Its inputs are the way to go (goal less position) times all switches, where there are any, and
-    that times each gain. Joints and controls are counted from 0.
+    Its inputs are the distance to go (goal less position) times all switches, where there are any,
+    and that times each gain. Joints and controls are counted from 0.
     """
 
     joint: int
@@ -38,7 +45,8 @@ class Servo:
     def __post_init__(self) -> None:
         if not self.count:
             raise SettingError(
-                "A servo without switch and gain is linear in the history; leave it out of the terms."
+                "A servo without switch and gain is linear in the history; leave it out of the "
+                "terms."
             )
 
     @property
@@ -60,21 +68,17 @@ class Servo:
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
-        return {
-            "joint": self.joint,
-            "goal": self.goal,
-            "switches": list(self.switches),
-            "gains": list(self.gains),
-        }
+        switches, gains = list(self.switches), list(self.gains)
+        return {"joint": self.joint, "goal": self.goal, "switches": switches, "gains": gains}
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Inputs beside the history. Hashable: part of a compiled program."""
+    """Inputs besides the history. Hashable: part of a compiled program."""
 
     friction: tuple[tuple[float, ...], ...] = ()
     """For each joint, changes of position over one stride of the history at which tanh(change /
-    this) bends [rad or m]; every joint has as many. Empty: no such inputs."""
+    this) bends [rad or m]; every joint has the same number of them. Empty: no such inputs."""
     turning: tuple[int, ...] = ()
     """Joints, counted from 0, whose sine and cosine are inputs, and the products of these for every
     pair of them."""
@@ -85,30 +89,29 @@ class Terms:
     """Joints whose pull to a commanded position is an input."""
     standing: tuple[tuple[int, float], ...] = ()
     """Joints with stiction, counted from 0, and the change of position over one stride of the
-    history with which one no longer stands [rad or m]. Inputs: what it then holds against, times
+    history above which one counts as moving [rad or m]. Inputs: what it then holds against, times
     exp(-(change / this)^2): its sine and cosine, if it turns, and the inputs of its servo, or all
     controls where it has none."""
 
     def __post_init__(self) -> None:
-        if len({len(bends) for bends in self.friction}) > 1 or any(
-            not w > 0.0 for b in self.friction for w in b
-        ):
+        bends = [bend for joint in self.friction for bend in joint]
+        if len(set(map(len, self.friction))) > 1 or any(not bend > 0.0 for bend in bends):
             raise SettingError(
-                f"Every joint needs equally many positive bends of its friction, not {self.friction}."
+                "Every joint needs equally many positive bends of its friction, not "
+                f"{self.friction}."
             )
         if any(not bend > 0.0 for _, bend in self.standing):
             raise SettingError(
-                f"A joint stands up to a positive change of its position, not as in {self.standing}."
+                f"A joint sticks up to a positive change of position, not as in {self.standing}."
             )
-        if self.products is None and not {joint for joint, _ in self.standing} <= {
-            one.joint for one in self.servos
-        }:
+        with_servo = {servo.joint for servo in self.servos}
+        if self.products is None and not {joint for joint, _ in self.standing} <= with_servo:
             raise SettingError(
-                "Stiction of a joint that is no servo needs the number of controls; give the products."
+                "Stiction of a joint that is no servo needs the number of controls; give the "
+                "products."
             )
-        if list(self.turning) != sorted(set(self.turning)) or any(
-            joint < 0 for joint in self.turning
-        ):
+        turning = list(self.turning)
+        if turning != sorted(set(turning)) or any(joint < 0 for joint in turning):
             raise SettingError(
                 f"The turning joints must be named once, in rising order, not as {self.turning}."
             )
@@ -119,20 +122,13 @@ class Terms:
     @property
     def count(self) -> int:
         """Number of inputs."""
-        k = len(self.turning)
         nq, nu = self.products or (0, 0)
-        products = nu * nq + nu * (nu + 1) // 2
-        servos = sum(servo.count for servo in self.servos)
-        held = sum(
-            2 * (joint in self.turning) + self._drives(joint, nu) for joint, _ in self.standing
-        )
-        return (
-            sum(map(len, self.friction)) + 2 * k + 4 * (k * (k - 1) // 2) + products + servos + held
-        )
-
-    def _drives(self, joint: int, nu: int) -> int:
-        """Inputs by which a joint is driven."""
-        return sum(servo.count for servo in self.servos if servo.joint == joint) or nu
+        count = sum(map(len, self.friction)) + 2 * len(self.turning) + 4 * len(self.pairs[0])
+        count += nu * nq + nu * (nu + 1) // 2 + sum(servo.count for servo in self.servos)
+        for joint, _ in self.standing:
+            drives = sum(servo.count for servo in self.servos if servo.joint == joint)
+            count += 2 * (joint in self.turning) + (drives or nu)
+        return count
 
     def features(self, q_history: Any, u_history: Any, xp: Any) -> list[Any]:
         """The inputs, as arrays [..., k] to be put one behind the other.
@@ -149,89 +145,73 @@ class Terms:
                 parts.append(xp.tanh(change / xp.asarray(bends, dtype=q.dtype)))
         if self.turning:
             angle = q[..., list(self.turning)]
-            sine, cosine = xp.sin(angle), xp.cos(angle)
+            waves = xp.sin(angle), xp.cos(angle)
             first, second = self.pairs
-            parts += [sine, cosine]
-            for a in (sine, cosine):
-                for b in (sine, cosine):
-                    parts.append(a[..., first] * b[..., second])
+            parts += [*waves, *(a[..., first] * b[..., second] for a in waves for b in waves)]
         if self.products:
             joints, controls, one, other = self.factors
             parts += [u[..., controls] * q[..., joints], u[..., one] * u[..., other]]
-        pulls = [servo.features(q, u) for servo in self.servos]
-        parts += [pull for each in pulls for pull in each]
+        pulls = [(servo.joint, servo.features(q, u)) for servo in self.servos]
+        parts += [pull for _, each in pulls for pull in each]
         for joint, bend in self.standing:
-            change = q[..., joint, None] - q_history[..., -2, joint, None]
-            stands = xp.exp(-((change / bend) ** 2))
             angle = q[..., joint, None]
+            change = angle - q_history[..., -2, joint, None]
+            sticks = xp.exp(-((change / bend) ** 2))
             held = [xp.sin(angle), xp.cos(angle)] if joint in self.turning else []
-            own = [
-                pull
-                for servo, each in zip(self.servos, pulls, strict=True)
-                if servo.joint == joint
-                for pull in each
-            ]
-            parts += [stands * one for one in [*held, *(own or [u])]]
+            own = [pull for driven, each in pulls if driven == joint for pull in each]
+            parts += [sticks * one for one in [*held, *(own or [u])]]
         return parts
 
     @property
     def factors(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Joint and control of each product of the two, and both controls of each product of
-        controls."""
+        """Joint and control of each product of the two, and both controls of each of controls."""
         nq, nu = self.products or (0, 0)
-        crossed = [(j, c) for c in range(nu) for j in range(nq)]
-        among = [(c, d) for c in range(nu) for d in range(c, nu)]
+        among = list(combinations_with_replacement(range(nu), 2))
         return (
-            [j for j, _ in crossed],
-            [c for _, c in crossed],
-            [c for c, _ in among],
-            [d for _, d in among],
+            [*range(nq)] * nu,
+            [control for control in range(nu) for _ in range(nq)],
+            [one for one, _ in among],
+            [other for _, other in among],
         )
 
     @property
     def pairs(self) -> tuple[list[int], list[int]]:
         """The first and the second of every pair of turning joints, counted among them."""
-        k = len(self.turning)
-        pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
-        return [i for i, _ in pairs], [j for _, j in pairs]
+        pairs = list(combinations(range(len(self.turning)), 2))
+        return [one for one, _ in pairs], [other for _, other in pairs]
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
-        products = None if self.products is None else list(self.products)
-        return {
+        found: dict[str, Any] = {
             "friction": [list(bends) for bends in self.friction],
             "turning": list(self.turning),
-            "products": products,
-            **({"servos": [servo.settings() for servo in self.servos]} if self.servos else {}),
-            **(
-                {"standing": [[joint, bend] for joint, bend in self.standing]}
-                if self.standing
-                else {}
-            ),
+            "products": None if self.products is None else list(self.products),
         }
+        if self.servos:
+            found["servos"] = [servo.settings() for servo in self.servos]
+        if self.standing:
+            found["standing"] = [list(pair) for pair in self.standing]
+        return found
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "Terms":
         """The terms that ``settings`` describe."""
-        friction = tuple(tuple(float(w) for w in bends) for bends in settings["friction"])
-        nq_nu = settings["products"]
-        products = None if nq_nu is None else (int(nq_nu[0]), int(nq_nu[1]))
-        servos = tuple(
-            Servo(
-                int(one["joint"]),
-                int(one["goal"]),
-                tuple(map(int, one["switches"])),
-                tuple(map(int, one["gains"])),
-            )
+        products = settings["products"]
+        servos = (
+            (one["joint"], one["goal"], one["switches"], one["gains"])
             for one in settings.get("servos", ())
         )
-        standing = tuple((int(joint), float(bend)) for joint, bend in settings.get("standing", ()))
         return cls(
-            friction, tuple(int(joint) for joint in settings["turning"]), products, servos, standing
+            tuple(tuple(map(float, bends)) for bends in settings["friction"]),
+            tuple(map(int, settings["turning"])),
+            None if products is None else (int(products[0]), int(products[1])),
+            tuple(
+                Servo(int(joint), int(goal), tuple(map(int, switches)), tuple(map(int, gains)))
+                for joint, goal, switches, gains in servos
+            ),
+            tuple((int(joint), float(bend)) for joint, bend in settings.get("standing", ())),
         )
 
-
-# --- What the network sees of the past: histories of positions and controls, as differences to
 
 NO_TERMS = Terms()
 
@@ -251,19 +231,17 @@ class History:
     """Samples that pass before a command does anything, d: the controls are those of t - d, t - d -
     s, and so on."""
     terms: Terms = NO_TERMS
-    """What the network sees beside the history."""
+    """What the network sees besides the history."""
 
     def __post_init__(self) -> None:
-        if self.length < 0:
-            raise SettingError(
-                f"The history's length must be 0 or more past samples, not {self.length}."
-            )
-        if self.stride < 1:
-            raise SettingError(
-                f"The history's stride must be 1 or more samples, not {self.stride}."
-            )
-        if self.delay < 0:
-            raise SettingError(f"The delay must be 0 or more samples, not {self.delay}.")
+        for name, least, unit in (
+            ("history's length", 0, "past samples"),
+            ("history's stride", 1, "samples"),
+            ("delay", 0, "samples"),
+        ):
+            value = getattr(self, name.rpartition(" ")[2])
+            if value < least:
+                raise SettingError(f"The {name} must be {least} or more {unit}, not {value}.")
         if (self.terms.friction or self.terms.standing) and self.length < 1:
             raise SettingError(
                 "Friction needs a velocity, and a history of length 0 has none; take 1 or more."
@@ -299,8 +277,7 @@ class History:
         return self.rows * (nq + nu) + self.terms.count
 
     def of_window(self, q: Any, u: Any) -> tuple[Any, Any]:
-        """Histories [..., H + 1, nq] and [..., H + 1, nu] out of every sample of the recent past,
-        oldest first.
+        """Histories [..., H + 1, nq] and [..., H + 1, nu] out of every recent sample, oldest first.
 
         Args:
             q: the last sH + 1 positions, or more [..., samples, nq]; the last is now.
@@ -309,31 +286,35 @@ class History:
         q, u = q[..., q.shape[-2] - self.span - 1 :, :], u[..., u.shape[-2] - self.reach - 1 :, :]
         return q[..., :: self.stride, :], u[..., : self.span + 1 : self.stride, :]
 
-    def features(self, q_history: Any, u_history: Any) -> Any:
-        """Network inputs before standardising, for one sample: those of q, now first and oldest
-        last, then those of u.
+    def at(self, q: Any, u: Any, rows: Any) -> tuple[Any, Any]:
+        """Histories [..., H + 1, nq] and [..., H + 1, nu] that end at ``rows`` of a recording.
 
         Args:
-            q_history: positions [H + 1, nq] [rad or m], oldest first.
-            u_history: controls [H + 1, nu], oldest first.
+            q: positions [n, nq], of NumPy or JAX.
+            u: controls [n, nu].
+            rows: numbers of rows [...], each at least ``reach``.
+        """
+        at = rows[..., None]
+        return q[at - np.asarray(self.lags)], u[at - np.asarray(self.control_lags)]
+
+    def features(self, q_history: Any, u_history: Any) -> Any:
+        """Network inputs before standardising: those of q, now first and oldest last, then of u.
+
+        NumPy arrays are computed with by NumPy, in their precision.
+
+        Args:
+            q_history: positions [..., H + 1, nq] [rad or m], oldest first.
+            u_history: controls [..., H + 1, nu], oldest first.
 
         Returns:
-            Inputs [(H + 1)(nq + nu) + terms].
+            Inputs [..., (H + 1)(nq + nu) + terms].
         """
-        import jax.numpy as jnp  # late: settings are read where JAX is not wanted yet
-
-        return jnp.concatenate(self._parts(q_history, u_history, jnp))
-
-    def features_of_many(self, q_history: np.ndarray, u_history: np.ndarray) -> np.ndarray:
-        """``features`` of many samples [n, H + 1, nq] and [n, H + 1, nu], by NumPy in their
-        precision [n, inputs]."""
-        parts = self._parts(q_history, u_history, np)
-        return np.concatenate(parts, axis=-1)
-
-    def _parts(self, q_history: Any, u_history: Any, xp: Any) -> list[Any]:
+        xp: Any = np
+        if not isinstance(q_history, np.ndarray):
+            import jax.numpy as xp  # late: settings are read where JAX is not wanted yet
         parts = []
         for x in (q_history, u_history):
             now, past = x[..., -1, :], x[..., -2::-1, :] if self.length else x[..., :0, :]
             past = past - now[..., None, :] if self.delta else past
             parts += [now, past.reshape(*x.shape[:-2], -1)]
-        return parts + self.terms.features(q_history, u_history, xp)
+        return xp.concatenate(parts + self.terms.features(q_history, u_history, xp), axis=-1)

@@ -1,4 +1,7 @@
-"""The network: a plain multilayer perceptron, its members stacked along a leading axis."""
+"""The network: a plain multilayer perceptron between standardised histories and torques.
+
+The members of an ensemble are stacked along a leading axis of the weights.
+"""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -29,17 +32,88 @@ class Layer(eqx.Module):
 
 
 class Skip(Layer):
-    """The linear function of the inputs that goes past the hidden layers; the last of a member's
-    layers.
+    """The linear function of the inputs that bypasses the hidden layers; a member's last layer.
 
     The hidden layers then see the inputs cut to the range of the training data: outside it, what
     they have learnt to correct at its edge is a better guess than what they would make up, and the
-    linear function goes on alone.
+    linear function continues alone.
     """
 
     low: Float[Array, "... inputs"]
     high: Float[Array, "... inputs"]
     """Range of the standardised inputs."""
+
+
+class Scaling(eqx.Module):
+    """Means and standard deviations of the training data."""
+
+    input_mean: Float[Array, " inputs"]
+    input_std: Float[Array, " inputs"]
+    torque_mean: Float[Array, " nq"]
+    """[N m or N]"""
+    torque_std: Float[Array, " nq"]
+    """[N m or N]"""
+
+    @classmethod
+    def of_samples(
+        cls, samples: Samples, rows: Int[np.ndarray, " n"], history: History
+    ) -> "Scaling":
+        """Over the samples at ``rows``; what never changes gets the deviation 1: it stays at 0."""
+
+        def everything(samples: Samples, row: Array) -> Array:
+            inputs = history.features(*history.at(samples.q, samples.u, row))
+            return jnp.concatenate([inputs, samples.tau[row]])
+
+        origin = jax.jit(everything)(samples, jnp.asarray(rows[0]))
+
+        def moments(samples: Samples, row: Array) -> Array:
+            away = everything(samples, row) - origin
+            return jnp.stack([away, away**2])
+
+        first, second = sum_over(moments, samples, rows) / len(rows)
+        std = np.sqrt(np.maximum(second - first**2, 0.0))
+        mean, std = first + np.asarray(origin), np.where(std > 0, std, 1.0)
+        split, dtype = len(mean) - samples.nq, samples.q.dtype
+        parts = mean[:split], std[:split], mean[split:], std[split:]
+        return cls(*(jnp.asarray(part, dtype) for part in parts))
+
+
+class TorqueModel(eqx.Module):
+    """Everything between a history and a torque but the weights: the one scaled forward pass.
+
+    ``genan.actuator.numpy_runtime`` has the only other one, because it must run without JAX.
+    """
+
+    history: History = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
+    scaling: Scaling
+    precision: Precision = eqx.field(static=True, default="float32")
+    """Of the matrix products."""
+
+    def inputs(
+        self, q_history: Float[Array, "*batch rows nq"], u_history: Float[Array, "*batch rows nu"]
+    ) -> Float[Array, "*batch inputs"]:
+        """Standardised network inputs; positions [rad or m] and controls, oldest first."""
+        features = self.history.features(q_history, u_history)
+        return (features - self.scaling.input_mean) / self.scaling.input_std
+
+    def torque(
+        self, layers: Sequence[Layer], inputs: Float[Array, "*batch inputs"]
+    ) -> Float[Array, "*batch nq"]:
+        """Torque of one member for standardised inputs [N m or N]."""
+        if isinstance(layers[-1], Skip):  # the base torque model was fitted before and stays
+            layers = (*layers[:-1], jax.lax.stop_gradient(layers[-1]))
+        y = apply(layers, inputs, activation=self.activation, precision=self.precision)
+        return y * self.scaling.torque_std + self.scaling.torque_mean
+
+    def __call__(
+        self,
+        layers: Sequence[Layer],
+        q_history: Float[Array, "*batch rows nq"],
+        u_history: Float[Array, "*batch rows nu"],
+    ) -> Float[Array, "*batch nq"]:
+        """Torque of one member for one history or a batch of them [N m or N]."""
+        return self.torque(layers, self.inputs(q_history, u_history))
 
 
 def initialise(
@@ -49,23 +123,15 @@ def initialise(
 
     With a skip, everything that the hidden layers lead to is zero at first, and so is the skip.
     """
+    sizes = architecture.sizes(inputs, outputs)
     layers = []
-    for (rows, columns), k in zip(
-        architecture.sizes(inputs, outputs),
-        jax.random.split(key, len(architecture.hidden) + 1),
-        strict=True,
-    ):
-        a, b = jax.random.split(k)
+    for (rows, columns), layer_key in zip(sizes, jax.random.split(key, len(sizes)), strict=True):
+        a, b = jax.random.split(layer_key)
         bound = 1.0 / rows**0.5
-        layers.append(
-            Layer(
-                jax.random.uniform(a, (rows, columns), minval=-bound, maxval=bound),
-                jax.random.uniform(b, (columns,), minval=-bound, maxval=bound),
-            )
-        )
+        weight = jax.random.uniform(a, (rows, columns), minval=-bound, maxval=bound)
+        layers.append(Layer(weight, jax.random.uniform(b, (columns,), minval=-bound, maxval=bound)))
     if architecture.skip:
-        last = layers[-1]
-        layers[-1] = Layer(jnp.zeros_like(last.weight), jnp.zeros_like(last.bias))
+        layers[-1] = jax.tree.map(jnp.zeros_like, layers[-1])
         unbounded = jnp.full(inputs, jnp.inf)
         layers.append(Skip(jnp.zeros((inputs, outputs)), jnp.zeros(outputs), -unbounded, unbounded))
     return tuple(layers)
@@ -82,9 +148,8 @@ def apply(
     if isinstance(layers[-1], Skip):
         skip = layers[-1]
         inside = jnp.clip(x, skip.low, skip.high)
-        return _affine(skip, x, "float32") + apply(
-            layers[:-1], inside, activation=activation, precision=precision
-        )
+        corrected = apply(layers[:-1], inside, activation=activation, precision=precision)
+        return _affine(skip, x, "float32") + corrected
     squash = _SQUASH[activation]
     for k, layer in enumerate(layers[:-1]):
         # The first layer sees q itself, of which 8 bits would be a fifth of a degree: it is never
@@ -100,18 +165,14 @@ def _affine(layer: Layer, x: Array, precision: Precision) -> Array:
         # For one sample (under vmap) the rule would make a product of its own for each sample's
         # share of the gradient.
         multiply = _product if x.ndim > 1 else _product.fun
-        product = multiply(x.astype(jnp.bfloat16), layer.weight)
-    else:
-        product = jnp.matmul(
-            x, layer.weight, precision="highest" if precision == "float32" else "default"
-        )
-    return product + layer.bias
+        return multiply(x.astype(jnp.bfloat16), layer.weight) + layer.bias
+    exact = "highest" if precision == "float32" else "default"
+    return jnp.matmul(x, layer.weight, precision=exact) + layer.bias
 
 
 @jax.custom_vjp
 def _product(x: Array, weight: Array) -> Array:
-    """Product x W with factors in bfloat16, summed in the weights' precision; so are those of its
-    derivative.
+    """Product x W with factors in bfloat16, summed in the weights' precision; so is its derivative.
 
     Left to itself, the derivative would multiply the float32 cotangent at twice the cost.
     """
@@ -132,47 +193,3 @@ def _product_backward(kept: tuple[Array, Array], cotangent: Array) -> tuple[Arra
 
 
 _product.defvjp(_product_forward, _product_backward)
-
-
-# --- Standardising: means and standard deviations of what goes into the network and of what com
-
-
-class Scaling(eqx.Module):
-    """Means and standard deviations of the training data."""
-
-    input_mean: Float[Array, " inputs"]
-    input_std: Float[Array, " inputs"]
-    torque_mean: Float[Array, " nq"]
-    """[N m or N]"""
-    torque_std: Float[Array, " nq"]
-    """[N m or N]"""
-
-    @classmethod
-    def of_samples(
-        cls, samples: Samples, rows: Int[np.ndarray, " n"], history: History
-    ) -> "Scaling":
-        """Over the samples at ``rows``; what never changes gets the deviation 1, so that it stays
-        at zero."""
-
-        def everything(samples: Samples, row: Array) -> Array:
-            return jnp.concatenate(
-                [history.features(*samples.histories(row, history)), samples.tau[row]]
-            )
-
-        origin = jax.jit(everything)(samples, jnp.asarray(rows[0]))
-
-        def moments(samples: Samples, row: Array) -> Array:
-            away = everything(samples, row) - origin
-            return jnp.stack([away, away**2])
-
-        first, second = sum_over(moments, samples, rows) / len(rows)
-        std = np.sqrt(np.maximum(second - first**2, 0.0))
-        mean, std = first + np.asarray(origin), np.where(std > 0, std, 1.0)
-        parts = np.split(mean, [-samples.nq]), np.split(std, [-samples.nq])
-        (input_mean, torque_mean), (input_std, torque_std) = parts
-        return cls(
-            *(
-                jnp.asarray(a, samples.q.dtype)
-                for a in (input_mean, input_std, torque_mean, torque_std)
-            )
-        )

@@ -1,5 +1,10 @@
-"""Situations of a recording, as a model meets them: what its joints do and are told, and what the
-model answers.
+"""Where a model is reliable: what it was trained on, in a form small enough to travel with it.
+
+A new situation of a joint is compared with the training recordings in five ways: its position, its
+velocity and the commands that matter to it against the range seen; all of them together, with the
+commands' recent change, against the nearest of some representative samples; and the ensemble's
+disagreement against the usual one. Each is divided by a level measured on recordings left out, and
+the largest is the score: beyond 1 lies 1 % of such a recording.
 """
 
 import hashlib
@@ -10,7 +15,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Int8, Shaped
+from jaxtyping import Array, Float, Int, Int8, Shaped
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensor_bytes
 
@@ -18,111 +23,6 @@ from genan.actuator.ensemble import Ensemble
 from genan.data import Trajectories
 from genan.errors import ActuatorError
 from genan.files import write_atomically
-
-BLOCK = 1 << 11
-"""Samples that the model is asked about at once."""
-_ROOM = 1 << 17
-
-
-def usable(ensemble: Ensemble, trajectories: Trajectories) -> Int[np.ndarray, " n"]:
-    """Rows that have a whole history behind them."""
-    first = max(ensemble.contract.history.reach, 1)
-    age = np.arange(len(trajectories.q)) - np.repeat(
-        trajectories.offsets[:-1], trajectories.lengths
-    )
-    return np.flatnonzero(age >= first)
-
-
-def digest_of(ensemble: Ensemble) -> str:
-    """SHA-256 of contract and arrays of a model."""
-    digest = hashlib.sha256(json.dumps(ensemble.contract.settings(), sort_keys=True).encode())
-    for array in jax.tree.leaves(ensemble):
-        digest.update(np.ascontiguousarray(array, np.float32).data)
-    return digest.hexdigest()
-
-
-def columns(
-    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "n F"]:
-    """Positions, velocities, commands and their change over the history."""
-    history = ensemble.contract.history
-    now, before = data.u[rows - history.delay], data.u[rows - history.reach]
-    return np.hstack([data.q[rows], (data.q[rows] - data.q[rows - 1]) / data.dt, now, now - before])
-
-
-def evenly(rows: Int[np.ndarray, " n"], most: int) -> Int[np.ndarray, " m"]:
-    """Every k-th of the rows, so that there are at most ``most``."""
-    if not len(rows):
-        raise ActuatorError(
-            "No trajectory is long enough for the actuators' history, so nothing can be compared."
-        )
-    return rows[:: max(1, -(-len(rows) // most))]
-
-
-def histories(
-    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, "n rows nq"], Float[np.ndarray, "n rows nu"]]:
-    """What the model sees at each of the rows."""
-    history = ensemble.contract.history
-    q, u = (rows[:, None] - np.asarray(lags) for lags in (history.lags, history.control_lags))
-    return data.q[q].astype(np.float32), data.u[u].astype(np.float32)
-
-
-def torques(
-    ensemble: Ensemble, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
-) -> Float[np.ndarray, "2 n nq"]:
-    """Mean and standard deviation of the torque over the members, in blocks of one size."""
-    found = np.empty((2, len(q), q.shape[-1]))
-    for k in range(0, len(q), BLOCK):
-        some = np.minimum(np.arange(k, k + BLOCK), len(q) - 1)
-        found[:, k : k + BLOCK] = np.asarray(_mean_and_deviation(ensemble, q[some], u[some]))[
-            :, : len(q) - k
-        ]
-    return found
-
-
-@jax.jit
-def _mean_and_deviation(
-    ensemble: Ensemble, q: Shaped[Array, "..."], u: Shaped[Array, "..."]
-) -> Float[Array, "2 n nq"]:
-    each = ensemble.torques(q, u)
-    return jnp.stack([jnp.mean(each, axis=0), jnp.std(each, axis=0)])
-
-
-def disagreement(
-    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "n nq"]:
-    """Standard deviation of each joint's torque over the members [N m or N]; zero for one
-    network."""
-    if ensemble.members == 1:
-        return np.zeros((len(rows), data.channels.nq))
-    found = [
-        torques(ensemble, *histories(ensemble, data, rows[k : k + _ROOM]))[1]
-        for k in range(0, len(rows), _ROOM)
-    ]
-    return np.nan_to_num(np.concatenate(found), nan=np.inf)
-
-
-def relevance(
-    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "nq nu"]:
-    """How much the torque of each joint changes when a command's history is swapped for another
-    sample's."""
-    q, u = histories(ensemble, data, evenly(rows, BLOCK))
-    other = np.random.default_rng(0).permutation(len(q))
-    usual = torques(ensemble, q, u)[0]
-    change = np.empty((data.channels.nq, data.channels.nu))
-    for control in range(data.channels.nu):
-        swapped = u.copy()
-        swapped[..., control] = u[other][..., control]
-        change[:, control] = np.sqrt(
-            np.mean((torques(ensemble, q, swapped)[0] - usual) ** 2, axis=0)
-        )
-    most = change.max(axis=1, keepdims=True)
-    return np.divide(change, most, out=np.ones_like(change), where=most > 0.0)
-
-
-# --- Where a model knows its way: what it was trained on, in a form small enough to travel with
 
 NAME = "reference.safetensors"
 FORMAT = "genan reference 1"
@@ -138,6 +38,8 @@ PART, LEVEL = 0.995, 0.99
 RELEVANT = 0.25
 """A command matters to a joint when swapping it changes the torque by this part of what the most
 important one does."""
+BLOCK = 1 << 11
+"""Samples that the model is asked about at once."""
 _POOL, _CHECKED, _SCORED, _ASKED = 1 << 13, 1 << 15, 1 << 17, 1 << 15
 _FOLDS = 5
 
@@ -192,7 +94,7 @@ class Reference:
                 these. Left out: all.
         """
         rows = evenly(usable(ensemble, trajectories), _CHECKED)
-        x, owner = columns(ensemble, trajectories, rows), _parts(trajectories, rows)
+        x, fold = columns(ensemble, trajectories, rows), _fold_of_rows(trajectories, rows)
         matters = relevance(ensemble, trajectories, rows)
         most = int(np.clip(BYTES // (2 * x.shape[1]), 50, MOST))
         levels = np.ones((len(REASONS), trajectories.channels.nq))
@@ -200,29 +102,26 @@ class Reference:
         def known(some: Float[np.ndarray, "n F"]) -> "Reference":
             return cls(digest_of(ensemble), *_summary(some, matters, most), matters, levels)
 
-        whole, parts = known(x), [owner == part for part in range(int(owner.max()) + 1)]
+        parts = [fold == part for part in range(int(fold.max()) + 1)]
         apart = np.concatenate([known(x[~part])._situation(x[part]) for part in parts], axis=1)
         order = np.concatenate([rows[part] for part in parts])
         counted = np.ones(len(order), bool)
         if held_out is not None and len(held_out):
-            counted = np.isin(
-                np.searchsorted(trajectories.offsets, order, side="right") - 1, held_out
-            )
+            of = np.searchsorted(trajectories.offsets, order, side="right") - 1
+            counted = np.isin(of, held_out)
         disagreed = disagreement(ensemble, trajectories, order)
         levels[:4] = np.quantile(apart, PART, axis=1)
         levels[4] = np.quantile(disagreed[counted], PART, axis=0)
         levels[levels <= 0.0] = np.inf
         together = np.max([*(apart / levels[:4, None]), disagreed / levels[4]], axis=0)
         final = np.quantile(together[counted], LEVEL, axis=0)
-        return replace(whole, levels=levels * np.where(final > 0.0, final, 1.0))
+        return replace(known(x), levels=levels * np.where(final > 0.0, final, 1.0))
 
     def save(self, folder: Path | str) -> Path:
         """Write ``reference.safetensors`` into the artifact's folder; returns its path."""
         arrays = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)[1:]}
-        arrays = {
-            name: array.astype(np.float16 if name == "points" else np.float64)
-            for name, array in arrays.items()
-        }
+        small = {"points": np.float16}
+        arrays = {name: a.astype(small.get(name, np.float64)) for name, a in arrays.items()}
         path = Path(folder) / NAME
         write_atomically(path, tensor_bytes(arrays, metadata={FORMAT: self.digest}))
         return path
@@ -231,7 +130,7 @@ class Reference:
     def load(cls, folder: Path | str) -> "Reference":
         """Read it from the artifact's folder."""
         path = Path(folder) / NAME
-        again = "'genan evaluate' with the training recording makes it anew"
+        again = "'genan evaluate' with the training recording makes it again"
         if not path.exists():
             raise ActuatorError(f"{path} is not there; {again}.")
         try:
@@ -244,10 +143,11 @@ class Reference:
         if FORMAT not in about or any(name not in arrays for name in named):
             raise ActuatorError(f"{path} is not a reference that this genan reads; {again}.")
         nq, nu = arrays["relevance"].shape if arrays["relevance"].ndim == 2 else (0, 0)
+        width = 2 * (nq + nu)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
-            ("middle", "low", "high", "spread"), (2 * (nq + nu),)
+            ("middle", "low", "high", "spread"), (width,)
         )
-        shapes |= {"levels": (len(REASONS), nq), "points": (len(arrays["points"]), 2 * (nq + nu))}
+        shapes |= {"levels": (len(REASONS), nq), "points": (len(arrays["points"]), width)}
         if any(arrays[name].shape != shape for name, shape in shapes.items()) or nq == 0:
             raise ActuatorError(f"{path} holds arrays that do not fit each other; {again}.")
         return cls(about[FORMAT], **{name: arrays[name] for name in named})
@@ -262,11 +162,13 @@ class Reference:
         return self.assess(ensemble, trajectories).score
 
     def assess(self, ensemble: Ensemble, trajectories: Trajectories) -> Scores:
-        """The score of each sample and what it is due to; the costlier parts at evenly chosen
-        samples of a long log."""
+        """The score of each sample and what it is due to.
+
+        The costlier parts are computed at evenly chosen samples of a long log.
+        """
         if not self.belongs_to(ensemble):
             raise ActuatorError(
-                "The reference belongs to another model; 'genan evaluate' makes it anew."
+                "The reference belongs to another model; 'genan evaluate' makes it again."
             )
         ensemble.contract.check_channels(trajectories.channels, whose="the recording")
         nq, every = trajectories.channels.nq, usable(ensemble, trajectories)
@@ -278,8 +180,8 @@ class Reference:
         for k in range(0, len(every), _SCORED):
             rows = every[k : k + _SCORED]
             ranges = self._beyond(columns(ensemble, trajectories, rows)) / self.levels[:3, None]
-            held = nearest[_last(seen, rows)], disagreed[_last(asked, rows)]
-            parts = np.stack([*ranges, *held])
+            last = (np.searchsorted(some, rows, side="right") - 1 for some in (seen, asked))
+            parts = np.stack([*ranges, nearest[next(last)], disagreed[next(last)]])
             score[rows] = parts.max(axis=0)
             # What is out of a range is in a new combination too, and the range says more.
             reason[rows] = np.where(
@@ -298,23 +200,19 @@ class Reference:
         off = x - self.middle
         room = np.where(off > 0.0, self.high - self.middle, self.middle - self.low)
         size = np.abs(off) / np.maximum(room, 1e-6 * np.maximum(np.abs(self.middle), 1.0))
-        command = np.stack(
-            [size[:, 2 * nq : 2 * nq + nu][:, matters].max(axis=1) for matters in self._matters],
-            axis=1,
-        )
+        commands, matters = size[:, 2 * nq : 2 * nq + nu], self.relevance >= RELEVANT
+        command = np.stack([commands[:, own].max(axis=1) for own in matters], axis=1)
         return np.stack([size[:, :nq], size[:, nq : 2 * nq], command])
-
-    @property
-    def _matters(self) -> Bool[np.ndarray, "nq nu"]:
-        return self.relevance >= RELEVANT
 
     def _nearest(self, x: Float[np.ndarray, "n F"]) -> Float[np.ndarray, "n nq"]:
         """Distance to the nearest representative sample in what matters to each joint."""
-        nq = len(self.relevance)
+        nq, nu = self.relevance.shape
         z = ((x - self.middle) / self.spread).astype(np.float32)
         found = np.empty((len(x), nq))
         for j in range(nq):
-            own, weights = _own(j, self.relevance)
+            controls = np.flatnonzero(self.relevance[j] >= 0.1 * RELEVANT)
+            own = np.concatenate([[j, nq + j], 2 * nq + controls, 2 * nq + nu + controls])
+            weights = np.concatenate([[1.0, 1.0], *[self.relevance[j, controls]] * 2])
             points = (self.points[:, own] * weights).astype(np.float32)
             mine, squares = z[:, own] * weights.astype(np.float32), (points**2).sum(axis=1)
             for k in range(0, len(x), BLOCK):
@@ -324,23 +222,101 @@ class Reference:
         return found
 
 
-def _own(
-    joint: int, relevance: Float[np.ndarray, "nq nu"]
-) -> tuple[Int[np.ndarray, " c"], Float[np.ndarray, " c"]]:
-    """Columns that make up a joint's situation, and the weight of each."""
-    nq, nu = relevance.shape
-    controls = np.flatnonzero(relevance[joint] >= 0.1 * RELEVANT)
-    own = np.concatenate([[joint, nq + joint], 2 * nq + controls, 2 * nq + nu + controls])
-    return own, np.concatenate([[1.0, 1.0], *[relevance[joint, controls]] * 2])
+def usable(ensemble: Ensemble, trajectories: Trajectories) -> Int[np.ndarray, " n"]:
+    """Rows that have a whole history behind them."""
+    starts = np.repeat(trajectories.offsets[:-1], trajectories.lengths)
+    age = np.arange(len(trajectories.q)) - starts
+    return np.flatnonzero(age >= max(ensemble.contract.history.reach, 1))
 
 
-def _last(some: Int[np.ndarray, " m"], rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Place in ``some`` of the last one up to each of ``rows``."""
-    return np.searchsorted(some, rows, side="right") - 1
+def digest_of(ensemble: Ensemble) -> str:
+    """SHA-256 of contract and arrays of a model."""
+    digest = hashlib.sha256(json.dumps(ensemble.contract.settings(), sort_keys=True).encode())
+    for array in jax.tree.leaves(ensemble):
+        digest.update(np.ascontiguousarray(array, np.float32).data)
+    return digest.hexdigest()
 
 
-def _parts(data: Trajectories, rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Which part of the data each row belongs to: whole recordings, or pieces of the only one."""
+def columns(
+    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "n F"]:
+    """Positions, velocities, commands and their change over the history."""
+    history = ensemble.contract.history
+    now, before = data.u[rows - history.delay], data.u[rows - history.reach]
+    return np.hstack([data.q[rows], (data.q[rows] - data.q[rows - 1]) / data.dt, now, now - before])
+
+
+def evenly(rows: Int[np.ndarray, " n"], most: int) -> Int[np.ndarray, " m"]:
+    """Every k-th of the rows, so that there are at most ``most``."""
+    if not len(rows):
+        raise ActuatorError(
+            "No trajectory is long enough for the actuators' history, so nothing can be compared."
+        )
+    return rows[:: max(1, -(-len(rows) // most))]
+
+
+def _histories(
+    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "n rows nq"], Float[np.ndarray, "n rows nu"]]:
+    """What the model sees at each of the rows."""
+    q, u = ensemble.contract.history.at(data.q, data.u, rows)
+    return q.astype(np.float32), u.astype(np.float32)
+
+
+def _torques(
+    ensemble: Ensemble, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
+) -> Float[np.ndarray, "2 n nq"]:
+    """Mean and standard deviation of the torque over the members, in blocks of one size."""
+    found = np.empty((2, len(q), q.shape[-1]))
+    for k in range(0, len(q), BLOCK):
+        some, count = np.minimum(np.arange(k, k + BLOCK), len(q) - 1), min(BLOCK, len(q) - k)
+        block = np.asarray(_mean_and_deviation(ensemble, q[some], u[some]))
+        found[:, k : k + count] = block[:, :count]
+    return found
+
+
+@jax.jit
+def _mean_and_deviation(
+    ensemble: Ensemble, q: Shaped[Array, "..."], u: Shaped[Array, "..."]
+) -> Float[Array, "2 n nq"]:
+    each = ensemble.torques(q, u)
+    return jnp.stack([jnp.mean(each, axis=0), jnp.std(each, axis=0)])
+
+
+def disagreement(
+    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "n nq"]:
+    """Standard deviation of each joint's torque over the members [N m or N]; zero for one
+    network."""
+    if ensemble.members == 1:
+        return np.zeros((len(rows), data.channels.nq))
+    found = [
+        _torques(ensemble, *_histories(ensemble, data, rows[k : k + _SCORED]))[1]
+        for k in range(0, len(rows), _SCORED)
+    ]
+    return np.nan_to_num(np.concatenate(found), nan=np.inf)
+
+
+def relevance(
+    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "nq nu"]:
+    """How much the torque of each joint changes when a command's history is swapped for another
+    sample's."""
+    q, u = _histories(ensemble, data, evenly(rows, BLOCK))
+    other = np.random.default_rng(0).permutation(len(q))
+    usual = _torques(ensemble, q, u)[0]
+    change = np.empty((data.channels.nq, data.channels.nu))
+    for control in range(data.channels.nu):
+        swapped = u.copy()
+        swapped[..., control] = u[other][..., control]
+        off = _torques(ensemble, q, swapped)[0] - usual
+        change[:, control] = np.sqrt(np.mean(off**2, axis=0))
+    most = change.max(axis=1, keepdims=True)
+    return np.divide(change, most, out=np.ones_like(change), where=most > 0.0)
+
+
+def _fold_of_rows(data: Trajectories, rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Which fold each row belongs to: whole recordings, or stretches of the only one."""
     of = np.repeat(data.recording_numbers, data.lengths)[rows]
     if of.max() == of.min():
         return np.arange(len(rows)) * _FOLDS // len(rows)
@@ -359,9 +335,9 @@ def _summary(
     spread = x.std(axis=0)
     spread = np.where(spread > 1e-9 * np.maximum(np.abs(middle), 1.0), spread, 1.0)
     pool = ((x - middle) / spread)[:: max(1, -(-len(x) // _POOL))].astype(np.float32)
-    nq, weight = len(matters), matters.max(axis=0)
-    weighted = pool * np.concatenate([np.ones(2 * nq), weight, weight]).astype(np.float32)
-    return _representative(pool, weighted, most).astype(np.float64), middle, low, high, spread
+    weight = np.concatenate([np.ones(2 * len(matters)), *[matters.max(axis=0)] * 2])
+    points = _representative(pool, pool * weight.astype(np.float32), most)
+    return points.astype(np.float64), middle, low, high, spread
 
 
 def _representative(
@@ -374,10 +350,9 @@ def _representative(
     chosen = np.linspace(0, len(pool) - 1, most // 2).astype(np.int64).tolist()
     apart = np.full(len(pool), np.inf, np.float32)
     squares = (weighted**2).sum(axis=1)
-    for k in chosen:
-        apart = np.minimum(apart, squares - 2.0 * (weighted @ weighted[k]) + squares[k])
-    while len(chosen) < most:
-        k = int(apart.argmax())
-        chosen.append(k)
+    for place in range(most):
+        if place == len(chosen):
+            chosen.append(int(apart.argmax()))
+        k = chosen[place]
         apart = np.minimum(apart, squares - 2.0 * (weighted @ weighted[k]) + squares[k])
     return pool[np.sort(chosen)]

@@ -1,5 +1,4 @@
-"""A recording as training wants it: on the device, in single precision, with everything that does
-not depend on the network computed once.
+"""A recording as training wants it: on the device, in single precision, with torques and responses.
 
 Histories are not stored: they are gathered from the rows as they are needed, so that a long history
 costs no memory.
@@ -17,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator.history import History
-from genan.data import Trajectories, finite_differences
+from genan.data import finite_differences
 from genan.dynamics import Dynamics
 from genan.errors import DataError
 
@@ -44,21 +43,12 @@ class Samples(eqx.Module):
         """Number of joints."""
         return self.q.shape[1]
 
-    def histories(
-        self, row: Int[Array, ""], history: History
-    ) -> tuple[Float[Array, "H nq"], Float[Array, "H nu"]]:
-        """Histories of positions and controls that end at ``row``."""
-        return self.q[row - jnp.asarray(history.lags)], self.u[
-            row - jnp.asarray(history.control_lags)
-        ]
-
     def displacement(
         self, rows: Int[Array | np.ndarray, " batch"], tau: Float[Array, "batch nq"]
     ) -> Float[Array, "batch nq"]:
-        """What torques ``tau`` [N m or N] at ``rows`` add to the next positions: dt^2 A^-1 tau [rad
-        or m].
+        """What torques ``tau`` [N m or N] at ``rows`` add to the next positions [rad or m].
 
-        Written out over the few joints, so that no batch of tiny matrix products comes of it.
+        dt^2 A^-1 tau, written out over the few joints: no batch of tiny matrix products.
         """
         packed = cast(Array, self.response)[rows]
         entry = lambda i, j: packed[:, max(i, j) * (max(i, j) + 1) // 2 + min(i, j)]  # noqa: E731
@@ -69,28 +59,13 @@ class Samples(eqx.Module):
 def usable_rows(
     lengths: Int[np.ndarray, " N"], history: History, *, rollout: int = 1
 ) -> list[np.ndarray]:
-    """For each trajectory the rows t that have a whole history, a velocity, and ``rollout`` rows
-    after them."""
+    """Rows of each trajectory with a whole history, a velocity, and ``rollout`` rows after them."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     first = max(history.reach, 1)
     return [
         np.arange(start + first, end - rollout, dtype=np.int32)
         for start, end in itertools.pairwise(offsets.tolist())
     ]
-
-
-def prepare(
-    trajectories: Trajectories,
-    dynamics: Dynamics,
-    *,
-    response: bool = True,
-    dtype: type = np.float32,
-) -> Samples:
-    """Put a recording on the device and compute its torque labels and, if asked for, the response
-    to a torque."""
-    tau = torque_labels(trajectories.q, trajectories.lengths, dynamics, dtype=dtype)
-    q, u = on_device(trajectories.q, dtype), on_device(trajectories.u, dtype)
-    return Samples(q, u, tau, responses(q, dynamics) if response else None)
 
 
 def torque_labels(
@@ -100,8 +75,7 @@ def torque_labels(
     *,
     dtype: type = np.float32,
 ) -> Float[Array, "rows nq"]:
-    """Torques that retrace ``q`` [rad or m, in double precision] in the engine [N m or N]; zero
-    where there is none."""
+    """Torques that retrace ``q`` [rad or m, in double precision] [N m or N]; 0 where none is."""
     tau = _aligned(q.shape, dtype)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     size = _block(len(q))
@@ -120,8 +94,9 @@ def torque_labels(
     wrong = np.flatnonzero(~np.isfinite(tau.sum(axis=1)))
     if len(wrong):
         raise DataError(
-            f"The torque that retraces the recording is not finite in row {int(wrong[0])} (and {len(wrong) - 1} "
-            "others); check the robot's model, and the recording with 'genan inspect'."
+            f"The torque that retraces the recording is not finite in row {int(wrong[0])} (and "
+            f"{len(wrong) - 1} others); check the robot's model, and the recording with 'genan "
+            "inspect'."
         )
     return jax.device_put(tau)
 
@@ -199,8 +174,7 @@ def sum_over(
     samples: Samples,
     rows: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, "..."]:
-    """Sum of ``function(samples, row)`` over ``rows``: in blocks on the device, in double precision
-    between them."""
+    """Sum of ``function(samples, row)`` over ``rows``, in double precision between blocks."""
     size = min(1 << 15, len(rows))
 
     @jax.jit

@@ -1,22 +1,26 @@
-"""The settings of a fit, with defaults that were measured (``docs/actuators.md`` has the
-numbers)."""
+"""The settings of a fit, with measured defaults (``docs/actuators.md`` has the numbers)."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any
 
 from genan.actuator.history import History
 from genan.errors import SettingError, listing
 
-LOSSES = ("position", "torque", "multi-step")
-BASES = ("none", "linear", "parametric", "both")
-SCHEDULES = ("cosine", "constant")
-PRECISIONS = ("auto", "float32", "tf32", "bfloat16")
-
-
 ACTIVATIONS = ("tanh", "relu", "elu", "softsign")
 """What a hidden layer can end in; all of them are exported too."""
+
+_CHOICES = {
+    "loss": ("position", "torque", "multi-step"),
+    "schedule": ("cosine", "constant"),
+    "precision": ("auto", "float32", "tf32", "bfloat16"),
+    "base": ("none", "linear", "parametric", "both"),
+    "activation": ACTIVATIONS,
+}
+
+_OLD_NAMES = {"batch": "batch_size", "rate": "learning_rate"}
+"""Settings as genan 0.1 called them, in the records of its artifacts."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +39,11 @@ class Architecture:
             raise SettingError(
                 f"Every hidden layer needs at least one neuron, got {list(self.hidden)}."
             )
-        if self.activation not in ACTIVATIONS:
-            raise SettingError(
-                f"There is no activation {self.activation!r}; there are: {listing(ACTIVATIONS)}."
-            )
+        _check_choice("activation", self.activation)
 
     def sizes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
         """(inputs, outputs) of each layer."""
-        widths = [inputs, *self.hidden, outputs]
-        return list(pairwise(widths))
+        return list(pairwise([inputs, *self.hidden, outputs]))
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,14 @@ class FitSettings:
     loss."""
     patience: int | None = None
     """Stop a member after this many epochs without a lower validation loss; left out: never."""
-    batch: int | None = None
+    batch_size: int | None = None
     """Samples of a step; left out: a power of two near 1/300 of the training samples, from 256 to
     8192."""
-    rate: float | None = None
+    learning_rate: float | None = None
     """Adam's learning rate (at the start); left out: 1e-3 (2e-3 with batches of 8192 or
-    more), or 2e-4 when going on from an ensemble."""
+    more), or 2e-4 when continuing from an ensemble."""
     schedule: str = "cosine"
-    """How the rate goes on: cosine (down to zero at the last epoch) or constant."""
+    """How the learning rate continues: cosine (down to zero at the last epoch) or constant."""
     validation: float = 0.2
     """Part of the trajectories that is held out to select by."""
     seed: int = 0
@@ -112,18 +112,20 @@ class FitSettings:
     """Of training's matrix products: float32, tf32, bfloat16; auto is bfloat16 on a GPU and float32
     elsewhere."""
     allow_constant: bool = False
-    """Go on although a control never changes; the model must then not be used at another value of
-    it."""
+    """Continue although a control never changes; the model must then not be used at another value
+    of it."""
 
     def __post_init__(self) -> None:
-        _among("loss", self.loss, LOSSES)
-        _among("schedule", self.schedule, SCHEDULES)
-        _among("precision", self.precision, PRECISIONS)
-        _among("base", self.base, BASES)
-        for name in ("members", "epochs", "rollout", "batch", "patience"):
+        for name in _CHOICES:
+            _check_choice(name, getattr(self, name))
+        for name in ("members", "epochs", "rollout", "batch_size", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(f"The setting {name} must be at least 1, not {value}.")
+        for name in ("weight_decay", "history_noise", "control_noise", "seed", "split_seed"):
+            value = getattr(self, name)
+            if not (value >= 0 and math.isfinite(value)):
+                raise SettingError(f"The setting {name} must be 0 or more, not {value:g}.")
         if self.balance and self.loss != "position":
             raise SettingError(
                 f"Only the loss 'position' can be balanced over the joints, not {self.loss!r}."
@@ -132,30 +134,19 @@ class FitSettings:
             raise SettingError(
                 f"A rollout of {self.rollout} steps needs the loss 'multi-step', not {self.loss!r}."
             )
-        if not (self.weight_decay >= 0.0 and math.isfinite(self.weight_decay)):
-            raise SettingError(f"The weight decay must be 0 or more, not {self.weight_decay:g}.")
         if self.folds is not None and not 2 <= self.folds <= self.members:
             raise SettingError(
-                f"There must be at least 2 folds and a network for each, not {self.folds} folds for {self.members}."
+                f"There must be at least 2 folds and a network for each, not {self.folds} folds "
+                f"for {self.members}."
             )
         if not 0.0 < self.validation < 1.0:
             raise SettingError(
-                f"The part held out for validation must lie between 0 and 1, not at {self.validation:g}."
+                "The part held out for validation must lie between 0 and 1, not at "
+                f"{self.validation:g}."
             )
-        if self.rate is not None and not (self.rate > 0.0 and math.isfinite(self.rate)):
-            raise SettingError(f"The learning rate must be a positive number, not {self.rate:g}.")
-        if not (self.history_noise >= 0.0 and math.isfinite(self.history_noise)):
-            raise SettingError(
-                f"The noise on the history must be 0 or more, not {self.history_noise:g}."
-            )
-        if not (self.control_noise >= 0.0 and math.isfinite(self.control_noise)):
-            raise SettingError(
-                f"The noise on the controls must be 0 or more, not {self.control_noise:g}."
-            )
-        if self.seed < 0 or self.split_seed < 0:
-            raise SettingError(
-                f"Seeds must not be negative, got {self.seed} and {self.split_seed}."
-            )
+        rate = self.learning_rate
+        if rate is not None and not (rate > 0.0 and math.isfinite(rate)):
+            raise SettingError(f"The learning rate must be a positive number, not {rate:g}.")
         self.history, self.architecture  # noqa: B018  (they check themselves)
 
     @property
@@ -171,19 +162,18 @@ class FitSettings:
     @property
     def architecture(self) -> Architecture:
         """Shape of each network."""
-        return Architecture(
-            tuple(self.hidden), self.activation, skip=self.base != "none" and bool(self.hidden)
-        )
+        skip = self.base != "none" and bool(self.hidden)
+        return Architecture(tuple(self.hidden), self.activation, skip)
 
-    def batch_for(self, samples: int) -> int:
+    def batch_size_for(self, samples: int) -> int:
         """Batch size for this many training samples."""
-        if self.batch is not None:
-            return self.batch
+        if self.batch_size is not None:
+            return self.batch_size
         return int(min(max(2 ** round(math.log2(max(samples / 300.0, 1.0))), 256), 8192))
 
-    def rate_for(self, batch: int) -> float:
-        """Adam's learning rate at the start, for steps of ``batch`` samples."""
-        return self.rate or (2e-3 if batch >= 8192 else 1e-3)
+    def learning_rate_for(self, batch_size: int) -> float:
+        """Adam's learning rate at the start, for steps of ``batch_size`` samples."""
+        return self.learning_rate or (2e-3 if batch_size >= 8192 else 1e-3)
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
@@ -192,7 +182,17 @@ class FitSettings:
             for key, value in asdict(self).items()
         }
 
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> "FitSettings":
+        """From keywords or an artifact's record, of genan 0.1 too; unknown ones are refused."""
+        named = {_OLD_NAMES.get(name, name): value for name, value in settings.items()}
+        known = [field.name for field in fields(cls)]
+        for name in named:
+            if name not in known:
+                raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in named.items()})
 
-def _among(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise SettingError(f"There is no {name} {value!r}; there are: {listing(known)}.")
+
+def _check_choice(name: str, value: str) -> None:
+    if value not in _CHOICES[name]:
+        raise SettingError(f"There is no {name} {value!r}; there are: {listing(_CHOICES[name])}.")

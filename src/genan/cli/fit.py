@@ -4,7 +4,7 @@ joint torques.
 With few data it also chooses how free the model may be, by cross-validation over whole recordings:
 a linear or parametric torque model alone, networks on what that leaves, or networks alone. Data
 that cannot say anything about the actuators are refused. Stop it at any time (Ctrl-C, or even kill
--9): the same command goes on from its last checkpoint, to the same result.
+-9): the same command continues from its last checkpoint, to the same result.
 """
 
 from dataclasses import dataclass, field
@@ -16,15 +16,8 @@ import tyro
 from genan.actuator.settings import FitSettings
 from genan.cli.terminal import time_left
 
-MOST_TO_CHOOSE = 150_000
-"""Samples up to which the model is chosen by cross-validation without being asked for."""
-
-MOST_TO_INSPECT = 10_000
-"""Samples of a larger recording that are looked at before a fit."""
-
 if TYPE_CHECKING:
-    from genan.actuator.fit import Fitting, Progress
-    from genan.data import Inspection, Trajectories
+    from genan.actuator import Ensemble
 
 
 @dataclass(frozen=True)
@@ -38,7 +31,7 @@ class Fit:
     out: Path
     """Folder for the actuators, the checkpoints and the TensorBoard events."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
-    """Go on from the actuators in this folder, with their history, networks and scaling: for a
+    """Continue from the actuators in this folder, with their history, networks and scaling: for a
     robot that has changed. Their errors on old and new data are shown before and after."""
     old_data: Path | None = None
     """Recording that the actuators of --from were fitted to; left out, the file that they name."""
@@ -46,7 +39,7 @@ class Fit:
     """Whether to choose the model by cross-validation. auto: for up to 150,000 samples, unless a
     setting below that the choice would make is given."""
     anyway: bool = False
-    """Go on although the recording looks as if nothing could be learnt from it."""
+    """Continue although the recording looks as if nothing could be learnt from it."""
     overwrite: bool = False
     """Replace what an earlier fit left in --out."""
     settings: tyro.conf.OmitArgPrefixes[FitSettings] = field(default_factory=FitSettings)
@@ -55,209 +48,155 @@ class Fit:
         """Fit, with progress; exit code."""
         from rich.console import Console
 
-        from genan.cli import INTERRUPTED
         from genan.jax_setup import use_cache
 
         use_cache()
-        from genan.actuator.fit import Fitting
+        from genan.actuator.fit import fit
+        from genan.actuator.fitting import FitInterruptedError
+        from genan.cli import INTERRUPTED
+        from genan.cli.terminal import interruptible
 
         console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-        if self.from_ is not None and self.from_.resolve() == self.out.resolve():
-            from genan.errors import SettingError
-
-            raise SettingError(
-                f"--from and --out are the same folder, {self.out}; give another --out."
-            )
-        chosen = self._chooses(console)
-        found = self._refuse(console, chosen=chosen)
-        if chosen:
-            from genan.cli.fit_choice import choose
-
-            return choose(console, self, lag=found.lag)
-        fitting = Fitting(
-            self.data,
-            self.robot,
-            self.settings,
-            out=self.out,
-            start=self.from_,
-            overwrite=self.overwrite,
-        )
-        _introduce(console, fitting)
-        ensemble = _train(console, fitting)
-        if ensemble is None:
-            console.print(
-                f"stopped after {_epochs(fitting)} of {fitting.settings.epochs} epochs, all of it safe in {self.out}; "
-                "the same command goes on from there."
-            )
+        try:
+            with interruptible() as interrupt, _Screen(console) as screen:
+                ensemble = fit(
+                    self.data,
+                    self.robot,
+                    out=self.out,
+                    choose=self.choose,
+                    from_=self.from_,
+                    anyway=self.anyway,
+                    overwrite=self.overwrite,
+                    observer=screen.observer(lambda: interrupt.requested),
+                    **self.settings.settings(),
+                )
+        except FitInterruptedError as interruption:
+            console.print(str(interruption))
             return INTERRUPTED
-        best = ", ".join(map(str, ensemble.record["training"]["best_epoch"]))
-        console.print(f"{_networks(ensemble.members)} (best of epoch {best}) in {self.out}.")
-        for sentence in ensemble.contract.servos:
-            console.print(sentence)
-        if fitting.start is not None:
-            from genan.cli.refit_table import print_before_and_after
-
-            print_before_and_after(console, fitting, ensemble, old=self.old_data)
-        if len(fitting.dataset.samples.q) <= MOST_TO_CHOOSE:  # of more, 'genan evaluate' keeps it
-            keep_reference(ensemble, self.data, self.out, held_out=fitting.validation_trajectories)
-        console.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
+        self._conclude(console, ensemble)
         return 0
 
-    def _refuse(self, console: Any, *, chosen: bool) -> "Inspection":
-        """Refuse recordings from which nothing can be identified; what was found in them."""
-        from genan.data import inspect
-        from genan.data.inspection.words import obstacles
-        from genan.errors import DataError
-
-        trajectories = self._some()
-        # A choice tries the delay that the recording shows.
-        reach = (
-            len(trajectories.q)
-            if chosen and not self.settings.delay
-            else self.settings.history.reach
-        )
-        inspection = inspect(trajectories)
-        found = obstacles(trajectories, inspection, history_reach=reach)
-        if found and not self.anyway:
-            raise DataError(f"{' '.join(found)} To fit all the same, give --anyway.")
-        for sentence in found:
-            console.print(f"going on anyway: {sentence}")
-        return inspection
-
-    def _some(self) -> "Trajectories":
-        """All trajectories, or of many so many, evenly spread, that they can be looked at in a
-        second or two."""
-        import numpy as np
-
-        from genan.data import Trajectories, load, summary
-
-        heads = [summary(path) for path in self.data]
-        samples = sum(head.samples for head in heads)
-        part = 1.0 if samples <= MOST_TO_CHOOSE else MOST_TO_INSPECT / samples
-        parts = []
-        for head in heads:
-            count = min(len(head), max(2, round(part * len(head))))
-            chosen = np.linspace(0, len(head) - 1, count).round().astype(int)
-            parts.append(load(head.path, None if count == len(head) else chosen))
-        return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
-
-    def _chooses(self, console: Any) -> bool:
-        """Whether the model is chosen by cross-validation; says why not where it might be
-        expected."""
-        from genan.actuator.selection import chosen_fields
-        from genan.data import summary
-        from genan.errors import SettingError
-
-        if self.choose == "never" or (self.choose == "auto" and self.from_ is not None):
-            return False
+    def _conclude(self, console: Any, ensemble: "Ensemble") -> None:
+        if "choice" in ensemble.record:
+            _print_choice(console, ensemble)
+        for sentence in ensemble.contract.servos:
+            console.print(sentence)
+        best = ", ".join(map(str, ensemble.record["training"]["best_epoch"]))
+        linear = not ensemble.contract.architecture.hidden
+        what = _count(ensemble.members, "model" if linear else "network")
+        console.print(f"{what}{'' if linear else f' (best of epoch {best})'} in {self.out}.")
         if self.from_ is not None:
-            raise SettingError(
-                "--from goes on with the networks it is given; leave out --choose always."
+            from genan.cli.refit_table import print_before_and_after
+
+            print_before_and_after(console, self.from_, ensemble, self.robot, old=self.old_data)
+        console.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
+
+
+class _Screen:
+    """Bars and losses while a fit runs."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.console import Group
+        from rich.live import Live
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.text import Text
+
+        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}")
+        self._console, self._bars, self._losses = console, Progress(*columns), Text("")
+        self._live = Live(Group(self._bars, self._losses), console=console, refresh_per_second=4)
+        self._task: Any = None
+        self._candidate = False
+
+    def __enter__(self) -> "_Screen":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live.is_started:
+            self._live.stop()
+            if not self._console.is_terminal:
+                self._console.print()  # rich leaves the last line open
+
+    def observer(self, stopping: Any) -> Any:
+        """What ``fit`` calls."""
+        from genan.actuator.fitting import FitObserver
+
+        return FitObserver(self._console.print, self.begin, self.candidate, self.show, stopping)
+
+    def begin(self, fitting: Any) -> None:
+        """Say what is learnt from what."""
+        origin, training = fitting.origin, fitting.training
+        weights = sum(layer.weight.size + layer.bias.size for layer in fitting.state.layers)
+        self._console.print(
+            f"{origin['trajectories']} trajectories: {origin['train_samples']} samples to learn "
+            f"from, {origin['validation_samples']} held out; "
+            f"{_count(fitting.contract.members, 'network')} of {fitting.contract.inputs} inputs, "
+            f"{weights} weights in all; batches of {training.batch_size}, {fitting.precision}."
+        )
+        if origin["trajectories_too_short"]:
+            short = origin["trajectories_too_short"]
+            self._console.print(f"{short} trajectories are too short for the history and left out.")
+        if fitting.resumed:
+            self._console.print(
+                f"continuing after {fitting.resumed:.3g} epochs from the checkpoint in {fitting.out}"
             )
-        if self.choose == "always":
-            return True
-        given = chosen_fields(self.settings)
-        samples = sum(summary(path).samples for path in self.data)
-        if samples > MOST_TO_CHOOSE:
-            return False
-        if given:
-            flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-            console.print(
-                f"{flags} given, so the model is not chosen by cross-validation (--choose always does)."
-            )
-            return False
-        return True
+        self._bar(f"epoch {fitting.resumed:.3g}/{fitting.settings.epochs}")
 
+    def candidate(self, name: str, number: int, total: int) -> None:
+        """A bar for the next candidate."""
+        self._candidate = True
+        self._bar(f"{number} of {total}: {name}")
 
-def keep_reference(
-    ensemble: Any, data: tuple[Path, ...], out: Path, *, held_out: Any = None
-) -> None:
-    """What the networks have seen, beside them, so that new logs can be held against it without the
-    recording."""
-    from genan.actuator.dataset import load_all
-    from genan.actuator.reference import Reference
+    def _bar(self, description: str) -> None:
+        if self._task is not None:
+            self._bars.update(self._task, completed=1.0, speed="")
+        self._task = self._bars.add_task(description, total=1.0, speed="")
+        self._live.start()
 
-    Reference.of(ensemble, load_all(data)[0], held_out=held_out).save(out)
-
-
-def _introduce(console: Any, fitting: "Fitting") -> None:
-    origin, training = fitting.origin, fitting.training
-    weights = sum(layer.weight.size + layer.bias.size for layer in fitting.state.layers)
-    console.print(
-        f"{origin['trajectories']} trajectories: {origin['train_samples']} samples to learn from, "
-        f"{origin['validation_samples']} held out; {_networks(fitting.contract.members)} of "
-        f"{fitting.contract.inputs} inputs, {weights} weights in all; batches of {training.batch}, {fitting.precision}."
-    )
-    if origin["trajectories_too_short"]:
-        console.print(
-            f"{origin['trajectories_too_short']} trajectories are too short for the history and left out."
+    def show(self, now: Any) -> None:
+        """Bring bar and losses up to date."""
+        speed = f"{now.samples_per_second:.3g} samples/s{time_left(now.seconds_left)}"
+        self._bars.update(
+            self._task,
+            completed=(now.epoch + now.share) / now.epochs,
+            speed=speed if now.samples_per_second else "",
         )
-    if fitting.resumed:
-        console.print(
-            f"going on after {_epochs(fitting)} epochs from the checkpoint in {fitting.out}"
+        if self._candidate:
+            return
+        self._bars.update(self._task, description=f"epoch {now.epoch}/{now.epochs}")
+        rows = {"training": now.train, "validation": now.validation, "best epoch": now.best_epoch}
+        lines = (
+            f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows.items()
         )
+        self._losses.plain = "\n".join(lines) if now.train else ""
 
 
-def _networks(count: int) -> str:
-    return f"{count} network" if count == 1 else f"{count} networks"
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _epochs(fitting: "Fitting") -> str:
-    done = int(fitting.state.epoch) + int(fitting.state.step) / fitting.training.steps
-    return f"{done:.3g}"
+def _print_choice(console: Any, ensemble: "Ensemble") -> None:
+    """What was tried, with errors on what each had left out, and the choice in words."""
+    import numpy as np
+    from rich import box
+    from rich.table import Table
 
-
-def _train(console: Any, fitting: "Fitting") -> Any:
-    from rich.console import Group
-    from rich.live import Live
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
-    from rich.text import Text
-
-    from genan.cli.terminal import interruptible
-
-    bar = Bar(
-        TextColumn("epoch {task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[speed]}"),
-        console=console,
+    choice, contract = ensemble.record["choice"], ensemble.contract
+    units = set(contract.joint_units)
+    unit, factor = (
+        ("deg", 180.0 / np.pi)
+        if units == {"rad"}
+        else (" or ".join(sorted(units, reverse=True)), 1.0)
     )
-    losses = Text("")
-    total = fitting.settings.epochs
-    task = bar.add_task(f"{_epochs(fitting)}/{total}", total=float(total), completed=0, speed="")
-    bar.update(task, completed=fitting.resumed)
-
-    def show(now: "Progress") -> None:
-        bar.update(
-            task,
-            completed=now.epoch + now.share,
-            description=f"{now.epoch}/{total}",
-            speed=_speed(now),
-        )
-        losses.plain = _losses(now)
-
-    with (
-        interruptible() as interrupt,
-        Live(Group(bar, losses), console=console, refresh_per_second=4),
-    ):
-        found = fitting.run(progress=show, stopping=lambda: interrupt.requested)
-    if not console.is_terminal:
-        console.print()  # rich leaves the last line open
-    return found
-
-
-def _speed(now: "Progress") -> str:
-    if not now.samples_per_second:
-        return ""
-    left = time_left(now.seconds_left)
-    return f"{now.samples_per_second:.3g} samples/s{left}"
-
-
-def _losses(now: "Progress") -> str:
-    """The last whole epoch's losses, member by member."""
-    rows = (("training", now.train), ("validation", now.validation), ("best epoch", now.best_epoch))
-    return (
-        "\n".join(f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows)
-        if now.train
-        else ""
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True)
+    seconds = f"{choice['rollout_steps'] * contract.dt:.3g} s"
+    for column in (f"one step [{unit}]", f"{seconds} [{unit}]", "score"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, errors in {**choice["tried"], **choice["baselines"]}.items():
+        cells = [f"{factor * np.mean(errors[part]):.3g}" for part in ("one_step", "rollout")]
+        score = f"{errors['score']:.3f}" if "score" in errors else ""
+        table.add_row(name, *cells, score, style="bold" if name == choice["chosen"] else None)
+    console.print(table)
+    console.print("Root mean square errors on recordings left out, mean over the joints.")
+    for sentence in choice["words"]:
+        console.print(sentence)

@@ -4,22 +4,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genan.actuator import Ensemble, Fitting
+    from genan.actuator import Ensemble
 
 
 def print_before_and_after(
-    console: Any, fitting: "Fitting", after: "Ensemble", *, old: Path | None
+    console: Any, before: Path, after: "Ensemble", robot: str, *, old: Path | None
 ) -> None:
-    """Judge the ensemble that was gone on from and the new one, and print a table."""
+    """Judge the ensemble that the fit continued from and the new one, and print a table."""
     from rich.console import Console
     from rich.table import Table
 
+    from genan.actuator import load
     from genan.evaluation.refit import compare
+    from genan.robot import Robot
     from genan.words import reading_unit
 
-    assert fitting.start is not None
     console.print("judging before and after ...")
-    found, missing = compare(fitting.start, after, fitting.robot, old=old)
+    found, missing = compare(load(before), after, Robot.load(robot), old=old)
     table = Table(
         "held out",
         "of",

@@ -12,8 +12,9 @@ from jaxtyping import Float
 
 from genan.actuator import Ensemble
 from genan.actuator.baselines import Baseline, one_step, open_loop
+from genan.actuator.errors import JobProgress as Progress
+from genan.actuator.errors import cut_errors, recorded_past, rollouts, step_blocks
 from genan.dynamics import Dynamics
-from genan.evaluation.predictions import Progress, recorded_past, rollouts, step_blocks
 from genan.evaluation.statistics import Estimate, bootstrap
 from genan.evaluation.sums import Sums, groups
 from genan.evaluation.torques import TorqueSamples
@@ -189,9 +190,6 @@ def judge_baseline(baseline: Baseline, trial: Trial, *, name: str | None = None)
 
 
 def _cut(difference: np.ndarray, bound: Float[np.ndarray, " nq"]) -> tuple[np.ndarray, np.ndarray]:
-    """Absolute errors of [..., R or n, nq] cut at ``bound``, and which of [...] went past it or
-    were not finite."""
-    size = np.abs(np.asarray(difference, np.float64))
-    size[~np.isfinite(size)] = np.inf
-    past = size > bound
-    return np.minimum(size, bound), np.asarray(past.any(axis=(-2, -1)))
+    """Errors of [..., R or n, nq] cut at ``bound``, and which of [...] ran away somewhere."""
+    size, past = cut_errors(difference, bound)
+    return size, past.any(axis=-1)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from genan.actuator import Ensemble
 from genan.actuator.baselines import ORDERS, Arx, Baseline, ConstantVelocity, StandingStill
+from genan.actuator.errors import JobProgress as Progress
 from genan.actuator.reference import Reference
 from genan.data import Trajectories, load, read_truth_for_evaluation_only, summary
 from genan.dynamics import load_dynamics
@@ -19,7 +20,6 @@ from genan.evaluation.certainty import Standing
 from genan.evaluation.certainty import compare as compare_with
 from genan.evaluation.held_control import HeldControl, find_starts, judge_held_control
 from genan.evaluation.novelty import Novelty, find_novelty
-from genan.evaluation.predictions import Progress
 from genan.evaluation.torques import (
     Honesty,
     TorqueComparison,

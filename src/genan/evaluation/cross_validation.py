@@ -18,7 +18,8 @@ from jaxtyping import Float, Int
 from genan.actuator import Ensemble, load
 from genan.actuator.artifact import CONTRACT
 from genan.actuator.dataset import same_commands
-from genan.actuator.fit import Fitting
+from genan.actuator.errors import JobProgress as Progress
+from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting
 from genan.actuator.settings import FitSettings
 from genan.data import Trajectories
 from genan.dynamics import load_dynamics
@@ -26,7 +27,6 @@ from genan.errors import ActuatorError, DataError, SettingError
 from genan.evaluation.accuracy import Errors, judge_baseline, judge_ensemble
 from genan.evaluation.actuators import fit_baselines
 from genan.evaluation.certainty import Standing, compare
-from genan.evaluation.predictions import Progress
 from genan.evaluation.sums import Sums
 from genan.evaluation.trial import HORIZON, divergence_bound, plan
 from genan.files import write_atomically
@@ -208,17 +208,12 @@ def settings_of(ensemble: Ensemble) -> FitSettings:
     """The settings that ``ensemble`` was fitted with."""
     made: dict[str, Any] = ensemble.record.get("settings") or {}
     known = {field.name for field in fields(FitSettings)}
-    if not set(made) & known - {"rate"}:
+    if not set(made) & known:
         raise ActuatorError(
-            "The actuators do not say what settings they were fitted with, so they cannot be fitted anew; "
-            "cross-validate actuators that 'genan fit' made."
+            "The actuators do not say what settings they were fitted with, so they cannot be "
+            "fitted again; cross-validate actuators that 'genan fit' made."
         )
-    kept: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in made.items()
-        if key in known
-    }
-    return FitSettings(**kept)
+    return FitSettings.from_settings(made)
 
 
 def _prepare(folder: Path, about: dict[str, Any], *, overwrite: bool = False) -> None:
@@ -256,10 +251,14 @@ def _fitted(
     if (out / CONTRACT).exists():
         found: Ensemble | None = load(out)
     else:
-        found = Fitting(learnt, robot, settings, out=out).run(
+        observer = FitObserver(
             progress=lambda now: say(what, round(100 * (now.epoch + now.share)), total),
             stopping=stopping,
         )
+        try:
+            found = Fitting(learnt, robot, settings, out=out).run(observer)
+        except FitInterruptedError:
+            return None
     if found is not None:
         say(what, total, total)
     return found

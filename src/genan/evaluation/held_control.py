@@ -11,10 +11,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from genan.actuator import Ensemble
+from genan.actuator.errors import JobProgress as Progress
+from genan.actuator.errors import rollouts
 from genan.data import Trajectories
 from genan.dynamics import Dynamics
 from genan.evaluation.holds import Holds, find_holds, freeze, make_holds
-from genan.evaluation.predictions import Progress, rollouts
 from genan.evaluation.trial import divergence_bound
 
 #: The model is run on for this long [s], and its speed read over the last of it [s].

@@ -71,6 +71,5 @@ def _held_out(ensemble: Ensemble, path: Path | None) -> Trajectories:
         raise DataError(
             f"{named} is not the recording that they were fitted to; give it by --old-data."
         )
-    made = {**ensemble.record["settings"], "hidden": tuple(ensemble.record["settings"]["hidden"])}
-    _, held_out = split_usable(trajectories, FitSettings(**made))
+    _, held_out = split_usable(trajectories, FitSettings.from_settings(ensemble.record["settings"]))
     return trajectories.select(held_out[:MOST])

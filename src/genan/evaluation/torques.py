@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from scipy.stats import spearmanr
 
 from genan.actuator import Ensemble
-from genan.evaluation.predictions import SAMPLES, StepBlock, at_once
+from genan.actuator.errors import SAMPLES, StepBlock, at_once
 from genan.evaluation.trial import Trial
 
 #: Samples that torques are kept of, at most.

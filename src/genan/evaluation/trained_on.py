@@ -5,10 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from genan.actuator import Ensemble
+from genan.actuator.errors import JobProgress as Progress
 from genan.actuator.reference import NAME, Reference
 from genan.data import Trajectories
 from genan.errors import ActuatorError
-from genan.evaluation.predictions import Progress
 
 
 def find_reference(

@@ -14,7 +14,7 @@ from typing import Any
 
 from genan.data import Channels
 from genan.errors import GenanError, listing
-from genan.files import Kind
+from genan.files import ArtifactFormat
 from genan.rl.config import ACTIVATIONS
 from genan.robot import Robot
 
@@ -27,7 +27,7 @@ class PolicyError(GenanError):
 
 
 WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
-KIND = Kind(
+KIND = ArtifactFormat(
     format="genan policy",
     version=1,
     weights=WEIGHTS,

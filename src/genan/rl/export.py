@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from safetensors.numpy import save as tensor_bytes
 
-from genan.files import OPSET, Graph, open_session, place_file, place_folder, run_module
+from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
 from genan.rl import numpy_policy
 from genan.rl.contract import PolicyContract, PolicyError
 from genan.rl.policy import CONTRACT, WEIGHTS, Policy, contract_text, load, tensors
@@ -162,7 +162,7 @@ def _accept(kind: str, policy: Policy, found: float) -> None:
 
 def _model(policy: Policy, opset: int) -> bytes:
     """The policy as an ONNX file."""
-    graph = Graph(opset, error=PolicyError)
+    graph = OnnxGraph(opset, error=PolicyError)
     contract, arrays, node = policy.contract, tensors(policy), graph.node
     value = node("Div", node("Sub", "observation", arrays["scale.mean"]), arrays["scale.deviation"])
     if contract.clip is not None:
