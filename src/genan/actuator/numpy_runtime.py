@@ -1,7 +1,7 @@
 """Fitted actuators on a robot's computer: this one file, NumPy and the standard library, nothing
 else of genan.
 
-Beside it, in an export folder, lie ``model.safetensors`` (weights and scaling) and
+Next to it, in an export folder, are ``model.safetensors`` (weights and scaling) and
 ``actuator.json`` (the contract: rate, joint and control order, history). Both are checked when they
 are loaded.
 
@@ -47,8 +47,8 @@ def load(folder: Path | str) -> Actuators:
     weights = _read(path)
     if hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"):
         raise ActuatorsError(
-            f"{path} does not belong to the {CONTRACT} beside it, or is damaged (its checksum differs); "
-            "fetch both files anew or fit again."
+            f"{path} does not belong to the {CONTRACT} next to it, or is damaged (its checksum differs); "
+            "fetch both files again or fit again."
         )
     return Actuators(settings, _parse_tensors(weights, path), where=str(path))
 
@@ -117,7 +117,7 @@ class Actuators:
                 raise ValueError("history, members or dt out of range")
         except (KeyError, TypeError, ValueError) as error:
             raise ActuatorsError(
-                f"The actuators' contract is not complete ({type(error).__name__}: {error}); export or fit them anew."
+                f"The actuators' contract is not complete ({type(error).__name__}: {error}); export or fit them again."
             ) from None
         if activation not in ACTIVATIONS:
             there = ", ".join(map(repr, ACTIVATIONS))
@@ -198,7 +198,7 @@ class Actuators:
         """Standard deviation over the members of the torque, summed over the joints [...] [N m]."""
         return np.asarray(self.torques(q_history, u_history).std(axis=0).sum(axis=-1))
 
-    def drive(self, q: Any, u: Any, *, dt: float | None = None) -> Drive:
+    def drive(self, q: Any, u: Any, *, dt: float | None = None) -> ActuatorDrive:
         """A drive that remembers the samples, for a robot at rest at ``q`` [nq] [rad or m] under
         ``u`` [nu].
 
@@ -207,7 +207,7 @@ class Actuators:
         """
         if dt is not None:
             self.check_rate(dt)
-        return Drive(self, q, u)
+        return ActuatorDrive(self, q, u)
 
     def check_rate(self, dt: float) -> None:
         """Refuse another period ``dt`` [s] than the one that the actuators were fitted at."""
@@ -215,7 +215,7 @@ class Actuators:
             rate = f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)" if dt > 0.0 else f"dt {dt:.6g} s"
             raise ActuatorsError(
                 f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} s) and your loop "
-                f"runs at {rate}; what is learnt at one rate is wrong at another, so fit them anew."
+                f"runs at {rate}; what is learnt at one rate is wrong at another, so fit them again."
             )
 
     def _forward(
@@ -242,7 +242,7 @@ class Actuators:
         return x
 
     def _terms(self, q: np.ndarray, before: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Inputs beside the history [batch, k]: of positions now and one stride before [batch, nq]
+        """Inputs besides the history [batch, k]: of positions now and one stride before [batch, nq]
         [rad or m], and of the last controls that count [batch, nu].
         """
         parts = [np.tanh((q - before) / bends) for bends in self._bends]
@@ -283,7 +283,7 @@ class Actuators:
             )
 
 
-class Drive:
+class ActuatorDrive:
     """Actuators of one robot with the samples that they remember: call it once per ``dt``."""
 
     def __init__(self, actuators: Actuators, q: Any, u: Any) -> None:
@@ -306,7 +306,7 @@ class Drive:
         self.reset(q, u)
 
     def reset(self, q: Any, u: Any) -> None:
-        """Start anew, with a robot that has been at ``q`` [nq] under ``u`` [nu] for as long as the
+        """Start again, with a robot that has been at ``q`` [nq] under ``u`` [nu] for as long as the
         history reaches."""
         q, u = self._sample("q", q, self.actuators.nq), self._sample("u", u, self.actuators.nu)
         self._q[:], self._u[:] = q, u
@@ -422,7 +422,7 @@ def _read_contract(folder: Path) -> dict[str, Any]:
         form, version = settings["format"], settings["version"]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
         raise ActuatorsError(
-            f"{path} is not a contract of genan, or is damaged; fetch it anew or fit again."
+            f"{path} is not a contract of genan, or is damaged; fetch it again or fit again."
         ) from None
     if form != FORMAT or version not in VERSIONS:
         raise ActuatorsError(
@@ -468,7 +468,7 @@ def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
             raise ValueError("its length is not what its header says")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ActuatorsError(
-            f"{path} cannot be read ({error}); fetch it anew or fit again."
+            f"{path} cannot be read ({error}); fetch it again or fit again."
         ) from None
     return arrays
 
