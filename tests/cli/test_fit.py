@@ -13,7 +13,10 @@ from tests.actuator.driven import driven
 from tests.actuator.setting import waves
 from tests.docs.typed import typed
 
-from genan.actuator import artifact
+from genan import files
+from genan.actuator import FitObserver, artifact
+from genan.actuator.fit import fit
+from genan.actuator.fitting import FitInterruptedError
 from genan.data import Trajectories, write
 from genan.robot import Robot
 
@@ -239,3 +242,66 @@ def test_few_data_get_a_chosen_model(genan: Callable, tmp_path: Path) -> None:
         record["choice"]["chosen"] in record["choice"]["tried"]
         and (tmp_path / "run/reference.safetensors").exists()
     )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of an artifact; TensorBoard's events carry the time of day and are no part of it."""
+    found = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert set(found) == {"actuator.json", "model.safetensors", "reference.safetensors"}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("flags", "settings"),
+    [
+        (FEW, {"hidden": (8,), "members": 2, "epochs": 2, "batch_size": 64}),
+        (
+            ("--choose", "always", "--epochs", 1, "--hidden", 4, "--history-length", 1),
+            {"choose": "always", "epochs": 1, "hidden": (4,), "history_length": 1},
+        ),
+    ],
+    ids=["given", "chosen"],
+)
+def test_command_and_function_write_the_same_bytes(
+    genan: Callable, tmp_path: Path, flags: tuple, settings: dict
+) -> None:
+    data = tmp_path / "data.h5"
+    write(data, driven(delay=0))
+    answer = genan("fit", "--data", data, "--robot", "pendulum", "--out", tmp_path / "a", *flags)
+    assert answer.code == 0, answer.err
+    stops = iter([False] * (5 if "choose" in settings else 1) + [True])
+    with pytest.raises(FitInterruptedError):
+        fit(
+            data,
+            "pendulum",
+            out=tmp_path / "b",
+            observer=FitObserver(stopping=lambda: next(stops, False)),
+            **settings,
+        )
+    assert not (tmp_path / "b" / "actuator.json").exists()
+    fit([data], "pendulum", out=tmp_path / "b", **settings)  # continues where it was stopped
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_a_fit_that_dies_before_its_last_file_is_not_finished(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"hidden": (8,), "members": 2, "epochs": 2, "batch_size": 64}
+    fit(data, "two-link", out=tmp_path / "whole", **settings)
+    real = files.write_atomically
+
+    for name in ("reference.safetensors", "model.safetensors", "actuator.json"):
+
+        def die(path: Path, content: bytes, name: str = name) -> None:
+            if path.name == name:
+                raise OSError("no space left")
+            real(path, content)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("genan.files.write_atomically", die)
+            patch.setattr("genan.actuator.reference.write_atomically", die)
+            with pytest.raises(OSError, match="no space"):
+                fit(data, "two-link", out=tmp_path / "run", **settings)
+        assert not (tmp_path / "run" / "actuator.json").exists()
+    fit(data, "two-link", out=tmp_path / "run", **settings)
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
