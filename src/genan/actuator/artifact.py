@@ -33,7 +33,7 @@ def load(folder: Path | str) -> Ensemble:
 
 def tensors(ensemble: Ensemble) -> dict[str, np.ndarray]:
     """Weights and scaling by name; ``layers.0.weight`` is [members, inputs, outputs]."""
-    named = {}
+    named: dict[str, Any] = {}
     for k, layer in enumerate(ensemble.layers):
         name = "skip" if isinstance(layer, Skip) else f"layers.{k}"
         named |= {f"{name}.{part.name}": getattr(layer, part.name) for part in fields(layer)}

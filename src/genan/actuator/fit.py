@@ -16,6 +16,7 @@ from genan.actuator.selection import Choosing, chosen_fields
 from genan.actuator.settings import FitSettings
 from genan.data import (
     Inspection,
+    Summary,
     Trajectories,
     inspect,
     load,
@@ -82,14 +83,13 @@ def fit(
         if not overwrite:
             clear(Path(out), overwrite=False)
     loaded = robot if isinstance(robot, Robot) else Robot.load(robot)
-    paths = [data] if isinstance(data, Path | str) else data
-    in_memory = isinstance(paths, Trajectories)
-    samples = len(paths.q) if in_memory else sum(summary(path).samples for path in paths)
+    heads = _heads(data)
+    samples = sum(len(one.q) if isinstance(one, Trajectories) else one.samples for one in heads)
     chooses = _chooses(choose, made, samples, observer, continues=from_ is not None)
     shared = None
     if samples <= MOST_TO_CHOOSE or chooses:
         source = shared = SharedData.read(data, loaded)
-    some = shared.trajectories if shared is not None else _some(paths, samples)
+    some = shared.trajectories if shared is not None else _some(heads, samples)
     found = _refuse(some, made, observer, chooses=chooses, anyway=anyway)
     del some
     if chooses:
@@ -106,7 +106,7 @@ def fit(
     fitting = Fitting(
         source, robot, made, out=out, start=from_, overwrite=overwrite, reference=reference
     )
-    del data, paths, source, shared
+    del data, heads, source, shared
     observer.begin(fitting)
     return fitting.run(observer)
 
@@ -132,14 +132,22 @@ def _chooses(
     return not given
 
 
-def _some(paths: Any, samples: int) -> Trajectories:
+def _heads(data: Any) -> list[Trajectories] | list[Summary]:
+    """The recording in memory, or what its files hold."""
+    if isinstance(data, Trajectories):
+        return [data]
+    return [summary(path) for path in ([data] if isinstance(data, Path | str) else data)]
+
+
+def _some(heads: list[Trajectories] | list[Summary], samples: int) -> Trajectories:
     """Evenly spread trajectories of a large recording that can be inspected in a second or two."""
     parts = []
-    for part in [paths] if isinstance(paths, Trajectories) else map(summary, paths):
-        count = min(len(part), max(2, round(MOST_TO_INSPECT / samples * len(part))))
-        chosen = np.linspace(0, len(part) - 1, count).round().astype(int)
-        whole = isinstance(part, Trajectories)
-        parts.append(part.select(chosen) if whole else load(part.path, chosen))
+    for head in heads:
+        count = min(len(head), max(2, round(MOST_TO_INSPECT / samples * len(head))))
+        chosen = np.linspace(0, len(head) - 1, count).round().astype(int)
+        parts.append(
+            head.select(chosen) if isinstance(head, Trajectories) else load(head.path, chosen)
+        )
     return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
 
 

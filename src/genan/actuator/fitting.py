@@ -130,8 +130,8 @@ class Fitting:
             self.start.contract.check_robot(self.robot)
             history, scaling = self.start.contract.history, self.start.scaling
         self.settings, self._reference = settings, reference
-        shared = isinstance(data, SharedData)
-        self.dynamics = data.dynamics if shared else load_dynamics(self.robot)
+        known = data.dynamics if isinstance(data, SharedData) else None
+        self.dynamics = known or load_dynamics(self.robot)
         self.dataset = dataset = gather(
             data,
             self.robot,

@@ -190,7 +190,10 @@ class FitSettings:
         for name in named:
             if name not in known:
                 raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in named.items()})
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in named.items()
+        }
+        return cls(**values)
 
 
 def _check_choice(name: str, value: str) -> None:

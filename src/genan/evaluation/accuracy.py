@@ -192,4 +192,4 @@ def judge_baseline(baseline: Baseline, trial: Trial, *, name: str | None = None)
 def _cut(difference: np.ndarray, bound: Float[np.ndarray, " nq"]) -> tuple[np.ndarray, np.ndarray]:
     """Errors of [..., R or n, nq] cut at ``bound``, and which of [...] ran away somewhere."""
     size, past = cut_errors(difference, bound)
-    return size, past.any(axis=-1)
+    return size, np.asarray(past.any(axis=-1))
