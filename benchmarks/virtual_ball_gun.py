@@ -30,7 +30,7 @@ from genan.robots.pamy2.virtual.tennis import (
     BallPhysics,
     BallState,
     Room,
-    Touch,
+    Obstacle,
 )
 
 ROOM, BALL = Room(), BallPhysics()
@@ -103,7 +103,7 @@ def virtual(balls: int, seconds: float = 1.3) -> Flights:
             ball, touched = ROOM.step(BALL, ball, STEP, luck)
             if k % every == 0:
                 rows[trial, k // every] = ball.position
-            if touched is Touch.FLOOR:
+            if touched is Obstacle.FLOOR:
                 rows[trial, k // every + 1 :] = np.nan
                 break
     return Flights(0.002 * np.arange(rows.shape[1]), rows)

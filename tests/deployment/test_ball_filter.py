@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from genan.deployment.ball_filter import Estimate, NumpyBallFilter
+from genan.deployment.ball_filter import BallEstimate, NumpyBallFilter
 from genan.errors import DataError
 from genan.tasks.ball import FilterNoise
 from genan.tasks.ball import filter as trained
@@ -66,7 +66,7 @@ def test_every_kind_of_step_equals_jax(step):
         bounced, grounded = bounced + touched, grounded + (after[2] == 0.02)
         np.testing.assert_allclose(after, state.mean, atol=1e-11)
         np.testing.assert_allclose(slope, jacobian, atol=1e-8)
-        ours = OURS.predict(Estimate(mean, root @ root.T), dt)
+        ours = OURS.predict(BallEstimate(mean, root @ root.T), dt)
         np.testing.assert_allclose(ours.covariance, state.covariance, rtol=1e-8, atol=1e-7)
         np.testing.assert_array_equal(ours.covariance, ours.covariance.T)
         np.testing.assert_allclose(OURS.move(mean, dt), after, atol=1e-12)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from genan.deployment.ball_tracking import BallSource, BallTracker, Measurement, Sighting
+from genan.deployment.ball_tracking import BallSource, BallTracker, BallMeasurement, Sighting
 from genan.errors import SettingError
 from genan.robots.pamy2.virtual.tracking import Cameras, Vicon
 
@@ -34,7 +34,7 @@ def test_virtual_and_written_out_measurements_have_the_same_interface():
     sources: list[BallSource] = [Cameras(), Vicon(), Script([])]
     for source in sources:
         assert list(source.measurements(0.0)) == []
-    assert isinstance(Sighting(0.0, np.zeros(3)), Measurement)
+    assert isinstance(Sighting(0.0, np.zeros(3)), BallMeasurement)
 
 
 @pytest.mark.parametrize("frames", ["newest", "all"])
@@ -62,8 +62,8 @@ def test_as_trained_is_the_filter_at_its_ticks():
         estimate = tracker.ball_filter.correct(
             tracker.ball_filter.predict(estimate, 0.01), one.position
         )
-    np.testing.assert_allclose(last.position, estimate.position, atol=1e-9)
-    np.testing.assert_allclose(last.velocity, estimate.velocity, atol=1e-9)
+    np.testing.assert_allclose(last.position, estimate.mean[:3], atol=1e-9)
+    np.testing.assert_allclose(last.velocity, estimate.mean[3:6], atol=1e-9)
 
 
 def test_a_late_tracker_is_predicted_on_to_now():

@@ -28,7 +28,7 @@ from genan.rl.numpy_policy import Policy
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.robots.pamy2.virtual.cup_bench import CupOutcome
-from genan.robots.pamy2.virtual.tennis_bench import Outcome
+from genan.robots.pamy2.virtual.tennis_bench import RallyOutcome
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_rates_intervals_and_tables() -> None:
     }
     assert found.mean("n") == 2.0 and np.isnan(found.mean("nothing"))
     assert OUTCOMES["table-tennis"] == tuple(
-        o.value for o in (*list(Outcome)[:3], Outcome.MISSED, Outcome.SIDE)
+        o.value for o in (*list(RallyOutcome)[:3], RallyOutcome.MISSED, RallyOutcome.SIDE)
     )
     assert OUTCOMES["ball-in-a-cup"] == tuple(outcome.value for outcome in CupOutcome)
 

@@ -1,20 +1,21 @@
 """The ball's Kalman filter for a control loop: ``genan.tasks.ball.filter.BallFilter`` in NumPy and
 double precision.
 
-The same mathematics, with the Jacobian written out: flight by the midpoint rule, through the bounce
-on the table with its instant, over the floor. ``NumpyBallFilter.load()`` is the filter behind the
-observations that policies are trained on; a test holds both to the same numbers.
+The same mathematics: flight by the midpoint rule, through the bounce on the table with its instant,
+over the floor. The Jacobian comes by complex steps: nine balls fly at once, each with an imaginary
+part of 1e-20 in one of its numbers, and what becomes of that is the derivative, to the last bit.
+``NumpyBallFilter.load()`` is the filter behind the observations that policies are trained on; a
+test holds both to the same numbers.
 """
 
 import json
-import math
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Inexact
 
 from genan.errors import DataError, listing
 from genan.tasks.ball import NOISE_STEP, Court, FilterNoise, Triple
@@ -24,32 +25,20 @@ DEPTH = 0.05
 #: Velocity factors on the floor.
 FLOOR_FACTORS = np.array([0.4, 0.4, -0.5])
 
+_EYE3, _EYE9 = np.eye(3), np.eye(9)
+_STEP = 1e-20
+_NUDGES = 1j * _STEP * _EYE9
 
-class Estimate(NamedTuple):
+Balls = Inexact[np.ndarray, "balls 9"]
+"""Positions, velocities and spins; real, or with imaginary parts that carry derivatives."""
+
+
+class BallEstimate(NamedTuple):
     """What is known of the ball."""
 
     mean: Float[np.ndarray, " 9"]
     """Position [m], velocity [m/s], spin [rad/s]."""
     covariance: Float[np.ndarray, "9 9"]
-
-    @property
-    def position(self) -> Float[np.ndarray, " 3"]:
-        """Estimated position [m]."""
-        return self.mean[:3]
-
-    @property
-    def velocity(self) -> Float[np.ndarray, " 3"]:
-        """Estimated velocity [m/s]."""
-        return self.mean[3:6]
-
-
-class _Step(NamedTuple):
-    """A flight of one step: the state after it, and its derivatives by the state before and by the
-    step's length."""
-
-    mean: Float[np.ndarray, " 9"]
-    jacobian: Float[np.ndarray, "9 9"]
-    by_time: Float[np.ndarray, " 9"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,26 +62,21 @@ class NumpyBallFilter:
     def load(
         cls, launcher: str | Path = "ballgun-2019", *, noise: FilterNoise | None = None
     ) -> "NumpyBallFilter":
-        """The filter of a launcher: a bundled one by its name, or of a JSON file
-        (``genan.tasks.ball.launcher``)."""
+        """The filter of a launcher: a bundled one by its name, or of a JSON file."""
         library = resources.files("genan.tasks.ball") / "library"
         bundled = library / f"{launcher}.json"
-        path = bundled if bundled.is_file() else Path(launcher)
         try:
+            path: Any = bundled if bundled.is_file() else Path(launcher)
             numbers = json.loads(path.read_text(encoding="utf-8"))
-            normal, tangential, roll, drag = (
-                float(numbers[k]) for k in ("normal", "tangential", "roll", "drag")
-            )
+            names = ("normal", "tangential", "roll", "drag")
+            normal, tangential, roll, drag = (float(numbers[name]) for name in names)
             x, y, z = (float(entry) for entry in numbers["spin"])
         except OSError as error:
-            known = sorted(
-                one.name.removesuffix(".json")
-                for one in library.iterdir()
-                if one.name.endswith(".json")
-            )
+            known = sorted(Path(one.name).stem for one in library.iterdir() if ".json" in one.name)
             raise DataError(
-                f"There is no launcher {str(launcher)!r}; give a JSON file or one of {listing(known)}."
-            ) from (error)
+                f"There is no launcher {str(launcher)!r}; give a JSON file or one of "
+                f"{listing(known)}."
+            ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{launcher} is not a launcher's file ({error!r}); make one by fitting balls."
@@ -104,176 +88,110 @@ class NumpyBallFilter:
 
     def start(
         self, position: Float[np.ndarray, " 3"], velocity: Float[np.ndarray, " 3"] | None = None
-    ) -> Estimate:
-        """What is known after the first measured position [m]; a velocity [m/s] is a guess, no more
-        certain."""
+    ) -> BallEstimate:
+        """After the first measured position [m]; a velocity [m/s] is a guess, no more certain."""
         noise = self.noise
         guess = np.zeros(3) if velocity is None else velocity
-        mean = np.concatenate([position, guess, self.first_spin])
-        return Estimate(
-            mean, np.diag(np.repeat([noise.measurement, noise.first_velocity, noise.first_spin], 3))
-        )
+        variances = np.repeat([noise.measurement, noise.first_velocity, noise.first_spin], 3)
+        return BallEstimate(np.concatenate([position, guess, self.first_spin]), np.diag(variances))
 
-    def predict(self, estimate: Estimate, dt: float) -> Estimate:
+    def predict(self, estimate: BallEstimate, dt: float) -> BallEstimate:
         """The estimate ``dt`` [s] later, without a measurement."""
+        noise = self.noise
         mean, jacobian, bounced = self._follow(estimate.mean, dt)
         covariance = jacobian @ estimate.covariance @ jacobian.T
         covariance = 0.5 * (covariance + covariance.T)
-        noise = self.noise
-        grown = dt / NOISE_STEP
-        diagonal = covariance.reshape(-1)[::10]
-        diagonal[:3] += noise.position * grown
-        diagonal[3:6] += noise.velocity * grown + (noise.bounce if bounced else 0.0)
-        diagonal[6:] += noise.spin * grown
-        return Estimate(mean, covariance)
+        grown = dt / NOISE_STEP * np.array([noise.position, noise.velocity, noise.spin])
+        grown[1] += noise.bounce if bounced else 0.0
+        covariance.reshape(-1)[::10] += np.repeat(grown, 3)
+        return BallEstimate(mean, covariance)
 
-    def correct(self, estimate: Estimate, measured: Float[np.ndarray, " 3"]) -> Estimate:
+    def correct(self, estimate: BallEstimate, measured: Float[np.ndarray, " 3"]) -> BallEstimate:
         """The estimate with a measured position [m] taken in."""
         covariance, variance = estimate.covariance, self.noise.measurement
-        innovation = covariance[:3, :3] + variance * _EYE3
-        gain = np.linalg.solve(innovation, covariance[:3]).T
+        gain = np.linalg.solve(covariance[:3, :3] + variance * _EYE3, covariance[:3]).T
         mean = estimate.mean + gain @ (measured - estimate.mean[:3])
         keep = _EYE9.copy()
         keep[:, :3] -= gain
         corrected = keep @ covariance @ keep.T + variance * (gain @ gain.T)
-        return Estimate(mean, 0.5 * (corrected + corrected.T))
+        return BallEstimate(mean, 0.5 * (corrected + corrected.T))
 
     def move(self, mean: Float[np.ndarray, " 9"], dt: float) -> Float[np.ndarray, " 9"]:
         """Position, velocity and spin ``dt`` [s] later."""
-        px, py, pz, vx, vy, vz, wx, wy, wz = mean.tolist()
-        ax, ay, az = self._pull(vx, vy, vz, wx, wy, wz)
-        half = 0.5 * dt
-        bx, by, bz = self._pull(vx + half * ax, vy + half * ay, vz + half * az, wx, wy, wz)
-        z = pz + dt * (vz + half * bz)
-        if z < self.scene.contact_height:  # it may have touched something: the long way
-            return self._follow(mean, dt)[0]
-        x, y = px + dt * (vx + half * bx), py + dt * (vy + half * by)
-        return np.array([x, y, z, vx + dt * bx, vy + dt * by, vz + dt * bz, wx, wy, wz])
-
-    def _pull(self, vx: float, vy: float, vz: float, wx: float, wy: float, wz: float) -> Triple:
-        """Acceleration [m/s^2] at a velocity [m/s] and spin [rad/s]."""
-        s, m = -self.drag * math.sqrt(vx * vx + vy * vy + vz * vz + 1e-30), self.magnus
-        return (
-            s * vx + m * (wy * vz - wz * vy),
-            s * vy + m * (wz * vx - wx * vz),
-            s * vz + m * (wx * vy - wy * vx) - self.gravity,
-        )
+        after = self._flown(mean[None], dt)[0]
+        # Below the table's height it may have touched something.
+        return after if after[2] >= self.scene.contact_height else self._follow(mean, dt)[0]
 
     def _follow(
         self, mean: Float[np.ndarray, " 9"], dt: float
     ) -> tuple[Float[np.ndarray, " 9"], Float[np.ndarray, "9 9"], bool]:
         """The state ``dt`` [s] later, its Jacobian, and whether it bounced off the table."""
-        height = self.scene.contact_height
-        free = self._flown(mean, dt)
-        after, jacobian, bounced = free.mean, free.jacobian, False
-        if after[2] < height and after[5] < 0.0 and mean[2] > height - DEPTH:
-            until, slope = self._time_to_height(mean, height, dt)
-            touching = self._flown(mean, until)
-            table = self.scene.table
+        height, table = self.scene.contact_height, self.scene.table
+        balls = mean + _NUDGES  # one to a row; all have the same real parts
+        after, bounced = self._flown(balls, dt), False
+        if after[0, 2].real < height and after[0, 5].real < 0.0 and mean[2] > height - DEPTH:
+            until = self._time_to_height(balls, height, dt)
+            touching = self._flown(balls, until[:, None])
+            x, y = touching[0, :2].real
             if (
-                abs(touching.mean[0] - table.centre[0]) <= table.half_width
-                and abs(touching.mean[1] - table.centre[1]) <= table.half_length
+                abs(x - table.centre[0]) <= table.half_width
+                and abs(y - table.centre[1]) <= table.half_length
             ):
-                after, jacobian = self._bounced(touching, dt - until, slope, height)
-                bounced = True
-        ground = self.scene.floor + self.scene.ball_radius
-        if after[2] < ground:
-            after, jacobian = after.copy(), jacobian.copy()
-            if after[5] < 0.0:
-                after[3:6] *= FLOOR_FACTORS
-                jacobian[3:6] *= FLOOR_FACTORS[:, None]
-                after[6:], jacobian[6:] = 0.0, 0.0
-            after[2], jacobian[2] = ground, 0.0
-        return after, jacobian, bounced
+                _lift(touching, height)
+                touching[:, 3:] = touching[:, 3:] @ self.bounce.T
+                after, bounced = self._flown(touching, dt - until[:, None]), True
+                _lift(after, height)
+        if after[0, 2].real < self.scene.floor + self.scene.ball_radius:
+            if after[0, 5].real < 0.0:
+                after[:, 3:6] *= FLOOR_FACTORS
+                after[:, 6:] = 0.0
+            _lift(after, self.scene.floor + self.scene.ball_radius)
+        return after[0].real.copy(), after.imag.T / _STEP, bounced
 
-    def _bounced(
-        self, touching: _Step, rest: float, slope: Float[np.ndarray, " 9"], height: float
-    ) -> tuple[Float[np.ndarray, " 9"], Float[np.ndarray, "9 9"]]:
-        """Off the table and on for the ``rest`` [s] of the step; ``slope``: of the touching instant
-        by the state."""
-        mean = touching.mean.copy()
-        jacobian = touching.jacobian + touching.by_time[:, None] * slope
-        if mean[2] < height:
-            mean[2], jacobian[2] = height, 0.0
-        mean[3:] = self.bounce @ mean[3:]
-        jacobian[3:] = self.bounce @ jacobian[3:]
-        on = self._flown(mean, rest)
-        after, jacobian = on.mean, on.jacobian @ jacobian - on.by_time[:, None] * slope
-        if after[2] < height:
-            after[2], jacobian[2] = height, 0.0
-        return after, jacobian
-
-    def _flown(self, mean: Float[np.ndarray, " 9"], h: float) -> _Step:
-        """Free flight by the midpoint rule."""
-        v, spin = mean[3:6], mean[6:]
-        a, by_v, by_spin = self._acceleration(v, spin)
-        middle = v + 0.5 * h * a
-        b, by_middle, by_spin_too = self._acceleration(middle, spin)
-        change = h * b
-        after = np.empty(9)
-        after[:3] = mean[:3] + h * v + (0.5 * h) * change
-        after[3:6] = v + change
-        after[6:] = spin
-        jacobian = _EYE9.copy()
-        # Of the change of velocity, by velocity and spin [3, 6].
-        slope = np.empty((3, 6))
-        slope[:, :3] = by_middle @ (_EYE3 + (0.5 * h) * by_v)
-        slope[:, 3:] = by_middle @ ((0.5 * h) * by_spin) + by_spin_too
-        slope *= h
-        jacobian[3:6, 3:] += slope
-        jacobian[:3, 3:] += (0.5 * h) * slope
-        jacobian[[0, 1, 2], [3, 4, 5]] += h
-        by_time = np.zeros(9)
-        by_time[3:6] = b + (0.5 * h) * (by_middle @ a)
-        by_time[:3] = v + 0.5 * change + (0.5 * h) * by_time[3:6]
-        return _Step(after, jacobian, by_time)
+    def _flown(self, balls: Balls, h: float | Inexact[np.ndarray, "balls 1"]) -> Balls:
+        """Free flight for ``h`` [s] by the midpoint rule."""
+        velocity, spin = balls[:, 3:6], balls[:, 6:]
+        middle = velocity + 0.5 * h * self._acceleration(velocity, spin)
+        change = h * self._acceleration(middle, spin)
+        position = balls[:, :3] + h * (velocity + 0.5 * change)
+        return np.concatenate([position, velocity + change, spin], axis=1)
 
     def _acceleration(
-        self, velocity: Float[np.ndarray, " 3"], spin: Float[np.ndarray, " 3"]
-    ) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, "3 3"], Float[np.ndarray, "3 3"]]:
-        """Acceleration [m/s^2] and its derivatives by velocity and by spin."""
-        x, y, z = velocity.tolist()
-        p, q, r = (self.magnus * part for part in spin.tolist())
-        speed = math.sqrt(x * x + y * y + z * z + 1e-30)
-        k, m = self.drag, self.magnus
-        s, d = -k * speed, -k / speed
-        value = np.array(self._pull(x, y, z, *spin.tolist()))
-        by_velocity = np.array(
+        self, velocity: Inexact[np.ndarray, "balls 3"], spin: Inexact[np.ndarray, "balls 3"]
+    ) -> Inexact[np.ndarray, "balls 3"]:
+        """[m/s^2]: drag, Magnus force and gravity."""
+        (vx, vy, vz), (wx, wy, wz) = velocity.T, self.magnus * spin.T
+        drag = -self.drag * np.sqrt(vx * vx + vy * vy + vz * vz + 1e-30)
+        return np.stack(
             [
-                [s + d * x * x, d * x * y - r, d * x * z + q],
-                [d * x * y + r, s + d * y * y, d * y * z - p],
-                [d * x * z - q, d * y * z + p, s + d * z * z],
-            ]
+                drag * vx + wy * vz - wz * vy,
+                drag * vy + wz * vx - wx * vz,
+                drag * vz + wx * vy - wy * vx - self.gravity,
+            ],
+            axis=1,
         )
-        by_spin = np.array([[0.0, m * z, -m * y], [-m * z, 0.0, m * x], [m * y, -m * x, 0.0]])
-        return value, by_velocity, by_spin
 
     def _time_to_height(
-        self, mean: Float[np.ndarray, " 9"], height: float, dt: float
-    ) -> tuple[float, Float[np.ndarray, " 9"]]:
-        """Time [s] until a ball comes down to ``height``, at most ``dt``, and its derivative by the
-        state.
+        self, balls: Balls, height: float, dt: float
+    ) -> Inexact[np.ndarray, " balls"]:
+        """Time [s] until a ball comes down to ``height``, at most ``dt``.
 
         With the vertical acceleration a that it has now: the root of above + v t + a t^2 / 2.
         """
-        value, by_velocity, by_spin = self._acceleration(mean[3:6], mean[6:])
-        a, v, above = float(value[2]), float(mean[5]), max(float(mean[2]) - height, 0.0)
-        da, dv, dabove = np.zeros(9), np.zeros(9), np.zeros(9)
-        da[3:6], da[6:], dv[5] = by_velocity[2], by_spin[2], 1.0
-        dabove[2] = 1.0 if mean[2] > height else 0.0
+        a, v = self._acceleration(balls[:, 3:6], balls[:, 6:])[:, 2], balls[:, 5]
+        above = balls[:, 2] - height
+        if above[0].real <= 0.0:
+            above = np.zeros_like(above)
         square = v * v - 2.0 * a * above
-        root = math.sqrt(max(square, 1e-12))
-        droot = (v * dv - above * da - a * dabove) / root if square > 1e-12 else np.zeros(9)
-        if v < 0.0:
-            time = 2.0 * above / (root - v)
-            slope = (2.0 * dabove - time * (droot - dv)) / (root - v)
-        else:
-            fall = max(-a, 1e-6)
-            time = (v + root) / fall
-            slope = (dv + droot + (time * da if -a > 1e-6 else 0.0)) / fall
-        if not 0.0 < time < dt:
-            return min(max(time, 0.0), dt), np.zeros(9)
-        return time, slope
+        root = np.sqrt(square) if square[0].real > 1e-12 else 1e-6
+        fall = -a if -a[0].real > 1e-6 else 1e-6
+        time = 2.0 * above / (root - v) if v[0].real < 0.0 else (v + root) / fall
+        if not 0.0 < time[0].real < dt:
+            return np.full_like(time, min(max(time[0].real, 0.0), dt))
+        return time
 
 
-_EYE3, _EYE9 = np.eye(3), np.eye(9)
+def _lift(balls: Balls, height: float) -> None:
+    """Put balls that are below ``height`` [m] there."""
+    if balls[0, 2].real < height:
+        balls[:, 2] = height

@@ -1,7 +1,7 @@
-"""Where the ball is: any tracker behind one interface, and what a policy is told of the ball.
+"""Where the ball is: any tracker behind one interface, and what a policy observes of the ball.
 
-``BallSource`` is the interface; ``genan.robots.pamy2.virtual.tracking.Cameras`` and ``Vicon`` have it, and a
-real tracker gets it by a few lines that turn its frames into ``Sighting``:
+``BallSource`` is the interface; the virtual robots' trackers have it, and a real tracker gets it by
+a few lines that turn its frames into ``Sighting``:
 
 - the lab's cameras, ``tennicam_client.FrontEnd("tennicam_client")``: for each new observation of
   ``latest()`` (or of ``get_observations_since(iteration)``) with ``get_ball_id() != -1``, the
@@ -22,14 +22,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.ball_filter import Estimate, NumpyBallFilter
-from genan.deployment.controller import Kinematics
+from genan.deployment.ball_filter import BallEstimate, NumpyBallFilter
+from genan.deployment.controller import Kinematics, TaskObservation
 from genan.errors import SettingError
 from genan.robot import Robot
 
 
 @runtime_checkable
-class Measurement(Protocol):
+class BallMeasurement(Protocol):
     """One measured position of the ball."""
 
     @property
@@ -44,7 +44,7 @@ class Measurement(Protocol):
 
 
 class Sighting(NamedTuple):
-    """A ``Measurement``, for whoever wraps a tracker."""
+    """A ``BallMeasurement``, for whoever wraps a tracker."""
 
     time: float
     position: Float[np.ndarray, " 3"]
@@ -54,12 +54,12 @@ class Sighting(NamedTuple):
 class BallSource(Protocol):
     """A tracker."""
 
-    def measurements(self, now: float) -> Sequence[Measurement]:
+    def measurements(self, now: float) -> Sequence[BallMeasurement]:
         """What has arrived until ``now`` [s] and was not handed out before, oldest first."""
         ...
 
 
-class Ball(NamedTuple):
+class ObservedBall(NamedTuple):
     """What a policy is told."""
 
     position: Float[np.ndarray, " 3"]
@@ -87,8 +87,7 @@ class TrackingRules:
 
 
 class BallTracker:
-    """From a source's measurements to the ball at this moment, by the filter that policies are
-    trained with.
+    """From measurements to the ball at this moment, by the filter that policies are trained with.
 
     Policies are trained on a filter that gets, each 10 ms, the camera's newest frame as if it were
     exposed at that moment (``genan.tasks.ball.launcher.Launcher.measure``). ``frames="newest"``
@@ -108,8 +107,7 @@ class BallTracker:
         frames: str = "newest",
         rules: TrackingRules | None = None,
     ) -> None:
-        """``delay`` [s] from exposure to arrival and ``period`` [s] of frames: the source's, used
-        by ``newest``."""
+        """``delay`` [s] from exposure to arrival and ``period`` [s] of frames: for ``newest``."""
         if frames not in ("newest", "all"):
             raise SettingError(f"The frames to use are 'newest' or 'all', not {frames!r}.")
         if delay < 0.0 or period <= 0.0:
@@ -117,73 +115,57 @@ class BallTracker:
                 f"A delay is not negative and a period is positive; got {delay:g} and {period:g} s."
             )
         self.source, self.ball_filter = source, ball_filter or NumpyBallFilter.load()
-        self._delay, self._period, self._frames, self._rules = (
-            delay,
-            period,
-            frames,
-            rules or TrackingRules(),
-        )
+        self._delay, self._period, self._all = delay, period, frames == "all"
+        self._rules = rules or TrackingRules()
         self.reset()
 
     def reset(self) -> None:
         """Wait for a new ball."""
-        self._estimate: Estimate | None = None
-        self._time = self._seen = (
-            0.0  # of the estimate, and of the last measurement that was believed
-        )
-        self._recent: deque[Measurement] = deque(maxlen=3)
-        self._odd: Measurement | None = None
+        self._estimate: BallEstimate | None = None
+        # Of the estimate, and of the last measurement that was believed.
+        self._time = self._seen = 0.0
+        self._recent: deque[BallMeasurement] = deque(maxlen=3)
+        self._odd: BallMeasurement | None = None
         self._hit = False
 
-    def update(self, now: float) -> Ball | None:
-        """The ball at ``now`` [s]; None before it was first seen. Call it once for each step of the
-        policy."""
+    def update(self, now: float) -> ObservedBall | None:
+        """The ball at ``now`` [s]; None before it was first seen. Once for each policy step."""
         believed = [one for one in self.source.measurements(now) if self._believes(one)]
-        for one in believed if self._frames == "all" else believed[-1:]:
+        for one in believed if self._all else believed[-1:]:
             # A frame that is older than frames usually are keeps its age.
-            stamp = (
-                one.time
-                if self._frames == "all"
-                else min(now - self._delay, one.time + self._period)
-            )
-            self._take(one, stamp)
+            newest = min(now - self._delay, one.time + self._period)
+            self._take(one, one.time if self._all else newest)
         if self._estimate is None:
             return None
         mean = self.ball_filter.move(self._estimate.mean, max(now - self._time, 0.0))
-        return Ball(mean[:3], mean[3:6], self._hit, now - self._seen > self._rules.lost_after)
-
-    def _take(self, one: Measurement, stamp: float) -> None:
-        if self._estimate is None:
-            self._estimate, self._time = (
-                self.ball_filter.start(np.asarray(one.position, float)),
-                stamp,
-            )
-            return
-        if not self._hit and (velocity := self._return_velocity()) is not None:
-            self._hit = True
-            estimate = self.ball_filter.start(np.asarray(one.position, float), velocity)
-            estimate.mean[6:] = 0.0  # nothing is known of the spin that the racket gave
-            self._estimate, self._time = estimate, stamp
-            return
-        ahead = self.ball_filter.predict(self._estimate, max(stamp - self._time, 0.0))
-        self._estimate, self._time = (
-            self.ball_filter.correct(ahead, one.position),
-            max(stamp, self._time),
+        return ObservedBall(
+            mean[:3], mean[3:6], self._hit, now - self._seen > self._rules.lost_after
         )
 
-    def _believes(self, one: Measurement) -> bool:
-        """Whether this is the ball: the one that was followed, or a new one that a second
-        measurement confirms."""
-        if not math.isfinite(one.time + sum(one.position.tolist())) or (
-            self._recent and one.time <= self._recent[-1].time
-        ):
+    def _take(self, one: BallMeasurement, stamp: float) -> None:
+        position = np.asarray(one.position, float)
+        if self._estimate is None:
+            self._estimate, self._time = self.ball_filter.start(position), stamp
+        elif not self._hit and (velocity := self._return_velocity()) is not None:
+            self._hit = True
+            self._estimate, self._time = self.ball_filter.start(position, velocity), stamp
+            self._estimate.mean[6:] = 0.0  # nothing is known of the spin that the racket gave
+        else:
+            ahead = self.ball_filter.predict(self._estimate, max(stamp - self._time, 0.0))
+            self._estimate = self.ball_filter.correct(ahead, position)
+            self._time = max(stamp, self._time)
+
+    def _believes(self, one: BallMeasurement) -> bool:
+        """Whether this is the ball that was followed, or a new one that was seen twice."""
+        if not math.isfinite(one.time + sum(one.position.tolist())):
+            return False
+        if self._recent and one.time <= self._recent[-1].time:
             return False
         if self._recent:
             rules, last = self._rules, self._recent[-1]
             moved = math.dist(one.position, last.position)
-            if moved > rules.speed * (one.time - last.time) or (
-                moved > rules.jump and self._off(one) > rules.jump
-            ):
+            too_fast = moved > rules.speed * (one.time - last.time)
+            if too_fast or (moved > rules.jump and self._off(one) > rules.jump):
                 odd, self._odd = self._odd, one
                 if odd is None or math.dist(one.position, odd.position) > rules.jump:
                     return False
@@ -193,7 +175,7 @@ class BallTracker:
         self._seen = one.time
         return True
 
-    def _off(self, one: Measurement) -> float:
+    def _off(self, one: BallMeasurement) -> float:
         """Distance [m] of a measurement from the prediction."""
         if self._estimate is None:
             return math.inf
@@ -201,23 +183,20 @@ class BallTracker:
         return math.dist(one.position, ahead[:3])
 
     def _return_velocity(self) -> Float[np.ndarray, " 3"] | None:
-        """Velocity [m/s] over the last three measurements, if that is one of a ball that flies
-        back."""
+        """Velocity [m/s] over three measurements, if that is one of a ball that flies back."""
         if len(self._recent) < 3:
             return None
         first, _, last = self._recent
-        velocity: Float[np.ndarray, " 3"] = (last.position - first.position) / (
-            last.time - first.time
-        )
+        velocity = np.asarray(last.position - first.position) / (last.time - first.time)
         return velocity if velocity[1] > self._rules.returned else None
 
 
-# --- What the two ball tasks observe on a robot, as in training: a tracked ball and the end eff
-
 Vector = Float[np.ndarray, " 3"]
 
+_UNSEEN = "The tracker has not seen the ball; wait until it has before the policy begins."
 
-class TrackedBall:
+
+class TrackedBall(TaskObservation):
     """Ball-in-a-cup: the ball in the cup frame, and its mean velocity over the last few positions.
 
     In training the ball is measured when the policy is asked. A tracker is late, so its last
@@ -245,15 +224,13 @@ class TrackedBall:
         # Enough of the past to know where the cup was when a late frame was exposed.
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=50)
         self._seen: deque[tuple[float, np.ndarray]] = deque(maxlen=buffer)
-        self._newest: Measurement | None = None
+        self._newest: BallMeasurement | None = None
         self._ticks = 0
 
     def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
         """Fill the buffer with the newest position, as if the ball had been there."""
         if self._newest is None:
-            raise SettingError(
-                "The tracker has not seen the ball; wait until it has before the policy begins."
-            )
+            raise SettingError(_UNSEEN)
         here = self._in_cup(self._newest)
         period = self._repeat * self._dt
         for age in reversed(range(self._buffer)):
@@ -261,9 +238,8 @@ class TrackedBall:
         self._newest, self._ticks, self._now = None, 0, time
 
     def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:
-        """Look each tick; at those where the policy is asked, keep the newest position if there is
-        one."""
-        self._look(time, q)
+        """Look each tick; at those where the policy is asked, keep a new position."""
+        self.watch(time, q)
         self._ticks += 1
         self._now = time
         if self._ticks % self._repeat == 0 and self._newest is not None:
@@ -273,36 +249,28 @@ class TrackedBall:
 
     def parts(self) -> Mapping[str, Any]:
         """Position [m] and velocity [m/s] in the cup frame."""
-        velocity = self._velocity()
+        steps = [(b - a) / (t - s) for (s, a), (t, b) in pairwise(self._seen)]
+        velocity = np.mean(steps, axis=0)
         last, position = self._seen[-1]
-        return {
-            "ball_position": position + min(self._now - last, 0.02) * velocity,
-            "ball_velocity": velocity,
-        }
+        ahead = position + min(self._now - last, 0.02) * velocity
+        return {"ball_position": ahead, "ball_velocity": velocity}
 
     def watch(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
-        """Before the policy's turn: see where ball and cup are."""
-        self._look(time, q)
-
-    def _velocity(self) -> Vector:
-        return np.mean([(b - a) / (t - s) for (s, a), (t, b) in pairwise(self._seen)], axis=0)
-
-    def _look(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
+        """See where ball and cup are."""
         self._past.append((time, np.array(q)))
         arrived = self._source.measurements(time)
         if arrived:
             self._newest = arrived[-1]
 
-    def _in_cup(self, measured: Measurement) -> Vector:
+    def _in_cup(self, measured: BallMeasurement) -> Vector:
         """Where it was, seen from the cup as that was then."""
         _, q = min(self._past, key=lambda entry: abs(entry[0] - measured.time))
         position, rotation = self._kinematics.pose(q)
         return rotation.T @ (measured.position - position)
 
 
-class Rally:
-    """Table tennis: the filtered ball, the racket, and whether the ball has been hit, all in the
-    world frame."""
+class Rally(TaskObservation):
+    """Table tennis, in the world frame: filtered ball, racket, and whether the ball was hit."""
 
     def __init__(self, tracker: BallTracker, robot: Robot, *, repeat: int = 5) -> None:
         """A tracked ball, and a ``robot`` with the racket as its end effector.
@@ -317,7 +285,7 @@ class Rally:
         self._dt, self._repeat, self._ticks = robot.dt, repeat, 0
         self._racket: Vector | None = None
         self._velocity = np.zeros(3)
-        self._ball: Ball | None = None
+        self._ball: ObservedBall | None = None
 
     @property
     def seen(self) -> bool:
@@ -333,9 +301,7 @@ class Rally:
     def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
         """The policy's first tick, which must find a ball."""
         if self._ball is None:
-            raise SettingError(
-                "The tracker has not seen the ball; wait until it has before the policy begins."
-            )
+            raise SettingError(_UNSEEN)
         self._ticks = 0
 
     def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:

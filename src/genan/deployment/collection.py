@@ -112,12 +112,9 @@ def _group(
 ) -> list[Collected]:
     """A whole group of trajectories from ``first`` on, whatever was asked for."""
     robot, indices = virtual.robot, np.arange(first, first + virtual.group)
-    u = np.stack([
-        plan.signal.draw(
-            np.random.default_rng([plan.seed, int(i)]), bounds=bounds, duration=plan.duration, dt=robot.dt
-        )
-        for i in indices
-    ])  # fmt: skip
+    drawn = {"bounds": bounds, "duration": plan.duration, "dt": robot.dt}
+    chances = (np.random.default_rng([plan.seed, int(i)]) for i in indices)
+    u = np.stack([plan.signal.draw(chance, **drawn) for chance in chances])
     u = np.clip(u, *robot.u_range)  # a spline overshoots its knots
     ramp, settle = round(plan.ramp / robot.dt), round(plan.settle / robot.dt)
     share = np.minimum(np.arange(1, ramp + settle + 1) / max(ramp, 1), 1.0)[:, None]

@@ -1,12 +1,18 @@
-"""What happened, tick by tick: ``TickLog`` while it happens, ``Flight`` when it is over."""
+"""What happened, tick by tick: ``TickLog`` while it happens, ``Flight`` when it is over.
+
+``FlightRecorder`` keeps flights. ``flights.h5`` is a recording as any other (docs/data-format.md),
+q as read and u as sent, without what cannot be learnt from. ``flights.ticks/0000.npz`` and so on
+hold every tick of each flight, the last readings of a broken sensor included. Nothing is written
+while a flight is going on.
+"""
 
 import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -18,33 +24,26 @@ from genan.errors import DataError
 from genan.files import write_atomically
 from genan.robot import Robot
 
-# --- ``Summary``: how a control loop went, in a few numbers and a few lines.
 
-
-@dataclass(frozen=True)
-class Spread:
-    """Median, 99th percentile and largest of some times."""
+class Spread(NamedTuple):
+    """Median, 99th percentile and largest of some times [s]."""
 
     p50: float
     p99: float
     worst: float
-    """All [s]."""
 
     @classmethod
     def of(cls, times: Float[np.ndarray, " n"]) -> "Spread":
         """The spread of ``times`` [s]; zeros for none."""
-        return (
-            cls(*(float(x) for x in np.quantile(times, (0.5, 0.99, 1.0))))
-            if len(times)
-            else cls(0.0, 0.0, 0.0)
-        )
+        return cls(*np.quantile(times if len(times) else [0.0], (0.5, 0.99, 1.0)).tolist())
 
     def __str__(self) -> str:
-        return f"median {1e3 * self.p50:.3f}, 99 % below {1e3 * self.p99:.3f}, worst {1e3 * self.worst:.3f} ms"
+        p50, p99, worst = (1e3 * time for time in self)
+        return f"median {p50:.3f}, 99 % below {p99:.3f}, worst {worst:.3f} ms"
 
 
 @dataclass(frozen=True)
-class Summary:
+class FlightSummary:
     """How a control loop went."""
 
     ticks: int
@@ -57,32 +56,23 @@ class Summary:
     lateness: Spread
     """From when a tick should have begun until it did."""
     stop: Stop
-    """Why it ended."""
-
-    @classmethod
-    def of(
-        cls,
-        work: Float[np.ndarray, " ticks"],
-        lateness: Float[np.ndarray, " ticks"],
-        *,
-        missed: int,
-        dt: float,
-        stop: Stop,
-    ) -> "Summary":
-        """From the times of each tick [s] of a loop with the period ``dt`` [s]."""
-        ticks = len(work)
-        return cls(ticks, missed, (ticks + missed) * dt, Spread.of(work), Spread.of(lateness), stop)
+    """Why it ended: ``stop.reason`` is a ``StopReason``, ``LATE`` where the computer was too busy
+    for the robot's period."""
 
     def __str__(self) -> str:
-        return "\n".join((
-            f"ended because {self.stop}",
-            f"{self.ticks} ticks in {self.seconds:.2f} s, {self.missed} missed",
-            f"work of a tick: {self.work}",
-            f"lateness of a tick: {self.lateness}",
-        ))  # fmt: skip
+        return (
+            f"ended because {self.stop}\n"
+            f"{self.ticks} ticks in {self.seconds:.2f} s, {self.missed} missed\n"
+            f"work of a tick: {self.work}\n"
+            f"lateness of a tick: {self.lateness}"
+        )
 
 
-@dataclass(frozen=True)
+COLUMNS = ("time", "loop_time", "lateness", "work", "q", "u", "delivered", "phase", "reason")
+"""What is kept of each tick."""
+
+
+@dataclass(frozen=True, repr=False)
 class Flight:
     """Everything that a control loop read and sent between its start and the rest at its end."""
 
@@ -128,11 +118,14 @@ class Flight:
         return slice(int(ticks[0]), int(ticks[-1]) + 1) if len(ticks) else slice(0, 0)
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> FlightSummary:
         """How it went, in numbers."""
-        return Summary.of(
-            self.work, self.lateness, missed=self.missed, dt=self.robot.dt, stop=self.stop
-        )
+        seconds = (len(self) + self.missed) * self.robot.dt
+        spreads = Spread.of(self.work), Spread.of(self.lateness)
+        return FlightSummary(len(self), self.missed, seconds, *spreads, self.stop)
+
+    def __repr__(self) -> str:
+        return f"Flight({self.robot.name!r}, {len(self)} ticks, ended because {self.stop})"
 
 
 class TickLog:
@@ -141,16 +134,11 @@ class TickLog:
     def __init__(self, nq: int, nu: int, *, ticks: int = 8192) -> None:
         """Room for so many ``ticks`` at first (16 s at 500 Hz)."""
         self._count = 0
-        self._columns: dict[str, np.ndarray] = {
-            "time": np.empty(ticks),
-            "loop_time": np.empty(ticks),
-            "lateness": np.empty(ticks),
-            "work": np.empty(ticks),
-            "q": np.empty((ticks, nq)),
-            "u": np.empty((ticks, nu)),
-            "delivered": np.empty(ticks, bool),
-            "phase": np.empty(ticks, np.int64),
-            "reason": np.empty(ticks, np.int64),
+        shapes = {"q": (nq,), "u": (nu,)}
+        types = {"delivered": bool, "phase": np.int64, "reason": np.int64}
+        self._columns = {
+            name: np.empty((ticks, *shapes.get(name, ())), types.get(name, float))
+            for name in COLUMNS
         }
 
     def __len__(self) -> int:
@@ -172,23 +160,17 @@ class TickLog:
         return {name: column[: self._count].copy() for name, column in self._columns.items()}
 
 
-# --- ``FlightRecorder``: flights as recordings that actuators can be fitted to, and every tick
-
 SHORTEST = 0.1
 """Shorter pieces between two gaps are not kept as trajectories [s]."""
 
-BROKEN_SENSOR = frozenset({
-    StopReason.READING, StopReason.VELOCITY, StopReason.STALE, StopReason.FROZEN, StopReason.CLOCK, StopReason.LOST,
-})  # fmt: skip
-"""After these, readings are not believed any more: what follows is kept tick by tick, but not as a
-trajectory."""
-
-_COLUMNS = ("time", "loop_time", "lateness", "work", "q", "u", "delivered", "phase", "reason")
+BROKEN_SENSOR = frozenset(
+    StopReason[name] for name in ("READING", "VELOCITY", "STALE", "FROZEN", "CLOCK", "LOST")
+)
+"""After these, readings are not believed: what follows is kept as ticks, not as a trajectory."""
 
 
 class FlightRecorder:
-    """Keeps flights in one recording; use it in a ``with`` block. However that is left, the file is
-    finished.
+    """Keeps flights in one recording; use it in a ``with`` block, which finishes the file.
 
     A killed process leaves ``<file>.partial``, which can be read up to the last whole flight.
     """
@@ -205,7 +187,8 @@ class FlightRecorder:
         self.folder = self.path.with_name(self.path.stem + ".ticks")
         if self.folder.exists() and any(self.folder.iterdir()):
             raise DataError(
-                f"{self.folder} holds the ticks of other flights; choose another file name or move it away."
+                f"{self.folder} holds the ticks of other flights; choose another file name or move "
+                "it away."
             )
         self._recorder = Recorder.create(self.path, Channels.of_robot(robot), provenance=provenance)
         self.flights = 0
@@ -214,12 +197,7 @@ class FlightRecorder:
     def __enter__(self) -> "FlightRecorder":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property
@@ -228,8 +206,7 @@ class FlightRecorder:
         return len(self._recorder)
 
     def keep(self, flight: Flight) -> None:
-        """Add a flight: first all its ticks, then what of it can be learnt from (nothing, of a dry
-        run)."""
+        """Add a flight: all its ticks, then what can be learnt from (nothing, of a dry run)."""
         make_folder(self.folder)
         write_atomically(self.folder / f"{self.flights:04d}.npz", self._ticks(flight))
         self.flights += 1
@@ -237,15 +214,14 @@ class FlightRecorder:
             self._recorder.append(flight.q[piece], flight.u[piece], dt=flight.robot.dt)
 
     def close(self) -> None:
-        """Finish the recording; without a single trajectory in it there is none. A second call does
-        nothing."""
+        """Finish the recording; without a trajectory there is none. A second call does nothing."""
         if self.trajectories and not self.path.exists():
             self._recorder.finish()
         else:
             self._recorder.close(remove_partial=True)
 
     def _ticks(self, flight: Flight) -> bytes:
-        robot, pieces = flight.robot, list(trainable(flight))
+        robot, pieces = flight.robot, enumerate(trainable(flight))
         about = {
             "robot": robot.name,
             "dt": robot.dt,
@@ -261,20 +237,17 @@ class FlightRecorder:
             "detail": flight.stop.detail,
             "missed": flight.missed,
             "reasons": [reason.name for reason in StopReason],
-            "trajectories": [
-                [self.trajectories + k, p.start, p.stop] for k, p in enumerate(pieces)
-            ],
+            "trajectories": [[self.trajectories + k, p.start, p.stop] for k, p in pieces],
         }
         content = io.BytesIO()
-        columns = {name: getattr(flight, name) for name in _COLUMNS}
+        columns = {name: getattr(flight, name) for name in COLUMNS}
         np.savez_compressed(content, about=np.array(json.dumps(about)), **columns)
         return content.getvalue()
 
 
 def trainable(flight: Flight) -> Iterator[slice]:
-    """The pieces of a flight without a gap: every reading new, a period after the one before, every
-    command taken."""
-    if flight.dry:
+    """Parts without a gap: every reading new, a period after the last one, every command taken."""
+    if flight.dry or not len(flight):
         return
     good = np.isfinite(flight.q).all(axis=1) & np.isfinite(flight.time) & flight.delivered
     if flight.stop.reason in BROKEN_SENSOR:
@@ -282,15 +255,10 @@ def trainable(flight: Flight) -> Iterator[slice]:
     dt = flight.robot.dt
     with np.errstate(invalid="ignore"):
         joined = np.abs(np.diff(flight.time) - dt) < 0.5 * dt
-    start = 0
-    for k in range(len(flight)):
-        last = k + 1 == len(flight)
-        if not good[k]:
-            start = k + 1
-        elif last or not (joined[k] and good[k + 1]):
-            if (k + 1 - start) * dt >= SHORTEST:
-                yield slice(start, k + 1)
-            start = k + 1
+    cuts = np.flatnonzero(~(joined & good[1:] & good[:-1])) + 1
+    for start, end in pairwise([0, *cuts.tolist(), len(flight)]):
+        if good[start] and (end - start) * dt >= SHORTEST:
+            yield slice(start, end)
 
 
 def _last_believed(flight: Flight) -> int:

@@ -1,12 +1,12 @@
-"""``ControlLoop``: reads a robot at every period, asks a controller, sends what may be sent, and
-stops in order.
+"""``ControlLoop``: reads a robot at every period, asks a controller, sends what may be sent.
+
+However it ends, the controls are brought to rest first. Ramps and pauses are controllers too.
 """
 
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import TracebackType
 
 import numpy as np
 from jaxtyping import Float
@@ -29,9 +29,77 @@ TO_REST = "to rest"
 """Name of the last phase of every flight."""
 
 
+class RampTo(Controller):
+    """Bring the controls to ``u`` along a line; slower than asked where the rate limit needs it."""
+
+    def __init__(
+        self, u: Float[np.ndarray, " nu"], *, seconds: float, robot: Robot, change: float
+    ) -> None:
+        """Refuses controls out of the range of ``robot``.
+
+        Args:
+            u: where to go.
+            seconds: how long it takes [s]; the paper's 2 s before each trial.
+            robot: whose controls they are.
+            change: largest change of a control in a period (``SafetySettings.change``).
+        """
+        lower, upper = robot.u_range
+        if np.shape(u) != (robot.nu,) or not np.all((lower <= u) & (u <= upper)):
+            raise SettingError(
+                f"The controls to go to must be {robot.nu} numbers from {lower.tolist()} to "
+                f"{upper.tolist()}, not {np.asarray(u).tolist()}."
+            )
+        if not 0.0 <= seconds < math.inf:
+            raise SettingError(
+                f"A ramp must last a number of seconds of at least 0, not {seconds:g}."
+            )
+        self._u, self._change = np.array(u, float), change
+        self._ticks = self._left = round(seconds / robot.dt)
+        self._begun = False
+
+    def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
+        """See how far it is."""
+        self.start(u)
+
+    def start(self, u: Float[np.ndarray, " nu"]) -> None:
+        """See how far it is from ``u``; a ramp needs no reading."""
+        farthest = float(np.abs(self._u - u).max())
+        # A tick more where rounding would ask for a little more than the limit in the last one.
+        self._left = max(self._ticks, math.ceil(farthest / self._change - 1e-9))
+        self._begun = True
+
+    def act(self, reading: Reading | None, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+        """An equal part of what is left."""
+        change = (self._u - u) / max(self._left, 1)
+        self._left -= 1
+        return change
+
+    def done(self) -> bool:
+        """Whether it is there."""
+        return self._begun and self._left <= 0
+
+
+class Hold(Controller):
+    """Leave the controls as they are for ``seconds`` [s]."""
+
+    def __init__(self, *, seconds: float, robot: Robot) -> None:
+        self._left = round(seconds / robot.dt)
+
+    def act(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+        """No change."""
+        self._left -= 1
+        return np.zeros_like(u)
+
+    def done(self) -> bool:
+        """Whether the time is up."""
+        return self._left <= 0
+
+
 class ControlLoop:
-    """One loop for every robot. Use it in a ``with`` block: it connects at the beginning and lets
-    go at the end."""
+    """One loop for every robot.
+
+    Use it in a ``with`` block: it connects at the beginning and lets go of the robot at the end.
+    """
 
     def __init__(
         self,
@@ -45,9 +113,9 @@ class ControlLoop:
         """Nothing happens yet.
 
         Args:
-            robot: which one.
+            robot: which one, from ``open_robot`` or a class of your own.
             safety: limits; left out: the usual ones. They cannot be switched off altogether.
-            recorder: where flights are kept.
+            recorder: where flights are kept; left out: nowhere.
             stopping: asked at every tick; true ends the flight, as Ctrl-C does.
             max_seconds: longest flight by the loop's clock, the ramp to rest not counted [s].
         """
@@ -72,13 +140,11 @@ class ControlLoop:
         self._connected = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        return f"ControlLoop({type(self.robot).__name__} of {self.robot.robot.name!r})"
 
     def close(self) -> None:
         """Let go of the robot; a second call does nothing."""
@@ -87,14 +153,21 @@ class ControlLoop:
             self.robot.stop()
 
     def run(self, *controllers: Controller) -> Flight:
-        """Let each controller have its turn, then bring the controls to rest; the flight is
-        recorded however it ends.
+        """Let each controller have its turn, then bring the controls to rest.
 
-        After any end but ``StopReason.FINISHED`` the robot is let go, and needs a new loop.
+        The flight is recorded however it ends. After any end but ``StopReason.FINISHED`` the robot
+        is let go, and needs a new loop.
+
+        Args:
+            controllers: who flies, in order (``RampTo``, ``PolicyController``, ...).
+
+        Returns:
+            Everything that was read and sent, and why it ended (``flight.stop.reason``).
         """
         if not self._connected:
             raise SettingError(
-                "The robot was let go, or never reached; begin a new control loop in a 'with' block."
+                "The robot was let go, or never reached; begin a new control loop in a 'with' "
+                "block."
             )
         flight = _Flying(self, controllers)
         try:
@@ -130,9 +203,8 @@ class _Flying:
         self._turn = self._asked = 0
         self._ramp: RampTo | None = None
         self._undelivered = 0
-        self.stop = Stop(
-            StopReason.CONTROLLER, "it was interrupted"
-        )  # until it ends in another way
+        # Until it ends in another way.
+        self.stop = Stop(StopReason.CONTROLLER, "it was interrupted")
         self._pacer = Pacer(self._robot.clock, robot.dt, origin=loop.origin)
         self._guard = Guard(robot, loop.safety, now=0.0)
 
@@ -203,14 +275,13 @@ class _Flying:
             return None, Stop(StopReason.LOST, _words(error))
 
     def _ask(self, reading: Reading) -> Stop | None:
-        """Let the controllers see the reading, and ask the one whose turn it is; FINISHED when all
-        had theirs."""
+        """Show it to all, and ask the one whose turn it is; FINISHED when all had theirs."""
         try:
             for controller in self._controllers[self._turn :]:
                 controller.observe(reading, self._u)
             while self._turn < len(self._controllers):
                 controller = self._controllers[self._turn]
-                if _done(controller):
+                if getattr(controller, "done", _never)():
                     self._turn, self._asked = self._turn + 1, 0
                     continue
                 if self._asked == 0:
@@ -236,8 +307,7 @@ class _Flying:
         self._ramp.start(self._u)
 
     def _send(self) -> bool:
-        """Send the controls for this period; whether the robot took them. ``_u`` is where the next
-        change begins."""
+        """Send the controls; whether they were taken. ``_u`` is where the next change begins."""
         wanted = self._guard.limit(self._u, self._change)
         try:
             sent = np.array(self._robot.command(wanted), float)
@@ -261,99 +331,10 @@ class _Flying:
         return False
 
 
-def _done(controller: Controller) -> bool:
-    """Whether ``controller`` says that it is done; one that cannot say so never is."""
-    done = getattr(controller, "done", None)
-    return done is not None and bool(done())
+def _never() -> bool:
+    return False
 
 
 def _words(error: Exception) -> str:
-    return (
-        str(error) if isinstance(error, ConnectionLostError) else f"{type(error).__name__}: {error}"
-    )
-
-
-# --- What a flight consists of beside the policy: ramps and pauses. They are controllers like a
-
-
-class RampTo:
-    """Bring the controls to ``u`` along a line; slower than asked for where the rate limit needs
-    it."""
-
-    repeat = 1
-
-    def __init__(
-        self, u: Float[np.ndarray, " nu"], *, seconds: float, robot: Robot, change: float
-    ) -> None:
-        """Refuses controls out of the range of ``robot``.
-
-        Args:
-            u: where to go.
-            seconds: how long it takes [s]; the paper's 2 s before each trial.
-            robot: whose controls they are.
-            change: largest change of a control in a period (``SafetySettings.change``).
-        """
-        lower, upper = robot.u_range
-        if np.shape(u) != (robot.nu,) or not np.all((lower <= u) & (u <= upper)):
-            raise SettingError(
-                f"The controls to go to must be {robot.nu} numbers from {lower.tolist()} to {upper.tolist()}, not "
-                f"{np.asarray(u).tolist()}."
-            )
-        if not 0.0 <= seconds < math.inf:
-            raise SettingError(
-                f"A ramp must last a number of seconds of at least 0, not {seconds:g}."
-            )
-        self._u, self._change = np.array(u, float), change
-        self._ticks = self._left = round(seconds / robot.dt)
-        self._begun = False
-
-    def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
-        """See how far it is."""
-        self.start(u)
-
-    def start(self, u: Float[np.ndarray, " nu"]) -> None:
-        """See how far it is from ``u``; a ramp needs no reading."""
-        farthest = float(np.abs(self._u - u).max())
-        # A tick more than needed where rounding would ask for a little more than the limit in the
-        # last one.
-        self._left = max(self._ticks, math.ceil(farthest / self._change - 1e-9))
-        self._begun = True
-
-    def observe(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
-        """A ramp looks at nothing."""
-
-    def act(self, reading: Reading | None, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """An equal part of what is left."""
-        change = (self._u - u) / max(self._left, 1)
-        self._left -= 1
-        return change
-
-    def done(self) -> bool:
-        """Whether it is there."""
-        return self._begun and self._left <= 0
-
-
-class Hold:
-    """Leave the controls as they are."""
-
-    repeat = 1
-
-    def __init__(self, *, seconds: float, robot: Robot) -> None:
-        """For ``seconds`` [s]."""
-        self._left = round(seconds / robot.dt)
-        self._change = np.zeros(robot.nu)
-
-    def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
-        """Nothing to begin."""
-
-    def observe(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
-        """A pause looks at nothing."""
-
-    def act(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """No change."""
-        self._left -= 1
-        return self._change
-
-    def done(self) -> bool:
-        """Whether the time is up."""
-        return self._left <= 0
+    known = isinstance(error, ConnectionLostError)
+    return str(error) if known else f"{type(error).__name__}: {error}"

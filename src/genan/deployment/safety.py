@@ -1,4 +1,4 @@
-"""What a control loop watches, in numbers, and why it stops, in words."""
+"""What a control loop watches, why it stops, and the ``Guard`` that sees to it."""
 
 import math
 from dataclasses import dataclass, fields
@@ -16,8 +16,7 @@ _DEGREE = math.pi / 180.0
 
 
 class StopReason(Enum):
-    """Why a flight ended. Each but the first ends in a ramp of the controls to rest and in
-    ``robot.stop()``."""
+    """Why a flight ended; after all but the first the robot is let go, once it is at rest."""
 
     FINISHED = "all was done"
     TIME = "the time allowed was up"
@@ -59,8 +58,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class SafetySettings:
-    """Limits of a control loop. Measured on the virtual PAMY2 where a line says so; see
-    docs/deployment.md."""
+    """Limits of a control loop; docs/deployment.md says how they were measured."""
 
     change: float = 0.01
     """Largest change of a control in one period, in its unit: the paper's, 5/s at 500 Hz. Nothing
@@ -104,11 +102,8 @@ class SafetySettings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if (
-                math.isnan(value)
-                or value < 0.0
-                or (value == 0.0 and field.name not in ("margin", "beyond", "ramp", "rounding"))
-            ):
+            zero_is_fine = field.name in ("margin", "beyond", "ramp", "rounding")
+            if not (value > 0.0 or (value == 0.0 and zero_is_fine)):
                 raise SettingError(
                     f"The safety setting {field.name!r} must be a positive number, not {value:g}."
                 )
@@ -118,12 +113,11 @@ class SafetySettings:
             )
 
 
-# --- ``Guard``: looks at every tick, says when to stop, and lets no control out of its range or
-
-
 class Guard:
-    """The watch over one flight. It keeps what it needs of the past; a new flight needs a new
-    one."""
+    """Looks at every tick of one flight, and says when to stop.
+
+    It lets no control out of its range or past its rate limit. A new flight needs a new one.
+    """
 
     def __init__(self, robot: Robot, settings: SafetySettings, *, now: float) -> None:
         """Begin to watch ``robot`` at ``now`` [s] by the loop's clock."""
@@ -155,8 +149,7 @@ class Guard:
     def check_reading(
         self, reading: Reading, u: Float[np.ndarray, " nu"], now: float
     ) -> Stop | None:
-        """Look at a ``reading`` that came ``now`` [s] by the loop's clock, when ``u`` was sent
-        last."""
+        """Look at a ``reading`` that came ``now`` [s] by the loop's clock; ``u`` was sent last."""
         if np.shape(reading.q) != (self._robot.nq,):
             return Stop(
                 StopReason.READING, f"{np.size(reading.q)} of them came for {self._robot.nq} joints"
@@ -234,8 +227,7 @@ class Guard:
     def _check_moving(
         self, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"], now: float
     ) -> Stop | None:
-        """Encoders count: held controls rest at one count for as long as they like, moving ones do
-        not."""
+        """Encoders count: held controls rest at one count, moving ones do not."""
         settings = self._settings
         if (q != self._q).any():
             self._q[:], self._u[:], self._travel[:], self._moved_at = q, u, 0.0, now
@@ -251,16 +243,11 @@ class Guard:
         return None
 
     def _named(self, which: np.ndarray, values: np.ndarray, *, per: str = "") -> str:
-        """The first joint that ``which`` marks, with its value and limits as a person reads
-        them."""
+        """The first joint that ``which`` marks, with value and limits as a person reads them."""
         if not which.any():
             return "its time stamp"
         k = int(np.argmax(which))
         joint = self._robot.joints[k]
         scale, unit = (180.0 / math.pi, "degrees") if joint.unit == "rad" else (1.0, joint.unit)
-        text = f"{joint.name} at {scale * values[k]:.4g} {unit}{per}"
-        return (
-            text
-            if per
-            else f"{text}, its limits are {scale * joint.lower:.4g} to {scale * joint.upper:.4g}"
-        )
+        limits = f", its limits are {scale * joint.lower:.4g} to {scale * joint.upper:.4g}"
+        return f"{joint.name} at {scale * values[k]:.4g} {unit}{per}{'' if per else limits}"

@@ -11,8 +11,8 @@ import pytest
 
 from genan.robot import Robot
 from genan.robots.pamy2.virtual.arm import Forearm
-from genan.robots.pamy2.virtual.cup import Toy, ToyState, damping_for
-from genan.robots.pamy2.virtual.cup import toy as toy_of
+from genan.robots.pamy2.virtual.cup import CupAndBall, CupAndBallState, damping_for
+from genan.robots.pamy2.virtual.cup import cup_and_ball as toy_of
 from genan.robots.pamy2.virtual.parameters import design
 
 SUBSTEP = 5e-4
@@ -27,7 +27,7 @@ def double_precision() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def toy() -> Toy:
+def toy() -> CupAndBall:
     toy = toy_of(0)
     return dataclasses.replace(
         toy, string=dataclasses.replace(toy.string, drag=0.0 * toy.string.drag)
@@ -35,7 +35,7 @@ def toy() -> Toy:
 
 
 @pytest.fixture(scope="module")
-def touching_nothing(toy: Toy) -> Toy:
+def touching_nothing(toy: CupAndBall) -> CupAndBall:
     speck = jnp.asarray(1e-7)
     return dataclasses.replace(
         toy,
@@ -53,17 +53,17 @@ def play() -> Play:
     heavy = dataclasses.replace(arm, mass=1e9 * arm.mass, inertia=1e9 * arm.inertia)
 
     @jax.jit
-    def run(toy: Toy, qd: jax.Array, state: ToyState) -> ToyState:
+    def run(toy: CupAndBall, qd: jax.Array, state: CupAndBallState) -> CupAndBallState:
         def one(
-            carry: tuple[jax.Array, ToyState], rate: jax.Array
-        ) -> tuple[tuple[jax.Array, ToyState], ToyState]:
+            carry: tuple[jax.Array, CupAndBallState], rate: jax.Array
+        ) -> tuple[tuple[jax.Array, CupAndBallState], CupAndBallState]:
             q, _, toy_state = toy.advanced(heavy, carry[0], rate, rate, carry[1], SUBSTEP)
             return (q, toy_state), toy_state
 
         return jax.lax.scan(one, (jnp.asarray(UPRIGHT), state), qd)[1]
 
     def played(
-        toy: Toy,
+        toy: CupAndBall,
         position: np.ndarray,
         velocity: np.ndarray | float = 0.0,
         qd: np.ndarray | float = 0.0,
@@ -83,18 +83,18 @@ def play() -> Play:
     return played
 
 
-def start(toy: Toy) -> np.ndarray:
+def start(toy: CupAndBall) -> np.ndarray:
     return np.asarray(Forearm.at(design("cup").arm, jnp.asarray(UPRIGHT)).place(toy.start))
 
 
-def swung(toy: Toy, angle: float) -> np.ndarray:
+def swung(toy: CupAndBall, angle: float) -> np.ndarray:
     """The hanging string turned by ``angle`` [rad] towards +x."""
     hanging = np.asarray(toy.hanging(design("cup").arm, jnp.asarray(UPRIGHT)).position)
     length = start(toy)[2] - hanging[2]
     return start(toy)[:, None] + length * np.array([[np.sin(angle)], [0.0], [-np.cos(angle)]])
 
 
-def laid(toy: Toy, height: float, offset: float) -> np.ndarray:
+def laid(toy: CupAndBall, height: float, offset: float) -> np.ndarray:
     """The ball over the cup, ``height`` [m] above its underside and off its axis, the string
     outside and over the rim.
 
@@ -113,7 +113,7 @@ def laid(toy: Toy, height: float, offset: float) -> np.ndarray:
 
 
 def energy(
-    toy: Toy, position: np.ndarray, velocity: np.ndarray, pivot: np.ndarray | None = None
+    toy: CupAndBall, position: np.ndarray, velocity: np.ndarray, pivot: np.ndarray | None = None
 ) -> np.ndarray:
     mass, string = np.asarray(toy.string.mass), toy.string
     pivot = np.broadcast_to(start(toy), position.shape[:2]) if pivot is None else pivot
@@ -125,7 +125,7 @@ def energy(
     return np.sum(0.5 * mass * np.sum(velocity**2, axis=1) + 9.81 * mass * height + elastic, axis=1)
 
 
-def cup_coordinates(toy: Toy, ball: np.ndarray) -> tuple[float, float]:
+def cup_coordinates(toy: CupAndBall, ball: np.ndarray) -> tuple[float, float]:
     away = ball - start(toy)
     return float(np.hypot(away[0], away[1])), float(away[2])
 
@@ -165,7 +165,7 @@ def test_arm_with_cup_as_drawn_moves_like_its_model_in_mujoco() -> None:
         )
 
 
-def test_hanging_ball_pulls_at_the_joints_with_its_weight(toy: Toy) -> None:
+def test_hanging_ball_pulls_at_the_joints_with_its_weight(toy: CupAndBall) -> None:
     model = Robot.load("pamy2-cup").mj_model
     data = mujoco.MjData(model)
     q = np.radians([10.0, 40.0, 50.0, 5.0])
@@ -188,7 +188,7 @@ def test_hanging_ball_pulls_at_the_joints_with_its_weight(toy: Toy) -> None:
     )
 
 
-def test_small_swing_has_the_period_of_a_pendulum(touching_nothing: Toy, play: Play) -> None:
+def test_small_swing_has_the_period_of_a_pendulum(touching_nothing: CupAndBall, play: Play) -> None:
     position, _, _ = play(touching_nothing, swung(touching_nothing, np.radians(4.0)))
     x = position[:, 0, -1] - start(touching_nothing)[0]
     crossing = np.flatnonzero(np.diff(np.sign(x)))
@@ -201,7 +201,7 @@ def test_small_swing_has_the_period_of_a_pendulum(touching_nothing: Toy, play: P
 
 @pytest.mark.parametrize("angle", [20.0, 80.0])
 def test_swing_gains_no_energy_and_loses_little(
-    touching_nothing: Toy, play: Play, angle: float
+    touching_nothing: CupAndBall, play: Play, angle: float
 ) -> None:
     position, velocity, _ = play(touching_nothing, swung(touching_nothing, np.radians(angle)))
     level = energy(touching_nothing, position, velocity)
@@ -210,7 +210,7 @@ def test_swing_gains_no_energy_and_loses_little(
     assert level[-1] > 0.95 * level[0]
 
 
-def test_string_stretches_little_in_fast_swings(touching_nothing: Toy, play: Play) -> None:
+def test_string_stretches_little_in_fast_swings(touching_nothing: CupAndBall, play: Play) -> None:
     still = swung(touching_nothing, 0.0)
     away = still - start(touching_nothing)[:, None]
     velocity = 5.0 / 0.2 * np.stack([-away[2], 0.0 * away[2], 0.0 * away[2]])
@@ -222,7 +222,7 @@ def test_string_stretches_little_in_fast_swings(touching_nothing: Toy, play: Pla
     assert level.max() < 1.001 * level[0]
 
 
-def test_swing_from_a_moving_hand_is_mujocos(touching_nothing: Toy, play: Play) -> None:
+def test_swing_from_a_moving_hand_is_mujocos(touching_nothing: CupAndBall, play: Play) -> None:
     """A pendulum of a stiff rod under a cart so heavy that it goes where it is pushed: as the arm
     moves the cup."""
     toy = touching_nothing
@@ -259,13 +259,13 @@ def test_swing_from_a_moving_hand_is_mujocos(touching_nothing: Toy, play: Play) 
     np.testing.assert_allclose(position[:, :, -1], swing, atol=0.005 * reach)
 
 
-def test_free_arm_and_ball_exchange_energy_and_gain_none(touching_nothing: Toy) -> None:
+def test_free_arm_and_ball_exchange_energy_and_gain_none(touching_nothing: CupAndBall) -> None:
     """An arm that hangs without drive or friction, as MuJoCo counts its energy, and a string
     without damping."""
     string = touching_nothing.string
     string = dataclasses.replace(string, damping=0.0 * string.damping, bending=0.0 * string.bending)
     toy, arm = dataclasses.replace(touching_nothing, string=string), design("cup").arm
-    Carry = tuple[jax.Array, jax.Array, ToyState]
+    Carry = tuple[jax.Array, jax.Array, CupAndBallState]
 
     def one(carry: Carry, _: None) -> tuple[Carry, Carry]:
         q, qd, state = carry
@@ -292,7 +292,7 @@ def test_free_arm_and_ball_exchange_energy_and_gain_none(touching_nothing: Toy) 
     assert whole.min() > whole[0] - 0.02
 
 
-def test_ball_dropped_into_the_cup_stays(toy: Toy, play: Play) -> None:
+def test_ball_dropped_into_the_cup_stays(toy: CupAndBall, play: Play) -> None:
     position, velocity, _ = play(toy, laid(toy, 0.115, 0.02))
     radius, height = cup_coordinates(toy, position[-1, :, -1])
     assert radius < 0.02 and 0.028 < height < 0.034
@@ -300,12 +300,12 @@ def test_ball_dropped_into_the_cup_stays(toy: Toy, play: Play) -> None:
 
 
 @pytest.mark.parametrize("offset", [0.047, 0.055])
-def test_ball_at_the_rim_falls_off(toy: Toy, play: Play, offset: float) -> None:
+def test_ball_at_the_rim_falls_off(toy: CupAndBall, play: Play, offset: float) -> None:
     position, _, _ = play(toy, laid(toy, 0.107, offset))
     assert cup_coordinates(toy, position[-1, :, -1])[1] < 0.0
 
 
-def test_ball_rebounds_at_the_restitution_of_its_specimen(toy: Toy, play: Play) -> None:
+def test_ball_rebounds_at_the_restitution_of_its_specimen(toy: CupAndBall, play: Play) -> None:
     contact = toy.ball
     for wanted in (0.35, 0.5):
         bouncing = dataclasses.replace(

@@ -12,7 +12,7 @@ from tests.docs.programs import run_block
 
 from genan.errors import SettingError
 from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.virtual.cup import toy
+from genan.robots.pamy2.virtual.cup import cup_and_ball as toy
 from genan.robots.pamy2.virtual.cup_bench import CupBench, CupOutcome
 from genan.robots.pamy2.virtual.parameters import design
 from genan.robots.pamy2.virtual.robot import VirtualPamy2Cup, on_the_bench

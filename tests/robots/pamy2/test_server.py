@@ -14,7 +14,7 @@ from tests.robots.pamy2.udp_proxy import REST, SpringArm
 
 from genan.errors import SettingError
 from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.server import Server, ServerLog, ServerSettings, listen
+from genan.robots.pamy2.server import UdpServer, ServerLog, ServerSettings, listen
 from genan.robots.pamy2.wire import FROM_ROBOT, LAB, LEAVING, pack_command, unpack_state
 
 DT = 0.002
@@ -42,7 +42,7 @@ class Bench:
         self.clock, self.plant = Hand(), SpringArm()
         self.log = ServerLog(None, self.clock)
         self._listening = listen(port=0)
-        self.server = Server(
+        self.server = UdpServer(
             self.plant,
             REST,
             self._listening,
@@ -197,7 +197,7 @@ def test_answers_say_where_the_joints_are_and_what_was_commanded() -> None:
 
 def test_a_stopped_server_ramps_down_whatever_its_client_says_and_logs_it(tmp_path: Path) -> None:
     clock, plant, path = Hand(), SpringArm(), tmp_path / "log.jsonl"
-    server = Server(plant, REST, listen(port=0), log=ServerLog(path, clock), clock=clock)
+    server = UdpServer(plant, REST, listen(port=0), log=ServerLog(path, clock), clock=clock)
     server.receive(pack_command(1, 0, LAB.pressure_to_wire(UP)), A, clock.time)
     asked = iter([False] * 10 + [True])
     server.serve(lambda: next(asked))

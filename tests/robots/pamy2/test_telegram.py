@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from genan.robots.pamy2.client import Pamy2Udp
-from genan.robots.pamy2.server import Server, ServerSettings, listen
+from genan.robots.pamy2.server import UdpServer, ServerSettings, listen
 from genan.robots.pamy2.wire import (
     FROM_ROBOT,
     FROM_ROBOT_BYTES,
@@ -13,9 +13,9 @@ from genan.robots.pamy2.wire import (
     LEAVING,
     STRAIGHT,
     TO_ROBOT_BYTES,
-    Command,
-    Fault,
-    State,
+    CommandTelegram,
+    TelegramFault,
+    RobotTelegram,
     TelegramOrder,
     pack_command,
     unpack_command,
@@ -53,14 +53,14 @@ def test_command_has_its_fields_where_the_robot_looks_for_them() -> None:
     np.testing.assert_array_equal(joints[:, [2, 4]].ravel(), PRESSURE.astype(np.float32))
     np.testing.assert_array_equal(joints[:, [0, 1, 3]], 0.0)
     read = unpack_command(data)
-    assert isinstance(read, Command) and (read.counter, read.connection, read.time) == (
+    assert isinstance(read, CommandTelegram) and (read.counter, read.connection, read.time) == (
         7,
         1,
         123456,
     )
     np.testing.assert_array_equal(read.pressure, PRESSURE.astype(np.float32))
     wrapped = unpack_command(pack_command(2**16 + 3, 2**32 + 5, PRESSURE, connection=LEAVING))
-    assert isinstance(wrapped, Command) and wrapped[:3] == (3, 0, 5)
+    assert isinstance(wrapped, CommandTelegram) and wrapped[:3] == (3, 0, 5)
 
 
 def test_state_is_read_where_the_robot_writes_it() -> None:
@@ -79,7 +79,7 @@ def test_state_is_read_where_the_robot_writes_it() -> None:
     whole = [x if kind == "f" else int(x) for x, kind in zip(numbers, types, strict=True)]
     data = struct.pack(FROM_ROBOT_TYPES, *whole)
     state = unpack_state(data)
-    assert isinstance(state, State)
+    assert isinstance(state, RobotTelegram)
     assert (state.telegram, state.time) == (
         3,
         7,
@@ -100,40 +100,40 @@ def test_state_is_read_where_the_robot_writes_it() -> None:
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (b"", Fault.LENGTH),
-        (pack_command(1, 2, PRESSURE)[:-1], Fault.LENGTH),
-        (pack_command(1, 2, PRESSURE) + b"\0", Fault.LENGTH),
-        (pack_command(1, 2, PRESSURE, connection=2), Fault.WORDS),
+        (b"", TelegramFault.LENGTH),
+        (pack_command(1, 2, PRESSURE)[:-1], TelegramFault.LENGTH),
+        (pack_command(1, 2, PRESSURE) + b"\0", TelegramFault.LENGTH),
+        (pack_command(1, 2, PRESSURE, connection=2), TelegramFault.WORDS),
         (
             pack_command(1, 2, PRESSURE)[:4] + b"\2\0" + pack_command(1, 2, PRESSURE)[6:],
-            Fault.WORDS,
+            TelegramFault.WORDS,
         ),
-        (pack_command(1, 2, np.where(PRESSURE < 1, math.nan, PRESSURE)), Fault.NUMBER),
-        (pack_command(1, 2, np.where(PRESSURE < 1, math.inf, PRESSURE)), Fault.NUMBER),
-        (pack_command(1, 2, np.where(PRESSURE < 1, 0.19, PRESSURE)), Fault.PRESSURE),
-        (pack_command(1, 2, np.where(PRESSURE < 1, 4.001, PRESSURE)), Fault.PRESSURE),
+        (pack_command(1, 2, np.where(PRESSURE < 1, math.nan, PRESSURE)), TelegramFault.NUMBER),
+        (pack_command(1, 2, np.where(PRESSURE < 1, math.inf, PRESSURE)), TelegramFault.NUMBER),
+        (pack_command(1, 2, np.where(PRESSURE < 1, 0.19, PRESSURE)), TelegramFault.PRESSURE),
+        (pack_command(1, 2, np.where(PRESSURE < 1, 4.001, PRESSURE)), TelegramFault.PRESSURE),
     ],
 )
-def test_commands_are_refused_with_a_reason(data: bytes, fault: Fault) -> None:
+def test_commands_are_refused_with_a_reason(data: bytes, fault: TelegramFault) -> None:
     assert unpack_command(data) is fault
 
 
 def test_hard_limits_themselves_pass_though_the_wire_rounds_them() -> None:
-    assert isinstance(unpack_command(pack_command(1, 2, np.repeat([0.2, 4.0], 4))), Command)
+    assert isinstance(unpack_command(pack_command(1, 2, np.repeat([0.2, 4.0], 4))), CommandTelegram)
 
 
 def test_states_are_refused_with_a_reason() -> None:
     good = from_robot(telegram=3)
-    assert isinstance(unpack_state(good), State)
-    assert unpack_state(good[:-4]) is Fault.LENGTH and unpack_state(good + good) is Fault.LENGTH
+    assert isinstance(unpack_state(good), RobotTelegram)
+    assert unpack_state(good[:-4]) is TelegramFault.LENGTH and unpack_state(good + good) is TelegramFault.LENGTH
     record = np.frombuffer(good, FROM_ROBOT).copy()
     for part, name, value, fault in (
-        ("joints", "angle", np.nan, Fault.NUMBER),
-        ("joints", "valve_ago", np.inf, Fault.NUMBER),
-        ("set_points", "p_ago", -np.inf, Fault.NUMBER),
-        ("joints", "angle", 361.0, Fault.ANGLE),
-        ("joints", "p_antago", 11.0, Fault.PRESSURE),
-        ("joints", "p_ago", -1.0, Fault.PRESSURE),
+        ("joints", "angle", np.nan, TelegramFault.NUMBER),
+        ("joints", "valve_ago", np.inf, TelegramFault.NUMBER),
+        ("set_points", "p_ago", -np.inf, TelegramFault.NUMBER),
+        ("joints", "angle", 361.0, TelegramFault.ANGLE),
+        ("joints", "p_antago", 11.0, TelegramFault.PRESSURE),
+        ("joints", "p_ago", -1.0, TelegramFault.PRESSURE),
     ):
         bad = record.copy()
         bad[part][name][0, 3] = value
@@ -263,14 +263,14 @@ def mutated(rng: np.random.Generator, seeds: list[bytes], number: int) -> list[b
 
 
 @pytest.fixture
-def server() -> Server:
+def server() -> UdpServer:
     listening = listen(port=0)
-    made = Server(Still(), np.full(8, 2.0), listening, settings=ServerSettings())
+    made = UdpServer(Still(), np.full(8, 2.0), listening, settings=ServerSettings())
     yield made
     listening.close()
 
 
-def test_fuzz_server_nothing_raises_and_no_state_changes(server: Server) -> None:
+def test_fuzz_server_nothing_raises_and_no_state_changes(server: UdpServer) -> None:
     rng = np.random.default_rng(0)
     seeds = [pack_command(k, k, PRESSURE) for k in (0, 1, 40000)] + [
         pack_command(5, 5, PRESSURE, connection=0)
@@ -298,7 +298,7 @@ def test_fuzz_server_nothing_raises_and_no_state_changes(server: Server) -> None
             assert ((server._wanted >= 0.2) & (server._wanted <= 4.0)).all()
     assert 0 < accepted < 15_000
     assert sum(server.counts.values()) == 50_001
-    for why in (Fault.LENGTH, Fault.NUMBER, Fault.PRESSURE, Fault.WORDS):
+    for why in (TelegramFault.LENGTH, TelegramFault.NUMBER, TelegramFault.PRESSURE, TelegramFault.WORDS):
         assert server.counts[why.value] > 100, why
 
 
@@ -320,7 +320,7 @@ def test_fuzz_client_nothing_raises_and_no_state_changes() -> None:
             ) == before
         else:
             assert client._reading is not None and np.isfinite(client._reading.q).all()
-    for why in (Fault.LENGTH, Fault.NUMBER, Fault.PRESSURE):
+    for why in (TelegramFault.LENGTH, TelegramFault.NUMBER, TelegramFault.PRESSURE):
         assert client.statistics[why.value] > 100, why
     before = client._reading
     client.receive(from_robot(telegram=2**32 - 1), ("someone else", 4700))

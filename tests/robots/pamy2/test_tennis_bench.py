@@ -20,13 +20,13 @@ from genan.robots.pamy2.virtual.tennis import (
     Racket,
     RacketModel,
     Room,
-    Touch,
+    Obstacle,
     between,
     gap,
     rebound,
     struck,
 )
-from genan.robots.pamy2.virtual.tennis_bench import Outcome, TennisBench
+from genan.robots.pamy2.virtual.tennis_bench import RallyOutcome, TennisBench
 
 BALL, ROOM = BallPhysics(), Room()
 STILL = (0.0, 0.0, 0.0)
@@ -152,22 +152,22 @@ def test_a_ball_that_grips_leaves_rolling_and_one_that_slides_does_not():
 def test_table_net_and_floor():
     over = BallState((0.4, 1.0, 0.8), (0.0, -2.0, -4.0), STILL)
     ball, touch = ROOM.step(BALL, over, 0.005)
-    assert touch is Touch.TABLE
+    assert touch is Obstacle.TABLE
     assert ball.velocity[2] == pytest.approx(ROOM.table_restitution(4.0) * 4.0, rel=0.02)
     assert ball.position[2] > 0.795
     beside, touch = ROOM.step(BALL, over._replace(position=(1.3, 1.0, 0.8)), 0.005)
-    assert touch is Touch.NOTHING
+    assert touch is Obstacle.NOTHING
     assert beside.velocity[2] < -4.0
     netted, touch = ROOM.step(BALL, BallState((0.4, 1.569, 0.85), (0.0, 5.0, 0.0), STILL), STEP)
-    assert touch is Touch.NET
+    assert touch is Obstacle.NET
     assert -0.5 < netted.velocity[1] < 0.0
     clipped, touch = ROOM.step(BALL, BallState((0.4, 1.56, 0.94), (0.0, 5.0, -1.0), STILL), STEP)
-    assert touch is Touch.NET
+    assert touch is Obstacle.NET
     assert clipped.velocity[2] > 0.0
     _, touch = ROOM.step(BALL, BallState((0.4, 1.56, 0.96), (0.0, 5.0, 0.0), STILL), STEP)
-    assert touch is Touch.NOTHING
+    assert touch is Obstacle.NOTHING
     _, touch = ROOM.step(BALL, BallState((0.4, -1.0, 0.0201), (0.0, 0.0, -3.0), STILL), STEP)
-    assert touch is Touch.FLOOR
+    assert touch is Obstacle.FLOOR
 
 
 # The racket
@@ -293,14 +293,14 @@ def test_a_ball_that_nobody_hits_is_missed(bench):
     bench.launch(0)
     while bench.playing:
         bench.command(np.array([0.3, 0.0, 0.0, 0.0]))
-    assert bench.outcome() is Outcome.MISSED
+    assert bench.outcome() is RallyOutcome.MISSED
     assert bench.landing() is None
     assert not bench.hit
     assert 1.2 < bench.time < 2.0
 
 
 def test_the_documented_program_follows_a_ball_to_its_end(documented):
-    assert documented["outcome"] is Outcome.MISSED and documented["landing"] is None
+    assert documented["outcome"] is RallyOutcome.MISSED and documented["landing"] is None
     assert (
         documented["ball"].position[1] < 0.5 and not documented["ball"].hit
     )  # it came to the arm, and past it
@@ -310,7 +310,7 @@ def test_finish_flies_the_same_ball_and_the_arm_does_not_tick(bench):
     bench.reset()
     bench.launch(1)
     before = bench.read()
-    assert bench.finish() is Outcome.MISSED
+    assert bench.finish() is RallyOutcome.MISSED
     np.testing.assert_array_equal(bench.read(), before)
     end, time = bench._ball, bench.time
     bench.reset()
@@ -326,7 +326,7 @@ def hit(
     bench: TennisBench,
     velocity: tuple[float, float, float],
     spin: tuple[float, float, float] = STILL,
-) -> Outcome:
+) -> RallyOutcome:
     """Judge a ball that leaves the racket like this."""
     bench.reset()
     bench.launch(0)
@@ -337,12 +337,12 @@ def hit(
 @pytest.mark.parametrize(
     ("velocity", "outcome"),
     [
-        ((-0.2, 4.5, 1.0), Outcome.SUCCESS),
-        ((-0.2, 8.5, 2.0), Outcome.TOO_LONG),
-        ((-0.2, 2.0, 0.5), Outcome.TOO_SHORT),
-        ((-0.2, 5.0, -0.9), Outcome.TOO_SHORT),  # into the net
-        ((-0.2, -2.0, 0.5), Outcome.TOO_SHORT),  # backwards
-        ((2.5, 4.5, 1.5), Outcome.SIDE),
+        ((-0.2, 4.5, 1.0), RallyOutcome.SUCCESS),
+        ((-0.2, 8.5, 2.0), RallyOutcome.TOO_LONG),
+        ((-0.2, 2.0, 0.5), RallyOutcome.TOO_SHORT),
+        ((-0.2, 5.0, -0.9), RallyOutcome.TOO_SHORT),  # into the net
+        ((-0.2, -2.0, 0.5), RallyOutcome.TOO_SHORT),  # backwards
+        ((2.5, 4.5, 1.5), RallyOutcome.SIDE),
     ],
 )
 def test_returns_are_judged_by_where_they_come_down_first(bench, velocity, outcome):
@@ -351,7 +351,7 @@ def test_returns_are_judged_by_where_they_come_down_first(bench, velocity, outco
     assert landing is not None
     assert landing[2] == pytest.approx(0.795)
     on_far_half = abs(landing[0] - 0.4) <= 0.7625 and 1.57 < landing[1] < 2.94
-    assert on_far_half == (outcome is Outcome.SUCCESS)
+    assert on_far_half == (outcome is RallyOutcome.SUCCESS)
 
 
 def test_spin_bends_the_return(bench):

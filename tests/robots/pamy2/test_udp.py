@@ -36,7 +36,7 @@ from genan.errors import SettingError
 from genan.robot import Robot
 from genan.robots.pamy2.client import Pamy2Udp
 from genan.robots.pamy2.pressures import AUGUST_2024, BAR_PER_COUNT, bar_from_control
-from genan.robots.pamy2.wire import LAB, Answer, Command, pack_command, unpack_command
+from genan.robots.pamy2.wire import LAB, TelegramWriter, CommandTelegram, pack_command, unpack_command
 
 
 class Swing:
@@ -92,7 +92,7 @@ def check_sent(telegrams: list[bytes], change: float = PATIENT.change) -> None:
     """Every telegram that the client sent keeps to each muscle's range, and to the rate limit from
     one to the next."""
     commands = [unpack_command(data) for data in telegrams]
-    assert all(isinstance(command, Command) for command in commands)
+    assert all(isinstance(command, CommandTelegram) for command in commands)
     pressure = np.array([LAB.pressure_from_wire(command.pressure) for command in commands])
     low, high = AUGUST_2024.bar
     assert (pressure >= low - 1e-6).all() and (pressure <= high + 1e-6).all()
@@ -178,7 +178,7 @@ def test_other_senders_are_dropped_on_both_sides(tmp_path: Path) -> None:
 
 def intrude(stop: threading.Event, there: object, proxy: Proxy) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as intruder:
-        answer = Answer(0.002, LAB)
+        answer = TelegramWriter(0.002, LAB)
         answer.tick(np.full(4, 1.0))
         while not stop.is_set():
             if proxy.client is not None:
@@ -334,7 +334,7 @@ def test_rise_begins_at_the_lowest_pressures_as_the_labs_client_does() -> None:
 def test_robots_clock_goes_on_when_its_counter_goes_round() -> None:
     robot = Pamy2Udp()
     robot._address = ("robot", 4700)
-    answer = Answer(0.002, LAB)
+    answer = TelegramWriter(0.002, LAB)
     answer._ticks = 2**32 // 2000 - 2
     times = []
     for _ in range(5):
@@ -372,7 +372,7 @@ class Replay:
     angles."""
 
     def __init__(self, q: np.ndarray) -> None:
-        self._q, self._answer = q, Answer(0.002, LAB)
+        self._q, self._answer = q, TelegramWriter(0.002, LAB)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 0))
         self.socket.settimeout(0.1)

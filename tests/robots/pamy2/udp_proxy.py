@@ -15,7 +15,7 @@ from genan.deployment.interface import WallClock
 from genan.deployment.safety import SafetySettings
 from genan.robot import Robot
 from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.server import Server, ServerLog, ServerSettings, listen
+from genan.robots.pamy2.server import UdpServer, ServerLog, ServerSettings, listen
 
 Mangle = Callable[[bytes], list[bytes]]
 """What becomes of a datagram: none, one, or several in its place."""
@@ -107,7 +107,7 @@ def thread(run: Callable[[threading.Event], None]) -> Iterator[threading.Event]:
 
 @dataclass
 class Served:
-    server: Server
+    server: UdpServer
     plant: SpringArm
     log: ServerLog
 
@@ -120,7 +120,7 @@ def served(port: int = 0, settings: ServerSettings | None = None) -> Iterator[Se
     """A served robot in a thread of this process."""
     plant, log = SpringArm(), ServerLog(None, WallClock())
     settings = ServerSettings(ramp=0.2) if settings is None else settings
-    server = Server(plant, REST, listen(port=port), settings=settings, log=log)
+    server = UdpServer(plant, REST, listen(port=port), settings=settings, log=log)
     with thread(lambda stop: server.serve(stop.is_set)):
         yield Served(server, plant, log)
 

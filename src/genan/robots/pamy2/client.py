@@ -23,7 +23,7 @@ from genan.robots.pamy2.wire import (
     CONNECTED,
     LAB,
     LEAVING,
-    Fault,
+    TelegramFault,
     TelegramOrder,
     Wiring,
     pack_command,
@@ -196,7 +196,7 @@ class Pamy2Udp(RobotInterface):
             self._counts["another sender"] += 1
             return
         state = unpack_state(data)
-        if isinstance(state, Fault):
+        if isinstance(state, TelegramFault):
             self._counts[state.value] += 1
             return
         now = self.clock.now()

@@ -106,7 +106,7 @@ def _response(
 
 
 @dataclass(frozen=True)
-class Identified:
+class LabResult:
     """One identification of one joint of the real robot."""
 
     joint: int
@@ -124,13 +124,13 @@ class Identified:
 
 #: The real PAMY2, 29.02.2024 (0-3 Hz) and 04.12.2023 (0-10 Hz).
 REAL = (
-    Identified(0, 3.0, 1.19, 0.23, -18.6, 0.020),
-    Identified(1, 3.0, 1.08, 0.32, -29.0, 0.010),
-    Identified(2, 3.0, 0.66, 0.46, -25.4, 0.030),
-    Identified(0, 10.0, 1.37, 0.23, -14.3, 0.040),
-    Identified(1, 10.0, 1.00, 0.35, -9.5, 0.040),
-    Identified(2, 10.0, 3.20, 0.37, -17.0, 0.020),
-    Identified(3, 10.0, 3.10, 0.84, -17.2, 0.010),
+    LabResult(0, 3.0, 1.19, 0.23, -18.6, 0.020),
+    LabResult(1, 3.0, 1.08, 0.32, -29.0, 0.010),
+    LabResult(2, 3.0, 0.66, 0.46, -25.4, 0.030),
+    LabResult(0, 10.0, 1.37, 0.23, -14.3, 0.040),
+    LabResult(1, 10.0, 1.00, 0.35, -9.5, 0.040),
+    LabResult(2, 10.0, 3.20, 0.37, -17.0, 0.020),
+    LabResult(3, 10.0, 3.10, 0.84, -17.2, 0.010),
 )
 
 #: Anchor pressures of 2024 [counts], joints 1 to 4.
@@ -162,7 +162,7 @@ class Experiment:
     """One joint, one band: the measured response, the model fitted to it, and the real robot's
     figures."""
 
-    real: Identified
+    real: LabResult
     frequency: Float[np.ndarray, " lines"]
     """[Hz]."""
     response: Complex[np.ndarray, " lines"]
@@ -188,7 +188,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Loop:
+class HysteresisLoop:
     """A quasi-static sweep of one control, up and down."""
 
     joint: int
@@ -233,7 +233,7 @@ def experiments(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
     return found
 
 
-def hysteresis(robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 40.0) -> list[Loop]:
+def hysteresis(robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 40.0) -> list[HysteresisLoop]:
     """Sweep each control by ``amplitude`` about its rest value in a triangle of ``period`` [s], and
     return its loop."""
     n = round(period / robot.dt)
@@ -246,7 +246,7 @@ def hysteresis(robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 4
     return [_loop(j, u[j, -n:, j], q[j, -n:, j]) for j in range(4)]
 
 
-def _loop(joint: int, u: Float[np.ndarray, " samples"], q: Float[np.ndarray, " samples"]) -> Loop:
+def _loop(joint: int, u: Float[np.ndarray, " samples"], q: Float[np.ndarray, " samples"]) -> HysteresisLoop:
     rising = np.gradient(u) > 0.0
     low, high = u.min(), u.max()
     inner = np.linspace(low + 0.1 * (high - low), high - 0.1 * (high - low), 81)
@@ -254,10 +254,10 @@ def _loop(joint: int, u: Float[np.ndarray, " samples"], q: Float[np.ndarray, " s
     for branch in (rising, ~rising):
         order = np.argsort(u[branch], kind="stable")
         branches.append(np.interp(inner, u[branch][order], q[branch][order]))
-    return Loop(joint, u, q, float(np.abs(branches[0] - branches[1]).max()))
+    return HysteresisLoop(joint, u, q, float(np.abs(branches[0] - branches[1]).max()))
 
 
-def _excitation(row: Identified, seed: int, dt: float) -> Float[np.ndarray, "T 4"]:
+def _excitation(row: LabResult, seed: int, dt: float) -> Float[np.ndarray, "T 4"]:
     """Differential pressure [counts], whole counts."""
     d = np.zeros((_PERIODS * round(_PERIOD / dt), 4))
     bounds = AMPLITUDE[row.joint] * np.array([[-1.0], [1.0]])
@@ -284,7 +284,7 @@ class Identification:
     """What the bench experiments found."""
 
     experiments: Sequence[Experiment]
-    loops: Sequence[Loop]
+    loops: Sequence[HysteresisLoop]
 
     def lines(self) -> list["str | Table"]:
         """The table, what it means, and what is outside the real robot's spread."""
@@ -389,7 +389,7 @@ def response_figure(experiments: Sequence[Experiment]) -> "Figure":
     return figure
 
 
-def hysteresis_figure(loops: Sequence[Loop]) -> "Figure":
+def hysteresis_figure(loops: Sequence[HysteresisLoop]) -> "Figure":
     """Angle over control for a slow sweep up and down, one panel per joint."""
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""``Server``: a robot with eight muscles that speaks the PAMY2's protocol on a UDP port, in real
+"""``UdpServer``: a robot with eight muscles that speaks the PAMY2's protocol on a UDP port, in real
 time.
 
 At each period of 2 ms it takes the newest valid telegram, moves the robot on by that period, and
@@ -29,9 +29,9 @@ from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.robots.pamy2.wire import (
     LAB,
     LEAVING,
-    Answer,
-    Command,
-    Fault,
+    TelegramWriter,
+    CommandTelegram,
+    TelegramFault,
     TelegramOrder,
     Wiring,
     unpack_command,
@@ -132,7 +132,7 @@ class ServerSettings:
             )
 
 
-class Server:
+class UdpServer:
     """Serves one robot to one client at a time."""
 
     def __init__(
@@ -161,7 +161,7 @@ class Server:
         self.pressure: Float[np.ndarray, " 8"] = self._rest.copy()
         """Commanded to the plant in the last period [bar]."""
         self._wanted = self._rest.copy()
-        self._answer = Answer(plant.dt, wiring)
+        self._answer = TelegramWriter(plant.dt, wiring)
         self._order = TelegramOrder(bits=16)
         self._client: tuple[str, int] | None = None
         self._heard = 0.0
@@ -203,7 +203,7 @@ class Server:
             self._drop("came while closing", sender)
             return
         command = unpack_command(data)
-        if isinstance(command, Fault):
+        if isinstance(command, TelegramFault):
             self._drop(command.value, sender)
             return
         if self._client is not None and sender != self._client:
@@ -220,7 +220,7 @@ class Server:
         self.counts["accepted"] += 1
         self._obey(command, sender, now)
 
-    def _obey(self, command: Command, sender: tuple[str, int], now: float) -> None:
+    def _obey(self, command: CommandTelegram, sender: tuple[str, int], now: float) -> None:
         if command.connection == LEAVING:
             self._let_go("left")
             self._begin_ramp("ramp")
@@ -338,7 +338,7 @@ def open_server(
     watchdog: float = ServerSettings.watchdog,
     ramp: float = ServerSettings.ramp,
     log: Path | None = None,
-) -> Server:
+) -> UdpServer:
     """A server of the robot that ``make`` gives, compiled; see ``ServerSettings``."""
     settings, listening, clock = ServerSettings(watchdog, ramp), listen(host, port), WallClock()
     try:
@@ -350,4 +350,4 @@ def open_server(
     except BaseException:
         listening.close()
         raise
-    return Server(virtual, rest, listening, settings=settings, log=written, clock=clock)
+    return UdpServer(virtual, rest, listening, settings=settings, log=written, clock=clock)

@@ -2,7 +2,7 @@
 (460 bytes).
 
 Little-endian, no padding. Whatever arrives from a network may be anything: reading a telegram never
-raises, it gives the telegram or the ``Fault`` for which it is refused. ``docs/pamy2-protocol.md``
+raises, it gives the telegram or the ``TelegramFault`` for which it is refused. ``docs/pamy2-protocol.md``
 has both as tables.
 """
 
@@ -35,7 +35,7 @@ TO_ROBOT_BYTES = _COMMAND.size
 _COMMANDED = tuple(5 * joint + k for joint in range(4) for k in (2, 4))
 
 
-class Fault(Enum):
+class TelegramFault(Enum):
     """Why a telegram is refused."""
 
     LENGTH = "wrong length"
@@ -45,7 +45,7 @@ class Fault(Enum):
     ANGLE = "angle out of range"
 
 
-class Command(NamedTuple):
+class CommandTelegram(NamedTuple):
     """What a client asks of the robot."""
 
     counter: int
@@ -70,21 +70,21 @@ def pack_command(
     )
 
 
-def unpack_command(data: bytes) -> Command | Fault:
+def unpack_command(data: bytes) -> CommandTelegram | TelegramFault:
     """Read a telegram to the robot, or say why not."""
     if len(data) != TO_ROBOT_BYTES:
-        return Fault.LENGTH
+        return TelegramFault.LENGTH
     counter, connection, control, _, time, *numbers = _COMMAND.unpack(data)
     if connection not in (CONNECTED, LEAVING) or control != PRESSURE_CONTROL:
-        return Fault.WORDS
+        return TelegramFault.WORDS
     if not math.isfinite(sum(numbers)):  # float32 cannot overflow a sum in double precision
-        return Fault.NUMBER
+        return TelegramFault.NUMBER
     pressure = [numbers[i] for i in _COMMANDED]
     if (
         min(pressure) < HARD_LIMITS[0] or max(pressure) > HARD_LIMITS[1]
     ):  # 0.2 as a float32 lies above 0.2
-        return Fault.PRESSURE
-    return Command(counter, connection, time, np.array(pressure))
+        return TelegramFault.PRESSURE
+    return CommandTelegram(counter, connection, time, np.array(pressure))
 
 
 _SET_POINT = np.dtype(
@@ -145,7 +145,7 @@ _REST = slice(65, 115)
 """Gains, and pressures of supply and ring."""
 
 
-class State(NamedTuple):
+class RobotTelegram(NamedTuple):
     """What the robot reports, as far as a client uses it."""
 
     telegram: int
@@ -160,22 +160,22 @@ class State(NamedTuple):
     """Measured pressures [bar], agonist and antagonist of joint 1, of joint 2, and so on."""
 
 
-def unpack_state(data: bytes) -> State | Fault:
+def unpack_state(data: bytes) -> RobotTelegram | TelegramFault:
     """Read a telegram from the robot, or say why not."""
     if len(data) != FROM_ROBOT_BYTES:
-        return Fault.LENGTH
+        return TelegramFault.LENGTH
     fields = _STATE.unpack(data)
     joints = [fields[k] for k in _JOINTS]
     if not math.isfinite(sum(fields[_POINTS]) + sum(fields[_REST]) + sum(map(sum, joints))):
-        return Fault.NUMBER
+        return TelegramFault.NUMBER
     angle = [joint[0] for joint in joints]
     if max(map(abs, angle)) > HIGHEST_ANGLE:
-        return Fault.ANGLE
+        return TelegramFault.ANGLE
     pressure = [joint[k] for joint in joints for k in (2, 4)]
     if min(pressure) < SENSOR_RANGE[0] or max(pressure) > SENSOR_RANGE[1]:
-        return Fault.PRESSURE
+        return TelegramFault.PRESSURE
     speed = [joint[1] for joint in joints]
-    return State(fields[2], fields[6], np.array(angle), np.array(speed), np.array(pressure))
+    return RobotTelegram(fields[2], fields[6], np.array(angle), np.array(speed), np.array(pressure))
 
 
 # --- ``TelegramOrder``: which of two telegrams is newer, though their counter goes round, and w
@@ -186,7 +186,7 @@ QUIET = 0.01
 """... provided that nothing newer came for this long [s], which telegrams that overtake one another
 do not take."""
 
-Verdict = Literal["first", "next", "old", "restarted"]
+Order = Literal["first", "next", "old", "restarted"]
 
 
 class TelegramOrder:
@@ -200,7 +200,7 @@ class TelegramOrder:
         self._rival: int | None = None
         self._rivals = 0
 
-    def take(self, number: int, *, now: float) -> Verdict:
+    def take(self, number: int, *, now: float) -> Order:
         """Whether telegram ``number`` is news at time ``now`` [s]; if it is, it is the newest from
         here on."""
         if self._last is None:
@@ -218,7 +218,7 @@ class TelegramOrder:
     def _newer(self, number: int, than: int) -> bool:
         return 0 < (number - than) % self._modulus < self._modulus // 2
 
-    def _accept(self, number: int, now: float, verdict: Verdict) -> Verdict:
+    def _accept(self, number: int, now: float, verdict: Order) -> Order:
         self._last, self._since = number, now
         self._rival, self._rivals = None, 0
         return verdict
@@ -304,7 +304,7 @@ STRAIGHT = Wiring(
 )
 
 
-# --- ``Answer``: the telegrams of a served robot, one for each period.
+# --- ``TelegramWriter``: the telegrams of a served robot, one for each period.
 
 ENCODER_COUNT = (360.0 / 200 / 100, 360.0 / 92 / 200, 360.0 / 72 / 200, 360.0 / 72 / 200)
 """Angle of one count of the encoders [deg], by the parts list (poles of the ring, counts to a
@@ -317,7 +317,7 @@ WORD = 0xFFFFFFFF
 """Counters and times go round at 32 bits."""
 
 
-class Answer:
+class TelegramWriter:
     """What the robot says. It uses the same memory for each telegram."""
 
     def __init__(self, dt: float, wiring: Wiring) -> None:

@@ -105,7 +105,7 @@ GRAVITY = 9.81
 AXES = (2, 1, 1, 2)
 
 
-class Arm(eqx.Module):
+class RigidArm(eqx.Module):
     """Rigid bodies and passive joint elements."""
 
     offset: Float[Array, "4 3"]
@@ -268,7 +268,7 @@ class Forearm(NamedTuple):
     """Velocity [m] of the origin and angular velocity, in the link's axes, per joint velocity."""
 
     @classmethod
-    def at(cls, arm: Arm, q: Float[Array, "4"]) -> "Forearm":
+    def at(cls, arm: RigidArm, q: Float[Array, "4"]) -> "Forearm":
         """The forearm in pose ``q`` [rad]."""
         turns = [(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)]
 

@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from genan.robots.pamy2.virtual.arm import GRAVITY, Arm, Forearm
+from genan.robots.pamy2.virtual.arm import GRAVITY, RigidArm, Forearm
 from genan.robots.pamy2.virtual.columns import applied, cross, dot, inverse, product, total, turning
 
 #: Keeps the direction of a point on the axis defined [m].
 _TINY = 1e-9
 
 
-class Touch(NamedTuple):
+class Proximity(NamedTuple):
     """Surfaces as points see them."""
 
     gap: Float[Array, "surfaces *points"]
@@ -68,7 +68,7 @@ class Cup(eqx.Module):
         inside = radius < self.radius - self.half_wall
         return inside & (height > 2.0 * self.half_wall) & (height < self.height)
 
-    def surfaces(self, point: Float[Array, "3 *points"]) -> Touch:
+    def surfaces(self, point: Float[Array, "3 *points"]) -> Proximity:
         """Forearm, wall with its rim, and bottom, the cup's from both sides."""
         radius, height = self.half_plane(point)
         along = point[2] - jnp.clip(point[2], self.tube[0], self.tube[1])
@@ -90,7 +90,7 @@ class Cup(eqx.Module):
         distance = jnp.sqrt(beside**2 + over**2 + _TINY**2)
         thickness = jnp.stack([self.tube_radius, self.half_wall, self.half_wall])
         gap = distance - thickness.reshape(3, *(1,) * (point.ndim - 1))
-        return Touch(gap, offset / distance)
+        return Proximity(gap, offset / distance)
 
     def bends(
         self, first: Float[Array, "3 pieces"], second: Float[Array, "3 pieces"], thickness: Array
@@ -137,7 +137,7 @@ _TINY = 1e-9
 _NEARLY = 1e-4
 
 
-class Way(NamedTuple):
+class StringPath(NamedTuple):
     """The way of a string: from point to point, over corners where pieces are bent."""
 
     points: Float[Array, "3 points"]
@@ -176,7 +176,7 @@ class String(eqx.Module):
     """Friction within the string against bending [N s/m]."""
 
     def tension(
-        self, way: Way, ahead: Way, mobility: Float[Array, "6 pieces"], step: float
+        self, way: StringPath, ahead: StringPath, mobility: Float[Array, "6 pieces"], step: float
     ) -> tuple[Float[Array, " pieces"], Float[Array, "3 pieces"], Float[Array, "3 pieces"]]:
         """Tensions [N] over the coming ``step`` [s], and the directions in which the pieces leave
         and arrive.
@@ -249,7 +249,7 @@ class BallContact(eqx.Module):
     """Rate at which string and air stop a turning ball [1/s]."""
 
     def force(
-        self, touch: Touch, velocity: Float[Array, "3"], spin: Float[Array, "3"], step: float
+        self, touch: Proximity, velocity: Float[Array, "3"], spin: Float[Array, "3"], step: float
     ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Force [N] and moment [N m] on the ball that moves at ``velocity`` [m/s] and turns at
         ``spin`` [rad/s]."""
@@ -309,7 +309,7 @@ class StringContact(eqx.Module):
     """Of the string [m]."""
 
     def laid(
-        self, touch: Touch, velocity: Float[Array, "3 points"], step: float
+        self, touch: Proximity, velocity: Float[Array, "3 points"], step: float
     ) -> tuple[Float[Array, "6 points"], Float[Array, "3 points"]]:
         """What holds the string at each point: ``resistance`` [kg] and ``push`` [N s].
 
@@ -342,7 +342,7 @@ STEPS = 4
 _IDENTITY = np.array([[1.0], [1.0], [1.0], [0.0], [0.0], [0.0]])
 
 
-class ToyState(eqx.Module):
+class CupAndBallState(eqx.Module):
     """What the toy remembers, in the robot's base frame. The last point is the ball's centre."""
 
     position: Float[Array, "3 pieces"]
@@ -357,7 +357,7 @@ class ToyState(eqx.Module):
     """Whether the string touches the forearm or the cup's rim."""
 
 
-class Toy(eqx.Module):
+class CupAndBall(eqx.Module):
     """Everything that is fixed about cup, string and ball."""
 
     cup: Cup
@@ -371,25 +371,25 @@ class Toy(eqx.Module):
         [m]."""
         return jnp.stack([self.cup.underside, jnp.zeros(()), self.cup.reach])
 
-    def hanging(self, arm: Arm, q: Float[Array, "4"]) -> ToyState:
+    def hanging(self, arm: RigidArm, q: Float[Array, "4"]) -> CupAndBallState:
         """The ball at rest, straight below the cup of an arm in pose ``q`` [rad]."""
         start = Forearm.at(arm, q).place(self.start)
         load = GRAVITY * jnp.cumsum(self.string.mass[::-1])[::-1]
         length = jnp.cumsum(self.string.rest + load / self.string.stiffness)
         position = start[:, None] - jnp.array([[0.0], [0.0], [1.0]]) * length
-        return ToyState(
+        return CupAndBallState(
             position, jnp.zeros_like(position), jnp.zeros(3), load[-1], jnp.zeros((), bool)
         )
 
     def advanced(
         self,
-        arm: Arm,
+        arm: RigidArm,
         q: Float[Array, "4"],
         qd: Float[Array, "4"],
         qd_next: Float[Array, "4"],
-        state: ToyState,
+        state: CupAndBallState,
         time: float,
-    ) -> tuple[Float[Array, "4"], Float[Array, "4"], ToyState]:
+    ) -> tuple[Float[Array, "4"], Float[Array, "4"], CupAndBallState]:
         """Angles [rad], velocities [rad/s] and toy after ``time`` [s].
 
         ``qd`` and ``qd_next`` are the arm's velocities before and after if nothing pulled at it.
@@ -401,7 +401,7 @@ class Toy(eqx.Module):
         axes, jacobian = forearm.axes, forearm.jacobian
         response = applied(arm.mobility(middle), jacobian.T)
         down = -GRAVITY * axes[:, 2]
-        in_axes = ToyState(
+        in_axes = CupAndBallState(
             position=applied(axes, state.position - forearm.origin[:, None]),
             velocity=applied(axes, state.velocity),
             spin=applied(axes, state.spin),
@@ -410,8 +410,8 @@ class Toy(eqx.Module):
         )
 
         def one(
-            _: Array | int, carry: tuple[Array, Array, ToyState]
-        ) -> tuple[Array, Array, ToyState]:
+            _: Array | int, carry: tuple[Array, Array, CupAndBallState]
+        ) -> tuple[Array, Array, CupAndBallState]:
             turned, change, toy = carry
             rate = mean + change
             toy, wrench = self._step(
@@ -421,7 +421,7 @@ class Toy(eqx.Module):
             return turned + step * (mean + change), change, toy
 
         turned, change, end = jax.lax.fori_loop(0, STEPS, one, (q - middle, jnp.zeros(4), in_axes))
-        out = ToyState(
+        out = CupAndBallState(
             position=forearm.origin[:, None] + applied(axes.T, end.position),
             velocity=applied(axes.T, end.velocity),
             spin=applied(axes.T, end.spin),
@@ -435,9 +435,9 @@ class Toy(eqx.Module):
         moved: Float[Array, "6"],
         moving: Float[Array, "6"],
         down: Float[Array, "3"],
-        toy: ToyState,
+        toy: CupAndBallState,
         step: float,
-    ) -> tuple[ToyState, Float[Array, "6"]]:
+    ) -> tuple[CupAndBallState, Float[Array, "6"]]:
         """The toy after one ``step`` [s], and force and moment [N, N m] on the forearm's origin
         meanwhile.
 
@@ -467,18 +467,18 @@ class Toy(eqx.Module):
         on_ball, ball_moment = self._on_ball(
             surfaces, point[:, -1], relative[:, -1], toy.spin - moving[3:], step
         )
-        on_string = Touch(surfaces.gap[:, :-1], surfaces.normal[:, :, :-1])
+        on_string = Proximity(surfaces.gap[:, :-1], surfaces.normal[:, :, :-1])
         resistance, push = self.contact.laid(on_string, relative[:, :-1], step)
         mobility = inverse(jnp.pad(resistance, ((0, 0), (0, 1))) + _IDENTITY * mass)
         push = jnp.concatenate([push, step * on_ball[:, None]], axis=1)
         free = carried + product(mobility, mass * relative + step * outer + push)
 
         corner = moved[:3, None] + held[:, 1:]
-        way = Way(
+        way = StringPath(
             jnp.concatenate([moved[:3, None] + held[:, :1], toy.position], axis=1), corner, bent
         )
         drift = step * jnp.concatenate([held_velocity[:, :1], free], axis=1)
-        ahead = Way(way.points + drift, corner + step * held_velocity[:, 1:], bent)
+        ahead = StringPath(way.points + drift, corner + step * held_velocity[:, 1:], bent)
         tension, leaving, arriving = string.tension(way, ahead, mobility, step)
         leave, arrive = tension * leaving, tension * arriving
         pull = jnp.pad(leave[:, 1:], ((0, 0), (0, 1))) - arrive
@@ -492,7 +492,7 @@ class Toy(eqx.Module):
         places = jnp.concatenate([from_origin, held], axis=1)
         wrench = jnp.sum(jnp.concatenate([forces, cross(places, forces)]), axis=1)
         wrench = wrench - jnp.concatenate([jnp.zeros(3), ball_moment])
-        state = ToyState(
+        state = CupAndBallState(
             position=toy.position + step * velocity,
             velocity=velocity,
             spin=(1.0 - step * self.ball.spin_decay) * toy.spin
@@ -504,7 +504,7 @@ class Toy(eqx.Module):
 
     def _on_ball(
         self,
-        surfaces: Touch,
+        surfaces: Proximity,
         centre: Float[Array, "3"],
         velocity: Float[Array, "3"],
         spin: Float[Array, "3"],
@@ -516,7 +516,7 @@ class Toy(eqx.Module):
         # At the lower edge wall and bottom end in the same point, which must not push twice.
         twice = jnp.stack([jnp.zeros_like(outside), below & ~outside, outside])
         gap = jnp.where(twice, jnp.inf, surfaces.gap[:, -1])
-        return self.ball.force(Touch(gap, surfaces.normal[:, :, -1]), velocity, spin, step)
+        return self.ball.force(Proximity(gap, surfaces.normal[:, :, -1]), velocity, spin, step)
 
 
 # --- The toy in numbers: one cup, string and ball for each specimen, each a little off the draw
@@ -557,7 +557,7 @@ _SPREAD = {
 }
 
 
-def toy(seed: int) -> Toy:
+def cup_and_ball(seed: int) -> CupAndBall:
     """Cup, string and ball of the specimen with serial number ``seed``."""
     draw = np.random.default_rng([seed, 0xC0B])
     factor = {
@@ -594,7 +594,7 @@ def toy(seed: int) -> Toy:
         friction=jnp.asarray(STRING_FRICTION * factor["friction"]),
         radius=jnp.asarray(STRING_RADIUS),
     )
-    return Toy(cup=_cup(), string=string, ball=ball, contact=contact)
+    return CupAndBall(cup=_cup(), string=string, ball=ball, contact=contact)
 
 
 def _cup() -> Cup:

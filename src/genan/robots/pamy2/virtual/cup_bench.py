@@ -15,9 +15,9 @@ from jaxtyping import Array, Float, Int
 from genan.errors import SettingError
 from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
 from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm
-from genan.robots.pamy2.virtual.cup import Toy, ToyState, toy
+from genan.robots.pamy2.virtual.cup import CupAndBall, CupAndBallState, cup_and_ball
 from genan.robots.pamy2.virtual.parameters import Parameters
-from genan.robots.pamy2.virtual.robot import State, VirtualPamy2Cup, on_the_bench, state_at, tick
+from genan.robots.pamy2.virtual.robot import PamyState, VirtualPamy2Cup, on_the_bench, state_at, tick
 from genan.robots.pamy2.virtual.tracking import Vicon
 
 #: The robot hangs for this long before its first trial [ticks]; in between the ball is stilled.
@@ -149,15 +149,15 @@ class CupBench(VirtualPamy2Cup):
             self._time_bent += self.dt
 
     def _assembled(self, parameters: Parameters) -> Parameters:
-        return dataclasses.replace(parameters, toy=toy(self.seed))
+        return dataclasses.replace(parameters, toy=cup_and_ball(self.seed))
 
     @property
-    def _toy_state(self) -> ToyState:
+    def _toy_state(self) -> CupAndBallState:
         assert self._state.toy is not None
         return self._state.toy
 
     @cached_property
-    def _resting(self) -> State:
+    def _resting(self) -> PamyState:
         with on_the_bench():
             pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
             state = _hung(
@@ -168,25 +168,25 @@ class CupBench(VirtualPamy2Cup):
             return state
 
 
-def _toy(parameters: Parameters) -> Toy:
+def _toy(parameters: Parameters) -> CupAndBall:
     assert parameters.toy is not None
     return parameters.toy
 
 
-def _with_toy(state: State, **fields: Array) -> State:
+def _with_toy(state: PamyState, **fields: Array) -> PamyState:
     assert state.toy is not None
     return dataclasses.replace(state, toy=dataclasses.replace(state.toy, **fields))
 
 
 @jax.jit
-def _hung(parameters: Parameters, state: State) -> State:
+def _hung(parameters: Parameters, state: PamyState) -> PamyState:
     return dataclasses.replace(state, toy=_toy(parameters).hanging(parameters.arm, state.q))
 
 
 @jax.jit
 def _advance(
-    parameters: Parameters, state: State, command: Float[Array, "8"], ticks: Int[Array, ""] | int
-) -> tuple[State, Float[Array, "14"]]:
+    parameters: Parameters, state: PamyState, command: Float[Array, "8"], ticks: Int[Array, ""] | int
+) -> tuple[PamyState, Float[Array, "14"]]:
     """The same command for some ticks. Their number is no constant: settling and playing share one
     program."""
     state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command), state)
@@ -194,7 +194,7 @@ def _advance(
 
 
 @jax.jit
-def _observe(parameters: Parameters, state: State) -> Float[Array, "14"]:
+def _observe(parameters: Parameters, state: PamyState) -> Float[Array, "14"]:
     """Encoders, ball, whether it is in the cup, whether the string is caught, its pull, how far the
     ball is away."""
     toy, things = _toy(parameters), state.toy

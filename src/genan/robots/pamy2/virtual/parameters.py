@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.errors import SettingError, listing
-from genan.robots.pamy2.virtual.arm import Arm, Encoder
-from genan.robots.pamy2.virtual.cup import Toy
+from genan.robots.pamy2.virtual.arm import RigidArm, Encoder
+from genan.robots.pamy2.virtual.cup import CupAndBall
 from genan.robots.pamy2.virtual.muscle import Air, Muscle, Tendon
 
 DELAY_TICKS = 6
@@ -28,14 +28,14 @@ _DEG = np.pi / 180.0
 class Parameters(eqx.Module):
     """Everything that is fixed about one virtual PAMY2 at one age."""
 
-    arm: Arm
+    arm: RigidArm
     muscle: Muscle
     tendon: Tendon
     air: Air
     encoder: Encoder
     delay: int = eqx.field(static=True, default=DELAY_TICKS)
     """Transport delay [ticks of 2 ms]."""
-    toy: Toy | None = None
+    toy: CupAndBall | None = None
     """Cup, string and ball in the robot's hand, if it plays with them."""
 
     def without(self, *effects: str) -> "Parameters":
@@ -75,10 +75,10 @@ def _pairs(*per_joint: float) -> jnp.ndarray:
 _Q_NEUTRAL = np.array([0.0, 35.0, 22.0, 0.0]) * _DEG
 
 
-def _arm() -> Arm:
+def _arm() -> RigidArm:
     # Rigid bodies: the lab's CAD values [R]. The stops' rubber begins 3 degrees before the limits
     # of the paper [A].
-    return Arm(
+    return RigidArm(
         offset=jnp.array(
             [[0.0, 0.0, 0.010], [0.0, 0.0, 0.064], [0.0069795, 0.0, 0.39986], [0.0, 0.0, 0.0]]
         ),
@@ -120,7 +120,7 @@ _CUP = (
 )  # mass [R], the rest [A]
 
 
-def _arm_with_cup() -> Arm:
+def _arm_with_cup() -> RigidArm:
     """The arm whose last link carries a cup instead of the racket."""
     arm = _arm()
     mass = _TUBE[0] + _CUP[0]

@@ -22,7 +22,7 @@ from genan.jax_setup import compiling
 from genan.robot import Robot
 from genan.robot.virtual import VirtualRobot
 from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
-from genan.robots.pamy2.virtual.cup import ToyState
+from genan.robots.pamy2.virtual.cup import CupAndBallState
 from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
 
 TICK = 0.002
@@ -31,7 +31,7 @@ SUBSTEPS = 4
 _H = TICK / SUBSTEPS
 
 
-class State(eqx.Module):
+class PamyState(eqx.Module):
     """What the robot remembers from one tick to the next."""
 
     q: Float[Array, "4"]
@@ -57,16 +57,16 @@ class State(eqx.Module):
     would read."""
     commands: Float[Array, "delay 8"]
     """Pressure commands on their way [bar], oldest first."""
-    toy: ToyState | None = None
+    toy: CupAndBallState | None = None
     """String and ball, where the robot holds a cup with them."""
 
 
-def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"]) -> State:
+def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"]) -> PamyState:
     """The robot at rest in pose q [rad] with the muscles at ``pressure`` [bar], unhindered by
     friction."""
     y = parameters.tendon.path(q)
     elements = parameters.muscle.slip_distance.shape[0]
-    return State(
+    return PamyState(
         q=q,
         qd=jnp.zeros(4),
         y=y,
@@ -83,14 +83,14 @@ def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array
 
 def tick(
     parameters: Parameters,
-    state: State,
+    state: PamyState,
     command: Float[Array, "8"],
     push: Float[Array, "4"] | None = None,
-) -> State:
+) -> PamyState:
     """The state 2 ms later, when ``command`` [bar] was given at the start of the tick.
 
     ``push`` [N m] is a torque on the joints by someone who leans on the arm; no muscle knows of it,
-    nor ``State.tau``.
+    nor ``PamyState.tau``.
     """
     queue = jnp.concatenate([state.commands, command[None]])
     arriving = queue[0]
@@ -101,8 +101,8 @@ def tick(
 
 
 def _substep(
-    parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"] | None
-) -> State:
+    parameters: Parameters, state: PamyState, command: Float[Array, "8"], push: Float[Array, "4"] | None
+) -> PamyState:
     muscle, tendon, arm = parameters.muscle, parameters.tendon, parameters.arm
     q_half = state.q + 0.5 * _H * state.qd
 
@@ -133,7 +133,7 @@ def _substep(
     else:
         q, qd, toy = parameters.toy.advanced(arm, state.q, state.qd, qd, state.toy, _H)
 
-    return State(
+    return PamyState(
         q=q,
         qd=qd,
         y=y,
@@ -311,7 +311,7 @@ class VirtualPamy2(VirtualRobot):
         return u
 
     @cached_property
-    def _resting(self) -> State:
+    def _resting(self) -> PamyState:
         with on_the_bench():
             pressure = jnp.asarray(bar_from_control(self.robot.u_rest))
             return _hang(self._aged, jnp.asarray(self.robot.q_rest), pressure)
@@ -330,33 +330,33 @@ def _hang(
     q: Float[Array, "4"],
     pressure: Float[Array, "8"],
     ticks: int = _HANG_TICKS,
-) -> State:
+) -> PamyState:
     state = state_at(parameters, q, pressure)
     return jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, pressure), state)
 
 
 @jax.jit
-def _read(parameters: Parameters, state: State) -> Float[Array, "4"]:
+def _read(parameters: Parameters, state: PamyState) -> Float[Array, "4"]:
     return parameters.encoder.read(state.q)
 
 
 @jax.jit
 def _advance(
-    parameters: Parameters, state: State, command: Float[Array, "8"]
-) -> tuple[State, Float[Array, "4"]]:
+    parameters: Parameters, state: PamyState, command: Float[Array, "8"]
+) -> tuple[PamyState, Float[Array, "4"]]:
     state = tick(parameters, state, command)
     return state, _read(parameters, state)
 
 
 @jax.jit
 def _advance_pushed(
-    parameters: Parameters, state: State, command: Float[Array, "8"], push: Float[Array, "4"]
-) -> tuple[State, Float[Array, "4"]]:
+    parameters: Parameters, state: PamyState, command: Float[Array, "8"], push: Float[Array, "4"]
+) -> tuple[PamyState, Float[Array, "4"]]:
     state = tick(parameters, state, command, push)
     return state, _read(parameters, state)
 
 
-def _truth(state: State) -> dict[str, Array]:
+def _truth(state: PamyState) -> dict[str, Array]:
     return {name: getattr(state, name) for name in VirtualPamy2.truth_sizes}
 
 
@@ -364,7 +364,7 @@ def _truth(state: State) -> dict[str, Array]:
 def _run_batch(
     parameters: Parameters,
     drift: Drift,
-    start: State,
+    start: PamyState,
     pressures: Float[Array, "batch ticks 8"],
     hours: Float[Array, " batch"],
     skip: int,
@@ -374,7 +374,7 @@ def _run_batch(
     ) -> tuple[Array, dict[str, Array]]:
         aged = drift.aged(parameters, age)
 
-        def observed(state: State, command: Float[Array, "8"]) -> tuple[State, tuple[Any, Any]]:
+        def observed(state: PamyState, command: Float[Array, "8"]) -> tuple[PamyState, tuple[Any, Any]]:
             return tick(aged, state, command), (aged.encoder.read(state.q), _truth(state))
 
         ready, _ = jax.lax.scan(lambda s, c: (tick(aged, s, c), None), start, commands[:skip])

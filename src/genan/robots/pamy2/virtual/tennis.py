@@ -209,7 +209,7 @@ def rebound(
 # --- The room of the table tennis: where arm, table and net stand, and what the ball does when
 
 
-class Touch(enum.Enum):
+class Obstacle(enum.Enum):
     """What the ball met within a step."""
 
     NOTHING = enum.auto()
@@ -268,7 +268,7 @@ class Room:
 
     def step(
         self, physics: BallPhysics, ball: BallState, h: float, luck: float = 0.0
-    ) -> tuple[BallState, Touch]:
+    ) -> tuple[BallState, Obstacle]:
         """The ball ``h`` [s] later, off whatever it meets, and what that was.
 
         ``luck``, in standard deviations, is how much more than usual the table gives back.
@@ -282,16 +282,16 @@ class Room:
                 x, y, _ = touching.position
                 restitution = self.table_restitution(-touching.velocity[2], luck)
                 up = self._off(physics, touching._replace(position=(x, y, height)), restitution)
-                return physics.flown(up, h - until), Touch.TABLE
+                return physics.flown(up, h - until), Obstacle.TABLE
         if abs(after.position[1] - self.table[1]) < 2.0 * physics.radius:
             after, touched = self._at_net(physics, ball, after)
             if touched:
-                return after, Touch.NET
+                return after, Obstacle.NET
         if after.position[2] < physics.radius and after.velocity[2] < 0.0:
             x, y, _ = after.position
             lying = after._replace(position=(x, y, physics.radius))
-            return self._off(physics, lying, self.floor_restitution), Touch.FLOOR
-        return after, Touch.NOTHING
+            return self._off(physics, lying, self.floor_restitution), Obstacle.FLOOR
+        return after, Obstacle.NOTHING
 
     def table_restitution(self, speed: float, luck: float = 0.0) -> float:
         """Part of the vertical ``speed`` [m/s] that a bounce leaves."""

@@ -26,7 +26,7 @@ from genan.robots.pamy2.virtual.tennis import (
     Racket,
     RacketModel,
     Room,
-    Touch,
+    Obstacle,
     between,
     drawn_hit,
     struck,
@@ -39,7 +39,7 @@ Point = Float[np.ndarray, " 3"]
 _LONGEST = 5.0
 
 
-class Outcome(enum.Enum):
+class RallyOutcome(enum.Enum):
     """What became of a ball."""
 
     SUCCESS = "success"
@@ -86,7 +86,7 @@ class TennisBench(VirtualPamy2):
         self._racket = self._true_racket()
         self._ball: BallState | None = None
         self._hit_at: float | None = None
-        self._outcome: Outcome | None = None
+        self._outcome: RallyOutcome | None = None
         self._landing: Point | None = None
         self._steps = 0
 
@@ -135,7 +135,7 @@ class TennisBench(VirtualPamy2):
         """Whether the racket has touched the ball."""
         return self._hit_at is not None
 
-    def finish(self) -> Outcome:
+    def finish(self) -> RallyOutcome:
         """Let the ball fly on until it is judged, while the robot stands still and out of its
         way."""
         self._launched()
@@ -143,7 +143,7 @@ class TennisBench(VirtualPamy2):
             self._step(None, None)
         return self._outcome
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> RallyOutcome | None:
         """What became of the ball; None while that is open."""
         return self._outcome
 
@@ -186,7 +186,7 @@ class TennisBench(VirtualPamy2):
         if self._outcome is None:
             self._judge(old, ball, touch)
 
-    def _judge(self, old: BallState, ball: BallState, touch: Touch) -> None:
+    def _judge(self, old: BallState, ball: BallState, touch: Obstacle) -> None:
         """Whether this step decided it: after a hit, the ball's coming down to the table's height;
         without, the end."""
         if self._hit_at is None:
@@ -195,19 +195,19 @@ class TennisBench(VirtualPamy2):
                 ball.position[1] < y - self.room.half_length - 2.0
                 or abs(ball.position[0] - x) > 4.0
             )
-            if touch is Touch.FLOOR or gone or self.time > _LONGEST:
-                self._outcome = Outcome.MISSED
+            if touch is Obstacle.FLOOR or gone or self.time > _LONGEST:
+                self._outcome = RallyOutcome.MISSED
             return
         height = self.room.table[2] + self.physics.radius
-        down = touch is Touch.TABLE or ball.position[2] < height <= old.position[2]
-        if not (down or touch is Touch.FLOOR or self.time > _LONGEST):
+        down = touch is Obstacle.TABLE or ball.position[2] < height <= old.position[2]
+        if not (down or touch is Obstacle.FLOOR or self.time > _LONGEST):
             return
         x, y = ball.position[0], ball.position[1]
         self._landing = np.array([x, y, height])
         if y < self.room.table[1]:
-            self._outcome = Outcome.TOO_SHORT
+            self._outcome = RallyOutcome.TOO_SHORT
         elif abs(x - self.room.table[0]) > self.room.half_width:
-            self._outcome = Outcome.SIDE
+            self._outcome = RallyOutcome.SIDE
         else:
             on_table = y <= self.room.table[1] + self.room.half_length
-            self._outcome = Outcome.SUCCESS if on_table else Outcome.TOO_LONG
+            self._outcome = RallyOutcome.SUCCESS if on_table else RallyOutcome.TOO_LONG

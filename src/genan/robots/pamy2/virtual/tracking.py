@@ -16,7 +16,7 @@ from jaxtyping import Float
 from genan.errors import SettingError
 
 
-class Sighting(NamedTuple):
+class TrackerFrame(NamedTuple):
     """One measurement of the ball."""
 
     time: float
@@ -111,7 +111,7 @@ class Tracker:
         self._last: tuple[float, Float[np.ndarray, " 3"]] | None = None
         self._blind_until = self._reflected_until = -np.inf
         self._reflection = np.zeros(3)
-        self._arriving: deque[tuple[float, Sighting]] = deque()
+        self._arriving: deque[tuple[float, TrackerFrame]] = deque()
 
     def see(self, time: float, position: Float[np.ndarray, " 3"], *, hidden: float = 0.0) -> None:
         """The ball is at ``position`` [m] at ``time`` [s]; ``hidden`` (0 to 1) is how much of the
@@ -139,7 +139,7 @@ class Tracker:
                 self._next += 1.0 / self.model.rate
         self._last = (time, here)
 
-    def measurements(self, now: float) -> list[Sighting]:
+    def measurements(self, now: float) -> list[TrackerFrame]:
         """What has arrived until ``now`` [s] and was not handed out before, oldest first."""
         found = []
         while self._arriving and self._arriving[0][0] <= now:
@@ -170,7 +170,7 @@ class Tracker:
         arrival = time + max(0.5 * model.delay, model.delay + model.delay_jitter * white[6])
         if self._arriving:
             arrival = max(arrival, self._arriving[-1][0])
-        self._arriving.append((arrival, Sighting(time, seen)))
+        self._arriving.append((arrival, TrackerFrame(time, seen)))
 
 
 class Vicon(Tracker):
