@@ -19,7 +19,7 @@ from machine import machine
 
 from genan import actuator
 from genan.jax_setup import use_cache
-from genan.rl import policy as artifact
+from genan.rl.policy import Policy
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators, bundled_policy
 from genan.robots.pamy2.pressures import bar_from_control
@@ -68,7 +68,7 @@ def controls(episodes: int) -> np.ndarray:
     settings = replace(task_settings("ball-in-a-cup"), pool=episodes)
     ensemble = actuator.load(bundled_actuators("pamy2-cup"))
     env = load_environment(settings, ensemble, envs=episodes, stagger=False)
-    policy = artifact.load(bundled_policy("ball-in-a-cup"))
+    policy = Policy.load(bundled_policy("ball-in-a-cup"))
 
     @jax.jit
     def episode(key: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -34,9 +34,8 @@ from genan import actuator
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
 from genan.jax_setup import QUICK, use_cache
-from genan.rl.config import PRESETS, TrainSettings, preset, task_preset
-from genan.rl.skrl import require_skrl
-from genan.rl.train import Training
+from genan.rl.config import PRESETS, TrainSettings, preset
+from genan.rl.train import PolicyTraining
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.tasks.registry import BUNDLED as TASKS
@@ -126,7 +125,7 @@ def compare(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespac
     training, ours = begun(name, ensemble, arguments.envs, arguments.preset)
     ppo, repeat = training.ppo_settings, training.task.action_repeat
     print(
-        f"{name}: {arguments.envs} environments x {ppo.rollouts} steps, {ppo.epochs} epochs x {ppo.mini_batches} "
+        f"{name}: {arguments.envs} environments x {ppo.num_steps_per_env} steps, {ppo.num_epochs} epochs x {ppo.num_minibatches} "
         f"minibatches, settings {arguments.preset!r}, {training.precision}; begun in {training.compile_seconds:.1f} s, "
         f"with compiling and settling {training.task.pool} starts",
         flush=True,
@@ -155,14 +154,13 @@ def compare(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespac
         )
 
 
-def by_skrl(training: Training, learner: Any) -> Measured | None:
+def by_skrl(training: PolicyTraining, learner: Any) -> Measured | None:
     """The same environments, settings, networks and starts, trained by skrl; None where it is not
     installed."""
     try:
-        require_skrl()
+        from genan.rl.skrl import SkrlPPO
     except SettingError:
         return None
-    from genan.rl.skrl import SkrlPPO
 
     learner = jax.tree.map(jnp.copy, learner)  # genan's own uses it up
     ppo = SkrlPPO(training.env, training.ppo_settings)
@@ -188,21 +186,20 @@ def scale(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespace)
 
 def begun(
     name: str, ensemble: actuator.Ensemble, envs: int, settings: str
-) -> tuple[Training, Measured]:
+) -> tuple[PolicyTraining, Measured]:
     """A training as ``genan train`` would begin it, after its first update."""
-    training = Training(
-        task_preset(name, settings), ensemble, TrainSettings(envs=envs), ppo=preset(name, settings)
-    )
+    chosen = preset(name, settings)
+    training = PolicyTraining(chosen.task, ensemble, TrainSettings(num_envs=envs), ppo=chosen.ppo)
     ours = Measured(training.ppo, training.learner)
-    # Every so many steps an eighth of the starts is settled anew, as in a training.
+    # Every so many steps an eighth of the starts is settled again, as in a training.
     count = max(1, training.task.pool // 8)
     refill = eqx.filter_jit(
         lambda env, state, key: env.refill(state, count, key=key), compiler_options=QUICK
     )
     seconds = clocked(
-        lambda k: refill(training.env, ours.learner.scene.state, jax.random.key(k)), 2
+        lambda k: refill(training.env, ours.learner.rollout.state, jax.random.key(k)), 2
     )
-    ours.share = seconds / max(1, round(training.settings.refill / training.ppo_settings.rollouts))
+    ours.share = seconds / max(1, round(training.settings.refill / training.ppo_settings.num_steps_per_env))
     return training, ours
 
 

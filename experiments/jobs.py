@@ -26,8 +26,8 @@ SEARCHED_UAN: Mapping[str, Any] = {
     "horizon": 100,
     "smoothness_weight": 0.00685,
     "ppo": {
-        "discount": 0.9799, "trace": 0.8273, "ratio_clip": 0.2339, "mini_batches": 32,
-        "epochs": 6, "rate": 0.0007292, "initial_deviation": 0.1221, "rollouts": 32,
+        "gamma": 0.9799, "gae_lambda": 0.8273, "clip_range": 0.2339, "num_minibatches": 32,
+        "num_epochs": 6, "learning_rate": 0.0007292, "init_std": 0.1221, "num_steps_per_env": 32,
         "hidden": [32, 32], "time_limit": "bootstrap",
     },
 }  # fmt: skip

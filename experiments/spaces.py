@@ -82,7 +82,8 @@ Setting = OneOf | Between
 @dataclass(frozen=True)
 class Space:
     """A trainer, the settings that are varied, and what makes one set of them better than
-    another."""
+    another.
+    """
 
     objective: str
     """What is compared, for people."""
@@ -109,7 +110,8 @@ class Space:
 
     def job(self, values: Mapping[str, Any], *, label: str) -> Job:
         """The last job of the trial with these settings; those that are at their defaults are left
-        unsaid."""
+        unsaid.
+        """
         made = dict(self.base.settings)
         for setting in self.settings:
             value = values[setting.name]
@@ -138,17 +140,17 @@ def _uan(size: Size) -> Space:
 
     defaults = UanSettings()
     known = {**asdict(defaults), **defaults.ppo.settings(), **size.uan}
-    envs = known["envs"]
+    envs = known["num_envs"]
     # Not the bound, where episodes end: the objective is cut there, so that a narrow one would look
     # good.
     settings = (
         Between("history_length", 1, LONGEST, whole=True),
-        OneOf("envs", (envs // 2, envs, 2 * envs, 4 * envs)),
+        OneOf("num_envs", (envs // 2, envs, 2 * envs, 4 * envs)),
         OneOf("horizon", (None, 50, 100, 200, 500)),
         Between("smoothness_weight", 1e-5, 1e-1),
         *_ppo(deviation=(0.1, 3.0)),
-        Between("rate", 3e-5, 1e-2, "ppo"),
-        OneOf("rollouts", (32, 64, 128, 256), "ppo"),
+        Between("learning_rate", 3e-5, 1e-2, "ppo"),
+        OneOf("num_steps_per_env", (32, 64, 128, 256), "ppo"),
         OneOf("hidden", _networks(known["hidden"]), "ppo"),
         OneOf("activation", ("tanh", "elu"), "ppo"),
         OneOf("output_gain", (0.01, 0.1, 1.0), "ppo"),
@@ -208,11 +210,11 @@ def _fit(size: Size) -> Space:
 
 
 def _task(task: str, size: Size) -> Space:
-    from genan.rl.config import preset, task_preset
+    from genan.rl.config import preset
 
-    learning = preset(task, "fast")
-    changed = size.ppo.get(task, {})
-    known = {**learning.settings(), **task_preset(task, "fast").settings(), **changed}
+    chosen, changed = preset(task), size.ppo.get(task, {})
+    learning = chosen.ppo
+    known = {**learning.settings(), **chosen.task.settings(), **changed}
     # The penalties on actions and disagreement are left alone: they cost success here and win it on
     # a robot.
     weights: dict[str, tuple[Setting, ...]] = {
@@ -229,7 +231,7 @@ def _task(task: str, size: Size) -> Space:
     }
     settings = (
         *_ppo(deviation=(0.1, 1.5)),
-        Between("rate", 3e-5, learning.rate_max, "ppo"),
+        Between("learning_rate", 3e-5, learning.max_learning_rate, "ppo"),
         Between("kl_threshold", 0.002, 0.03, "ppo"),
         OneOf("hidden", _networks(known["hidden"]), "ppo"),
         OneOf("activation", ("leaky_relu", "elu", "tanh"), "ppo"),
@@ -261,13 +263,13 @@ def _space(settings: Sequence[Setting], known: Mapping[str, Any], **more: Any) -
 def _ppo(deviation: tuple[float, float]) -> tuple[Setting, ...]:
     """Of PPO, whatever it learns."""
     return (
-        Between("discount", 0.9, 0.999, "ppo", "log to one"),
-        Between("trace", 0.8, 1.0, "ppo", "linear"),
-        Between("ratio_clip", 0.05, 0.4, "ppo"),
-        OneOf("entropy_scale", (0.0, 3e-4, 1e-3, 3e-3, 1e-2), "ppo"),
-        OneOf("mini_batches", (4, 8, 16, 32), "ppo"),
-        Between("epochs", 2, 8, "ppo", whole=True),
-        Between("initial_deviation", *deviation, "ppo"),
+        Between("gamma", 0.9, 0.999, "ppo", "log to one"),
+        Between("gae_lambda", 0.8, 1.0, "ppo", "linear"),
+        Between("clip_range", 0.05, 0.4, "ppo"),
+        OneOf("entropy_coef", (0.0, 3e-4, 1e-3, 3e-3, 1e-2), "ppo"),
+        OneOf("num_minibatches", (4, 8, 16, 32), "ppo"),
+        Between("num_epochs", 2, 8, "ppo", whole=True),
+        Between("init_std", *deviation, "ppo"),
     )
 
 

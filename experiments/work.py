@@ -87,7 +87,8 @@ def perform(
     progress: Callable[[float], None] = lambda share: None,
 ) -> JobResult:
     """Do ``job``, whose needs are done, and keep what it found; what another process has found
-    meanwhile is taken."""
+    meanwhile is taken.
+    """
     from genan.jax_setup import use_cache
 
     use_cache()
@@ -237,29 +238,26 @@ def _evaluate(job: RunningJob) -> dict[str, Any]:
 
 
 def _train(job: RunningJob) -> dict[str, Any]:
-    from genan.rl import policy as artifact
-    from genan.rl.config import TrainSettings, preset, task_preset
-    from genan.rl.train import Training
+    from genan.rl.config import preset
+    from genan.rl.contract import CONTRACT, read_contract
+    from genan.rl.train import train
 
     made = dict(job.settings)
-    if (job.folder / artifact.KIND.contract).exists():
-        policy = artifact.load(job.folder)
-    else:
-        name = made["task"]
-        training = Training(
-            replace(task_preset(name, "fast"), **tuples(made["changed"])),
+    if not (job.folder / CONTRACT).exists():
+        chosen = preset(made["task"])
+        result = train(
+            replace(chosen.task, **tuples(made["changed"])),
             job.needs["actuators"],
-            TrainSettings(**made["training"]),
-            ppo=replace(preset(name, "fast"), **tuples(made["ppo"])),
+            ppo=replace(chosen.ppo, **tuples(made["ppo"])),
             out=job.folder,
+            progress=lambda now: job.progress(now.steps / now.total),
+            stop=job.stopping,
+            **made["training"],
         )
-        found = training.run(
-            progress=lambda now: job.progress(now.steps / now.total), stopping=job.stopping
-        )
-        if found is None:
-            raise StoppedError(f"Stopped after {training.steps} steps.")
-        policy = found
-    return {"judged": dict(policy.record["judged"]), "steps": policy.record["steps"]}
+        if not result.finished:
+            raise StoppedError(f"Stopped after {result.steps} steps.")
+    _, record = read_contract(job.folder)
+    return {"judged": dict(record["judged"]), "steps": record["steps"]}
 
 
 def _transfer(job: RunningJob) -> dict[str, Any]:

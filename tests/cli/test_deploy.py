@@ -12,7 +12,6 @@ from tests.rl.policies import policy
 from tests.robots.pamy2.udp_proxy import PATIENT, served
 
 from genan.data import load
-from genan.rl.policy import save
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.robots.pamy2 import PACKAGE
@@ -86,7 +85,7 @@ def test_dry_runs_limits_and_faults_have_their_exit_codes(
 
 
 def test_the_readers_own_robot_is_flown(genan, robots: None, tmp_path: Path) -> None:
-    save(policy(), tmp_path / "reacher")
+    policy().save(tmp_path / "reacher")
     answer = genan(
         *typed(
             "genan deploy reacher --robot my-arm --policy reacher --goal 20 40 --dry-run",
@@ -125,7 +124,7 @@ def test_what_cannot_be_is_refused(refused, robots: None, tmp_path: Path) -> Non
     assert "--goal needs 4 numbers" in refused(*on, "--goal", 1, 2)
     assert "controls to go to" in refused(*on, *GOAL, "--initial", 2, 0, 0, 0)
     assert "no policy in" in refused(*on, *GOAL, "--policy", tmp_path / "nowhere")
-    save(policy(), tmp_path / "two-link")
+    policy().save(tmp_path / "two-link")
     assert "joints" in refused(*on, *GOAL, "--policy", tmp_path / "two-link")
     assert "'memory'" in refused("deploy", "reacher", "--robot", "pamy3", *GOAL)
     assert "no setting 'host'" in refused(*on, *GOAL, "--host", "localhost")

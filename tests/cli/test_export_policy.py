@@ -8,12 +8,11 @@ from tests.rl.policies import ensemble, policy
 
 from genan.actuator import save as save_actuators
 from genan.rl import numpy_policy
-from genan.rl import policy as artifact
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    return artifact.save(policy(), tmp_path / "run")
+    return policy().save(tmp_path / "run")
 
 
 def test_writes_onnx(genan: Callable, run: Path, tmp_path: Path) -> None:
@@ -21,7 +20,7 @@ def test_writes_onnx(genan: Callable, run: Path, tmp_path: Path) -> None:
     answer = genan("export", "--policy", run, "--format", "onnx", "--out", out)
     assert answer.code == 0 and f"Wrote {out}\n" in answer.out
     found = re.search(
-        r"Largest difference to the policy: (\S+) of the largest change \((\S+) is allowed\)",
+        r"Largest difference to the policy: (\S+) of the largest action \((\S+) is allowed\)",
         answer.out,
     )
     assert found is not None and float(found[1]) < float(found[2]) <= 1e-4
@@ -36,7 +35,7 @@ def test_writes_numpy(genan: Callable, run: Path, tmp_path: Path) -> None:
         and f"Wrote {out}\n" in answer.out
         and "Largest difference to the policy" in answer.out
     )
-    assert numpy_policy.load(out).repeat == 5
+    assert numpy_policy.load(out).action_repeat == 5
 
 
 def test_exactly_one_thing_is_exported(refused: Callable, run: Path, tmp_path: Path) -> None:

@@ -7,14 +7,13 @@ from tests.docs.typed import typed
 from tests.rl.policies import ensemble, policy
 
 from genan.actuator import save as save_actuators
-from genan.rl.policy import save as save_policy
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy and actuators of the two-link arm, and actuators of PAMY2."""
     base = tmp_path_factory.mktemp("play")
-    save_policy(policy(), base / "policy")
+    policy().save(base / "policy")
     save_actuators(ensemble(), base / "two-link")
     save_actuators(ensemble("pamy2"), base / "pamy2")
     return base

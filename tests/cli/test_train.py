@@ -10,14 +10,14 @@ from genan import actuator
 from genan.cli import main
 from genan.cli.train import parse
 from genan.errors import SettingError
-from genan.rl.policy import load
+from genan.rl.policy import Policy
 from genan.robot import Robot
 from genan.robot.package import robot_folder
 from genan.tasks.registry import task_settings
 
 QUICK = [
-    "--envs", "4", "--steps", "32", "--judge", "4", "--task.pool", "4", "--task.ramped", "0", "--task.duration", "0.05",
-    "--ppo.rollouts", "4", "--ppo.mini-batches", "2", "--ppo.epochs", "1", "--ppo.hidden", "8",
+    "--num-envs", "4", "--steps", "32", "--judge", "4", "--task.pool", "4", "--task.ramped", "0", "--task.duration", "0.05",
+    "--ppo.num-steps-per-env", "4", "--ppo.num-minibatches", "2", "--ppo.num-epochs", "1", "--ppo.hidden", "8",
 ]  # fmt: skip
 #: What a reacher with other than four joints is told.
 RANGES = ("u_lower", "u_upper", "q_drop", "goal_lower", "goal_upper")
@@ -57,21 +57,25 @@ def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
         "genan train reacher --task.action-weight 250", "--out", tmp_path / "again", *flags, *few
     )
     assert main(again) == 0  # the same training, which is not compiled twice
-    assert load(tmp_path / "again").contract.constants["action_weight"] == 250.0
+    assert Policy.load(tmp_path / "again").contract.constants["action_weight"] == 250.0
 
 
 def test_the_task_decides_what_the_flags_start_from():
     tennis = parse(["table-tennis"])
     assert (
         tennis.task.duration == 1.09
-        and tennis.ppo.rollouts == 109
+        and tennis.ppo.num_steps_per_env == 109
         and str(tennis.out) == "runs/table-tennis"
     )
-    paper = parse(["ball-in-a-cup", "--preset", "paper", "--ppo.epochs", "3"])
-    assert paper.ppo.rollouts == 1024 and paper.ppo.epochs == 3 and paper.ppo.mini_batches == 128
-    assert paper.task == task_settings("ball-in-a-cup") and paper.training.envs == 1024
+    paper = parse(["ball-in-a-cup", "--preset", "paper", "--ppo.num-epochs", "3"])
+    assert (
+        paper.ppo.num_steps_per_env == 1024
+        and paper.ppo.num_epochs == 3
+        and paper.ppo.num_minibatches == 128
+    )
+    assert paper.task == task_settings("ball-in-a-cup") and paper.training.num_envs == 1024
     fast = parse(["ball-in-a-cup", "--task.velocity-weight", "0.5"])
-    assert (fast.task.shaping_weight, fast.task.velocity_weight, fast.training.envs) == (
+    assert (fast.task.shaping_weight, fast.task.velocity_weight, fast.training.num_envs) == (
         1000.0,
         0.5,
         4096,
@@ -81,7 +85,11 @@ def test_the_task_decides_what_the_flags_start_from():
 
 
 def test_wrong_tasks_and_flags(actuators, tmp_path, capsys):
-    for arguments, came in (([], "nothing"), (["chess"], "'chess'"), (["--envs", "3"], "'--envs'")):
+    for arguments, came in (
+        ([], "nothing"),
+        (["chess"], "'chess'"),
+        (["--num-envs", "3"], "'--num-envs'"),
+    ):
         with pytest.raises(SettingError, match=f"Which task.*got {came}"):
             parse(arguments)
     assert (

@@ -17,7 +17,6 @@ from tests.robots.pamy2.udp_proxy import served
 
 from genan.errors import SettingError
 from genan.evaluation.trials import load_policy
-from genan.rl.policy import save
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.robots.pamy2 import PACKAGE
@@ -126,7 +125,7 @@ def test_what_cannot_be_is_refused(refused, tmp_path: Path) -> None:
     assert "no trial 100 to film" in refused(*on, "--videos", 3, 100)
     assert "At least one trial" in refused(*on, "--trials", 0)
     assert "need a ball tracker" in refused("transfer", "table-tennis", "--robot", "memory", *out)
-    save(policy(), tmp_path / "two-link")
+    policy().save(tmp_path / "two-link")
     assert "trained for the joints" in refused(*on, "--policy", tmp_path / "two-link")
     assert "not for 'table-tennis'" in refused(
         "transfer", "table-tennis", "--policy", tmp_path / "two-link", *out
@@ -162,7 +161,7 @@ def test_a_robot_is_served_for_the_trials_and_gone_after_them(
 
 
 def test_the_readers_own_robot_is_tried(genan, tmp_path: Path) -> None:
-    save(policy(), tmp_path / "reacher")
+    policy().save(tmp_path / "reacher")
     answer = genan(
         *typed(
             "genan transfer reacher --robot my-arm --policy reacher --trials 20",

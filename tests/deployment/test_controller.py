@@ -13,19 +13,19 @@ from genan.deployment.interface import VirtualInterface
 from genan.deployment.loop import TO_REST, ControlLoop, Hold, RampTo
 from genan.errors import SettingError
 from genan.rl.contract import PolicyError
-from genan.rl.numpy_policy import Policy, load
+from genan.rl.numpy_policy import NumpyPolicy, load
 from genan.robot.package import bundled_policy
 
 GOAL = np.deg2rad([20.0, 40.0, -30.0, 10.0])
 
 
 @pytest.fixture(scope="module")
-def policy() -> Policy:
+def policy() -> NumpyPolicy:
     return load(bundled_policy("reacher"))
 
 
 def test_the_policy_sees_q_qd_u_and_the_goal_and_its_change_is_added_five_times(
-    policy: Policy,
+    policy: NumpyPolicy,
 ) -> None:
     start = np.array([0.1, -0.3, -0.1, 0.2])
     with ControlLoop(MemoryRobot()) as loop:
@@ -39,13 +39,13 @@ def test_the_policy_sees_q_qd_u_and_the_goal_and_its_change_is_added_five_times(
     for k in range(ticks.start, ticks.stop):
         if (k - ticks.start) % 5 == 0:
             qd = (flight.q[k] - flight.q[k - 1]) / PAMY2.dt
-            change = again.change(np.concatenate([flight.q[k], qd, u, GOAL]))
+            change = again(np.concatenate([flight.q[k], qd, u, GOAL]))
         u = again.following(u, change)
         np.testing.assert_allclose(flight.u[k], u, atol=1e-9)
 
 
 def test_a_tasks_observation_begins_with_the_policy_and_sees_every_tick_after(
-    policy: Policy,
+    policy: NumpyPolicy,
 ) -> None:
     class Watching(Goal):
         def __init__(self) -> None:
@@ -73,7 +73,7 @@ def test_a_tasks_observation_begins_with_the_policy_and_sees_every_tick_after(
     assert [t for _, t in task.calls][:3] == pytest.approx([0.1, 0.1, 0.102])
 
 
-def test_it_reaches_on_the_virtual_robot(policy: Policy) -> None:
+def test_it_reaches_on_the_virtual_robot(policy: NumpyPolicy) -> None:
     robot = VirtualInterface("pamy2", seed=3)
     start = np.array([0.0, -0.3, -0.1, 0.0])
     with ControlLoop(robot) as loop:
@@ -87,7 +87,7 @@ def test_it_reaches_on_the_virtual_robot(policy: Policy) -> None:
     assert again.time[0] == pytest.approx(flight.time[-1] + PAMY2.dt) and again.stop.sound
 
 
-def test_what_does_not_fit_is_refused(policy: Policy) -> None:
+def test_what_does_not_fit_is_refused(policy: NumpyPolicy) -> None:
     with pytest.raises(
         SettingError, match="'q2' must lie within its limits -75 to 85 degrees, not at 90"
     ):

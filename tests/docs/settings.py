@@ -98,7 +98,7 @@ ELSEWHERE: dict[str, str] = {
         ),
         "rl/test_train": (
             "genan train reacher",
-            "genan train reacher --actuators actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out reacher",
+            "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 --steps 8000000 --out reacher",
             "genan train reacher --actuators runs/actuators --steps 20000000 --out runs/reacher",
         ),
     }.items()

@@ -4,13 +4,13 @@ sees."""
 import pytest
 from tests.docs.typed import typed
 
-TRAIN = "genan train reacher --actuators actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out reacher"
+TRAIN = "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 --steps 8000000 --out reacher"
 
 
 def test_values_are_changed_and_flags_added() -> None:
-    words = typed(TRAIN, "--judge", 4, envs=4, ppo__mini_batches=2)
+    words = typed(TRAIN, "--judge", 4, num_envs=4, ppo__num_minibatches=2)
     assert words == [
-        *("train", "reacher", "--actuators", "actuators", "--envs", "4", "--ppo.mini-batches", "2"),
+        *("train", "reacher", "--actuators", "actuators", "--num-envs", "4", "--ppo.num-minibatches", "2"),
         *("--steps", "8000000", "--out", "reacher", "--judge", "4"),
     ]
     words = typed(
@@ -25,7 +25,7 @@ def test_values_are_changed_and_flags_added() -> None:
 
 def test_what_is_on_no_page_or_not_in_the_line_is_refused() -> None:
     for refused, words in (
-        (lambda: typed("genan train reacher --envs 3"), "no page has the line"),
+        (lambda: typed("genan train reacher --num-envs 3"), "no page has the line"),
         (lambda: typed(TRAIN, "--out", "other"), "has --out already"),
         (lambda: typed(TRAIN, judge=4), "there is no --judge"),
         (lambda: typed(TRAIN, instead={"chess": "go"}), "does not stand once"),

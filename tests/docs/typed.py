@@ -30,7 +30,7 @@ def typed(
         instead: words for words that stand without a flag: the recording of ``genan view``, a
             study's name.
         changed: values of the line's own flags: ``out=folder``, ``goal=(10, 20)``;
-            ``ppo__mini_batches=2`` is ``--ppo.mini-batches 2``.
+            ``ppo__num_minibatches=2`` is ``--ppo.num-minibatches 2``.
 
     Returns:
         Arguments for ``genan.cli.main``, or for ``python``.

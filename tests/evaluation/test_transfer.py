@@ -24,7 +24,7 @@ from genan.evaluation import trials as arenas
 from genan.evaluation.transfer import Transfer, Trial, transfer
 from genan.evaluation.trials import OUTCOMES, Arena, ReacherArena, load_policy, open_arena
 from genan.rl.contract import PolicyError
-from genan.rl.numpy_policy import Policy
+from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.robots.pamy2.virtual.cup_bench import CupOutcome
@@ -32,11 +32,11 @@ from genan.robots.pamy2.virtual.tennis_bench import RallyOutcome
 
 
 @pytest.fixture(scope="module")
-def reacher() -> Policy:
+def reacher() -> NumpyPolicy:
     return load_policy(bundled_policy("reacher"), "reacher")
 
 
-def changed(policy: Policy, **constants: object) -> Policy:
+def changed(policy: NumpyPolicy, **constants: object) -> NumpyPolicy:
     """The policy with other constants of its task."""
     other = deepcopy(policy)
     other.contract["constants"].update(constants)
@@ -76,7 +76,7 @@ def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
         assert trial.success == (error.mean() < 2.0) == (trial.outcome == "reached")
 
 
-def test_a_trial_does_not_depend_on_how_many_there_are(reacher: Policy) -> None:
+def test_a_trial_does_not_depend_on_how_many_there_are(reacher: NumpyPolicy) -> None:
     arena = ReacherArena(reacher, MemoryRobot())
     first, again, other = arena.attempt(7), arena.attempt(7), arena.attempt(7, seed=1)
     np.testing.assert_array_equal(first.u, again.u)
@@ -85,7 +85,7 @@ def test_a_trial_does_not_depend_on_how_many_there_are(reacher: Policy) -> None:
 
 
 def test_a_trial_that_was_stopped_is_a_failure_and_the_next_one_goes_on(
-    reacher: Policy, tmp_path: Path
+    reacher: NumpyPolicy, tmp_path: Path
 ) -> None:
     robot = FaultyRobot(Stuck(stale=True), tick=2000)
     arena = ReacherArena(reacher, robot)
@@ -101,7 +101,7 @@ def test_a_trial_that_was_stopped_is_a_failure_and_the_next_one_goes_on(
     assert about["phases"] == ["Hold", "RampTo", "PolicyController", "to rest"]
 
 
-def test_the_operator_keeps_what_is_done(reacher: Policy, tmp_path: Path) -> None:
+def test_the_operator_keeps_what_is_done(reacher: NumpyPolicy, tmp_path: Path) -> None:
     done: list[Transfer] = []
     asked = iter(range(10**9))
 
@@ -187,7 +187,7 @@ def test_table_tennis_returns_the_ball_and_keeps_its_way(
 
 
 @pytest.fixture(scope="module")
-def cup_policy(reacher: Policy) -> Policy:
+def cup_policy(reacher: NumpyPolicy) -> NumpyPolicy:
     """A policy that leaves the controls alone: its weights are zero."""
     contract = deepcopy(reacher.contract)
     contract |= {"task": "ball-in-a-cup", "robot": "pamy2-cup"}
@@ -211,13 +211,13 @@ def cup_policy(reacher: Policy) -> Policy:
     }
     arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     arrays |= {"scale.mean": np.zeros(18, np.float32), "scale.deviation": np.ones(18, np.float32)}
-    return Policy(
+    return NumpyPolicy(
         {"contract": contract, "record": {}}, arrays | {"log_deviation": np.zeros(4, np.float32)}
     )
 
 
 @pytest.fixture(scope="module")
-def cup_arena(cup_policy: Policy) -> Arena:
+def cup_arena(cup_policy: NumpyPolicy) -> Arena:
     return open_arena(cup_policy, seed=0)
 
 
@@ -276,7 +276,7 @@ def test_rates_intervals_and_tables() -> None:
     assert OUTCOMES["ball-in-a-cup"] == tuple(outcome.value for outcome in CupOutcome)
 
 
-def test_what_cannot_be_is_refused(reacher: Policy, cup_policy: Policy, tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused(reacher: NumpyPolicy, cup_policy: NumpyPolicy, tmp_path: Path) -> None:
     robot = MemoryRobot()
     with pytest.raises(
         SettingError, match="trained for the task 'reacher', not for 'table-tennis'"

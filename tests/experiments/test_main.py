@@ -159,8 +159,8 @@ sys.exit(max(main(words) for words in json.loads(sys.argv[1])))"""
 def test_policies_are_trained_on_the_actuators_of_a_study(studied: Studied, tmp_path: Path) -> None:
     """With the settings of the study's own trainings, whose programs are then compiled already."""
     jobs = Store(studied.out / "jobs")
-    few = ("--envs", 32, "--judge", 32, "--task.pool", SMOKE.pool)
-    few += ("--ppo.rollouts", 64, "--ppo.mini-batches", 2)
+    few = ("--num-envs", 32, "--judge", 32, "--task.pool", SMOKE.pool)
+    few += ("--ppo.num-steps-per-env", 64, "--ppo.num-minibatches", 2)
     tennis = typed(
         "genan train table-tennis --actuators runs/actuators --steps 25000000 "
         "--out runs/table-tennis",

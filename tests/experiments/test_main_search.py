@@ -21,7 +21,7 @@ pytest.importorskip("optuna")
 def distance(job: Job) -> Mapping[str, Any]:
     if job.kind == "collect":
         return {}
-    if job.settings.get("envs", 16) == 32:
+    if job.settings.get("num_envs", 16) == 32:
         raise GenanError("Too many at once.")
     return {"held_out_distance": 0.5 * job.settings.get("history_length", 3), "steps": 1}
 

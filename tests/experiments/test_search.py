@@ -33,9 +33,9 @@ def bowl(job: Job) -> Mapping[str, Any]:
     if job.kind == "collect":
         return {}
     ppo = job.settings["ppo"]
-    if ppo.get("initial_deviation", 1.0) > 2.5:
+    if ppo.get("init_std", 1.0) > 2.5:
         raise GenanError("It burst.")
-    rate = math.log10(ppo.get("rate", 1e-3)) + 4.0
+    rate = math.log10(ppo.get("learning_rate", 1e-3)) + 4.0
     history = math.log10(job.settings.get("history_length", 3) / 10)
     return {"held_out_distance": 1.0 + rate**2 + history**2, "steps": 1}
 
@@ -51,8 +51,8 @@ def test_the_best_settings_are_found_beyond_chance(store: Store) -> None:
     assert defaults.value == pytest.approx(2.0 + math.log10(3 / 10) ** 2)
     at_random = min(t.value for t in result.trials[1:AT_RANDOM] if t.value is not None)
     assert best.value < 1.01 < 1.05 < at_random
-    assert best.settings["rate"] == pytest.approx(1e-4, rel=0.3)
-    assert next(iter(result.importance)) == "rate" and sum(
+    assert best.settings["learning_rate"] == pytest.approx(1e-4, rel=0.3)
+    assert next(iter(result.importance)) == "learning_rate" and sum(
         result.importance.values()
     ) == pytest.approx(1.0, abs=0.01)
     assert result.complete and len(result.trials) == 120
@@ -88,7 +88,7 @@ def test_trials_that_fail_do_not_stop_it(store: Store) -> None:
         and all(trial.error == "It burst." and trial.value is None for trial in failed)
     )
     assert all(
-        (trial.settings["initial_deviation"] > 2.5) == (trial.state == "failed")
+        (trial.settings["init_std"] > 2.5) == (trial.state == "failed")
         for trial in result.trials
     )
 
@@ -161,7 +161,7 @@ def test_a_value_that_is_no_number_is_a_failed_trial(store: Store) -> None:
 def test_a_task_is_searched_for_success(store: Store) -> None:
     def successful(job: Job) -> Mapping[str, Any]:
         return (
-            {"judged": {"success": min(1.0, job.settings["ppo"].get("epochs", 5) / 8)}}
+            {"judged": {"success": min(1.0, job.settings["ppo"].get("num_epochs", 5) / 8)}}
             if job.kind == "train"
             else {}
         )
@@ -189,7 +189,7 @@ def test_every_setting_can_be_tried(what: str, size: str) -> None:
 
 def accept(jobs: Mapping[str, Job]) -> None:
     from genan.actuator.settings import FitSettings
-    from genan.rl.config import TrainSettings, preset, task_preset
+    from genan.rl.config import TrainSettings, preset
     from genan.rl.uan import PPO_SETTINGS, UanSettings
 
     if "fit-uan" in jobs:
@@ -198,13 +198,13 @@ def accept(jobs: Mapping[str, Job]) -> None:
         settings = UanSettings(
             **{k: v for k, v in made.items() if k not in ("robot", "trajectories")}, ppo=ppo
         )
-        ppo.mini_batch(settings.envs)
+        ppo.minibatch_size(settings.num_envs)
     elif "train" in jobs:
         made = dict(jobs["train"].settings)
-        replace(task_preset(made["task"], "fast"), **made["changed"])
-        replace(preset(made["task"], "fast"), **tuples(made["ppo"])).mini_batch(
-            TrainSettings(**made["training"]).envs
-        )
+        chosen = preset(made["task"])
+        replace(chosen.task, **made["changed"])
+        ppo = replace(chosen.ppo, **tuples(made["ppo"]))
+        ppo.minibatch_size(TrainSettings(**made["training"]).num_envs)
     else:
         made = tuples(jobs["fit"].settings)
         FitSettings(**{k: v for k, v in made.items() if k not in ("robot", "trajectories")})

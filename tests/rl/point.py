@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from genan.rl.ppo import StepOutcome
+from genan.tasks.task import StepOutcome
 
 SPEED, NEAR = 0.2, 0.15
 

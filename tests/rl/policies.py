@@ -12,9 +12,9 @@ from tests.actuator.ensembles import make as make_ensemble
 from genan.actuator import Ensemble, History
 from genan.actuator.network import Layer
 from genan.rl.config import PPOSettings
-from genan.rl.networks import Networks, Scaler
+from genan.rl.networks import Networks, RunningScaler
 from genan.rl.policy import Policy
-from genan.rl.ppo import Agent
+from genan.rl.ppo import AgentState
 from genan.robot import Robot
 from genan.tasks.bundled import ReacherSettings
 from genan.tasks.task import TaskEnvironment, load_environment
@@ -26,7 +26,7 @@ TASK = ReacherSettings(
     goal_lower=(-0.5, -0.4),
     goal_upper=(0.5, 0.4),
 )
-SETTINGS = PPOSettings(hidden=(16, 12), rollouts=4, mini_batches=2)
+SETTINGS = PPOSettings(hidden=(16, 12), num_steps_per_env=4, num_minibatches=2)
 
 
 @cache
@@ -58,8 +58,8 @@ def environment(task: ReacherSettings = TASK, name: str = "two-link") -> TaskEnv
 @cache
 def agent(
     settings: PPOSettings = SETTINGS, *, size: int = 8, actions: int = 2, gain: float = 1.0
-) -> Agent:
-    """An agent as after some training; drawn by NumPy, since compiling ``Agent.begin`` takes its
+) -> AgentState:
+    """An agent as after some training; drawn by NumPy, since compiling ``AgentState.begin`` takes its
     time."""
     rng = np.random.default_rng(1)
     array = lambda a: jnp.asarray(a, jnp.float32)  # noqa: E731
@@ -74,12 +74,12 @@ def agent(
     mean, variance, active = np.zeros(size), np.ones(size), settings.scale_observations
     if active:
         mean, variance = np.linspace(-2.0, 3.0, size), np.linspace(0.05, 4.0, size) ** 2
-    scaler = Scaler(array(mean), array(variance), array(500.0), active)
+    scaler = RunningScaler(array(mean), array(variance), array(500.0), active)
     adam = optax.scale_by_adam().init(networks)
-    return Agent(networks, adam, array(settings.rate), scaler, Scaler.begin(1))
+    return AgentState(networks, adam, array(settings.learning_rate), scaler, RunningScaler.begin(1))
 
 
 @cache
 def policy(settings: PPOSettings = SETTINGS, *, gain: float = 1.0) -> Policy:
-    record = {"steps": 1000, "seed": 3, "success": {"rate": 0.5, "episodes": 20}}
+    record = {"steps": 1000, "seed": 3, "success": {"learning_rate": 0.5, "episodes": 20}}
     return Policy.of(agent(settings, gain=gain), environment(), robot(), settings, record=record)

@@ -26,10 +26,7 @@ def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
     """Policy and value network as skrl's examples write them; a closure, since Flax copies them by
     their fields."""
     activation = _ACTIVATIONS[settings.activation]
-    bounds = {
-        "min_log_std": np.log(settings.deviation_min),
-        "max_log_std": np.log(settings.deviation_max),
-    }
+    bounds = {"min_log_std": np.log(settings.min_std), "max_log_std": np.log(settings.max_std)}
 
     class Policy(GaussianMixin, Model):
         def __init__(self, **fields: Any) -> None:
@@ -41,7 +38,7 @@ def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
             x = inputs["observations"]
             for width in settings.hidden:
                 x = activation(linen.Dense(width)(x))
-            start = jnp.full(self.num_actions, jnp.log(settings.initial_deviation))
+            start = jnp.full(self.num_actions, jnp.log(settings.init_std))
             return linen.Dense(self.num_actions)(x), {
                 "log_std": self.param("log_std", lambda _: start)
             }
@@ -88,23 +85,25 @@ class SkrlAgent:
             "device": "cpu",
         }
         self.envs, self.observations = envs, observations
-        self.memory = ReadableMemory(memory_size=settings.rollouts, num_envs=envs, device="cpu")
+        self.memory = ReadableMemory(
+            memory_size=settings.num_steps_per_env, num_envs=envs, device="cpu"
+        )
         self.memory.orders = []
         adaptive = settings.kl_mode == "adaptive"
-        rates = {"kl_factor": settings.kl_factor, "lr_factor": settings.rate_factor}
+        rates = {"kl_factor": settings.kl_factor, "lr_factor": settings.learning_rate_factor}
         rates |= {
             "kl_threshold": settings.kl_threshold,
-            "min_lr": settings.rate_min,
-            "max_lr": settings.rate_max,
+            "min_lr": settings.min_learning_rate,
+            "max_lr": settings.max_learning_rate,
         }
         scaler = RunningStandardScaler
         cfg = PPO_CFG(
-            rollouts=settings.rollouts,
-            learning_epochs=settings.epochs,
-            mini_batches=settings.mini_batches,
-            discount_factor=settings.discount,
-            gae_lambda=settings.trace,
-            learning_rate=settings.rate,
+            rollouts=settings.num_steps_per_env,
+            learning_epochs=settings.num_epochs,
+            mini_batches=settings.num_minibatches,
+            discount_factor=settings.gamma,
+            gae_lambda=settings.gae_lambda,
+            learning_rate=settings.learning_rate,
             learning_rate_scheduler=KLAdaptiveLR if adaptive else None,
             learning_rate_scheduler_kwargs=rates if adaptive else {},
             observation_preprocessor=scaler if settings.scale_observations else None,
@@ -113,11 +112,11 @@ class SkrlAgent:
             else {},
             value_preprocessor=scaler if settings.scale_values else None,
             value_preprocessor_kwargs={"size": 1} if settings.scale_values else {},
-            grad_norm_clip=settings.grad_norm_clip,
-            ratio_clip=settings.ratio_clip,
-            value_clip=settings.value_clip if settings.clip_values else 0.0,
-            entropy_loss_scale=settings.entropy_scale,
-            value_loss_scale=settings.value_scale,
+            grad_norm_clip=settings.max_grad_norm,
+            ratio_clip=settings.clip_range,
+            value_clip=settings.value_clip_range,
+            entropy_loss_scale=settings.entropy_coef,
+            value_loss_scale=settings.value_coef,
             kl_threshold=settings.kl_threshold if settings.kl_mode == "stop" else 0.0,
         )
         cfg.experiment.write_interval = cfg.experiment.checkpoint_interval = 0

@@ -1,7 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from genan.rl.ppo import estimate, normalise
+from genan.rl.ppo import estimate_advantages, normalise
 
 
 def test_a_worked_example() -> None:
@@ -17,7 +17,9 @@ def test_a_worked_example() -> None:
     reward = jnp.array([[1.0, 2.0], [2.0, 0.0], [3.0, 1.0], [4.0, 0.0]])
     value = jnp.array([[4.0, 0.0], [3.0, 4.0], [2.0, 0.0], [1.0, 2.0]])
     terminal = jnp.array([[False, False], [True, False], [False, False], [False, True]])
-    advantage = estimate(reward, value, jnp.array([6.0, 100.0]), terminal, discount=0.5, trace=0.5)
+    advantage = estimate_advantages(
+        reward, value, jnp.array([6.0, 100.0]), terminal, gamma=0.5, gae_lambda=0.5
+    )
     by_hand = [[-1.75, 3.09375], [-1.0, -3.625], [3.0, 1.5], [6.0, -2.0]]
     np.testing.assert_allclose(advantage, by_hand, rtol=1e-6)
 
@@ -28,8 +30,8 @@ def test_with_trace_1_it_is_the_discounted_sum_of_rewards_less_the_value() -> No
     last = rng.normal(size=3)
     terminal = np.zeros((40, 3), bool)
     terminal[19] = True
-    advantage = estimate(
-        *map(jnp.asarray, (reward, value, last, terminal)), discount=0.9, trace=1.0
+    advantage = estimate_advantages(
+        *map(jnp.asarray, (reward, value, last, terminal)), gamma=0.9, gae_lambda=1.0
     )
     for start, stop, tail in ((0, 20, 0.0), (20, 40, last)):
         for t in range(start, stop):

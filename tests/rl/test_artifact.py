@@ -15,24 +15,24 @@ from tests.rl.policies import ensemble, policy
 from genan.actuator import artifact as actuators
 from genan.errors import ActuatorError
 from genan.files import seal
-from genan.rl import policy as artifact
-from genan.rl.contract import PolicyError
+from genan.rl.contract import CONTRACT, WEIGHTS, PolicyError
+from genan.rl.policy import Policy
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return artifact.save(policy(), tmp_path / "run")
+    return policy().save(tmp_path / "run")
 
 
 def refused(folder: Path) -> str:
     with pytest.raises(PolicyError) as caught:
-        artifact.load(folder)
+        Policy.load(folder)
     assert str(caught.value).count("\n") == 0 and str(caught.value).endswith(".")
     return str(caught.value)
 
 
 def edit(folder: Path, change: Callable[[dict], object], *, sealed: bool = True) -> None:
-    path = folder / artifact.CONTRACT
+    path = folder / CONTRACT
     settings = json.loads(path.read_text())
     change(settings)
     if sealed:
@@ -44,7 +44,7 @@ def rewrite(folder: Path, change: Callable[[dict], object]) -> None:
     """Other weights with a checksum that fits them."""
     import hashlib
 
-    path = folder / artifact.WEIGHTS
+    path = folder / WEIGHTS
     arrays = load_file(path)
     change(arrays)
     save_file(arrays, path)
@@ -53,19 +53,19 @@ def rewrite(folder: Path, change: Callable[[dict], object]) -> None:
 
 
 def test_what_comes_back_is_what_was_saved_to_the_bit(folder: Path) -> None:
-    before, after = policy(), artifact.load(folder)
+    before, after = policy(), Policy.load(folder)
     assert after.contract == before.contract and after.record == before.record
     assert jax.tree.structure(after) == jax.tree.structure(before)
     for one, other in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
     x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
-    np.testing.assert_array_equal(before.change(x), after.change(x))
+    np.testing.assert_array_equal(before(x), after(x))
 
 
 def test_the_same_policy_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
-    again = artifact.save(artifact.load(folder), tmp_path / "again")
-    for name in (artifact.WEIGHTS, artifact.CONTRACT):
+    again = Policy.load(folder).save(tmp_path / "again")
+    for name in (WEIGHTS, CONTRACT):
         assert (folder / name).read_bytes() == (again / name).read_bytes()
     assert sorted(file.name for file in folder.iterdir()) == ["policy.json", "policy.safetensors"]
 
@@ -89,15 +89,15 @@ def test_actuators_are_no_policy_and_a_policy_is_no_actuators(folder: Path, tmp_
         ActuatorError, match=r"no actuator\.json but policy\.json, so it holds a policy; give"
     ):
         actuators.load(folder)
-    (folder / artifact.CONTRACT).write_bytes((given / actuators.CONTRACT).read_bytes())
+    (folder / CONTRACT).write_bytes((given / actuators.CONTRACT).read_bytes())
     assert (
-        "is of format 'genan actuators', version 1; this genan reads 'genan policy', version 1."
+        "is of format 'genan actuators', version 1; this genan reads 'genan policy', version 1 and 2."
         in refused(folder)
     )
 
 
 def test_missing_damaged_and_mixed_files(folder: Path) -> None:
-    weights, contract = folder / artifact.WEIGHTS, folder / artifact.CONTRACT
+    weights, contract = folder / WEIGHTS, folder / CONTRACT
     whole, text = weights.read_bytes(), contract.read_text()
     weights.write_bytes(whole[: len(whole) // 2])
     assert "does not belong to the policy.json next to it, or is damaged" in refused(folder)
@@ -108,17 +108,18 @@ def test_missing_damaged_and_mixed_files(folder: Path) -> None:
     weights.unlink()
     assert refused(folder).startswith(f"There is no {weights}; an artifact has the two files")
     weights.write_bytes(whole)
-    artifact.save(
-        eqx.tree_at(lambda p: p.scale_mean, policy(), jnp.zeros(8)), folder.parent / "other"
-    )
-    contract.write_bytes((folder.parent / "other" / artifact.CONTRACT).read_bytes())
+    other = eqx.tree_at(lambda p: p.scale_mean, policy(), jnp.zeros(8))
+    other.save(folder.parent / "other")
+    contract.write_bytes((folder.parent / "other" / CONTRACT).read_bytes())
     assert "does not belong to the policy.json next to it" in refused(folder)
     for junk in ("", "[]", "{}", '{"seal": 1}', text[:-20]):
         contract.write_text(junk)
         assert "is not a contract of genan, or is damaged" in refused(folder)
 
 
-@pytest.mark.parametrize("key", ["dt", "repeat", "change", "observation", "u_range", "constants"])
+@pytest.mark.parametrize(
+    "key", ["dt", "action_repeat", "action_scale", "observation", "u_range", "constants"]
+)
 def test_a_contract_edited_by_hand(folder: Path, key: str) -> None:
     edit(folder, lambda settings: settings["contract"].update({key: 1}), sealed=False)
     assert (
@@ -130,14 +131,17 @@ def test_a_contract_edited_by_hand(folder: Path, key: str) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda s: s.update(version=99), "version 99; this genan reads 'genan policy', version 1."),
+        (
+            lambda s: s.update(version=99),
+            "version 99; this genan reads 'genan policy', version 1 and 2.",
+        ),
         (lambda s: s.pop("record"), "lacks 'record'"),
         (
             lambda s: s["contract"].pop("observation"),
             "contract is not complete (KeyError: 'observation')",
         ),
         (lambda s: s["contract"].update(scale=None), "contract is not complete (TypeError"),
-        (lambda s: s["contract"].update(repeat=0), "at least 1 period"),
+        (lambda s: s["contract"].update(action_repeat=0), "at least 1 period"),
         (
             lambda s: s["contract"]["network"].update(activation="gelu"),
             "There is no activation 'gelu'",
@@ -162,10 +166,7 @@ def test_a_sealed_contract_that_does_not_fit(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            lambda a: a.pop("log_deviation"),
-            "must hold log_deviation of shape [2], but holds nothing",
-        ),
+        (lambda a: a.pop("log_std"), "must hold log_std of shape [2], but holds nothing"),
         (
             lambda a: a.update({"scale.mean": a["scale.mean"][:-1]}),
             "must hold scale.mean of shape [8], but holds [7]",
@@ -174,10 +175,7 @@ def test_a_sealed_contract_that_does_not_fit(
             lambda a: a.update({"layers.0.bias": np.full(16, np.nan, np.float32)}),
             "numbers in layers.0.bias that are",
         ),
-        (
-            lambda a: a.update({"scale.deviation": np.ones(8)}),
-            "scale.deviation in float32, but holds float64",
-        ),
+        (lambda a: a.update({"scale.std": np.ones(8)}), "scale.std in float32, but holds float64"),
     ],
 )
 def test_arrays_that_do_not_fit(folder: Path, change: Callable[[dict], object], words: str) -> None:
@@ -191,5 +189,5 @@ def test_what_could_not_be_loaded_is_not_saved(folder: Path) -> None:
         PolicyError,
         match=r"^The policy holds numbers in scale\.mean that are not finite; train agai",
     ):
-        artifact.save(broken, folder)
-    artifact.load(folder)
+        broken.save(folder)
+    Policy.load(folder)

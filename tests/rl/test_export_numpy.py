@@ -1,5 +1,4 @@
 import hashlib
-import inspect
 import json
 import subprocess
 import sys
@@ -12,23 +11,21 @@ import pytest
 from tests.actuator.ensembles import make
 from tests.rl.policies import SETTINGS, policy
 
-from genan.actuator import numpy_runtime
 from genan.actuator import save as save_actuators
 from genan.errors import SettingError
 from genan.files import seal
 from genan.rl import export, numpy_policy
-from genan.rl import policy as artifact
 from genan.rl.config import ACTIVATIONS
 from genan.rl.contract import PolicyError
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    return artifact.save(policy(), tmp_path / "run")
+    return policy().save(tmp_path / "run")
 
 
 @pytest.fixture
-def loaded(run: Path) -> numpy_policy.Policy:
+def loaded(run: Path) -> numpy_policy.NumpyPolicy:
     return numpy_policy.load(run)
 
 
@@ -36,14 +33,14 @@ def loaded(run: Path) -> numpy_policy.Policy:
 @pytest.mark.parametrize("scaled", [True, False])
 def test_gives_the_policys_changes(activation: str, scaled: bool, tmp_path: Path) -> None:
     made = policy(replace(SETTINGS, activation=activation, scale_observations=scaled))
-    folder = export.export_numpy(artifact.save(made, tmp_path / "run"), tmp_path / "deep" / "out")
+    folder = export.export_numpy(made.save(tmp_path / "run"), tmp_path / "deep" / "out")
     assert export.difference_numpy(made, folder) < 1e-5
     # and once more, with nothing of the export's own check, far beyond the clip too
     found = numpy_policy.load(folder)
     for reach in (1.0, 10.0, 1e4) if scaled else (1.0, 10.0):
         x = np.random.default_rng(3).uniform(-reach, reach, (2, 25, 8)).astype(np.float32)
-        expected = np.asarray(made.change(x))
-        change, single = found.change(x), found.change(x[1, 2])
+        expected = np.asarray(made(x))
+        change, single = found(x), found(x[1, 2])
         assert change.shape == (2, 25, 2) and change.dtype == single.dtype == np.float32
         assert (
             np.abs(change - expected).max() < 1e-5 * 0.01
@@ -55,16 +52,14 @@ def test_every_activation_is_covered() -> None:
     assert set(numpy_policy.ACTIVATIONS) == set(export._OPERATORS) == set(ACTIVATIONS)
 
 
-def test_act_puts_the_parts_in_their_order(loaded: numpy_policy.Policy) -> None:
+def test_act_puts_the_parts_in_their_order(loaded: numpy_policy.NumpyPolicy) -> None:
     x = np.arange(8.0) / 10.0
     q, qd, u, goal = x.reshape(4, 2)
     change = loaded.act(q.tolist(), qd, u, goal=goal)
-    np.testing.assert_array_equal(change, loaded.change(x))
+    np.testing.assert_array_equal(change, loaded(x))
     again = loaded.act(goal, qd, u, goal=q)
     assert not np.array_equal(again, change)
-    np.testing.assert_array_equal(
-        change, loaded.change(x)
-    )  # what came back earlier stays as it was
+    np.testing.assert_array_equal(change, loaded(x))  # what came back earlier stays as it was
 
 
 @pytest.mark.parametrize(
@@ -92,20 +87,20 @@ def test_act_puts_the_parts_in_their_order(loaded: numpy_policy.Policy) -> None:
     ],
 )
 def test_act_refuses_what_does_not_fit(
-    loaded: numpy_policy.Policy, parts: dict, words: str
+    loaded: numpy_policy.NumpyPolicy, parts: dict, words: str
 ) -> None:
-    with pytest.raises(numpy_policy.PolicyError, match=words):
+    with pytest.raises(numpy_policy.NumpyPolicyError, match=words):
         loaded.act([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], **parts)
 
 
-def test_change_refuses_what_does_not_fit(loaded: numpy_policy.Policy) -> None:
+def test_a_call_refuses_what_does_not_fit(loaded: numpy_policy.NumpyPolicy) -> None:
     with pytest.raises(PolicyError) as expected:
-        policy().change(np.zeros((3, 7), np.float32))
-    with pytest.raises(numpy_policy.PolicyError) as came:
-        loaded.change(np.zeros((3, 7)))
+        policy()(np.zeros((3, 7), np.float32))
+    with pytest.raises(numpy_policy.NumpyPolicyError) as came:
+        loaded(np.zeros((3, 7)))
     assert str(came.value) == str(expected.value)
-    with pytest.raises(numpy_policy.PolicyError, match="not finite; do not drive on"):
-        loaded.change([np.inf] * 8)
+    with pytest.raises(numpy_policy.NumpyPolicyError, match="not finite; do not drive on"):
+        loaded([np.inf] * 8)
 
 
 def test_a_part_of_one_entry_may_be_a_number(run: Path) -> None:
@@ -115,29 +110,28 @@ def test_a_part_of_one_entry_may_be_a_number(run: Path) -> None:
         {"name": name, "size": size} for name, size in zip(names, (2, 2, 2, 1, 1), strict=True)
     ]
     settings["contract"]["observation"] = parts
-    found = numpy_policy.Policy(settings, artifact.tensors(policy()))
+    found = numpy_policy.NumpyPolicy(settings, policy().tensors())
     zero = np.zeros(2)
     np.testing.assert_array_equal(
-        found.act(zero, zero, zero, hit=True, side=[0.5]),
-        found.change([0, 0, 0, 0, 0, 0, 1.0, 0.5]),
+        found.act(zero, zero, zero, hit=True, side=[0.5]), found([0, 0, 0, 0, 0, 0, 1.0, 0.5])
     )
 
 
-def test_the_following_control_stays_within_its_range(loaded: numpy_policy.Policy) -> None:
+def test_the_following_control_stays_within_its_range(loaded: numpy_policy.NumpyPolicy) -> None:
     np.testing.assert_allclose(
         loaded.following([1.0, 11.995], np.array([-0.01, 0.01], np.float32)), [0.99, 12.0]
     )
     np.testing.assert_array_equal(loaded.following([-12.0, 0.0], [-0.01, 0.0]), [-12.0, 0.0])
 
 
-def test_another_rate_is_refused(loaded: numpy_policy.Policy) -> None:
+def test_another_rate_is_refused(loaded: numpy_policy.NumpyPolicy) -> None:
     loaded.check_rate(0.002)
     with pytest.raises(
-        numpy_policy.PolicyError,
+        numpy_policy.NumpyPolicyError,
         match=r"^Two rates: .* 500 Hz \(dt 0\.002 s\) .* 100 Hz \(dt 0\.01",
     ):
         loaded.check_rate(0.01)
-    with pytest.raises(numpy_policy.PolicyError, match="your loop runs at dt 0 s;"):
+    with pytest.raises(numpy_policy.NumpyPolicyError, match="your loop runs at dt 0 s;"):
         loaded.check_rate(0.0)
 
 
@@ -174,7 +168,7 @@ print(*packages - set(sys.stdlib_module_names))
     assert done.returncode == 0, done.stderr
     change, packages = done.stdout.splitlines()
     assert set(packages.split()) == {"numpy", "numpy_policy"}
-    expected = policy().change(np.array([0.1, 0.2, 0.0, -1.0, 3.0, 0.0, 0.3, 0.3], np.float32))
+    expected = policy()(np.array([0.1, 0.2, 0.0, -1.0, 3.0, 0.0, 0.3, 0.3], np.float32))
     np.testing.assert_allclose([float(x) for x in change.split()], expected, atol=1e-5 * 0.01)
 
 
@@ -184,7 +178,7 @@ def test_it_tells_how_long_a_call_takes(run: Path) -> None:
 
 
 def sentence(folder: Path) -> str:
-    with pytest.raises(numpy_policy.PolicyError) as caught:
+    with pytest.raises(numpy_policy.NumpyPolicyError) as caught:
         numpy_policy.load(folder)
     words = str(caught.value)
     assert isinstance(caught.value, ValueError) and words.endswith(".") and "\n" not in words
@@ -223,9 +217,9 @@ def test_missing_and_damaged_files_are_refused(run: Path) -> None:
     [
         (lambda s: s["contract"].update(dt=0.004), False, "was changed after genan wrote it"),
         (
-            lambda s: s.update(version=2),
+            lambda s: s.update(version=3),
             True,
-            "is of format 'genan policy', version 2; this file reads",
+            "is of format 'genan policy', version 3; this file reads",
         ),
         (
             lambda s: s["contract"].pop("joints"),
@@ -233,9 +227,9 @@ def test_missing_and_damaged_files_are_refused(run: Path) -> None:
             "contract is not complete (KeyError: 'joints')",
         ),
         (
-            lambda s: s["contract"].update(repeat=0),
+            lambda s: s["contract"].update(action_repeat=0),
             True,
-            "(ValueError: dt, repeat or change out of range)",
+            "(ValueError: dt, action_repeat or action_scale out of range)",
         ),
         (
             lambda s: s["contract"].update(u_range=[[0, 1]]),
@@ -270,19 +264,6 @@ def test_numbers_that_are_not_finite_and_actuators_are_refused(run: Path, tmp_pa
     assert "There is no RUN/policy.json" in sentence(save_actuators(make(), tmp_path / "fit"))
 
 
-def test_both_runtimes_read_files_alike() -> None:
-    """Each has to be one file, so what reads a sealed folder stands in both; it must not drift
-    apart."""
-    for name in ("_parse_tensors", "_array", "_floats"):
-        one, other = (
-            inspect.getsource(getattr(module, name)) for module in (numpy_runtime, numpy_policy)
-        )
-        assert (
-            one.replace("ActuatorsError", "PolicyError").replace("fit again", "train again")
-            == other
-        )
-
-
 def test_an_export_that_differs_is_not_kept(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,7 +276,7 @@ def test_an_export_that_differs_is_not_kept(
     monkeypatch.setattr(numpy_policy, "__file__", str(broken))
     for place in (out, tmp_path / "new"):
         with pytest.raises(
-            PolicyError, match=r"^The NumPy export does not give the policy's changes of control"
+            PolicyError, match=r"^The NumPy export does not give the policy's actions"
         ):
             export.export_numpy(run, place)
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before

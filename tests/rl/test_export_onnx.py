@@ -11,9 +11,9 @@ from tests.rl.policies import SETTINGS, policy
 
 from genan.errors import SettingError
 from genan.rl import export
-from genan.rl import policy as artifact
 from genan.rl.config import ACTIVATIONS
 from genan.rl.contract import PolicyContract, PolicyError
+from genan.rl.policy import Policy
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:
@@ -34,12 +34,12 @@ def test_gives_the_policys_changes(activation: str, scaled: bool, tmp_path: Path
         assert (
             change.shape == (50, 2) and change.dtype == np.float32 and np.abs(change).max() <= 0.01
         )
-        assert np.abs(change - np.asarray(made.change(x))).max() < 1e-5 * 0.01
+        assert np.abs(change - np.asarray(made(x))).max() < 1e-5 * 0.01
 
 
 def test_the_probes_reach_the_clip_and_stay_within_it() -> None:
     x = export.probes(policy(), count=50)
-    standard = np.abs((x - policy().scale_mean) / policy().scale_deviation)
+    standard = np.abs((x - policy().scale_mean) / policy().scale_std)
     assert x.shape == (150, 8) and x.dtype == np.float32
     assert (
         standard[:50].max() < 0.11
@@ -55,15 +55,13 @@ def test_large_outputs_are_allowed_their_rounding() -> None:
     outputs = np.asarray(large.mean(x))
     assert export.allowed(policy(replace(SETTINGS, activation="tanh"))) == 1e-5
     assert export.allowed(large) == pytest.approx(1e-5 * np.abs(outputs).mean())
-    exact = float(
-        np.max(np.abs(0.01 * np.tanh(outputs.astype(np.float64)) - large.change(x))) / 0.01
-    )
+    exact = float(np.max(np.abs(0.01 * np.tanh(outputs.astype(np.float64)) - large(x))) / 0.01)
     assert exact < export.allowed(large)
 
 
 def test_the_contract_travels_in_the_metadata(tmp_path: Path) -> None:
-    artifact.save(policy(), tmp_path / "run")
-    run = session(export.export_onnx(artifact.load(tmp_path / "run"), tmp_path / "reacher.onnx"))
+    policy().save(tmp_path / "run")
+    run = session(export.export_onnx(Policy.load(tmp_path / "run"), tmp_path / "reacher.onnx"))
     found = run.get_modelmeta().custom_metadata_map
     assert json.loads(found["genan"]) == json.loads((tmp_path / "run" / "policy.json").read_text())
     assert PolicyContract.from_settings(json.loads(found["genan"])["contract"]) == policy().contract
@@ -71,7 +69,7 @@ def test_the_contract_travels_in_the_metadata(tmp_path: Path) -> None:
         found["observation"] == "q 2, qd 2, u 2, goal 2"
         and found["controls"] == "shoulder_command, elbow_command"
     )
-    assert (found["task"], found["dt"], found["repeat"], found["rate"]) == (
+    assert (found["task"], found["dt"], found["action_repeat"], found["rate"]) == (
         "reacher",
         "0.002",
         "5",
@@ -80,7 +78,7 @@ def test_the_contract_travels_in_the_metadata(tmp_path: Path) -> None:
     shapes = {x.name: (x.type, x.shape) for x in (*run.get_inputs(), *run.get_outputs())}
     assert shapes == {
         "observation": ("tensor(float)", ["batch", 8]),
-        "change": ("tensor(float)", ["batch", 2]),
+        "action": ("tensor(float)", ["batch", 2]),
     }
 
 
@@ -107,8 +105,7 @@ def test_an_export_that_differs_is_not_kept(
     path.write_bytes(b"an older export")
     monkeypatch.setitem(export._OPERATORS, "leaky_relu", ("LeakyRelu", {"alpha": 0.02}))
     with pytest.raises(
-        PolicyError,
-        match=r"^The ONNX export does not give the policy's changes of control: .* report",
+        PolicyError, match=r"^The ONNX export does not give the policy's actions: .* report"
     ):
         export.export_onnx(policy(), path)
     assert [file.name for file in tmp_path.iterdir()] == [
@@ -121,7 +118,7 @@ def test_what_is_not_a_number_or_of_another_shape_is_a_difference() -> None:
     assert np.isnan(export.difference(policy(), nothing))
     assert np.isinf(export.difference(policy(), lambda x: np.zeros((len(x), 3), np.float32)))
     assert np.isinf(export.difference(policy(), lambda x: np.zeros((len(x), 2))))
-    with pytest.raises(PolicyError, match="nan of the largest change"):
+    with pytest.raises(PolicyError, match="nan of the largest action"):
         export._accept("ONNX", policy(), float("nan"))
 
 

@@ -1,3 +1,4 @@
+import importlib
 import logging
 import sys
 from dataclasses import replace
@@ -10,7 +11,6 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from tests.rl.policies import TASK, ensemble
 
-import genan.rl.gymnasium
 from genan.errors import GenanError, SettingError
 from genan.rl.gymnasium import GenanEnv, GenanVectorEnv
 from genan.tasks.bundled import BallInACupSettings
@@ -148,9 +148,10 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingError, match="SameStep or NextStep"):
         make_vec(2, autoreset_mode="Disabled")
     with pytest.raises(SettingError, match="one robot, not 2"):
-        GenanEnv(envs._episodes._environment)
+        GenanEnv(envs._episodes.environment)
     with pytest.raises(SettingError, match="'ball-in-a-cup', not of 'reacher'"):
         make(settings=BallInACupSettings())
     monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.delitem(sys.modules, "genan.rl.gymnasium")
     with pytest.raises(GenanError, match=r"pip install genan\[gymnasium\]"):
-        genan.rl.gymnasium.register()
+        importlib.import_module("genan.rl.gymnasium")

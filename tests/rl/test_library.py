@@ -9,8 +9,8 @@ import pytest
 
 from genan import actuator
 from genan.errors import ActuatorError, GenanError
-from genan.rl import policy as artifact
 from genan.rl.episodes import judge
+from genan.rl.policy import Policy
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators, bundled_policy, robot_folder
 from genan.tasks.registry import task_settings
@@ -24,7 +24,7 @@ def test_everything_together_is_small():
 
 @pytest.mark.parametrize("task", ["reacher", "table-tennis", "ball-in-a-cup"])
 def test_a_policy_belongs_to_the_bundled_actuators_and_has_its_success_on_record(task):
-    policy = artifact.load(bundled_policy(task))
+    policy = Policy.load(bundled_policy(task))
     robot = task_settings(task).robot
     assert policy.was_trained_on(actuator.load(bundled_actuators(robot)))
     policy.contract.check_robot(Robot.load(robot))
@@ -35,10 +35,10 @@ def test_a_policy_belongs_to_the_bundled_actuators_and_has_its_success_on_record
 def test_the_reacher_reaches():
     settings = dataclasses.replace(task_settings("reacher"), pool=32)
     env = load_environment(settings, actuator.load(bundled_actuators("pamy2")), envs=32)
-    policy = artifact.load(bundled_policy("reacher"))
+    policy = Policy.load(bundled_policy("reacher"))
     policy.check_environment(env)
-    verdict = judge(env, policy.mean, key=jax.random.key(5))
-    assert verdict.succeeded >= 31 and verdict.metrics["error"] < 1.0 and verdict.faults == 0
+    judged = judge(env, policy.mean, key=jax.random.key(5))
+    assert judged.succeeded >= 31 and judged.metrics["error"] < 1.0 and judged.faults == 0
 
 
 def test_the_ball_ends_in_the_cup_and_the_string_holds_in_all_swings():
@@ -46,7 +46,7 @@ def test_the_ball_ends_in_the_cup_and_the_string_holds_in_all_swings():
     env = load_environment(
         settings, actuator.load(bundled_actuators("pamy2-cup")), envs=32, stagger=False
     )
-    policy = artifact.load(bundled_policy("ball-in-a-cup"))
+    policy = Policy.load(bundled_policy("ball-in-a-cup"))
     policy.check_environment(env)
     scene = env.task.scene
 

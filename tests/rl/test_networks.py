@@ -8,7 +8,7 @@ import pytest
 from genan.rl.config import PPOSettings
 from genan.rl.networks import POLICY, VALUE, Networks
 
-SETTINGS = PPOSettings(hidden=(7, 5), activation="elu", initial_deviation=0.5)
+SETTINGS = PPOSettings(hidden=(7, 5), activation="elu", init_std=0.5)
 
 
 @pytest.mark.parametrize("activation", ["leaky_relu", "elu", "tanh"])
@@ -40,11 +40,11 @@ def test_start() -> None:
     np.testing.assert_allclose(jnp.std(last.weight[POLICY]), 0.01 * 300**-0.5, rtol=0.1)
     np.testing.assert_allclose(jnp.std(last.weight[VALUE, :, 0]), 300**-0.5, rtol=0.15)
     assert not last.weight[VALUE, :, 1:].any() and not first.bias.any() and not last.bias.any()
-    np.testing.assert_allclose(jnp.exp(networks.log_deviation), 0.5, rtol=1e-6)
+    np.testing.assert_allclose(jnp.exp(networks.log_std), 0.5, rtol=1e-6)
 
 
 def test_deviation_stays_within_its_bounds() -> None:
-    settings = replace(SETTINGS, deviation_min=0.4, deviation_max=0.6)
+    settings = replace(SETTINGS, min_std=0.4, max_std=0.6)
     networks = Networks.begin(4, 3, settings, key=jax.random.key(0))
     networks = Networks(networks.layers, jnp.array([-9.0, 9.0, jnp.log(0.5)]))
     np.testing.assert_allclose(jnp.exp(networks.bounded(settings)), [0.4, 0.6, 0.5], rtol=1e-6)

@@ -15,7 +15,7 @@ from genan.actuator import save as save_actuators
 from genan.actuator.artifact import KIND as ACTUATORS
 from genan.data import Channels
 from genan.rl.config import ACTIVATIONS
-from genan.rl.contract import Part, PolicyContract, PolicyError
+from genan.rl.contract import ObservationPart, PolicyContract, PolicyError
 from genan.rl.policy import Policy, _words, actuator_fingerprint
 from genan.robot import Robot
 from genan.tasks.ball_in_a_cup import BallInACup
@@ -35,20 +35,18 @@ def test_it_does_what_the_agent_does(activation: str, scaled: bool) -> None:
         x = observations(reach=reach)
         expected, _ = of.networks(of.observation_scaler.scale(jnp.asarray(x)), settings)
         np.testing.assert_allclose(made.mean(x), expected.mean, rtol=1e-5, atol=1e-5 * reach)
-        np.testing.assert_allclose(made.change(x), 0.01 * np.tanh(made.mean(x)), rtol=1e-6)
+        np.testing.assert_allclose(made(x), 0.01 * np.tanh(made.mean(x)), rtol=1e-6)
     assert made.contract.clip == (5.0 if scaled else None)
-    np.testing.assert_array_equal(made.log_deviation, of.networks.bounded(settings))
+    np.testing.assert_array_equal(made.log_std, of.networks.bounded(settings))
 
 
 def test_leading_axes_are_batches_and_it_passes_through_jit() -> None:
     made, x = policy(), observations(6)
-    whole = made.change(x)
-    assert whole.shape == (6, 2) and made.change(x[0]).shape == (2,)
+    whole = made(x)
+    assert whole.shape == (6, 2) and made(x[0]).shape == (2,)
+    np.testing.assert_allclose(made(x.reshape(2, 3, 8)).reshape(6, 2), whole, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(
-        made.change(x.reshape(2, 3, 8)).reshape(6, 2), whole, rtol=1e-5, atol=1e-9
-    )
-    np.testing.assert_allclose(
-        eqx.filter_jit(lambda p, o: p.change(o))(made, x), whole, rtol=1e-5, atol=1e-9
+        eqx.filter_jit(lambda p, o: p(o))(made, x), whole, rtol=1e-5, atol=1e-9
     )
 
 
@@ -62,20 +60,20 @@ def test_samples_spread_by_the_learnt_deviation() -> None:
 
 def test_the_contract_says_what_it_was_trained_for() -> None:
     contract = policy().contract
-    assert (contract.task, contract.robot, contract.dt, contract.repeat) == (
+    assert (contract.task, contract.robot, contract.dt, contract.action_repeat) == (
         "reacher",
         "two-link",
         0.002,
         5,
     )
-    assert contract.rate == pytest.approx(100.0) and contract.change == 0.01
+    assert contract.rate == pytest.approx(100.0) and contract.action_scale == 0.01
     assert contract.joints == ("shoulder", "elbow") and contract.control_units == ("V", "V")
     assert contract.u_range == ((-12.0, 12.0), (-12.0, 12.0))
     assert contract.layout == (
-        Part("q", 2, "joint positions [rad]"),
-        Part("qd", 2, "joint velocities [rad/s]"),
-        Part("u", 2, "controls that were commanded last [V]"),
-        Part("goal", 2, "joint positions to reach [rad]"),
+        ObservationPart("q", 2, "joint positions [rad]"),
+        ObservationPart("qd", 2, "joint velocities [rad/s]"),
+        ObservationPart("u", 2, "controls that were commanded last [V]"),
+        ObservationPart("goal", 2, "joint positions to reach [rad]"),
     )
     assert contract.constants == TASK.settings() and hash(contract)
     assert PolicyContract.from_settings(contract.settings()) == contract
@@ -83,15 +81,15 @@ def test_the_contract_says_what_it_was_trained_for() -> None:
 
 def test_the_record_is_kept_and_added_to() -> None:
     made = policy().with_record(
-        success={"rate": np.float32(0.5), "error": float("nan")}, seeds=(1, 2)
+        success={"learning_rate": np.float32(0.5), "error": float("nan")}, seeds=(1, 2)
     )
     record = made.record
     assert (
-        record["success"] == {"rate": 0.5, "error": None}
+        record["success"] == {"learning_rate": 0.5, "error": None}
         and record["seeds"] == [1, 2]
         and record["steps"] == 1000
     )
-    assert record["settings"]["hidden"] == [16, 12] and "genan" in record["versions"]
+    assert record["ppo"]["hidden"] == [16, 12] and "genan" in record["versions"]
 
 
 def test_the_fingerprint_is_that_of_the_actuators_artifact(tmp_path: Path) -> None:
@@ -103,7 +101,7 @@ def test_the_fingerprint_is_that_of_the_actuators_artifact(tmp_path: Path) -> No
 def test_the_shape_of_an_observation() -> None:
     words = r"^An observation must have the shape \[..., 8\] \(q 2, qd 2, u 2, goal 2\), not \[3, 7\]\.$"
     with pytest.raises(PolicyError, match=words):
-        policy().change(np.zeros((3, 7), np.float32))
+        policy()(np.zeros((3, 7), np.float32))
 
 
 def contract_with(**changes: object) -> Policy:
@@ -112,8 +110,8 @@ def contract_with(**changes: object) -> Policy:
         replace(made.contract, **changes),
         made.layers,
         made.scale_mean,
-        made.scale_deviation,
-        made.log_deviation,
+        made.scale_std,
+        made.log_std,
     )
 
 
@@ -122,11 +120,18 @@ def contract_with(**changes: object) -> Policy:
     [
         ({"task": "table-tennis"}, r"trained for the task 'table-tennis', not for 'reacher'\.$"),
         (
-            {"layout": (Part("qd", 2), Part("q", 2), Part("u", 2), Part("goal", 2))},
+            {
+                "layout": (
+                    ObservationPart("qd", 2),
+                    ObservationPart("q", 2),
+                    ObservationPart("u", 2),
+                    ObservationPart("goal", 2),
+                )
+            },
             r"observations of 'qd 2', 'q 2', 'u 2', 'goal 2' in this order and the environment gives 'q 2', 'qd 2'",
         ),
         (
-            {"change": 0.02},
+            {"action_scale": 0.02},
             r"by up to 0\.02 in a period and the environment has 0\.01; give --task\.action-scale 0\.02\.$",
         ),
         (
@@ -134,7 +139,7 @@ def contract_with(**changes: object) -> Policy:
             r"^Two rates: .* at 50 Hz \(5 periods of 0\.004 s\) and the environment runs at 100 Hz",
         ),
         (
-            {"repeat": 1},
+            {"action_repeat": 1},
             r"^Two rates: .* at 500 Hz \(1 periods? of 0\.002 s\) and the environment runs at 100 Hz",
         ),
         (
@@ -174,13 +179,16 @@ def test_another_robot_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"dt": 0.0}, r"^A policy's period dt must be a positive number, not 0\.$"),
-        ({"change": float("inf")}, "largest change must be a positive number, not inf"),
+        ({"dt": 0.0}, r"^A policy's dt must be a positive number, not 0\.$"),
+        ({"action_scale": float("inf")}, "action_scale must be a positive number, not inf"),
         ({"clip": -1.0}, "clip must be a positive number"),
-        ({"repeat": 0}, "at least 1 period of the robot, not 0"),
+        ({"action_repeat": 0}, "at least 1 period of the robot, not 0"),
         ({"activation": "gelu"}, "no activation 'gelu'; there are: 'leaky_relu', 'elu', 'tanh'"),
         ({"hidden": (0,)}, "needs at least one entry"),
-        ({"layout": (Part("q", 4), Part("q", 4))}, "need different names, not 'q', 'q'"),
+        (
+            {"layout": (ObservationPart("q", 4), ObservationPart("q", 4))},
+            "need different names, not 'q', 'q'",
+        ),
         ({"u_range": ()}, "needs a unit and a range"),
     ],
 )

@@ -9,10 +9,16 @@ from tests.rl.point import Point
 
 from genan.errors import SettingError
 from genan.rl.config import PPOSettings
-from genan.rl.ppo import PPO, Agent, Learner, Scene, rollout
+from genan.rl.ppo import PPO, AgentState, LearnerState, RolloutState, rollout
 
 SMALL = PPOSettings(
-    rollouts=16, mini_batches=4, epochs=4, hidden=(32, 32), rate=3e-3, discount=0.9, kl_mode="none"
+    num_steps_per_env=16,
+    num_minibatches=4,
+    num_epochs=4,
+    hidden=(32, 32),
+    learning_rate=3e-3,
+    gamma=0.9,
+    kl_mode="none",
 )
 
 
@@ -45,7 +51,7 @@ def test_a_toy_task_is_learnt(ppo) -> None:
 
 
 def test_the_same_key_gives_the_same_bits_and_a_resumed_learner_goes_on_to_them(ppo) -> None:
-    def run(learner: Learner, updates: int):
+    def run(learner: LearnerState, updates: int):
         for _ in range(updates):
             learner, report = ppo.advance(learner)
         return learner, report
@@ -69,18 +75,21 @@ def test_early_stop_saves_steps(ppo) -> None:
     stop = replace(SMALL, kl_mode="stop", kl_threshold=1e-7)
     eager = PPO(ppo.env, stop)
     _, report = eager.advance(eager.begin(jax.random.key(0)))
-    assert int(report.losses.steps) < SMALL.epochs * SMALL.mini_batches
-    assert float(report.rate) == np.float32(stop.rate)
+    assert int(report.losses.steps) < SMALL.num_epochs * SMALL.num_minibatches
+    assert float(report.learning_rate) == np.float32(stop.learning_rate)
     _, report = ppo.advance(ppo.begin(jax.random.key(0)))
-    assert int(report.losses.steps) == SMALL.epochs * SMALL.mini_batches
+    assert int(report.losses.steps) == SMALL.num_epochs * SMALL.num_minibatches
 
 
 def test_where_no_episode_ended_there_is_no_mean() -> None:
-    ppo = PPO(Point(envs=4, horizon=100), replace(SMALL, rollouts=2, mini_batches=2, epochs=1))
+    ppo = PPO(
+        Point(envs=4, horizon=100),
+        replace(SMALL, num_steps_per_env=2, num_minibatches=2, num_epochs=1),
+    )
     learner, report = ppo.advance(ppo.begin(jax.random.key(0)))
     assert int(report.episodes) == 0
     assert np.isnan(report.returns) and np.isnan(report.success)
-    np.testing.assert_allclose(jnp.mean(learner.scene.returns), 2 * report.reward, rtol=1e-5)
+    np.testing.assert_allclose(jnp.mean(learner.rollout.returns), 2 * report.reward, rtol=1e-5)
 
 
 def test_a_rollout_is_what_the_policy_did() -> None:
@@ -88,14 +97,14 @@ def test_a_rollout_is_what_the_policy_did() -> None:
     kept."""
     env, settings = (
         Point(envs=8, horizon=3),
-        replace(SMALL, rollouts=5, mini_batches=2, time_limit="bootstrap"),
+        replace(SMALL, num_steps_per_env=5, num_minibatches=2, time_limit="bootstrap"),
     )
-    agent = Agent.begin(4, 2, settings, key=jax.random.key(0))
+    agent = AgentState.begin(4, 2, settings, key=jax.random.key(0))
     agent = eqx.tree_at(
         lambda a: a.value_scaler, agent, agent.value_scaler.seen(jnp.array([[2.0], [8.0]]))
     )
     state = env.reset(jax.random.key(1))
-    play = eqx.filter_jit(lambda: rollout(env, agent, Scene(state, env.observe(state), jnp.zeros(8)), settings,
+    play = eqx.filter_jit(lambda: rollout(env, agent, RolloutState(state, env.observe(state), jnp.zeros(8)), settings,
                                           key=jax.random.key(2)))  # fmt: skip
     scene, experience, tally = play()
     np.testing.assert_array_equal(
@@ -111,11 +120,11 @@ def test_a_rollout_is_what_the_policy_did() -> None:
     moved = experience.observation[0, :, :2] + 0.2 * np.tanh(experience.action[0])
     np.testing.assert_allclose(experience.observation[1, :, :2], moved, rtol=1e-5, atol=1e-6)
     # An episode's end is bootstrapped with the value before it.
-    extra = np.where(tally.done, settings.discount * experience.value, 0.0)
+    extra = np.where(tally.done, settings.gamma * experience.value, 0.0)
     np.testing.assert_allclose(experience.reward, tally.reward + extra, rtol=1e-5)
     np.testing.assert_allclose(scene.returns, tally.reward[3:].sum(0), rtol=1e-5)
 
 
 def test_samples_must_fill_the_minibatches() -> None:
-    with pytest.raises(SettingError, match="16 rollouts of 3 environments are 48 samples"):
-        PPO(Point(envs=3), replace(SMALL, mini_batches=7))
+    with pytest.raises(SettingError, match="16 steps of 3 environments are 48 samples"):
+        PPO(Point(envs=3), replace(SMALL, num_minibatches=7))

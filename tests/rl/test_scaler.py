@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.rl.networks import Scaler
+from genan.rl.networks import RunningScaler
 
 
 def batches() -> np.ndarray:
@@ -13,7 +13,7 @@ def batches() -> np.ndarray:
 
 def test_it_has_the_mean_and_deviation_of_all_data() -> None:
     x = batches()
-    scaler = Scaler.begin(2)
+    scaler = RunningScaler.begin(2)
     for batch in x:
         scaler = scaler.seen(jnp.asarray(batch))
     # The standard normal it starts from counts as one sample: a mean of 0 and a variance of 1.
@@ -30,7 +30,7 @@ def test_it_has_the_mean_and_deviation_of_all_data() -> None:
 
 def test_batch_by_batch_or_all_at_once() -> None:
     x = jnp.asarray(batches())
-    each, one = Scaler.begin(2).seen_each(x), Scaler.begin(2)
+    each, one = RunningScaler.begin(2).seen_each(x), RunningScaler.begin(2)
     for k, batch in enumerate(x):
         one = one.seen(batch)
         for ours, theirs in zip(
@@ -41,7 +41,7 @@ def test_batch_by_batch_or_all_at_once() -> None:
 
 
 def test_there_and_back_within_five_deviations() -> None:
-    scaler = Scaler.begin(2).seen(jnp.asarray(batches()[0]))
+    scaler = RunningScaler.begin(2).seen(jnp.asarray(batches()[0]))
     x = jnp.asarray(batches()[1, :10])
     np.testing.assert_allclose(scaler.restore(scaler.scale(x)), x, rtol=1e-5)
     np.testing.assert_array_equal(scaler.scale(jnp.array([[1e6, -1e6]])), [[5.0, -5.0]])
@@ -52,7 +52,7 @@ def test_there_and_back_within_five_deviations() -> None:
 
 
 def test_switched_off_it_changes_nothing() -> None:
-    scaler = Scaler.begin(2, active=False)
+    scaler = RunningScaler.begin(2, active=False)
     x = jnp.asarray(batches())
     after = scaler.seen_each(x).at(3)
     assert (after.mean == scaler.mean).all() and (after.variance == scaler.variance).all()
@@ -64,7 +64,7 @@ def test_it_is_skrls() -> None:
     pytest.importorskip("skrl", reason="the reference is skrl: pip install 'genan[skrl]'")
     from skrl.resources.preprocessors.jax import RunningStandardScaler
 
-    ours, theirs = Scaler.begin(2), RunningStandardScaler(2, device="cpu")
+    ours, theirs = RunningScaler.begin(2), RunningStandardScaler(2, device="cpu")
     for batch in jnp.asarray(batches()):
         ours = ours.seen(batch)
         np.testing.assert_allclose(

@@ -10,22 +10,22 @@ import pytest
 
 from genan.rl.config import PPOSettings
 from genan.rl.networks import Gaussian
-from genan.rl.ppo import Agent, MiniBatch, objective, update
+from genan.rl.ppo import AgentState, MiniBatch, objective, update
 
 pytest.importorskip("skrl", reason="the reference is skrl: pip install 'genan[skrl]'")
 from tests.rl.skrl_agent import SkrlAgent, stacked
 
 ENVS, OBSERVATIONS, ACTIONS = 8, 5, 3
 BASE = PPOSettings(
-    discount=0.97, trace=0.9, rate=1e-3, rollouts=6, mini_batches=4, epochs=3, hidden=(16, 16), kl_mode="none",
-    entropy_scale=0.01, grad_norm_clip=0.5, value_scale=2.5, initial_deviation=0.7, rate_max=1e-2,
+    gamma=0.97, gae_lambda=0.9, learning_rate=1e-3, num_steps_per_env=6, num_minibatches=4, num_epochs=3, hidden=(16, 16), kl_mode="none",
+    entropy_coef=0.01, max_grad_norm=0.5, value_coef=2.5, init_std=0.7, max_learning_rate=1e-2,
 )  # fmt: skip
 CASES = {
-    "stop": replace(BASE, activation="tanh", kl_mode="stop", kl_threshold=0.04, epochs=5, rate=2e-3),
-    "rate up, deviation at its bound": replace(BASE, kl_mode="adaptive", kl_threshold=0.5, deviation_max=0.702),
+    "stop": replace(BASE, activation="tanh", kl_mode="stop", kl_threshold=0.04, num_epochs=5, learning_rate=2e-3),
+    "rate up, deviation at its bound": replace(BASE, kl_mode="adaptive", kl_threshold=0.5, max_std=0.702),
     "rate down, nothing scaled or clipped": replace(
         BASE, kl_mode="adaptive", kl_threshold=0.001, activation="elu", scale_observations=False, scale_values=False,
-        clip_values=False, grad_norm_clip=0.0, entropy_scale=0.0,
+        value_clip_range=0.0, max_grad_norm=0.0, entropy_coef=0.0,
     ),
 }  # fmt: skip
 
@@ -39,7 +39,7 @@ def test_two_updates_equal_skrls(case, monkeypatch) -> None:
     settings = CASES[case]
     monkeypatch.setattr(np.random, "permutation", np.random.default_rng(0).permutation)
     skrl = SkrlAgent(settings, ENVS, OBSERVATIONS, ACTIONS, monkeypatch)
-    agent = jax.jit(lambda key: Agent.begin(OBSERVATIONS, ACTIONS, settings, key=key))(
+    agent = jax.jit(lambda key: AgentState.begin(OBSERVATIONS, ACTIONS, settings, key=key))(
         jax.random.key(0)
     )
     agent = eqx.tree_at(lambda a: a.networks, agent, skrl.networks())
@@ -49,14 +49,12 @@ def test_two_updates_equal_skrls(case, monkeypatch) -> None:
     )
 
     for _ in range(2):
-        experience, last = skrl.play(rng, settings.rollouts)
+        experience, last = skrl.play(rng, settings.num_steps_per_env)
         seen = jnp.concatenate([experience.observation, last[None]]).reshape(-1, OBSERVATIONS)
         policy, value = agent.networks(agent.observation_scaler.scale(seen), settings)
         value = agent.value_scaler.restore(value[:, None]).reshape(-1, ENVS)
         close(value[:-1], experience.value)
-        played = Gaussian(
-            policy.mean[:-ENVS].reshape(experience.action.shape), policy.log_deviation
-        )
+        played = Gaussian(policy.mean[:-ENVS].reshape(experience.action.shape), policy.log_std)
         close(played.log_prob(experience.action), experience.log_prob)
         experience = eqx.tree_at(lambda e: e.last_value, experience, value[-1])
 
@@ -69,7 +67,7 @@ def test_two_updates_equal_skrls(case, monkeypatch) -> None:
             records.clear()
         skrl.agent.update(timestep=0, timesteps=1)
         order = jnp.asarray(
-            np.stack(skrl.memory.orders).reshape(settings.epochs, settings.mini_batches, -1)
+            np.stack(skrl.memory.orders).reshape(settings.num_epochs, settings.num_minibatches, -1)
         )
         agent, losses = ours(agent, experience, order)
 
@@ -77,13 +75,13 @@ def test_two_updates_equal_skrls(case, monkeypatch) -> None:
         steps = len(skrl.value_steps)
         assert int(losses.steps) == steps
         share = steps / (
-            settings.epochs * settings.mini_batches
+            settings.num_epochs * settings.num_minibatches
         )  # skrl divides by the steps that were planned
         data = {name: values[-1] for name, values in skrl.agent.tracking_data.items()}
         close(losses.policy * share, data["Loss / Policy loss"])
         close(losses.value * share, data["Loss / Value loss"])
         close(losses.entropy * share, data.get("Loss / Entropy loss", 0.0))
-        close(agent.rate, skrl.agent.policy_learning_rate)
+        close(agent.learning_rate, skrl.agent.policy_learning_rate)
         if settings.scale_observations:
             theirs = skrl.agent._observation_preprocessor
             close(agent.observation_scaler.mean, theirs.running_mean)
@@ -94,23 +92,31 @@ def test_two_updates_equal_skrls(case, monkeypatch) -> None:
             close(agent.value_scaler.mean, theirs.running_mean)
             close(agent.value_scaler.variance, theirs.running_variance)
     if settings.kl_mode == "adaptive":
-        assert (float(agent.rate) < settings.rate) == case.startswith("rate down")
+        assert (float(agent.learning_rate) < settings.learning_rate) == case.startswith("rate down")
     if settings.kl_mode == "stop":  # in the middle of an epoch, not at its start
-        assert settings.epochs < len(skrl.policy_steps) < settings.epochs * settings.mini_batches
+        assert (
+            settings.num_epochs
+            < len(skrl.policy_steps)
+            < settings.num_epochs * settings.num_minibatches
+        )
 
 
 def test_first_gradient_and_losses_equal_skrls(monkeypatch) -> None:
-    settings = replace(BASE, mini_batches=1, epochs=1, scale_observations=False, scale_values=False)
+    settings = replace(
+        BASE, num_minibatches=1, num_epochs=1, scale_observations=False, scale_values=False
+    )
     skrl = SkrlAgent(settings, ENVS, OBSERVATIONS, ACTIONS, monkeypatch)
     before = skrl.networks()
-    skrl.play(np.random.default_rng(1), settings.rollouts)
+    skrl.play(np.random.default_rng(1), settings.num_steps_per_env)
     # Old probabilities and values that are not the network's own, so that the clips act.
     for name, shift in (("log_prob", 0.3), ("values", 0.5)):
         recorded = skrl.memory.get_tensor_by_name(name)
         noise = np.random.default_rng(2).normal(0.0, shift, recorded.shape)
         skrl.memory.set_tensor_by_name(name, recorded + jnp.asarray(noise, jnp.float32))
     skrl.agent.update(timestep=0, timesteps=1)
-    read = lambda name: skrl.memory.get_tensor_by_name(name).reshape(ENVS * settings.rollouts, -1)  # noqa: E731
+    read = lambda name: skrl.memory.get_tensor_by_name(name).reshape(
+        ENVS * settings.num_steps_per_env, -1
+    )  # noqa: E731
     singles = (read(name)[:, 0] for name in ("log_prob", "values", "returns", "advantages"))
     batch = MiniBatch(read("observations"), read("actions"), *singles)
 
@@ -123,8 +129,4 @@ def test_first_gradient_and_losses_equal_skrls(monkeypatch) -> None:
     close(parts, (policy, entropy, value, kl))
     off = replace(settings, entropy_in_gradient=False)
     without, _ = jax.grad(objective, has_aux=True)(before, batch, off)
-    close(
-        gradient.log_deviation - without.log_deviation,
-        jnp.full(ACTIONS, -settings.entropy_scale),
-        rtol=1e-4,
-    )
+    close(gradient.log_std - without.log_std, jnp.full(ACTIONS, -settings.entropy_coef), rtol=1e-4)

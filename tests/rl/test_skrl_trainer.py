@@ -15,22 +15,24 @@ from tests.rl.policies import TASK, ensemble, robot
 
 from genan.actuator.network import Layer
 from genan.errors import SettingError
-from genan.rl import policy as artifact
-from genan.rl.config import PAPER, PPOSettings, TrainSettings
+from genan.rl.config import PPOSettings, TrainSettings, preset
 from genan.rl.networks import Networks
-from genan.rl.skrl import SkrlTraining, require_skrl
+from genan.rl.train import train
 
 pytest.importorskip("skrl", reason="the trainer is skrl: pip install 'genan[skrl]'")
 import skrl
 
-from genan.rl.skrl import SkrlEnvironment, SkrlPPO, configuration, from_flax, to_flax
+from genan.rl.policy import Policy
+from genan.rl.skrl import SkrlEnvironment, SkrlPPO, SkrlTraining, configuration, from_flax, to_flax
 
-PPO = PPOSettings(hidden=(16, 12), rollouts=4, mini_batches=2, epochs=2, rate=5e-4)
+PPO = PPOSettings(
+    hidden=(16, 12), num_steps_per_env=4, num_minibatches=2, num_epochs=2, learning_rate=5e-4
+)
 TINY = replace(TASK, pool=8, duration=0.1)
 
 
 def make(steps: int = 64, **options) -> SkrlTraining:
-    settings = TrainSettings(envs=8, steps=steps, judge=4)
+    settings = TrainSettings(num_envs=8, steps=steps, judge=4)
     return SkrlTraining(TINY, ensemble(), settings, ppo=PPO, robot=robot(), **options)
 
 
@@ -43,7 +45,8 @@ def trained(tmp_path_factory):
 
 
 def test_the_policy_is_skrls(trained) -> None:
-    training, start, policy, _ = trained
+    training, start, result, _ = trained
+    policy = result.policy
     agent = training.ppo.agent
     observations = jax.random.normal(jax.random.key(3), (5, policy.contract.observations))
     scaled = agent._observation_preprocessor(observations)
@@ -51,27 +54,28 @@ def test_the_policy_is_skrls(trained) -> None:
     np.testing.assert_allclose(
         eqx.filter_jit(policy.mean)(observations), theirs["mean_actions"], rtol=1e-5, atol=1e-6
     )
-    np.testing.assert_allclose(policy.log_deviation, theirs["log_std"], rtol=1e-6)
+    np.testing.assert_allclose(policy.log_std, theirs["log_std"], rtol=1e-6)
     assert not eqx.tree_equal(start, training.learner.agent.networks)  # it did learn
 
 
 def test_it_is_saved_judged_and_says_who_trained(trained) -> None:
-    training, _, policy, seen = trained
-    assert [progress.steps for progress in seen] == [32, 64] == [32, training.steps]
-    assert training.verdict.episodes == 4 and policy.record["judged"]["episodes"] == 4
+    training, _, result, seen = trained
+    policy = result.policy
+    assert [progress.steps for progress in seen] == [0, 32, training.steps] == [0, 32, 64]
+    assert result.judgement.episodes == 4 and policy.record["judged"]["episodes"] == 4
     assert policy.record["trainer"] == f"skrl {skrl.__version__}"
     assert policy.record["steps"] == policy.record["steps_planned"] == 64
-    assert eqx.tree_equal(artifact.load(training.out), policy)
+    assert eqx.tree_equal(Policy.load(training.out), policy)
     files = {
         path.relative_to(training.out).parts[0]
         for path in training.out.rglob("*")
         if path.is_file()
     }
     assert files == {"policy.json", "policy.safetensors", "tensorboard"}  # no pickles
-    assert {"learning/rate", "learning/deviation", "loss/value", "reward/distance"} <= set(
+    assert {"learning/rate", "learning/std", "loss/value", "reward/distance"} <= set(
         seen[-1].latest
     )
-    assert seen[-1].latest["learning/steps"] == PPO.epochs * PPO.mini_batches
+    assert seen[-1].latest["learning/steps"] == PPO.num_epochs * PPO.num_minibatches
     assert np.isfinite(
         [seen[-1].latest[name] for name in ("loss/policy", "loss/value", "reward/mean")]
     ).all()
@@ -79,16 +83,17 @@ def test_it_is_saved_judged_and_says_who_trained(trained) -> None:
 
 def test_stopped_it_ends_with_what_was_learnt(trained, tmp_path, caplog, monkeypatch) -> None:
     training = copy(trained[0])  # with the programs that are compiled already
-    monkeypatch.setattr("genan.rl.train.judge", lambda *_, **__: training.verdict)
+    monkeypatch.setattr("genan.rl.train.judge", lambda *_, **__: trained[2].judgement)
     training.learner = eqx.tree_at(
         lambda learner: learner.updates, training.learner, jnp.asarray(0)
     )
     training.out, training.updates, training.curve = tmp_path, 1000, []
-    assert training.run(stopping=lambda: True) is None and not (tmp_path / "policy.json").exists()
+    assert not training.run(stop=lambda: True).finished
+    assert not (tmp_path / "policy.json").exists()
     with caplog.at_level(logging.WARNING, "genan"):
-        policy = training.run(stopping=lambda: training.steps > 0)
+        policy = training.run(stop=lambda: training.steps > 0).policy
     assert "a training by skrl cannot go on later" in caplog.text
-    assert artifact.load(tmp_path).record["steps"] == policy.record["steps"] == 32
+    assert Policy.load(tmp_path).record["steps"] == policy.record["steps"] == 32
     with pytest.raises(SettingError, match="holds a finished policy"):
         make(out=tmp_path)
 
@@ -105,25 +110,26 @@ def test_an_unfinished_training_of_genans_own_is_left_alone(trained, tmp_path, m
 @pytest.mark.parametrize("package", ["skrl", "flax"])
 def test_without_skrl_it_says_what_to_install(package, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(
-        SettingError, match=rf"needs the package {package}.*pip install 'genan\[skrl\]'"
-    ):
-        make()
+    monkeypatch.delitem(sys.modules, "genan.rl.skrl")
+    with pytest.raises(SettingError, match=rf"{package} is missing.*pip install 'genan\[skrl\]'"):
+        train(TINY, ensemble(), robot=robot(), trainer="skrl")
+    with pytest.raises(SettingError, match="no trainer 'other'; there are: 'genan', 'skrl'"):
+        train(TINY, ensemble(), robot=robot(), trainer="other")
 
 
 def test_another_skrl_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr("genan.rl.skrl.version", lambda _: "1.4.3")
+    monkeypatch.setattr("genan.rl.skrl.VERSION", "1.4.3")
     with pytest.raises(SettingError, match="needs skrl 2, not 1.4.3"):
-        require_skrl()
+        make()
 
 
 def test_long_rollouts_are_warned_of(caplog, monkeypatch) -> None:
     monkeypatch.setattr(
         "genan.rl.skrl.SkrlPPO.begin", lambda *_: 1 / 0
     )  # it is said before anything is built
-    settings = replace(PPO, rollouts=512)
+    settings = replace(PPO, num_steps_per_env=512)
     with caplog.at_level(logging.WARNING, "genan"), pytest.raises(ZeroDivisionError):
-        SkrlTraining(TINY, ensemble(), TrainSettings(envs=8), ppo=settings, robot=robot())
+        SkrlTraining(TINY, ensemble(), TrainSettings(num_envs=8), ppo=settings, robot=robot())
     assert "unrolls the advantages of 512 steps" in caplog.text
 
 
@@ -131,7 +137,7 @@ def test_settings_are_skrls() -> None:
     def made(settings):
         return configuration(settings, observations=5, device=None)
 
-    paper = made(PAPER["table-tennis"])
+    paper = made(preset("table-tennis", "paper").ppo)
     assert (paper.discount_factor, paper.gae_lambda, paper.learning_rate) == (
         0.9815,
         0.95,
@@ -145,10 +151,10 @@ def test_settings_are_skrls() -> None:
     free = replace(
         PPO,
         kl_mode="none",
-        entropy_scale=0.01,
-        clip_values=False,
+        entropy_coef=0.01,
+        value_clip_range=0.0,
         scale_values=False,
-        value_scale=2.0,
+        value_coef=2.0,
     )
     assert (made(free).entropy_loss_scale, made(free).value_clip, made(free).value_loss_scale) == (
         0.01,
@@ -197,13 +203,13 @@ def test_early_stop_order_of_recording_and_bootstrapped_ends() -> None:
     )
     assert done.sum() == 8 and done[2].all()
     rewards = (
-        np.asarray(memory.get_tensor_by_name("rewards"))[..., 0] - settings.discount * values * done
+        np.asarray(memory.get_tensor_by_name("rewards"))[..., 0] - settings.gamma * values * done
     )
     np.testing.assert_allclose(rewards.mean(), report.reward, rtol=1e-5)
     first, second = memory.sample(["actions"], batch_size=32, mini_batches=2)
     recorded = np.asarray(memory.get_tensor_by_name("actions")).reshape(32, -1)
     np.testing.assert_array_equal(np.concatenate([first[0], second[0]]), recorded)
-    assert int(report.losses.steps) < settings.epochs * settings.mini_batches
+    assert int(report.losses.steps) < settings.num_epochs * settings.num_minibatches
     assert int(report.episodes) == 8 and int(learner.updates) == 1
 
 
@@ -221,5 +227,5 @@ def test_the_environment_serves_skrl_alone() -> None:
         assert reward.shape == terminated.shape == truncated.shape == (8, 1)
         assert bool(terminated.all()) == (k == 2) and not truncated.any()
     np.testing.assert_array_equal(env.reset()[0], observation)  # it went on by itself
-    tally = env.tally()
-    np.testing.assert_allclose(tally.returns[-1], tally.reward.sum(0), rtol=1e-6)
+    results = env.results()
+    np.testing.assert_allclose(results.returns[-1], results.reward.sum(0), rtol=1e-6)

@@ -15,21 +15,21 @@ from genan.actuator import save as save_actuators
 from genan.cli import main
 from genan.errors import GenanError, SettingError
 from genan.files import CHECKPOINT, save_checkpoint
-from genan.rl import policy as artifact
-from genan.rl.config import FAST, TrainSettings, preset
-from genan.rl.train import FAULT, Training, train
+from genan.rl.config import PPOSettings, TrainSettings, preset
+from genan.rl.contract import CONTRACT, WEIGHTS
+from genan.rl.policy import Policy
+from genan.rl.train import FAULT, PolicyTraining, train
 from genan.robot import Robot
 
 ROBOT = Robot.load("pamy2")
 ENSEMBLE = make_ensemble(ROBOT, damping=0.5, gain=5.0, members=2, scatter=0.01)
-NAMED = ("reacher", "fast")
 TASK = small("reacher", duration=0.06)
-PPO = dataclasses.replace(FAST, rollouts=4, mini_batches=2, epochs=2, hidden=(8,))
-SETTINGS = TrainSettings(envs=4, steps=4 * 4 * 4, judge=6, refill=8)
+PPO = PPOSettings(num_steps_per_env=4, num_minibatches=2, num_epochs=2, hidden=(8,))
+SETTINGS = TrainSettings(num_envs=4, steps=4 * 4 * 4, judge=6, refill=8)
 
 
 def training(out=None, **changes):
-    return Training(
+    return PolicyTraining(
         TASK, ENSEMBLE, dataclasses.replace(SETTINGS, **changes), ppo=PPO, robot=ROBOT, out=out
     )
 
@@ -44,27 +44,40 @@ def whole(tmp_path_factory):
 
 
 def test_a_finished_training_leaves_a_policy_with_its_record(whole):
-    run, policy, seen, out = whole
-    assert run.updates == 4 and run.steps == 64
-    assert [now.steps for now in seen] == [16, 32, 48, 64] and seen[-1].seconds_left == 0.0
-    assert all("reward/distance" in now.latest and "learning/kl" in now.latest for now in seen)
+    run, result, seen, out = whole
+    assert run.updates == 4 and result.steps == 64 and result.finished and result.out == out
+    assert [now.steps for now in seen] == [0, 16, 32, 48, 64] and seen[-1].seconds_left == 0.0
+    assert all({"reward/distance", "learning/kl"} < set(now.latest) for now in seen[1:])
     assert seen[-1].compile_seconds > 0.0
-    loaded = artifact.load(out)
+    loaded, policy = Policy.load(out), result.policy
     observation = np.ones((3, 16), np.float32)
     np.testing.assert_array_equal(loaded.mean(observation), policy.mean(observation))
     assert loaded.record["judged"]["episodes"] == 6 and loaded.record["steps"] == 64
     assert not (out / CHECKPOINT).exists() and not (out / FAULT).exists()
     assert list((out / "tensorboard").iterdir())
+    assert repr(loaded).startswith("Policy(reacher on pamy2, success ")
+    assert repr(result) == f"TrainingResult({loaded!r}, 64 steps)"
+
+
+def test_the_result_has_its_numbers_and_draws_them(whole):
+    _, result, _, _ = whole
+    assert [point["steps"] for point in result.curve] == [16, 32, 48, 64]
+    assert result.policy.record["curve"] == result.curve
+    low, high = result.judgement.interval
+    assert 0.0 <= low <= result.judgement.success <= high <= 1.0
+    upper, lower = result.plot().axes
+    assert upper.get_ylabel() == "success [%]" and lower.lines[0].get_xdata()[-1] == 64e-6
 
 
 def test_stopping_and_going_on_gives_the_same_policy_to_the_bit(whole, tmp_path):
-    _, policy, _, _ = whole
+    policy = whole[1].policy
     first = training(tmp_path)
-    assert first.run(stopping=lambda: first.steps >= 32) is None
+    stopped = first.run(stop=lambda: first.steps >= 32)
+    assert not stopped.finished and stopped.steps == 32
     assert (tmp_path / CHECKPOINT).exists()
     again = training(tmp_path)
     assert again.resumed == 32
-    found = again.run()
+    found = again.run().policy
     for a, b in zip(jax.tree.leaves(policy), jax.tree.leaves(found), strict=True):
         np.testing.assert_array_equal(a, b)
     assert found.record == policy.record
@@ -73,14 +86,12 @@ def test_stopping_and_going_on_gives_the_same_policy_to_the_bit(whole, tmp_path)
 def test_the_documented_program_trains_the_same_policy(whole, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_actuators(ENSEMBLE, tmp_path / "runs" / "pamy2")
-    monkeypatch.setattr(
-        "genan.rl.train.task_preset", lambda task, size: TASK if (task, size) == NAMED else None
-    )
-    small = f"steps={SETTINGS.steps}, envs={SETTINGS.envs}, judge={SETTINGS.judge}, refill={SETTINGS.refill}, ppo=PPO"
-    policy = run_block("policies.md", 0, smaller={"steps=10_000_000": small}, PPO=PPO)["policy"]
-    observation = np.ones((3, 16), np.float32)
-    np.testing.assert_array_equal(policy.mean(observation), whole[1].mean(observation))
-    assert (tmp_path / "runs" / "reacher" / "policy.json").is_file()
+    chosen = preset("reacher")._replace(task=TASK, ppo=PPO)
+    monkeypatch.setattr("genan.rl.train.presets", lambda *_, **__: chosen)
+    few = f"steps={SETTINGS.steps}, num_envs=4, judge=6, refill=8"
+    result = run_block("policies.md", 0, smaller={"steps=10_000_000": few})["result"]
+    same(whole, tmp_path / "runs" / "reacher")
+    assert repr(result.policy) == repr(whole[1].policy)
 
 
 def test_the_documented_commands_train_the_same_policy(whole, tmp_path, monkeypatch):
@@ -88,34 +99,35 @@ def test_the_documented_commands_train_the_same_policy(whole, tmp_path, monkeypa
     save_actuators(ENSEMBLE, tmp_path / "actuators")
     flags = (
         "--judge", 6, "--refill", 8, "--task.pool", 8, "--task.ramped", 0, "--task.duration", 0.06,
-        "--ppo.rollouts", 4, "--ppo.epochs", 2, "--ppo.hidden", 8,
+        "--ppo.num-steps-per-env", 4, "--ppo.num-epochs", 2, "--ppo.hidden", 8,
     )  # fmt: skip
-    batches = ("--ppo.mini-batches", 2)
-    few = ("--envs", 4, "--steps", SETTINGS.steps, *batches)
+    batches = ("--ppo.num-minibatches", 2)
+    few = ("--num-envs", 4, "--steps", SETTINGS.steps, *batches)
     assert main(typed("genan train reacher", "--actuators", "actuators", *few, *flags)) == 0
     started = typed(
-        "genan train reacher --actuators actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out reacher",
+        "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 --steps 8000000 --out reacher",
         *flags,
-        envs=4,
-        ppo__mini_batches=2,
+        num_envs=4,
+        ppo__num_minibatches=2,
         steps=SETTINGS.steps,
     )
     assert main(started) == 0
     bundled = typed(
         "genan train reacher --actuators runs/actuators --steps 20000000 --out runs/reacher",
-        *("--envs", 4, *batches, *flags),
+        *("--num-envs", 4, *batches, *flags),
         actuators="actuators",
         steps=SETTINGS.steps,
         out="bundled",
     )
     assert main(bundled) == 0
     for folder in ("runs/reacher", "reacher", "bundled"):
-        for a, b in zip(
-            jax.tree.leaves(whole[1]),
-            jax.tree.leaves(artifact.load(tmp_path / folder)),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(a, b)
+        same(whole, tmp_path / folder)
+
+
+def same(whole, folder):
+    """The files are those of the training in Python, byte for byte."""
+    for name in (CONTRACT, WEIGHTS):
+        assert (folder / name).read_bytes() == (whole[3] / name).read_bytes()
 
 
 def test_without_an_ensemble_one_network_drives():
@@ -142,10 +154,10 @@ def test_a_checkpoint_of_another_training_is_refused_by_name(whole, tmp_path):
 
 def test_a_finished_folder_is_not_written_over(whole, tmp_path):
     *_, out = whole
-    before = (out / artifact.KIND.weights).read_bytes()
+    before = (out / WEIGHTS).read_bytes()
     with pytest.raises(SettingError, match="holds a finished policy"):
         training(out)
-    assert (out / artifact.KIND.weights).read_bytes() == before
+    assert (out / WEIGHTS).read_bytes() == before
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingError, match="is a file"):
         training(tmp_path / "file")
@@ -160,9 +172,9 @@ def test_a_gpu_that_is_not_there_is_refused():
 
 def test_refusals():
     for change, words in (
-        ({"envs": 0}, "envs must be at least 1"),
-        ({"steps": 0}, "at least 1 step"),
-        ({"seed": -1}, "not be negative"),
+        ({"num_envs": 0}, "num_envs must be at least 1"),
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"seed": -1}, "seed must be 0 or more"),
     ):
         with pytest.raises(SettingError, match=words):
             dataclasses.replace(SETTINGS, **change)
@@ -173,14 +185,13 @@ def test_refusals():
     with pytest.raises(SettingError, match="no preset 'slow'"):
         preset("reacher", "slow")
     with pytest.raises(SettingError, match="cannot be split into"):
-        Training(
-            TASK, ENSEMBLE, SETTINGS, ppo=dataclasses.replace(PPO, mini_batches=7), robot=ROBOT
+        PolicyTraining(
+            TASK, ENSEMBLE, SETTINGS, ppo=dataclasses.replace(PPO, num_minibatches=7), robot=ROBOT
         )
 
 
 def test_the_settings_are_in_json():
     assert json.loads(json.dumps(SETTINGS.settings())) == SETTINGS.settings()
-    assert (
-        preset("reacher", "paper").rate == 3.949e-05
-        and preset("table-tennis", "fast").rollouts == 109
-    )
+    assert preset("reacher", "paper").ppo.learning_rate == 3.949e-05
+    assert preset("table-tennis").ppo.num_steps_per_env == 109
+    assert preset("ball-in-a-cup").num_envs == 4096

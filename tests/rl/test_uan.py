@@ -21,10 +21,10 @@ from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
 from genan.errors import DataError, SettingError
 from genan.rl.config import PPOSettings
-from genan.rl.ppo import PPO, StepOutcome
+from genan.rl.ppo import PPO
 from genan.rl.uan import (
     PPO_SETTINGS,
-    Selection,
+    HeldOutRollouts,
     UanEnvironment,
     UanProgress,
     UanSettings,
@@ -36,13 +36,14 @@ from genan.rl.uan import (
     kept_uan,
 )
 from genan.robot import Robot
+from genan.tasks.task import StepOutcome
 
 PPO_SMALL = replace(
-    PPO_SETTINGS, rollouts=32, mini_batches=4, hidden=(16, 8), rate=1e-3, rate_max=3e-3, initial_deviation=0.5,
-    discount=0.95,
+    PPO_SETTINGS, num_steps_per_env=32, num_minibatches=4, hidden=(16, 8), learning_rate=1e-3, max_learning_rate=3e-3, init_std=0.5,
+    gamma=0.95,
 )  # fmt: skip
 UPDATE = 64 * 32
-SMALL = UanSettings(envs=64, horizon=20, steps=2 * UPDATE, checks=1, ppo=PPO_SMALL)
+SMALL = UanSettings(num_envs=64, horizon=20, steps=2 * UPDATE, checks=1, ppo=PPO_SMALL)
 """Of one update's program, which all tests share; the last policy is kept."""
 
 
@@ -159,7 +160,7 @@ def test_the_reward_by_hand() -> None:
 
 def test_an_early_end_costs_the_rest_of_the_episode() -> None:
     robot = Robot.load("pendulum")
-    env = environment(robot, waves(robot), bound=3.0, discount=0.9, horizon=10)
+    env = environment(robot, waves(robot), bound=3.0, gamma=0.9, horizon=10)
     actions = np.zeros((7, 2, 1), np.float32)
     actions[0, 0], actions[6, 1] = np.nan, 1e9
     _, after, outcome = played(env, jnp.asarray(actions))
@@ -213,7 +214,7 @@ def test_it_learns_to_track_a_pendulum(driven: Trajectories) -> None:
     assert min(distances) < 0.3 * without
 
 
-def prepared(data: Trajectories, settings: UanSettings) -> Selection:
+def prepared(data: Trajectories, settings: UanSettings) -> HeldOutRollouts:
     robot = Robot.load("pendulum")
     dynamics = load_dynamics(robot)
     return _prepare(
@@ -240,7 +241,7 @@ def test_refusals(driven: Trajectories) -> None:
         fit_uan(driven, "pendulum", settings=replace(SMALL, horizon=200))
     with pytest.raises(DataError, match="at least 122 samples, but the longest has 120"):
         fit_uan(driven, "pendulum", settings=replace(SMALL, history_length=120))
-    for name, value in (("envs", 0), ("horizon", 0), ("steps", 0), ("checks", 0), ("tracking_weight", 0.0),
+    for name, value in (("num_envs", 0), ("horizon", 0), ("steps", 0), ("checks", 0), ("tracking_weight", 0.0),
                         ("smoothness_weight", -1.0), ("bound", 0.0), ("history_stride", 0)):  # fmt: skip
         with pytest.raises(SettingError, match="stride" if name == "history_stride" else name):
             UanSettings(**{name: value})

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from genan.rl.config import PPOSettings
-from genan.rl.ppo import Agent, clip_gradient, random_order, steer
+from genan.rl.ppo import AgentState, adapt_learning_rate, clip_gradient, random_order
 
-BASE = PPOSettings(mini_batches=4, epochs=3)
+BASE = PPOSettings(num_minibatches=4, num_epochs=3)
 
 
 def test_each_networks_gradient_is_clipped_by_its_own_length() -> None:
-    agent = Agent.begin(2, 1, replace(BASE, hidden=(1,)), key=jax.random.key(0))
+    agent = AgentState.begin(2, 1, replace(BASE, hidden=(1,)), key=jax.random.key(0))
     ones = jax.tree.map(jnp.ones_like, agent.networks)
     uneven = eqx.tree_at(
         lambda n: n.layers, ones, jax.tree.map(lambda a: a.at[1].mul(1e-3), ones.layers)
@@ -24,22 +24,25 @@ def test_each_networks_gradient_is_clipped_by_its_own_length() -> None:
     lengths = [
         sum(float(jnp.sum(a[k] ** 2)) for a in jax.tree.leaves(clipped.layers)) for k in (0, 1)
     ]
-    np.testing.assert_allclose(
-        np.sqrt(lengths[0] + float(clipped.log_deviation[0]) ** 2), 0.5, rtol=1e-6
-    )
+    np.testing.assert_allclose(np.sqrt(lengths[0] + float(clipped.log_std[0]) ** 2), 0.5, rtol=1e-6)
     np.testing.assert_allclose(lengths[1], 5e-6, rtol=1e-5)  # short enough already: as it was
     assert clip_gradient(uneven, 0.0) is uneven
 
 
 def test_rate_stays_within_its_bounds() -> None:
     settings = replace(
-        BASE, kl_mode="adaptive", kl_threshold=0.01, rate=1e-3, rate_min=9e-4, rate_max=1.2e-3
+        BASE,
+        kl_mode="adaptive",
+        kl_threshold=0.01,
+        learning_rate=1e-3,
+        min_learning_rate=9e-4,
+        max_learning_rate=1.2e-3,
     )
     rate = jnp.asarray(1e-3)
-    np.testing.assert_allclose(steer(rate, jnp.asarray(0.021), settings), 9e-4)
-    np.testing.assert_allclose(steer(rate, jnp.asarray(0.0049), settings), 1.2e-3)
+    np.testing.assert_allclose(adapt_learning_rate(rate, jnp.asarray(0.021), settings), 9e-4)
+    np.testing.assert_allclose(adapt_learning_rate(rate, jnp.asarray(0.0049), settings), 1.2e-3)
     for kl in (0.0051, 0.0199):
-        assert steer(rate, jnp.asarray(kl), settings) == rate
+        assert adapt_learning_rate(rate, jnp.asarray(kl), settings) == rate
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -17,7 +17,7 @@ from genan.errors import SettingError, listing
 if TYPE_CHECKING:
     from genan.deployment.flight import Flight
     from genan.deployment.interface import RobotInterface
-    from genan.rl.numpy_policy import Policy
+    from genan.rl.numpy_policy import NumpyPolicy
     from genan.robot import Robot
 
 #: Tasks that need nothing but the robot.
@@ -88,7 +88,7 @@ class Deploy:
             return INTERRUPTED
         return 0 if flight.stop.sound or flight.stop.reason.name == "TIME" else STOPPED
 
-    def _fly(self, policy: "Policy", robot: "RobotInterface", stopping: Any) -> "Flight":
+    def _fly(self, policy: "NumpyPolicy", robot: "RobotInterface", stopping: Any) -> "Flight":
         from contextlib import nullcontext
 
         from genan.deployment.controller import PolicyController
@@ -98,7 +98,7 @@ class Deploy:
         from genan.deployment.safety import SafetySettings
 
         arm = robot.robot
-        safety = replace(SafetySettings(), change=policy.largest)
+        safety = replace(SafetySettings(), change=policy.action_scale)
         controller = PolicyController(policy, self._goal(arm), robot=arm)
         ramp = RampTo(self._initial(policy), seconds=RAMP, robot=arm, change=safety.change)
         recorder = (
@@ -116,7 +116,7 @@ class Deploy:
         with recorder or nullcontext(), loop:
             return loop.run(ramp, controller)
 
-    def _policy(self) -> "Policy":
+    def _policy(self) -> "NumpyPolicy":
         from genan.rl import numpy_policy
         from genan.rl.contract import PolicyError
         from genan.robot.package import bundled_policy
@@ -125,7 +125,7 @@ class Deploy:
             policy = numpy_policy.load(
                 self.policy if self.policy is not None else bundled_policy(self.task)
             )
-        except numpy_policy.PolicyError as error:
+        except numpy_policy.NumpyPolicyError as error:
             raise PolicyError(str(error)) from None
         if policy.contract["task"] != self.task:
             raise SettingError(
@@ -161,14 +161,14 @@ class Deploy:
             )
         return Goal(np.array(self.goal) * _units(robot, len(self.goal)), robot)
 
-    def _initial(self, policy: "Policy") -> Any:
+    def _initial(self, policy: "NumpyPolicy") -> Any:
         import numpy as np
 
         constants = policy.contract["constants"]
         middle = 0.5 * (np.array(constants["u_lower"]) + np.array(constants["u_upper"]))
         return middle if self.initial is None else np.array(self.initial, float)
 
-    def _provenance(self, policy: "Policy") -> dict[str, Any]:
+    def _provenance(self, policy: "NumpyPolicy") -> dict[str, Any]:
         from genan.provenance import versions
 
         return {

@@ -69,11 +69,12 @@ class Export:
 
     def _export_policy(self, folder: Path) -> str:
         from genan.rl import export
-        from genan.rl.policy import load
+        from genan.rl.policy import Policy
 
-        policy = load(folder)
+        policy = Policy.load(folder)
         if self.format == "onnx":
             found = export.difference_onnx(policy, export.export_onnx(policy, self.out))
         else:
             found = export.difference_numpy(policy, export.export_numpy(folder, self.out))
-        return f"the policy: {found:.1e} of the largest change ({export.allowed(policy):.0e} is allowed)"
+        limit = export.allowed(policy)
+        return f"the policy: {found:.1e} of the largest action ({limit:.0e} is allowed)"

@@ -144,10 +144,10 @@ class Play:
     def _policy(self) -> "Policy | None":
         if self.agent != "policy":
             return None
-        from genan.rl.policy import load
+        from genan.rl.policy import Policy
         from genan.robot.package import bundled_policy
 
-        policy = load(self.policy or bundled_policy(self.task))
+        policy = Policy.load(self.policy or bundled_policy(self.task))
         if policy.contract.task != self.task:
             raise SettingError(
                 f"The policy was trained for the task {policy.contract.task!r}, not for "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from genan.evaluation.transfer import Transfer as Result
     from genan.evaluation.trials import Arena
-    from genan.rl.numpy_policy import Policy
+    from genan.rl.numpy_policy import NumpyPolicy
 
 TASKS = ("reacher", "ball-in-a-cup", "table-tennis")
 #: A film of table tennis goes on for so long after the policy's turn [s]: the ball is still in the
@@ -143,7 +143,7 @@ class Transfer:
     def _virtual(self) -> bool:
         return self.robot is None or self.robot.startswith(VIRTUAL)
 
-    def _policy(self) -> "Policy":
+    def _policy(self) -> "NumpyPolicy":
         from genan.evaluation.trials import load_policy
 
         return load_policy(self._folder(), self.task)

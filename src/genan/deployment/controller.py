@@ -10,7 +10,7 @@ from jaxtyping import Float
 from genan.deployment.interface import Reading
 from genan.errors import RobotError, SettingError
 from genan.rl.contract import PolicyContract
-from genan.rl.numpy_policy import Policy
+from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot import Robot
 
 
@@ -144,7 +144,7 @@ class PolicyController(Controller):
     """A trained policy, for as long as an episode of its task lasts."""
 
     def __init__(
-        self, policy: Policy, task: TaskObservation, *, robot: Robot, seconds: float | None = None
+        self, policy: NumpyPolicy, task: TaskObservation, *, robot: Robot, seconds: float | None = None
     ) -> None:
         """Refuses a policy that was trained for another robot, by name.
 
@@ -161,7 +161,7 @@ class PolicyController(Controller):
             raise SettingError(
                 f"A policy must run for a positive number of seconds, not {seconds:g}."
             )
-        self.repeat = policy.repeat
+        self.repeat = policy.action_repeat
         self._policy, self._task = policy, task
         self._velocity = FiniteDifference(robot.nq, robot.dt)
         self._left: float = math.inf if math.isinf(seconds) else round(seconds / robot.dt)

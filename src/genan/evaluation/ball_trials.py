@@ -12,7 +12,7 @@ from genan.deployment.controller import PolicyController
 from genan.deployment.flight import Flight
 from genan.deployment.interface import Reading, RobotInterface, VirtualInterface
 from genan.evaluation.trials import OUTCOMES, Arena, Attempt, Verdict, check_task
-from genan.rl.numpy_policy import Policy
+from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot.package import open_virtual
 
 Seen = tuple[Float[np.ndarray, " 3"], float]
@@ -100,7 +100,7 @@ class CupArena(Arena):
 
     task = "ball-in-a-cup"
 
-    def __init__(self, policy: Policy, bench: Any, vicon: Any, *, paced: bool = False) -> None:
+    def __init__(self, policy: NumpyPolicy, bench: Any, vicon: Any, *, paced: bool = False) -> None:
         """Try ``policy`` on ``bench``, with the ball seen by ``vicon``; ``paced``: in real time."""
         self._bench, self._vicon = bench, vicon
         self._watched = Watched(VirtualInterface(bench, paced=paced), vicon, self._look)
@@ -109,7 +109,7 @@ class CupArena(Arena):
     @classmethod
     def build(
         cls,
-        policy: Policy,
+        policy: NumpyPolicy,
         *,
         seed: int = 0,
         hours: float = 0.0,
@@ -143,7 +143,7 @@ class CupArena(Arena):
         self._watched.see()
         arm, look = self.robot.robot, _Look(self._bench)
         ball = TrackedBall(
-            self._vicon, arm, buffer=self.constants["buffer"], repeat=self.policy.repeat
+            self._vicon, arm, buffer=self.constants["buffer"], repeat=self.policy.action_repeat
         )
         flown = (self._ramp(u), PolicyController(self.policy, ball, robot=arm), look)
         return Attempt(u, flown, look.verdict, truth=self._truth)
@@ -208,7 +208,7 @@ class TennisArena(Arena):
 
     task = "table-tennis"
 
-    def __init__(self, policy: Policy, bench: Any, cameras: Any, *, paced: bool = False) -> None:
+    def __init__(self, policy: NumpyPolicy, bench: Any, cameras: Any, *, paced: bool = False) -> None:
         """Try ``policy`` on ``bench``, with the ball seen by ``cameras``; ``paced``: in real
         time."""
         self._bench, self._cameras = bench, cameras
@@ -220,7 +220,7 @@ class TennisArena(Arena):
     @classmethod
     def build(
         cls,
-        policy: Policy,
+        policy: NumpyPolicy,
         *,
         seed: int = 0,
         hours: float = 0.0,
@@ -258,7 +258,7 @@ class TennisArena(Arena):
         self._bench.reset()
         self._watched.begin(trial)
         arm = self.robot.robot
-        rally = Rally(BallTracker(self._cameras, self._filter), arm, repeat=self.policy.repeat)
+        rally = Rally(BallTracker(self._cameras, self._filter), arm, repeat=self.policy.action_repeat)
         launch = _Launch(self, trial, rally, ticks=round(PATIENCE / arm.dt))
         flown = (self._ramp(u), launch, PolicyController(self.policy, rally, robot=arm))
         return Attempt(u, flown, self._judged, truth=self._truth)

@@ -22,7 +22,7 @@ from genan.deployment.safety import SafetySettings
 from genan.errors import SettingError, listing
 from genan.rl import numpy_policy
 from genan.rl.contract import PolicyContract, PolicyError
-from genan.rl.numpy_policy import Policy
+from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot.package import VIRTUAL
 
 RAMP = 2.0
@@ -71,7 +71,7 @@ class Arena(ABC):
     task: ClassVar[str]
 
     def __init__(
-        self, policy: Policy, robot: RobotInterface, *, robot_seed: int | None = None
+        self, policy: NumpyPolicy, robot: RobotInterface, *, robot_seed: int | None = None
     ) -> None:
         """Refuses a policy for another task, or for a robot with other joints, controls, ranges or
         another rate.
@@ -85,7 +85,7 @@ class Arena(ABC):
         PolicyContract.from_settings(policy.contract).check_robot(robot.robot)
         self.policy, self.robot, self.robot_seed = policy, robot, robot_seed
         self.constants: Mapping[str, Any] = policy.contract["constants"]
-        self.safety = replace(SafetySettings(), change=policy.largest)
+        self.safety = replace(SafetySettings(), change=policy.action_scale)
         self._lower, self._upper = (
             np.array(self.constants[name], float) for name in ("u_lower", "u_upper")
         )
@@ -120,7 +120,7 @@ class Arena(ABC):
         return RampTo(u, seconds=RAMP, robot=self.robot.robot, change=self.safety.change)
 
 
-def check_task(policy: Policy, task: str) -> None:
+def check_task(policy: NumpyPolicy, task: str) -> None:
     """Refuse a policy for another task."""
     if policy.contract.get("task") != task:
         raise SettingError(
@@ -128,11 +128,11 @@ def check_task(policy: Policy, task: str) -> None:
         )
 
 
-def load_policy(folder: Path | str, task: str) -> Policy:
+def load_policy(folder: Path | str, task: str) -> NumpyPolicy:
     """The policy in ``folder`` (of 'genan train' or an export), which must be one for ``task``."""
     try:
         policy = numpy_policy.load(folder)
-    except numpy_policy.PolicyError as error:
+    except numpy_policy.NumpyPolicyError as error:
         raise PolicyError(str(error)) from None
     check_task(policy, task)
     return policy
@@ -141,7 +141,7 @@ def load_policy(folder: Path | str, task: str) -> Policy:
 # --- Arenas by the name of their task.
 
 
-def open_arena(policy: Policy, *, robot: str | None = None, **settings: Any) -> Arena:
+def open_arena(policy: NumpyPolicy, *, robot: str | None = None, **settings: Any) -> Arena:
     """The arena of the task that ``policy`` was trained for.
 
     Args:
@@ -194,7 +194,7 @@ class ReacherArena(Arena):
     task = "reacher"
 
     def __init__(
-        self, policy: Policy, robot: RobotInterface, *, robot_seed: int | None = None
+        self, policy: NumpyPolicy, robot: RobotInterface, *, robot_seed: int | None = None
     ) -> None:
         """A virtual robot in this process hangs anew before each trial; any other one is brought to
         rest."""

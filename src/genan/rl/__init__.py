@@ -1,5 +1,4 @@
-"""How does it learn? PPO, compiled as a whole, with its settings and what it asks of an
-environment.
+"""How does it learn? PPO, compiled as a whole; training, policies, exports, other trainers.
 
 Names are imported when they are first used: the settings need no JAX.
 """
@@ -8,36 +7,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genan.rl.config import FAST, PAPER, PPOSettings
+    from genan.rl.config import PPOSettings, TrainSettings
     from genan.rl.policy import Policy
-    from genan.rl.ppo import PPO, Environment, Learner, Report, StepOutcome
-    from genan.rl.train import Training
+    from genan.rl.ppo import PPO, Environment
+    from genan.rl.train import TrainingResult
 
 _HOMES = {
-    "FAST": "config",
-    "PAPER": "config",
     "PPO": "ppo",
     "Environment": "ppo",
-    "Learner": "ppo",
-    "StepOutcome": "ppo",
-    "Policy": "policy",
     "PPOSettings": "config",
-    "Report": "ppo",
-    "Training": "train",
+    "Policy": "policy",
+    "TrainSettings": "config",
+    "TrainingResult": "train",
 }
 
-__all__ = [
-    "FAST",
-    "PAPER",
-    "PPO",
-    "Environment",
-    "Learner",
-    "StepOutcome",
-    "PPOSettings",
-    "Policy",
-    "Report",
-    "Training",
-]
+__all__ = ["PPO", "Environment", "PPOSettings", "Policy", "TrainSettings", "TrainingResult"]
 
 
 def __getattr__(name: str) -> Any:

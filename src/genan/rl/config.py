@@ -1,11 +1,12 @@
-"""The settings of PPO, the paper's three tables among them. Nothing here needs JAX."""
+"""Settings of PPO and of a training, and the presets of the tasks. Nothing here needs JAX."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from genan.errors import SettingError, listing
-from genan.tasks.registry import BUNDLED, TaskSettings, task_entry, task_settings
+from genan.tasks.registry import TaskSettings, task_entry, task_settings
 
 ACTIVATIONS = ("leaky_relu", "elu", "tanh")
 KL_MODES = ("stop", "adaptive", "none")
@@ -15,37 +16,39 @@ PRECISIONS = ("float32", "tf32")
 
 @dataclass(frozen=True)
 class PPOSettings:
-    """How a policy learns; what is not said otherwise means what it means in skrl 2.1.1."""
+    """How a policy learns; what is not said otherwise means what it means in skrl 2.1.1.
 
-    discount: float = 0.98
-    """Weight of a reward one step later."""
-    trace: float = 0.95
+    The defaults learn quickly: a higher, steered learning rate, fewer and larger minibatches, less
+    initial noise and no entropy bonus, compared with the paper.
+    """
+
+    gamma: float = 0.98
+    """Discount: weight of a reward one step later."""
+    gae_lambda: float = 0.95
     """Lambda of generalised advantage estimation: 0 trusts the value network, 1 the rewards."""
-    rate: float = 3e-4
+    learning_rate: float = 3e-4
     """Adam's learning rate, at the start."""
-    entropy_scale: float = 0.0
+    entropy_coef: float = 0.0
     """Weight of the entropy bonus."""
     entropy_in_gradient: bool = True
     """Let the entropy bonus move the policy, as skrl 2 does; skrl 1.4 on JAX only reported it."""
-    ratio_clip: float = 0.2
+    clip_range: float = 0.2
     """How far the probability ratio may leave 1 before the objective is flat."""
-    value_clip: float = 0.2
+    value_clip_range: float = 0.2
     """How far a value may leave the old one in the value loss [standard deviations of the value
-    scaler]."""
-    clip_values: bool = True
-    """Apply value_clip; skrl 2 does whenever it is above 0, skrl 1.4 left it off."""
-    value_scale: float = 1.0
+    scaler]; 0: any distance, as in skrl 1.4."""
+    value_coef: float = 1.0
     """Weight of the value loss; it only matters where the gradient is clipped."""
-    rollouts: int = 64
+    num_steps_per_env: int = 64
     """Steps of each environment between two updates."""
-    mini_batches: int = 16
+    num_minibatches: int = 16
     """Parts that an epoch splits the steps into."""
-    epochs: int = 5
+    num_epochs: int = 5
     """Passes over the steps in an update."""
     shuffle: bool = True
     """Draw the minibatches in a new random order each epoch, as skrl 2 does; skrl 1.4 took them as
     recorded."""
-    grad_norm_clip: float = 1.0
+    max_grad_norm: float = 1.0
     """Longest gradient of each network; 0: any."""
     kl_mode: str = "adaptive"
     """What the KL divergence from the old policy does: stop (leave the epoch where it passes
@@ -53,13 +56,13 @@ class PPOSettings:
     kl_threshold: float = 0.008
     """The divergence at which an epoch stops, or that the learning rate steers to [nat]."""
     kl_factor: float = 2.0
-    """Adaptive: the rate changes where the divergence is this many times above or below
+    """Adaptive: the learning rate changes where the divergence is this many times above or below
     kl_threshold."""
-    rate_factor: float = 1.5
+    learning_rate_factor: float = 1.5
     """Adaptive: by how much it changes."""
-    rate_min: float = 1e-6
+    min_learning_rate: float = 1e-6
     """Adaptive: lowest learning rate."""
-    rate_max: float = 5e-4
+    max_learning_rate: float = 5e-4
     """Adaptive: highest learning rate; skrl's own default is 1e-2."""
     time_limit: str = "terminal"
     """What the end of an episode means: terminal (nothing comes after it) or bootstrap (it would
@@ -72,136 +75,116 @@ class PPOSettings:
     output_gain: float = 0.01
     """Factor on the initial weights of the policy's last layer: a small one starts with the control
     held; 1 is Flax's own start."""
-    initial_deviation: float = 0.3
+    init_std: float = 0.3
     """Standard deviation of the actions before the squashing, at the start."""
-    deviation_min: float = math.exp(-20.0)
+    min_std: float = math.exp(-20.0)
     """Lowest standard deviation."""
-    deviation_max: float = math.exp(2.0)
+    max_std: float = math.exp(2.0)
     """Highest standard deviation."""
     scale_observations: bool = True
-    """Standardise observations by their running mean and deviation."""
+    """Standardise observations by their running mean and standard deviation."""
     scale_values: bool = True
     """The same for values."""
     precision: str = "float32"
     """Of the updates' matrix products on a GPU: float32, or tf32 (factors rounded to 10 bits)."""
 
     def __post_init__(self) -> None:
-        _among("activation", self.activation, ACTIVATIONS)
-        _among("KL mode", self.kl_mode, KL_MODES)
-        _among("time limit", self.time_limit, TIME_LIMITS)
-        _among("precision", self.precision, PRECISIONS)
-        for name in ("discount", "trace"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise SettingError(
-                    f"The setting {name} must lie from 0 to 1, not at {getattr(self, name):g}."
-                )
-        for name in ("rollouts", "mini_batches", "epochs"):
-            if getattr(self, name) < 1:
-                raise SettingError(
-                    f"The setting {name} must be at least 1, not {getattr(self, name)}."
-                )
-        for name in (
-            "rate",
-            "ratio_clip",
-            "value_clip",
-            "value_scale",
-            "kl_threshold",
-            "initial_deviation",
-            "rate_min",
+        for name, known in (
+            ("activation", ACTIVATIONS),
+            ("kl_mode", KL_MODES),
+            ("time_limit", TIME_LIMITS),
+            ("precision", PRECISIONS),
         ):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise SettingError(
-                    f"The setting {name} must be a positive number, not {getattr(self, name):g}."
-                )
-        for name in ("entropy_scale", "grad_norm_clip", "output_gain"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise SettingError(
-                    f"The setting {name} must be 0 or more, not {getattr(self, name):g}."
-                )
-        for name in ("kl_factor", "rate_factor"):
-            if not 1.0 < getattr(self, name) < math.inf:
-                raise SettingError(
-                    f"The setting {name} must be above 1, not {getattr(self, name):g}."
-                )
+            value = getattr(self, name)
+            if value not in known:
+                raise SettingError(f"There is no {name} {value!r}; there are: {listing(known)}.")
+        check = lambda *rule: check_fields(self, *rule)  # noqa: E731
+        check("gamma gae_lambda", lambda v: 0.0 <= v <= 1.0, "lie from 0 to 1")
+        check("num_steps_per_env num_minibatches num_epochs", lambda v: v >= 1, "be at least 1")
+        check(
+            "learning_rate clip_range value_coef kl_threshold init_std min_learning_rate",
+            lambda v: 0.0 < v < math.inf,
+            "be a positive number",
+        )
+        check(
+            "entropy_coef max_grad_norm output_gain value_clip_range",
+            lambda v: 0.0 <= v < math.inf,
+            "be 0 or more",
+        )
+        check("kl_factor learning_rate_factor", lambda v: 1.0 < v < math.inf, "be above 1")
         if not self.hidden or any(width < 1 for width in self.hidden):
             raise SettingError(
-                f"The networks need hidden layers of at least one neuron each, got {list(self.hidden)}; give sizes "
-                "like 64 64."
+                "The networks need hidden layers of at least one neuron each, got "
+                f"{list(self.hidden)}; give sizes like 64 64."
             )
-        if not 0.0 < self.deviation_min <= self.initial_deviation <= self.deviation_max < math.inf:
+        if not 0.0 < self.min_std <= self.init_std <= self.max_std < math.inf:
             raise SettingError(
-                f"The initial deviation must lie within its bounds {self.deviation_min:g} and {self.deviation_max:g}, "
-                f"not at {self.initial_deviation:g}."
+                f"The setting init_std must lie within its bounds {self.min_std:g} and "
+                f"{self.max_std:g}, not at {self.init_std:g}."
             )
-        if self.kl_mode == "adaptive" and not self.rate_min <= self.rate <= self.rate_max:
+        if self.kl_mode == "adaptive" and not (
+            self.min_learning_rate <= self.learning_rate <= self.max_learning_rate
+        ):
             raise SettingError(
-                f"The learning rate must start within its bounds {self.rate_min:g} and {self.rate_max:g}, not at "
-                f"{self.rate:g}; change the bounds, or take another KL mode than 'adaptive'."
+                f"The learning rate must start within its bounds {self.min_learning_rate:g} and "
+                f"{self.max_learning_rate:g}, not at {self.learning_rate:g}; change the bounds, or "
+                "take another kl_mode than 'adaptive'."
             )
 
-    def mini_batch(self, envs: int) -> int:
+    def minibatch_size(self, num_envs: int) -> int:
         """Samples of a minibatch with this many environments."""
-        samples = self.rollouts * envs
-        if samples < 2 * self.mini_batches or samples % self.mini_batches:
+        samples = self.num_steps_per_env * num_envs
+        if samples < 2 * self.num_minibatches or samples % self.num_minibatches:
             raise SettingError(
-                f"{self.rollouts} rollouts of {envs} environments are {samples} samples, which cannot be split into "
-                f"{self.mini_batches} equal minibatches of two or more; change one of the three numbers."
+                f"{self.num_steps_per_env} steps of {num_envs} environments are {samples} samples, "
+                f"which cannot be split into {self.num_minibatches} equal minibatches of two or "
+                "more; change one of the three numbers."
             )
-        return samples // self.mini_batches
+        return samples // self.num_minibatches
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in asdict(self).items()
-        }
+        return {**asdict(self), "hidden": list(self.hidden)}
 
 
-def _among(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise SettingError(f"There is no {name} {value!r}; there are: {listing(known)}.")
+PPO_NAMES_0_1 = {
+    "discount": "gamma",
+    "trace": "gae_lambda",
+    "rate": "learning_rate",
+    "entropy_scale": "entropy_coef",
+    "ratio_clip": "clip_range",
+    "value_clip": "value_clip_range",
+    "value_scale": "value_coef",
+    "rollouts": "num_steps_per_env",
+    "mini_batches": "num_minibatches",
+    "epochs": "num_epochs",
+    "grad_norm_clip": "max_grad_norm",
+    "rate_factor": "learning_rate_factor",
+    "rate_min": "min_learning_rate",
+    "rate_max": "max_learning_rate",
+    "initial_deviation": "init_std",
+    "deviation_min": "min_std",
+    "deviation_max": "max_std",
+}
+"""What genan 0.1 called the settings of PPO."""
 
 
-FAST = PPOSettings()
-"""A setting for quick learning: a higher, steered learning rate, fewer and larger minibatches, less
-initial noise, no entropy bonus. It is the default of every field."""
-
-# --- The settings of a training beside those of the task and of PPO. Nothing here needs JAX.
-
-PRECISIONS_TRAIN_SETTINGS = ("auto", "float32", "tf32")
-DEVICES = ("auto", "cpu", "gpu")
-PRESETS = ("fast", "paper")
-
-
-def preset(task: str, name: str) -> PPOSettings:
-    """PPO's settings for ``task``: the paper's, or those that learn faster here."""
-    return PPOSettings(**task_entry(task).preset(name).ppo)
-
-
-def task_preset(task: str, name: str) -> TaskSettings:
-    """The constants of ``task``: the paper's, or with what helps to learn it here."""
-    found: TaskSettings = task_settings(task, preset=name)
+def convert_ppo_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of PPO as genan 0.1 wrote them, under their present names."""
+    found = {PPO_NAMES_0_1.get(name, name): value for name, value in settings.items()}
+    if not found.pop("clip_values", True):
+        found["value_clip_range"] = 0.0
     return found
-
-
-def envs_preset(task: str, name: str) -> int:
-    """Episodes side by side: 1024, or more where the task is found sooner by that."""
-    return task_entry(task).preset(name).envs
-
-
-PAPER = {task: preset(task, "paper") for task in BUNDLED}
-"""The paper's tables of hyperparameters, by task."""
 
 
 @dataclass(frozen=True)
 class TrainSettings:
     """How much to train, and on what."""
 
-    envs: int = 1024
-    """Episodes that run side by side (the fast preset of ball-in-a-cup: 4096)."""
+    num_envs: int = 1024
+    """Episodes that run side by side."""
     steps: int | None = None
-    """Steps of the policy, all episodes together; left out: 30 million (ball-in-a-cup: 150
-    million)."""
+    """Policy steps, all episodes together; left out: what the preset says."""
     seed: int = 0
     """Of everything random."""
     member: int | None = None
@@ -210,8 +193,7 @@ class TrainSettings:
     judge: int = 1000
     """Episodes by which the finished policy is judged."""
     refill: int = 2048
-    """Steps of each episode's environment after which an eighth of the pool of starts is settled
-    anew."""
+    """Steps of each environment after which an eighth of the pool of starts is settled again."""
     precision: Literal["auto", "float32", "tf32"] = "auto"
     """Of the actuators' matrix products: float32, or tf32, which lets a GPU round the factors to 10
     bits; auto is tf32 on a GPU and float32 elsewhere."""
@@ -219,24 +201,40 @@ class TrainSettings:
     """Where to train; auto takes a GPU if there is one."""
 
     def __post_init__(self) -> None:
-        for name in ("envs", "judge", "refill"):
-            if getattr(self, name) < 1:
-                raise SettingError(
-                    f"The setting {name} must be at least 1, not {getattr(self, name)}."
-                )
-        if self.steps is not None and self.steps < 1:
-            raise SettingError(f"A training needs at least 1 step, not {self.steps}.")
-        if self.seed < 0:
-            raise SettingError(f"The seed must not be negative, got {self.seed}.")
-
-    def steps_for(self, task: str) -> int:
-        """Steps of the policy for this task."""
-        return task_entry(task).preset().steps if self.steps is None else self.steps
+        check_fields(self, "num_envs judge refill", lambda v: v >= 1, "be at least 1")
+        check_fields(self, "steps", lambda v: v is None or v >= 1, "be at least 1")
+        check_fields(self, "seed", lambda v: v >= 0, "be 0 or more")
 
     def settings(self) -> dict[str, Any]:
         """What a result depends on, as JSON can hold it."""
-        return {
-            key: value
-            for key, value in asdict(self).items()
-            if key not in ("steps", "judge", "device")
-        }
+        left_out = ("steps", "judge", "device")
+        return {key: value for key, value in asdict(self).items() if key not in left_out}
+
+
+class ChosenPreset(NamedTuple):
+    """A task's preset, as settings."""
+
+    task: TaskSettings
+    ppo: PPOSettings
+    num_envs: int
+    """Episodes side by side."""
+    steps: int
+    """Policy steps, all episodes together."""
+
+
+def preset(task: str, name: str | None = None, *, robot: str | None = None) -> ChosenPreset:
+    """The preset ``name`` (left out: the first) of the task called ``task``, on the robot called
+    ``robot`` (left out: the one that it is made for).
+    """
+    entry = task_entry(task)
+    name = next(iter(entry.presets)) if name is None else name
+    found = entry.preset(name)
+    settings = task_settings(task, robot=robot, preset=name)
+    return ChosenPreset(settings, PPOSettings(**found.ppo), found.num_envs, found.steps)
+
+
+def check_fields(settings: Any, names: str, valid: Callable[[Any], bool], words: str) -> None:
+    """Refuse, by name, fields (their names with spaces between) whose value is not ``valid``."""
+    for name in names.split():
+        if not valid(value := getattr(settings, name)):
+            raise SettingError(f"The setting {name} must {words}, not {value:g}.")

@@ -2,12 +2,14 @@
 
 A policy that sees its observation in another order, or is asked at another rate, moves the arm all
 the same, only wrongly. The contract travels with the weights through every export and is checked
-wherever a policy meets a robot.
+wherever a policy meets a robot. Nothing here needs JAX.
 """
 
+import contextlib
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,12 @@ from typing import Any
 from genan.data import Channels
 from genan.errors import GenanError, listing
 from genan.files import ArtifactFormat
-from genan.rl.config import ACTIVATIONS
+from genan.rl.config import ACTIVATIONS, convert_ppo_settings
 from genan.robot import Robot
+from genan.robot.package import bundled_policy
+from genan.tasks.registry import renamed_settings
 
-#: Two periods, changes or bounds are the same when they differ by less than this fraction.
+#: Two periods, scales or bounds are the same when they differ by less than this fraction.
 TOLERANCE = 1e-6
 
 
@@ -29,7 +33,8 @@ class PolicyError(GenanError):
 WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
 KIND = ArtifactFormat(
     format="genan policy",
-    version=1,
+    version=2,
+    oldest=1,
     weights=WEIGHTS,
     contract=CONTRACT,
     error=PolicyError,
@@ -39,10 +44,17 @@ KIND = ArtifactFormat(
     unfinished="The training in it is unfinished: run it to its end first.",
     others=(("actuator.json", "actuators"),),
 )
+_NAMES_0_1 = {
+    "repeat": "action_repeat",
+    "change": "action_scale",
+    "envs": "num_envs",
+    "learning/deviation": "learning/std",
+}
+"""What genan 0.1 (version 1 of the format) called entries of the contract and of the record."""
 
 
 @dataclass(frozen=True)
-class Part:
+class ObservationPart:
     """Neighbouring entries of an observation that belong together."""
 
     name: str
@@ -55,12 +67,13 @@ class Part:
 @dataclass(frozen=True)
 class PolicyContract:
     """Task, robot, rate, observation and shape of a policy. Hashable, so that it can be part of a
-    compiled program."""
+    compiled program.
+    """
 
     task: str
     """Name of the task it was trained in."""
     constants_json: str
-    """The task's constants, as JSON text (see ``constants``)."""
+    """The task's settings, as JSON text (see ``constants``)."""
     robot: str
     """Name of the robot it was trained for."""
     dt: float
@@ -75,12 +88,12 @@ class PolicyContract:
     """Unit of each control."""
     u_range: tuple[tuple[float, float], ...]
     """Lowest and highest value of each control."""
-    repeat: int
-    """Periods of the robot to a step of the policy; the change is added to the controls at each of
+    action_repeat: int
+    """Periods of the robot to a step of the policy; the action is added to the controls at each of
     them."""
-    change: float
-    """Largest change of a control in one period of the robot."""
-    layout: tuple[Part, ...]
+    action_scale: float
+    """Largest action: change of a control in one period of the robot."""
+    layout: tuple[ObservationPart, ...]
     """What an observation is made of, in order."""
     clip: float | None
     """Standardised observations are kept within this [standard deviations]; None: they are used as
@@ -94,16 +107,14 @@ class PolicyContract:
     ``genan.rl.policy.actuator_fingerprint``)."""
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("period dt", self.dt),
-            ("largest change", self.change),
-            ("clip", self.clip),
-        ):
+        positive = {"dt": self.dt, "action_scale": self.action_scale, "clip": self.clip}
+        for name, value in positive.items():
             if value is not None and not 0.0 < value < math.inf:
                 raise PolicyError(f"A policy's {name} must be a positive number, not {value:g}.")
-        if self.repeat < 1:
+        if self.action_repeat < 1:
             raise PolicyError(
-                f"A policy's step must last at least 1 period of the robot, not {self.repeat}."
+                "A policy's step must last at least 1 period of the robot, not "
+                f"{self.action_repeat}."
             )
         if self.activation not in ACTIVATIONS:
             raise PolicyError(
@@ -111,18 +122,20 @@ class PolicyContract:
             )
         if min((*self.hidden, *(part.size for part in self.layout)), default=0) < 1:
             raise PolicyError(
-                "Every hidden layer and every part of a policy's observation needs at least one entry."
+                "Every hidden layer and every part of a policy's observation needs at least one "
+                "entry."
             )
         if len(set(self.parts)) != len(self.parts):
             raise PolicyError(
-                f"The parts of a policy's observation need different names, not {listing(self.parts)}."
+                "The parts of a policy's observation need different names, not "
+                f"{listing(self.parts)}."
             )
         if not len(self.controls) == len(self.control_units) == len(self.u_range):
             raise PolicyError("Every control of a policy needs a unit and a range.")
 
     @property
     def constants(self) -> dict[str, Any]:
-        """The task's constants."""
+        """The task's settings."""
         found: dict[str, Any] = json.loads(self.constants_json)
         return found
 
@@ -144,7 +157,7 @@ class PolicyContract:
     @property
     def period(self) -> float:
         """Between two steps of the policy [s]."""
-        return self.repeat * self.dt
+        return self.action_repeat * self.dt
 
     @property
     def rate(self) -> float:
@@ -157,43 +170,44 @@ class PolicyContract:
         found: dict[str, tuple[int, ...]] = {}
         for k, (rows, columns) in enumerate(pairwise((self.observations, *self.hidden, self.nu))):
             found[f"layers.{k}.weight"], found[f"layers.{k}.bias"] = (rows, columns), (columns,)
-        found |= {f"scale.{name}": (self.observations,) for name in ("mean", "deviation")}
-        return found | {"log_deviation": (self.nu,)}
+        size = (self.observations,)
+        return {**found, "scale.mean": size, "scale.std": size, "log_std": (self.nu,)}
 
     def check_robot(self, robot: Robot) -> None:
         """Refuse, by name, a robot with other joints, controls, units, ranges or rate."""
         self.check_channels(Channels.of_robot(robot), whose=f"robot {robot.name!r}")
 
-    def check_channels(self, channels: Channels, *, whose: str, repeat: int | None = None) -> None:
+    def check_channels(
+        self, channels: Channels, *, whose: str, action_repeat: int | None = None
+    ) -> None:
         """Refuse, by name, other joints, controls, units or ranges, or another rate.
 
-        ``repeat`` is the number of periods to a step of the policy, where it is known; ``whose`` is
-        for the message.
+        ``action_repeat`` is the number of periods to a step of the policy, where it is known;
+        ``whose`` is for the message.
         """
-        for kind, mine, theirs in (
-            ("joints", self.joints, channels.joints),
-            ("joint units", self.joint_units, channels.joint_units),
-            ("controls", self.controls, channels.controls),
-            ("control units", self.control_units, channels.control_units),
-        ):
+        for kind in ("joints", "joint_units", "controls", "control_units"):
+            mine, theirs = getattr(self, kind), getattr(channels, kind)
             if mine != theirs:
                 raise PolicyError(
-                    f"The policy was trained for the {kind} {listing(mine)} in this order and {whose} has "
-                    f"{listing(theirs)}; use a policy trained for it."
+                    f"The policy was trained for the {kind.replace('_', ' ')} {listing(mine)} in "
+                    f"this order and {whose} has {listing(theirs)}; use a policy trained for it."
                 )
+        same = lambda one, other: math.isclose(one, other, rel_tol=TOLERANCE)  # noqa: E731
         for name, (low, high), bounds in zip(
             self.controls, self.u_range, channels.control_range.T, strict=True
         ):
-            if not (_same(low, bounds[0]) and _same(high, bounds[1])):
+            if not (same(low, bounds[0]) and same(high, bounds[1])):
                 raise PolicyError(
-                    f"The policy was trained with the control {name!r} from {low:g} to {high:g} and {whose} has it "
-                    f"from {bounds[0]:g} to {bounds[1]:g}; use a policy trained for it."
+                    f"The policy was trained with the control {name!r} from {low:g} to {high:g} "
+                    f"and {whose} has it from {bounds[0]:g} to {bounds[1]:g}; use a policy trained "
+                    "for it."
                 )
-        repeat = self.repeat if repeat is None else repeat
-        if repeat != self.repeat or not _same(self.dt, channels.dt):
+        repeat = self.action_repeat if action_repeat is None else action_repeat
+        if repeat != self.action_repeat or not same(self.dt, channels.dt):
             raise PolicyError(
-                f"Two rates: the policy was trained at {self.rate:.6g} Hz ({self.repeat} periods of {self.dt:.6g} s) "
-                f"and {whose} runs at {1.0 / (repeat * channels.dt):.6g} Hz ({repeat} of {channels.dt:.6g} s); use a "
+                f"Two rates: the policy was trained at {self.rate:.6g} Hz ({self.action_repeat} "
+                f"periods of {self.dt:.6g} s) and {whose} runs at "
+                f"{1.0 / (repeat * channels.dt):.6g} Hz ({repeat} of {channels.dt:.6g} s); use a "
                 "policy trained for it."
             )
 
@@ -209,30 +223,31 @@ class PolicyContract:
             "controls": list(self.controls),
             "control_units": list(self.control_units),
             "u_range": [list(pair) for pair in self.u_range],
-            "repeat": self.repeat,
+            "action_repeat": self.action_repeat,
             "rate": self.rate,
-            "change": self.change,
-            "observation": [
-                {"name": p.name, "size": p.size, "words": p.words} for p in self.layout
-            ],
+            "action_scale": self.action_scale,
+            "observation": [asdict(part) for part in self.layout],
             "scale": {
                 "clip": self.clip,
-                "formula": "clip((observation - mean) / deviation, -clip, clip)",
+                "formula": "clip((observation - mean) / std, -clip, clip)",
             },
             "network": {"hidden": list(self.hidden), "activation": self.activation},
-            "action": "change * tanh(output), added to u at each of the repeat periods, within u_range",
+            "action": "action_scale * tanh(output), added to u at each of the action_repeat "
+            "periods, within u_range",
             "actuators_sha256": self.actuators_sha256,
         }
 
     @classmethod
-    def from_settings(cls, settings: dict[str, Any]) -> "PolicyContract":
-        """The contract that ``settings`` describes; a missing or misplaced entry is refused by
-        name."""
+    def from_settings(cls, settings: Mapping[str, Any]) -> "PolicyContract":
+        """The contract that ``settings`` describes, in the names of any version of the format; a
+        missing or misplaced entry is refused by name.
+        """
+        settings = _renamed(settings)
         try:
             network, clip = settings["network"], settings["scale"]["clip"]
             return cls(
                 task=str(settings["task"]),
-                constants_json=json.dumps(settings["constants"], sort_keys=True),
+                constants_json=json.dumps(renamed_settings(settings["constants"]), sort_keys=True),
                 robot=str(settings["robot"]),
                 dt=float(settings["dt"]),
                 joints=tuple(map(str, settings["joints"])),
@@ -240,32 +255,59 @@ class PolicyContract:
                 controls=tuple(map(str, settings["controls"])),
                 control_units=tuple(map(str, settings["control_units"])),
                 u_range=tuple((float(low), float(high)) for low, high in settings["u_range"]),
-                repeat=int(settings["repeat"]),
-                change=float(settings["change"]),
+                action_repeat=int(settings["action_repeat"]),
+                action_scale=float(settings["action_scale"]),
                 layout=tuple(
-                    Part(str(p["name"]), int(p["size"]), str(p["words"]))
-                    for p in settings["observation"]
+                    ObservationPart(str(part["name"]), int(part["size"]), str(part["words"]))
+                    for part in settings["observation"]
                 ),
                 clip=None if clip is None else float(clip),
                 hidden=tuple(map(int, network["hidden"])),
                 activation=str(network["activation"]),
                 actuators_sha256=str(settings["actuators_sha256"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PolicyError(
-                f"The policy's contract is not complete ({type(error).__name__}: {error}); export or train it anew."
+                f"The policy's contract is not complete ({type(error).__name__}: {error}); export "
+                "it again or train again."
             ) from None
 
 
+def find_policy(folder: Path | str) -> Path:
+    """``folder``, or the folder of the bundled policy of that name (TASK, or ROBOT/TASK)."""
+    if not Path(folder).exists():
+        with contextlib.suppress(GenanError):
+            return bundled_policy(str(folder))
+    return Path(folder)
+
+
 def read_contract(folder: Path | str) -> tuple[PolicyContract, dict[str, Any]]:
-    """Contract and record of the policy in ``folder``, without its weights and without JAX.
+    """Contract and record of the policy in ``folder`` (or the bundled one of that name), checked
+    against their seal; the weights are not read.
 
-    The record says how the policy was trained (``steps``, ``seed``, ``ppo``, ``curve``) and how
-    good it is (``judged``).
+    The record says how the policy was trained (``steps``, ``seed``, ``num_envs``, ``ppo``,
+    ``versions``, and ``curve``: numbers of up to 100 updates, each with ``steps``) and how good it
+    is (``judged``: ``success``, ``interval``, ``episodes``).
     """
-    settings = KIND.read_contract(Path(folder))
-    return PolicyContract.from_settings(settings["contract"]), settings["record"]
+    return parse_contract(KIND.read_contract(find_policy(folder)))
 
 
-def _same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=TOLERANCE)
+def parse_contract(settings: Mapping[str, Any]) -> tuple[PolicyContract, dict[str, Any]]:
+    """Contract and record in the content of a ``policy.json`` of any version, under present
+    names.
+    """
+    contract, record = PolicyContract.from_settings(settings["contract"]), settings["record"]
+    if settings["version"] == 1:
+        record = _renamed(record)
+        record["ppo"] = convert_ppo_settings(record.get("ppo") or record.get("settings", {}))
+        record.pop("settings", None)
+        size = record.get("num_envs", 0) * record["ppo"].get("num_steps_per_env", 0)
+        record["curve"] = [
+            {**_renamed(point), "steps": point["update"] * size}
+            for point in record.get("curve", ())
+        ]
+    return contract, record
+
+
+def _renamed(entries: Mapping[str, Any]) -> dict[str, Any]:
+    return {_NAMES_0_1.get(name, name): value for name, value in entries.items()}

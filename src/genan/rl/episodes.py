@@ -1,10 +1,10 @@
-"""Agents that know nothing: what a policy must beat, and the first thing to run in a new task.
+"""Whole episodes of an agent, from the first state to the last: to look at, or to count successes.
 
 An agent is a function of the observations and a key; its actions are what a policy's are, before
-squashing.
+squashing. Two of them know nothing: what a policy must beat, and the first thing to run in a new
+task.
 """
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,52 +16,39 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from genan.intervals import wilson as wilson
 from genan.jax_setup import QUICK
 from genan.tasks.task import EnvironmentState, TaskEnvironment
 
-#: From observations [envs, observation] and a key to actions [envs, action], before squashing.
 Agent: TypeAlias = Callable[[Array, PRNGKeyArray], Array]
+"""From observations [envs, observation] and a key to actions [envs, action], before squashing."""
+Act: TypeAlias = Callable[[Float[Array, "envs observation"]], Float[Array, "envs action"]]
+"""The same without chance."""
 
-#: The largest action before squashing: its tanh is 1 in float32.
 LARGEST = 9.0
+"""The largest action before squashing: its tanh is 1 in float32."""
+_NEVER = 2**31 - 1  # steps after which an environment would start its episodes again by itself
 
 
 def zero_agent(action_size: int) -> Agent:
     """Leaves the controls as they are."""
-
-    def act(
-        observation: Float[Array, "envs observation"], key: PRNGKeyArray
-    ) -> Float[Array, "envs action"]:
-        return jnp.zeros((len(observation), action_size), observation.dtype)
-
-    return act
+    return lambda observation, key: jnp.zeros((len(observation), action_size), observation.dtype)
 
 
 def random_agent(action_size: int) -> Agent:
     """Changes the controls at random: uniformly, up to the task's largest change."""
 
-    def act(
-        observation: Float[Array, "envs observation"], key: PRNGKeyArray
-    ) -> Float[Array, "envs action"]:
-        squashed = jax.random.uniform(
-            key, (len(observation), action_size), observation.dtype, -1.0, 1.0
-        )
-        return unsquashed(squashed)
+    def act(observation: Array, key: PRNGKeyArray) -> Array:
+        shape = (len(observation), action_size)
+        return unsquashed(jax.random.uniform(key, shape, observation.dtype, -1.0, 1.0))
 
     return act
 
 
 def unsquashed(action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
     """What a policy would put out for ``action``, parts of the largest change from -1 to 1; others
-    are clipped."""
+    are clipped.
+    """
     return jnp.clip(jnp.arctanh(jnp.clip(action, -1.0, 1.0)), -LARGEST, LARGEST)
-
-
-# --- Whole episodes, from the first state to the last one, for a look at them or a count of the
-
-#: Steps after which an environment would start its episodes anew by itself: never.
-_NEVER = 2**31 - 1
 
 
 class Episodes(eqx.Module):
@@ -90,9 +77,9 @@ def without_end(environment: TaskEnvironment) -> TaskEnvironment:
     """The same environment, whose episodes start together and go on until they are stopped from
     outside.
 
-    Only an episode that ran away still starts anew, which its outcome calls done.
+    Only an episode that ran away still starts again, which its outcome calls done.
     """
-    return dataclasses.replace(environment, horizon=_NEVER, stagger=False)
+    return replace(environment, horizon=_NEVER, stagger=False)
 
 
 def begin(
@@ -102,17 +89,14 @@ def begin(
     *,
     key: PRNGKeyArray,
 ) -> EnvironmentState:
-    """Begin the episodes ``which`` anew, from robots of the pool; the others are left as they
-    are."""
+    """Begin the episodes ``which`` again, from robots of the pool; the others stay as they are."""
     draw_key, task_key = jax.random.split(key)
     arm, past, u = state.starts.draw(environment.envs, key=draw_key)
     scene, memory = environment.task.begin(arm, key=task_key)
     fresh = (environment.simulator.start(scene, u, past=past), memory, jnp.zeros_like(state.step))
-    there = (state.simulator, state.memory, state.step)
+    now = lambda s: (s.simulator, s.memory, s.step)  # noqa: E731
     pick = lambda new, old: jnp.where(which.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
-    return eqx.tree_at(
-        lambda s: (s.simulator, s.memory, s.step), state, jax.tree.map(pick, fresh, there)
-    )
+    return eqx.tree_at(now, state, jax.tree.map(pick, fresh, now(state)))
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
@@ -121,52 +105,30 @@ def record_episodes(environment: TaskEnvironment, agent: Agent, *, key: PRNGKeyA
     reset_key, key = jax.random.split(key)
     endless = without_end(environment)
     start = endless.reset(reset_key)
+    seen = lambda state: (state.simulator.scene, state.memory, state.simulator.u)  # noqa: E731
 
-    def step(
-        carry: tuple[EnvironmentState, Array], key: PRNGKeyArray
-    ) -> tuple[tuple[EnvironmentState, Array], Any]:
+    def step(carry: tuple[EnvironmentState, Array], key: PRNGKeyArray) -> tuple[Any, Any]:
         state, sound = carry
         act_key, step_key = jax.random.split(key)
         action = agent(endless.observe(state), act_key)
         after, outcome = endless.step(state, action, key=step_key)
         sound = sound & ~outcome.done
-        kept = (
-            _seen(after),
-            action,
-            outcome.reward,
-            outcome.terms,
-            outcome.success,
-            outcome.metrics,
-            sound,
-        )
-        return (after, sound), kept
+        brought = (outcome.reward, outcome.terms, outcome.success, outcome.metrics)
+        return (after, sound), (seen(after), action, brought, sound)
 
     carry = start, jnp.ones(environment.envs, bool)
     _, kept = jax.lax.scan(step, carry, jax.random.split(key, environment.horizon))
-    later, action, reward, terms, success, metrics, sound = kept
-    scene, memory, u = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), _seen(start), later)
+    later, action, brought, sound = kept
+    scene, memory, u = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), seen(start), later)
     # What came after an episode had run away is another episode's.
-    mine = lambda a: jnp.where(sound, a, 0.0)  # noqa: E731
-    last = lambda a: mine(a)[-1]  # noqa: E731
-    return Episodes(
-        scene, memory, u, action, mine(reward), jax.tree.map(mine, terms), last(success), jax.tree.map(last, metrics),
-        sound,
-    )  # fmt: skip
-
-
-def _seen(state: EnvironmentState) -> tuple[Any, Any, Array]:
-    return state.simulator.scene, state.memory, state.simulator.u
-
-
-# --- How good is a policy in the simulator? Many episodes, with the mean of its actions.
-
-Act = Callable[[Float[Array, "envs observation"]], Float[Array, "envs action"]]
-"""From observations to actions before squashing."""
+    reward, terms, success, metrics = jax.tree.map(lambda a: jnp.where(sound, a, 0.0), brought)
+    success, metrics = jax.tree.map(lambda a: a[-1], (success, metrics))
+    return Episodes(scene, memory, u, action, reward, terms, success, metrics, sound)
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What came of a number of episodes."""
+class Judgement:
+    """How good a policy is in the simulator: what came of a number of episodes."""
 
     episodes: int
     succeeded: int
@@ -184,16 +146,29 @@ class Verdict:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the success rate."""
-        return wilson(self.succeeded, self.episodes)
+        """95 % interval of the success rate (Wilson's)."""
+        from scipy.stats import binomtest
+
+        found = binomtest(self.succeeded, self.episodes).proportion_ci(0.95, method="wilson")
+        return float(found.low), float(found.high)
+
+    def record(self) -> dict[str, Any]:
+        """Everything here as JSON can hold it."""
+        return {
+            "episodes": self.episodes,
+            "success": self.success,
+            "interval": list(self.interval),
+            "return": self.returns,
+            **self.metrics,
+        }
 
 
-def judge(env: TaskEnvironment, act: Act, *, key: PRNGKeyArray) -> Verdict:
+def judge(env: TaskEnvironment, act: Act, *, key: PRNGKeyArray) -> Judgement:
     """One episode in each of the environments, from its start to its end."""
     env = replace(env, stagger=False)
     reset_key, step_key = jax.random.split(key)
-    fault, returns, success, metrics = jax.device_get(_episodes(env, act, reset_key, step_key))
-    return Verdict(
+    fault, returns, success, metrics = jax.device_get(_play(env, act, reset_key, step_key))
+    return Judgement(
         episodes=env.envs,
         succeeded=int(np.sum(success)),
         returns=float(np.mean(returns)),
@@ -203,26 +178,24 @@ def judge(env: TaskEnvironment, act: Act, *, key: PRNGKeyArray) -> Verdict:
 
 
 @partial(eqx.filter_jit, compiler_options=QUICK)
-def _episodes(
+def _play(
     env: TaskEnvironment, act: Act, reset_key: PRNGKeyArray, step_key: PRNGKeyArray
 ) -> tuple[Array, Array, Array, dict[str, Array]]:
     state = env.reset(reset_key)
     shape = jax.eval_shape(lambda s: env.step(s, act(env.observe(s)), key=step_key)[1], state)
-    kept = (
-        jnp.zeros(env.envs),
-        jnp.zeros(env.envs),
-        {name: jnp.zeros(env.envs) for name in shape.metrics},
-    )
+    zero = jnp.zeros(env.envs)
+    kept = zero, zero, dict.fromkeys(shape.metrics, zero)
 
-    def step(
-        carry: tuple[EnvironmentState, tuple[Array, Array, dict[str, Array]]], key: PRNGKeyArray
-    ) -> tuple[tuple[EnvironmentState, tuple[Array, Array, dict[str, Array]]], None]:
+    def step(carry: Any, key: PRNGKeyArray) -> tuple[Any, None]:
         state, (returns, success, metrics) = carry
         state, outcome = env.step(state, act(env.observe(state)), key=key)
         # What the last step shows is what an episode ends with; one that ran away before failed.
-        last = lambda new, old: jnp.where(outcome.done, new, old)  # noqa: E731
-        metrics = {name: last(value, metrics[name]) for name, value in outcome.metrics.items()}
-        return (state, (returns + outcome.reward, last(outcome.success, success), metrics)), None
+        success, metrics = jax.tree.map(
+            lambda new, old: jnp.where(outcome.done, new, old),
+            (outcome.success, outcome.metrics),
+            (success, metrics),
+        )
+        return (state, (returns + outcome.reward, success, metrics)), None
 
     (state, (returns, success, metrics)), _ = jax.lax.scan(
         step, (state, kept), jax.random.split(step_key, env.horizon)

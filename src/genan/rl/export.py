@@ -1,9 +1,9 @@
 """Policies for other programs: an ONNX file, or a folder that needs NumPy alone. Each export is
 checked.
 
-An export is written under a temporary name, run on a set of observations beside the policy it was
-made from, and gets its own name only when both give the same changes of control: an export that was
-not checked never stands at its place.
+An export is written under a temporary name, run on a set of observations, and gets its own name
+only when it gives the same actions as the policy that it was made from: an export that was not
+checked is never at its place.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from safetensors.numpy import save as tensor_bytes
 
 from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
 from genan.rl import numpy_policy
-from genan.rl.contract import PolicyContract, PolicyError
-from genan.rl.policy import CONTRACT, WEIGHTS, Policy, contract_text, load, tensors
+from genan.rl.contract import CONTRACT, KIND, WEIGHTS, PolicyContract, PolicyError
+from genan.rl.policy import Policy
 
-#: Largest difference between an export and its policy, as a fraction of the largest change (see
+#: Largest difference between an export and its policy, as a fraction of the largest action (see
 #: ``allowed``).
 TOLERANCE = 1e-5
 RUNTIME, README = "numpy_policy.py", "README.txt"
@@ -35,91 +35,88 @@ _OPERATORS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 Run = Callable[[np.ndarray], np.ndarray]
-"""From observations [count, n] to changes of the controls [count, nu]."""
+"""From observations [count, n] to actions [count, nu]."""
 
 
 def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
-    """Write the folder ``out``: the artifact's two files byte by byte, ``numpy_policy.py``, and how
+    """Write the folder ``out``: the policy's two files byte by byte, ``numpy_policy.py``, and how
     to use them.
 
     A folder that is there keeps its other files. Returns ``out``.
     """
     source = Path(artifact_folder)
-    policy = load(source)
+    policy = Policy.load(source)
     contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
     contents[RUNTIME] = Path(numpy_policy.__file__).read_bytes()
     contents[README] = _readme(policy.contract).encode()
-    return place_folder(
-        Path(out),
-        contents,
-        lambda folder: _accept("NumPy", policy, difference_numpy(policy, folder)),
-    )
+    check = lambda folder: _accept("NumPy", policy, difference_numpy(policy, folder))  # noqa: E731
+    return place_folder(Path(out), contents, check)
 
 
 def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path:
     """Write one ONNX file, replacing one that is there. Returns ``path``.
 
     The input is ``observation`` [batch, n], float32, as the contract's layout says and not
-    standardised; the output ``change`` [batch, nu] is to be added to the controls at each period of
+    standardised; the output ``action`` [batch, nu] is to be added to the controls at each period of
     the robot until the policy's next step. Scale and squashing are inside. The metadata has the
-    whole contract and record as JSON text under ``genan``, and ``task``, ``dt``, ``repeat``,
-    ``rate``, ``joints``, ``controls`` and ``observation`` to be read at a glance.
+    whole contract and record as JSON text under ``genan``, and ``task``, ``dt``,
+    ``action_repeat``, ``rate``, ``joints``, ``controls`` and ``observation`` to be read at a
+    glance.
 
     Args:
         policy: the policy.
         path: file to write.
         opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
     """
-    model = _model(policy, opset)
-    return place_file(
-        Path(path), model, lambda file: _accept("ONNX", policy, difference_onnx(policy, file))
-    )
+    check = lambda file: _accept("ONNX", policy, difference_onnx(policy, file))  # noqa: E731
+    return place_file(Path(path), _model(policy, opset), check)
 
 
 def difference_numpy(policy: Policy, folder: Path | str) -> float:
-    """Largest difference of the export in ``folder``, run by the runtime in it; see
-    ``difference``."""
+    """Largest difference of the export in ``folder``, run by its own ``numpy_policy.py``; see
+    ``difference``.
+    """
     folder = Path(folder)
     runtime = run_module(folder / RUNTIME)
     try:
         exported = runtime.load(folder)
-    except runtime.PolicyError as error:
+    except runtime.NumpyPolicyError as error:
         raise PolicyError(str(error)) from None
-    # A batch and one alone take different ways through the runtime, and so does an observation in
-    # parts.
+    # The runtime treats a batch, one observation, and one in parts differently.
     names, sizes = zip(*exported.layout, strict=True)
     ends = np.cumsum(sizes)[:-1]
     by_parts = lambda x: exported.act(**dict(zip(names, np.split(x, ends), strict=True)))  # noqa: E731
-    ways: tuple[Run, ...] = (
-        exported.change,
-        lambda x: np.stack([exported.change(row) for row in x]),
+    runs: tuple[Run, ...] = (
+        exported,
+        lambda x: np.stack([exported(row) for row in x]),
         lambda x: np.stack([by_parts(row) for row in x]),
     )
-    return float(np.max([difference(policy, way) for way in ways]))
+    return float(np.max([difference(policy, run) for run in runs]))
 
 
 def difference_onnx(policy: Policy, path: Path | str) -> float:
     """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU; see
-    ``difference``."""
+    ``difference``.
+    """
     session = open_session(path, error=PolicyError)
-    return difference(policy, lambda x: session.run(["change"], {"observation": x})[0])
+    return difference(policy, lambda x: session.run(["action"], {"observation": x})[0])
 
 
 def difference(policy: Policy, run: Run) -> float:
-    """Largest difference between ``run`` and the policy in JAX, as a fraction of the largest change
-    of a control.
+    """Largest difference between ``run`` and the policy in JAX, as a fraction of the largest
+    action.
 
     Both get the observations of ``probes`` in float32, all at once and one alone; JAX multiplies in
     full float32.
     """
     x = probes(policy)
-    expected = np.asarray(policy.change(jnp.asarray(x)))
+    expected = np.asarray(policy(jnp.asarray(x)))
     found = [0.0]
     for part in (slice(None), slice(0, 1)):
         came = run(x[part])
         if came.shape != expected[part].shape or came.dtype != np.float32:
             return float("inf")
-        found.append(float(np.max(np.abs(came - expected[part])) / policy.contract.change))
+        found.append(float(np.max(np.abs(came - expected[part])) / policy.contract.action_scale))
     return float(np.max(found))  # NaN, if there is one
 
 
@@ -143,64 +140,51 @@ def probes(
     what was seen, and so far away that the clip holds them (where there is one).
     """
     rng = np.random.default_rng(seed)
-    mean, deviation = (
-        np.asarray(a, np.float64) for a in (policy.scale_mean, policy.scale_deviation)
-    )
-    shape = (count, len(mean))
+    mean, std = (np.asarray(a, np.float64) for a in (policy.scale_mean, policy.scale_std))
     reaches = REACHES if policy.contract.clip is not None else REACHES[:-1]
-    drawn = [mean + deviation * rng.uniform(-reach, reach, shape) for reach in reaches]
+    drawn = [mean + std * rng.uniform(-reach, reach, (count, len(mean))) for reach in reaches]
     return np.concatenate(drawn).astype(np.float32)
 
 
 def _accept(kind: str, policy: Policy, found: float) -> None:
     if not found <= (limit := allowed(policy)):
         raise PolicyError(
-            f"The {kind} export does not give the policy's changes of control: they differ by up to {found:.1e} of the "
-            f"largest change and at most {limit:.0e} is allowed, so it was not kept; please report this."
+            f"The {kind} export does not give the policy's actions: they differ by up to "
+            f"{found:.1e} of the largest action and at most {limit:.0e} is allowed, so it was not "
+            "kept; please report this."
         )
 
 
 def _model(policy: Policy, opset: int) -> bytes:
     """The policy as an ONNX file."""
     graph = OnnxGraph(opset, error=PolicyError)
-    contract, arrays, node = policy.contract, tensors(policy), graph.node
-    value = node("Div", node("Sub", "observation", arrays["scale.mean"]), arrays["scale.deviation"])
+    contract, arrays, node = policy.contract, policy.tensors(), graph.node
+    value = node("Div", node("Sub", "observation", arrays["scale.mean"]), arrays["scale.std"])
     if contract.clip is not None:
-        value = node(
-            "Clip",
-            value,
-            *(np.array(bound, np.float32) for bound in (-contract.clip, contract.clip)),
-        )
+        bounds = (np.array(b, np.float32) for b in (-contract.clip, contract.clip))
+        value = node("Clip", value, *bounds)
     operator, attributes = _OPERATORS[contract.activation]
     for k in range(len(policy.layers)):
-        if k:
-            value = node(operator, value, **attributes)
-        value = node(
-            "Add", node("MatMul", value, arrays[f"layers.{k}.weight"]), arrays[f"layers.{k}.bias"]
-        )
-    node("Mul", node("Tanh", value), np.array(contract.change, np.float32), name="change")
+        value = node(operator, value, **attributes) if k else value
+        product = node("MatMul", value, arrays[f"layers.{k}.weight"])
+        value = node("Add", product, arrays[f"layers.{k}.bias"])
+    node("Mul", node("Tanh", value), np.array(contract.action_scale, np.float32), name="action")
     words = "; ".join(f"{part.name} [{part.size}]: {part.words}" for part in contract.layout)
+    added = "what is added to the controls in each period of the robot"
     inputs = [graph.tensor("observation", ["batch", contract.observations], words)]
-    outputs = [
-        graph.tensor(
-            "change", ["batch", contract.nu], "change of the controls in each period of the robot"
-        )
-    ]
-    return graph.model("policy", inputs, outputs, _metadata(policy))
-
-
-def _metadata(policy: Policy) -> dict[str, str]:
-    contract = policy.contract
-    return {
-        "genan": contract_text(policy, tensor_bytes(tensors(policy))),
+    outputs = [graph.tensor("action", ["batch", contract.nu], added)]
+    settings, weights = contract.settings(), tensor_bytes(arrays)
+    metadata = {
+        "genan": KIND.text(weights, contract=settings, record=policy.record),
         "task": contract.task,
         "dt": repr(contract.dt),
-        "repeat": str(contract.repeat),
+        "action_repeat": str(contract.action_repeat),
         "rate": repr(contract.rate),
         "joints": ", ".join(contract.joints),
         "controls": ", ".join(contract.controls),
         "observation": ", ".join(f"{part.name} {part.size}" for part in contract.layout),
     }
+    return graph.model("policy", inputs, outputs, metadata)
 
 
 def _readme(contract: PolicyContract) -> str:
@@ -210,22 +194,23 @@ def _readme(contract: PolicyContract) -> str:
     pairs = ", ".join(
         f"{n} [{u}]" for n, u in zip(contract.controls, contract.control_units, strict=True)
     )
-    steps = f"at each of the {contract.repeat} periods"
-    return f"""A policy for the task {contract.task} on the robot {contract.robot}, trained by genan.
+    repeat = contract.action_repeat
+    return f"""A policy for the task {contract.task} on the robot {contract.robot}, by genan.
 It needs Python and NumPy, nothing else.
 
     import numpy_policy
     policy = numpy_policy.load("this folder")
     policy.check_rate({contract.dt!r})                # period of your loop [s]
-    change = policy.act(q, qd, u{task})   # every {contract.repeat} periods: {contract.rate:.6g} Hz
-    u = policy.following(u, change)          # at each period: the control to command now
+    action = policy.act(q, qd, u{task})   # every {repeat} periods: {contract.rate:.6g} Hz
+    u = policy.following(u, action)          # at each period: the control to command now
 
 {parts}
 joints    {", ".join(contract.joints)}
 controls  {pairs}
 
-A change is at most {contract.change:g}; it is added to the controls {steps}, within their range.
-policy.change(observation) takes the parts above in one row, or many rows.
+An action is at most {contract.action_scale:g}; it is added to the controls at each of the
+{repeat} periods, within their range. policy(observation) takes the parts above in one row, or many
+rows.
 
 {WEIGHTS} and {CONTRACT} belong together and are sealed: a changed file is refused.
 """

@@ -1,4 +1,9 @@
-"""Tasks as Gymnasium environments: one robot, or many at once. ``genan.rl.gymnasium`` registers them.
+"""genan's tasks for Gymnasium: ``genan/TASK-v0``, one robot or many at once.
+
+Importing this module registers them, for ``gymnasium.make`` (one robot) and ``gymnasium.make_vec``
+(many, compiled). Arguments of both: ``actuators`` (the folder of fitted ones, or an ``Ensemble``;
+left out, those that come with genan), ``settings`` (the task's), ``robot`` (left out, the one that
+the task is made for) and ``pool`` (settled robots that episodes start from).
 
 An action says, for each control, which part of the task's largest change is added to it at each
 period of the robot: from -1 to 1. (genan's own policies put out the number before tanh.) Episodes
@@ -6,45 +11,101 @@ have a fixed length and are truncated at its end. The robots that episodes start
 once, from the same key for every seed; a seed draws from them.
 """
 
-import dataclasses
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import equinox as eqx
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from genan.actuator import Ensemble, load
 from genan.errors import GenanError, SettingError
 from genan.rl.episodes import begin, unsquashed, without_end
-from genan.tasks.registry import TaskSettings, task_names
-from genan.tasks.task import EnvironmentState, TaskEnvironment
+from genan.robot import Robot
+from genan.robot.package import bundled_actuators
+from genan.tasks.registry import TaskSettings, imported, task_entry, task_names, task_settings
+from genan.tasks.task import EnvironmentState, TaskEnvironment, load_environment
 
-if TYPE_CHECKING:
-    from genan.actuator import Ensemble
-    from genan.robot import Robot
-    from genan.tasks.task import TaskEnvironment
+try:
+    import gymnasium
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ImportError:
+    raise GenanError(
+        "Gymnasium is not installed; 'pip install genan[gymnasium]' brings it."
+    ) from None
+
+POOL = 256
+"""Robots that are settled before the first episode."""
+VIEWER = (
+    "genan.viewer.rendering:load_renderer",
+    "genan.viewer.stage:Stage",
+    "genan.viewer.stage:snapshots",
+)
+"""What makes pictures, if they are wanted; training itself needs none of it."""
 
 
-_MODES = (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP)
+def register() -> None:
+    """Make the tasks known to Gymnasium; more than once does no harm."""
+    for task in task_names():
+        if (name := f"genan/{task}-v0") not in gymnasium.registry:
+            gymnasium.register(
+                name,
+                entry_point=f"{__name__}:make_env",
+                vector_entry_point=f"{__name__}:make_vector_env",
+                kwargs={"task": task},
+            )
 
 
-@runtime_checkable
-class Picture(Protocol):
-    """Makes pictures of one episode."""
+def make_env(
+    task: str,
+    actuators: Path | str | Ensemble | None = None,
+    *,
+    settings: TaskSettings | None = None,
+    robot: Path | str | None = None,
+    pool: int = POOL,
+    render_mode: Literal["rgb_array"] | None = None,
+) -> "GenanEnv":
+    """One robot in ``task``."""
+    environment, machine = _environment(task, actuators, settings, robot, pool, envs=1)
+    return GenanEnv(environment, None if render_mode is None else machine)
 
-    def __call__(self, scene: Any, memory: Any) -> np.ndarray:
-        """The picture [height, width, 3] of a scene's state and the task's memory."""
 
-    def restart(self) -> None:
-        """Another episode begins."""
+def make_vector_env(
+    task: str,
+    num_envs: int,
+    actuators: Path | str | Ensemble | None = None,
+    *,
+    settings: TaskSettings | None = None,
+    robot: Path | str | None = None,
+    pool: int = POOL,
+    autoreset_mode: Any = "SameStep",
+) -> "GenanVectorEnv":
+    """``num_envs`` robots in ``task``."""
+    environment, _ = _environment(task, actuators, settings, robot, pool, envs=num_envs)
+    return GenanVectorEnv(environment, autoreset_mode=autoreset_mode)
 
-    def close(self) -> None:
-        """No more pictures are wanted."""
+
+def _environment(
+    task: str,
+    actuators: Path | str | Ensemble | None,
+    settings: TaskSettings | None,
+    robot: Path | str | None,
+    pool: int,
+    *,
+    envs: int,
+) -> tuple[TaskEnvironment, Robot]:
+    settings = task_settings(task) if settings is None else settings
+    if settings.name != task:
+        raise SettingError(f"The settings are those of {settings.name!r}, not of {task!r}.")
+    if not isinstance(actuators, Ensemble):
+        actuators = load(actuators or bundled_actuators(settings.robot))
+    machine = Robot.load(robot or settings.robot)
+    settings = replace(settings, pool=pool)
+    return load_environment(settings, actuators, envs=envs, robot=machine, stagger=False), machine
 
 
 class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -56,16 +117,17 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
 
-    def __init__(self, environment: TaskEnvironment, *, picture: Picture | None = None) -> None:
-        """Wraps ``environment``, one of a single robot; with ``picture``, it can be rendered."""
+    def __init__(self, environment: TaskEnvironment, robot: Robot | None = None) -> None:
+        """Wraps ``environment``, one of a single robot; with ``robot``, it can be rendered."""
         if environment.envs != 1:
             raise SettingError(
                 f"GenanEnv is one robot, not {environment.envs}; use GenanVectorEnv for many."
             )
-        self._episodes = _Episodes(environment)
-        self._picture = picture
-        self.render_mode = None if picture is None else "rgb_array"
-        self.metadata = {**self.metadata, "render_fps": round(1.0 / _period(environment))}
+        self._episodes, self._robot = _BatchedEpisodes(environment), robot
+        self._renderer: Any = None
+        self.render_mode = None if robot is None else "rgb_array"
+        period = environment.task.settings.action_repeat * environment.simulator.scene.dt
+        self.metadata = {**self.metadata, "render_fps": round(1.0 / period)}
         self.observation_space, self.action_space = _spaces(environment)
 
     def reset(
@@ -73,38 +135,42 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
-        if self._picture is not None:
-            self._picture.restart()
+        if self._renderer is not None:
+            self._renderer.restart()
         return self._episodes.reset(self.np_random)[0], {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One step of the policy."""
         after = self._episodes.step(np.asarray(action)[None])
-        truncated = bool(after.done[0])
         terms, success, metrics = jax.tree.map(
             lambda a: float(a[0]), (after.terms, after.success, after.metrics)
         )
-        info: dict[str, Any] = {"terms": terms}
+        truncated, info = bool(after.done[0]), {"terms": terms}
         if truncated:
             info |= {"success": success, "metrics": metrics}
         return after.observation[0], float(after.reward[0]), False, truncated, info
 
     def render(self) -> Any:
         """A picture of the present state [height, width, 3]."""
-        if self._picture is None:
+        if self._robot is None:
             return None
-        return self._picture(*self._episodes.seen(0))
+        load_renderer, stage, snapshots = map(imported, VIEWER)
+        task = self._episodes.environment.task
+        if self._renderer is None:
+            self._renderer = load_renderer(stage(self._robot, task_entry(task.settings.name)))
+        return self._renderer.frame(snapshots(task, *self._episodes.seen())[0])
 
     def close(self) -> None:
         """Give back what the pictures needed."""
-        if self._picture is not None:
-            self._picture.close()
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
 
 
 class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """Many robots in a task, stepped by one compiled program.
 
-    An episode that ends begins anew: in the same step (``infos`` then has ``final_obs`` and
+    An episode that ends begins again: in the same step (``infos`` then has ``final_obs`` and
     ``final_info``), or in the next one, as Gymnasium's modes say. ``infos["terms"]`` has the
     reward's terms by name, before their weights.
     """
@@ -117,11 +183,12 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     ) -> None:
         """Wraps ``environment``."""
         mode = AutoresetMode(autoreset_mode)
-        if mode not in _MODES:
+        if mode is AutoresetMode.DISABLED:
             raise SettingError(
-                f"Episodes begin anew by themselves (SameStep or NextStep), not as {mode.value} says."
+                "Episodes begin again by themselves (SameStep or NextStep), not as "
+                f"{mode.value} says."
             )
-        self._episodes = _Episodes(environment)
+        self._episodes = _BatchedEpisodes(environment)
         self._same_step = mode is AutoresetMode.SAME_STEP
         self._ended = np.zeros(environment.envs, bool)
         self.num_envs = environment.envs
@@ -144,29 +211,31 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         """One step of the policy in all episodes."""
         after = self._episodes.step(np.asarray(actions))
         done, observation, reward = after.done, after.observation, after.reward
-        everywhere = np.ones(self.num_envs, bool)
+        end = {"success": after.success, "metrics": after.metrics}
         if self._same_step:
-            infos = _masked({"terms": after.terms}, everywhere)
+            infos = _masked({"terms": after.terms}, np.ones(self.num_envs, bool))
             if done.any():
-                end = {"terms": after.terms, "success": after.success, "metrics": after.metrics}
-                infos |= _masked(
-                    {"final_info": end, "final_obs": _objects(observation, done)}, done
-                )
+                final = {"terms": after.terms, **end}
+                # Gymnasium hands out final observations as objects, None elsewhere.
+                rows = np.full(self.num_envs, None, dtype=object)
+                for k in np.flatnonzero(done):
+                    rows[k] = observation[k]
+                infos |= _masked({"final_info": final, "final_obs": rows}, done)
                 observation = self._episodes.begin(done)
         else:
-            anew, done = self._ended, done & ~self._ended
-            reward = np.where(anew, 0.0, reward).astype(np.float32)
-            infos = _masked({"terms": after.terms}, ~anew)
+            fresh, done = self._ended, done & ~self._ended
+            reward = np.where(fresh, 0.0, reward).astype(np.float32)
+            infos = _masked({"terms": after.terms}, ~fresh)
             if done.any():
-                infos |= _masked({"success": after.success, "metrics": after.metrics}, done)
-            if anew.any():
-                observation = self._episodes.begin(anew)
+                infos |= _masked(end, done)
+            if fresh.any():
+                observation = self._episodes.begin(fresh)
             self._ended = done
         return observation, reward, np.zeros(self.num_envs, bool), done, infos
 
 
-@dataclasses.dataclass(frozen=True)
-class _After:
+@dataclass(frozen=True)
+class _StepInNumpy:
     """What a step brought, as NumPy arrays with one row per environment."""
 
     observation: np.ndarray
@@ -179,12 +248,11 @@ class _After:
     metrics: dict[str, np.ndarray]
 
 
-class _Episodes:
-    """The episodes behind both kinds of environment; nothing begins anew here but what is told
-    to."""
+class _BatchedEpisodes:
+    """The episodes behind both kinds of environment; none begins again here unless asked to."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
-        self._environment = without_end(environment)
+        self.environment = without_end(environment)
         self._horizon = environment.horizon
         self._state: EnvironmentState | None = None
         self._key: PRNGKeyArray | None = None
@@ -192,38 +260,33 @@ class _Episodes:
 
     def reset(self, random: np.random.Generator) -> np.ndarray:
         if self._state is None:
-            self._state = _settle(self._environment, jax.random.key(0))
+            self._state = _settle(self.environment, jax.random.key(0))
         self._key = jax.random.key(int(random.integers(2**31)))
-        return self.begin(np.ones(self._environment.envs, bool))
+        return self.begin(np.ones(self.environment.envs, bool))
 
     def begin(self, which: np.ndarray) -> np.ndarray:
         self._state, self._key, self._observation = _begin(
-            self._environment, self._state, which, self._key
+            self.environment, self._state, which, self._key
         )
-        return _numpy(self._observation)
+        return np.array(self._observation)
 
-    def step(self, action: np.ndarray) -> _After:
-        expected = (self._environment.envs, self._environment.action_size)
+    def step(self, action: np.ndarray) -> _StepInNumpy:
+        expected = (self.environment.envs, self.environment.action_size)
         if self._state is None:
             raise SettingError("Call reset() before step().")
         if action.shape != expected:
             raise SettingError(f"Actions must have the shape {expected}, not {action.shape}.")
+        action = action.astype(np.float32)
         self._state, self._key, self._observation, after = _step(
-            self._environment,
-            self._state,
-            self._observation,
-            action.astype(np.float32),
-            self._key,
-            self._horizon,
+            self.environment, self._state, self._observation, action, self._key, self._horizon
         )
-        return _After(**jax.tree.map(_numpy, after))
+        return _StepInNumpy(**jax.tree.map(np.array, after))  # copies, which may be written to
 
-    def seen(self, index: int) -> tuple[Any, Any]:
-        """Scene and memory of one environment."""
+    def seen(self) -> tuple[Any, Any]:
+        """Scene and memory of all environments."""
         if self._state is None:
             raise SettingError("Call reset() before render().")
-        scene, memory = self._state.simulator.scene, self._state.memory
-        return jax.tree.map(lambda a: np.asarray(a[index]), (scene, memory))
+        return jax.device_get((self._state.simulator.scene, self._state.memory))
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
@@ -255,7 +318,7 @@ def _step(
     key, step_key = jax.random.split(key)
     steps = state.step + 1
     state, outcome = environment.step(state, unsquashed(action), key=step_key)
-    # An episode that ran away has begun anew already; its last observation is the one before.
+    # An episode that ran away has begun again already; its last observation is the one before.
     observation = jnp.where(outcome.done[:, None], before, outcome.observation)
     after = {
         "observation": observation,
@@ -277,150 +340,15 @@ def _spaces(environment: TaskEnvironment) -> tuple[gymnasium.spaces.Box, gymnasi
     )
 
 
-def _period(environment: TaskEnvironment) -> float:
-    """Between two steps of the policy [s]."""
-    return float(environment.task.settings.action_repeat * environment.simulator.scene.dt)
-
-
-def _numpy(array: Array) -> np.ndarray:
-    """A copy of its own, which may be written to."""
-    return np.array(array)
-
-
-def _objects(rows: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """The rows ``which`` as objects, None elsewhere: how Gymnasium hands out final observations."""
-    found = np.full(len(rows), None, dtype=object)
-    for index in np.flatnonzero(which):
-        found[index] = rows[index]
-    return found
-
-
 def _masked(infos: dict[str, Any], which: np.ndarray) -> dict[str, Any]:
-    """Beside each entry, under its name after an underscore, where it means something: Gymnasium's
-    convention."""
+    """With each entry, under its name after an underscore, where it means something: Gymnasium's
+    convention.
+    """
     found: dict[str, Any] = {}
     for name, value in infos.items():
         found[name] = _masked(value, which) if isinstance(value, dict) else value
         found[f"_{name}"] = which.copy()
     return found
-
-
-# --- genan's tasks for Gymnasium: ``genan/reacher-v0``, ``genan/ball-in-a-cup-v0``, ``genan/tab
-
-#: Robots that are settled before the first episode.
-POOL = 256
-
-
-def environment_id(task: str) -> str:
-    """The id of a task's environment."""
-    return f"genan/{task}-v0"
-
-
-def register() -> None:
-    """Make the tasks known to Gymnasium; more than once does no harm."""
-    try:
-        import gymnasium
-    except ImportError:
-        raise GenanError(
-            "Gymnasium is not installed; 'pip install genan[gymnasium]' brings it."
-        ) from None
-    for task in task_names():
-        if environment_id(task) not in gymnasium.registry:
-            gymnasium.register(
-                environment_id(task),
-                entry_point="genan.rl.gymnasium:make_env",
-                vector_entry_point="genan.rl.gymnasium:make_vector_env",
-                kwargs={"task": task},
-            )
-
-
-def make_env(
-    task: str,
-    actuators: "Path | str | Ensemble | None" = None,
-    *,
-    settings: TaskSettings | None = None,
-    robot: Path | str | None = None,
-    pool: int = POOL,
-    render_mode: Literal["rgb_array"] | None = None,
-) -> "GenanEnv":
-    """One robot in ``task``."""
-    environment, machine = _environment(task, actuators, settings, robot, pool, envs=1)
-    return GenanEnv(
-        environment, picture=_Picture(environment, machine) if render_mode is not None else None
-    )
-
-
-def make_vector_env(
-    task: str,
-    num_envs: int,
-    actuators: "Path | str | Ensemble | None" = None,
-    *,
-    settings: TaskSettings | None = None,
-    robot: Path | str | None = None,
-    pool: int = POOL,
-    autoreset_mode: Any = "SameStep",
-) -> "GenanVectorEnv":
-    """``num_envs`` robots in ``task``."""
-    environment, _ = _environment(task, actuators, settings, robot, pool, envs=num_envs)
-    return GenanVectorEnv(environment, autoreset_mode=autoreset_mode)
-
-
-def _environment(
-    task: str,
-    actuators: "Path | str | Ensemble | None",
-    settings: TaskSettings | None,
-    robot: Path | str | None,
-    pool: int,
-    *,
-    envs: int,
-) -> "tuple[TaskEnvironment, Robot]":
-    from genan.actuator import Ensemble, load
-    from genan.robot import Robot
-    from genan.robot.package import bundled_actuators
-    from genan.tasks.registry import task_settings
-    from genan.tasks.task import load_environment
-
-    settings = task_settings(task) if settings is None else settings
-    if settings.name != task:
-        raise SettingError(f"The settings are those of {settings.name!r}, not of {task!r}.")
-    ensemble = (
-        actuators
-        if isinstance(actuators, Ensemble)
-        else load(actuators or bundled_actuators(settings.robot))
-    )
-    machine = Robot.load(robot or settings.robot)
-    settings = dataclasses.replace(settings, pool=pool)
-    return load_environment(settings, ensemble, envs=envs, robot=machine, stagger=False), machine
-
-
-class _Picture:
-    """Pictures of a robot's episode; the renderer is opened for the first one."""
-
-    def __init__(self, environment: "TaskEnvironment", robot: "Robot") -> None:
-        self._task, self._robot = environment.task, robot
-        self._renderer: Any = None
-
-    def __call__(self, scene: Any, memory: Any) -> Any:
-        import jax
-
-        from genan.tasks.registry import task_entry
-        from genan.viewer.rendering import load_renderer
-        from genan.viewer.stage import Stage, snapshots
-
-        if self._renderer is None:
-            entry = task_entry(self._task.settings.name)
-            self._renderer = load_renderer(Stage(self._robot, entry))
-        one = jax.tree.map(lambda a: a[None], (scene, memory))
-        return self._renderer.frame(snapshots(self._task, *one)[0])
-
-    def restart(self) -> None:
-        if self._renderer is not None:
-            self._renderer.restart()
-
-    def close(self) -> None:
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
 
 
 register()

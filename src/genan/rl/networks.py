@@ -1,5 +1,7 @@
-"""The policy's distribution of actions: independent normals, whose deviation does not depend on the
-observation.
+"""What PPO learns: a policy and a value network, and the scalers of what they see.
+
+Both networks are perceptrons of the same shape, stacked so that one product serves both. On a GPU
+that halves the number of kernels, and kernels are what a step of small networks costs.
 """
 
 import math
@@ -14,6 +16,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from genan.actuator.network import Layer
 from genan.rl.config import PPOSettings
 
+POLICY, VALUE = 0, 1
+ACTIVATION_FUNCTIONS = {"leaky_relu": jax.nn.leaky_relu, "elu": jax.nn.elu, "tanh": jnp.tanh}
+PRECISION_NAMES = {"float32": "highest", "tf32": "default"}
+CLIP = 5.0
+"""Standardised numbers are kept within this [standard deviations]."""
+EPSILON = 1e-8
+"""Added to the standard deviation that is divided by."""
+
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -21,31 +31,23 @@ class Gaussian(eqx.Module):
     """Independent normal distributions of the action's components."""
 
     mean: Float[Array, "*any action"]
-    log_deviation: Float[Array, " action"]
+    log_std: Float[Array, " action"]
 
     def log_prob(self, action: Float[Array, "*any action"]) -> Float[Array, "*any"]:
-        """Logarithm of the density at these actions [nat]."""
-        variance = jnp.square(jnp.exp(self.log_deviation))
-        each = (
-            -jnp.square(action - self.mean) / (2.0 * variance) - self.log_deviation - _HALF_LOG_2_PI
-        )
+        """Log density [nat]: sum of -(a - mean)^2 / (2 std^2) - log(std) - log(2 pi) / 2."""
+        variance = jnp.square(jnp.exp(self.log_std))
+        each = -jnp.square(action - self.mean) / (2.0 * variance) - self.log_std - _HALF_LOG_2_PI
         return jnp.sum(each, axis=-1)
 
     def entropy(self) -> Float[Array, ""]:
-        """Of all components together [nat]."""
-        return jnp.sum(0.5 + _HALF_LOG_2_PI + self.log_deviation)
+        """Of all components together [nat]: sum of 1/2 + log(2 pi) / 2 + log(std)."""
+        return jnp.sum(0.5 + _HALF_LOG_2_PI + self.log_std)
 
 
-# --- Standardising what the networks see by the mean and deviation of all that came before.
-
-CLIP = 5.0
-"""Standardised numbers are kept within this [standard deviations]."""
-EPSILON = 1e-8
-"""Added to the deviation that is divided by."""
-
-
-class Scaler(eqx.Module):
-    """Running mean and variance of each feature, as skrl's RunningStandardScaler keeps them."""
+class RunningScaler(eqx.Module):
+    """Standardises by the mean and variance of all that came before, as skrl's
+    RunningStandardScaler does.
+    """
 
     mean: Float[Array, "*batches features"]
     variance: Float[Array, "*batches features"]
@@ -55,15 +57,15 @@ class Scaler(eqx.Module):
     """Where this is off, numbers pass unchanged."""
 
     @classmethod
-    def begin(cls, features: int, *, active: bool = True) -> "Scaler":
+    def begin(cls, features: int, *, active: bool = True) -> "RunningScaler":
         """Before the first sample."""
         return cls(jnp.zeros(features), jnp.ones(features), jnp.ones(()), active)
 
-    def seen(self, x: Float[Array, "samples features"]) -> "Scaler":
+    def seen(self, x: Float[Array, "samples features"]) -> "RunningScaler":
         """After these samples too."""
         return self.seen_each(x[None]).at(0)
 
-    def seen_each(self, x: Float[Array, "batches samples features"]) -> "Scaler":
+    def seen_each(self, x: Float[Array, "batches samples features"]) -> "RunningScaler":
         """After each of these batches, one after the other: all arrays get a leading axis.
 
         Chan's formula for adding a batch, with sums over the batches before in place of a loop. The
@@ -72,21 +74,18 @@ class Scaler(eqx.Module):
         """
         batches, samples, _ = x.shape
         if not self.active:
-            return Scaler(
-                *(jnp.repeat(a[None], batches, 0) for a in (self.mean, self.variance, self.count)),
-                False,
-            )
+            return jax.tree.map(lambda a: jnp.repeat(a[None], batches, 0), self)
         mean, variance = jnp.mean(x, axis=1), jnp.var(x, axis=1, ddof=1)
         after = self.count + samples * jnp.arange(1, batches + 1, dtype=self.count.dtype)
         means = self.mean + jnp.cumsum(mean - self.mean, axis=0) * samples / after[:, None]
         before = jnp.concatenate([self.mean[None], means[:-1]])
         between = (mean - before) ** 2 * ((after - samples) * samples / after)[:, None]
         squares = self.variance * self.count + jnp.cumsum(variance * samples + between, axis=0)
-        return Scaler(means, squares / after[:, None], after, True)
+        return RunningScaler(means, squares / after[:, None], after, True)
 
-    def at(self, batch: int | Array) -> "Scaler":
+    def at(self, batch: int | Array) -> "RunningScaler":
         """One of the scalers that ``seen_each`` gave."""
-        return Scaler(self.mean[batch], self.variance[batch], self.count[batch], self.active)
+        return jax.tree.map(lambda a: a[batch], self)
 
     def scale(self, x: Float[Array, "*any features"]) -> Float[Array, "*any features"]:
         """Standardised and clipped."""
@@ -101,13 +100,6 @@ class Scaler(eqx.Module):
         return jnp.sqrt(self.variance) * jnp.clip(x, -CLIP, CLIP) + self.mean
 
 
-# --- The policy's and the value network: two perceptrons of the same shape, stacked so that one
-
-POLICY, VALUE = 0, 1
-ACTIVATION_FUNCTIONS = {"leaky_relu": jax.nn.leaky_relu, "elu": jax.nn.elu, "tanh": jnp.tanh}
-PRECISION_NAMES = {"float32": "highest", "tf32": "default"}
-
-
 class Networks(eqx.Module):
     """Policy and value network; every array of ``layers`` has a leading axis of the two.
 
@@ -116,7 +108,7 @@ class Networks(eqx.Module):
     """
 
     layers: tuple[Layer, ...]
-    log_deviation: Float[Array, " action"]
+    log_std: Float[Array, " action"]
     """Of the policy's actions, before it is held within its bounds."""
 
     @classmethod
@@ -124,7 +116,8 @@ class Networks(eqx.Module):
         cls, observations: int, actions: int, settings: PPOSettings, *, key: PRNGKeyArray
     ) -> "Networks":
         """Flax's start, as in skrl's examples: truncated normal weights of variance 1 / fan-in, no
-        bias."""
+        bias.
+        """
         sizes = list(pairwise((observations, *settings.hidden, actions)))
         normal = jax.nn.initializers.lecun_normal(batch_axis=0)
         layers = [
@@ -133,26 +126,22 @@ class Networks(eqx.Module):
         ]
         last = layers[-1].weight.at[POLICY].multiply(settings.output_gain).at[VALUE, :, 1:].set(0.0)
         layers[-1] = Layer(last, layers[-1].bias)
-        return cls(tuple(layers), math.log(settings.initial_deviation) * jnp.ones(actions))
+        return cls(tuple(layers), math.log(settings.init_std) * jnp.ones(actions))
 
     def __call__(
         self, x: Float[Array, "samples observation"], settings: PPOSettings
     ) -> tuple[Gaussian, Float[Array, " samples"]]:
         """Distribution of the actions and value [standardised], for standardised observations."""
-        activation, precision = (
-            ACTIVATION_FUNCTIONS[settings.activation],
-            PRECISION_NAMES[settings.precision],
-        )
+        activation = ACTIVATION_FUNCTIONS[settings.activation]
+        precision = PRECISION_NAMES[settings.precision]
         y = jnp.broadcast_to(x, (2, *x.shape))
         for k, layer in enumerate(self.layers):
             y = _product(activation(y) if k else y, layer.weight, precision) + layer.bias[:, None]
         return Gaussian(y[POLICY], self.bounded(settings)), y[VALUE, :, 0]
 
     def bounded(self, settings: PPOSettings) -> Float[Array, " action"]:
-        """Logarithm of the deviation within its bounds."""
-        return jnp.clip(
-            self.log_deviation, math.log(settings.deviation_min), math.log(settings.deviation_max)
-        )
+        """Logarithm of the standard deviation within its bounds."""
+        return jnp.clip(self.log_std, math.log(settings.min_std), math.log(settings.max_std))
 
     def of(self, which: int) -> tuple[Layer, ...]:
         """The layers of one network, ``POLICY`` or ``VALUE``, with as many outputs as it has."""

@@ -1,7 +1,7 @@
 """A trained policy on a robot's computer: this one file, NumPy and the standard library, nothing
 else of genan.
 
-Beside it, in an export folder, lie ``policy.safetensors`` (weights and scale) and ``policy.json``
+Next to it, in an export folder, lie ``policy.safetensors`` (weights and scale) and ``policy.json``
 (the contract: task, robot, rate, what an observation is made of). Both are checked when they are
 loaded.
 
@@ -10,9 +10,9 @@ loaded.
     policy = numpy_policy.load("folder")
     policy.check_rate(0.002)  # period of your loop [s]
     while True:
-        if tick % policy.repeat == 0:
-            change = policy.act(q, qd, u, goal=goal)  # the parts that policy.layout names
-        u = policy.following(u, change)  # at each period of the robot
+        if tick % policy.action_repeat == 0:
+            action = policy.act(q, qd, u, goal=goal)  # the parts that policy.layout names
+        u = policy.following(u, action)  # at each period of the robot
 
 How long a call takes on this computer: python numpy_policy.py folder
 
@@ -33,36 +33,43 @@ from typing import Any, Callable  # noqa: UP035
 import numpy as np
 
 WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
-FORMAT = "genan policy"
-VERSION = 1
+FORMAT, VERSIONS = "genan policy", (1, 2)
+NAMES_0_1 = {
+    "repeat": "action_repeat",
+    "change": "action_scale",
+    "scale.deviation": "scale.std",
+    "log_deviation": "log_std",
+}
+"""What version 1 of the format called entries of the contract and arrays."""
 DT_TOLERANCE = 1e-6
 """Two time steps are the same when they differ by less than this fraction."""
 LEAK = np.float32(0.01)
 """Slope of leaky_relu below zero."""
 
 
-class PolicyError(ValueError):
+class NumpyPolicyError(ValueError):
     """The policy is missing, damaged or used wrongly; the message is one sentence for a person."""
 
 
-def load(folder: Path | str) -> Policy:
-    """Read an export folder (or an artifact of 'genan train') and check it: format, checksums,
-    shapes, numbers."""
+def load(folder: Path | str) -> NumpyPolicy:
+    """Read an export folder (or the --out of 'genan train') and check it: format, checksums,
+    shapes, numbers.
+    """
     folder = Path(folder)
     settings = _read_contract(folder)
     path = folder / WEIGHTS
     weights = _read(path)
     if hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"):
-        raise PolicyError(
-            f"{path} does not belong to the {CONTRACT} beside it, or is damaged (its checksum differs); "
-            "fetch both files anew or train again."
+        raise NumpyPolicyError(
+            f"{path} does not belong to the {CONTRACT} next to it, or is damaged (its checksum "
+            "differs); fetch both files again or train again."
         )
-    return Policy(settings, _parse_tensors(weights, path), where=str(path))
+    return NumpyPolicy(settings, _parse_tensors(weights, path), where=str(path))
 
 
-class Policy:
-    """From what is observed to the change of the controls. One object serves one loop: it computes
-    in its own arrays.
+class NumpyPolicy:
+    """From what is observed to what is added to the controls. One object serves one loop: it
+    computes in its own arrays.
 
     Attributes:
         contract: what it was trained for, as in ``policy.json``.
@@ -71,8 +78,8 @@ class Policy:
         nq: number of joints.
         nu: number of controls.
         dt: period of the robot [s].
-        repeat: periods of the robot to a step of the policy.
-        largest: largest change of a control in one period.
+        action_repeat: periods of the robot to a step of the policy.
+        action_scale: largest action: change of a control in one period.
         u_lower: lowest controls [nu].
         u_upper: highest controls [nu].
     """
@@ -81,35 +88,35 @@ class Policy:
         self, settings: dict[str, Any], arrays: dict[str, np.ndarray], *, where: str = WEIGHTS
     ) -> None:
         try:
-            contract = settings["contract"]
+            contract = {NAMES_0_1.get(k, k): entry for k, entry in settings["contract"].items()}
             self.contract: dict[str, Any] = contract
             self.record: dict[str, Any] = settings["record"]
             self.layout = [
                 (str(part["name"]), int(part["size"])) for part in contract["observation"]
             ]
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
-            self.dt, self.repeat = float(contract["dt"]), int(contract["repeat"])
-            self.largest, clip = float(contract["change"]), contract["scale"]["clip"]
+            self.dt, self.action_repeat = float(contract["dt"]), int(contract["action_repeat"])
+            self.action_scale, clip = float(contract["action_scale"]), contract["scale"]["clip"]
             self._clip = None if clip is None else np.float32(clip)
             self.u_lower, self.u_upper = (
                 np.array(contract["u_range"], np.float64).reshape(self.nu, 2).T
             )
-            hidden, activation = (
-                [int(n) for n in contract["network"]["hidden"]],
-                str(contract["network"]["activation"]),
-            )
-            if not (self.dt > 0.0 and self.repeat > 0 and self.largest > 0.0):
-                raise ValueError("dt, repeat or change out of range")
-        except (KeyError, TypeError, ValueError) as error:
-            raise PolicyError(
-                f"The policy's contract is not complete ({type(error).__name__}: {error}); export or train it anew."
+            hidden = [int(n) for n in contract["network"]["hidden"]]
+            activation = str(contract["network"]["activation"])
+            if not (self.dt > 0.0 and self.action_repeat > 0 and self.action_scale > 0.0):
+                raise ValueError("dt, action_repeat or action_scale out of range")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise NumpyPolicyError(
+                f"The policy's contract is not complete ({type(error).__name__}: {error}); export "
+                "it again or train again."
             ) from None
         if activation not in ACTIVATIONS:
             there = ", ".join(map(repr, ACTIVATIONS))
-            raise PolicyError(f"There is no activation {activation!r}; there are: {there}.")
+            raise NumpyPolicyError(f"There is no activation {activation!r}; there are: {there}.")
         self._activate = ACTIVATIONS[activation]
         inputs = sum(size for _, size in self.layout)
         widths = [inputs, *hidden, self.nu]
+        arrays = {NAMES_0_1.get(name, name): array for name, array in arrays.items()}
         get = lambda name, *shape: _array(arrays, name, shape, where)  # noqa: E731
         self._layers = [
             (
@@ -118,15 +125,12 @@ class Policy:
             )
             for k in range(len(widths) - 1)
         ]
-        self._mean, self._deviation = (
-            get(f"scale.{part}", inputs) for part in ("mean", "deviation")
-        )
-        get("log_deviation", self.nu)
+        self._mean, self._std = get("scale.mean", inputs), get("scale.std", inputs)
+        get("log_std", self.nu)
         # Where one observation is computed: a loop on a robot should not wait for memory.
         self._observation = np.empty(inputs, np.float32)
         self._buffers = [
-            (np.empty(width, np.float32), np.empty(width, np.float32))
-            for width in (inputs, *widths[1:])
+            (np.empty(width, np.float32), np.empty(width, np.float32)) for width in widths
         ]
         self._places: dict[str, np.ndarray] = {}
         start = 0
@@ -134,8 +138,8 @@ class Policy:
             self._places[name] = self._observation[start : start + size]
             start += size
 
-    def change(self, observation: Any) -> np.ndarray:
-        """Change of the controls in each period of the robot [..., nu], in their units.
+    def __call__(self, observation: Any) -> np.ndarray:
+        """What is added to the controls in each period of the robot [..., nu], in their units.
 
         Args:
             observation: the parts of ``layout``, one after the other [..., n], not standardised.
@@ -144,11 +148,14 @@ class Policy:
         inputs = len(self._observation)
         if x.shape[-1:] != (inputs,):
             parts = ", ".join(f"{name} {size}" for name, size in self.layout)
-            raise PolicyError(
-                f"An observation must have the shape [..., {inputs}] ({parts}), not {list(x.shape)}."
+            raise NumpyPolicyError(
+                f"An observation must have the shape [..., {inputs}] ({parts}), not "
+                f"{list(x.shape)}."
             )
         if not np.isfinite(x).all():
-            raise PolicyError("The observation holds a number that is not finite; do not drive on.")
+            raise NumpyPolicyError(
+                "The observation holds a number that is not finite; do not drive on."
+            )
         if x.ndim == 1:
             return self._forward(x, self._buffers)
         rows = x.reshape(-1, inputs)
@@ -160,8 +167,8 @@ class Policy:
         return self._forward(rows, buffers).reshape(*x.shape[:-1], self.nu)
 
     def act(self, q: Any, qd: Any, u: Any, **task_parts: Any) -> np.ndarray:
-        """Change of the controls in each period of the robot until the next call [nu]: one every
-        ``repeat`` periods.
+        """What is added to the controls in each period of the robot until the next call [nu]: one
+        call every ``action_repeat`` periods.
 
         Args:
             q: joint positions [nq] [rad or m].
@@ -175,38 +182,41 @@ class Policy:
         for name, place in self._places.items():
             value = _floats(name, parts[name])
             if value.shape != place.shape and not (value.ndim == 0 and place.size == 1):
-                raise PolicyError(
+                raise NumpyPolicyError(
                     f"{name} must have the shape [{place.size}], not {list(value.shape)}."
                 )
             place[:] = value
         if not np.isfinite(self._observation).all():
             wrong = [name for name, place in self._places.items() if not np.isfinite(place).all()]
-            raise PolicyError(
-                f"{wrong[0]} holds a number that is not finite: {self._places[wrong[0]].tolist()}; do not drive on."
+            raise NumpyPolicyError(
+                f"{wrong[0]} holds a number that is not finite: {self._places[wrong[0]].tolist()}; "
+                "do not drive on."
             )
         return self._forward(self._observation, self._buffers)
 
-    def following(self, u: Any, change: Any) -> np.ndarray:
-        """The controls one period of the robot after ``u`` [nu]: with ``change`` [nu] added, within
-        their range."""
-        return np.minimum(np.maximum(np.add(u, change), self.u_lower), self.u_upper)
+    def following(self, u: Any, action: Any) -> np.ndarray:
+        """The controls one period of the robot after ``u`` [nu]: with ``action`` [nu] added, within
+        their range.
+        """
+        return np.minimum(np.maximum(np.add(u, action), self.u_lower), self.u_upper)
 
     def check_rate(self, dt: float) -> None:
-        """Refuse another period ``dt`` [s] of the robot than the one that the policy was trained
-        at."""
+        """Refuse another period ``dt`` [s] of the robot than the policy was trained at."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             rate = f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)" if dt > 0.0 else f"dt {dt:.6g} s"
-            raise PolicyError(
-                f"Two rates: the policy was trained for a robot of {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} s) and "
-                f"your loop runs at {rate}; what is learnt at one rate is wrong at another, so train it anew."
+            raise NumpyPolicyError(
+                f"Two rates: the policy was trained for a robot of {1.0 / self.dt:.6g} Hz (dt "
+                f"{self.dt:.6g} s) and your loop runs at {rate}; what is learnt at one rate is "
+                "wrong at another, so train again."
             )
 
     def _forward(self, x: np.ndarray, buffers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """Changes [..., nu] for observations [..., n], computed in ``buffers``: for each layer its
-        values and room."""
+        """Actions for observations [..., n], computed in ``buffers``: each layer's values and
+        room.
+        """
         y, _ = buffers[0]
         np.subtract(x, self._mean, out=y)
-        np.divide(y, self._deviation, out=y)
+        np.divide(y, self._std, out=y)
         if self._clip is not None:
             np.maximum(y, -self._clip, out=y)
             np.minimum(y, self._clip, out=y)
@@ -217,7 +227,7 @@ class Policy:
             if k < last:
                 self._activate(y, room)
         np.tanh(y, out=y)
-        return y * np.float32(self.largest)
+        return y * np.float32(self.action_scale)
 
     def _refuse_names(self, parts: dict[str, Any]) -> None:
         listing = lambda names: ", ".join(map(repr, names))  # noqa: E731
@@ -228,7 +238,7 @@ class Policy:
             for what, names in (("also needs", missing), ("does not know", extra))
             if names
         )
-        raise PolicyError(
+        raise NumpyPolicyError(
             f"The policy {wrong}; its observation is made of {listing(self._places)}."
         )
 
@@ -239,9 +249,8 @@ def _leaky_relu(x: np.ndarray, room: np.ndarray) -> None:
 
 
 def _elu(x: np.ndarray, room: np.ndarray) -> None:
-    np.minimum(
-        x, np.float32(0.0), out=room
-    )  # so that expm1 does not overflow; below zero it lies above x
+    # So that expm1 does not overflow; below zero it lies above x.
+    np.minimum(x, np.float32(0.0), out=room)
     np.expm1(room, out=room)
     np.maximum(x, room, out=x)
 
@@ -262,7 +271,7 @@ def _floats(name: str, value: Any) -> np.ndarray:
     try:
         return np.asarray(value, np.float32)
     except (TypeError, ValueError):
-        raise PolicyError(f"{name} must be an array of numbers.") from None
+        raise NumpyPolicyError(f"{name} must be an array of numbers.") from None
 
 
 def _array(
@@ -270,42 +279,44 @@ def _array(
 ) -> np.ndarray:
     if name not in arrays or arrays[name].shape != shape:
         came = list(arrays[name].shape) if name in arrays else "nothing"
-        raise PolicyError(
+        raise NumpyPolicyError(
             f"{where} must hold {name} of shape {list(shape)}, but holds {came}; train again."
         )
     if not np.isfinite(arrays[name]).all():
-        raise PolicyError(f"{where} holds numbers in {name} that are not finite; train again.")
+        raise NumpyPolicyError(f"{where} holds numbers in {name} that are not finite; train again.")
     return arrays[name]
 
 
 def _read_contract(folder: Path) -> dict[str, Any]:
     """Everything in ``policy.json``, checked against its own seal."""
     if not folder.is_dir():
-        raise PolicyError(f"There is no policy in {folder}: no such folder.")
+        raise NumpyPolicyError(f"There is no policy in {folder}: no such folder.")
     path = folder / CONTRACT
     try:
         settings: dict[str, Any] = json.loads(_read(path))
         seal = settings.pop("seal")
         form, version = settings["format"], settings["version"]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        raise PolicyError(
-            f"{path} is not a contract of genan, or is damaged; fetch it anew or train again."
+        raise NumpyPolicyError(
+            f"{path} is not a contract of genan, or is damaged; fetch it again or train again."
         ) from None
-    if form != FORMAT or version != VERSION:
-        raise PolicyError(
-            f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version {VERSION}."
+    if form != FORMAT or version not in VERSIONS:
+        raise NumpyPolicyError(
+            f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version "
+            f"{' and '.join(map(str, VERSIONS))}."
         )
     if seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest():
-        raise PolicyError(
-            f"{path} was changed after genan wrote it (its seal does not fit); take the original, or train again with "
-            "the settings you want."
+        raise NumpyPolicyError(
+            f"{path} was changed after genan wrote it (its seal does not fit); take the original, "
+            "or train again with the settings you want."
         )
     return settings
 
 
 def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
     """Arrays of a safetensors file: length of the header (8 bytes, little-endian), header (JSON),
-    the numbers."""
+    the numbers.
+    """
     try:
         if len(content) < 8:
             raise ValueError("it is shorter than its header")
@@ -320,28 +331,23 @@ def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
             shape = tuple(int(size) for size in entry["shape"])
             if entry["dtype"] != "F32":
                 raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
-            if (
-                min(shape, default=1) < 0
-                or first != end
-                or last - first != 4 * int(np.prod(shape, dtype=int))
-            ):
+            size = 4 * int(np.prod(shape, dtype=int))
+            if min(shape, default=1) < 0 or first != end or last - first != size:
                 raise ValueError(f"{name} does not lie where the header says")
-            arrays[name] = (
-                np.frombuffer(content[first:last], "<f4").astype(np.float32).reshape(shape)
-            )
-            end = last
+            numbers = np.frombuffer(content[first:last], "<f4")
+            arrays[name], end = numbers.astype(np.float32).reshape(shape), last
         if end != len(content):
             raise ValueError("its length is not what its header says")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PolicyError(
-            f"{path} cannot be read ({error}); fetch it anew or train again."
+        raise NumpyPolicyError(
+            f"{path} cannot be read ({error}); fetch it again or train again."
         ) from None
     return arrays
 
 
 def _read(path: Path) -> bytes:
     if not path.exists():
-        raise PolicyError(
+        raise NumpyPolicyError(
             f"There is no {path}; a policy is the two files {WEIGHTS} and {CONTRACT}."
         )
     return path.read_bytes()

@@ -1,10 +1,14 @@
 """``Policy``: what was learnt. A frozen pytree: pass it through ``jit``, ``vmap`` and ``scan`` as
 it is.
+
+On disk it is a sealed folder (``genan.files``) with ``policy.safetensors`` (weights and scale) and
+``policy.json`` (the contract, how it was trained, how good it is).
 """
 
 import hashlib
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -22,28 +26,41 @@ from genan.data import Channels
 from genan.errors import listing
 from genan.provenance import versions
 from genan.rl.config import PPOSettings
-from genan.rl.contract import CONTRACT, KIND, WEIGHTS, Part, PolicyContract, PolicyError
+from genan.rl.contract import (
+    KIND,
+    TOLERANCE,
+    WEIGHTS,
+    ObservationPart,
+    PolicyContract,
+    PolicyError,
+    find_policy,
+    parse_contract,
+)
 from genan.rl.networks import ACTIVATION_FUNCTIONS, CLIP, EPSILON, POLICY
-from genan.rl.ppo import Agent
+from genan.rl.ppo import AgentState
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
 from genan.tasks.task import TaskEnvironment
 
+_NAMES_0_1 = {"scale.deviation": "scale.std", "log_deviation": "log_std"}
+"""What genan 0.1 called the arrays."""
+
 
 @final
 class Policy(eqx.Module):
-    """A trained policy: from what it observes to the change of the controls. Leading axes are
-    batches."""
+    """A trained policy: from what it observes to what is added to the controls. Leading axes are
+    batches.
+    """
 
     contract: PolicyContract = eqx.field(static=True)
     """Task, robot, rate, observation and shape."""
     layers: tuple[Layer, ...]
     """The policy network; weights are [inputs, outputs]."""
     scale_mean: Float[Array, " observation"]
-    """What is taken from an observation."""
-    scale_deviation: Float[Array, " observation"]
+    """What is subtracted from an observation."""
+    scale_std: Float[Array, " observation"]
     """What the rest is divided by."""
-    log_deviation: Float[Array, " action"]
+    log_std: Float[Array, " action"]
     """Logarithm of the actions' standard deviation in training, before the squashing."""
     record_json: str = eqx.field(static=True, default="{}")
     """How it was trained and how good it is, as JSON text (see ``record``)."""
@@ -51,7 +68,7 @@ class Policy(eqx.Module):
     @classmethod
     def of(
         cls,
-        agent: Agent,
+        agent: AgentState,
         env: TaskEnvironment,
         robot: Robot,
         settings: PPOSettings,
@@ -66,15 +83,10 @@ class Policy(eqx.Module):
             robot: the environment's robot.
             settings: how it learns; they become part of the record, as do the versions of what it
                 depends on.
-            record: what else is to be known of it: steps, seed, success rate and number of
-                episodes, ...
+            record: what else is to be known of it: steps, seed, success rate, ...
         """
-        task, channels, scaler = (
-            env.task.settings,
-            Channels.of_robot(robot),
-            agent.observation_scaler,
-        )
-        words = _words(task.name, channels)
+        task, channels = env.task.settings, Channels.of_robot(robot)
+        scaler, words = agent.observation_scaler, _words(task.name, channels)
         contract = PolicyContract(
             task=task.name,
             constants_json=json.dumps(task.settings(), sort_keys=True),
@@ -85,10 +97,10 @@ class Policy(eqx.Module):
             controls=channels.controls,
             control_units=channels.control_units,
             u_range=tuple((float(low), float(high)) for low, high in channels.control_range.T),
-            repeat=task.action_repeat,
-            change=task.action_scale,
+            action_repeat=task.action_repeat,
+            action_scale=task.action_scale,
             layout=tuple(
-                Part(name, size, words.get(name, "as the task gives it"))
+                ObservationPart(name, size, words.get(name, "as the task gives it"))
                 for name, size in env.layout
             ),
             clip=CLIP if scaler.active else None,
@@ -98,38 +110,77 @@ class Policy(eqx.Module):
         )
         # A scaler that is off keeps the mean 0 and the variance 1 that it began with, but its
         # epsilon is not added.
-        deviation = (
-            jnp.sqrt(scaler.variance) + EPSILON if scaler.active else jnp.ones_like(scaler.variance)
-        )
-        policy = cls(
-            contract,
-            agent.networks.of(POLICY),
-            scaler.mean,
-            deviation,
-            agent.networks.bounded(settings),
-            _json({"settings": settings.settings(), "versions": versions(), **record}),
-        )
+        std = jnp.sqrt(scaler.variance) + (EPSILON if scaler.active else 0.0)
+        record = {"ppo": settings.settings(), "versions": versions(), **record}
+        networks = agent.networks
+        layers, log_std = networks.of(POLICY), networks.bounded(settings)
+        policy = cls(contract, layers, scaler.mean, std, log_std, _json(record))
         policy.check_environment(env)
         return policy
 
+    @classmethod
+    def load(cls, folder: Path | str) -> "Policy":
+        """Read a policy and check it: format, checksums, shapes, finite numbers.
+
+        Args:
+            folder: the --out of ``genan train``, or the name of a bundled policy (TASK, or
+                ROBOT/TASK).
+        """
+        folder = find_policy(folder)
+        settings, arrays = KIND.read(folder)
+        contract, record = parse_contract(settings)
+        arrays = {_NAMES_0_1.get(name, name): array for name, array in arrays.items()}
+        KIND.check_arrays(arrays, contract.shapes, where=str(folder / WEIGHTS))
+        get = lambda name: jnp.asarray(arrays[name])  # noqa: E731
+        layers = tuple(
+            Layer(get(f"layers.{k}.weight"), get(f"layers.{k}.bias"))
+            for k in range(len(contract.hidden) + 1)
+        )
+        return cls(
+            contract, layers, get("scale.mean"), get("scale.std"), get("log_std"), _json(record)
+        )
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the policy into ``folder``, replacing one that is there; each file appears whole or
+        not at all.
+
+        A policy with numbers that are not finite is refused: nothing could load it.
+        """
+        arrays = self.tensors()
+        KIND.check_arrays(arrays, self.contract.shapes, where="The policy")
+        return KIND.write(folder, arrays, contract=self.contract.settings(), record=self.record)
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Weights and scale by name; ``layers.0.weight`` is [inputs, outputs]."""
+        named: dict[str, Array] = {}
+        for k, layer in enumerate(self.layers):
+            named[f"layers.{k}.weight"], named[f"layers.{k}.bias"] = layer.weight, layer.bias
+        named |= {"scale.mean": self.scale_mean, "scale.std": self.scale_std}
+        named["log_std"] = self.log_std
+        return {name: np.ascontiguousarray(array, np.float32) for name, array in named.items()}
+
     @property
     def record(self) -> dict[str, Any]:
-        """How it was trained (settings, steps, seed, versions) and how good it is."""
+        """How it was trained (settings of PPO, steps, seed, versions) and how good it is."""
         found: dict[str, Any] = json.loads(self.record_json)
         return found
 
     def with_record(self, **entries: Any) -> "Policy":
         """The same policy with these entries added to its record, or replaced in it."""
-        return Policy(
-            self.contract, self.layers, self.scale_mean, self.scale_deviation, self.log_deviation,
-            _json({**self.record, **entries}),
-        )  # fmt: skip
+        return replace(self, record_json=_json({**self.record, **entries}))
 
-    def change(
+    def __repr__(self) -> str:
+        judged = self.record.get("judged")
+        success = "not judged"
+        if judged:
+            success = f"success {100 * judged['success']:.1f} % of {judged['episodes']} episodes"
+        return f"Policy({self.contract.task} on {self.contract.robot}, {success})"
+
+    def __call__(
         self, observation: Float[Array | np.ndarray, "*batch observation"]
     ) -> Float[Array, "*batch action"]:
-        """Change of the controls in each period of the robot until the policy's next step, in the
-        controls' units.
+        """The action: what is added to the controls in each period of the robot until the policy's
+        next step [..., nu], in the controls' units.
 
         Args:
             observation: as the contract's ``layout`` says [..., n], not standardised.
@@ -140,31 +191,38 @@ class Policy(eqx.Module):
         self, observation: Float[Array | np.ndarray, "*batch observation"]
     ) -> Float[Array, "*batch action"]:
         """What the network gives, before the squashing: the action that ``TaskEnvironment.step``
-        takes."""
-        x = self._standardised(jnp.asarray(observation))
-        activation = ACTIVATION_FUNCTIONS[self.contract.activation]
-        for k, layer in enumerate(self.layers):
-            x = (
-                jnp.matmul(activation(x) if k else x, layer.weight, precision="highest")
-                + layer.bias
+        takes.
+        """
+        x, contract = jnp.asarray(observation), self.contract
+        if x.shape[-1:] != (contract.observations,):
+            parts = ", ".join(f"{part.name} {part.size}" for part in contract.layout)
+            raise PolicyError(
+                f"An observation must have the shape [..., {contract.observations}] ({parts}), not "
+                f"{list(x.shape)}."
             )
+        x = (x - self.scale_mean) / self.scale_std
+        if contract.clip is not None:
+            x = jnp.clip(x, -contract.clip, contract.clip)
+        activation = ACTIVATION_FUNCTIONS[contract.activation]
+        for k, layer in enumerate(self.layers):
+            x = activation(x) if k else x
+            x = jnp.matmul(x, layer.weight, precision="highest") + layer.bias
         return x
 
     def sample(
         self, observation: Float[Array | np.ndarray, "*batch observation"], *, key: PRNGKeyArray
     ) -> Float[Array, "*batch action"]:
-        """A change of the controls as in training: with the noise that the policy explored with."""
+        """An action as in training: with the noise that the policy explored with."""
         mean = self.mean(observation)
-        return self.squash(
-            mean + jnp.exp(self.log_deviation) * jax.random.normal(key, mean.shape, mean.dtype)
-        )
+        noise = jax.random.normal(key, mean.shape, mean.dtype)
+        return self.squash(mean + jnp.exp(self.log_std) * noise)
 
     def squash(self, action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
-        """The change of the controls that an action stands for."""
-        return self.contract.change * jnp.tanh(action)
+        """What is added to the controls for an output of the network."""
+        return self.contract.action_scale * jnp.tanh(action)
 
     def check_environment(self, env: TaskEnvironment) -> None:
-        """Refuse, by name, another task, observation, largest change, rate, joints or controls."""
+        """Refuse, by name, another task, observation, action scale, rate, joints or controls."""
         mine, theirs = self.contract, env.task.settings
         if mine.task != theirs.name:
             raise PolicyError(
@@ -176,13 +234,14 @@ class Policy(eqx.Module):
                 listing(f"{name} {size}" for name, size in parts) for parts in (layout, env.layout)
             )
             raise PolicyError(
-                f"The policy was trained on observations of {one} in this order and the environment gives {other}; use "
-                "a policy trained in it."
+                f"The policy was trained on observations of {one} in this order and the environment"
+                f" gives {other}; use a policy trained in it."
             )
-        if not math.isclose(mine.change, theirs.action_scale, rel_tol=1e-6):
+        if not math.isclose(mine.action_scale, theirs.action_scale, rel_tol=TOLERANCE):
             raise PolicyError(
-                f"The policy was trained to change a control by up to {mine.change:g} in a period and the environment "
-                f"has {theirs.action_scale:g}; give --task.action-scale {mine.change:g}."
+                f"The policy was trained to change a control by up to {mine.action_scale:g} in a "
+                f"period and the environment has {theirs.action_scale:g}; give --task.action-scale "
+                f"{mine.action_scale:g}."
             )
         simulator, actuators = env.simulator, env.simulator.drive.ensemble.contract
         channels = Channels(
@@ -193,31 +252,17 @@ class Policy(eqx.Module):
             actuators.joint_units,
             actuators.control_units,
         )
-        mine.check_channels(channels, whose="the environment", repeat=theirs.action_repeat)
+        mine.check_channels(channels, whose="the environment", action_repeat=theirs.action_repeat)
 
     def was_trained_on(self, ensemble: Ensemble) -> bool:
         """Whether these are the actuators that it was trained on, to the bit."""
         return self.contract.actuators_sha256 == actuator_fingerprint(ensemble)
 
-    def _standardised(
-        self, x: Float[Array, "*batch observation"]
-    ) -> Float[Array, "*batch observation"]:
-        if x.shape[-1:] != (self.contract.observations,):
-            raise PolicyError(
-                f"An observation must have the shape [..., {self.contract.observations}] "
-                f"({', '.join(f'{part.name} {part.size}' for part in self.contract.layout)}), not {list(x.shape)}."
-            )
-        x = (x - self.scale_mean) / self.scale_deviation
-        return (
-            x
-            if self.contract.clip is None
-            else jnp.clip(x, -self.contract.clip, self.contract.clip)
-        )
-
 
 def actuator_fingerprint(ensemble: Ensemble) -> str:
     """Checksum of the weights and scaling: the ``weights_sha256`` of the artifact that they are
-    saved as."""
+    saved as.
+    """
     return hashlib.sha256(tensor_bytes(actuator_tensors(ensemble))).hexdigest()
 
 
@@ -227,12 +272,11 @@ def _words(task: str, channels: Channels) -> dict[str, str]:
         ", ".join(dict.fromkeys(units)) for units in (channels.joint_units, channels.control_units)
     )
     qd = ", ".join(f"{unit}/s" for unit in dict.fromkeys(channels.joint_units))
-    own = task_entry(task).observation
     return {
         "q": f"joint positions [{q}]",
         "qd": f"joint velocities [{qd}]",
         "u": f"controls that were commanded last [{u}]",
-        **{name: words.replace("{q}", q) for name, words in own.items()},
+        **{name: w.replace("{q}", q) for name, w in task_entry(task).observation.items()},
     }
 
 
@@ -242,64 +286,14 @@ def _json(record: dict[str, Any]) -> str:
 
 def _plain(value: Any) -> Any:
     """As JSON can hold it: a number that is not finite becomes null, which every reader
-    understands."""
+    understands.
+    """
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return str(value) if isinstance(value, Path) else value
-
-
-# --- A policy on disk: a sealed folder (``genan.files``) with ``policy.safetensors`` (weights
-
-
-def save(policy: Policy, folder: Path | str) -> Path:
-    """Write the artifact into ``folder``, replacing one that is there; each file appears whole or
-    not at all.
-
-    A policy with numbers that are not finite is refused: nothing could load it.
-    """
-    arrays = tensors(policy)
-    KIND.check_arrays(arrays, policy.contract.shapes, where="The policy")
-    return KIND.write(folder, arrays, contract=policy.contract.settings(), record=policy.record)
-
-
-def load(folder: Path | str) -> Policy:
-    """Read an artifact and check it: format, checksums, shapes, finite numbers."""
-    settings, arrays = KIND.read(folder)
-    contract = PolicyContract.from_settings(settings["contract"])
-    KIND.check_arrays(arrays, contract.shapes, where=str(Path(folder) / WEIGHTS))
-    count = len(contract.hidden) + 1
-    return Policy(
-        contract,
-        tuple(
-            Layer(
-                jnp.asarray(arrays[f"layers.{k}.weight"]), jnp.asarray(arrays[f"layers.{k}.bias"])
-            )
-            for k in range(count)
-        ),
-        *(jnp.asarray(arrays[name]) for name in ("scale.mean", "scale.deviation", "log_deviation")),
-        json.dumps(settings["record"], sort_keys=True),
-    )
-
-
-def tensors(policy: Policy) -> dict[str, np.ndarray]:
-    """Weights and scale by name; ``layers.0.weight`` is [inputs, outputs]."""
-    named = {}
-    for k, layer in enumerate(policy.layers):
-        named[f"layers.{k}.weight"], named[f"layers.{k}.bias"] = layer.weight, layer.bias
-    named |= {"scale.mean": policy.scale_mean, "scale.deviation": policy.scale_deviation}
-    named["log_deviation"] = policy.log_deviation
-    return {name: np.ascontiguousarray(array, np.float32) for name, array in named.items()}
-
-
-def contract_text(policy: Policy, weights: bytes) -> str:
-    """``policy.json`` for ``policy`` whose weights file has the bytes ``weights``."""
-    return KIND.text(weights, contract=policy.contract.settings(), record=policy.record)
-
-
-__all__ = ["CONTRACT", "KIND", "WEIGHTS", "contract_text", "load", "save", "tensors"]

@@ -1,98 +1,121 @@
-"""A task behind skrl's interface for environments. Needs skrl: pip install 'genan[skrl]'."""
+"""skrl's PPO (``genan train --trainer skrl``) in the same training. Importing this needs skrl: pip
+install 'genan[skrl]'.
 
-import importlib
+Task, settings, judging and the policy that comes out are those of genan's own PPO. What skrl cannot
+do is go on after an interruption, since its checkpoints leave out the state of the episodes: a
+training that is stopped ends with the policy as it is then.
+"""
+
 import logging
 import math
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from flax import linen
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
-from skrl import config
-from skrl.agents.jax.ppo import PPO as SKRL_PPO
-from skrl.agents.jax.ppo import PPO_CFG
-from skrl.envs.wrappers.jax import Wrapper
-from skrl.memories.jax import RandomMemory
-from skrl.models.jax import DeterministicMixin, GaussianMixin, Model
-from skrl.resources.preprocessors.jax import RunningStandardScaler
-from skrl.resources.schedulers.jax import KLAdaptiveLR
-from skrl.trainers.jax import SequentialTrainer
 
 from genan.actuator.network import Layer
 from genan.errors import SettingError
 from genan.files import CHECKPOINT
 from genan.jax_setup import QUICK
-from genan.rl import policy as artifact
 from genan.rl.config import PPOSettings
-from genan.rl.episodes import Verdict
-from genan.rl.networks import ACTIVATION_FUNCTIONS, POLICY, PRECISION_NAMES, VALUE, Networks, Scaler
+from genan.rl.episodes import Judgement
+from genan.rl.networks import (
+    ACTIVATION_FUNCTIONS,
+    POLICY,
+    PRECISION_NAMES,
+    VALUE,
+    Networks,
+    RunningScaler,
+)
 from genan.rl.policy import Policy
-from genan.rl.ppo import PPO, Agent, Environment, Learner, Losses, Report, Scene, Tally, _report
-from genan.rl.train import ProgressFunction, Training
+from genan.rl.ppo import (
+    PPO,
+    AgentState,
+    Environment,
+    LearnerState,
+    Losses,
+    RolloutState,
+    StepResults,
+    UpdateReport,
+)
+from genan.rl.train import PolicyTraining, ProgressFunction, TrainingResult
+
+try:
+    import gymnasium
+    from flax import linen
+    from skrl import config
+    from skrl.agents.jax.ppo import PPO as SKRL_PPO
+    from skrl.agents.jax.ppo import PPO_CFG
+    from skrl.envs.wrappers.jax import Wrapper
+    from skrl.memories.jax import RandomMemory
+    from skrl.models.jax import DeterministicMixin, GaussianMixin, Model
+    from skrl.resources.preprocessors.jax import RunningStandardScaler
+    from skrl.resources.schedulers.jax import KLAdaptiveLR
+    from skrl.trainers.jax import SequentialTrainer
+except ImportError as error:
+    raise SettingError(
+        f"The trainer skrl needs skrl 2 and flax, but {error.name or 'a part of them'} is missing; "
+        "get them with: pip install 'genan[skrl]'."
+    ) from None
+
+VERSION = version("skrl")
+UNROLLED = 256
+"""Steps of each environment in an update beyond which skrl takes minutes to compile: it unrolls the
+advantages step by step (512 steps: 389 s on 2 cores)."""
+
+_log = logging.getLogger(__name__)
 
 Flags = Bool[Array, "envs 1"]
 Step = tuple[Float[Array, "envs observation"], Float[Array, "envs 1"], Flags, Flags, dict[str, Any]]
+Parameters = dict[str, Any]
+"""A model's, as Flax keeps them."""
 
 
 class SkrlEnvironment(Wrapper):
     """All episodes of an environment, for any of skrl's trainers and agents on JAX.
 
-    Episodes start anew by themselves, so ``reset`` begins them once and from then on gives what is
+    Episodes start again by themselves, so ``reset`` begins them once and from then on gives what is
     observed now. An episode's end is reported as its termination.
     """
 
-    scene: Scene | None
-    """Where the episodes stand; None before the first reset."""
+    rollout: RolloutState | None
+    """The episodes; None before the first reset."""
     key: PRNGKeyArray
     """What the next step draws from."""
     done: Bool[Array, " envs"]
     """Which episodes ended at the last step."""
+    state_space = None
+    """What a value network could see beyond the observation: nothing."""
 
     def __init__(self, env: Environment, *, key: PRNGKeyArray) -> None:
         """Wraps ``env``; ``key`` draws the starts and what happens by chance."""
         self._reset_key, self.key = jax.random.split(key)
-        self.scene, self.done = None, jnp.zeros(env.envs, bool)
-        self._tallies: list[Tally] = []
-        self._box = lambda size: gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.rollout, self.done = None, jnp.zeros(env.envs, bool)
+        self._results: list[StepResults] = []
         self._arrays, static = eqx.partition(env, eqx.is_array)
 
         def step(
-            arrays: Any, scene: Scene, action: Array, key: PRNGKeyArray
-        ) -> tuple[Scene, PRNGKeyArray, Tally]:
+            arrays: Any, before: RolloutState, action: Array, key: PRNGKeyArray
+        ) -> tuple[RolloutState, PRNGKeyArray, StepResults]:
             now, following = jax.random.split(key)
-            state, outcome = eqx.combine(arrays, static).step(scene.state, action, key=now)
-            returns = scene.returns + outcome.reward
-            tally = Tally(
-                outcome.reward,
-                outcome.terms,
-                outcome.done,
-                outcome.success,
-                outcome.metrics,
-                returns,
-            )
-            return (
-                Scene(state, outcome.observation, jnp.where(outcome.done, 0.0, returns)),
-                following,
-                tally,
-            )
+            after, results = before.stepped(eqx.combine(arrays, static), action, key=now)
+            return after, following, results
 
         self._advanced = jax.jit(step, compiler_options=QUICK)
         super().__init__(env)
 
     @property
     def device(self) -> jax.Device:
-        """Where everything lies."""
-        return next(
-            iter(jnp.zeros(()).devices())
-        )  # JAX's default, which a setting may have changed
+        """Where everything lies: JAX's default, which a setting may have changed."""
+        return next(iter(jnp.zeros(()).devices()))
 
     @property
     def num_envs(self) -> int:
@@ -102,44 +125,33 @@ class SkrlEnvironment(Wrapper):
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
         """Any observation."""
-        return self._box(self._env.observation_size)
+        return gymnasium.spaces.Box(-np.inf, np.inf, (self._env.observation_size,), np.float32)
 
     @property
     def action_space(self) -> gymnasium.Space[Any]:
         """Any action: the environment squashes it, so skrl need not clip it."""
-        return self._box(self._env.action_size)
-
-    @property
-    def state_space(self) -> None:
-        """What a value network could see beyond the observation: nothing."""
-        return None
+        return gymnasium.spaces.Box(-np.inf, np.inf, (self._env.action_size,), np.float32)
 
     def reset(self) -> tuple[Float[Array, "envs observation"], dict[str, Any]]:
         """What is observed now."""
-        if self.scene is None:
-            state = eqx.filter_jit(self._env.reset)(self._reset_key)
-            self.scene = Scene(state, self._env.observe(state), jnp.zeros(self._env.envs))
-        return self.scene.observation, {}
+        if self.rollout is None:
+            self.rollout = eqx.filter_jit(RolloutState.begin)(self._env, self._reset_key)
+        return self.rollout.observation, {}
 
     def step(self, actions: Float[Array, "envs action"]) -> Step:
         """One step of all episodes: observation, reward, whether it ended, whether it was cut off
-        (never), and more."""
-        assert self.scene is not None, "reset comes before the first step"
-        self.scene, self.key, tally = self._advanced(self._arrays, self.scene, actions, self.key)
-        self._tallies.append(tally)
-        self.done = tally.done
-        ended = tally.done[:, None]
-        return (
-            self.scene.observation,
-            tally.reward[:, None],
-            ended,
-            jnp.zeros_like(ended),
-            {"success": tally.success},
-        )
+        (never), and more.
+        """
+        assert self.rollout is not None, "reset comes before the first step"
+        self.rollout, self.key, now = self._advanced(self._arrays, self.rollout, actions, self.key)
+        self._results.append(now)
+        self.done, ended = now.done, now.done[:, None]
+        cut_off, info = jnp.zeros_like(ended), {"success": now.success}
+        return self.rollout.observation, now.reward[:, None], ended, cut_off, info
 
-    def tally(self) -> Tally:
+    def results(self) -> StepResults:
         """Rewards and results of the steps since this was last asked."""
-        steps, self._tallies = jax.device_get(self._tallies), []
+        steps, self._results = jax.device_get(self._results), []
         return jax.tree.map(lambda *each: jnp.asarray(np.stack(each)), *steps)
 
     def state(self) -> None:
@@ -152,15 +164,6 @@ class SkrlEnvironment(Wrapper):
         """Nothing to give back."""
 
 
-__all__ = ["SkrlEnvironment"]
-
-
-# --- The policy and the value network as skrl wants them, and the way between its parameters an
-
-Parameters = dict[str, Any]
-"""A model's, as Flax keeps them."""
-
-
 def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
     """Policy and value network of the shape that ``settings`` say; ``spaces`` are skrl's spaces and
     device.
@@ -168,29 +171,27 @@ def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
     Classes in a function, since Flax copies a model by its fields and would not know of the
     settings.
     """
-    activation, precision = (
-        ACTIVATION_FUNCTIONS[settings.activation],
-        PRECISION_NAMES[settings.precision],
-    )
-    lowest, highest = math.log(settings.deviation_min), math.log(settings.deviation_max)
+    activation = ACTIVATION_FUNCTIONS[settings.activation]
+    precision = PRECISION_NAMES[settings.precision]
 
     def perceptron(x: Array, outputs: int) -> Array:
         for width in settings.hidden:
             x = activation(linen.Dense(width, precision=precision)(x))
         return linen.Dense(outputs, precision=precision)(x)
 
-    class Policy(GaussianMixin, Model):
+    class SkrlPolicy(GaussianMixin, Model):
         def __init__(self, **fields: Any) -> None:
             Model.__init__(self, **fields)
-            GaussianMixin.__init__(self, min_log_std=lowest, max_log_std=highest)
+            low, high = math.log(settings.min_std), math.log(settings.max_std)
+            GaussianMixin.__init__(self, min_log_std=low, max_log_std=high)
 
         @linen.compact
         def __call__(self, inputs: Any, role: str) -> Any:
             mean = perceptron(inputs["observations"], self.num_actions)
-            start = jnp.full(self.num_actions, math.log(settings.initial_deviation))
+            start = jnp.full(self.num_actions, math.log(settings.init_std))
             return mean, {"log_std": self.param("log_std", lambda _: start)}
 
-    class Value(DeterministicMixin, Model):
+    class SkrlValue(DeterministicMixin, Model):
         def __init__(self, **fields: Any) -> None:
             Model.__init__(self, **fields)
             DeterministicMixin.__init__(self)
@@ -199,7 +200,7 @@ def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
         def __call__(self, inputs: Any, role: str) -> Any:
             return perceptron(inputs["observations"], 1), {}
 
-    both: dict[str, Any] = {"policy": Policy(**spaces), "value": Value(**spaces)}
+    both: dict[str, Any] = {"policy": SkrlPolicy(**spaces), "value": SkrlValue(**spaces)}
     for role, model in both.items():
         model.init_state_dict(role=role, key=jax.random.PRNGKey(0))
     return both
@@ -214,7 +215,7 @@ def to_flax(networks: Networks) -> tuple[Parameters, Parameters]:
         }
         for which in (POLICY, VALUE)
     )
-    return {"params": {**policy, "log_std": networks.log_deviation}}, {"params": value}
+    return {"params": {**policy, "log_std": networks.log_std}}, {"params": value}
 
 
 def from_flax(policy: Parameters, value: Parameters) -> Networks:
@@ -227,61 +228,55 @@ def from_flax(policy: Parameters, value: Parameters) -> Networks:
             for params in (ours, theirs)
         )
         unused = (0, bias.shape[0] - value_bias.shape[0])
-        layers.append(
-            Layer(
-                jnp.stack([weight, jnp.pad(value_weight, ((0, 0), unused))]),
-                jnp.stack([bias, jnp.pad(value_bias, unused)]),
-            )
-        )
+        weights = jnp.stack([weight, jnp.pad(value_weight, ((0, 0), unused))])
+        layers.append(Layer(weights, jnp.stack([bias, jnp.pad(value_bias, unused)])))
     return Networks(tuple(layers), ours["log_std"])
-
-
-# --- skrl's PPO with genan's settings, used as ``genan.rl.PPO`` is. Needs skrl: pip install 'ge
 
 
 def configuration(settings: PPOSettings, *, observations: int, device: Any) -> PPO_CFG:
     """What ``settings`` are to skrl, with its own checkpoints (pickle) and TensorBoard files
-    switched off."""
+    switched off.
+    """
+    adaptive = settings.kl_mode == "adaptive"
+    rates = {
+        "kl_threshold": settings.kl_threshold,
+        "kl_factor": settings.kl_factor,
+        "lr_factor": settings.learning_rate_factor,
+        "min_lr": settings.min_learning_rate,
+        "max_lr": settings.max_learning_rate,
+    }
     scaler = lambda size, on: {"size": size, "device": device} if on else {}  # noqa: E731
     cfg = PPO_CFG(
-        rollouts=settings.rollouts,
-        learning_epochs=settings.epochs,
-        mini_batches=settings.mini_batches,
-        discount_factor=settings.discount,
-        gae_lambda=settings.trace,
-        learning_rate=settings.rate,
-        learning_rate_scheduler=KLAdaptiveLR if settings.kl_mode == "adaptive" else None,
-        learning_rate_scheduler_kwargs={
-            "kl_threshold": settings.kl_threshold,
-            "kl_factor": settings.kl_factor,
-            "lr_factor": settings.rate_factor,
-            "min_lr": settings.rate_min,
-            "max_lr": settings.rate_max,
-        }
-        if settings.kl_mode == "adaptive"
-        else {},
+        rollouts=settings.num_steps_per_env,
+        learning_epochs=settings.num_epochs,
+        mini_batches=settings.num_minibatches,
+        discount_factor=settings.gamma,
+        gae_lambda=settings.gae_lambda,
+        learning_rate=settings.learning_rate,
+        learning_rate_scheduler=KLAdaptiveLR if adaptive else None,
+        learning_rate_scheduler_kwargs=rates if adaptive else {},
         kl_threshold=settings.kl_threshold if settings.kl_mode == "stop" else 0.0,
         observation_preprocessor=RunningStandardScaler if settings.scale_observations else None,
         observation_preprocessor_kwargs=scaler(observations, settings.scale_observations),
         value_preprocessor=RunningStandardScaler if settings.scale_values else None,
         value_preprocessor_kwargs=scaler(1, settings.scale_values),
-        grad_norm_clip=settings.grad_norm_clip,
-        ratio_clip=settings.ratio_clip,
-        value_clip=settings.value_clip if settings.clip_values else 0.0,
-        value_loss_scale=settings.value_scale,
+        grad_norm_clip=settings.max_grad_norm,
+        ratio_clip=settings.clip_range,
+        value_clip=settings.value_clip_range,
+        value_loss_scale=settings.value_coef,
         # An entropy that is only reported moves nothing.
-        entropy_loss_scale=settings.entropy_scale if settings.entropy_in_gradient else 0.0,
+        entropy_loss_scale=settings.entropy_coef if settings.entropy_in_gradient else 0.0,
     )
     cfg.experiment.write_interval = cfg.experiment.checkpoint_interval = 0
     return cfg
 
 
-class Memory(RandomMemory):
+class SkrlMemory(RandomMemory):
     """skrl's memory with minibatches from a generator of its own, or in the order of recording."""
 
     def __init__(self, settings: PPOSettings, envs: int, *, seed: np.ndarray, device: Any) -> None:
         """``seed`` draws the order, unless the settings want none drawn."""
-        super().__init__(memory_size=settings.rollouts, num_envs=envs, device=device)
+        super().__init__(memory_size=settings.num_steps_per_env, num_envs=envs, device=device)
         self._order = np.random.default_rng(seed) if settings.shuffle else None
 
     def sample(
@@ -290,79 +285,71 @@ class Memory(RandomMemory):
         """All samples once, in minibatches."""
         if self._order is None:
             return self.sample_all(names, mini_batches=mini_batches)
-        return self.sample_by_index(
-            names, indexes=self._order.permutation(batch_size), mini_batches=mini_batches
-        )
+        order = self._order.permutation(batch_size)
+        return self.sample_by_index(names, indexes=order, mini_batches=mini_batches)
 
 
 class SkrlPPO:
-    """A policy that learns in ``env`` by skrl's agent, memory and trainer.
+    """A policy that learns in ``env`` by skrl's agent, memory and trainer; used as ``PPO`` is.
 
-    ``Learner`` says what the agent has learnt; the agent itself keeps the state of its optimisers,
-    so that a learner can only be followed by the next one.
+    ``LearnerState`` says what the agent has learnt; the agent itself keeps the state of its
+    optimisers, so that a learner can only be followed by the next one.
     """
 
     def __init__(self, env: Environment, settings: PPOSettings) -> None:
         """Checks the settings; ``begin`` builds the agent."""
         self.env, self.settings = env, settings
         self._ours = PPO(env, settings)
+        self.steps_per_update = self._ours.steps_per_update
 
-    @property
-    def steps_per_update(self) -> int:
-        """Policy steps of all environments together between two updates."""
-        return self._ours.steps_per_update
-
-    def begin(self, key: PRNGKeyArray) -> Learner:
+    def begin(self, key: PRNGKeyArray) -> LearnerState:
         """The state before the first step: the one that genan's own PPO begins with."""
         learner = self._ours.begin(key)
         self.attach(learner, key=key)
         return learner
 
-    def attach(self, learner: Learner, *, key: PRNGKeyArray) -> None:
+    def attach(self, learner: LearnerState, *, key: PRNGKeyArray) -> None:
         """Build skrl's agent with the networks of ``learner`` and fresh optimisers and scalers."""
         noise, order, chance = jax.random.split(jax.random.fold_in(key, 1), 3)
         self.environment = env = SkrlEnvironment(self.env, key=chance)
-        env.scene = learner.scene
-        device = env.device
+        env.rollout = learner.rollout
+        device, settings = env.device, self.settings
         config.jax.device, config.jax.key = device, jax.random.key_data(noise)
         spaces = {
             "observation_space": env.observation_space,
             "action_space": env.action_space,
             "device": device,
         }
-        cfg = configuration(self.settings, observations=self.env.observation_size, device=device)
-        cfg.rewards_shaper = self._bootstrapped if self.settings.time_limit == "bootstrap" else None
-        memory = Memory(
-            self.settings, env.num_envs, seed=np.asarray(jax.random.key_data(order)), device=device
-        )
-        self.agent = SKRL_PPO(
-            models=models(self.settings, **spaces), memory=memory, cfg=cfg, **spaces
-        )
+        cfg = configuration(settings, observations=self.env.observation_size, device=device)
+        cfg.rewards_shaper = self._bootstrapped if settings.time_limit == "bootstrap" else None
+        seed = np.asarray(jax.random.key_data(order))
+        memory = SkrlMemory(settings, env.num_envs, seed=seed, device=device)
+        self.agent = SKRL_PPO(models=models(settings, **spaces), memory=memory, cfg=cfg, **spaces)
         for model, parameters in zip(
             (self.agent.policy, self.agent.value), to_flax(learner.agent.networks), strict=True
         ):
             model.state_dict = model.state_dict.replace(params=parameters)
         quiet = {"headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
         self._trainer = SequentialTrainer(
-            env=env, agents=self.agent, cfg={"timesteps": self.settings.rollouts, **quiet}
+            env=env, agents=self.agent, cfg={"timesteps": settings.num_steps_per_env, **quiet}
         )
 
-    def advance(self, learner: Learner) -> tuple[Learner, Report]:
+    def advance(self, learner: LearnerState) -> tuple[LearnerState, UpdateReport]:
         """One rollout and one update further; the divergence is reported as NaN, since skrl does
-        not keep it."""
+        not keep it.
+        """
         env, before = self.environment, self._optimiser_steps()
-        env.scene = learner.scene
+        env.rollout = learner.rollout
         self._trainer.train()
         agent = self._learnt(learner.agent)
-        report = _report(
-            agent, env.tally(), self._losses(self._optimiser_steps() - before), self.settings
-        )
-        return Learner(agent, env.scene, learner.key, learner.updates + 1), report
+        losses = self._losses(self._optimiser_steps() - before)
+        report = UpdateReport.of(agent, env.results(), losses, self.settings)
+        return LearnerState(agent, env.rollout, learner.key, learner.updates + 1), report
 
-    def _learnt(self, before: Agent) -> Agent:
+    def _learnt(self, before: AgentState) -> AgentState:
         """What skrl's agent has learnt; genan's optimiser has no part in it and stays as it was."""
         skrl = self.agent
-        return Agent(
+        return AgentState(
             from_flax(skrl.policy.state_dict.params, skrl.value.state_dict.params),
             before.adam,
             jnp.asarray(skrl.policy_learning_rate, jnp.float32),
@@ -372,132 +359,89 @@ class SkrlPPO:
 
     def _bootstrapped(self, rewards: Float[Array, "envs 1"], *_: int) -> Float[Array, "envs 1"]:
         """An episode that ended would have gone on: the value before its last step stands for the
-        rest."""
-        return (
-            rewards
-            + self.settings.discount * self.agent._current_values * self.environment.done[:, None]
-        )
+        rest.
+        """
+        values, done = self.agent._current_values, self.environment.done[:, None]
+        return rewards + self.settings.gamma * values * done
 
     def _optimiser_steps(self) -> int:
         return int(optax.tree_utils.tree_get(self.agent.policy_optimizer.state, "count"))
 
     def _losses(self, steps: int) -> Losses:
         """What skrl kept of its last update, as means over the steps done; its own are over the
-        steps planned."""
-        kept, factor = (
-            self.agent.tracking_data,
-            self.settings.epochs * self.settings.mini_batches / max(steps, 1),
-        )
-        read = lambda name: jnp.asarray(
-            factor * kept[name][-1] if name in kept else 0.0, jnp.float32
-        )  # noqa: E731
+        steps planned.
+        """
+        kept, settings = self.agent.tracking_data, self.settings
+        factor = settings.num_epochs * settings.num_minibatches / max(steps, 1)
         names = ("Loss / Policy loss", "Loss / Entropy loss", "Loss / Value loss")
-        losses = Losses(*map(read, names), jnp.asarray(jnp.nan), jnp.asarray(steps))
+        means = [factor * kept[name][-1] if name in kept else 0.0 for name in names]
         kept.clear()  # nothing else does while skrl's own TensorBoard files are off
-        return losses
+        losses = (jnp.asarray(mean, jnp.float32) for mean in means)
+        return Losses(*losses, jnp.asarray(jnp.nan), jnp.asarray(steps))
 
 
-def _scaler(theirs: Any, before: Scaler) -> Scaler:
+def _scaler(theirs: Any, before: RunningScaler) -> RunningScaler:
     if not before.active:
         return before
-    return Scaler(theirs.running_mean, theirs.running_variance, theirs.current_count[0])
+    return RunningScaler(theirs.running_mean, theirs.running_variance, theirs.current_count[0])
 
 
-__all__ = ["SkrlPPO", "configuration"]
-
-
-# --- ``SkrlTraining``: the same training with skrl's PPO in place of genan's (``genan train --t
-
-_log = logging.getLogger(__name__)
-
-UNROLLED = 256
-"""Rollouts beyond which skrl takes minutes to compile: it unrolls the advantages step by step (512
-steps: 389 s on 2 cores)."""
-
-
-class SkrlTraining(Training):
-    """One training by skrl; arguments and attributes are those of ``Training``."""
+class SkrlTraining(PolicyTraining):
+    """One training by skrl; arguments and attributes are those of ``PolicyTraining``."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Check that skrl is there, and everything else as ``Training`` does."""
-        self.version = require_skrl()
+        """Check skrl's version, and everything else as ``PolicyTraining`` does."""
+        if not VERSION.startswith("2."):
+            raise SettingError(
+                f"The trainer skrl needs skrl 2, not {VERSION}; get it with: pip install "
+                "'genan[skrl]'."
+            )
         super().__init__(*arguments, **options)
 
     def run(
-        self,
-        *,
-        progress: ProgressFunction | None = None,
-        stopping: Callable[[], bool] = lambda: False,
-    ) -> Policy | None:
-        """Train to the end or until ``stopping`` says so, judge and save the policy; None if
-        nothing was learnt yet."""
-        found = super().run(progress=progress, stopping=stopping)
-        if found is not None or not self.steps:
+        self, *, progress: ProgressFunction | None = None, stop: Callable[[], bool] = lambda: False
+    ) -> TrainingResult:
+        """Train to the end or until ``stop`` says so; judge and save the policy, if anything was
+        learnt.
+        """
+        found = super().run(progress=progress, stop=stop)
+        if found.finished or not self.steps:
             return found
         _log.warning(
-            "stopped after %s steps: a training by skrl cannot go on later, so the policy is kept and judged as it is",
+            "stopped after %s steps: a training by skrl cannot go on later, so the policy is kept "
+            "and judged as it is",
             f"{self.steps:,}",
         )
         return self._finish()
 
-    def policy(self, verdict: Verdict | None = None) -> Policy:
+    def policy(self, judgement: Judgement | None = None) -> Policy:
         """The policy as it is now."""
-        planned = self.updates * self.ppo.steps_per_update
-        return (
-            super()
-            .policy(verdict)
-            .with_record(trainer=f"skrl {self.version}", steps_planned=planned)
-        )
+        made = super().policy(judgement)
+        return made.with_record(trainer=f"skrl {VERSION}", steps_planned=self.total)
 
-    def _begin(self) -> Learner:
-
-        if self.ppo_settings.rollouts > UNROLLED:
+    def _begin(self) -> LearnerState:
+        steps = self.ppo_settings.num_steps_per_env
+        if steps > UNROLLED:
             _log.warning(
-                "skrl unrolls the advantages of %d steps when it compiles, which takes minutes; lower --ppo.rollouts "
-                "to %d or less, or take --trainer genan",
-                self.ppo_settings.rollouts,
+                "skrl unrolls the advantages of %d steps when it compiles, which takes minutes; "
+                "lower --ppo.num-steps-per-env to %d or less, or take --trainer genan",
+                steps,
                 UNROLLED,
             )
-        self.ppo = SkrlPPO(self.env, self.ppo_settings)  # type: ignore[assignment]  # used in the same way
+        self.ppo = SkrlPPO(self.env, self.ppo_settings)  # type: ignore[assignment]  # used alike
         return super()._begin()
 
-    def _resume(self) -> None:
+    def _resume(self, out: Path) -> None:
         """Nothing to take up; an unfinished training of genan's own is left alone."""
-        self._saved = time.perf_counter()
-        self.resumed = 0
-        if self.out is None:
-            return
-        if (self.out / CHECKPOINT).exists():
+        if (out / CHECKPOINT).exists():
             raise SettingError(
-                f"{self.out} holds an unfinished training that skrl cannot go on with; take --trainer genan, give "
-                "another --out, or --overwrite to begin anew."
+                f"{out} holds an unfinished training that skrl cannot go on with; take --trainer "
+                "genan, give another --out, or --overwrite to start again."
             )
-        self.out.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
 
     def _save(self) -> None:
         """The policy so far, in place of a checkpoint."""
         if self.out is not None and self.steps:
-            artifact.save(self.policy(), self.out)
+            self.policy().save(self.out)
         self._saved = time.perf_counter()
-
-
-def require_skrl() -> str:
-    """The version of skrl that is installed; refuses where it is missing or has another
-    interface."""
-    try:
-        importlib.import_module("skrl")
-        importlib.import_module("flax")
-    except ImportError as error:
-        raise SettingError(
-            f"The trainer skrl needs the package {error.name or 'skrl'}, which is not installed; get it with: "
-            "pip install 'genan[skrl]'."
-        ) from None
-    found = version("skrl")
-    if not found.startswith("2."):
-        raise SettingError(
-            f"The trainer skrl needs skrl 2, not {found}; get it with: pip install 'genan[skrl]'."
-        )
-    return found
-
-
-__all__ = ["SkrlTraining", "require_skrl"]

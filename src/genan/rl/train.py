@@ -1,11 +1,12 @@
-"""``train``: from actuators to a policy, interrupted or not."""
+"""``train``: from actuators to a judged policy, interrupted or not."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -17,17 +18,21 @@ from genan.actuator.network import Precision
 from genan.errors import GenanError, SettingError
 from genan.files import load_checkpoint, remove_checkpoint, save_checkpoint
 from genan.jax_setup import QUICK, compiling
-from genan.provenance import versions
-from genan.rl import policy as artifact
-from genan.rl.config import PPOSettings, TrainSettings, envs_preset, preset, task_preset
-from genan.rl.episodes import Verdict, judge
+from genan.rl.config import PPOSettings, TrainSettings
+from genan.rl.config import preset as presets
+from genan.rl.contract import CONTRACT, WEIGHTS
+from genan.rl.episodes import Judgement, judge
 from genan.rl.policy import Policy, actuator_fingerprint
-from genan.rl.ppo import PPO, Learner, Report
+from genan.rl.ppo import PPO, LearnerState, UpdateReport
 from genan.robot import Robot
+from genan.robot.package import bundled_actuators
 from genan.simulation.divergence import write_divergence
-from genan.tasks.registry import TaskSettings
+from genan.tasks.registry import TaskSettings, task_entry
 from genan.tasks.task import load_environment
 from genan.tensorboard import EventFile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CHECKPOINT_SECONDS = 10.0
 """Time between two checkpoints [s]; a killed training loses no more than this."""
@@ -35,16 +40,23 @@ EVENTS, FAULT = "tensorboard", "fault.safetensors"
 """Folder of the TensorBoard events, and file of a runaway state, within a training's folder."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Where a training stands."""
+class TrainingDivergedError(GenanError):
+    """Learning ended in numbers that are not finite; the last checkpoint is kept."""
 
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    """A training between two updates."""
+
+    training: "PolicyTraining"
+    """What trains: task, robot, settings, what it went on from."""
     steps: int
-    """Steps of the policy that are done, all episodes together."""
+    """Policy steps that are done, all episodes together."""
     total: int
     """Steps to do."""
     latest: dict[str, float]
-    """Numbers of the last update, by name: return, success, each reward term, losses."""
+    """Numbers of the last update, by name: return, success, each reward term, losses; empty before
+    the first."""
     steps_per_second: float
     """In this run, compiling left out."""
     seconds_left: float
@@ -53,71 +65,135 @@ class Progress:
     """What compiling took in this run."""
 
 
-ProgressFunction = Callable[[Progress], None]
+ProgressFunction = Callable[[TrainingProgress], None]
 
 
-class DivergedError(GenanError):
-    """Learning ended in numbers that are not finite; the last checkpoint is kept."""
+@dataclass(frozen=True, repr=False)
+class TrainingResult:
+    """A policy, and how it was learnt."""
+
+    policy: Policy
+    judgement: Judgement | None
+    """How good the policy is in the simulator; None where the training was stopped before its
+    end."""
+    steps: int
+    """Policy steps, all episodes together."""
+    curve: list[dict[str, float | int]]
+    """Numbers of every update by name: ``steps``, "episode/success", "reward/mean", ..."""
+    faults: int
+    """Episodes that ran away in the simulator."""
+    out: Path | None
+    """Folder of the policy, if it was saved."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the training came to its end."""
+        return self.judgement is not None
+
+    def __repr__(self) -> str:
+        end = "" if self.finished else ", stopped"
+        return f"TrainingResult({self.policy}, {self.steps:,} steps{end})"
+
+    def plot(self) -> "Figure":
+        """The learning curve: success rate and mean return of the episodes that ended in each
+        update.
+        """
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7.0, 5.0), layout="constrained")
+        upper, lower = figure.subplots(2, sharex=True)
+        for axes, name, label, factor in (
+            (upper, "episode/success", "success [%]", 100.0),
+            (lower, "episode/return", "return", 1.0),
+        ):
+            points = [(point["steps"], point[name]) for point in self.curve if name in point]
+            x, y = np.array(points).reshape(-1, 2).T
+            axes.plot(x / 1e6, factor * y)
+            axes.set_ylabel(label)
+        lower.set_xlabel("policy steps [million]")
+        return figure
 
 
 def train(
     task: TaskSettings | str,
-    actuators: Ensemble | Path | str,
+    actuators: Ensemble | Path | str | None = None,
     *,
-    out: Path | str | None = None,
     robot: Robot | Path | str | None = None,
+    out: Path | str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    preset: str | None = None,
     ppo: PPOSettings | None = None,
+    trainer: Literal["genan", "skrl"] = "genan",
     overwrite: bool = False,
     progress: ProgressFunction | None = None,
+    stop: Callable[[], bool] = lambda: False,
     **settings: Any,
-) -> Policy:
-    """Learn a policy in the simulator.
+) -> TrainingResult:
+    """Learn a policy in the simulator, judge it there and, with ``out``, save it.
 
     Args:
-        task: name of a task (reacher, ball-in-a-cup, table-tennis), which takes its fast preset, or
-            its settings.
-        actuators: an ensemble, or the folder of one.
+        task: name of a task, which takes the settings of its preset, or its settings.
+        actuators: an ensemble, or the folder of one; left out, those that come with genan.
+        robot: a robot, the name of a bundled one, or the path of a robot.toml; left out, the one
+            that the task is made for.
         out: folder for the policy, checkpoints and TensorBoard events; left out, nothing is
             written. An interrupted training goes on from its last checkpoint when the same call is
-            repeated.
-        robot: the robot; left out, the one that the task is made for.
-        ppo: how it learns; left out, the fast preset of the task.
+            repeated, to the same result.
+        steps: policy steps, all episodes together; left out, what the preset says.
+        seed: of everything random.
+        preset: where settings that are left out come from: "fast" (the default), "paper" (its
+            tables), or another preset of the task.
+        ppo: how it learns; left out, what the preset says.
+        trainer: "genan", or "skrl" for skrl's PPO (pip install 'genan[skrl]').
         overwrite: replace what an earlier training left in ``out``.
-        progress: called after every update.
-        settings: fields of ``TrainSettings``, as ``envs=512``, ``steps=10_000_000``.
+        progress: called before the first update and after each.
+        stop: asked before every update; once it says True, everything is saved and the training
+            ends.
+        settings: other fields of ``TrainSettings``, as ``num_envs=512``, ``judge=100``.
 
     Returns:
-        The policy; ``policy.change(observation)`` gives changes of control, ``policy.record`` says
-        how it was made.
+        The result: ``result.policy(observation)`` gives actions [..., nu] in the controls' units,
+        ``result.judgement.success`` the success rate from 0 to 1, ``result.plot()`` the learning
+        curve.
     """
     known = TrainSettings.__dataclass_fields__
     for name in settings:
         if name not in known:
             raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
-    if isinstance(task, str):
-        settings.setdefault("envs", envs_preset(task, "fast"))
-        task = task_preset(task, "fast")
-    training = Training(
-        task,
+    name = task if isinstance(task, str) else task.name
+    robot = robot if isinstance(robot, Robot) else Robot.load(robot or task_entry(name).robot)
+    chosen = presets(name, preset, robot=robot.name)
+    kind: type[PolicyTraining] = PolicyTraining
+    if trainer == "skrl":
+        from genan.rl.skrl import SkrlTraining
+
+        kind = SkrlTraining
+    elif trainer != "genan":
+        raise SettingError(f"There is no trainer {trainer!r}; there are: 'genan', 'skrl'.")
+    training = kind(
+        chosen.task if isinstance(task, str) else task,
         actuators,
-        TrainSettings(**settings),
-        ppo=ppo,
+        TrainSettings(
+            steps=chosen.steps if steps is None else steps,
+            seed=seed,
+            **{"num_envs": chosen.num_envs, **settings},
+        ),
+        ppo=ppo or chosen.ppo,
         robot=robot,
         out=out,
         overwrite=overwrite,
     )
-    found = training.run(progress=progress)
-    assert found is not None  # nobody asked it to stop
-    return found
+    return training.run(progress=progress, stop=stop)
 
 
-class Training:
-    """One training: what ``train`` does, for those who want to stop it in between."""
+class PolicyTraining:
+    """One training: what ``train`` does, in parts."""
 
     def __init__(
         self,
         task: TaskSettings,
-        actuators: Ensemble | Path | str,
+        actuators: Ensemble | Path | str | None,
         settings: TrainSettings,
         *,
         ppo: PPOSettings | None = None,
@@ -126,29 +202,36 @@ class Training:
         overwrite: bool = False,
     ) -> None:
         """Check everything, build the simulator, and take up an unfinished training that lies in
-        ``out``."""
-        self.task, self.settings = task, settings
-        self.ppo_settings = ppo or preset(task.name, "fast")
+        ``out``.
+        """
+        self.settings = settings
         self.out = None if out is None else Path(out)
-        _on_device(settings.device)
-        self.ensemble = actuators if isinstance(actuators, Ensemble) else actuator.load(actuators)
+        _use_device(settings.device)
+        if not isinstance(actuators, Ensemble):
+            actuators = actuator.load(actuators or bundled_actuators(task.robot))
+        self.ensemble = actuators
         if settings.member is not None:
             self.ensemble = self.ensemble.member(settings.member)
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot or task.robot)
+        self.task = task = task.for_robot(self.robot.name)
         self._clear(overwrite=overwrite)
         self.precision: Precision = _precision(settings.precision)
         self.env = load_environment(
-            task, self.ensemble, envs=settings.envs, robot=self.robot, precision=self.precision
+            task, self.ensemble, envs=settings.num_envs, robot=self.robot, precision=self.precision
         )
+        chosen = presets(task.name)
+        self.ppo_settings = ppo or chosen.ppo
         self.ppo = PPO(self.env, self.ppo_settings)
-        self.total = settings.steps_for(task.name)
-        self.updates = max(1, round(self.total / self.ppo.steps_per_update))
+        self.updates = max(1, round((settings.steps or chosen.steps) / self.ppo.steps_per_update))
         self.compile_seconds = 0.0
         self.curve: list[dict[str, float]] = []
-        self.verdict: Verdict | None = None
         self.faults = 0
+        self.resumed = 0
+        """Steps that were done before this run."""
         self.learner = self._begin()
-        self._resume()
+        self._saved = time.perf_counter()
+        if self.out is not None:
+            self._resume(self.out)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -164,72 +247,65 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """Steps of the policy that are done."""
+        """Policy steps that are done."""
         return int(self.learner.updates) * self.ppo.steps_per_update
 
+    @property
+    def total(self) -> int:
+        """Policy steps to do."""
+        return self.updates * self.ppo.steps_per_update
+
     def run(
-        self,
-        *,
-        progress: ProgressFunction | None = None,
-        stopping: Callable[[], bool] = lambda: False,
-    ) -> Policy | None:
-        """Train to the end, judge and save the policy; None when ``stopping`` said so before, with
-        everything saved."""
+        self, *, progress: ProgressFunction | None = None, stop: Callable[[], bool] = lambda: False
+    ) -> TrainingResult:
+        """Train to the end, judge and save the policy, or until ``stop`` says so, with everything
+        saved.
+        """
+        show = progress or (lambda _: None)
         events = self._events()
         begun, before = time.perf_counter(), self.steps
+        show(self._progress(0.0, 0))
         first = True
         try:
             while int(self.learner.updates) < self.updates:
-                if stopping():
+                if stop():
                     self._save()
-                    return None
+                    return self._result(self.policy(), None)
                 report = self._update(first=first)
                 if first:
                     begun, before, first = time.perf_counter(), self.steps, False
                 self._look(report)
                 if events is not None:
                     events.scalars(self.steps, self.curve[-1])
-                if progress is not None:
-                    progress(self._progress(time.perf_counter() - begun, self.steps - before))
-                self._save_in_time()
+                show(self._progress(time.perf_counter() - begun, self.steps - before))
+                if time.perf_counter() - self._saved > CHECKPOINT_SECONDS:
+                    self._save()
         finally:
             if events is not None:
                 events.close()
         return self._finish()
 
-    def policy(self, verdict: Verdict | None = None) -> Policy:
+    def policy(self, judgement: Judgement | None = None) -> Policy:
         """The policy as it is now."""
         record = {
             "steps": self.steps,
             "seed": self.settings.seed,
-            "envs": self.settings.envs,
-            "ppo": self.ppo_settings.settings(),
+            "num_envs": self.settings.num_envs,
             "actuators": self.ensemble.record.get("data", {}),
-            "curve": _thinned(self.curve),
+            "curve": self._curve(points=100),
             "faults": self.faults,
-            "versions": versions(),
         }
-        if verdict is not None:
-            record["judged"] = {
-                "episodes": verdict.episodes,
-                "success": verdict.success,
-                "interval": list(verdict.interval),
-                "return": verdict.returns,
-                **verdict.metrics,
-            }
+        if judgement is not None:
+            record["judged"] = judgement.record()
         return Policy.of(self.learner.agent, self.env, self.robot, self.ppo_settings, record=record)
 
-    def _begin(self) -> Learner:
+    def _begin(self) -> LearnerState:
         with self._compiling("the simulator"):
             return jax.block_until_ready(self.ppo.begin(jax.random.key(self.settings.seed)))
 
-    def _update(self, *, first: bool) -> Report:
+    def _update(self, *, first: bool) -> UpdateReport:
         try:
-            if not first:
-                self._refill()
-                self.learner, report = self.ppo.advance(self.learner)
-                return jax.device_get(report)
-            with self._compiling("the training program"):
+            with self._compiling("the training program") if first else nullcontext():
                 self._refill()
                 self.learner, report = self.ppo.advance(self.learner)
                 return jax.device_get(report)
@@ -237,126 +313,127 @@ class Training:
             if "RESOURCE_EXHAUSTED" not in str(error) and "Out of memory" not in str(error):
                 raise
             raise SettingError(
-                f"The device ran out of memory with {self.settings.envs} environments and rollouts of "
-                f"{self.ppo_settings.rollouts} steps; lower --envs or --ppo.rollouts."
+                f"The device ran out of memory with {self.settings.num_envs} environments and "
+                f"{self.ppo_settings.num_steps_per_env} steps of each in an update; lower "
+                "--num-envs or --ppo.num-steps-per-env."
             ) from None
 
     def _refill(self) -> None:
-        """Now and then, settle some of the starts anew."""
-        every = max(1, round(self.settings.refill / self.ppo_settings.rollouts))
+        """Now and then, settle some of the starts again."""
+        every = max(1, round(self.settings.refill / self.ppo_settings.num_steps_per_env))
         done = int(self.learner.updates)
         if done == 0 or done % every:
             return
         key = jax.random.fold_in(jax.random.key(self.settings.seed), done)
-        state = _refilled(self.env, self.learner.scene.state, key, max(1, self.task.pool // 8))
-        self.learner = eqx.tree_at(lambda learner: learner.scene.state, self.learner, state)
+        state = _refilled(self.env, self.learner.rollout.state, key, max(1, self.task.pool // 8))
+        self.learner = eqx.tree_at(lambda learner: learner.rollout.state, self.learner, state)
 
-    def _look(self, report: Report) -> None:
+    def _look(self, report: UpdateReport) -> None:
         """Keep the numbers of an update; stop where they are not finite, and note where a
-        simulation ran away."""
+        simulation ran away.
+        """
         numbers = _numbers(report)
         if not np.isfinite(
-            [numbers["loss/policy"], numbers["loss/value"], numbers["reward/mean"]]
+            [numbers[n] for n in ("loss/policy", "loss/value", "reward/mean")]
         ).all():
             kept = f"; the last checkpoint is kept in {self.out}" if self.out is not None else ""
-            raise DivergedError(
-                f"The training was stopped: its loss is not finite after {self.steps} steps{kept}; try a lower "
-                "--ppo.rate."
+            raise TrainingDivergedError(
+                f"The training was stopped: its loss is not finite after {self.steps} steps{kept}; "
+                "try a lower --ppo.learning-rate."
             )
         self.curve.append(numbers)
-        faults = int(self.learner.scene.state.divergence.count)
-        if faults > self.faults and not self.faults and self.out is not None:
+        divergence = self.learner.rollout.state.divergence
+        if int(divergence.count) and not self.faults and self.out is not None:
+            about = {"task": self.task.name, "robot": self.robot.name, "steps": self.steps}
+            joints, controls = list(self.robot.joint_names), list(self.robot.control_names)
             write_divergence(
-                self.learner.scene.state.divergence, self.out / FAULT, task=self.task.name, robot=self.robot.name,
-                joints=list(self.robot.joint_names), controls=list(self.robot.control_names), steps=self.steps,
-            )  # fmt: skip
-        self.faults = faults
+                divergence, self.out / FAULT, joints=joints, controls=controls, **about
+            )
+        self.faults = int(divergence.count)
 
-    def _progress(self, seconds: float, steps: int) -> Progress:
+    def _progress(self, seconds: float, steps: int) -> TrainingProgress:
         speed = steps / seconds if steps and seconds > 0.0 else 0.0
-        total = self.updates * self.ppo.steps_per_update
-        left = (total - self.steps) / speed if speed else float("inf")
-        return Progress(self.steps, total, self.curve[-1], speed, left, self.compile_seconds)
+        left = (self.total - self.steps) / speed if speed else float("inf")
+        latest = self.curve[-1] if self.curve else {}
+        return TrainingProgress(
+            self, self.steps, self.total, latest, speed, left, self.compile_seconds
+        )
 
-    def _compiling(self, what: str) -> Any:
-        return _Timed(what, self)
+    @contextmanager
+    def _compiling(self, what: str) -> Iterator[None]:
+        start = time.perf_counter()
+        with compiling(what):
+            yield
+        self.compile_seconds += time.perf_counter() - start
 
     def _clear(self, *, overwrite: bool) -> None:
         """Refuse a folder with a finished policy or a file; with ``overwrite``, forget what is
-        there."""
+        there.
+        """
         if self.out is None:
             return
         if self.out.exists() and not self.out.is_dir():
             raise SettingError(f"{self.out} is a file; give a folder for the policy.")
         if overwrite:
-            for name in (artifact.KIND.contract, artifact.KIND.weights, FAULT):
+            for name in (CONTRACT, WEIGHTS, FAULT):
                 (self.out / name).unlink(missing_ok=True)
             remove_checkpoint(self.out)
-        elif (self.out / artifact.KIND.contract).exists():
+        elif (self.out / CONTRACT).exists():
             raise SettingError(
                 f"{self.out} holds a finished policy; give another --out, or --overwrite."
             )
 
-    def _resume(self) -> None:
-        self._saved = time.perf_counter()
-        self.resumed = 0
-        if self.out is None:
+    def _resume(self, out: Path) -> None:
+        found = load_checkpoint(out, self.learner, identity=self.identity, work="training")
+        if found is None:
+            out.mkdir(parents=True, exist_ok=True)
             return
-        found = load_checkpoint(self.out, self.learner, identity=self.identity, work="training")
-        if found is not None:
-            self.learner, self.curve = found
-            self.resumed = self.steps
-            self.faults = int(self.learner.scene.state.divergence.count)
-        else:
-            self.out.mkdir(parents=True, exist_ok=True)
+        self.learner, self.curve = found
+        self.resumed = self.steps
+        self.faults = int(self.learner.rollout.state.divergence.count)
 
     def _save(self) -> None:
         if self.out is not None:
             save_checkpoint(self.out, self.learner, identity=self.identity, beside=self.curve)
         self._saved = time.perf_counter()
 
-    def _save_in_time(self) -> None:
-        if time.perf_counter() - self._saved > CHECKPOINT_SECONDS:
-            self._save()
-
     def _events(self) -> EventFile | None:
         """TensorBoard's file, with what was learnt before an interruption."""
         if self.out is None:
             return None
         events = EventFile(self.out / EVENTS)
-        for update, numbers in enumerate(self.curve):
-            events.scalars((update + 1) * self.ppo.steps_per_update, numbers)
+        for update, numbers in enumerate(self.curve, 1):
+            events.scalars(update * self.ppo.steps_per_update, numbers)
         return events
 
-    def _finish(self) -> Policy:
-        policy = self.policy()
+    def _finish(self) -> TrainingResult:
         with self._compiling("the judging of the policy"):
-            self.verdict = judge(
+            judgement = judge(
                 replace(self.env, envs=self.settings.judge),
-                policy.mean,
+                self.policy().mean,
                 key=jax.random.key(self.settings.seed + 1),
             )
-        policy = self.policy(self.verdict)
+        policy = self.policy(judgement)
         if self.out is not None:
-            artifact.save(policy, self.out)
+            policy.save(self.out)
             remove_checkpoint(self.out)
-        return policy
+        return self._result(policy, judgement)
 
+    def _result(self, policy: Policy, judgement: Judgement | None) -> TrainingResult:
+        return TrainingResult(policy, judgement, self.steps, self._curve(), self.faults, self.out)
 
-class _Timed:
-    """Announces that something compiles, and adds up what that takes."""
-
-    def __init__(self, what: str, training: Training) -> None:
-        self._announced = compiling(what)
-        self._training = training
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter()
-        self._announced.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._announced.__exit__(*error)
-        self._training.compile_seconds += time.perf_counter() - self._start
+    def _curve(self, points: int | None = None) -> list[dict[str, float | int]]:
+        """The numbers of every update, or of at most ``points`` of them, rounded."""
+        every = 1 if points is None else max(1, -(-len(self.curve) // points))
+        size = self.ppo.steps_per_update
+        return [
+            {
+                "update": k + 1,
+                "steps": (k + 1) * size,
+                **{name: round(value, 6) for name, value in self.curve[k].items()},
+            }
+            for k in range(every - 1, len(self.curve), every)
+        ]
 
 
 @partial(eqx.filter_jit, compiler_options=QUICK)
@@ -364,47 +441,36 @@ def _refilled(env: Any, state: Any, key: Any, count: int) -> Any:
     return env.refill(state, count, key=key)
 
 
-def _numbers(report: Report) -> dict[str, float]:
+def _numbers(report: UpdateReport) -> dict[str, float]:
     """An update's report as flat numbers; what no episode could tell is left out."""
+    losses = report.losses
     numbers = {
-        "reward/mean": float(report.reward),
-        **{f"reward/{name}": float(value) for name, value in report.terms.items()},
-        "loss/policy": float(report.losses.policy),
-        "loss/value": float(report.losses.value),
-        "loss/entropy": float(report.losses.entropy),
-        "learning/kl": float(report.losses.kl),
-        "learning/rate": float(report.rate),
-        "learning/deviation": float(report.deviation),
-        "learning/steps": float(report.losses.steps),
+        "reward/mean": report.reward,
+        **{f"reward/{name}": value for name, value in report.terms.items()},
+        "loss/policy": losses.policy,
+        "loss/value": losses.value,
+        "loss/entropy": losses.entropy,
+        "learning/kl": losses.kl,
+        "learning/rate": report.learning_rate,
+        "learning/std": report.std,
+        "learning/steps": losses.steps,
     }
     if int(report.episodes):
-        numbers |= {
-            "episode/return": float(report.returns),
-            "episode/success": float(report.success),
-        }
-        numbers |= {f"episode/{name}": float(value) for name, value in report.metrics.items()}
-    return numbers
+        numbers |= {"episode/return": report.returns, "episode/success": report.success}
+        numbers |= {f"episode/{name}": value for name, value in report.metrics.items()}
+    return {name: float(value) for name, value in numbers.items()}
 
 
-def _thinned(curve: list[dict[str, float]], points: int = 100) -> list[dict[str, float | int]]:
-    """At most ``points`` of the curve's updates, with the number of each."""
-    every = max(1, -(-len(curve) // points))
-    return [
-        {"update": k + 1, **{name: round(value, 6) for name, value in curve[k].items()}}
-        for k in range(every - 1, len(curve), every)
-    ]
-
-
-def _on_device(device: str) -> None:
+def _use_device(device: str) -> None:
     """Make ``device`` the one that everything runs on; refuse a GPU that is not there."""
     if device == "auto":
         return
     try:
-        found = jax.devices("gpu" if device == "gpu" else "cpu")
+        found = jax.devices(device)
     except RuntimeError:
         raise SettingError(
-            "A GPU was asked for, but JAX finds none: install genan[gpu], check the driver with nvidia-smi, or take "
-            "--device cpu."
+            "A GPU was asked for, but JAX finds none: install genan[gpu], check the driver with "
+            "nvidia-smi, or take --device cpu."
         ) from None
     jax.config.update("jax_default_device", found[0])
 
@@ -413,6 +479,3 @@ def _precision(asked: str) -> Precision:
     if asked == "auto":
         return "float32" if jax.default_backend() == "cpu" else "tf32"
     return "tf32" if asked == "tf32" else "float32"
-
-
-__all__ = ["DivergedError", "Progress", "Training", "train"]

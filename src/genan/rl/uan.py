@@ -1,12 +1,16 @@
-"""The settings of UAN, with measured defaults (``docs/actuators.md`` has the numbers). Nothing here
-needs JAX.
+"""UAN, the unsupervised actuator net (Fey et al. 2025): actuators learnt by reinforcement instead
+of regression.
+
+The network is the policy; it is rewarded for torques that keep a simulated arm on the recorded
+track. The original learns what is missing from a motor's known torque. Muscles have none, so that
+here, as in the GenAN paper, the whole torque is learnt. A model to beat.
 """
 
 import json
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -29,23 +33,34 @@ from genan.dynamics import Dynamics, load_dynamics
 from genan.errors import ActuatorError, DataError, SettingError, listing
 from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
-from genan.rl.config import PPOSettings
+from genan.rl.config import ACTIVATIONS as PPO_ACTIVATIONS
+from genan.rl.config import PPOSettings, check_fields
 from genan.rl.networks import POLICY
-from genan.rl.ppo import PPO, StepOutcome
+from genan.rl.ppo import PPO
 from genan.robot import Robot
+from genan.tasks.task import StepOutcome
 
-PPO_SETTINGS = replace(
-    PPOSettings(), rate=1e-3, kl_mode="none", initial_deviation=1.0, hidden=(64, 64), activation="tanh",
+LOSS = "uan"
+"""What the contract of such actuators calls the way they were trained."""
+CHECK_STEPS = 500
+"""Steps of the rollouts that the policy is selected by, fewer where the trajectories are
+shorter."""
+PPO_SETTINGS = PPOSettings(
+    learning_rate=1e-3,
+    kl_mode="none",
+    init_std=1.0,
+    hidden=(64, 64),
+    activation="tanh",
     scale_observations=False,
-)  # fmt: skip
+)
 """How UAN learns unless asked otherwise. The torques that retrace rounded positions scatter several
-times as much as those that move the arm, so that a deviation of 1 is a strong push; a weaker one
-learns less."""
+times as much as those that move the arm, so that a standard deviation of 1 is a strong push; a
+weaker one learns less."""
 
 
 @dataclass(frozen=True)
 class UanSettings:
-    """How an unsupervised actuator network learns."""
+    """How an unsupervised actuator network learns; ``docs/actuators.md`` has the measurements."""
 
     history_length: int = 3
     """Past samples that the network sees besides the present one."""
@@ -53,7 +68,7 @@ class UanSettings:
     """Samples from one of them to the next."""
     delta: bool = True
     """Give the network past samples as differences to the present one."""
-    envs: int = 256
+    num_envs: int = 256
     """Episodes side by side."""
     horizon: int | None = None
     """Steps of an episode, from a random sample of a trajectory on; left out: a whole trajectory
@@ -80,28 +95,21 @@ class UanSettings:
     """How the policy learns; its network is the actuators'."""
 
     def __post_init__(self) -> None:
-        for name in ("envs", "steps", "checks", "horizon"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SettingError(f"The setting {name} must be at least 1, not {value}.")
-        for name in ("tracking_weight", "bound"):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise SettingError(
-                    f"The setting {name} must be a positive number, not {getattr(self, name):g}."
-                )
-        if not 0.0 <= self.smoothness_weight < math.inf:
-            raise SettingError(
-                f"The setting smoothness_weight must be 0 or more, not {self.smoothness_weight:g}."
-            )
+        counts = "num_envs steps checks horizon"
+        check_fields(self, counts, lambda v: v is None or v >= 1, "be at least 1")
+        positive = "tracking_weight bound"
+        check_fields(self, positive, lambda v: 0.0 < v < math.inf, "be a positive number")
+        check_fields(self, "smoothness_weight", lambda v: 0.0 <= v < math.inf, "be 0 or more")
         if self.ppo.scale_observations:
             raise SettingError(
-                "UAN's observations are standardised by the recording; give PPO settings with scale_observations off."
+                "UAN's observations are standardised by the recording; give PPO settings with "
+                "scale_observations off."
             )
         if self.ppo.activation not in ACTIVATIONS:
-            known = [name for name in ACTIVATIONS if name in ("elu", "tanh")]
+            known = [name for name in ACTIVATIONS if name in PPO_ACTIVATIONS]
             raise SettingError(
-                f"An actuator network cannot have the activation {self.ppo.activation!r}; give PPO settings with "
-                f"one of {listing(known)}."
+                f"An actuator network cannot have the activation {self.ppo.activation!r}; give PPO "
+                f"settings with one of {listing(known)}."
             )
         self.history  # noqa: B018  (it checks itself)
 
@@ -118,9 +126,6 @@ class UanSettings:
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
         return {**asdict(self), "ppo": self.ppo.settings()}
-
-
-# --- ``UanEnvironment``: recorded controls are replayed, and a policy's torques must keep the s
 
 
 class UanState(eqx.Module):
@@ -152,7 +157,7 @@ class UanEnvironment(eqx.Module):
     samples: Samples
     scaling: Scaling
     dynamics: Dynamics
-    deviation: Float[Array, " nq"]
+    std: Float[Array, " nq"]
     """Standard deviation of the recorded positions, the unit of distances [rad or m]."""
     starts: Int[Array, " starts"]
     """Rows that episodes begin at."""
@@ -164,8 +169,8 @@ class UanEnvironment(eqx.Module):
     smoothness_weight: float = eqx.field(static=True, default=0.0)
     bound: float = eqx.field(static=True, default=5.0)
     """An episode ends where a joint is further than this from the recording [its deviations]."""
-    discount: float = eqx.field(static=True, default=1.0)
-    """Of the cost of the steps that such an episode does not take."""
+    gamma: float = eqx.field(static=True, default=1.0)
+    """Discount of the cost of the steps that such an episode does not take."""
 
     @property
     def observation_size(self) -> int:
@@ -179,7 +184,8 @@ class UanEnvironment(eqx.Module):
 
     def reset(self, key: PRNGKeyArray) -> UanState:
         """Begin all episodes, at different steps, so that not all of them end at once from then
-        on."""
+        on.
+        """
         begin_key, step_key = jax.random.split(key)
         step = jax.random.randint(step_key, (self.envs,), 0, self.horizon, jnp.int32)
         return eqx.tree_at(lambda state: state.step, self._begin(begin_key), step)
@@ -195,13 +201,13 @@ class UanEnvironment(eqx.Module):
     def step(
         self, state: UanState, action: Float[Array, "envs action"], *, key: PRNGKeyArray
     ) -> tuple[UanState, StepOutcome]:
-        """One sample further in all episodes; those that end begin anew."""
+        """One sample further in all episodes; those that end begin again."""
         tau = action * self.scaling.torque_std + self.scaling.torque_mean
         q, qd = jax.vmap(self.dynamics.step)(state.q[:, -1], state.qd, tau)
         window = jnp.concatenate([state.q[:, 1:], q[:, None]], axis=1)
         after = UanState(state.row + 1, state.step + 1, window, qd, action)
 
-        distance = jnp.abs(q - self.samples.q[after.row]) / self.deviation
+        distance = jnp.abs(q - self.samples.q[after.row]) / self.std
         lost = ~jnp.all(distance <= self.bound, axis=-1)  # so that what is not a number is lost too
         tracking = jnp.where(
             lost, -self.bound * self._rest(after.step), -jnp.mean(distance, axis=-1)
@@ -222,9 +228,10 @@ class UanEnvironment(eqx.Module):
 
     def _rest(self, step: Int[Array, " envs"]) -> Float[Array, " envs"]:
         """This step and those that are left of an episode, discounted: an early end must not be the
-        cheaper one."""
+        cheaper one.
+        """
         left = (self.horizon - step + 1).astype(self.samples.q.dtype)
-        return left if self.discount == 1.0 else (1.0 - self.discount**left) / (1.0 - self.discount)
+        return left if self.gamma == 1.0 else (1.0 - self.gamma**left) / (1.0 - self.gamma)
 
     def _begin(self, key: PRNGKeyArray) -> UanState:
         row = self.starts[jax.random.randint(key, (self.envs,), 0, len(self.starts))]
@@ -250,27 +257,17 @@ def find_starts(
     steps = int(np.median(room)) if horizon is None else horizon
     if int(room.max()) < steps:
         raise DataError(
-            f"Episodes of {steps} steps after a history that reaches {first} samples back need trajectories of at "
-            f"least {first + 1 + steps} samples, but the longest to learn from has {int(room.max()) + first + 1}; take "
-            "a shorter horizon or longer recordings."
+            f"Episodes of {steps} steps after a history that reaches {first} samples back need "
+            f"trajectories of at least {first + 1 + steps} samples, but the longest to learn from "
+            f"has {int(room.max()) + first + 1}; take a shorter horizon or longer recordings."
         )
     rows = usable_rows(lengths, history, rollout=steps)
     return np.concatenate([rows[k] for k in trajectories]), steps
 
 
-# --- UAN, the unsupervised actuator net (Fey et al. 2025): actuators learnt by reinforcement in
-
-LOSS = "uan"
-"""What the contract of such actuators calls the way they were trained."""
-
-CHECK_STEPS = 500
-"""Steps of the rollouts that the policy is selected by, fewer where the trajectories are
-shorter."""
-
-
 @dataclass(frozen=True)
 class UanProgress:
-    """Where training stands."""
+    """How far training is."""
 
     steps: int
     """Steps of all episodes together, so far."""
@@ -282,7 +279,7 @@ class UanProgress:
     """Of the best policy so far from the held-out trajectories [standard deviations]."""
 
 
-ProgressFunction = Callable[[UanProgress], None]
+UanProgressFunction = Callable[[UanProgress], None]
 
 
 def fit_uan(
@@ -291,7 +288,7 @@ def fit_uan(
     *,
     out: Path | str | None = None,
     settings: UanSettings | None = None,
-    progress: ProgressFunction | None = None,
+    progress: UanProgressFunction | None = None,
 ) -> Ensemble:
     """Learn what the actuators do, by PPO.
 
@@ -333,7 +330,8 @@ def fit_uan(
 
 def kept_uan(folder: Path | str, fingerprint: str, settings: UanSettings) -> Ensemble | None:
     """The actuators in ``folder``, if they are what ``settings`` give on the recording with this
-    fingerprint."""
+    fingerprint.
+    """
     try:
         kept = artifact.load(folder)
     except ActuatorError:
@@ -342,9 +340,10 @@ def kept_uan(folder: Path | str, fingerprint: str, settings: UanSettings) -> Ens
     return kept if same and kept.record.get("data", {}).get("fingerprint") == fingerprint else None
 
 
-class Selection(eqx.Module):
+class HeldOutRollouts(eqx.Module):
     """Rollouts along held-out trajectories, from their first whole history on: what a policy is
-    selected by."""
+    selected by.
+    """
 
     environment: UanEnvironment
     starts: Int[Array, " k"]
@@ -354,7 +353,8 @@ class Selection(eqx.Module):
     @partial(eqx.filter_jit)
     def distance(self, layers: tuple[Layer, ...]) -> Float[Array, ""]:
         """Mean distance of the simulated from the recorded positions, cut at the bound [standard
-        deviations]."""
+        deviations].
+        """
         environment = self.environment
         history, samples, scaling = environment.history, environment.samples, environment.scaling
         past = max(history.span, 1)
@@ -372,7 +372,7 @@ class Selection(eqx.Module):
                 samples.u, start - history.reach, history.reach + self.steps
             )
             simulated = rollout(torque, environment.dynamics, history, q=q[: past + 1], u=u)
-            away = jnp.abs(simulated - q[past + 1 :]) / environment.deviation
+            away = jnp.abs(simulated - q[past + 1 :]) / environment.std
             return jnp.mean(jnp.where(away <= environment.bound, away, environment.bound))
 
         return jnp.mean(jax.vmap(one)(self.starts))
@@ -393,7 +393,7 @@ def _supervised(settings: UanSettings) -> FitSettings:
 
 def _prepare(
     lengths: Int[np.ndarray, " N"], dataset: Dataset, dynamics: Dynamics, settings: UanSettings
-) -> Selection:
+) -> HeldOutRollouts:
     """Episodes along the trajectories to learn from, and rollouts along the others."""
     everything = np.arange(len(lengths))
     learnt = np.setdiff1d(
@@ -404,28 +404,29 @@ def _prepare(
         samples=dataset.samples,
         scaling=Scaling.of_samples(dataset.samples, dataset.train_rows, settings.history),
         dynamics=dynamics,
-        deviation=jnp.std(dataset.samples.q[dataset.train_rows], axis=0),
+        std=jnp.std(dataset.samples.q[dataset.train_rows], axis=0),
         starts=jnp.asarray(starts),
         history=settings.history,
-        envs=settings.envs,
+        envs=settings.num_envs,
         horizon=horizon,
         tracking_weight=settings.tracking_weight,
         smoothness_weight=settings.smoothness_weight,
         bound=settings.bound,
-        discount=settings.ppo.discount,
+        gamma=settings.ppo.gamma,
     )
     rows = usable_rows(lengths, settings.history)
     held_out = [rows[k] for k in dataset.validation_trajectories]
     steps = min(CHECK_STEPS, *(len(part) for part in held_out))
     first = jnp.asarray([part[0] for part in held_out], jnp.int32)
-    return Selection(environment, first, steps, settings.ppo.activation)
+    return HeldOutRollouts(environment, first, steps, settings.ppo.activation)
 
 
 def _train(
-    selection: Selection, settings: UanSettings, progress: ProgressFunction | None
+    selection: HeldOutRollouts, settings: UanSettings, progress: UanProgressFunction | None
 ) -> tuple[tuple[Layer, ...], dict[str, Any]]:
     """The layers of the best policy, stacked as those of an ensemble of one; and how training
-    went."""
+    went.
+    """
     ppo = PPO(selection.environment, settings.ppo)
     learner = ppo.begin(jax.random.key(settings.seed))
     updates = -(-settings.steps // ppo.steps_per_update)

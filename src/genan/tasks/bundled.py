@@ -121,8 +121,8 @@ class TableTennisSettings(TaskSettings):
 # is the early stop. skrl of the paper's time (1.4) on JAX left the entropy out of the gradient;
 # with it, a weight of 0.025 drives the standard deviation to its bound.
 _TABLES: dict[str, Any] = {
-    "initial_deviation": 1.0, "kl_mode": "stop", "kl_threshold": 0.008, "value_clip": 0.2,
-    "grad_norm_clip": 1.0, "value_scale": 1.0, "trace": 0.95, "epochs": 10,
+    "init_std": 1.0, "kl_mode": "stop", "kl_threshold": 0.008, "value_clip_range": 0.2,
+    "max_grad_norm": 1.0, "value_coef": 1.0, "gae_lambda": 0.95, "num_epochs": 10,
     "entropy_in_gradient": False, "output_gain": 1.0,
 }  # fmt: skip
 
@@ -138,9 +138,9 @@ REACHER = TaskEntry(
         "fast": TrainingPreset(),
         "paper": TrainingPreset(
             {
-                **_TABLES, "discount": 0.9801, "rate": 3.949e-05, "entropy_scale": 0.025,
-                "ratio_clip": 0.1521, "rollouts": 64, "mini_batches": 32, "hidden": (64,) * 4,
-                "activation": "leaky_relu",
+                **_TABLES, "gamma": 0.9801, "learning_rate": 3.949e-05, "entropy_coef": 0.025,
+                "clip_range": 0.1521, "num_steps_per_env": 64, "num_minibatches": 32,
+                "hidden": (64,) * 4, "activation": "leaky_relu",
             }
         ),
     },
@@ -165,8 +165,8 @@ BALL_IN_A_CUP = TaskEntry(
         "fast": TrainingPreset(
             # The cup needs noise to be found at all: a wide start, and a bonus that keeps it wide.
             {
-                "discount": 0.99, "mini_batches": 32, "initial_deviation": 1.0,
-                "entropy_scale": 0.003, "time_limit": "bootstrap", "hidden": (128,) * 3,
+                "gamma": 0.99, "num_minibatches": 32, "init_std": 1.0,
+                "entropy_coef": 0.003, "time_limit": "bootstrap", "hidden": (128,) * 3,
                 "activation": "elu",
             },
             # Shaping finds the cup; the rest keeps to motions that the actuators know, with balls
@@ -175,14 +175,14 @@ BALL_IN_A_CUP = TaskEntry(
                 "shaping_weight": 1000.0, "disagreement_weight": 0.25, "velocity_weight": 0.01,
                 "mass_spread": 0.15, "string_spread": 0.05,
             },
-            envs=4096,
+            num_envs=4096,
             steps=150_000_000,
         ),
         "paper": TrainingPreset(
             {
-                **_TABLES, "discount": 0.9835, "rate": 1.201e-04, "entropy_scale": 0.005,
-                "ratio_clip": 0.05882, "rollouts": 1024, "mini_batches": 128, "hidden": (128,) * 3,
-                "activation": "elu",
+                **_TABLES, "gamma": 0.9835, "learning_rate": 1.201e-04, "entropy_coef": 0.005,
+                "clip_range": 0.05882, "num_steps_per_env": 1024, "num_minibatches": 128,
+                "hidden": (128,) * 3, "activation": "elu",
             },
             steps=150_000_000,
         ),
@@ -207,13 +207,13 @@ TABLE_TENNIS = TaskEntry(
     },
     presets={
         "fast": TrainingPreset(
-            {"discount": 0.99, "rollouts": 109, "hidden": (128,) * 3, "activation": "elu"}
+            {"gamma": 0.99, "num_steps_per_env": 109, "hidden": (128,) * 3, "activation": "elu"}
         ),
         "paper": TrainingPreset(
             {
-                **_TABLES, "discount": 0.9815, "rate": 9.699e-05, "entropy_scale": 0.025,
-                "ratio_clip": 0.1029, "rollouts": 128, "mini_batches": 16, "hidden": (128,) * 4,
-                "activation": "tanh",
+                **_TABLES, "gamma": 0.9815, "learning_rate": 9.699e-05, "entropy_coef": 0.025,
+                "clip_range": 0.1029, "num_steps_per_env": 128, "num_minibatches": 16,
+                "hidden": (128,) * 4, "activation": "tanh",
             }
         ),
     },

@@ -189,10 +189,10 @@ class TrainingPreset:
     """How a task is trained; plain data."""
 
     ppo: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of PPO that differ from their defaults."""
+    """Settings of PPO (``genan.rl.config.PPOSettings``) that differ from their defaults."""
     task: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the task that differ from their defaults."""
-    envs: int = 1024
+    num_envs: int = 1024
     """Episodes that run side by side."""
     steps: int = 30_000_000
     """Steps of the policy, all episodes together (not in the paper)."""
