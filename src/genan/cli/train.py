@@ -93,8 +93,9 @@ def parse(arguments: Sequence[str]) -> Train[Any]:
         raise SettingError(
             f"Which task? Expected one of {listing(task_names())} first, but got {came}."
         )
-    given = _value(rest, "--preset")
-    named = given if given in task_entry(name).presets else next(iter(task_entry(name).presets))
+    presets = task_entry(name).presets
+    given = _value(rest, "--preset") or ""
+    named = given if given in presets else next(iter(presets))
     chosen = preset(name, named, robot=_value(rest, "--robot"))
     default = Train(
         out=Path("runs") / name,
@@ -121,8 +122,8 @@ def _introduce(say: Any, training: "PolicyTraining") -> None:
     env, ppo = training.env, training.ppo_settings
     say(
         f"{training.task.name} on {training.robot.name}: {env.envs} episodes of {env.horizon} "
-        f"steps side by side on {jax.devices()[0].device_kind}, {training.ensemble.members} actuator "
-        f"networks ({training.precision}); {training.updates} updates of "
+        f"steps side by side on {jax.devices()[0].device_kind}, {training.ensemble.members} "
+        f"actuator networks ({training.precision}); {training.updates} updates of "
         f"{training.ppo.steps_per_update:,} steps each, {ppo.num_epochs} x {ppo.num_minibatches} "
         "minibatches."
     )

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -124,7 +124,7 @@ def train(
     seed: int = 0,
     preset: str | None = None,
     ppo: PPOSettings | None = None,
-    trainer: Literal["genan", "skrl"] = "genan",
+    trainer: str = "genan",
     overwrite: bool = False,
     progress: ProgressFunction | None = None,
     stop: Callable[[], bool] = lambda: False,
