@@ -22,7 +22,7 @@ from experiments.store import DONE, Store
 from experiments.studies import STUDIES
 from experiments.work import perform
 from genan.evaluation.study_result import StudyResult
-from genan.rl.policy import load as load_policy
+from genan.rl.policy import Policy
 
 
 def _finished(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -180,7 +180,7 @@ def test_policies_are_trained_on_the_actuators_of_a_study(studied: Studied, tmp_
     command = [sys.executable, "-c", COMMANDS, json.dumps([tennis, cup])]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr.count("of 32 episodes") == 2, done.stderr
-    assert [load_policy(tmp_path / name).contract.robot for name in ("tennis", "cup")] == [
+    assert [Policy.load(tmp_path / name).contract.robot for name in ("tennis", "cup")] == [
         "pamy2",
         "pamy2-cup",
     ]
