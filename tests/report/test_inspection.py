@@ -68,7 +68,7 @@ def test_a_file_where_the_folder_should_be(tmp_path):
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(
         DataError,
-        match=r"taken is not a folder, so no pictures can be put there; give another --out",
+        match=r"could not be written into .*taken: .*; give another --out",
     ):
         save_figures(trajectories, inspect(trajectories), tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"

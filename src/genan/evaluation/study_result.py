@@ -5,6 +5,7 @@ is said in words was computed from the numbers by the experiment and is stored h
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -140,6 +141,9 @@ class StudyResult:
 
     @classmethod
     def _read(cls, content: dict[str, Any]) -> "StudyResult":
+        texts = [content[name] for name in ("study", "size", "title", "question", "command")]
+        if not all(isinstance(text, str) for text in (*texts, *content["notes"])):
+            raise ValueError("its title, question, command and notes must be texts")
         return cls(
             **content
             | {
@@ -267,11 +271,21 @@ def _load(path: Path | str, kind: str, read: Any) -> Any:
 
 
 def _figure(content: dict[str, Any]) -> Figure:
+    """The figure, refused where it could not be drawn."""
     series = tuple(
         Series(row["name"], _values(row["values"]), _values(row["paper"]))
         for row in content["series"]
     )
-    return Figure(**content | {"places": tuple(content["places"]), "series": series})
+    found = Figure(**content | {"places": tuple(content["places"]), "series": series})
+    rows = [row for one in series for row in (one.values, one.paper) if row or row is one.values]
+    numbers = [end or 0.0 for row in rows for v in row if v for end in (v.mean, v.low, v.high)]
+    if found.kind not in ("bars", "lines", "stacked"):
+        raise ValueError(f"figure {found.name!r} is of the unknown kind {found.kind!r}")
+    if found.kind == "lines" and not all(isinstance(at, int | float) for at in found.places):
+        raise ValueError(f"the axis of figure {found.name!r} must be numbers")
+    if any(len(row) != len(found.places) for row in rows) or not all(map(math.isfinite, numbers)):
+        raise ValueError(f"the values of figure {found.name!r} are not complete")
+    return found
 
 
 def _values(content: list[dict[str, Any] | None]) -> tuple[Value | None, ...]:

@@ -24,17 +24,8 @@ _INKS = COLOURS[:-1]
 _BANDED = 20
 #: A quantity over more than this ratio gets a logarithmic axis.
 _WIDE = 30.0
-#: Part of an axis between two named places.
-_TICK_ROOM = 0.08
 _MARKERS = ("o", "s", "D", "^", "X", "v")
-_LINES: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (5, 1.5, 1, 1.5)),
-    (0, (8, 2)),
-    (0, (1, 1.2)),
-    (0, (8, 2, 1, 2)),
-)
+_DASHES = ((), (5, 1.5), (5, 1.5, 1, 1.5), (8, 2), (1, 1.2), (8, 2, 1, 2))
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
 #: Text, and ground, of a chart in the page: replaced by the page's own colours.
 _INK, _GROUND = "#0b0c0d", "#fdfcfb"
@@ -59,7 +50,7 @@ def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
         below += 0.12 * (max(_wrapped(place).count("\n") for place in chart.places))
     figure, ((panel,),) = panels(1, across=1, size=(wide, height), margin=(left, 0.1, above, below))
     {"bars": _bars, "lines": _lines, "stacked": _stacked}[chart.kind](panel, chart)
-    panel.grid(visible=True, axis="x" if lying else "y")
+    panel.grid(visible=False, axis="y" if lying else "x")
     inch = 1.0 / figure.get_figheight()
     if titled:
         figure.suptitle(_plain(chart.title), x=0.01, y=1.0 - 0.05 * inch, ha="left", va="top")
@@ -111,28 +102,20 @@ def _quiet() -> Any:
 def chart_table(chart: Figure) -> tuple[list[str], list[list[str]]]:
     """Header and rows as a person reads them: a row for each place and series."""
     several, compared = len(chart.series) > 1, _compared(chart)
-    notes = {
+    shown = [cells for cells in _cells(chart) if cells[2] or cells[3]]
+    extra = [
         name
         for name in ("count", "note")
-        for series in chart.series
-        for value in series.values
-        if value is not None and getattr(value, name) is not None
-    }
+        if any(getattr(ours, name, None) for _, _, ours, _ in shown)
+    ]
     header = [chart.axis or "run", *([""] if several else []), with_unit("ours", chart.unit)]
     header += [with_unit("the paper's", chart.unit)] if compared else []
-    header += (["of"] if "count" in notes else []) + (["note"] if "note" in notes else [])
     rows = []
-    for place, name, ours, paper in _cells(chart):
-        if ours is None and paper is None:
-            continue
+    for place, name, ours, paper in shown:
         row = [_place(place), *([name] if several else []), _words(ours, chart.unit)]
         row += [_words(paper, chart.unit)] if compared else []
-        for part in ("count", "note"):
-            if part in notes:
-                found = None if ours is None else getattr(ours, part)
-                row.append("" if found is None else str(found))
-        rows.append(row)
-    return header, rows
+        rows.append([*row, *(str(getattr(ours, part, None) or "") for part in extra)])
+    return [*header, *({"count": "of", "note": "note"}[name] for name in extra)], rows
 
 
 def chart_csv(chart: Figure) -> bytes:
@@ -189,7 +172,7 @@ def _lines(panel: "Axes", chart: Figure) -> None:
         )
         panel.plot(
             x, [value.mean for _, value in there], color=ink, label=_plain(name),
-            linestyle=":" if paper else _LINES[k % len(_LINES)] if banded else "-",
+            dashes=(1, 2) if paper else _DASHES[k % len(_DASHES)] if banded else (),
             markerfacecolor=_GROUND if paper else ink, **marker,
         )  # fmt: skip
         known = [(at, v) for at, v in there if v.low is not None and v.high is not None]
@@ -206,10 +189,6 @@ def _lines(panel: "Axes", chart: Figure) -> None:
     if chart.unit != "%" and means and 0.0 < _WIDE * min(means) < max(means):
         panel.set_yscale("log")
     plain_ticks(panel)
-    if not banded:
-        named = _ticks(chart)
-        panel.set_xticks(named, [_place(place) for place in named])
-        panel.minorticks_off()
     _axes(panel, chart)
 
 
@@ -284,20 +263,6 @@ def _legend_rows(chart: Figure, width: float) -> tuple[int, int]:
         return 1, 0
     across = max(1, min(3, len(names), int(width / (0.5 + 0.06 * max(map(len, names))))))
     return across, math.ceil(len(names) / across)
-
-
-def _ticks(chart: Figure) -> list[float]:
-    """Places that can be named without running into each other."""
-    places = [float(place) for place in chart.places]
-    if len(places) < 3 or (chart.logarithmic and min(places) <= 0.0):
-        return places
-    at = [math.log(place) for place in places] if chart.logarithmic else places
-    room = _TICK_ROOM * (at[-1] - at[0])
-    kept = [0]
-    for k in range(1, len(places) - 1):
-        if at[k] - at[kept[-1]] >= room and at[-1] - at[k] >= room:
-            kept.append(k)
-    return [places[k] for k in [*kept, len(places) - 1]]
 
 
 def _cells(chart: Figure) -> list[tuple[str | float, str, Value | None, Value | None]]:

@@ -2,14 +2,12 @@
 the recording, held controls, and how far to trust them."""
 
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from genan.data import Inspection
-from genan.errors import DataError
 from genan.evaluation import Evaluation
 from genan.evaluation.accuracy import Errors
 from genan.evaluation.actuators import Overlay
@@ -17,7 +15,7 @@ from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.held_control import PART
 from genan.evaluation.novelty import Novelty
 from genan.evaluation.torques import Honesty, TorqueComparison
-from genan.report.style import COLOURS, GREY, heading, panels, plain_ticks, style
+from genan.report.style import COLOURS, GREY, density, heading, panels, plain_ticks, save, style
 from genan.words import reading_unit, shortened, with_unit
 
 if TYPE_CHECKING:
@@ -38,15 +36,8 @@ FLOOR = 1e-3
 OTHERS = (COLOURS[1], COLOURS[2], COLOURS[3], COLOURS[5])
 LINES: tuple[Any, ...] = ((0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 #: Scores of novelty: white and pale blue up to 1, from there orange to dark red.
-_NOVELTY = {
-    0.0: "#ffffff",
-    0.5: "#eef5fa",
-    0.999: "#c9dfee",
-    1.0: "#fbd7a5",
-    1.5: "#e8803a",
-    2.4: "#a01c1c",
-    3.0: "#4d0808",
-}
+_NOVELTY = {0.0: "#ffffff", 0.5: "#eef5fa", 0.999: "#c9dfee", 1.0: "#fbd7a5", 1.5: "#e8803a",
+            2.4: "#a01c1c", 3.0: "#4d0808"}  # fmt: skip
 
 
 def save_figures(evaluation: Evaluation | CrossValidation, folder: Path) -> tuple[Path, ...]:
@@ -55,21 +46,15 @@ def save_figures(evaluation: Evaluation | CrossValidation, folder: Path) -> tupl
     ``error.png``; of an evaluation also ``rollouts.png``, ``held-control.png`` and, where there is
     something to show, ``trust.png``.
     """
-    figures: dict[str, Callable[[Any], Figure]] = {"error.png": error_figure}
+    figures = {"error.png": error_figure(evaluation)}
     if isinstance(evaluation, Evaluation):
-        figures |= {"rollouts.png": rollout_figure, "held-control.png": held_control_figure}
+        figures["rollouts.png"] = rollout_figure(evaluation)
+        figures["held-control.png"] = held_control_figure(evaluation)
         if evaluation.torques or evaluation.honesty or evaluation.novelty:
-            figures["trust.png"] = trust_figure
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "trust.png").unlink(missing_ok=True)
-        for name, draw in figures.items():
-            draw(evaluation).savefig(folder / name, pil_kwargs={"compress_level": 3})
-    except OSError as error:
-        raise DataError(
-            f"The pictures could not be written into {folder}: {error.strerror or error}."
-        ) from None
-    return tuple(folder / name for name in figures)
+            figures["trust.png"] = trust_figure(evaluation)
+        elif folder.is_dir():
+            (folder / "trust.png").unlink(missing_ok=True)
+    return save(figures, folder)
 
 
 def inspection_figure(inspection: Inspection) -> "Figure":
@@ -90,24 +75,21 @@ def error_figure(evaluation: Evaluation | CrossValidation) -> "Figure":
     )
     for panel, column in zip((*above, *below), (*range(nq, nq + units), *range(each)), strict=True):
         _draw_curves(panel, evaluation, column)
-        alone = errors.joint_units.count(errors.units[column]) == 1
+        if column < nq:
+            heading(panel, errors.joints[column])
+            panel.set_xlabel("ahead [s]")
+            if column % ACROSS and errors.units[column] == errors.units[column - 1]:
+                panel.set_ylabel("")
+            continue
+        members = [j for j in range(nq) if errors.joint_units[j] == errors.units[column]]
+        name = "All joints" if len(members) > 1 else errors.joints[members[0]]
         known = ", 95 % interval" if np.isfinite(errors.curve.low).all() else ""
-        name = (
-            errors.joints[errors.joint_units.index(errors.units[column])] if alone else "All joints"
-        )
-        words = f"{name}: mean absolute error{known}"
-        heading(panel, words if column >= nq else errors.joints[column])
-        if panel in above:
-            box = panel.get_position()
-            panel.set_position((box.x0, box.y0, 0.75 * box.width, box.height))
-        elif column % ACROSS and errors.units[column] == errors.units[column - 1]:
-            panel.set_ylabel("")
-        panel.set_xlabel(
-            "simulated ahead from recorded states [s]" if panel in above else "ahead [s]"
-        )
-    figure.legend(
-        *above[0].get_legend_handles_labels(), loc="upper right", bbox_to_anchor=(1, 0.97)
-    )
+        heading(panel, f"{name}: mean absolute error{known}")
+        panel.set_xlabel("simulated ahead from recorded states [s]")
+        box = panel.get_position()
+        panel.set_position((box.x0, box.y0, 0.75 * box.width, box.height))
+    legend = above[0].get_legend_handles_labels()
+    figure.legend(*legend, loc="upper right", bbox_to_anchor=(1, 0.97))
     return figure
 
 
@@ -121,33 +103,27 @@ def _draw_curves(panel: "Axes", evaluation: Evaluation | CrossValidation, column
         positive = np.where(curve.mean > 0.0, curve.mean, np.nan)
         panel.plot(time, positive, marker="o" if len(steps) == 1 else None, **look)
         if band and np.isfinite(curve.low).all():
-            panel.fill_between(
-                time, curve.low, curve.high, color=look["color"], alpha=0.22, linewidth=0
-            )
+            area = {"color": look["color"], "alpha": 0.22, "linewidth": 0}
+            panel.fill_between(time, curve.low, curve.high, **area)
 
     for line, errors in zip(LINES, evaluation.baselines, strict=False):
         draw(errors, color="#555555", linestyle=line, label=_name(errors))
-    members = evaluation.members if isinstance(evaluation, Evaluation) else ()
-    compared = evaluation.compared if isinstance(evaluation, Evaluation) else ()
-    for k, errors in enumerate(members):
-        label = "its members alone" if k == 0 else None
-        draw(errors, color=COLOURS[4], linewidth=0.5, label=label)
-    for colour, errors in zip(OTHERS, compared, strict=False):
-        draw(errors, band=True, color=colour, label=_name(errors))
+    if isinstance(evaluation, Evaluation):
+        for k, errors in enumerate(evaluation.members):
+            label = "its members alone" if k == 0 else None
+            draw(errors, color=COLOURS[4], linewidth=0.5, label=label)
+        for colour, errors in zip(OTHERS, evaluation.compared, strict=False):
+            draw(errors, band=True, color=colour, label=_name(errors))
     draw(evaluation.errors, band=True, color=COLOURS[0], linewidth=1.6, label=evaluation.name)
-    everyone = (*evaluation.table, *members)
-    some = any((errors.curve.mean[:, column] > 0.0).any() for errors in everyone)
+    some = any((errors.curve.mean[:, column] > 0.0).any() for errors in evaluation.table)
     panel.set(xscale="log", yscale="log" if some else "linear", ylabel=f"error [{unit}]")
     panel.set_xlim(0.95 * time[0], 1.05 * time[-1] if len(time) > 1 else 2.0 * time[0])
-    panel.grid(visible=True)
     plain_ticks(panel)
 
 
 def _name(errors: Errors) -> str:
-    part = (
-        f"\n({100 * errors.diverged / errors.rollouts:.2g} % diverged)" if errors.diverged else ""
-    )
-    return textwrap.fill(errors.name, 26) + part
+    name, part = textwrap.fill(errors.name, 26), 100 * errors.diverged / errors.rollouts
+    return f"{name}\n({part:.2g} % diverged)" if errors.diverged else name
 
 
 @style()
@@ -196,7 +172,6 @@ def _draw_overlay(panel: "Axes", overlay: Overlay, joint: int, factor: float, dt
     panel.set_ylim(low - 0.08 * (high - low) - 1e-9, high + 0.08 * (high - low) + 1e-9)
     panel.set_xlim(0.0, time[-1])
     panel.locator_params(axis="y", nbins=4)
-    panel.grid(visible=True)
 
 
 @style()
@@ -234,7 +209,6 @@ def held_control_figure(evaluation: Evaluation) -> "Figure":
         if j % ACROSS == 0 or first.joint_units[j] != first.joint_units[j - 1]:
             panel.set_ylabel(f"speed [{unit}/s]")
         heading(panel, first.joints[j])
-        panel.grid(visible=True)
         plain_ticks(panel, "y")
     figure.suptitle(title, x=0.01, y=1.0 - 0.05 / figure.get_figheight(), ha="left", va="top")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncols=3)
@@ -254,9 +228,9 @@ def trust_figure(evaluation: Evaluation) -> "Figure":
         nq + len(honesty), len(strips), across=ACROSS, size=(1.6, 1.4), gap=(0.5, 0.55),
         margin=(0.6, 0.65 if strips else 0.12, 0.35, 0.42), wide={1: tall},
     )  # fmt: skip
-    if torques is not None:
-        for j, panel in enumerate(above[:nq]):
-            _draw_torque(panel, torques, j)
+    for j, panel in enumerate(above[:nq]):
+        assert torques is not None
+        _draw_torque(panel, torques, j)
     for panel, one in zip(above[nq:], honesty, strict=True):
         _draw_disagreement(panel, one)
     if novelty is not None and strips:
@@ -271,7 +245,7 @@ def _draw_torque(panel: "Axes", torques: TorqueComparison, joint: int) -> None:
     low, high = np.quantile(np.concatenate([true, predicted]), [0.001, 0.999])
     margin = 0.05 * (high - low) + 1e-9
     edges = np.linspace(low - margin, high + margin, BINS + 1)
-    _draw_density(panel, true, predicted, edges, edges)
+    density(panel, true, predicted, edges, edges)
     panel.plot(edges[[0, -1]], edges[[0, -1]], color=COLOURS[1], linewidth=0.8)
     words = f"r {torques.correlation[joint]:.3f}, off by {torques.error[joint]:.2g} {unit}"
     heading(panel, torques.joints[joint], words)
@@ -291,7 +265,7 @@ def _draw_disagreement(panel: "Axes", honesty: Honesty) -> None:
     seen = seen[:: max(1, len(seen) // COUNTED)]
     if len(seen) > 5000:
         edges = [np.geomspace(*_ends(values[seen]), BINS + 1) for values in (x, y)]
-        _draw_density(panel, x[seen], y[seen], edges[0], edges[1])
+        density(panel, x[seen], y[seen], edges[0], edges[1])
     else:
         panel.plot(x[seen], y[seen], ".", ms=3, color=COLOURS[4], alpha=0.6, markeredgewidth=0)
     middle, quartiles = honesty.bins()
@@ -313,9 +287,8 @@ def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> Non
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
     top = max(_NOVELTY)
-    shades = LinearSegmentedColormap.from_list(
-        "novelty", [(at / top, colour) for at, colour in _NOVELTY.items()]
-    )
+    steps = [(at / top, colour) for at, colour in _NOVELTY.items()]
+    shades = LinearSegmentedColormap.from_list("novelty", steps)
     nq, scale = len(novelty.joints), Normalize(0.0, top)
     for panel, strip in zip(axes, novelty.strips, strict=False):
         panel.imshow(
@@ -324,30 +297,15 @@ def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> Non
         )  # fmt: skip
         panel.set_yticks(np.arange(nq) + 0.5, labels=list(novelty.joints), fontsize=6)
         panel.tick_params(axis="y", length=0)
+        panel.grid(visible=False)
         beyond = 100.0 * float((strip.score > 1.0).any(axis=1).mean())
-        heading(
-            panel,
-            f"New to it: recording {shortened(strip.recording)}",
-            f"{beyond:.2g} % of the time",
-        )
+        title = f"New to it: recording {shortened(strip.recording)}"
+        heading(panel, title, f"{beyond:.2g} % of the time")
     axes[-1].set_xlabel("time [s]")
     box = axes[0].get_position()
     bar = figure.add_axes((1.0 - 0.52 / figure.get_figwidth(), box.y0, 0.01, box.height))
     figure.colorbar(ScalarMappable(scale, shades), cax=bar, ticks=[0.0, 1.0, 2.0, 3.0])
     bar.set_title("score", fontsize=6.5, color=GREY)
-
-
-def _draw_density(
-    panel: "Axes", x: np.ndarray, y: np.ndarray, across: np.ndarray, up: np.ndarray
-) -> None:
-    """How many samples are in each cell, in shades of blue on a logarithmic scale."""
-    import matplotlib as mpl
-    from matplotlib.colors import ListedColormap
-
-    counts, _, _ = np.histogram2d(x, y, bins=[across, up])
-    blues = ListedColormap(mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256)))  # no near-white
-    cells = np.ma.masked_equal(np.log1p(counts.T), 0.0)
-    panel.pcolormesh(across, up, cells, cmap=blues, rasterized=True, linewidth=0)
 
 
 def _ends(values: np.ndarray) -> tuple[float, float]:

@@ -1,6 +1,5 @@
 """Find, in files and folders, everything that genan's commands leave behind, and read it."""
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from genan.errors import DataError, GenanError
 from genan.evaluation.recorded import EVALUATION, EvaluationRecord
-from genan.evaluation.study_result import (
-    SEARCH_SUFFIX,
-    SUFFIX,
-    Figure,
-    SearchResult,
-    StudyResult,
-    Value,
-)
+from genan.evaluation.study_result import SEARCH_SUFFIX, SUFFIX, SearchResult, StudyResult
 from genan.evaluation.transfer import RESULT, Transfer
 from genan.report.inspection_record import FILE as INSPECTION
 from genan.report.inspection_record import InspectionRecord
@@ -166,7 +158,7 @@ def _files(run: Path, leave_out: Path | None) -> Iterator[Path]:
 
 def _kind(path: Path) -> tuple[str, Callable[[Path], Any]]:
     """What sort of file it is by its name, and what reads it."""
-    for suffix, kind in ((SUFFIX, ("studies", _load_study)), *_SUFFIXES):
+    for suffix, kind in _SUFFIXES:
         if path.name.lower().endswith(suffix):
             return kind
     return _KINDS.get(path.name, ("broken", _unknown))
@@ -202,44 +194,8 @@ def _load_transfer(path: Path) -> Transfer:
     return found
 
 
-def _load_study(path: Path) -> StudyResult:
-    found = StudyResult.load(path)
-    words = [found.study, found.size, found.title, found.question, found.command, *found.notes]
-    words += [part for finding in found.findings for part in (finding.paper, finding.ours)]
-    _strings(*words, *(part for job in found.jobs for part in (job.id, job.kind, job.state)))
-    if any(finding.agrees not in (True, False, None) for finding in found.findings):
-        raise ValueError("a finding agrees, differs or cannot be told")
-    for figure in found.figures:
-        _check(figure)
-    return found
-
-
-def _strings(*texts: object) -> None:
-    wrong = [text for text in texts if not isinstance(text, str)]
-    if wrong:
-        raise ValueError(f"there should be a text in place of {wrong[0]!r}")
-
-
-def _check(figure: Figure) -> None:
-    """Refuse what could not be drawn."""
-    _strings(figure.name, figure.title, figure.axis, figure.quantity, figure.unit, figure.caption)
-    if figure.kind not in ("bars", "lines", "stacked"):
-        raise ValueError(f"figure {figure.name!r} is of the unknown kind {figure.kind!r}")
-    if figure.kind == "lines" and not all(isinstance(at, int | float) for at in figure.places):
-        raise ValueError(f"the axis of figure {figure.name!r} must be numbers")
-    for series in figure.series:
-        _strings(series.name)
-        for row in (series.values, series.paper or (None,) * len(figure.places)):
-            if len(row) != len(figure.places) or not all(map(_drawable, row)):
-                raise ValueError(f"series {series.name!r} of {figure.name!r} is not complete")
-
-
-def _drawable(value: Value | None) -> bool:
-    parts = () if value is None else (value.mean, value.low or 0.0, value.high or 0.0)
-    return all(math.isfinite(part) for part in parts)
-
-
 _SUFFIXES: tuple[tuple[str | tuple[str, ...], tuple[str, Callable[[Path], Any]]], ...] = (
+    (SUFFIX, ("studies", StudyResult.load)),
     (SEARCH_SUFFIX, ("searches", SearchResult.load)),
     (FILMS, ("films", lambda film: film.stat() and None)),
 )

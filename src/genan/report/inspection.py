@@ -14,8 +14,17 @@ from jaxtyping import Float
 from genan.data import Inspection, Trajectories, finite_differences
 from genan.data.inspection.measures import ControlInspection, JointInspection, measure_resolution
 from genan.data.inspection.timing import GAPS_LISTED
-from genan.errors import DataError
-from genan.report.style import COLOURS, GREY, colours, heading, panels, plain_ticks, style
+from genan.report.style import (
+    COLOURS,
+    GREY,
+    colours,
+    density,
+    heading,
+    panels,
+    plain_ticks,
+    save,
+    style,
+)
 from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:
@@ -37,26 +46,13 @@ FAINTEST, FAINTEST_POWER = 1e-3, 1e-6
 def save_figures(
     trajectories: Trajectories, inspection: Inspection, folder: Path
 ) -> tuple[Path, ...]:
-    """Write ``trajectories.png``, ``coverage.png`` and ``signals.png`` into ``folder``; return
-    their paths.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        raise DataError(
-            f"{folder} is not a folder, so no pictures can be put there; give another --out."
-        ) from None
+    """Write ``trajectories.png``, ``coverage.png`` and ``signals.png`` into ``folder``."""
     figures = {
         "trajectories.png": trajectories_figure(trajectories, inspection),
         "coverage.png": coverage_figure(trajectories, inspection),
         "signals.png": signals_figure(inspection, trajectories),
     }
-    for name, figure in figures.items():
-        try:
-            figure.savefig(folder / name, pil_kwargs={"compress_level": 3})
-        except OSError as error:
-            raise DataError(f"{folder / name} could not be written: {error.strerror}.") from None
-    return tuple(folder / name for name in figures)
+    return save(figures, folder)
 
 
 @style()
@@ -118,8 +114,8 @@ def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figu
     across = _columns([len(phases), len(pairs), len(controls)])
     groups.append(("Controls", controls))
     figure, grid = panels(
-        *(len(members) for _, members in groups), across=across, size=(1.25 if across > 1 else 2.6, 1.05),
-        gap=(0.62, 0.78), margin=(0.65, 0.15, 0.5, 0.42),
+        *(len(members) for _, members in groups), across=across,
+        size=(1.25 if across > 1 else 2.6, 1.05), gap=(0.62, 0.78), margin=(0.65, 0.15, 0.5, 0.42),
     )  # fmt: skip
     for (title, members), axes in zip(groups, grid, strict=True):
         box, inch = axes[0].get_position(), 1.0 / figure.get_figheight()
@@ -271,14 +267,7 @@ def _draw_histogram(panel: "Axes", u: Float[np.ndarray, " M"], control: ControlI
 
 
 def _draw_density(panel: "Axes", x: _Axis, y: _Axis, covered: float) -> None:
-    import matplotlib as mpl
-    from matplotlib.colors import ListedColormap, LogNorm
-
-    blues = ListedColormap(mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256)))  # no near-white
-    counts, _, _ = np.histogram2d(x.values, y.values, bins=[x.edges, y.edges])
-    share = np.ma.masked_equal(counts.T, 0.0) / max(1.0, float(counts.max()))
-    norm = LogNorm(FAINTEST, 1.0)
-    panel.pcolormesh(x.edges, y.edges, share, cmap=blues, norm=norm, rasterized=True, linewidth=0)
+    density(panel, x.values, y.values, x.edges, y.edges, faintest=FAINTEST)
     panel.set(xlabel=x.label, ylabel=y.label)
     for axis, draw, fit in ((x, panel.axvline, panel.set_xlim), (y, panel.axhline, panel.set_ylim)):
         fit(min([axis.edges[0], *axis.limits]), max([axis.edges[-1], *axis.limits]))

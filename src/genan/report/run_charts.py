@@ -59,30 +59,24 @@ def error_chart(found: Found[EvaluationRecord]) -> Figure:
     unit, factor = reading_unit(run.unit)
     horizon = max(len(model.curve) for model in run.models)
     steps = np.unique(np.geomspace(1, horizon, POINTS).round().astype(int)).tolist()
-    series = [
-        Series(
-            model.name,
-            tuple(
-                scaled(model.curve[step - 1], factor) if step <= len(model.curve) else None
-                for step in steps
-            ),
-        )
+    lines = {
+        model.name: {
+            float(f"{step * run.dt:.6g}"): scaled(model.curve[step - 1], factor)
+            for step in steps
+            if step <= len(model.curve)
+        }
         for model in run.models[:LINES]
-    ]
-    return Figure(
-        name=f"error-{slug(found.label)}",
-        title="Error over how far is simulated ahead",
-        kind="lines",
-        axis="simulated ahead [s]",
-        places=tuple(float(f"{step * run.dt:.6g}") for step in steps),
-        quantity="mean absolute joint position error",
-        unit=unit,
-        series=tuple(series),
-        logarithmic=True,
-        caption=f"Every model starts from recorded states of {run.trajectories} trajectories, gets "
-        f"the recorded controls and runs on alone, in steps of {time_ahead(run.dt)}. Bands are "
-        "95 % intervals over recordings.",
+    }
+    chart = _lines(
+        lines, f"error-{slug(found.label)}", "Error over how far is simulated ahead",
+        "simulated ahead [s]", "mean absolute joint position error", unit,
+    )  # fmt: skip
+    caption = (
+        f"Every model starts from recorded states of {run.trajectories} trajectories, gets the "
+        f"recorded controls and runs on alone, in steps of {time_ahead(run.dt)}. Bands are 95 % "
+        "intervals over recordings."
     )
+    return replace(chart, logarithmic=True, caption=caption)
 
 
 def validation_losses(run: ArtifactRecord) -> list[float]:
@@ -96,11 +90,12 @@ def validation_losses(run: ArtifactRecord) -> list[float]:
 
 def loss_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
     """Validation loss of each epoch of a fit; a chart for each loss."""
-    rows: dict[str, dict[str, dict[float, float]]] = {}
+    rows: dict[str, dict[str, dict[float, Value | None]]] = {}
     for one in found:
-        losses = {float(k): x for k, x in enumerate(validation_losses(one.content), start=1)}
+        losses = validation_losses(one.content)
         if losses:
-            rows.setdefault(one.content.contract.loss, {})[one.label] = losses
+            numbered = {float(k): Value(loss) for k, loss in enumerate(losses, start=1)}
+            rows.setdefault(one.content.contract.loss, {})[one.label] = {**numbered}
     words = "loss on trajectories held out, mean over the members"
     return [
         _lines(some, f"fitting-{slug(loss)}{part}", f"Fitting, {loss} loss", "epoch", words, "1")
@@ -111,14 +106,14 @@ def loss_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
 
 def training_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
     """Success in simulation while training; a chart for each task."""
-    rows: dict[str, dict[str, dict[float, float]]] = {}
+    rows: dict[str, dict[str, dict[float, Value | None]]] = {}
     for one in found:
         record = one.content.record
         each = (record.get("envs") or 0) * ((record.get("ppo") or {}).get("rollouts") or 0) or 1
-        curve = {
-            float(f"{(point['update'] + 1) * each / 1e6:.4g}"): 100.0 * point["episode/success"]
-            for point in record.get("curve") or ()
-            if math.isfinite(point.get("episode/success") or math.nan)
+        curve: dict[float, Value | None] = {
+            float(f"{(at['update'] + 1) * each / 1e6:.4g}"): Value(100.0 * at["episode/success"])
+            for at in record.get("curve") or ()
+            if math.isfinite(at.get("episode/success") or math.nan)
         }
         if curve:
             rows.setdefault(one.content.contract.task, {})[one.label] = curve
@@ -157,19 +152,17 @@ def transfer_charts(found: Sequence[Found[Transfer]]) -> list[Figure]:
 def _success_chart(done: Sequence[Found[Transfer]], suffix: str) -> Figure:
     known = [paper_figures().get(f"transfer-{one.content.task}") for one in done]
     paper = tuple(None if one is None else one.series["success"][0] for one in known)
-    return Figure(
-        name=f"transfer-success{suffix}",
-        title="Transfer: trials that succeed",
-        kind="bars",
-        axis="",
-        places=_places(done),
-        quantity="trials that succeed",
-        unit="%",
-        series=(Series("success", tuple(success(one.content) for one in done), paper),),
-        caption="Lines are Wilson's 95 % intervals."
-        + " The paper's bars are its main policy of the task on the real robot, 100 trials: "
-        "another robot, so a landmark rather than a rival." * any(paper),
-    )
+    rows = Series("success", tuple(success(one.content) for one in done), paper)
+    caption = "Lines are Wilson's 95 % intervals."
+    if any(paper):
+        caption += (
+            " The paper's bars are its main policy of the task on the real robot, 100 trials: "
+            "another robot, so a landmark rather than a rival."
+        )
+    title, words = "Transfer: trials that succeed", "trials that succeed"
+    places = _places(done)
+    return Figure(f"transfer-success{suffix}", title, "bars", "", places, words, "%", (rows,),
+                  caption=caption)  # fmt: skip
 
 
 def _robots_chart(some: Sequence[Found[Transfer]], suffix: str) -> Figure:
@@ -178,44 +171,29 @@ def _robots_chart(some: Sequence[Found[Transfer]], suffix: str) -> Figure:
         tuple(success(one.content.on(k)) if k in one.content.robot_seeds else None for k in seeds)
         for one in some
     ]
-    return Figure(
-        name=f"transfer-robots{suffix}",
-        title="Transfer, robot by robot",
-        kind="bars",
-        axis="",
-        places=tuple(f"robot {seed}" for seed in seeds),
-        quantity="trials that succeed",
-        unit="%",
-        series=tuple(Series(*row) for row in zip(_places(some), rows, strict=True)),
-        caption="Robots of one design differ in masses, friction, tendons and encoder zeros.",
-    )
+    series = tuple(Series(*row) for row in zip(_places(some), rows, strict=True))
+    places, title = tuple(f"robot {seed}" for seed in seeds), "Transfer, robot by robot"
+    caption = "Robots of one design differ in masses, friction, tendons and encoder zeros."
+    return Figure(f"transfer-robots{suffix}", title, "bars", "", places, "trials that succeed", "%",
+                  series, caption=caption)  # fmt: skip
 
 
 def _outcomes_chart(task: str, some: Sequence[Found[Transfer]]) -> Figure:
-    names = list(dict.fromkeys(name for one in some for name in one.content.outcomes()))
     figure = paper_figures().get(f"{task}-outcomes")
-    paper = None if figure is None else figure.series
-
-    def row(name: str) -> tuple[Value | None, ...]:
-        ours = [
-            _share(one.content.outcomes().get(name, 0), len(one.content.trials)) for one in some
-        ]
-        if paper is None:
-            return tuple(ours)
-        theirs = paper.get(_PAPER_OUTCOMES.get(name, name))
-        return (*ours, theirs[0] if theirs else None)
-
-    return Figure(
-        name=f"transfer-outcomes-{slug(task)}",
-        title=f"What became of the trials: {task_words(task)}",
-        kind="stacked",
-        axis="",
-        places=(*(one.label for one in some), *([] if paper is None else ["the paper's"])),
-        quantity="share of all trials",
-        unit="%",
-        series=tuple(Series(name, row(name)) for name in names),
-        caption="" if paper is None else "The paper's row is its main policy on the real robot.",
-    )
+    counts = [(one.content.outcomes(), len(one.content.trials)) for one in some]
+    names = dict.fromkeys(name for each, _ in counts for name in each)
+    rows = {name: [_share(each.get(name, 0), total) for each, total in counts] for name in names}
+    places, caption = [one.label for one in some], ""
+    series = [Series(name, tuple(row)) for name, row in rows.items()]
+    if figure is not None:
+        theirs = {name: figure.series.get(_PAPER_OUTCOMES.get(name, name)) for name in rows}
+        last = {name: values[0] if values else None for name, values in theirs.items()}
+        series = [Series(name, (*row, last[name])) for name, row in rows.items()]
+        places.append("the paper's")
+        caption = "The paper's row is its main policy on the real robot."
+    title = f"What became of the trials: {task_words(task)}"
+    return Figure(f"transfer-outcomes-{slug(task)}", title, "stacked", "", tuple(places),
+                  "share of all trials", "%", tuple(series), caption=caption)  # fmt: skip
 
 
 def _places(done: Sequence[Found[Transfer]]) -> tuple[str, ...]:
@@ -228,7 +206,7 @@ def _places(done: Sequence[Found[Transfer]]) -> tuple[str, ...]:
 
 
 def _lines(
-    lines: Mapping[str, Mapping[float, float]],
+    lines: Mapping[str, Mapping[float, Value | None]],
     name: str,
     title: str,
     axis: str,
@@ -238,8 +216,7 @@ def _lines(
     """Lines whose points are at places of their own."""
     places = tuple(sorted({place for line in lines.values() for place in line}))
     series = tuple(
-        Series(row, tuple(Value(line[place]) if place in line else None for place in places))
-        for row, line in lines.items()
+        Series(row, tuple(line.get(place) for place in places)) for row, line in lines.items()
     )
     return Figure(name, title, "lines", axis, places, quantity, unit, series)
 

@@ -3,8 +3,10 @@ panels placed in inches, so that a picture is laid out without being drawn twice
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genan.errors import DataError
 from genan.words import reading_unit as reading_unit
 from genan.words import with_unit
 
@@ -31,6 +33,7 @@ _SETTINGS = {
     "axes.linewidth": 0.6,
     "axes.edgecolor": "#444444",
     "axes.axisbelow": True,
+    "axes.grid": True,
     "grid.color": GREY,
     "grid.alpha": 0.2,
     "grid.linewidth": 0.4,
@@ -102,14 +105,27 @@ def panels(
         top += -(-count // columns) * (high + gap[1])
     width, height = left + full + right, top - gap[1] + below
     figure = Figure(figsize=(width, height))
-    scale = (width, height, width, height)
     return figure, [
         [
-            figure.add_axes(tuple(a / b for a, b in zip((x, height - y, w, h), scale, strict=True)))
+            figure.add_axes((x / width, 1.0 - y / height, w / width, h / height))
             for x, y, w, h in group
         ]
         for group in boxes
     ]
+
+
+def save(figures: Mapping[str, "Figure"], folder: Path) -> tuple[Path, ...]:
+    """Write each figure into ``folder`` (made if need be) under its name; return the paths."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, figure in figures.items():
+            figure.savefig(folder / name, pil_kwargs={"compress_level": 3})
+    except OSError as error:
+        raise DataError(
+            f"The pictures could not be written into {folder}: {error.strerror or error}; give "
+            "another --out."
+        ) from None
+    return tuple(folder / name for name in figures)
 
 
 def heading(panel: "Axes", text: str, note: str = "") -> None:
@@ -117,6 +133,23 @@ def heading(panel: "Axes", text: str, note: str = "") -> None:
     panel.set_title(text, loc="left", fontweight="bold", pad=4)
     if note:
         panel.set_title(note, loc="right", fontsize=6.5, color=GREY, pad=4)
+
+
+def density(panel: "Axes", x: Any, y: Any, across: Any, up: Any, *, faintest: float = 0.0) -> None:
+    """How many of the samples x, y are in each cell between the edges ``across`` and ``up``, in
+    shades of blue; below the part ``faintest`` of the densest cell all are palest.
+    """
+    import matplotlib as mpl
+    import numpy as np
+    from matplotlib.colors import ListedColormap, LogNorm
+
+    counts, _, _ = np.histogram2d(x, y, bins=[across, up])
+    most = max(1.0, float(counts.max()))
+    blues = ListedColormap(mpl.colormaps["Blues"](np.linspace(0.25, 1.0, 256)))  # no near-white
+    norm = LogNorm(max(0.5, faintest * most), most)
+    cells = np.ma.masked_equal(counts.T, 0.0)
+    panel.grid(visible=False)
+    panel.pcolormesh(across, up, cells, cmap=blues, norm=norm, rasterized=True, linewidth=0)
 
 
 def plain_ticks(panel: "Axes", axes: str = "xy") -> None:
