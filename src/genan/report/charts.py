@@ -31,6 +31,7 @@ _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
 _INK, _GROUND = "#0b0c0d", "#fdfcfb"
 #: A cell that begins like this is a formula to a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_UNDATED = {"Date": None, "Creator": None}
 _SVG_IDS = re.compile(r' id="[A-Za-z0-9.]+_\d+"')
 
 
@@ -39,16 +40,18 @@ def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
     lying = chart.kind == "stacked"
     names = _bar_names(chart) if lying else []
     left = 0.12 + 0.062 * max((len(name) for name in names), default=0) if lying else 0.55
-    wide = 5.6 - left
+    wide = 4.7 - left
     if chart.kind == "bars":
-        wide = min(8.4, max(4.4, 0.28 * len(chart.places) * len(_rows(chart)) + 0.9))
-    height = 0.26 * len(names) if lying else 2.3
+        wide = min(7.4, max(3.6, 0.28 * len(chart.places) * len(_rows(chart)) + 0.9))
+    height = 0.26 * len(names) if lying else 1.9
     legend, lines = _legend_rows(chart, left + wide)
     title = 0.42 if titled else 0.0
     above, below = 0.12 + 0.17 * lines + title, 0.22 + 0.18 * bool(chart.axis or lying)
     if chart.kind == "bars":
         below += 0.12 * (max(_wrapped(place).count("\n") for place in chart.places))
-    figure, ((panel,),) = panels(1, across=1, size=(wide, height), margin=(left, 0.1, above, below))
+    figure, ((panel,),) = panels(
+        1, across=1, size=(wide, height), margin=(left, 0.16, above, below)
+    )
     {"bars": _bars, "lines": _lines, "stacked": _stacked}[chart.kind](panel, chart)
     panel.grid(visible=False, axis="y" if lying else "x")
     inch = 1.0 / figure.get_figheight()
@@ -71,9 +74,11 @@ def chart_svg(chart: Figure) -> str:
     inks = {"text_color": _INK, "axes_labelcolor": _INK, "xtick_color": _INK, "ytick_color": _INK}
     with _quiet(), style(**inks, svg_fonttype="none", svg_hashsalt=chart.name):
         drawn = draw_chart(chart, titled=False)
-        svg = _saved(drawn, "svg", metadata={"Date": None, "Creator": None}).decode()
+        svg = _saved(drawn, "svg", transparent=True, metadata=_UNDATED).decode()
     svg = _SVG_IDS.sub("", svg[svg.index("<svg") :])
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    largest = f'style="max-width:{1.75 * 72.0 * drawn.get_figwidth():.0f}px"'
+    svg = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', largest, svg, count=1)
+    svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>", "", svg, flags=re.DOTALL)
     return svg.replace(_INK, "currentColor").replace(_GROUND, "var(--page)")
 
 

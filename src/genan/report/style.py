@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genan.errors import DataError
-from genan.words import reading_unit as reading_unit
-from genan.words import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 #: Lines and text that stay in the background.
 GREY = "#8A8A8A"
-
-label = with_unit
 
 _SETTINGS = {
     "font.size": 8.0,
@@ -160,7 +156,7 @@ def plain_ticks(panel: "Axes", axes: str = "xy") -> None:
         if axis.get_scale() != "log":
             continue
         low, high = axis.get_view_interval()
-        few = low > 0.0 and high / low < 30.0
+        few = low > 0.0 and high / low < 100.0
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
