@@ -15,16 +15,16 @@ from jaxtyping import Float
 
 from genan.errors import DataError, SettingError, listing
 
-#: Module of each format, in the order in which a file is tried for them; it has the functions
-#: ``is_FORMAT(path)`` and ``open_FORMAT(path)``.
-FORMATS = {
-    "npz": "npz",
-    "lerobot": "lerobot",
-    "rosbag": "ros",
-    "tfrecord": "tfrecord",
-    "o80": "o80",
-    "parquet": "table",
-    "csv": "table",
+#: Module of each format, with the functions ``is_FORMAT(path)`` and ``open_FORMAT(path)``, and the
+#: optional libraries it needs; in the order in which a file is tried for them.
+FORMATS: dict[str, tuple[str, ...]] = {
+    "npz": ("npz",),
+    "lerobot": ("lerobot", "pyarrow"),
+    "rosbag": ("ros", "rosbags", "mcap"),
+    "tfrecord": ("tfrecord", "google_crc32c", "google.protobuf"),
+    "o80": ("o80", "pyarrow"),
+    "parquet": ("table", "pyarrow"),
+    "csv": ("table",),
 }
 
 Facts = Mapping[str, str | float]
@@ -102,6 +102,14 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
             f"{path} is in the format {format!r}; only samples of a bag have two time stamps to "
             "choose from, so leave out --stamps."
         )
+    for library in FORMATS[format][1:]:
+        try:
+            importlib.import_module(library)
+        except ImportError:
+            raise DataError(
+                f"Logs in the format {format!r} are read with the library {library}; run: pip "
+                "install 'genan[logs]'."
+            ) from None
     opened = getattr(_module(format), f"open_{format}")
     found: LogSource = opened(path, stamps) if format == "rosbag" else opened(path)
     return found
@@ -122,21 +130,14 @@ def _format_of(path: Path) -> str:
 
 
 def _module(format: str) -> object:
-    return importlib.import_module(f"genan.importing.formats.{FORMATS[format]}")
-
-
-def needs(library: str, what: str) -> DataError:
-    """The refusal where an optional library is not installed."""
-    return DataError(f"{what} are read with {library}; run: pip install 'genan[logs]'.")
+    return importlib.import_module(f"genan.importing.formats.{FORMATS[format][0]}")
 
 
 def no_column(where: Path | str, missing: Sequence[str], there: Sequence[str]) -> DataError:
     """The refusal where columns are not in a log."""
     more = f" and {len(there) - 60} more" if len(there) > 60 else ""
-    return DataError(
-        f"{where} has no column {listing(missing)}; the columns there are: {listing(there[:60])}"
-        f"{more}."
-    )
+    there = listing(there[:60]) + more
+    return DataError(f"{where} has no column {listing(missing)}; the columns there are: {there}.")
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:
@@ -147,19 +148,18 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 
 
 def files_in(path: Path, endings: tuple[str, ...]) -> dict[str, Path]:
-    """The files below a folder with one of the endings, or the file itself, by the name of their
-    recording: their place without the ending. Hidden ones are left out."""
+    """The file itself, or the files below a folder with one of the endings (hidden ones are left
+    out), by the name of their recording: their place without the ending."""
     files = {path.name: path}
     if path.is_dir():
         below = {file.relative_to(path).as_posix(): file for file in path.rglob("*")}
-        files = {
-            name: below[name]
-            for name in sorted(below, key=natural_order)
-            if name.lower().endswith(endings) and below[name].is_file()
-            if not re.search(r"(^|/)[._]", name)
-        }
-    ending = re.compile("(" + "|".join(map(re.escape, endings)) + ")$", re.IGNORECASE)
-    short = [ending.sub("", name) or name for name in files]
+        wanted = re.compile(
+            rf"(?!(.*/)?[._]).*({'|'.join(map(re.escape, endings))})", re.IGNORECASE
+        )
+        names = [name for name in below if wanted.fullmatch(name) and below[name].is_file()]
+        files = {name: below[name] for name in sorted(names, key=natural_order)}
+    ending = re.compile(f"(?<=.)({'|'.join(map(re.escape, endings))})$", re.IGNORECASE)
+    short = [ending.sub("", name) for name in files]
     return {
         name if short.count(name) == 1 else full: file
         for name, (full, file) in zip(short, files.items(), strict=True)

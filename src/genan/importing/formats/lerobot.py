@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from genan.errors import DataError, listing
-from genan.importing.formats.table import parquet_file
-from genan.importing.source import Facts, LogSource, RawRecording, Stream, needs, no_column
+from genan.importing.formats.table import parquet_file, read_parquet
+from genan.importing.source import Facts, LogSource, RawRecording, Stream, no_column
 
 #: Versions of the layout that are read.
 VERSIONS = ("v2.0", "v2.1", "v3.0")
@@ -31,10 +30,6 @@ def is_lerobot(path: Path) -> bool:
 
 def open_lerobot(path: Path) -> LogSource:
     """A folder with ``meta/info.json`` and ``data/``."""
-    try:
-        import pyarrow  # noqa: F401
-    except ModuleNotFoundError:
-        raise needs("pyarrow", "LeRobot data sets") from None
     about = path / "meta" / "info.json"
     try:
         info: dict[str, Any] = dict(json.loads(about.read_text()))
@@ -78,7 +73,7 @@ def open_lerobot(path: Path) -> LogSource:
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
         places = _places(path, features, names)
         seen = set[int]()
-        for episode, parts in groupby(_frames(files, features, places, period), lambda f: f[0]):
+        for episode, parts in groupby(_frames(files, places, period), lambda f: f[0]):
             _, times, values, done = zip(*parts, strict=True)
             expected, facts = known.get(episode, (sum(map(len, values)), {"episode": episode}))
             if episode in seen:
@@ -150,26 +145,21 @@ def _places(
 
 
 def _frames(
-    files: Sequence[Path],
-    features: Mapping[str, Sequence[str]],
-    places: Sequence[tuple[str, int]],
-    period: float | None,
+    files: Sequence[Path], places: Sequence[tuple[str, int]], period: float | None
 ) -> Iterator[tuple[int, np.ndarray | None, np.ndarray, int]]:
     """Episode, stamps [s] and values of the frames of each episode in each file, and bytes read."""
-    done, wanted = 0, list(dict.fromkeys(feature for feature, _ in places))
+    done, wanted = 0, list(dict.fromkeys([*(feature for feature, _ in places), "episode_index"]))
     for path in files:
         with parquet_file(path) as file:
-            present = file.schema_arrow.names
-            if missing := [n for n in (*wanted, "episode_index") if n not in present]:
-                raise no_column(path, missing, present)
-            stamps = [name for name in ("timestamp", "frame_index") if name in present]
-            table = file.read(columns=[*wanted, "episode_index", *stamps])
-        columns = {
-            name: _numbers(table.column(name), len(features.get(name, [""])), f"{name!r} of {path}")
-            for name in table.column_names
-        }
+            stamps = {"timestamp", "frame_index"} & set(file.schema_arrow.names)
+        columns = read_parquet(path, [*wanted, *stamps])
+        frames = len(columns["episode_index"])
+        columns = {name: values.reshape(frames, -1) for name, values in columns.items()}
+        for feature, k in places:
+            if columns[feature].shape[1] <= k:
+                raise DataError(f"{path} has fewer numbers of {feature!r} than its meta says.")
         values = np.stack([columns[feature][:, k] for feature, k in places], axis=1)
-        time = columns["timestamp"][:, 0] if "timestamp" in stamps else None
+        time = columns["timestamp"][:, 0].astype(float) if "timestamp" in stamps else None
         if time is not None and period is not None and "frame_index" in stamps:
             # kept in single precision: where they are the frame's number times the period to that
             # precision, that is what they mean
@@ -177,27 +167,10 @@ def _frames(
             time = exact if np.all(np.abs(time - exact) <= 2.0**-23 * np.abs(exact)) else time
         episodes = columns["episode_index"][:, 0].astype(np.int64)
         done += path.stat().st_size
-        cuts = [0, *(np.flatnonzero(np.diff(episodes)) + 1).tolist(), len(episodes)]
-        for a, b in pairwise(cuts if len(episodes) else []):
-            yield int(episodes[a]), None if time is None else time[a:b], values[a:b], done
-
-
-def _numbers(column: Any, width: int, where: str) -> Float[np.ndarray, "n w"]:
-    """A column of numbers or of lists of numbers [frames, width]."""
-    import pyarrow
-
-    column, frames = column.combine_chunks(), len(column)
-    if column.null_count:
-        raise DataError(f"{where} has {column.null_count} empty entries; leave these episodes out.")
-    while hasattr(column, "storage"):  # an extension type of the datasets library around lists
-        column = column.storage
-    while pyarrow.types.is_nested(column.type):
-        column = column.flatten()
-    if len(column) != frames * width or column.null_count:
-        raise DataError(
-            f"{where} has {len(column)} numbers in {frames} frames; {frames * width} were expected."
-        )
-    return column.to_numpy(zero_copy_only=False).astype(np.float64).reshape(frames, width)
+        cuts = [0, *(np.flatnonzero(np.diff(episodes)) + 1).tolist(), frames]
+        for a, b in pairwise(cuts if frames else []):
+            part = values[a:b].astype(np.float64)
+            yield int(episodes[a]), None if time is None else time[a:b], part, done
 
 
 def _episodes(meta: Path) -> dict[int, tuple[int, Facts]]:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from genan.errors import DataError, listing
-from genan.importing.formats.table import parquet_file, read_csv, sniff
-from genan.importing.source import LogSource, RawRecording, Stream, needs, no_column
+from genan.importing.formats.table import as_matrix, parquet_file, read_csv, read_parquet, sniff
+from genan.importing.source import LogSource, RawRecording, Stream, no_column
 
 _TIME = "time_stamp"
 _REFERENCE = re.compile(r"reference_found_\d+")
@@ -31,7 +31,7 @@ def is_o80(path: Path) -> bool:
     files = [file for file in _files(path) if file.suffix in (*_TABLES, *_PICKLES)]
     try:
         return bool(files) and (_is_pickle(files[0]) or bool(_names(files[0])))
-    except DataError:
+    except (DataError, ImportError):
         return False
 
 
@@ -43,10 +43,6 @@ def open_o80(path: Path) -> LogSource:
             'not opened here; convert it where you trust it: python -c "import pandas; '
             f"pandas.read_pickle('{file.name}').to_parquet('{file.stem}.parquet')\""
         )
-    try:
-        import pyarrow  # noqa: F401
-    except ModuleNotFoundError:
-        raise needs("pyarrow", "Logs of o80") from None
     files = [file for file in _files(path) if file.suffix in _TABLES]
     if not files:
         raise DataError(f"{path} has no log of o80 in it (.parquet or .csv).")
@@ -80,26 +76,23 @@ def _read(path: Path, names: Sequence[str], done: int) -> RawRecording:
         raise no_column(path, missing, [name for name in present if _COLUMNS.fullmatch(name)])
     found = [name for name in present if _REFERENCE.fullmatch(name)]
     wanted = [_TIME, *dict.fromkeys((*names, *found))]
-    if path.suffix == ".parquet":
-        with parquet_file(path) as file:
-            table = file.read(columns=wanted)
-    else:
+    if path.suffix == ".csv":
         kinds = {name: "bool" if name in found else "float64" for name in wanted}
-        table = read_csv(path, sniff(path), kinds | {_TIME: "int64"})
+        columns = read_csv(path, kinds | {_TIME: "int64"})
+    else:
+        columns = read_parquet(path, wanted)
     for name in (_TIME, *found):
-        if empty := table.column(name).null_count:
-            raise DataError(f"{path} has {empty} empty entries in {name!r}; it is not whole.")
-    keep = np.ones(len(table), bool)
-    for name in found:
-        keep &= table.column(name).to_numpy() != 0
+        if columns[name].dtype.kind not in "iub":
+            raise DataError(f"{path} has empty entries in {name!r}; it was not written whole.")
+    keep = np.all([np.ones(len(columns[_TIME]), bool), *(columns[n] != 0 for n in found)], axis=0)
     left_out = int((~keep).sum())
     if not keep.any():
         lost = f"none of its {left_out} samples has its reference found"
         why = lost if left_out else "it has no samples"
         raise DataError(f"{path} has nothing to import: {why}; leave it out.")
-    stamp = table.column(_TIME).to_numpy()[keep].astype(np.int64)
-    values = np.stack([table.column(name).to_numpy()[keep] for name in names], axis=1)
-    stream = Stream(tuple(names), (stamp - stamp[0]) / 1e9, values.astype(np.float64))
+    stamp = columns[_TIME][keep]
+    values = as_matrix([columns[name][keep] for name in names])
+    stream = Stream(tuple(names), (stamp - stamp[0]) / 1e9, values)
     facts: dict[str, Any] = {"start": int(stamp[0]) / 1e9}
     if left_out:
         facts["samples before the reference was found, left out"] = float(left_out)

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +21,7 @@ import numpy as np
 
 from genan.errors import DataError, SettingError, listing
 from genan.importing.formats.ros_messages import MessageLayout, TopicReader, Types, Wire, layout
-from genan.importing.source import LogSource, RawRecording, Stream, natural_order, needs
+from genan.importing.source import LogSource, RawRecording, Stream, natural_order
 
 #: A row of more numbers than this is listed by its first one: an image, a cloud of points.
 LISTED = 64
@@ -312,8 +311,6 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
     """
     if stamps not in ("auto", "header", "receipt"):
         raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
-    if not (find_spec("rosbags") and find_spec("mcap")):
-        raise needs("the rosbags and mcap libraries", "Bags")
     paths = bags_in(path)
     if not paths:
         raise DataError(

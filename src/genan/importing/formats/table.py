@@ -18,7 +18,10 @@ from jaxtyping import Float
 
 from genan.errors import DataError, listing
 from genan.importing.mapping import time_factor, time_unit_in_name
-from genan.importing.source import LogSource, RawRecording, Stream, files_in, needs, no_column
+from genan.importing.source import LogSource, RawRecording, Stream, files_in, no_column
+
+Columns = dict[str, np.ndarray]
+"""Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN."""
 
 CSV, PARQUET = (".csv", ".tsv", ".txt", ".csv.gz"), (".parquet", ".pq")
 _TIME = re.compile(
@@ -42,17 +45,30 @@ def is_csv(path: Path) -> bool:
 
 def is_parquet(path: Path) -> bool:
     """By the ending."""
-    return bool(files_in(path, PARQUET)) and (path.is_dir() or path.suffix.lower() in PARQUET)
+    return bool(files_in(path, PARQUET)) if path.is_dir() else path.suffix.lower() in PARQUET
 
 
 def open_csv(path: Path) -> LogSource:
     """Text tables with numbers: any delimiter, with or without a header, comments behind ``#``."""
-    return _open(path, "csv", CSV, lambda file: dict.fromkeys(sniff(file).names, ""), _csv_values)
+
+    def read(file: Path, names: Sequence[str]) -> Columns:
+        return read_csv(file, dict.fromkeys(names, "float64"))
+
+    return _open(path, "csv", CSV, lambda file: dict.fromkeys(sniff(file).names, ""), read)
 
 
 def open_parquet(path: Path) -> LogSource:
     """Parquet files."""
-    return _open(path, "parquet", PARQUET, _parquet_columns, _parquet_values)
+
+    def read(file: Path, names: Sequence[str]) -> Columns:
+        columns = {name: re.sub(r":\d+$", "", name) for name in names}
+        there = read_parquet(file, list(dict.fromkeys(columns.values())))
+        return {
+            name: there[of] if of == name else there[of][:, int(name.rpartition(":")[2])]
+            for name, of in columns.items()
+        }
+
+    return _open(path, "parquet", PARQUET, _parquet_columns, read)
 
 
 def _open(
@@ -60,10 +76,9 @@ def _open(
     format: str,
     endings: tuple[str, ...],
     columns_of: Callable[[Path], Mapping[str, str]],
-    values_of: Callable[[Path, Sequence[str]], tuple[np.ndarray, Mapping[str, str]]],
+    read_file: Callable[[Path, Sequence[str]], Columns],
 ) -> LogSource:
-    """A log of tables: ``columns_of`` a file gives columns and what is known of them, ``values_of``
-    the samples, and units of time stamps that the file declares."""
+    """A log of tables; ``columns_of`` a file gives its columns and what is known of them."""
     files = files_in(path, endings)
     if not files:
         raise DataError(f"{path} has no files that end with {listing(endings)}.")
@@ -76,11 +91,10 @@ def _open(
                 raise no_column(file, missing, there)
             time = time_column(there)
             wanted = tuple(dict.fromkeys([*names, *([time] if time else [])]))
-            values, units = values_of(file, wanted)
+            values = as_matrix(list(read_file(file, wanted).values()))
             stamps = None
             if time is not None:
-                seconds = time_factor(units.get(time) or time_unit_in_name(time))
-                stamps = values[:, wanted.index(time)] * seconds
+                stamps = values[:, wanted.index(time)] * time_factor(time_unit_in_name(time))
             done += file.stat().st_size
             yield RawRecording(recording, (Stream(wanted, stamps, values),), {}, done)
 
@@ -88,6 +102,15 @@ def _open(
     return LogSource(
         format, path, tables, columns_of(tables[0]), read, recordings=[(name, {}) for name in files]
     )
+
+
+def as_matrix(columns: Sequence[np.ndarray]) -> Float[np.ndarray, "n k"]:
+    """Columns next to each other, in single precision where all are."""
+    single = all(column.dtype == np.float32 for column in columns)
+    values = np.empty((len(columns[0]), len(columns)), np.float32 if single else np.float64)
+    for k, column in enumerate(columns):
+        values[:, k] = column
+    return values
 
 
 def time_column(names: Sequence[str]) -> str | None:
@@ -100,11 +123,9 @@ def time_column(names: Sequence[str]) -> str | None:
 @contextmanager
 def parquet_file(path: Path) -> Iterator[Any]:
     """An open Parquet file; damage becomes a ``DataError``."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise needs("pyarrow", "Parquet files") from None
+    import pyarrow
+    from pyarrow import parquet
+
     try:
         with parquet.ParquetFile(path) as file:
             yield file
@@ -114,14 +135,14 @@ def parquet_file(path: Path) -> Iterator[Any]:
 
 
 def _parquet_columns(path: Path) -> dict[str, str]:
+    from pyarrow import types
+
+    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_timestamp)
     found: dict[str, str] = {}
     with parquet_file(path) as table:
-        from pyarrow import types
-
-        numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_timestamp)
         for entry in table.schema_arrow:
             kind, names = entry.type, [entry.name]
-            if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            if types.is_nested(kind) and hasattr(kind, "value_type"):
                 first = next(table.iter_batches(batch_size=1, columns=[entry.name]), None)
                 width = len(first.column(0)[0].as_py() or ()) if first else 0
                 kind, names = kind.value_type, [f"{entry.name}:{k}" for k in range(width)]
@@ -130,36 +151,32 @@ def _parquet_columns(path: Path) -> dict[str, str]:
     return found
 
 
-def _parquet_values(path: Path, names: Sequence[str]) -> tuple[np.ndarray, dict[str, str]]:
+def read_parquet(path: Path, names: Sequence[str]) -> Columns:
+    """Columns of a Parquet file; those of type timestamp in the unit that their names say."""
+    import pyarrow as pa
+
     with parquet_file(path) as file:
-        plain = set(file.schema_arrow.names)
-        column = {name: name if name in plain else name.rpartition(":")[0] for name in names}
-        table = file.read(columns=list(dict.fromkeys(column.values())))
-    arrays, units = [], {}
+        if missing := [name for name in names if name not in file.schema_arrow.names]:
+            raise no_column(path, missing, file.schema_arrow.names)
+        table = file.read(columns=list(names))
+    found: Columns = {}
     for name in names:
-        array = table.column(column[name]).combine_chunks()
-        if name not in plain and len(array):
-            flat, k = array.flatten(), int(name.rpartition(":")[2])
-            width = len(flat) // len(array)
-            if array.null_count or len(flat) != width * len(array) or k >= width:
+        column, shape = table.column(name).combine_chunks(), [len(table)]
+        while hasattr(column, "storage"):  # an extension type of the datasets library around lists
+            column = column.storage
+        while pa.types.is_nested(column.type):
+            column, shape = column.flatten(), [len(table), -1]
+            if len(column) % max(1, len(table)):
                 raise DataError(
-                    f"{path}: the lists in the column {column[name]!r} are not all of the same "
-                    "length."
+                    f"{path}: the lists in the column {name!r} are not all of the same length."
                 )
-            array = flat.take(np.arange(k, len(flat), width))
-        if hasattr(array.type, "unit"):
-            units[name], array = array.type.unit, array.cast("int64")
-        arrays.append(array)
-    return as_matrix(arrays), units
-
-
-def as_matrix(arrays: Sequence[Any]) -> Float[np.ndarray, "n k"]:
-    """Arrow columns of numbers as one array; what is missing is NaN."""
-    single = all(str(array.type) == "float" for array in arrays)
-    values = np.empty((len(arrays[0]), len(arrays)), dtype=np.float32 if single else np.float64)
-    for k, array in enumerate(arrays):
-        values[:, k] = array.to_numpy(zero_copy_only=False)
-    return values
+        scale = 1.0
+        if pa.types.is_timestamp(column.type):
+            scale = time_factor(column.type.unit) / time_factor(time_unit_in_name(name))
+            column = column.cast(pa.int64())
+        values = column.to_numpy(zero_copy_only=False)
+        found[name] = (values if scale == 1.0 else values * scale).reshape(shape)
+    return found
 
 
 @dataclass(frozen=True)
@@ -177,25 +194,16 @@ class CsvDialect:
     """Whether there is no row of numbers."""
 
 
-def _csv_values(path: Path, names: Sequence[str]) -> tuple[np.ndarray, dict[str, str]]:
+def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
+    """The columns of a text table that ``types`` names."""
     dialect = sniff(path)
     try:
-        import pyarrow  # noqa: F401
+        import pyarrow as pa
+        from pyarrow import csv as arrow
     except ImportError:
-        return _read_lines(path, dialect, names), {}
-    if dialect.delimiter == " ":  # any number of blanks, which pyarrow does not know
-        return _read_lines(path, dialect, names), {}
-    table = read_csv(path, dialect, dict.fromkeys(names, "float64"))
-    return as_matrix([table.column(name).combine_chunks() for name in names]), {}
-
-
-def read_csv(path: Path, dialect: CsvDialect, types: Mapping[str, str]) -> Any:
-    """The columns of a text table that ``types`` names, as a table of pyarrow."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
-    if dialect.empty:
-        return pa.table({name: pa.array([], kind) for name, kind in types.items()})
+        return _read_lines(path, dialect, list(types))
+    if dialect.delimiter == " " or dialect.empty:  # pyarrow does not know any number of blanks
+        return _read_lines(path, dialect, list(types))
 
     def invalid(row: Any) -> str:
         return "error" if _ROW.match(row.text or "x") else "skip"
@@ -209,7 +217,7 @@ def read_csv(path: Path, dialect: CsvDialect, types: Mapping[str, str]) -> Any:
         decimal_point=dialect.decimal,
     )
     try:
-        return arrow.read_csv(
+        table = arrow.read_csv(
             path,
             arrow.ReadOptions(column_names=dialect.names, skip_rows=dialect.skip),
             arrow.ParseOptions(delimiter=dialect.delimiter, invalid_row_handler=invalid),
@@ -218,19 +226,20 @@ def read_csv(path: Path, dialect: CsvDialect, types: Mapping[str, str]) -> Any:
     except pa.ArrowInvalid as error:
         words = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as a table of numbers: {words}.") from None
+    return {name: table.column(name).to_numpy() for name in types}
 
 
-def _read_lines(path: Path, dialect: CsvDialect, names: Sequence[str]) -> np.ndarray:
+def _read_lines(path: Path, dialect: CsvDialect, names: Sequence[str]) -> Columns:
     """As ``read_csv``, without pyarrow."""
 
     def number(cell: str) -> float:
         return np.nan if cell in _MISSING else float(cell.replace(dialect.decimal, "."))
 
-    places = [dialect.names.index(name) for name in names]
     lines = path.read_text(encoding="utf-8-sig").splitlines()[dialect.skip :]
     rows = [_cells(line, dialect.delimiter) for line in lines if _ROW.match(line)]
+    places = {name: dialect.names.index(name) for name in names}
     try:
-        return np.array([[number(row[k]) for k in places] for row in rows]).reshape(-1, len(names))
+        return {name: np.array([number(row[k]) for row in rows]) for name, k in places.items()}
     except (ValueError, IndexError) as error:
         raise DataError(f"{path} cannot be read as a table of numbers: {error}.") from None
 

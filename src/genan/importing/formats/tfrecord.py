@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from genan.errors import DataError, listing
-from genan.importing.source import Facts, LogSource, RawRecording, Stream, needs
+from genan.importing.source import Facts, LogSource, RawRecording, Stream
 
 #: Names of the data sets recorded on PAMY2, and their sampling period [s], which is not written in
 #: them; the first four numbers of their state are the positions.
@@ -104,7 +104,7 @@ def is_tfrecord(path: Path) -> bool:
         head = file.read(12)
     try:
         return len(head) == 12 and not _is_wrong(head[:8], head[8:])
-    except DataError:  # the library for checksums is not installed
+    except ImportError:  # the library for checksums
         return False
 
 
@@ -228,10 +228,8 @@ def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
 
 def _is_wrong(data: bytes, checksum: bytes) -> bool:
     """Whether a checksum of TFRecords (CRC-32C, turned and shifted) does not fit."""
-    try:
-        from google_crc32c import value as crc32c
-    except ModuleNotFoundError:
-        raise needs("google-crc32c", "TFRecord files") from None
+    from google_crc32c import value as crc32c
+
     crc = crc32c(data)
     masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
     return struct.pack("<I", masked) != checksum
@@ -240,10 +238,8 @@ def _is_wrong(data: bytes, checksum: bytes) -> bool:
 @cache
 def _example_class() -> Any:
     """``tf.train.Example`` as a class of the protobuf library."""
-    try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    except ModuleNotFoundError:
-        raise needs("protobuf", "TFRecord files") from None
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     file = descriptor_pb2.FileDescriptorProto(name="example", package="tf", syntax="proto3")
     kinds = descriptor_pb2.FieldDescriptorProto.Type
     for name, fields in _EXAMPLE.items():
