@@ -8,11 +8,12 @@ Bags are read by the rosbags library. MCAP files are read by the mcap library, b
 rosbags refuses every file that has a topic of another program, or ROS 1 messages, in it.
 """
 
+import re
 import struct
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from genan.errors import DataError, SettingError, listing
-from genan.importing.formats.ros_messages import MessageLayout, TopicReader, Types, Wire, layout
+from genan.importing.formats.ros_messages import TopicReader, Types, Wire
 from genan.importing.source import LogSource, RawRecording, Stream, natural_order
 
 #: A row of more numbers than this is listed by its first one: an image, a cloud of points.
@@ -44,116 +45,73 @@ class BagTopic:
     """Why its messages cannot be read; '': they can."""
 
 
-class Bag(ABC):
+@dataclass(frozen=True, eq=False)
+class Bag:
     """One recording, of one or several files."""
 
-    def __init__(self, name: str, files: Sequence[Path]) -> None:
-        self.name, self.files = name, files
-        self.topics: dict[str, BagTopic] = {}
-        self.definitions: dict[Wire, dict[tuple[str, str, str], None]] = {"cdr": {}, "ros1": {}}
-        """Message type, language and text of each definition in the files."""
+    name: str
+    files: Sequence[Path]
+    messages: Callable[[Collection[str]], Iterator[tuple[str, int, bytes]]]
+    """Topic, time of receipt [ns] and raw bytes of each message of some topics."""
+    topics: dict[str, BagTopic] = field(default_factory=dict)
+    definitions: dict[Wire, list[tuple[str, str, str]]] = field(
+        default_factory=lambda: {"cdr": [], "ros1": []}
+    )
+    """Message type, language and text of each definition in the files."""
 
     def add(self, topic: str, new: BagTopic, language: str, text: str) -> None:
         """A topic, or more messages of one."""
         known = self.topics.get(topic)
         if known is not None:
-            new = replace(new, count=new.count + known.count)
-            if known.type != new.type:
-                new = replace(new, refused=f"it has messages of {known.type} as well")
+            other = f"it has messages of {known.type} as well"
+            refused = other if known.type != new.type else new.refused
+            new = replace(new, count=new.count + known.count, refused=refused)
         self.topics[topic] = new
-        self.definitions[new.wire][new.type, language, text] = None
+        if (new.type, language, text) not in self.definitions[new.wire]:
+            self.definitions[new.wire].append((new.type, language, text))
 
-    def types(self, wire: Wire) -> Types:
-        """Definitions of all message types: those in the file, and ROS's own where it has none."""
-        return _types(tuple(self.definitions[wire]), wire)
+    def reader(self, topic: str, paths: Sequence[str], stamps: str) -> TopicReader:
+        """Reads numbers from the messages of a topic."""
+        wire, type = self.topics[topic].wire, self.topics[topic].type
+        types = _types(tuple(self.definitions[wire]), wire)
+        return TopicReader(types, type, wire, tuple(paths), stamps)
 
-    @abstractmethod
-    def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
-        """Topic, time of receipt [ns] and raw bytes of each message of ``topics``."""
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{name} ({topic.type}, {topic.count} messages)"
+            for name, topic in sorted(self.topics.items(), key=str)
+        )
 
 
-class LibraryBag(Bag):
+def _library_bag(path: Path, name: str) -> Bag:
     """A bag of ROS 1, or one of ROS 2 in SQLite or compressed, by the rosbags library."""
+    from rosbags import rosbag1, rosbag2
 
-    def __init__(self, path: Path, name: str) -> None:
-        from rosbags import rosbag1, rosbag2
+    wire: Wire = "ros1" if path.suffix == ".bag" else "cdr"
+    open_bag: Any = rosbag1.Reader if wire == "ros1" else rosbag2.Reader
 
-        super().__init__(name, list(path.iterdir()) if path.is_dir() else [path])
-        wire: Wire = "ros1" if path.suffix == ".bag" else "cdr"
-        self._path: Path = path
-        self._reader: Any = rosbag1.Reader if wire == "ros1" else rosbag2.Reader
-        with _damage_in_words(path), self._reader(path) as bag:
-            for c in bag.connections:
-                language = c.msgdef.format.name.lower()
-                self.add(c.topic, BagTopic(c.msgtype, c.msgcount, wire), language, c.msgdef.data)
-
-    def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
-        """As ``Bag.messages``."""
-        with _damage_in_words(self._path), self._reader(self._path) as bag:
-            wanted = [c for c in bag.connections if c.topic in topics and c.msgcount]
-            for connection, receipt, data in bag.messages(wanted) if wanted else ():
+    def messages(topics: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
+        with _damage_in_words(path), open_bag(path) as reader:
+            wanted = [c for c in reader.connections if c.topic in topics and c.msgcount]
+            for connection, receipt, data in reader.messages(wanted) if wanted else ():
                 yield connection.topic, receipt, data
 
+    bag = Bag(name, list(path.iterdir()) if path.is_dir() else [path], messages)
+    with _damage_in_words(path), open_bag(path) as reader:
+        for c in reader.connections:
+            language = c.msgdef.format.name.lower()
+            bag.add(c.topic, BagTopic(c.msgtype, c.msgcount, wire), language, c.msgdef.data)
+    return bag
 
-class McapBag(Bag):
+
+def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
     """MCAP files: one, or the parts that a recorder split its recording into."""
+    from mcap.records import Chunk, Message
 
-    def __init__(self, files: Sequence[Path], name: str) -> None:
-        super().__init__(name, files)
-        self._parts: list[tuple[Path, dict[int, str], dict[int, frozenset[int]]]] = []
-        """Of each file: topic of each channel, and channels of each chunk by its place."""
-        for path in files:
-            with _damage_in_words(path), path.open("rb") as file:
-                self._open(path, file)
+    parts: list[tuple[Path, dict[int, str], dict[int, frozenset[int]]]] = []
 
-    def _open(self, path: Path, file: BinaryIO) -> None:
-        """Topics and counts from the summary, or else from all of the file."""
-        from mcap.reader import make_reader
-        from mcap.records import Channel, Message, Schema
-        from mcap.stream_reader import StreamReader
-
-        file.seek(-len(_MAGIC[".mcap"]), 2)
-        if file.read() != _MAGIC[".mcap"]:
-            raise DataError(
-                f"{path} is cut off (it ends at byte {path.stat().st_size} without the closing "
-                "mark of an MCAP file): the recorder was killed or the copy is not whole; copy "
-                "it again, or write a whole one with 'mcap recover'."
-            )
-        file.seek(0)
-        summary = make_reader(file).get_summary()
-        if summary and summary.statistics and summary.channels:
-            schemas, channels = summary.schemas, summary.channels
-            counts = summary.statistics.channel_message_counts
-        else:
-            file.seek(0)
-            schemas, channels, counts = {}, {}, {}
-            for record in StreamReader(file).records:
-                if isinstance(record, Schema):
-                    schemas[record.id] = record
-                elif isinstance(record, Channel):
-                    channels[record.id] = record
-                elif isinstance(record, Message):
-                    counts[record.channel_id] = counts.get(record.channel_id, 0) + 1
-        for channel in channels.values():
-            schema, encoding = schemas.get(channel.schema_id), channel.message_encoding
-            package, slash, rest = (schema.name if schema else "").partition("/")
-            # sensor_msgs/msg/JointState also for ROS 1's sensor_msgs/JointState
-            kind = f"{package}/msg/{rest}" if slash and "/" not in rest else package + slash + rest
-            other = f"its messages are in {encoding!r}, not CDR or ROS 1"
-            refused = "" if encoding in ("cdr", "ros1") else other
-            wire: Wire = "ros1" if encoding == "ros1" else "cdr"
-            topic = BagTopic(kind, counts.get(channel.id, 0), wire, refused)
-            language, text = (schema.encoding, schema.data) if schema else ("", b"")
-            self.add(channel.topic, topic, language, text.decode("utf-8", "replace"))
-        indices = summary.chunk_indexes if summary else []
-        chunks = {i.chunk_start_offset: frozenset(i.message_index_offsets) for i in indices}
-        self._parts.append((path, {c.id: c.topic for c in channels.values()}, chunks))
-
-    def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
-        """As ``Bag.messages``."""
-        from mcap.records import Chunk, Message
-
-        for path, channels, chunks in self._parts:
+    def messages(topics: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
+        for path, channels, chunks in parts:
             wanted = {id: topic for id, topic in channels.items() if topic in topics}
             with _damage_in_words(path), path.open("rb") as file:
                 for at, record in _records(file, chunks, wanted):
@@ -161,6 +119,54 @@ class McapBag(Bag):
                         yield wanted[record.channel_id], record.log_time, record.data
                     elif isinstance(record, Chunk):
                         yield from _messages_of(record, path, at, wanted)
+
+    bag = Bag(name, files, messages)
+    for path in files:
+        with _damage_in_words(path), path.open("rb") as file:
+            parts.append((path, *_add_topics(bag, path, file)))
+    return bag
+
+
+def _add_topics(
+    bag: Bag, path: Path, file: BinaryIO
+) -> tuple[dict[int, str], dict[int, frozenset[int]]]:
+    """Topics and counts of an MCAP file, from its summary or else from all of it; returns the topic
+    of each channel, and the channels of each chunk by its place."""
+    from mcap.reader import make_reader
+    from mcap.records import Channel, Message, Schema
+    from mcap.stream_reader import StreamReader
+
+    file.seek(-len(_MAGIC[".mcap"]), 2)
+    if file.read() != _MAGIC[".mcap"]:
+        raise DataError(
+            f"{path} is cut off (it ends at byte {path.stat().st_size} without the closing mark of "
+            "an MCAP file): the recorder was killed or the copy is not whole; copy it again, or "
+            "write a whole one with 'mcap recover'."
+        )
+    file.seek(0)
+    summary = make_reader(file).get_summary()
+    if summary and summary.statistics and summary.channels:
+        schemas, channels = summary.schemas, summary.channels
+        counts = summary.statistics.channel_message_counts
+    else:
+        file.seek(0)
+        records = list(StreamReader(file).records)
+        schemas = {record.id: record for record in records if isinstance(record, Schema)}
+        channels = {record.id: record for record in records if isinstance(record, Channel)}
+        counts = Counter(record.channel_id for record in records if isinstance(record, Message))
+    for channel in channels.values():
+        schema, encoding = schemas.get(channel.schema_id), channel.message_encoding
+        # sensor_msgs/msg/JointState also for ROS 1's sensor_msgs/JointState
+        kind = re.sub(r"^([^/]+)/([^/]+)$", r"\1/msg/\2", schema.name if schema else "")
+        other = f"its messages are in {encoding!r}, not CDR or ROS 1"
+        wire: Wire = "ros1" if encoding == "ros1" else "cdr"
+        refused = "" if encoding in ("cdr", "ros1") else other
+        topic = BagTopic(kind, counts.get(channel.id, 0), wire, refused)
+        language, text = (schema.encoding, schema.data) if schema else ("", b"")
+        bag.add(channel.topic, topic, language, text.decode("utf-8", "replace"))
+    indices = summary.chunk_indexes if summary else []
+    chunks = {index.chunk_start_offset: frozenset(index.message_index_offsets) for index in indices}
+    return {channel.id: channel.topic for channel in channels.values()}, chunks
 
 
 def _records(
@@ -259,9 +265,9 @@ def open_bag(path: Path, name: str) -> Bag:
     if path.is_file() and path.stat().st_size == 0:
         raise DataError(f"{path} is empty (0 bytes); nothing was recorded.")
     parts = _mcap_parts(path) if path.is_dir() else [path] if path.suffix == ".mcap" else []
-    bag = McapBag(parts, name) if parts else LibraryBag(path, name)
+    bag = _mcap_bag(parts, name) if parts else _library_bag(path, name)
     if not any(topic.count for topic in bag.topics.values()):
-        what = _listed(bag) if bag.topics else "no topics"
+        what = bag if bag.topics else "no topics"
         raise DataError(
             f"The bag {name!r} is empty: it has {what} and not one message; leave it out."
         )
@@ -287,13 +293,6 @@ def _mcap_parts(folder: Path) -> list[Path]:
             f"The bag {folder} lacks the files {listing(missing)} that its metadata.yaml lists."
         )
     return paths
-
-
-def _listed(bag: Bag) -> str:
-    return ", ".join(
-        f"{name} ({topic.type}, {topic.count} messages)"
-        for name, topic in sorted(bag.topics.items(), key=str)
-    )
 
 
 def is_rosbag(path: Path) -> bool:
@@ -325,7 +324,7 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
         done = 0
         for bag in bags:
             done += sum(file.stat().st_size for file in bag.files)
-            yield _read(bag, _wanted(bag, names, stamps), stamps, done)
+            yield _read(bag, names, stamps, done)
 
     topics = {name for bag in bags for name, t in bag.topics.items() if t.type == _JOINT_STATE}
     start = f"{min(topics)}.position[" if len(topics) == 1 else "\0"
@@ -341,91 +340,64 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
 
 
 def _columns(bags: Sequence[Bag], stamps: str) -> dict[str, str]:
-    """Every number of the first message of every topic."""
+    """Every number of the first message of every topic; topics that cannot be read are passed over,
+    and refused when they are asked for."""
     found: dict[str, str] = {}
-    done: set[str] = set()
-    for bag in bags:
-        for name, topic in bag.topics.items():
-            if name in done or not topic.count or topic.refused:
-                continue
+    for name in dict.fromkeys(name for bag in bags for name in bag.topics):
+        having = [bag for bag in bags if name in bag.topics and bag.topics[name].count]
+        count = sum(bag.topics[name].count for bag in having)
+        for bag in having[:1]:
+            topic, first = bag.topics[name], next(bag.messages([name]), None)
+            reader = bag.reader(name, (), stamps)
             try:
-                this, header = _first(bag, name, stamps)
-            except DataError:  # a topic that cannot be read is refused when it is asked for
+                if topic.refused or first is None:
+                    continue
+                *_, header = reader.read([first[2]], [first[1]])
+            except DataError:
                 continue
-            done.add(name)
-            count = sum(other.topics[name].count for other in bags if name in other.topics)
             stamp = "header.stamp" if header else "its receipt"
             words = f"{count} messages of {topic.type}, time of {stamp}"
-            found |= {f"{name}.{path}": f"{kind}, {words}" for path, kind in _paths(this)}
+            found |= {f"{name}.{path}": f"{kind}, {words}" for path, kind in _paths(reader)}
     return found
 
 
-def _first(bag: Bag, name: str, stamps: str) -> tuple[MessageLayout, bool]:
-    """Layout of the first message of a topic, and whether its header's time is used."""
-    topic = bag.topics[name]
-    try:
-        if topic.refused:
-            raise DataError(topic.refused)
-        found = next(bag.messages([name]), None)
-        if found is None:
-            raise DataError("it has no message, though the bag's index claims some")
-        types = bag.types(topic.wire)
-        reader = TopicReader(types, topic.type, topic.wire, (), stamps)
-        header = reader.read([found[2]], [found[1]])[-1]
-        return layout(found[2], types, topic.type, topic.wire), header
-    except DataError as error:
-        where = f"The topic {name!r} of the bag {bag.name!r}"
-        raise DataError(f"{where} cannot be read: {error}") from None
-
-
-def _wanted(bag: Bag, names: Sequence[str], stamps: str) -> dict[str, dict[str, str]]:
-    """The names by topic, then by path in its messages; what cannot be there is refused before
-    reading."""
+def _read(bag: Bag, names: Sequence[str], stamps: str, done: int) -> RawRecording:
+    """The numbers of one bag; topics are streams of their own."""
     wanted: dict[str, dict[str, str]] = {}
     for name in names:
         topic = max((t for t in bag.topics if name.startswith(f"{t}.")), key=len, default=None)
         if topic is None:
             raise DataError(
                 f"The bag {bag.name!r} has no topic {name.partition('.')[0]!r} (asked for as "
-                f"{name!r}); it has {_listed(bag)}."
+                f"{name!r}); it has {bag}."
             )
-        if not bag.topics[topic].count:
-            raise DataError(
-                f"The topic {topic!r} of the bag {bag.name!r} has no messages, so {name!r} is not "
-                "there."
-            )
+        if refused := bag.topics[topic].refused:
+            raise DataError(f"The topic {topic!r} of the bag {bag.name!r} is not read: {refused}.")
         wanted.setdefault(topic, {})[name[len(topic) + 1 :]] = name
-    for topic, paths in wanted.items():
-        this, _ = _first(bag, topic, stamps)
-        for path in paths:
-            if this.find(path) is None and path.rpartition("[")[0] not in this.fields:
-                raise _no_number(bag, topic, [path], [other for other, _ in _paths(this)])
-    return wanted
-
-
-def _read(
-    bag: Bag, wanted: Mapping[str, Mapping[str, str]], stamps: str, done: int
-) -> RawRecording:
-    """The numbers of one bag; topics are streams of their own."""
     raw: dict[str, tuple[list[bytes], list[int]]] = {topic: ([], []) for topic in wanted}
-    for name, receipt, message in bag.messages(wanted):
-        raw[name][0].append(message)
-        raw[name][1].append(receipt)
+    for topic, receipt, message in bag.messages(wanted):
+        raw[topic][0].append(message)
+        raw[topic][1].append(receipt)
+    if empty := [topic for topic, (messages, _) in raw.items() if not messages]:
+        raise DataError(f"The topic {empty[0]!r} of the bag {bag.name!r} has no messages.")
     # nanoseconds since 1970 do not fit into a double, those since the start do
     origin = min(receipts[0] for _, receipts in raw.values())
     streams, left_out, facts = [], 0, {"start": origin / 1e9}
-    for name, paths in wanted.items():
-        topic = bag.topics[name]
-        types = bag.types(topic.wire)
-        reader = TopicReader(types, topic.type, topic.wire, tuple(paths), stamps)
-        time, values, seen, _ = reader.read(*raw.pop(name))
+    for topic, paths in wanted.items():
+        reader = bag.reader(topic, list(paths), stamps)
+        time, values, seen, _ = reader.read(*raw.pop(topic))
         if missing := [path for k, path in enumerate(paths) if not seen[:, k].any()]:
-            raise _no_number(bag, name, missing, sorted(reader.labels))
+            others = sorted(reader.labels) or [path for path, _ in _paths(reader)]
+            more = f" and {len(others) - 20} more" if len(others) > 20 else ""
+            raise DataError(
+                f"No message of topic {topic!r} ({reader.name}) of the bag {bag.name!r} has "
+                f"{listing(missing)}; there is {listing(others[:20])}{more}."
+            )
         for group in _groups(seen):
             whole = seen[:, group].all(axis=1)
             left_out += int((seen[:, group].any(axis=1) & ~whole).sum())
-            names = tuple(list(paths.values())[k] for k in group)
-            streams.append(Stream(names, (time[whole] - origin) / 1e9, values[whole][:, group]))
+            own = tuple(list(paths.values())[k] for k in group)
+            streams.append(Stream(own, (time[whole] - origin) / 1e9, values[whole][:, group]))
     if left_out:
         facts["messages with only some of the columns, left out"] = left_out
     return RawRecording(bag.name, tuple(streams), facts, done)
@@ -442,26 +414,19 @@ def _groups(seen: np.ndarray) -> list[list[int]]:
     return groups
 
 
-def _paths(this: MessageLayout) -> Iterator[tuple[str, str]]:
+def _paths(reader: TopicReader) -> Iterator[tuple[str, str]]:
     """Every number of a message but the header's: path and type; by name where it has one."""
+    this = reader.any_layout()
     # a path by name comes after that by number
-    named = {field.offset: path for path, field in this.fields.items() if field.count != 0}
-    for path, field in this.fields.items():
-        if path.startswith("header.") or field.count == 0 or named[field.offset] != path:
+    named = {place.offset: path for path, place in this.fields.items() if place.count != 0}
+    for path, place in this.fields.items():
+        if path.startswith("header.") or place.count == 0 or named[place.offset] != path:
             continue
-        kind = np.dtype(field.dtype).name
-        if field.count is None:
+        kind = np.dtype(place.dtype).name
+        if place.count is None:
             yield path, kind
-        elif field.count > LISTED:
-            yield f"{path}[0]", f"{kind}, first of {field.count}"
+        elif place.count > LISTED:
+            yield f"{path}[0]", f"{kind}, first of {place.count}"
         else:
-            for key in field.labels or range(field.count):
+            for key in place.labels or range(place.count):
                 yield f"{path}[{key}]", kind
-
-
-def _no_number(bag: Bag, topic: str, paths: Sequence[str], others: Sequence[str]) -> DataError:
-    shown = listing(others[:20]) + (f" and {len(others) - 20} more" if len(others) > 20 else "")
-    return DataError(
-        f"No message of topic {topic!r} ({bag.topics[topic].type}) of the bag {bag.name!r} has "
-        f"{listing(paths)}; there is {shown}."
-    )

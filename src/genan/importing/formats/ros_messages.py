@@ -6,7 +6,7 @@ by slicing. Decoding them one by one with the rosbags library takes five to ten 
 (120,000 joint states and commands: 0.9 s for the decoding alone, 0.1 s here).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -219,6 +219,10 @@ class TopicReader:
     """Names that were seen where a path was not, for the message when one is missing."""
     _layouts: dict[int, list[MessageLayout]] = field(default_factory=dict)
 
+    def any_layout(self) -> MessageLayout:
+        """The layout of a message that was read."""
+        return next(iter(self._layouts.values()))[0]
+
     def read(
         self, messages: Sequence[bytes], receipt: Sequence[int]
     ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n k"], Bool[np.ndarray, "n k"], bool]:
@@ -226,14 +230,17 @@ class TopicReader:
         header's."""
         n, k = len(messages), len(self.paths)
         values, seen, stamp = np.zeros((n, k)), np.zeros((n, k), bool), np.full(n, -1, np.int64)
+        for this, data, rows in self._alike(messages):
+            for i, path in enumerate(self.paths):
+                if (column := _number(this, data, path)) is not None:
+                    values[rows, i], seen[rows, i] = column, True
+                elif len(self.labels) < 200 and (row := this.fields.get(path.rpartition("[")[0])):
+                    self.labels.update(row.labels)
+            seconds = _number(this, data, "header.stamp.sec")
+            nanoseconds = _number(this, data, "header.stamp.nanosec")
+            if seconds is not None and nanoseconds is not None:
+                stamp[rows] = seconds.astype(np.int64) * 10**9 + nanoseconds
         received = np.array(receipt, np.int64)
-        for start in range(0, n, _BLOCK):
-            block = messages[start : start + _BLOCK]
-            lengths = np.array([len(message) for message in block])
-            for length in np.unique(lengths):
-                rows = np.flatnonzero(lengths == length)
-                alike = np.frombuffer(b"".join([block[row] for row in rows.tolist()]), np.uint8)
-                self._alike(alike.reshape(len(rows), -1), rows + start, values, seen, stamp)
         header = self.stamps == "header" and bool(stamp[0] >= 0)
         if self.stamps == "auto":
             late = np.median((received - stamp)[:_BLOCK])
@@ -241,49 +248,33 @@ class TopicReader:
         return (np.where(stamp >= 0, stamp, received) if header else received), values, seen, header
 
     def _alike(
-        self,
-        data: UInt8[np.ndarray, "m length"],
-        rows: Int[np.ndarray, " m"],
-        values: Float[np.ndarray, "n k"],
-        seen: Bool[np.ndarray, "n k"],
-        stamp: Int[np.ndarray, " n"],
-    ) -> None:
-        """Read messages of one length into their rows."""
-        known, tried = self._layouts.setdefault(data.shape[1], []), 0
-        while len(rows):
-            if tried == len(known):
-                known.append(layout(data[0].tobytes(), self.types, self.name, self.wire))
-                del known[:-_KEPT]
-                tried = len(known) - 1
-            this = known[tried]
-            tried += 1
-            same = (data[:, this.places] == this.bytes).all(axis=1)
-            if same.any():
-                self._numbers(this, data[same], rows[same], values, seen, stamp)
-                data, rows = data[~same], rows[~same]
+        self, messages: Sequence[bytes]
+    ) -> Iterator[tuple[MessageLayout, UInt8[np.ndarray, "m length"], Int[np.ndarray, " m"]]]:
+        """Layout, bytes and rows of messages that are laid out in the same way."""
+        for start in range(0, len(messages), _BLOCK):
+            block = messages[start : start + _BLOCK]
+            lengths = np.array([len(message) for message in block])
+            for length in np.unique(lengths):
+                rows = np.flatnonzero(lengths == length)
+                joined = b"".join([block[row] for row in rows.tolist()])
+                data = np.frombuffer(joined, np.uint8).reshape(len(rows), -1)
+                known, tried = self._layouts.setdefault(int(length), []), 0
+                while len(rows):
+                    if tried == len(known):
+                        known.append(layout(data[0].tobytes(), self.types, self.name, self.wire))
+                        del known[:-_KEPT]
+                        tried = len(known) - 1
+                    this = known[tried]
+                    tried += 1
+                    same = (data[:, this.places] == this.bytes).all(axis=1)
+                    if same.any():
+                        yield this, data[same], rows[same] + start
+                        data, rows = data[~same], rows[~same]
 
-    def _numbers(
-        self,
-        this: MessageLayout,
-        data: UInt8[np.ndarray, "m length"],
-        rows: Int[np.ndarray, " m"],
-        values: Float[np.ndarray, "n k"],
-        seen: Bool[np.ndarray, "n k"],
-        stamp: Int[np.ndarray, " n"],
-    ) -> None:
-        """Read messages of one layout into their rows."""
 
-        def number(path: str) -> np.ndarray | None:
-            if (place := this.find(path)) is None:
-                return None
-            raw = data[:, place.offset : place.offset + int(place.dtype[-1])]
-            return np.ascontiguousarray(raw).view(place.dtype)[:, 0]
-
-        for i, path in enumerate(self.paths):
-            if (column := number(path)) is not None:
-                values[rows, i], seen[rows, i] = column, True
-            elif len(self.labels) < 200 and (row := this.fields.get(path.rpartition("[")[0])):
-                self.labels.update(row.labels)
-        seconds, nanoseconds = number("header.stamp.sec"), number("header.stamp.nanosec")
-        if seconds is not None and nanoseconds is not None:
-            stamp[rows] = seconds.astype(np.int64) * 10**9 + nanoseconds
+def _number(this: MessageLayout, data: UInt8[np.ndarray, "m length"], path: str) -> Any:
+    """The number at ``path`` of messages of one layout; None: it is not there."""
+    if (place := this.find(path)) is None:
+        return None
+    raw = data[:, place.offset : place.offset + int(place.dtype[-1])]
+    return np.ascontiguousarray(raw).view(place.dtype)[:, 0]

@@ -61,7 +61,9 @@ def open_parquet(path: Path) -> LogSource:
     """Parquet files."""
 
     def read(file: Path, names: Sequence[str]) -> Columns:
-        columns = {name: re.sub(r":\d+$", "", name) for name in names}
+        with parquet_file(file) as table:
+            plain = table.schema_arrow.names
+        columns = {name: name if name in plain else name.rpartition(":")[0] for name in names}
         there = read_parquet(file, list(dict.fromkeys(columns.values())))
         return {
             name: there[of] if of == name else there[of][:, int(name.rpartition(":")[2])]
