@@ -28,7 +28,7 @@ from genan.data.inspection.timing import GAP_PERIODS, Timing, TimingMeter
 from genan.data.trajectories import SHORTEST, Channels, counted
 from genan.errors import DataError
 from genan.importing.mapping import ColumnMapping, convert
-from genan.importing.resample import ResampledRecording, StampFaults
+from genan.importing.resample import Faults, ResampledRecording
 from genan.importing.settings import ImportSettings
 from genan.robot import Robot
 
@@ -44,6 +44,17 @@ _RAW = 200_000
 _POSITION_WORDS = {
     "interpolate": "positions are interpolated linearly between the neighbouring samples",
     "nearest": "each position is the nearest sample's",
+}
+_CUTS = {
+    "gap": ("gap", "in the time stamps: the trajectory is cut there."),
+    "restart": ("jump", "back in time: a new trajectory begins there."),
+}
+_LEFT_OUT = {
+    "duplicated": ("sample", "stamped like the one before it: the later was dropped."),
+    "out of order": ("sample", "stamped earlier than the one before it: dropped."),
+    "not finite": ("sample", "with a value that is not finite: the trajectory is cut there."),
+    "short": ("piece", f"of fewer than {SHORTEST} samples: left out."),
+    "empty": ("recording", "without a trajectory ({empty}): left out."),
 }
 
 
@@ -136,7 +147,7 @@ class OutputFile:
         self._every: Counter[int] = Counter()
         self._short = 0
         self._empty: list[str] = []
-        self._faults = StampFaults()
+        self._faults: Faults = Counter()
         self._periods: list[float] = []
         self._meter: TimingMeter | None = None
         self._raw: list[np.ndarray] = []
@@ -149,8 +160,7 @@ class OutputFile:
         for raw in found.raw:
             if len(raw) > 1 and sum(map(len, self._raw)) < _RAW:
                 self._raw.append(convert(raw, mapping.joints))
-        for key, count in vars(found.faults).items():
-            setattr(self._faults, key, getattr(self._faults, key) + count)
+        self._faults += found.faults
         if found.period is not None:
             self._periods.append(found.period)
         pieces = [piece for piece in found.pieces if len(piece.q) >= SHORTEST]
@@ -199,30 +209,14 @@ class OutputFile:
                 f"The recordings have several rates, {slow:.4g} to {fast:.4g} Hz; each was brought "
                 f"to {rate} by itself."
             )
-        for count, noun, then in (
-            (self._faults.gaps, "gap", "in the time stamps: the trajectory is cut there."),
-            (self._faults.restarts, "jump", "back in time: a new trajectory begins there."),
-        ):
-            sentences += [f"{_n(count, noun)} {then}"] if count else []
-        return tuple(sentences)
+        return (*sentences, *_counted(self._faults, _CUTS))
 
     def left_out(self) -> tuple[str, ...]:
         """What is not in the file, a sentence for each reason."""
         empty = ", ".join(map(repr, self._empty[:5]))
         empty += f" and {len(self._empty) - 5} more" if len(self._empty) > 5 else ""
-        faults = self._faults
-        reasons = (
-            (faults.duplicated, "sample", "stamped like the one before it: the later was dropped."),
-            (faults.out_of_order, "sample", "stamped earlier than the one before it: dropped."),
-            (
-                faults.not_finite,
-                "sample",
-                "with a value that is not finite: the trajectory is cut there.",
-            ),
-            (self._short, "piece", f"of fewer than {SHORTEST} samples: left out."),
-            (len(self._empty), "recording", f"without a trajectory ({empty}): left out."),
-        )
-        return tuple(f"{_n(count, noun)} {then}" for count, noun, then in reasons if count)
+        more = {"short": self._short, "empty": len(self._empty)}
+        return _counted({**self._faults, **more}, _LEFT_OUT, empty=empty)
 
     def as_json(self) -> dict[str, Any]:
         """For the provenance."""
@@ -292,3 +286,14 @@ class OutputFile:
 
 def _n(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _counted(
+    counts: Mapping[Any, int], words: Mapping[str, tuple[str, str]], **more: str
+) -> tuple[str, ...]:
+    """A sentence for each count that is not 0."""
+    return tuple(
+        f"{_n(counts[key], noun)} {then.format(**more)}"
+        for key, (noun, then) in words.items()
+        if counts.get(key)
+    )

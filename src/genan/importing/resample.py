@@ -6,6 +6,7 @@ would hide the encoder's quantum and the noise that a model has to live with. On
 positions interpolated. Commands are always held, because that is what a robot does with them.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -33,20 +34,9 @@ SLOWEST = 0.01
 HOLD_TOLERANCE = 1e-3
 
 
-@dataclass
-class StampFaults:
-    """Faults in the time stamps of a recording, counted."""
-
-    duplicated: int = 0
-    """Samples stamped like the one before: dropped."""
-    out_of_order: int = 0
-    """Samples stamped a little before the one before: dropped."""
-    restarts: int = 0
-    """Jumps back in time; no sample is lost by one."""
-    gaps: int = 0
-    """Times without samples; no sample is lost by one."""
-    not_finite: int = 0
-    """Samples with NaN or infinity: dropped."""
+Faults = Counter[Literal["duplicated", "out of order", "not finite", "gap", "restart"]]
+"""Faults of a recording: samples that are dropped because they are stamped like the one before or a
+little before it, or have a value that is not finite; times without samples; jumps back in time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +62,7 @@ class ResampledRecording:
     """Raw stamps of the leading stream [s]; None where it has none."""
     period: float | None = None
     """Usual time between two samples of the leading stream [s]."""
-    faults: StampFaults = field(default_factory=StampFaults)
+    faults: Faults = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +97,7 @@ def resample(
     lead, others = _clean_streams(recording, source, mapping, dt, settings, found, where)
     if lead is None:
         return found
-    if others and found.faults.restarts:
+    if others and found.faults["restart"]:
         raise DataError(
             f"{where} goes back in time, so its streams cannot be put together; cut it there, or "
             "leave it out with --without."
@@ -166,7 +156,7 @@ def _clean_streams(
             _refuse_slow(period, dt, where)
         # commands on a clock of their own are held as long as no other comes: they have no gaps
         holds = joints.isdisjoint(stream.names)
-        faults = found.faults if leads else StampFaults()
+        faults: Faults = found.faults if leads else Counter()
         cleaned = _CleanStream(
             stream.names,
             *clean(time, stream.values, np.inf if holds else gap, faults, drop=not holds),
@@ -217,7 +207,7 @@ def clean(
     time: Float[np.ndarray, " n"],
     values: Float[np.ndarray, "n k"],
     gap: float,
-    faults: StampFaults,
+    faults: Faults,
     *,
     drop: bool = True,
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m k"], Bool[np.ndarray, " m"]]:
@@ -239,7 +229,7 @@ def clean(
         finite &= np.isfinite(values).all(axis=1)
     breaks = np.zeros(len(time), dtype=bool)
     if not finite.all():
-        faults.not_finite += int((~finite).sum())
+        faults["not finite"] += int((~finite).sum())
         kept = np.flatnonzero(finite)
         time, values, breaks = time[kept], values[kept], np.diff(kept, prepend=-1) > 1
     if not len(time):
@@ -257,12 +247,12 @@ def clean(
             keep[start:stop] = step > 0.0
             late = (step > gap) & np.isfinite(step)
             breaks[start:stop] |= late
-            faults.gaps += int(late.sum())
-            faults.duplicated += int((step == 0.0).sum())
-            faults.out_of_order += int((step < 0.0).sum())
+            faults["gap"] += int(late.sum())
+            faults["duplicated"] += int((step == 0.0).sum())
+            faults["out of order"] += int((step < 0.0).sum())
             start = stop
             starts.append(stop)
-    faults.restarts += len(starts) - 2
+    faults["restart"] += len(starts) - 2
     breaks[starts[:-1]] = True
     if keep.all():
         return time, values, breaks
