@@ -8,11 +8,11 @@ import pytest
 from genan.errors import DataError, SettingError
 from genan.importing.mapping import map_columns
 from genan.importing.resample import (
+    Resampler,
     between,
     clean,
     held,
     median_period,
-    resample,
     sample_times,
     uniform_multiple,
 )
@@ -34,7 +34,7 @@ def assemble(robot, streams, **settings):
     settings = ImportSettings(**settings)
     mapping = map_columns(robot, LOG, settings)
     recording = RawRecording("run", tuple(Stream(*stream) for stream in streams))
-    found = resample(recording, LOG, mapping, robot.dt, settings)
+    found = Resampler(LOG, mapping, robot.dt, settings).resample(recording, settings.phases)
     return found.pieces, found
 
 

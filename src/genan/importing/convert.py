@@ -11,7 +11,7 @@ from genan.data.trajectories import LONGEST_NAME, Channels
 from genan.errors import DataError, SettingError, listing
 from genan.importing.mapping import ColumnMapping, map_columns
 from genan.importing.output import OutputFile, open_writer
-from genan.importing.resample import resample
+from genan.importing.resample import Resampler
 from genan.importing.settings import ImportSettings, RecordingSelection
 from genan.importing.source import Facts, LogSource, open_source
 from genan.provenance import versions
@@ -90,13 +90,12 @@ def import_logs(
             )
         before = 0
         for number, (log, mapping) in enumerate(zip(logs, mappings, strict=True)):
+            resampler = Resampler(log, mapping, robot.dt, settings)
             for recording in log.read(mapping.columns):
                 recording = replace(recording, name=_name(logs, number, recording.name))
                 file = files.get(chosen.file_for(recording.name, recording.facts))
                 if file is not None:
-                    found = resample(
-                        recording, log, mapping, robot.dt, settings, phases=file.phases
-                    )
+                    found = resampler.resample(recording, file.phases)
                     file.add(recording.name, found, mapping)
                 if progress is not None:
                     progress(min(before + recording.done, size), size)

@@ -19,7 +19,7 @@ from genan.data.inspection.timing import GAP_PERIODS
 from genan.errors import DataError, SettingError
 from genan.importing.mapping import ColumnMapping
 from genan.importing.settings import ImportSettings
-from genan.importing.source import LogSource, RawRecording
+from genan.importing.source import LogSource, RawRecording, Stream
 
 #: Stamps from which the period of a recording is measured.
 PERIOD_STAMPS = 4096
@@ -66,134 +66,155 @@ class ResampledRecording:
 
 
 @dataclass(frozen=True, eq=False)
-class _CleanStream:
+class CleanStream:
+    """A stream whose stamps rise from one break to the next."""
+
     names: tuple[str, ...]
     time: Float[np.ndarray, " n"]
     values: Float[np.ndarray, "n k"]
     breaks: Bool[np.ndarray, " n"]
+    """Whether a break is before each sample; always before the first."""
+
+    def part(self, rows: slice) -> "CleanStream":
+        """Some samples."""
+        return CleanStream(self.names, self.time[rows], self.values[rows], self.breaks[rows])
 
 
-def resample(
-    recording: RawRecording,
-    source: LogSource,
-    mapping: ColumnMapping,
-    dt: float,
-    settings: ImportSettings,
-    *,
-    phases: Literal["all", "first"] | None = None,
-) -> ResampledRecording:
-    """The trajectories of a recording.
+@dataclass(frozen=True)
+class Resampler:
+    """Makes trajectories of the recordings of one log."""
 
-    Args:
-        recording: what the source read.
-        source: where it comes from.
-        mapping: which column is which joint or control.
-        dt: the robot's period [s].
-        settings: rate, gap, positions and phases.
-        phases: instead of the settings'.
-    """
-    found = ResampledRecording()
-    where = f"Recording {recording.name!r} of {source.path}"
-    lead, others = _clean_streams(recording, source, mapping, dt, settings, found, where)
-    if lead is None:
+    source: LogSource
+    mapping: ColumnMapping
+    dt: float
+    """The robot's period [s]."""
+    settings: ImportSettings
+
+    def resample(
+        self, recording: RawRecording, phases: Literal["all", "first"] = "all"
+    ) -> ResampledRecording:
+        """The trajectories of a recording; ``phases``: see ``ImportSettings``."""
+        found = ResampledRecording()
+        where = f"Recording {recording.name!r} of {self.source.path}"
+        streams = self._cleaned(recording, found, where)
+        if not streams:
+            return found
+        if len(streams) > 1 and found.faults["restart"]:
+            raise DataError(
+                f"{where} goes back in time, so its streams cannot be put together; cut it there, "
+                "or leave it out with --without."
+            )
+        lead, joints = streams[0], [entry.column for entry in self.mapping.joints]
+        own = [lead.names.index(column) for column in joints if column in lead.names]
+        for rows in pairwise([*np.flatnonzero(lead.breaks).tolist(), len(lead.time)]):
+            part = lead.part(slice(*rows))
+            if len(own) == len(joints):
+                found.raw.append(part.values[:PERIOD_STAMPS, own])
+            for phase, (at, taken) in enumerate(sample_times(part.time, self.dt, phases)):
+                q, u, known = self._values_at(at, taken, [part, *streams[1:]])
+                every = 0 if taken is None else taken.step
+                for a, b in runs(known):
+                    found.pieces.append(ResampledPiece(q[a:b], u[a:b], every, phase))
         return found
-    if others and found.faults["restart"]:
-        raise DataError(
-            f"{where} goes back in time, so its streams cannot be put together; cut it there, or "
-            "leave it out with --without."
-        )
-    own = [lead.names.index(entry.column) for entry in mapping.joints if entry.column in lead.names]
-    for start, stop in pairwise([*np.flatnonzero(lead.breaks).tolist(), len(lead.time)]):
-        rows = slice(start, stop)
-        part = _CleanStream(lead.names, lead.time[rows], lead.values[rows], lead.breaks[rows])
-        if len(own) == len(mapping.joints):
-            found.raw.append(part.values[:PERIOD_STAMPS, own])
-        for phase, (at, taken) in enumerate(sample_times(part.time, dt, phases or settings.phases)):
-            every = 0 if taken is None else taken.step
-            q, u, known = _values_at(at, taken, part, others, mapping, dt, settings.positions)
-            for first, last in runs(known):
-                found.pieces.append(ResampledPiece(q[first:last], u[first:last], every, phase))
-    return found
 
-
-def _clean_streams(
-    recording: RawRecording,
-    source: LogSource,
-    mapping: ColumnMapping,
-    dt: float,
-    settings: ImportSettings,
-    found: ResampledRecording,
-    where: str,
-) -> tuple[_CleanStream | None, list[_CleanStream]]:
-    """The stream that leads, and the others."""
-    leader, joints = mapping.joints[0].column, {entry.column for entry in mapping.joints}
-    wanted = joints | {entry.column for entry in mapping.controls}
-    streams = [s for s in recording.streams if len(s.values) and wanted.intersection(s.names)]
-    missing = wanted.difference(*(stream.names for stream in streams))
-    if streams and missing:
-        raise DataError(
-            f"{where} has no samples of {sorted(missing)[0]!r}; leave it out with --without, or "
-            "map another column."
-        )
-    lead, others = None, []
-    for stream in streams:
-        time = stream.time
-        if mapping.time in stream.names:
-            time = stream.values[:, stream.names.index(mapping.time)] * mapping.time_factor
-        if leads := leader in stream.names:
-            found.stamps = None if settings.rate else time
-        if time is None or settings.rate is not None:
-            if len(streams) > 1:
+    def _cleaned(
+        self, recording: RawRecording, found: ResampledRecording, where: str
+    ) -> list[CleanStream]:
+        """The streams that are needed, the leading one first; none where one is empty."""
+        joints = [entry.column for entry in self.mapping.joints]
+        wanted = {*joints, *(entry.column for entry in self.mapping.controls)}
+        streams = [s for s in recording.streams if len(s.values) and wanted.intersection(s.names)]
+        missing = wanted.difference(*(stream.names for stream in streams))
+        if streams and missing:
+            raise DataError(
+                f"{where} has no samples of {min(missing)!r}; leave it out with --without, or map "
+                "another column."
+            )
+        streams.sort(key=lambda stream: joints[0] not in stream.names)
+        cleaned = []
+        for stream in streams:
+            time = self._stamps(stream)
+            faults: Faults = Counter() if cleaned else found.faults
+            if time is None and len(streams) > 1:
                 raise SettingError(
                     f"{where} has several streams without time stamps, which cannot be aligned."
                 )
-            time = _declared_period(source, settings) * np.arange(len(stream.values))
-        time = np.asarray(time, dtype=np.float64)
-        period = median_period(time[np.isfinite(time)])
-        gap = settings.gap or (GAP_PERIODS * period if period else np.inf)
-        if leads:
-            found.period = period
-            _refuse_slow(period, dt, where)
-        # commands on a clock of their own are held as long as no other comes: they have no gaps
-        holds = joints.isdisjoint(stream.names)
-        faults: Faults = found.faults if leads else Counter()
-        cleaned = _CleanStream(
-            stream.names,
-            *clean(time, stream.values, np.inf if holds else gap, faults, drop=not holds),
-        )
-        if not len(cleaned.time):
-            return None, []
-        if leads:
-            lead = cleaned
-        else:
-            others.append(cleaned)
-    return lead, others
+            if not cleaned:
+                found.stamps = time
+            if time is None:
+                time = self._declared_period() * np.arange(len(stream.values))
+            period = median_period(time[np.isfinite(time)])
+            if not cleaned:
+                found.period = period
+                self._refuse_slow(period, where)
+            gap = self.settings.gap or (GAP_PERIODS * period if period else np.inf)
+            # commands on a clock of their own are held as long as no other comes: they have no gaps
+            holds = set(joints).isdisjoint(stream.names)
+            kept = clean(time, stream.values, np.inf if holds else gap, faults, drop=not holds)
+            if not len(kept[0]):
+                return []
+            cleaned.append(CleanStream(stream.names, *kept))
+        return cleaned
 
+    def _stamps(self, stream: Stream) -> Float[np.ndarray, " n"] | None:
+        """Time stamps of a stream [s]; None where it has none, or they are not to be used."""
+        if self.settings.rate is not None:
+            return None
+        time = stream.time
+        if self.mapping.time in stream.names:
+            column = stream.values[:, stream.names.index(self.mapping.time)]
+            time = column * self.mapping.time_factor
+        return None if time is None else np.asarray(time, dtype=np.float64)
 
-def _declared_period(source: LogSource, settings: ImportSettings) -> float:
-    period = 1.0 / settings.rate if settings.rate else source.period
-    if period is None:
-        raise SettingError(
-            f"{source.path} has no time stamps and does not say how fast it was sampled; name its "
-            "time column with --time, or give its rate in Hz with --rate."
-        )
-    return period
-
-
-def _refuse_slow(period: float | None, dt: float, where: str) -> None:
-    if period is None or period <= (1.0 + SLOWEST) * dt:
-        return
-    for unit, factor in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
-        if 0.3 * dt / 20 < period * factor < 3 * dt and period > 100 * dt:
-            raise DataError(
-                f"{where} has a sample every {period:g} s by its time stamps; they look like "
-                f"{unit}: declare --time-unit {unit}."
+    def _declared_period(self) -> float:
+        period = 1.0 / self.settings.rate if self.settings.rate else self.source.period
+        if period is None:
+            raise SettingError(
+                f"{self.source.path} has no time stamps and does not say how fast it was sampled; "
+                "name its time column with --time, or give its rate in Hz with --rate."
             )
-    raise DataError(
-        f"{where} is sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz; what "
-        f"was not recorded cannot be made up: set dt = {period:.4g} or more in robot.toml, or "
-        "leave the recording out with --without."
-    )
+        return period
+
+    def _refuse_slow(self, period: float | None, where: str) -> None:
+        dt = self.dt
+        if period is None or period <= (1.0 + SLOWEST) * dt:
+            return
+        for unit, factor in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+            if 0.3 * dt / 20 < period * factor < 3 * dt and period > 100 * dt:
+                raise DataError(
+                    f"{where} has a sample every {period:g} s by its time stamps; they look like "
+                    f"{unit}: declare --time-unit {unit}."
+                )
+        raise DataError(
+            f"{where} is sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz; "
+            "what was not recorded cannot be made up: set dt = "
+            f"{period:.4g} or more in robot.toml, or leave the recording out with --without."
+        )
+
+    def _values_at(
+        self, at: Float[np.ndarray, " m"], taken: slice | None, streams: Sequence[CleanStream]
+    ) -> tuple[np.ndarray, np.ndarray, Bool[np.ndarray, " m"]]:
+        """q, u and whether both are known, at the times ``at`` [s]; ``taken`` are the samples of
+        the leading stream at just these times."""
+        known, found = np.ones(len(at), dtype=bool), []
+        for entries in (self.mapping.joints, self.mapping.controls):
+            values = np.empty((len(at), len(entries)))
+            for stream in streams:
+                mine = [k for k, entry in enumerate(entries) if entry.column in stream.names]
+                columns = [stream.names.index(entries[k].column) for k in mine]
+                if stream is streams[0] and taken is not None:
+                    values[:, mine] = stream.values[taken][:, columns]
+                elif mine and entries is self.mapping.joints:
+                    logged, method = stream.values[:, columns], self.settings.positions
+                    values[:, mine], after = between(stream.time, logged, at, method)
+                    known &= (at >= stream.time[0]) & (at <= stream.time[-1])
+                    known &= ~stream.breaks[after] | (at == stream.time[after])
+                elif mine:
+                    logged = stream.values[:, columns]
+                    values[:, mine], there = held(stream.time, logged, at, self.dt)
+                    known &= there
+            found.append(values)
+        return found[0], found[1], known
 
 
 def median_period(time: Float[np.ndarray, " n"]) -> float | None:
@@ -283,36 +304,6 @@ def sample_times(
         return [(time[phase::k], slice(phase, None, k)) for phase in wanted]
     count = int(np.floor((time[-1] - time[0]) / dt + HOLD_TOLERANCE)) + 1
     return [(np.minimum(time[0] + dt * np.arange(count), time[-1]), None)]
-
-
-def _values_at(
-    at: Float[np.ndarray, " m"],
-    rows: slice | None,
-    lead: _CleanStream,
-    others: Sequence[_CleanStream],
-    mapping: ColumnMapping,
-    dt: float,
-    method: Literal["interpolate", "nearest"],
-) -> tuple[np.ndarray, np.ndarray, Bool[np.ndarray, " m"]]:
-    """q, u and whether both are known, at the times ``at`` [s]."""
-    known = np.ones(len(at), dtype=bool)
-    q, u = (np.empty((len(at), len(entries))) for entries in (mapping.joints, mapping.controls))
-    for stream in (lead, *others):
-        for target, entries in ((q, mapping.joints), (u, mapping.controls)):
-            mine = [k for k, entry in enumerate(entries) if entry.column in stream.names]
-            if not mine:
-                continue
-            values = stream.values[:, [stream.names.index(entries[k].column) for k in mine]]
-            if stream is lead and rows is not None:
-                target[:, mine] = values[rows]
-            elif target is u:
-                target[:, mine], there = held(stream.time, values, at, dt)
-                known &= there
-            else:
-                target[:, mine], after = between(stream.time, values, at, method)
-                known &= (at >= stream.time[0]) & (at <= stream.time[-1])
-                known &= ~stream.breaks[after] | (at == stream.time[after])
-    return q, u, known
 
 
 def held(

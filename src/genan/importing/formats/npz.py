@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from genan.errors import DataError
+from genan.importing.formats.table import as_matrix
 from genan.importing.source import LogSource, RawRecording, Stream, files_in, no_column
 
 _TIMES = ("time", "times", "t", "timestamp", "stamp")
@@ -249,14 +249,8 @@ class _Archive:
             mine = tuple(n for n in names if n in clock.columns or n == clock.time)
             if any(name in clock.columns for name in mine):
                 time = None if clock.time is None else self[clock.time].astype(np.float64)
-                found.append(Stream(mine, time, self._values(clock, mine)))
+                places = [clock.columns.get(name, (name, 0)) for name in mine]
+                arrays = {array: self[array].reshape(clock.rows, -1) for array, _ in places}
+                values = as_matrix([arrays[array][:, k] for array, k in places])
+                found.append(Stream(mine, time, values))
         return found
-
-    def _values(self, clock: ArrayClock, names: Sequence[str]) -> Float[np.ndarray, "n k"]:
-        places = [clock.columns.get(name, (name, 0)) for name in names]
-        arrays = {array: self[array].reshape(clock.rows, -1) for array, _ in places}
-        single = all(array.dtype == np.float32 for array in arrays.values())
-        values = np.empty((clock.rows, len(names)), dtype=np.float32 if single else np.float64)
-        for column, (array, k) in enumerate(places):
-            values[:, column] = arrays[array][:, k]
-        return values

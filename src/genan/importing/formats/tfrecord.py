@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from genan.errors import DataError, listing
-from genan.importing.source import Facts, LogSource, RawRecording, Stream
+from genan.importing.source import Facts, LogSource, RawRecording, Stream, no_column
 
 #: Names of the data sets recorded on PAMY2, and their sampling period [s], which is not written in
 #: them; the first four numbers of their state are the positions.
@@ -87,11 +87,7 @@ class Episode:
                     "steps, not the same for each step."
                 )
             if name not in known:
-                have = [
-                    key if x.shape[1] == 1 else f"{key}:0 to {key}:{x.shape[1] - 1}"
-                    for key, x in self.numbers.items()
-                ]
-                raise DataError(f"{self.where} has no column {name!r}; it has {', '.join(have)}.")
+                raise no_column(self.where, [name], list(self.columns()))
         columns = [self.numbers[known[name][0]][:, known[name][1]] for name in names]
         return np.stack(columns, axis=1).astype(np.float64)
 
