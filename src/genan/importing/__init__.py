@@ -5,7 +5,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genan.importing.convert import Imported, ImportedFile, import_logs
+    from genan.importing.convert import Imported, import_logs
+    from genan.importing.output import ImportedFile
     from genan.importing.settings import ImportSettings
     from genan.importing.source import open_source
 
@@ -15,5 +16,6 @@ __all__ = ["ImportSettings", "Imported", "ImportedFile", "import_logs", "open_so
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = {"ImportSettings": "settings", "open_source": "source"}.get(name, "convert")
+    modules = {"ImportSettings": "settings", "ImportedFile": "output", "open_source": "source"}
+    module = modules.get(name, "convert")
     return getattr(importlib.import_module(f"genan.importing.{module}"), name)

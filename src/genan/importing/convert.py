@@ -6,36 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from genan.data.inspection.timing import Timing
 from genan.data.trajectories import LONGEST_NAME, Channels
 from genan.errors import DataError, SettingError, listing
 from genan.importing.mapping import ColumnMapping, map_columns
-from genan.importing.output import OutputFile, open_writer
+from genan.importing.output import ImportedFile, OutputFile, open_writer
 from genan.importing.resample import Resampler
 from genan.importing.settings import ImportSettings, RecordingSelection
 from genan.importing.source import Facts, LogSource, open_source
 from genan.provenance import versions
 from genan.robot import Robot
-
-
-@dataclass(frozen=True)
-class ImportedFile:
-    """What one file got."""
-
-    path: Path
-    recordings: int
-    trajectories: int
-    samples: int
-    duration: float
-    """What was recorded [s]; phases of the same samples count once."""
-    resampling: tuple[str, ...]
-    """What was done with the time stamps, in sentences."""
-    left_out: tuple[str, ...]
-    """What is not in it, in sentences."""
-    timing: Timing | None
-    """What the raw stamps say; None where the log has none."""
-    words: str
-    """Recordings, minutes, trajectories and rate."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +64,9 @@ def import_logs(
         files = {}
         for kind, path in paths.items():
             writer = open_writer(path, channels, overwrite=settings.overwrite)
-            files[kind] = OutputFile(
-                stack.enter_context(writer), robot, settings, test=kind == "test"
-            )
+            # of a test, the first phase alone: to count the same motion k times proves no more
+            phases = "first" if kind == "test" else settings.phases
+            files[kind] = OutputFile(stack.enter_context(writer), robot, settings, phases)
         before = 0
         for number, (log, mapping) in enumerate(zip(logs, mappings, strict=True)):
             resampler = Resampler(log, mapping, robot.dt, settings)
@@ -102,9 +81,16 @@ def import_logs(
             before += log.size
         for kind, file in files.items():
             _refuse_empty(file, kind, settings)
-            entry = _provenance(logs, formats, mappings[0], settings) | file.as_json()
-            file.writer.finish({"robot": robot.name, "import": entry, "versions": versions()})
-    made = {kind: _imported(file) for kind, file in files.items()}
+        patterns = {name: list(getattr(settings, name)) for name in ("only", "without", "test")}
+        entry: dict[str, Any] = {
+            "source": [str(log.path) for log in logs[:50]] if len(logs) > 1 else str(logs[0].path),
+            "format": formats,
+            "mapping": mappings[0].as_json(),
+        }
+        if settings.patterns:
+            entry["chosen"] = {name: given for name, given in patterns.items() if given}
+        about = {"robot": robot.name, "versions": versions()}
+        made = {kind: file.finish(about, entry) for kind, file in files.items()}
     return Imported(made["train"], made.get("test"), formats, size)
 
 
@@ -151,32 +137,6 @@ def _refuse_empty(file: OutputFile, kind: str, settings: ImportSettings) -> None
     chosen = f" by the patterns {listing(settings.patterns)}" if settings.patterns else ""
     raise DataError(
         "No trajectory is left for "
-        f"{'the test file ' if kind == 'test' else ''}{file.path}{chosen}, so nothing was "
+        f"{'the test file ' if kind == 'test' else ''}{file.writer.path}{chosen}, so nothing was "
         f"written. {' '.join((*file.resampling(), *file.left_out()))}".strip()
-    )
-
-
-def _provenance(
-    logs: Sequence[LogSource], formats: str, mapping: ColumnMapping, settings: ImportSettings
-) -> dict[str, Any]:
-    patterns = {name: list(getattr(settings, name)) for name in ("only", "without", "test")}
-    return {
-        "source": [str(log.path) for log in logs[:50]] if len(logs) > 1 else str(logs[0].path),
-        "format": formats,
-        "mapping": mapping.as_json(),
-        **({"chosen": {k: v for k, v in patterns.items() if v}} if settings.patterns else {}),
-    }
-
-
-def _imported(file: OutputFile) -> ImportedFile:
-    return ImportedFile(
-        path=file.path,
-        recordings=len(file.recordings),
-        trajectories=len(file.writer.lengths),
-        samples=sum(file.writer.lengths),
-        duration=file.recorded * file.robot.dt,
-        resampling=file.resampling(),
-        left_out=file.left_out(),
-        timing=file.timing(),
-        words=file.words(),
     )

@@ -4,9 +4,10 @@ come out."""
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import pi
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import h5py
 import numpy as np
@@ -130,23 +131,44 @@ def open_writer(path: Path, channels: Channels, *, overwrite: bool) -> Iterator[
         lock.release()
 
 
+@dataclass(frozen=True)
+class ImportedFile:
+    """What one file got."""
+
+    path: Path
+    recordings: int
+    trajectories: int
+    samples: int
+    duration: float
+    """What was recorded [s]; phases of the same samples count once."""
+    resampling: tuple[str, ...]
+    """What was done with the time stamps, in sentences."""
+    left_out: tuple[str, ...]
+    """What is not in it, in sentences."""
+    timing: Timing | None
+    """What the raw stamps say; None where the log has none."""
+    words: str
+    """``12 recordings of 3.2 min in all, as 24 trajectories at 100 Hz``."""
+
+
 class OutputFile:
-    """What goes into one file of an import."""
+    """Collects what goes into one file of an import."""
 
     def __init__(
-        self, writer: TrajectoryWriter, robot: Robot, settings: ImportSettings, *, test: bool
+        self,
+        writer: TrajectoryWriter,
+        robot: Robot,
+        settings: ImportSettings,
+        phases: Literal["all", "first"],
     ) -> None:
-        """``test``: only the first of several phases goes in: a test that counts the same motion k
-        times proves no more."""
-        self.writer, self.path, self.robot, self.settings = writer, writer.path, robot, settings
-        self.phases = "first" if test else settings.phases
-        self.recordings: list[str] = []
-        """Names of those that gave at least one trajectory."""
-        self.recorded = 0
+        self.writer, self.robot, self.settings, self.phases = writer, robot, settings, phases
+        self._used: list[str] = []
+        """Recordings that gave at least one trajectory."""
+        self._empty: list[str] = []
+        self._recorded = 0
         """Samples of the first phases alone: what was recorded, at the robot's rate."""
         self._every: Counter[int] = Counter()
         self._short = 0
-        self._empty: list[str] = []
         self._faults: Faults = Counter()
         self._periods: list[float] = []
         self._meter: TimingMeter | None = None
@@ -165,26 +187,50 @@ class OutputFile:
             self._periods.append(found.period)
         pieces = [piece for piece in found.pieces if len(piece.q) >= SHORTEST]
         self._short += len(found.pieces) - len(pieces)
-        (self.recordings if pieces else self._empty).append(name)
+        (self._used if pieces else self._empty).append(name)
         for piece in pieces:
             q, u = convert(piece.q, mapping.joints), convert(piece.u, mapping.controls)
             self._check_units(q, name)
             self.writer.append(q, self._within_range(u, name), name)
-            self.recorded += len(q) if piece.phase == 0 else 0
+            self._recorded += len(q) if piece.phase == 0 else 0
             self._every[piece.every] += 1
 
-    def timing(self) -> Timing | None:
-        """What the raw stamps say; None where there are none."""
-        return None if self._meter is None else self._meter.result()
-
-    def words(self) -> str:
-        """``12 recordings of 3.2 min in all, as 24 trajectories at 100 Hz``."""
-        seconds = self.recorded * self.robot.dt
+    def finish(self, provenance: Mapping[str, Any], imported: Mapping[str, Any]) -> ImportedFile:
+        """Write the provenance, with ``imported`` and what was counted under ``import``."""
+        settings, dt, writer = self.settings, self.robot.dt, self.writer
+        seconds = self._recorded * dt
         length = f"{seconds / 60.0:.1f} min" if seconds >= 60.0 else f"{seconds:.1f} s"
-        return (
-            f"{_n(len(self.recordings), 'recording')} of {length} in all, as "
-            f"{counted(len(self.writer.lengths))} at {1.0 / self.robot.dt:.6g} Hz"
+        made = ImportedFile(
+            path=writer.path,
+            recordings=len(self._used),
+            trajectories=len(writer.lengths),
+            samples=sum(writer.lengths),
+            duration=seconds,
+            resampling=self.resampling(),
+            left_out=self.left_out(),
+            timing=None if self._meter is None else self._meter.result(),
+            words=f"{_n(len(self._used), 'recording')} of {length} in all, as "
+            f"{counted(len(writer.lengths))} at {1.0 / dt:.6g} Hz",
         )
+        done = {
+            "resampling": {
+                "words": list(made.resampling),
+                "rate": 1.0 / dt,
+                "positions": settings.positions,
+                "commands": "hold",
+                "gap": settings.gap or f"{GAP_PERIODS:g} periods",
+                "phases": settings.phases,
+                "declared_rate": settings.rate,
+                "every": {str(every): count for every, count in sorted(self._every.items())},
+            },
+            "recordings": made.recordings,
+            "trajectories": made.trajectories,
+            "left_out": list(made.left_out),
+            "timing": None if made.timing is None else made.timing.as_json(),
+            "quantum": self._quanta(),
+        }
+        writer.finish({**provenance, "import": {**imported, **done}})
+        return made
 
     def resampling(self) -> tuple[str, ...]:
         """What was done with the time stamps, in sentences."""
@@ -217,27 +263,6 @@ class OutputFile:
         empty += f" and {len(self._empty) - 5} more" if len(self._empty) > 5 else ""
         more = {"short": self._short, "empty": len(self._empty)}
         return _counted({**self._faults, **more}, _LEFT_OUT, empty=empty)
-
-    def as_json(self) -> dict[str, Any]:
-        """For the provenance."""
-        timing, settings = self.timing(), self.settings
-        return {
-            "resampling": {
-                "words": list(self.resampling()),
-                "rate": 1.0 / self.robot.dt,
-                "positions": settings.positions,
-                "commands": "hold",
-                "gap": settings.gap or f"{GAP_PERIODS:g} periods",
-                "phases": settings.phases,
-                "declared_rate": settings.rate,
-                "every": {str(every): count for every, count in sorted(self._every.items())},
-            },
-            "recordings": len(self.recordings),
-            "trajectories": len(self.writer.lengths),
-            "left_out": list(self.left_out()),
-            "timing": None if timing is None else timing.as_json(),
-            "quantum": self._quanta(),
-        }
 
     def _quanta(self) -> dict[str, float | None]:
         """Quantum of each joint as it was recorded [rad or m]."""

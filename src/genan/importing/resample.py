@@ -131,7 +131,7 @@ class Resampler:
                 "another column."
             )
         streams.sort(key=lambda stream: joints[0] not in stream.names)
-        cleaned = []
+        cleaned: list[CleanStream] = []
         for stream in streams:
             time = self._stamps(stream)
             faults: Faults = Counter() if cleaned else found.faults
