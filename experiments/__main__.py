@@ -202,13 +202,9 @@ class JobBars:
         from rich.console import Console
 
         self._console = Console(stderr=True, highlight=False, markup=False)
-        self._bars = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TimeElapsedColumn(),
-            console=self._console,
-        )
+        words, bar = progress.TextColumn("{task.description}"), progress.BarColumn()
+        count, time = progress.MofNCompleteColumn(), progress.TimeElapsedColumn()
+        self._bars = progress.Progress(words, bar, count, time, console=self._console)
         self._whole = self._bars.add_task(f"jobs, {where}", total=None)
         self._rows: dict[str, Any] = {}
 
@@ -233,7 +229,7 @@ class JobBars:
                 if not self._console.is_terminal:
                     self._console.print(f"begun: {job.label}")
             self._bars.update(self._rows[key], completed=round(100 * share))
-        for key in [key for key in self._rows if key not in now.running]:
+        for key in self._rows.keys() - now.running.keys():
             self._bars.remove_task(self._rows.pop(key))
 
 
@@ -249,30 +245,20 @@ def _print_plan(console: "Console", studies: "list[Study]", size: "Size", store:
     return 0
 
 
-def _print_table(console: "Console", header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-
-    table = Table(*header, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for row in rows:
-        table.add_row(*row)
-    table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
-    console.print(table, crop=False)
-
-
 def _print_study(console: "Console", result: "StudyResult") -> None:
     from experiments.words import say
+    from genan.cli.terminal import table
 
     console.print(f"{result.title} ({result.size}): {result.question}", style="bold")
     for figure in result.figures:
-        console.print(f"{figure.title} [{figure.unit}]")
         columns = {figure.axis: [str(place) for place in figure.places]}
         for row in figure.series:
-            columns[row.name] = [say(value, "") for value in row.values]
+            columns[row.name] = [say(value) for value in row.values]
             if row.paper:
-                columns[f"{row.name}, paper"] = [
-                    "-" if v is None else say(v, "") for v in row.paper
-                ]
-        _print_table(console, [*columns], [*zip(*columns.values(), strict=True)])
+                columns[f"{row.name}, paper"] = ["-" if v is None else say(v) for v in row.paper]
+        console.print(f"{figure.title} [{figure.unit}]")
+        rows = zip(*columns.values(), strict=True)
+        console.print(table([*columns], rows, left=[*columns]), crop=False)
     if result.headline:
         console.print(result.headline)
     for finding in result.findings:
@@ -282,30 +268,30 @@ def _print_study(console: "Console", result: "StudyResult") -> None:
 
 
 def _print_search(console: "Console", result: "SearchResult") -> None:
-    failed = [trial for trial in result.trials if trial.state == "failed"]
+    from genan.cli.terminal import table
+
     ranked, defaults = result.ranked(), result.defaults
-    console.print(
-        f"{result.what} ({result.size}): {result.objective} [{result.unit}], {len(ranked)} trials",
-        style="bold",
-    )
+    title = f"{result.what} ({result.size}): {result.objective} [{result.unit}]"
+    console.print(f"{title}, {len(ranked)} trials", style="bold")
     if ranked:
         shown = list(ranked[:SHOWN])
         if defaults is not None and defaults not in shown:
             shown.append(defaults)
-        names = ["defaults" if t.number == 0 else f"trial {t.number}" for t in shown]
+        names = ["defaults" if trial is defaults else f"trial {trial.number}" for trial in shown]
         rows = [
-            [result.objective, *(f"{trial.value:.4g}" for trial in shown)],
+            [result.objective, *(_short(trial.value) for trial in shown)],
             ["against the defaults", *(_against(trial, result) for trial in shown)],
         ]
         for name in result.importance or shown[0].settings:
             part = f" ({100 * result.importance[name]:.0f} %)" if result.importance else ""
             rows.append([f"{name}{part}", *(_short(trial.settings[name]) for trial in shown)])
-        _print_table(console, ["setting", *names], rows)
+        console.print(table(["setting", *names], rows, left=["setting"]), crop=False)
         if result.importance:
             console.print(
                 "In brackets: how much of what makes a trial good the setting explains; below 15 % "
                 "is noise."
             )
+    failed = [trial for trial in result.trials if trial.state == "failed"]
     for trial in failed[:SHOWN]:
         console.print(f"trial {trial.number} failed: {trial.error}")
     if failed:
@@ -316,23 +302,21 @@ def _print_search(console: "Console", result: "SearchResult") -> None:
 
 def _against(trial: "SearchTrial", result: "SearchResult") -> str:
     """How much better than the defaults a trial is."""
-    defaults = result.defaults
-    if defaults is None or trial.value is None or defaults.value is None:
+    if result.defaults is None:
         return "unknown"
-    if trial.number == defaults.number or (defaults.value == 0.0 and result.unit != "%"):
+    value, default = trial.value or 0.0, result.defaults.value or 0.0
+    if trial.number == 0:
         return "-"
-    if result.unit == "%":
-        return f"{trial.value - defaults.value:+.1f} points"
-    return f"{100.0 * (trial.value / defaults.value - 1.0):+.1f} %"
+    if result.unit == "%" or default == 0.0:
+        return f"{value - default:+.1f} points" if result.unit == "%" else "-"
+    return f"{100.0 * (value / default - 1.0):+.1f} %"
 
 
 def _short(value: Any) -> str:
     """A setting, for a table."""
-    if value is None:
-        return "auto"
     if isinstance(value, list):
         return " ".join(map(str, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "auto" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _list() -> str:

@@ -1,10 +1,12 @@
 """Comparing values by their intervals, and saying it in words."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from genan.evaluation.study_result import Figure, Finding, Value
+from genan.words import number
 
 Place = str | float | int
 WIDE = 20.0
@@ -72,11 +74,12 @@ def finding(
     if not made:
         return ()
     answers = [one.holds for one in made if one.expected is not None]
-    agrees = all_of(
-        [answer for answer in answers if answer] if some and True in answers else answers
-    )
     if False in answers:
-        agrees = False
+        agrees: bool | None = False
+    elif None in answers and not (some and True in answers):
+        agrees = None
+    else:
+        agrees = True if answers else None
     groups: dict[str, list[Comparison]] = {}
     for one in made:
         groups.setdefault(one.where, []).append(one)
@@ -84,14 +87,6 @@ def finding(
     if any(value is None for one in made for value in one.values):
         return (Finding(paper, f"Not all results are there. {sentence(words)}", None),)
     return (Finding(paper, sentence(words), agrees),)
-
-
-def all_of(answers: Sequence[bool | None]) -> bool | None:
-    """Whether all hold: False where one does not, None where one cannot be told (and none is
-    False)."""
-    if False in answers:
-        return False
-    return None if None in answers or not answers else True
 
 
 def _group(group: Sequence[Comparison]) -> str:
@@ -102,13 +97,14 @@ def _group(group: Sequence[Comparison]) -> str:
     return ", ".join(f"{name}: {say(value, group[0].unit)}" for name, value in dict(pairs).items())
 
 
-def say(value: Value | None, unit: str) -> str:
+def say(value: Value | None, unit: str = "") -> str:
     """A value with its interval: "0.72 deg (0.70 to 0.75)"."""
     if value is None:
         return "no result"
-    known = value.low is not None and value.high is not None and _width(value) > 0.0
-    interval = f" ({_short(value.low)} to {_short(value.high)})" if known else ""  # type: ignore
-    return f"{_short(value.mean)}{' ' if unit else ''}{unit}{interval}"
+    low, high = value.low, value.high
+    known = low is not None and high is not None and low < high
+    interval = f" ({number(low)} to {number(high)})" if known else ""  # type: ignore[arg-type]
+    return f"{number(value.mean)}{' ' if unit else ''}{unit}{interval}"
 
 
 def at(figure: Figure, place: Place, series: int = 0) -> Value | None:
@@ -121,9 +117,5 @@ def sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def _short(number: float) -> str:
-    return f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
-
-
 def _width(value: Value) -> float:
-    return float("inf") if value.low is None or value.high is None else value.high - value.low
+    return math.inf if value.low is None or value.high is None else value.high - value.low

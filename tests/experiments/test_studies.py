@@ -24,7 +24,7 @@ def test_only_intervals_that_do_not_meet_tell_values_apart() -> None:
     assert below(LOW, HIGH) is True and below(HIGH, LOW) is False and below(LOW, MID) is None
     assert below(LOW, None) is None and below(LOW, Value(3.0)) is None
     assert say(Value(0.7234, 0.698, 0.749), "deg") == "0.723 deg (0.698 to 0.749)"
-    assert say(None, "deg") == "no result" and say(Value(50.0, 50.0, 50.0), "%") == "50 %"
+    assert say(None, "deg") == "no result" and say(Value(50.0, 50.0, 50.0), "%") == "50.0 %"
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_a_finding_says_and_weighs_all_comparisons() -> None:
     yes, no, open_ = comparison(LOW, HIGH), comparison(HIGH, LOW), comparison(LOW, MID)
     (found,) = finding("It is so.", [yes])
     assert found.agrees is True and found.ours == (
-        "After 1 step: this, 1 deg (0.9 to 1.1), is lower than that, 2.2 deg (2.1 to 2.3): 55 % "
-        "less."
+        "After 1 step: this, 1.00 deg (0.900 to 1.10), is lower than that, 2.20 deg (2.10 to "
+        "2.30): 55 % less."
     )
     (found,) = finding("It is so.", [no])
     assert found.agrees is False and found.ours.endswith(": 2.2 times as much.")
