@@ -149,9 +149,7 @@ class Experiments:
             log = store.root / job.id / LOG
             say(f"failed: {job.label}: {job.error}" + (f" ({log})" if log.exists() else ""))
         if failed:
-            say(
-                f"{len(failed)} jobs failed; the others are kept, the same command tries them again."
-            )
+            say(f"{len(failed)} jobs failed; the same command tries them again, and no others.")
             return REFUSED
         words = "known already" if not now.done else f"done now, {now.known} known already"
         folder = shlex.quote(str(self.out))
@@ -245,9 +243,16 @@ def _print_plan(console: "Console", studies: "list[Study]", size: "Size", store:
     return 0
 
 
+def _print_table(console: "Console", columns: list[str], rows: Any, *, left: list[str]) -> None:
+    from genan.cli.terminal import table
+
+    made = table(columns, rows, left=left)
+    made.width = console.measure(made, options=console.options.update(max_width=1000)).maximum
+    console.print(made, crop=False)  # whole, however narrow the window is
+
+
 def _print_study(console: "Console", result: "StudyResult") -> None:
     from experiments.words import say
-    from genan.cli.terminal import table
 
     console.print(f"{result.title} ({result.size}): {result.question}", style="bold")
     for figure in result.figures:
@@ -258,7 +263,7 @@ def _print_study(console: "Console", result: "StudyResult") -> None:
                 columns[f"{row.name}, paper"] = ["-" if v is None else say(v) for v in row.paper]
         console.print(f"{figure.title} [{figure.unit}]")
         rows = zip(*columns.values(), strict=True)
-        console.print(table([*columns], rows, left=[*columns]), crop=False)
+        _print_table(console, [*columns], rows, left=[*columns])
     if result.headline:
         console.print(result.headline)
     for finding in result.findings:
@@ -268,8 +273,6 @@ def _print_study(console: "Console", result: "StudyResult") -> None:
 
 
 def _print_search(console: "Console", result: "SearchResult") -> None:
-    from genan.cli.terminal import table
-
     ranked, defaults = result.ranked(), result.defaults
     title = f"{result.what} ({result.size}): {result.objective} [{result.unit}]"
     console.print(f"{title}, {len(ranked)} trials", style="bold")
@@ -285,7 +288,7 @@ def _print_search(console: "Console", result: "SearchResult") -> None:
         for name in result.importance or shown[0].settings:
             part = f" ({100 * result.importance[name]:.0f} %)" if result.importance else ""
             rows.append([f"{name}{part}", *(_short(trial.settings[name]) for trial in shown)])
-        console.print(table(["setting", *names], rows, left=["setting"]), crop=False)
+        _print_table(console, ["setting", *names], rows, left=["setting"])
         if result.importance:
             console.print(
                 "In brackets: how much of what makes a trial good the setting explains; below 15 % "

@@ -114,7 +114,6 @@ class Executor(ABC):
         return "gpu" if self._slots()["gpu"] and job.kind not in ON_CPU else "cpu"
 
     def has_room(self, job: Job) -> bool:
-        """Whether ``job`` could start now."""
         lane = self._lane(job)
         return sum(task.lane == lane for task in self._running.values()) < self._slots()[lane]
 

@@ -75,7 +75,6 @@ class Job:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Job":
-        """What ``as_json`` gave."""
         needs = {part: cls.from_json(job) for part, job in content["needs"].items()}
         return cls(content["kind"], content["settings"], needs, content["label"])
 

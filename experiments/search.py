@@ -41,24 +41,12 @@ def search(
     saved: Callable[[SearchResult], object] = lambda result: None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> SearchResult:
-    """Look for the best settings of a trainer.
+    """Try ``trials`` sets of settings of a trainer, one of ``SEARCHES``, the defaults first.
 
-    Args:
-        what: the trainer: uan, fit, or the name of a task.
-        size: how much each trial takes.
-        store: where jobs are kept; those that are done are not done again.
-        executor: where they are done.
-        trials: how many sets of settings to try, the defaults first.
-        seed: of the suggestions.
-        at_once: trials that are suggested together, before any of them is known. Another number
-            gives other trials.
-        earlier: what an earlier run left; a trial that failed there is not tried again.
-        progress: given how many trials are through, and the jobs that are being done.
-        saved: given everything so far, whenever some trials are through.
-        stopping: whether to stop; what runs is brought to where it can go on from.
-
-    Returns:
-        All trials; those that were not tried because it was stopped are ``missing`` or not there.
+    ``at_once`` of them are suggested together, before any of them is known: another number gives
+    other trials. A trial that failed in an ``earlier`` run is not tried again. ``saved`` is given
+    everything so far whenever some trials are through. Those that were not tried because
+    ``stopping`` said so are ``missing`` in the result, or not there.
     """
     for name, count in (("trials", trials), ("at_once", at_once)):
         if count < 1:
@@ -138,13 +126,11 @@ class _Sampler:
         self._asked: list[Any] = []
 
     def ask(self) -> dict[str, Any]:
-        """The next settings to try."""
         asked = self._study.ask(self._distributions)
         self._asked.append(asked)
         return {one.name: one.decoded(asked.params[one.name]) for one in self._settings}
 
     def tell(self, trial: SearchTrial) -> None:
-        """What came of them."""
         failed = self._optuna.trial.TrialState.FAIL if trial.value is None else None
         self._study.tell(self._asked[trial.number], trial.value, state=failed)
 

@@ -76,7 +76,6 @@ class Size:
 
     @property
     def flags(self) -> str:
-        """What asks for it on the command line."""
         seeds = " ".join(map(str, self.training_seeds))
         return f"--size {self.name}" + ("" if seeds == "0" else f" --seeds {seeds}")
 

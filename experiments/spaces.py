@@ -23,31 +23,27 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of several values, in no order."""
+    """One of several values, in no order; the sampler knows them as JSON (``encoded``)."""
 
     name: str
     options: tuple[Any, ...]
-    """As JSON can hold them."""
     group: str = ""
     """Which of the job's groups of settings it belongs to: none, ``ppo``, or ``changed`` (those of
     a task)."""
 
     def including(self, default: Any) -> "OneOf":
-        """With ``default`` among the values."""
         return self if default in self.options else replace(self, options=(default, *self.options))
 
     def encoded(self, value: Any) -> str:
-        """How the sampler knows ``value``."""
         return json.dumps(value)
 
     def decoded(self, suggestion: Any) -> Any:
-        """The value that the sampler means."""
         return json.loads(suggestion)
 
 
 @dataclass(frozen=True)
 class Between:
-    """A number between two others."""
+    """A number between two others; the sampler knows those near one by their distance from it."""
 
     name: str
     low: float | int
@@ -59,20 +55,16 @@ class Between:
     """Only whole numbers."""
 
     def including(self, default: float | int) -> "Between":
-        """With ``default`` between the ends."""
         return replace(self, low=min(self.low, default), high=max(self.high, default))
 
     @property
     def ends(self) -> list[float | int]:
-        """Least and greatest as the sampler knows them."""
         return sorted((self.encoded(self.low), self.encoded(self.high)))
 
     def encoded(self, value: float | int) -> float | int:
-        """How the sampler knows ``value``."""
         return 1.0 - value if self.scale == "log to one" else value
 
     def decoded(self, suggestion: float | int) -> float | int:
-        """The value that the sampler means."""
         return suggestion if self.whole else float(f"{self.encoded(suggestion):.{DIGITS}g}")
 
 
@@ -85,10 +77,6 @@ class Space:
     another.
     """
 
-    objective: str
-    """What is compared, for people."""
-    unit: str
-    lower_is_better: bool
     settings: tuple[Setting, ...]
     defaults: Mapping[str, Any]
     """Of each of the settings, as JSON can hold it."""
@@ -96,9 +84,22 @@ class Space:
     """The training with the defaults."""
     read: Callable[[Mapping[str, Any]], float | None]
     """The objective, from the result of a trial's last job; None where it has none."""
+    objective: str
+    """What is compared, for people."""
+    unit: str
+    lower_is_better: bool = True
     judge: Callable[[Job], Job] = lambda job: job
     """The last job of a trial, from its training."""
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def around(
+        cls, known: Mapping[str, Any], settings: Sequence[Setting], *base: Any, **more: Any
+    ) -> "Space":
+        """One that has the defaults, which are among the ``known`` settings, within."""
+        defaults = {setting.name: known[setting.name] for setting in settings}
+        within = tuple(setting.including(defaults[setting.name]) for setting in settings)
+        return cls(within, defaults, *base, **more)
 
     @property
     def shared(self) -> tuple[Job, ...]:
@@ -156,14 +157,13 @@ def _uan(size: Size) -> Space:
         OneOf("output_gain", (0.01, 0.1, 1.0), "ppo"),
         OneOf("time_limit", ("terminal", "bootstrap"), "ppo"),
     )
-    return _space(
-        settings,
+    return Space.around(
         known,
-        base=uan_job(size),
+        settings,
+        uan_job(size),
+        lambda result: result["held_out_distance"],
         objective="distance from held-out trajectories",
         unit="standard deviations",
-        lower_is_better=True,
-        read=lambda result: result["held_out_distance"],
     )
 
 
@@ -197,15 +197,9 @@ def _fit(size: Size) -> Space:
         error = result["ensemble"]["curve"]["mean"][-1][result["columns"].index("overall")]
         return None if error is None else DEGREES * error
 
-    return _space(
-        settings,
-        known,
-        base=plain_fit(size),
-        objective=f"error after {size.horizon} steps on a recording of its own",
-        unit="deg",
-        lower_is_better=True,
-        read=read,
-        judge=judge,
+    objective = f"error after {size.horizon} steps on a recording of its own"
+    return Space.around(
+        known, settings, plain_fit(size), read, objective=objective, unit="deg", judge=judge
     )
 
 
@@ -238,26 +232,19 @@ def _task(task: str, size: Size) -> Space:
         Between("limit_weight", 0.1, 10.0, "changed"),
         *weights.get(task, ()),
     )
-    return _space(
-        settings,
+    return Space.around(
         known,
-        base=train_job(size, task, "position loss"),
+        settings,
+        train_job(size, task, "position loss"),
+        lambda result: 100.0 * result["judged"]["success"],
         objective="success in the simulator",
         unit="%",
         lower_is_better=False,
-        read=lambda result: 100.0 * result["judged"]["success"],
         notes=(
             "This is success in the simulator, which says little about a robot: try the best with "
             "genan transfer.",
         ),
     )
-
-
-def _space(settings: Sequence[Setting], known: Mapping[str, Any], **more: Any) -> Space:
-    """A space with the defaults within."""
-    defaults = {setting.name: known[setting.name] for setting in settings}
-    within = tuple(setting.including(defaults[setting.name]) for setting in settings)
-    return Space(settings=within, defaults=defaults, **more)
 
 
 def _ppo(deviation: tuple[float, float]) -> tuple[Setting, ...]:

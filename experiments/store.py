@@ -97,7 +97,6 @@ class Store:
         (folder / SPENT).unlink(missing_ok=True)
 
     def spent(self, job: Job) -> float:
-        """Time spent on ``job`` before an interruption [s]."""
         try:
             return float(json.loads((self.folder(job) / SPENT).read_bytes()))
         except (FileNotFoundError, ValueError, TypeError):

@@ -298,6 +298,7 @@ def test_commands_in_the_text_exist(page: Path, help_of: dict[str, str]) -> None
 def check_experiments(command: Command) -> None:
     """Names and flags of ``python -m experiments`` in a line or in the text are understood."""
     import tyro
+
     from experiments.__main__ import Experiments
 
     words = ["all" if word.isupper() else word for word in command.words[3:]]

@@ -67,7 +67,7 @@ def test_the_best_trials_are_shown_beside_the_defaults(
     )
     lines = answer.out.splitlines()
     assert "defaults" in lines[1] and f"trial {best['number']}" in lines[1]
-    assert f"{100 * (best['value'] / 1.5 - 1):+.1f} %" in lines[3]
+    assert f"{100 * (best['value'] / 1.5 - 1):+.1f} %" in lines[4]
     failed = [trial for trial in kept["trials"] if trial["state"] == "failed"]
     assert failed and f"{len(failed)} trials failed; --retry-failed tries them again." in answer.out
 
