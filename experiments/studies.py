@@ -24,7 +24,7 @@ from experiments.jobs import (
 )
 from experiments.sizes import COLUMNS, Size
 from experiments.store import JobResult, Store
-from experiments.words import Comparison, Place, at, finding, say, sentence
+from experiments.words import Place, ValueComparison, at, finding, say, sentence
 from genan.evaluation.paper import paper_figures
 from genan.evaluation.study_result import Figure, Finding, JobNote, Series, StudyResult, Value
 from genan.intervals import wilson
@@ -177,7 +177,7 @@ def _trained(size: Size) -> str:
 
 def _comparisons(
     claim: Mapping[str, Any], figures: Mapping[str, Figure], study: Study
-) -> Iterable[Comparison]:
+) -> Iterable[ValueComparison]:
     """What a claim of the paper compares (studies.toml)."""
     numbered = list(figures.items())
     for where, figure in (numbered[k] for k in claim.get("figures", ())):
@@ -191,24 +191,24 @@ def _comparisons(
             if one in figure.places and other in figure.places:
                 names = (f"{study.symbol}{one}", f"{study.symbol}{other}")
                 values = (at(figure, one), at(figure, other))
-                yield Comparison(where, names, values, figure.unit, expected)
+                yield ValueComparison(where, names, values, figure.unit, expected)
     if "ensemble_up_to" in claim:
         figure = numbered[-1][1]
         few = [count for count in figure.places if float(count) <= claim["ensemble_up_to"]]
         for count in few or figure.places[:1]:
             values = (at(figure, count, 1), at(figure, count))
             names = ("one network", "the ensemble")
-            yield Comparison(f"{count} trajectories", names, values, figure.unit)
+            yield ValueComparison(f"{count} trajectories", names, values, figure.unit)
     for task, figure in numbered if "above_half" in claim else ():
         names = (WHOLE, "half of the trials")
-        yield Comparison(task, names, (at(figure, WHOLE), HALF), figure.unit, "higher")
+        yield ValueComparison(task, names, (at(figure, WHOLE), HALF), figure.unit, "higher")
     for task, figure in numbered if "column" in claim else ():
         names = (claim["column"], WHOLE)
         worse, no_worse = task in claim["worse_in"], task in claim.get("no_worse_in", ())
         if names[0] in figure.places:
             values = (at(figure, names[0]), at(figure, WHOLE))
             verdict: Any = "worse" if worse else "no worse" if no_worse else None
-            yield Comparison(task, names, values, figure.unit, verdict)
+            yield ValueComparison(task, names, values, figure.unit, verdict)
 
 
 CELLS: dict[str, Callable[[Size], Mapping[Place, Job]]] = {

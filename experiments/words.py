@@ -25,7 +25,7 @@ def below(one: Value | None, other: Value | None) -> bool | None:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ValueComparison:
     """One value next to another, and what the paper sees there."""
 
     where: str
@@ -66,7 +66,7 @@ class Comparison:
 
 
 def finding(
-    paper: str, comparisons: Iterable[Comparison], *, some: bool = False
+    paper: str, comparisons: Iterable[ValueComparison], *, some: bool = False
 ) -> tuple[Finding, ...]:
     """What became of a sentence of the paper: it holds where all comparisons do, or ``some`` and
     the others cannot be told. None where there is nothing to compare."""
@@ -80,7 +80,7 @@ def finding(
         agrees = None
     else:
         agrees = True if answers else None
-    groups: dict[str, list[Comparison]] = {}
+    groups: dict[str, list[ValueComparison]] = {}
     for one in made:
         groups.setdefault(one.where, []).append(one)
     words = "; ".join(f"{where}: {_group(group)}" for where, group in groups.items())
@@ -89,7 +89,7 @@ def finding(
     return (Finding(paper, sentence(words), agrees),)
 
 
-def _group(group: Sequence[Comparison]) -> str:
+def _group(group: Sequence[ValueComparison]) -> str:
     """One comparison in full, of several the values."""
     if len(group) == 1:
         return group[0].words

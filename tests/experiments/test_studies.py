@@ -8,7 +8,7 @@ from experiments.jobs import Job, in_order
 from experiments.sizes import FULL, SMOKE, Size
 from experiments.store import JobResult, Store
 from experiments.studies import STUDIES
-from experiments.words import Comparison, below, finding, say
+from experiments.words import ValueComparison, below, finding, say
 from genan.errors import DataError
 from genan.evaluation.study_result import SearchResult, StudyResult, Value
 
@@ -16,8 +16,8 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 LOW, MID, HIGH = Value(1.0, 0.9, 1.1), Value(1.15, 1.05, 1.25), Value(2.2, 2.1, 2.3)
 
 
-def comparison(one: Value | None, other: Value | None, **more: object) -> Comparison:
-    return Comparison("after 1 step", ("this", "that"), (one, other), "deg", **more)  # type: ignore[arg-type]
+def comparison(one: Value | None, other: Value | None, **more: object) -> ValueComparison:
+    return ValueComparison("after 1 step", ("this", "that"), (one, other), "deg", **more)  # type: ignore[arg-type]
 
 
 def test_only_intervals_that_do_not_meet_tell_values_apart() -> None:
