@@ -177,6 +177,8 @@ def _context(material: Material, charts: _Charts, folder: Path) -> dict[str, Any
         "material": material,
         "tiles": [(one, run_charts.success(one.content)) for one in done] * (len(done) <= TILES),
         "sentences": list(summary.sentences(material)),
+        "robots": summary.about_robots(material),
+        "tasks": summary.about_tasks(material),
         "warning": summary.version_warning(made),
         "transfer_charts": [charts(one) for one in run_charts.transfer_charts(material.transfers)],
         "error_charts": [charts(run_charts.error_chart(one)) for one in material.evaluations],

@@ -14,6 +14,7 @@ from genan.evaluation.study_result import Figure, Series, Value
 from genan.evaluation.transfer import Transfer
 from genan.intervals import wilson
 from genan.report.gather import ArtifactRecord, Found
+from genan.tasks.registry import task_entry, task_names
 from genan.words import reading_unit, slug, time_ahead
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ _PAPER_OUTCOMES = {
 
 def task_words(task: str) -> str:
     """What a person calls a task."""
-    return task if task.count("-") > 1 else task.replace("-", " ")
+    return task_entry(task).title if task in task_names() else task
 
 
 def scaled(value: Value | None, factor: float) -> Value | None:
@@ -108,11 +109,9 @@ def training_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
     """Success in simulation while training; a chart for each task."""
     rows: dict[str, dict[str, dict[float, Value | None]]] = {}
     for one in found:
-        record = one.content.record
-        each = (record.get("envs") or 0) * ((record.get("ppo") or {}).get("rollouts") or 0) or 1
         curve: dict[float, Value | None] = {
-            float(f"{(at['update'] + 1) * each / 1e6:.4g}"): Value(100.0 * at["episode/success"])
-            for at in record.get("curve") or ()
+            float(f"{at['steps'] / 1e6:.4g}"): Value(100.0 * at["episode/success"])
+            for at in one.content.record.get("curve") or ()
             if math.isfinite(at.get("episode/success") or math.nan)
         }
         if curve:

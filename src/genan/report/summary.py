@@ -8,6 +8,8 @@ from genan.evaluation.transfer import Transfer
 from genan.report.gather import ArtifactRecord, Found, Material
 from genan.report.inspection_record import InspectionRecord
 from genan.report.run_charts import scaled, success, task_words
+from genan.robot.package import VIRTUAL, robot_folder, robot_names
+from genan.tasks.registry import task_entry, task_names
 from genan.words import duration, interval, number, percent, plural, reading_unit, time_ahead
 
 #: What an actuator model must beat, in the order in which it is named.
@@ -41,6 +43,22 @@ def sentences(material: Material) -> Iterator[tuple[str, str]]:
         yield "studies", _study_sentence(study.content)
     for search in material.searches:
         yield "studies", search_sentence(search.content)
+
+
+def about_tasks(material: Material) -> list[str]:
+    """What each task is that runs are about."""
+    found = {one.content.task for one in material.transfers}
+    found |= {one.content.contract.task for one in material.policies}
+    return [task_entry(name).summary for name in task_names() if name in found]
+
+
+def about_robots(material: Material) -> list[str]:
+    """What the folder of each robot says about it in ``about.txt``."""
+    found = {str(one.content.about.get("robot", "")) for one in material.transfers}
+    found |= {one.content.contract.robot for one in (*material.actuators, *material.policies)}
+    names = {name.removeprefix(VIRTUAL) for name in found} & set(robot_names())
+    paths = [robot_folder(name) / "about.txt" for name in sorted(names)]
+    return [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
 
 
 def judged(policy: ArtifactRecord) -> Value | None:
