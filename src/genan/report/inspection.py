@@ -4,7 +4,6 @@ about encoder, lag and frequencies."""
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,24 +94,28 @@ def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figu
     joints, controls = inspection.joints, inspection.controls
     motion = finite_differences(trajectories.q, lengths=trajectories.lengths, dt=trajectories.dt)
     stride = max(1, len(motion.rows) // COUNTED)
-    some, dt = motion.rows[::stride], trajectories.dt
-    positions, velocities = [], []
+    some = motion.rows[::stride]
+    positions: list[Any] = []
+    velocities: list[Any] = []
     for column, joint in enumerate(joints):
         q, qd, quantum = trajectories.q[some, column], motion.qd[::stride, column], joint.quantum
-        limits = joint.limits or ()
-        positions.append(_Axis.of(q, joint.name, joint.unit, quantum, limits=limits))
-        step = quantum / dt if quantum else None
-        velocities.append(_Axis.of(qd, "velocity", joint.unit, step, per_second=True))
-    phases = [(positions[k], velocities[k], joint.phase_covered) for k, joint in enumerate(joints)]
+        unit, factor = reading_unit(joint.unit)
+        limits = [factor * limit for limit in joint.limits or ()]
+        positions.append((*_cells(factor * q, factor * (quantum or 0.0)), joint.name, unit, limits))
+        step = factor * (quantum or 0.0) / trajectories.dt
+        velocities.append((*_cells(factor * qd, step, tail=0.0005), "velocity", f"{unit}/s", []))
+    phases = [
+        (*each, joint.phase_covered)
+        for *each, joint in zip(positions, velocities, joints, strict=True)
+    ]
     pairs = [
-        (positions[a], positions[b], inspection.pairs_covered[joints[a].name, joints[b].name])
-        for a, b in itertools.combinations(range(len(joints)), 2)
-        if len(joints) <= ACROSS or b == a + 1
+        (*positions[k : k + 2], inspection.pairs_covered[a.name, b.name])
+        for k, (a, b) in enumerate(itertools.pairwise(joints))
     ]
     groups: list[tuple[str, Sequence[Any]]] = [("Position and velocity", phases)]
-    groups += [("Pairs of positions", pairs)] if pairs else []
-    across = _columns([len(phases), len(pairs), len(controls)])
+    groups += [("Positions of neighbouring joints", pairs)] if pairs else []
     groups.append(("Controls", controls))
+    across = min(ACROSS, max(len(joints), len(controls)))
     figure, grid = panels(
         *(len(members) for _, members in groups), across=across,
         size=(1.25 if across > 1 else 2.6, 1.05), gap=(0.62, 0.78), margin=(0.65, 0.15, 0.5, 0.42),
@@ -222,43 +225,6 @@ def _draw_gaps(panel: "Axes", inspection: Inspection) -> None:
     heading(panel, "Gaps", some if timing.gap_count > GAPS_LISTED else f"{timing.gap_count} in all")
 
 
-@dataclass(frozen=True, eq=False)
-class _Axis:
-    """One quantity of a density, in the unit that a person reads."""
-
-    values: Float[np.ndarray, " M"]
-    edges: Float[np.ndarray, " cells"]
-    label: str
-    limits: tuple[float, ...]
-    """The joint's limits, where known; the axis reaches them, to show what was not visited."""
-
-    @classmethod
-    def of(
-        cls,
-        values: Float[np.ndarray, " M"],
-        name: str,
-        unit: str,
-        quantum: float | None,
-        *,
-        limits: tuple[float, ...] = (),
-        per_second: bool = False,
-    ) -> "_Axis":
-        unit, factor = reading_unit(unit)
-        values, step = factor * values, factor * quantum if quantum else None
-        edges = _edges(values, step, tail=0.0005 if per_second else 0.0)
-        text = with_unit(name, f"{unit}/s" if per_second else unit)
-        return cls(values, edges, text, tuple(factor * limit for limit in limits))
-
-
-def _columns(counts: list[int]) -> int:
-    """How many panels next to each other leave the fewest places empty; the more, the better."""
-    most = min(ACROSS, max(counts))
-    return min(
-        range(min(3, most), most + 1),
-        key=lambda across: (sum(-count % across for count in counts), -across),
-    )
-
-
 def _draw_histogram(panel: "Axes", u: Float[np.ndarray, " M"], control: ControlInspection) -> None:
     counts, edges = np.histogram(u, bins=50)
     panel.stairs(100.0 * counts / len(u), edges, fill=True, color=COLOURS[0])
@@ -266,13 +232,15 @@ def _draw_histogram(panel: "Axes", u: Float[np.ndarray, " M"], control: ControlI
     _mark_bounds(panel, control, 1.0, vertical=True)
 
 
-def _draw_density(panel: "Axes", x: _Axis, y: _Axis, covered: float) -> None:
-    density(panel, x.values, y.values, x.edges, y.edges, faintest=FAINTEST)
-    panel.set(xlabel=x.label, ylabel=y.label)
-    for axis, draw, fit in ((x, panel.axvline, panel.set_xlim), (y, panel.axhline, panel.set_ylim)):
-        fit(min([axis.edges[0], *axis.limits]), max([axis.edges[-1], *axis.limits]))
-        for bound in axis.limits:
-            draw(bound, color=GREY, linewidth=0.7, linestyle=":")
+def _draw_density(panel: "Axes", x: Any, y: Any, covered: float) -> None:
+    """Each axis: values, edges of cells, name, unit, and limits, which the axis reaches."""
+    density(panel, x[0], y[0], x[1], y[1], faintest=FAINTEST)
+    panel.set(xlabel=with_unit(x[2], x[3]), ylabel=with_unit(y[2], y[3]))
+    axes = ((x, panel.axvline, panel.set_xlim), (y, panel.axhline, panel.set_ylim))
+    for (_, edges, _, _, limits), draw, fit in axes:
+        fit(min([edges[0], *limits]), max([edges[-1], *limits]))
+        for limit in limits:
+            draw(limit, color=GREY, linewidth=0.7, linestyle=":")
     heading(panel, "", f"{100 * covered:.0f} % covered")
 
 
@@ -294,11 +262,11 @@ def _mark_bounds(panel: "Axes", channel: Channel, factor: float, *, vertical: bo
             draw(factor * bound, color=GREY, linewidth=0.7, linestyle=":")
 
 
-def _edges(
-    values: Float[np.ndarray, " M"], quantum: float | None, *, tail: float
-) -> Float[np.ndarray, " edges"]:
-    """Cell edges over all but a tail of the values; whole quanta wide, so that rounding makes no
-    stripes.
+def _cells(
+    values: Float[np.ndarray, " M"], quantum: float, *, tail: float = 0.0
+) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, " edges"]]:
+    """The values, and edges of cells over all but a tail of them; whole quanta wide, so that
+    rounding makes no stripes.
     """
     low, high = (float(value) for value in np.quantile(values, [tail, 1.0 - tail]))
     low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
@@ -306,4 +274,4 @@ def _edges(
     if quantum:
         width, start = max(1, round(width / quantum)) * quantum, float(values.flat[0])
         low = start + (round((low - start) / quantum) - 0.5) * quantum
-    return low + width * np.arange(math.ceil((high - low) / width) + 1)
+    return values, low + width * np.arange(math.ceil((high - low) / width) + 1)
