@@ -121,7 +121,7 @@ def test_what_cannot_be_is_refused(refused, robots: None, tmp_path: Path) -> Non
         *on, "--goal", 0, 90, 0, 0
     )
     assert "Give --goal" in refused(*on)
-    assert "--goal needs 4 numbers" in refused(*on, "--goal", 1, 2)
+    assert "Give --goal, 4 numbers" in refused(*on, "--goal", 1, 2)
     assert "controls to go to" in refused(*on, *GOAL, "--initial", 2, 0, 0, 0)
     assert "no policy in" in refused(*on, *GOAL, "--policy", tmp_path / "nowhere")
     policy().save(tmp_path / "two-link")

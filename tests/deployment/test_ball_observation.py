@@ -66,9 +66,7 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
         jax.random.key(0),
     )
     later = jax.jit(
-        lambda memory: memory.buffer.later(
-            task.period, memory.buffer.position, jnp.zeros(1, bool)
-        )
+        lambda memory: memory.buffer.later(task.period, memory.buffer.position, jnp.zeros(1, bool))
     )
     row = lambda a: jnp.asarray(a[None], jnp.float32)  # noqa: E731
     expected, memory = [], task.begin(ArmState(row(joints(0.0)), row(U)), key=key)[1]

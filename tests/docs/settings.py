@@ -145,9 +145,19 @@ q = qd = u = goal = np.zeros(4)
 }
 
 Words = tuple[str, ...]
-_COLLECT = ("collect", "--trajectories", "2500", "--truth-for-evaluation-only", "--out", "train.h5")
+_ON = ("--robot", "virtual-pamy2")
+_COLLECT = (
+    "collect",
+    *_ON,
+    "--trajectories",
+    "2500",
+    "--truth-for-evaluation-only",
+    "--out",
+    "train.h5",
+)
 _TEST = (
     "collect",
+    *_ON,
     "--trajectories",
     "800",
     "--seed",

@@ -25,9 +25,7 @@ def test_the_velocity_is_the_mean_of_finite_differences_and_a_missing_ball_chang
             (b - a) / (period * (j - i))
             for a, b, i, j in zip(seen, seen[1:], seen_at, seen_at[1:], strict=False)
         ]
-        np.testing.assert_allclose(
-            buffer.velocity[0], np.mean(steps, axis=0), rtol=1e-4, atol=1e-4
-        )
+        np.testing.assert_allclose(buffer.velocity[0], np.mean(steps, axis=0), rtol=1e-4, atol=1e-4)
 
 
 def test_an_episode_starts_on_the_sphere_at_rest_and_is_measured_with_noise():
@@ -54,7 +52,9 @@ def test_ten_for_the_ball_in_the_cup_and_a_little_less_for_speed():
     inside = scene.start(q, position, qd=qd)
     outside = scene.start(q, position + jnp.asarray([0.0, 0.0, -0.2]))
     both = jax.tree.map(lambda a, b: jnp.stack([a, b]), inside, outside)
-    attempt = CupMemory(BallBuffer(jnp.zeros((2, 5, 3)), jnp.zeros((2, 5))), jnp.zeros(2), jnp.zeros(2))
+    attempt = CupMemory(
+        BallBuffer(jnp.zeros((2, 5, 3)), jnp.zeros((2, 5))), jnp.zeros(2), jnp.zeros(2)
+    )
     terms = task.terms(both, attempt)
     assert set(terms) == {"cup", "velocity"}
     np.testing.assert_allclose(terms["cup"], [1.0, 0.0])

@@ -35,7 +35,11 @@ def recording(tmp_path: Path) -> RecordingFile:
 
 def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: RecordingFile) -> None:
     use_cache()
-    ensemble, dynamics, data = load_actuators(bundled_actuators("pamy2")), load_dynamics(ROBOT), made_up()
+    ensemble, dynamics, data = (
+        load_actuators(bundled_actuators("pamy2")),
+        load_dynamics(ROBOT),
+        made_up(),
+    )
     ghosts = GhostSimulation(ensemble, dynamics, block=50)
     found = (
         recording.read(0).with_ghosts(ghosts, every=0.1, at=(0.15,)).simulated

@@ -170,7 +170,8 @@ class Collect:
         path = recorder.finish()
         minutes, seconds = len(recorder) * self.duration / 60.0, time.perf_counter() - started
         console.print(
-            f"{len(recorder)} trajectories ({minutes:.1f} min of motion) in {path}, {seconds:.0f} s."
+            f"{len(recorder)} trajectories ({minutes:.1f} min of motion) in {path}, "
+            f"{seconds:.0f} s."
         )
         console.print(f"Next: genan inspect {path}")
         return 0

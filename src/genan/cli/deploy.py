@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from genan.deployment.flight import Flight
     from genan.deployment.interface import RobotInterface
     from genan.rl.numpy_policy import NumpyPolicy
-    from genan.robot import Robot
 
 #: Tasks that need nothing but the robot.
 TASKS = ("reacher",)
@@ -64,48 +63,93 @@ class Deploy:
 
     def run(self) -> int:
         """Deploy; exit code."""
+        import numpy as np
         from rich.console import Console
 
         from genan.cli import INTERRUPTED
         from genan.cli.terminal import interruptible
+        from genan.deployment.loop import TO_REST
+        from genan.deployment.safety import StopReason
+        from genan.evaluation.trials import load_policy
+        from genan.robot.package import VIRTUAL, bundled_policy
 
-        console = Console(highlight=False, markup=False, soft_wrap=True)
         if self.task not in TASKS:
             raise SettingError(
                 f"There is no task {self.task!r} to deploy; there are: {listing(TASKS)}."
             )
-        policy = self._policy()
-        robot = self._robot(policy)
-        with interruptible() as interrupt:
-            flight = self._fly(policy, robot, lambda: interrupt.requested)
-        console.print(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
-        self._print_error(console, flight)
-        if self.record is not None:
-            console.print(
-                f"Wrote {self.record if self.record.exists() else self.record.with_suffix('.ticks')}"
+        policy = load_policy(self.policy or bundled_policy(self.task), self.task)
+        name = self.robot or VIRTUAL + policy.contract["robot"]
+        robot = self._robot(name)
+        arm = robot.robot
+        goal = () if self.goal is None else self.goal
+        if len(goal) != arm.nq:
+            raise SettingError(
+                f"Give --goal, {arm.nq} numbers, one for each of the joints "
+                f"{listing(arm.joint_names)}, not {len(goal)}."
             )
+        units = [math.pi / 180.0 if joint.unit == "rad" else 1.0 for joint in arm.joints]
+        with interruptible() as interrupt:
+            target = np.multiply(goal, units)
+            flight = self._fly(policy, robot, name, target, lambda: interrupt.requested)
+        console = Console(highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
+        if flight.stop.sound and not flight.dry:
+            error = np.abs(flight.q[flight.during(TO_REST).start] / units - goal)
+            parts = zip(arm.joint_names, error, strict=True)
+            console.print(
+                f"distance to the goal at the end: {error.mean():.2f} on average "
+                f"({', '.join(f'{joint} {e:.2f}' for joint, e in parts)}) [degrees or m]"
+            )
+        if self.record is not None:
+            kept = self.record if self.record.exists() else self.record.with_suffix(".ticks")
+            console.print(f"Wrote {kept}")
         if interrupt.requested:
             return INTERRUPTED
-        return 0 if flight.stop.sound or flight.stop.reason.name == "TIME" else STOPPED
+        return 0 if flight.stop.reason in (StopReason.FINISHED, StopReason.TIME) else STOPPED
 
-    def _fly(self, policy: "NumpyPolicy", robot: "RobotInterface", stopping: Any) -> "Flight":
+    def _robot(self, name: str) -> "RobotInterface":
+        from genan.deployment.interface import open_robot
+        from genan.jax_setup import use_cache
+        from genan.robot.package import VIRTUAL
+
+        asked = {"seed": self.robot_seed, "hours": self.hours, "host": self.host, "port": self.port}
+        settings: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
+        if name.startswith(VIRTUAL):
+            use_cache()
+            settings["paced"] = self.realtime
+        return open_robot(name, **settings)
+
+    def _fly(
+        self, policy: "NumpyPolicy", robot: "RobotInterface", name: str, goal: Any, stopping: Any
+    ) -> "Flight":
         from contextlib import nullcontext
 
-        from genan.deployment.controller import PolicyController
+        import numpy as np
+
+        from genan.deployment.controller import Goal, PolicyController
         from genan.deployment.flight import FlightRecorder
         from genan.deployment.interface import DryRun
         from genan.deployment.loop import ControlLoop, RampTo
         from genan.deployment.safety import SafetySettings
+        from genan.provenance import versions
 
-        arm = robot.robot
+        arm, contract = robot.robot, policy.contract
         safety = replace(SafetySettings(), change=policy.action_scale)
-        controller = PolicyController(policy, self._goal(arm), robot=arm)
-        ramp = RampTo(self._initial(policy), seconds=RAMP, robot=arm, change=safety.change)
-        recorder = (
-            FlightRecorder(self.record, arm, provenance=self._provenance(policy))
-            if self.record
-            else None
-        )
+        controller = PolicyController(policy, Goal(goal, arm), robot=arm)
+        bounds = [contract["constants"][bound] for bound in ("u_lower", "u_upper")]
+        start = np.array(self.initial or np.mean(bounds, axis=0), float)
+        ramp = RampTo(start, seconds=RAMP, robot=arm, change=safety.change)
+        about = {
+            "robot": name,
+            "robot_seed": self.robot_seed or 0,
+            "task": self.task,
+            "goal_degrees": list(self.goal or ()),
+            "policy": str(self.policy or "bundled"),
+            "actuators_sha256": contract["actuators_sha256"],
+            "dry_run": self.dry_run,
+            "versions": versions(),
+        }
+        recorder = FlightRecorder(self.record, arm, provenance=about) if self.record else None
         loop = ControlLoop(
             DryRun(robot) if self.dry_run else robot,
             safety=safety,
@@ -115,95 +159,3 @@ class Deploy:
         )
         with recorder or nullcontext(), loop:
             return loop.run(ramp, controller)
-
-    def _policy(self) -> "NumpyPolicy":
-        from genan.rl import numpy_policy
-        from genan.rl.contract import PolicyError
-        from genan.robot.package import bundled_policy
-
-        try:
-            policy = numpy_policy.load(
-                self.policy if self.policy is not None else bundled_policy(self.task)
-            )
-        except numpy_policy.NumpyPolicyError as error:
-            raise PolicyError(str(error)) from None
-        if policy.contract["task"] != self.task:
-            raise SettingError(
-                f"The policy was trained for {policy.contract['task']!r}, not for {self.task!r}."
-            )
-        return policy
-
-    def _robot(self, policy: "Policy") -> "RobotInterface":
-        from genan.deployment.interface import open_robot
-        from genan.robot.package import VIRTUAL
-
-        name = self.robot or VIRTUAL + policy.contract["robot"]
-
-        asked = {"seed": self.robot_seed, "hours": self.hours, "host": self.host, "port": self.port}
-        settings: dict[str, Any] = {
-            name: value for name, value in asked.items() if value is not None
-        }
-        if name.startswith(VIRTUAL):
-            from genan.jax_setup import use_cache
-
-            use_cache()
-            settings["paced"] = self.realtime
-        return open_robot(name, **settings)
-
-    def _goal(self, robot: "Robot") -> Any:
-        import numpy as np
-
-        from genan.deployment.controller import Goal
-
-        if self.goal is None:
-            raise SettingError(
-                f"Give --goal, a position for each of the joints {listing(robot.joint_names)}."
-            )
-        return Goal(np.array(self.goal) * _units(robot, len(self.goal)), robot)
-
-    def _initial(self, policy: "NumpyPolicy") -> Any:
-        import numpy as np
-
-        constants = policy.contract["constants"]
-        middle = 0.5 * (np.array(constants["u_lower"]) + np.array(constants["u_upper"]))
-        return middle if self.initial is None else np.array(self.initial, float)
-
-    def _provenance(self, policy: "NumpyPolicy") -> dict[str, Any]:
-        from genan.provenance import versions
-
-        return {
-            "robot": self.robot or "virtual-" + policy.contract["robot"],
-            "robot_seed": self.robot_seed or 0,
-            "task": self.task,
-            "goal_degrees": None if self.goal is None else list(self.goal),
-            "policy": str(self.policy) if self.policy is not None else "bundled",
-            "actuators_sha256": policy.contract["actuators_sha256"],
-            "dry_run": self.dry_run,
-            "versions": versions(),
-        }
-
-    def _print_error(self, console: Any, flight: "Flight") -> None:
-        """How far from the goal the arm was when the policy's time was up."""
-        import numpy as np
-
-        if not flight.stop.sound or flight.dry or self.goal is None:
-            return
-        units = _units(flight.robot, len(self.goal))
-        error = np.abs(flight.q[flight.during("to rest").start] / units - np.array(self.goal))
-        words = ", ".join(
-            f"{name} {e:.2f}" for name, e in zip(flight.robot.joint_names, error, strict=True)
-        )
-        console.print(
-            f"distance to the goal at the end: {error.mean():.2f} on average ({words}) [degrees or m]"
-        )
-
-
-def _units(robot: "Robot", count: int) -> Any:
-    """What a person's number is multiplied with, for each joint."""
-    import numpy as np
-
-    if count != robot.nq:
-        raise SettingError(
-            f"--goal needs {robot.nq} numbers, one for each of {listing(robot.joint_names)}, not {count}."
-        )
-    return np.array([math.pi / 180.0 if joint.unit == "rad" else 1.0 for joint in robot.joints])

@@ -125,7 +125,10 @@ def test_hard_limits_themselves_pass_though_the_wire_rounds_them() -> None:
 def test_states_are_refused_with_a_reason() -> None:
     good = from_robot(telegram=3)
     assert isinstance(unpack_state(good), RobotTelegram)
-    assert unpack_state(good[:-4]) is TelegramFault.LENGTH and unpack_state(good + good) is TelegramFault.LENGTH
+    assert (
+        unpack_state(good[:-4]) is TelegramFault.LENGTH
+        and unpack_state(good + good) is TelegramFault.LENGTH
+    )
     record = np.frombuffer(good, FROM_ROBOT).copy()
     for part, name, value, fault in (
         ("joints", "angle", np.nan, TelegramFault.NUMBER),
@@ -298,7 +301,12 @@ def test_fuzz_server_nothing_raises_and_no_state_changes(server: UdpServer) -> N
             assert ((server._wanted >= 0.2) & (server._wanted <= 4.0)).all()
     assert 0 < accepted < 15_000
     assert sum(server.counts.values()) == 50_001
-    for why in (TelegramFault.LENGTH, TelegramFault.NUMBER, TelegramFault.PRESSURE, TelegramFault.WORDS):
+    for why in (
+        TelegramFault.LENGTH,
+        TelegramFault.NUMBER,
+        TelegramFault.PRESSURE,
+        TelegramFault.WORDS,
+    ):
         assert server.counts[why.value] > 100, why
 
 

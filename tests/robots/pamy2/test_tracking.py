@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from genan.errors import SettingError
-from genan.robots.pamy2.virtual.tracking import CAMERAS, VICON, Cameras, TrackerFrame, Tracker, Vicon
+from genan.robots.pamy2.virtual.tracking import (
+    CAMERAS,
+    VICON,
+    Cameras,
+    TrackerFrame,
+    Tracker,
+    Vicon,
+)
 
 #: Nothing but exposure and delay.
 CLEAN = dataclasses.replace(

@@ -36,7 +36,13 @@ from genan.errors import SettingError
 from genan.robot import Robot
 from genan.robots.pamy2.client import Pamy2Udp
 from genan.robots.pamy2.pressures import AUGUST_2024, BAR_PER_COUNT, bar_from_control
-from genan.robots.pamy2.wire import LAB, TelegramWriter, CommandTelegram, pack_command, unpack_command
+from genan.robots.pamy2.wire import (
+    LAB,
+    TelegramWriter,
+    CommandTelegram,
+    pack_command,
+    unpack_command,
+)
 
 
 class Swing:

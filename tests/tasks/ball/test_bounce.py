@@ -94,14 +94,18 @@ def test_a_ball_that_comes_to_rest_stays_on_the_table():
 
 
 def test_the_floor_holds():
-    path = flight.fly(ball((2.0, 0.0, 1.0), (1.0, 0, 0)), AirDrag(), PLAIN, SCENE, dt=0.002, steps=1500)
+    path = flight.fly(
+        ball((2.0, 0.0, 1.0), (1.0, 0, 0)), AirDrag(), PLAIN, SCENE, dt=0.002, steps=1500
+    )
     assert path.position[:, 2].min() >= 0.02 - 1e-6
     assert abs(path.velocity[-1, 0]) < 0.05
 
 
 def test_the_jacobian_through_the_bounce_is_that_of_differences():
     def end(state):
-        after, _ = flight.step(FlyingBall(state[:3], state[3:6], state[6:]), 0.01, AirDrag(), PLAIN, SCENE)
+        after, _ = flight.step(
+            FlyingBall(state[:3], state[3:6], state[6:]), 0.01, AirDrag(), PLAIN, SCENE
+        )
         return jnp.concatenate([after.position, after.velocity])
 
     state = jnp.array([0.4, 1.0, 0.81, 0.2, -3.0, -3.5, 30.0, 0.0, 5.0])

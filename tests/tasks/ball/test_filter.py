@@ -63,7 +63,11 @@ def test_without_air_it_is_a_plain_kalman_filter(dt):
 
 
 @pytest.mark.parametrize(
-    "noise", [FilterNoise(), FilterNoise(2.5e-5, position=1e-8, velocity=1e-5, bounce=1e-2, first_velocity=1.0)]
+    "noise",
+    [
+        FilterNoise(),
+        FilterNoise(2.5e-5, position=1e-8, velocity=1e-5, bounce=1e-2, first_velocity=1.0),
+    ],
 )
 def test_covariances_stay_symmetric_and_positive_through_the_bounce(noise):
     truth = path(0.01, 109).position

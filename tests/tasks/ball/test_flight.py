@@ -17,7 +17,9 @@ STATES = [
 
 
 def predict(ball, duration, air, *, steps):
-    return jax.lax.fori_loop(0, steps, lambda _, b: flight.step_free(b, duration / steps, air), ball)
+    return jax.lax.fori_loop(
+        0, steps, lambda _, b: flight.step_free(b, duration / steps, air), ball
+    )
 
 
 def ball(position, velocity, spin=(0.0, 0.0, 0.0)):
@@ -72,7 +74,9 @@ def test_drag_takes_energy_and_the_magnus_force_does_not():
 
 def test_derivatives_are_finite_at_rest():
     slope = jax.jacfwd(
-        lambda v: flight.step_free(FlyingBall(jnp.zeros(3), v, jnp.zeros(3)), 0.002, AirDrag()).velocity
+        lambda v: (
+            flight.step_free(FlyingBall(jnp.zeros(3), v, jnp.zeros(3)), 0.002, AirDrag()).velocity
+        )
     )(jnp.zeros(3))
     assert np.isfinite(slope).all()
 

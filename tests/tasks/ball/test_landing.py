@@ -12,7 +12,9 @@ land = jax.jit(lambda ball: landing(ball, AIR, SCENE))
 
 
 def ball(position, velocity):
-    return FlyingBall.without_spin(jnp.asarray(position, jnp.float32), jnp.asarray(velocity, jnp.float32))
+    return FlyingBall.without_spin(
+        jnp.asarray(position, jnp.float32), jnp.asarray(velocity, jnp.float32)
+    )
 
 
 def exact(position, velocity):

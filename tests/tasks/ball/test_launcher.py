@@ -96,7 +96,9 @@ def test_the_cameras_noise_is_found():
     curve = np.stack(
         [0.2 * times, 3.0 - 4.0 * times + times**2, 1.2 + 2.0 * times - 4.9 * times**2], axis=1
     )
-    seen = [RecordedBall(times, curve + 0.0015 * rng.standard_normal(curve.shape)) for _ in range(20)]
+    seen = [
+        RecordedBall(times, curve + 0.0015 * rng.standard_normal(curve.shape)) for _ in range(20)
+    ]
     found = fitting.camera(seen)
     assert found.period == pytest.approx(1 / 179)
     assert found.noise == pytest.approx(0.0015, rel=0.1)

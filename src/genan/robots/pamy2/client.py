@@ -84,13 +84,15 @@ class Pamy2Udp(RobotInterface):
         """
         if not 0.0 < lost_after < timeout:
             raise SettingError(
-                f"The connection must count as lost later than at once and sooner than connecting gives up, got "
+                "The connection must count as lost later than at once and sooner than "
+                "connecting gives up, got "
                 f"lost_after {lost_after:g} s and timeout {timeout:g} s."
             )
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
         if (self.robot.nq, self.robot.nu) != (4, 4):
             raise SettingError(
-                f"A PAMY2 has 4 joints and 4 controls; robot {self.robot.name!r} has {self.robot.nq} and "
+                f"A PAMY2 has 4 joints and 4 controls; robot {self.robot.name!r} has "
+                f"{self.robot.nq} and "
                 f"{self.robot.nu}: choose 'pamy2' or another description of that arm."
             )
         self.clock = WallClock() if clock is None else clock
@@ -129,7 +131,8 @@ class Pamy2Udp(RobotInterface):
             ][4]
         except (OSError, OverflowError) as error:
             raise ConnectionLostError(
-                f"There is no robot at {self._host}:{self._port} ({error}); give the address of the robot."
+                f"There is no robot at {self._host}:{self._port} ({error}); give the address of "
+                "the robot."
             ) from error
         self._address = (str(found[0]), int(found[1]))
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -159,7 +162,8 @@ class Pamy2Udp(RobotInterface):
             )
         if silence > self._lost_after:
             raise ConnectionLostError(
-                f"Nothing came from the robot at {self._host}:{self._port} for {1e3 * silence:.0f} ms; look whether it "
+                f"Nothing came from the robot at {self._host}:{self._port} for "
+                f"{1e3 * silence:.0f} ms; look whether it "
                 "is switched on and its network cable is in."
             )
         return self._reading
@@ -246,8 +250,10 @@ class Pamy2Udp(RobotInterface):
             now = self.clock.now()
             if now - began > self._timeout:
                 raise ConnectionLostError(
-                    f"No robot answers at {self._host}:{self._port} (waited {self._timeout:g} s); switch it on, or "
-                    "start 'genan serve --robot virtual-pamy2', and look whether another client holds it."
+                    f"No robot answers at {self._host}:{self._port} (waited {self._timeout:g} "
+                    "s); switch it on, or "
+                    "start 'genan serve --robot virtual-pamy2', and look whether another client "
+                    "holds it."
                 )
             if now >= due:
                 self._send(pressure)

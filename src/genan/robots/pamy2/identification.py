@@ -58,7 +58,8 @@ def frequency_response(
     periods, rest = divmod(len(d), samples_per_period)
     if periods < 1 or rest:
         raise SettingError(
-            f"A frequency response needs whole periods of {period:g} s, but the record has {len(d) * dt:g} s; cut it."
+            f"A frequency response needs whole periods of {period:g} s, but the record has "
+            f"{len(d) * dt:g} s; cut it."
         )
     spectrum_d = np.fft.rfft(d.reshape(periods, -1).mean(axis=0))
     spectrum_q = np.fft.rfft(q.reshape(periods, -1).mean(axis=0))
@@ -233,7 +234,9 @@ def experiments(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
     return found
 
 
-def hysteresis(robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 40.0) -> list[HysteresisLoop]:
+def hysteresis(
+    robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 40.0
+) -> list[HysteresisLoop]:
     """Sweep each control by ``amplitude`` about its rest value in a triangle of ``period`` [s], and
     return its loop."""
     n = round(period / robot.dt)
@@ -246,7 +249,9 @@ def hysteresis(robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 4
     return [_loop(j, u[j, -n:, j], q[j, -n:, j]) for j in range(4)]
 
 
-def _loop(joint: int, u: Float[np.ndarray, " samples"], q: Float[np.ndarray, " samples"]) -> HysteresisLoop:
+def _loop(
+    joint: int, u: Float[np.ndarray, " samples"], q: Float[np.ndarray, " samples"]
+) -> HysteresisLoop:
     rising = np.gradient(u) > 0.0
     low, high = u.min(), u.max()
     inner = np.linspace(low + 0.1 * (high - low), high - 0.1 * (high - low), 81)
@@ -384,7 +389,8 @@ def response_figure(experiments: Sequence[Experiment]) -> "Figure":
     axes[0, 0].set_ylabel("gain [deg per 1000 counts]")
     axes[1, 0].set_ylabel("phase [deg]")
     figure.suptitle(
-        "Response of the joint angle to differential pressure: dots measured, lines second order with delay"
+        "Response of the joint angle to differential pressure: dots measured, lines second order "
+        "with delay"
     )
     return figure
 

@@ -73,7 +73,8 @@ class O80Robot(RobotInterface):
             self._o80, o80_pam = importlib.import_module("o80"), importlib.import_module("o80_pam")
         except ImportError as error:
             raise SettingError(
-                f"o80 is not installed here ({error}); install the lab's o80 and o80_pam, or reach the robot over UDP."
+                f"o80 is not installed here ({error}); install the lab's o80 and o80_pam, or "
+                "reach the robot over UDP."
             ) from error
         try:
             front_end = o80_pam.FrontEnd(self._segment)

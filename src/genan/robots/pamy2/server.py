@@ -29,10 +29,10 @@ from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.robots.pamy2.wire import (
     LAB,
     LEAVING,
-    TelegramWriter,
     CommandTelegram,
     TelegramFault,
     TelegramOrder,
+    TelegramWriter,
     Wiring,
     unpack_command,
 )
@@ -128,7 +128,8 @@ class ServerSettings:
                 )
         if self.release < self.watchdog:
             raise SettingError(
-                f"A client must not lose the robot ({self.release:g} s) before the watchdog acts ({self.watchdog:g} s)."
+                f"A client must not lose the robot ({self.release:g} s) before the watchdog acts "
+                f"({self.watchdog:g} s)."
             )
 
 
@@ -324,7 +325,8 @@ def listen(host: str = "127.0.0.1", port: int = 4700) -> socket.socket:
     except OSError as error:
         opened.close()
         raise SettingError(
-            f"Port {port} of {host} cannot be had ({error.strerror or error}), perhaps another 'genan serve' has it; "
+            f"Port {port} of {host} cannot be had ({error.strerror or error}), perhaps another "
+            "'genan serve' has it; "
             "choose another with --port, or --port 0 for a free one."
         ) from error
     return opened

@@ -2,8 +2,8 @@
 (460 bytes).
 
 Little-endian, no padding. Whatever arrives from a network may be anything: reading a telegram never
-raises, it gives the telegram or the ``TelegramFault`` for which it is refused. ``docs/pamy2-protocol.md``
-has both as tables.
+raises, it gives the telegram or the ``TelegramFault`` for which it is refused.
+``docs/pamy2-protocol.md`` has both as tables.
 """
 
 import math

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from genan.robots.pamy2.virtual.arm import GRAVITY, RigidArm, Forearm
+from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm, RigidArm
 from genan.robots.pamy2.virtual.columns import applied, cross, dot, inverse, product, total, turning
 
 #: Keeps the direction of a point on the axis defined [m].

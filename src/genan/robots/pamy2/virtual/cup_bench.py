@@ -17,7 +17,13 @@ from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
 from genan.robots.pamy2.virtual.arm import GRAVITY, Forearm
 from genan.robots.pamy2.virtual.cup import CupAndBall, CupAndBallState, cup_and_ball
 from genan.robots.pamy2.virtual.parameters import Parameters
-from genan.robots.pamy2.virtual.robot import PamyState, VirtualPamy2Cup, on_the_bench, state_at, tick
+from genan.robots.pamy2.virtual.robot import (
+    PamyState,
+    VirtualPamy2Cup,
+    on_the_bench,
+    state_at,
+    tick,
+)
 from genan.robots.pamy2.virtual.tracking import Vicon
 
 #: The robot hangs for this long before its first trial [ticks]; in between the ball is stilled.
@@ -97,7 +103,8 @@ class CupBench(VirtualPamy2Cup):
     def push(self, torque: Float[np.ndarray, "4"]) -> None:
         """Refused: with string and ball on it, this arm cannot be pushed."""
         raise SettingError(
-            "The arm with cup, string and ball cannot be pushed; push a VirtualPamy2 or TennisBench."
+            "The arm with cup, string and ball cannot be pushed; push a VirtualPamy2 or "
+            "TennisBench."
         )
 
     def ball_for_evaluation_only(self) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:
@@ -185,7 +192,10 @@ def _hung(parameters: Parameters, state: PamyState) -> PamyState:
 
 @jax.jit
 def _advance(
-    parameters: Parameters, state: PamyState, command: Float[Array, "8"], ticks: Int[Array, ""] | int
+    parameters: Parameters,
+    state: PamyState,
+    command: Float[Array, "8"],
+    ticks: Int[Array, ""] | int,
 ) -> tuple[PamyState, Float[Array, "14"]]:
     """The same command for some ticks. Their number is no constant: settling and playing share one
     program."""

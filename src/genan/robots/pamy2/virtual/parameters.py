@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.errors import SettingError, listing
-from genan.robots.pamy2.virtual.arm import RigidArm, Encoder
+from genan.robots.pamy2.virtual.arm import Encoder, RigidArm
 from genan.robots.pamy2.virtual.cup import CupAndBall
 from genan.robots.pamy2.virtual.muscle import Air, Muscle, Tendon
 
@@ -58,7 +58,8 @@ def design(end_effector: str = "racket") -> Parameters:
     """PAMY2 as drawn: every specimen is this one with its own small deviations."""
     if end_effector not in END_EFFECTORS:
         raise SettingError(
-            f"The virtual PAMY2 has no end effector {end_effector!r}; there are: {listing(END_EFFECTORS)}."
+            f"The virtual PAMY2 has no end effector {end_effector!r}; there are: "
+            f"{listing(END_EFFECTORS)}."
         )
     arm = _arm() if end_effector == "racket" else _arm_with_cup()
     return Parameters(arm=arm, muscle=_muscle(), tendon=_tendon(), air=_air(), encoder=_encoder())

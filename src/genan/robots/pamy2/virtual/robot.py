@@ -61,7 +61,9 @@ class PamyState(eqx.Module):
     """String and ball, where the robot holds a cup with them."""
 
 
-def state_at(parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"]) -> PamyState:
+def state_at(
+    parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"]
+) -> PamyState:
     """The robot at rest in pose q [rad] with the muscles at ``pressure`` [bar], unhindered by
     friction."""
     y = parameters.tendon.path(q)
@@ -101,7 +103,10 @@ def tick(
 
 
 def _substep(
-    parameters: Parameters, state: PamyState, command: Float[Array, "8"], push: Float[Array, "4"] | None
+    parameters: Parameters,
+    state: PamyState,
+    command: Float[Array, "8"],
+    push: Float[Array, "4"] | None,
 ) -> PamyState:
     muscle, tendon, arm = parameters.muscle, parameters.tendon, parameters.arm
     q_half = state.q + 0.5 * _H * state.qd
@@ -189,7 +194,8 @@ class VirtualPamy2(VirtualRobot):
         """
         if hours < 0.0 or drift < 0.0:
             raise SettingError(
-                f"Operating hours and drift must not be negative, got hours {hours:g} and drift {drift:g}."
+                f"Operating hours and drift must not be negative, got hours {hours:g} and drift "
+                f"{drift:g}."
             )
         self.seed = seed
         self._programs: dict[tuple[Any, ...], Callable[..., Any]] = {}
@@ -374,7 +380,9 @@ def _run_batch(
     ) -> tuple[Array, dict[str, Array]]:
         aged = drift.aged(parameters, age)
 
-        def observed(state: PamyState, command: Float[Array, "8"]) -> tuple[PamyState, tuple[Any, Any]]:
+        def observed(
+            state: PamyState, command: Float[Array, "8"]
+        ) -> tuple[PamyState, tuple[Any, Any]]:
             return tick(aged, state, command), (aged.encoder.read(state.q), _truth(state))
 
         ready, _ = jax.lax.scan(lambda s, c: (tick(aged, s, c), None), start, commands[:skip])

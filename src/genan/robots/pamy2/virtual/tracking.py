@@ -82,7 +82,8 @@ CAMERAS = TrackerModel(
     delay=0.005,  # [A]
     delay_jitter=0.0007,  # [A]
     noise=0.0015,  # 1.1 to 2 mm [D]
-    registration=0.005,  # the lab finds 10 to 30 mm between cameras and Vicon [R], and corrects for what it finds [A]
+    # The lab finds 10 to 30 mm between cameras and Vicon [R], and corrects for what it finds [A].
+    registration=0.005,
     outlier_rate=0.002,  # [A]
     outlier_size=0.5,  # [A]
     gap_rate=0.4,  # [A]
@@ -130,7 +131,8 @@ class Tracker:
             before, there = self._last
             if time <= before:
                 raise SettingError(
-                    f"Time must go on from one sighting to the next; got {time:g} s after {before:g} s (reset the "
+                    f"Time must go on from one sighting to the next; got {time:g} s after "
+                    f"{before:g} s (reset the "
                     "tracker for a new ball)."
                 )
             while self._next <= time:
