@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -112,7 +112,7 @@ def _group(
 ) -> list[Collected]:
     """A whole group of trajectories from ``first`` on, whatever was asked for."""
     robot, indices = virtual.robot, np.arange(first, first + virtual.group)
-    drawn = {"bounds": bounds, "duration": plan.duration, "dt": robot.dt}
+    drawn: dict[str, Any] = {"bounds": bounds, "duration": plan.duration, "dt": robot.dt}
     chances = (np.random.default_rng([plan.seed, int(i)]) for i in indices)
     u = np.stack([plan.signal.draw(chance, **drawn) for chance in chances])
     u = np.clip(u, *robot.u_range)  # a spline overshoots its knots

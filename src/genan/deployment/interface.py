@@ -189,7 +189,7 @@ class VirtualInterface(RobotInterface):
         """
         self._made = None if isinstance(virtual, str) else virtual
         self.robot = Robot.load(virtual) if isinstance(virtual, str) else virtual.robot
-        self._settings = {"seed": seed, "hours": hours, "drift": drift}
+        self._settings: dict[str, Any] = {"seed": seed, "hours": hours, "drift": drift}
         self._steps = StepClock(self.robot.dt)
         self.clock: Clock = WallClock() if paced else self._steps
         self._connected = False
