@@ -15,11 +15,19 @@ from genan.version import __version__
 if TYPE_CHECKING:
     from genan.actuator.artifact import load
     from genan.actuator.fit import fit
+    from genan.deployment.loop import ControlLoop
     from genan.rl.train import train
+    from genan.robot.robot import Robot
 
-__all__ = ["__version__", "fit", "load", "train"]
+__all__ = ["ControlLoop", "Robot", "__version__", "fit", "load", "train"]
 
-_HOMES = {"fit": "genan.actuator.fit", "load": "genan.actuator.artifact", "train": "genan.rl.train"}
+_HOMES = {
+    "ControlLoop": "genan.deployment.loop",
+    "Robot": "genan.robot.robot",
+    "fit": "genan.actuator.fit",
+    "load": "genan.actuator.artifact",
+    "train": "genan.rl.train",
+}
 
 avoid_wrong_sums()
 

@@ -22,7 +22,7 @@ from genan.data import load
 from genan.deployment.interface import VirtualInterface, interface_names, open_robot, served
 from genan.deployment.loop import ControlLoop, RampTo
 from genan.errors import RobotError, SettingError
-from genan.rl.policy import Policy, save
+from genan.rl.policy import Policy
 from genan.robot import Robot, find_package, robot_names
 from genan.robot.package import robot_folder
 
@@ -155,7 +155,7 @@ def trained(arm: Path, tmp_path: Path) -> Path:
     """A policy with random weights for the arm."""
     name = "bench-arm"
     made = Policy.of(agent(), environment(name=name), robot(name), SETTINGS, record={})
-    return save(made, tmp_path / "policy")
+    return made.save(tmp_path / "policy")
 
 
 def test_the_documented_class_flies(arm: Path) -> None:
