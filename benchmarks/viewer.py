@@ -28,7 +28,7 @@ from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.viewer.live_page import LivePage
 from genan.viewer.live_robot import REPORT, LiveProcess, LiveSettings
-from genan.viewer.page import FRAMES, GhostActuators, check_port, serving, show
+from genan.viewer.page import FRAMES, GhostActuators, serving, show
 
 LIMITS = np.deg2rad([-50.0, 20.0, -50.0, -50.0]), np.deg2rad([50.0, 60.0, 50.0, 50.0])
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -80,7 +80,7 @@ def going(
     make: Callable[[Any], Any], *, watched: bool | None = None
 ) -> Iterator[tuple[Any, Counted]]:
     """A page of ``make`` at work in a thread."""
-    with serving(check_port(0)) as server:
+    with serving(0) as server:
         page = make(server)
         counted, stop = Counted(page, server, watched=watched), threading.Event()
         thread = threading.Thread(target=show, args=(counted, stop.is_set))

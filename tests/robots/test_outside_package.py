@@ -259,14 +259,12 @@ def test_it_is_watched_live(arm: Path, trained: Path) -> None:
 
     reports: list[LiveReport] = []
 
-    class Leaving:
-        report = reports.append
+    def orders() -> list:
+        if len(reports) > 100:
+            raise EOFError
+        return []
 
-        def orders(self) -> list:
-            if len(reports) > 100:
-                raise EOFError
-            return []
-
-    LiveRobot(LiveSettings("reacher", trained, seed=2, hours=1.0), Leaving(), realtime=False).run()
+    settings = LiveSettings("reacher", trained, seed=2, hours=1.0)
+    LiveRobot(settings, reports.append, orders, realtime=False).run()
     assert not any(report.stopped for report in reports) and reports[-1].hours == 1.0
     assert reports[-1].status == "follows the goal" and sum(len(r.q) for r in reports) > 1000

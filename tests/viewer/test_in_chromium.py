@@ -18,10 +18,10 @@ from tests.browser import Browser, Sheet, browser  # noqa: F401
 
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
-from genan.viewer.drawing import ArmKinematics
 from genan.viewer.live_page import LivePage
 from genan.viewer.live_robot import LiveProcess, LiveSettings
-from genan.viewer.page import GhostActuators, check_port, serving, show
+from genan.viewer.page import GhostActuators, serving, show
+from genan.viewer.stage import ArmKinematics
 
 #: What viser's own page says to the console of a browser without graphics.
 KNOWN = ("THREE.Clock", "GL Driver Message", "GPU stall")
@@ -41,7 +41,7 @@ def live() -> Iterator[tuple[Any, LivePage, ArmKinematics]]:
     robot, driver = Robot.load("pamy2"), GhostActuators.find(None, robot="pamy2")
     settings = LiveSettings("reacher", bundled_policy("reacher"))
     process = LiveProcess(settings)
-    with serving(check_port(0)) as server:
+    with serving(0) as server:
         page = LivePage(server, settings, robot, process, driver, goals=LIMITS)
         stop = threading.Event()
         shown = threading.Thread(target=show, args=(page, stop.is_set))

@@ -36,8 +36,9 @@ class Desk:
 def watch(task: str, story: Callable[[Desk], Story]) -> Desk:
     use_cache()
     desk = Desk(story)
+    settings = LiveSettings(task, bundled_policy(task))
     LiveRobot(
-        LiveSettings(task, bundled_policy(task)), desk, realtime=False
+        settings, desk.report, desk.orders, realtime=False
     ).run()  # returns when the desk has left
     return desk
 

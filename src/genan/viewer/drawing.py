@@ -6,21 +6,16 @@ One node for a body: a picture is one pose for each, and what has not moved is n
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import mujoco
 import numpy as np
 import trimesh
-from jaxtyping import Float
 
-from genan.robot import Robot
-from genan.viewer.stage import LINE_COLOUR, Stage, line_of_sight
+from genan.viewer.stage import LINE_COLOUR, Poses, Stage
 
 RGBA = tuple[float, float, float, float]
 """Red, green, blue and opacity, from 0 to 1."""
-Limits = tuple[Float[np.ndarray, " nq"], Float[np.ndarray, " nq"]]
-"""Lowest and highest joint positions [rad or m]."""
 
 #: Colours of the simulated arms: the chosen one, each member alone, and of the goal.
 GHOST: RGBA = (0.0, 0.447, 0.698, 0.4)
@@ -40,82 +35,6 @@ STILL = 1e-6
 TRAIL = 40
 #: A page is seen from so much further away than a film: its panels hide the sides.
 _PANELS = 1.4
-#: The tip counts as being at its target from this distance on [m].
-_CLOSE = 0.01
-
-
-@dataclass(frozen=True)
-class Poses:
-    """Where the bodies of one robot are at one moment, in the frame of its base."""
-
-    position: Float[np.ndarray, "bodies 3"]
-    """[m]"""
-    wxyz: Float[np.ndarray, "bodies 4"]
-    """Unit quaternions."""
-    tip: Float[np.ndarray, " 3"]
-    """The end effector [m]."""
-
-
-class ArmKinematics:
-    """Where the parts of a robot are. Not for several threads at once: it places one MuJoCo
-    state."""
-
-    def __init__(self, robot: Robot) -> None:
-        self.robot = robot
-        self._model = robot.mj_model
-        self._data = mujoco.MjData(self._model)
-        self._dof = list(robot.dof)
-        site = robot.end_effector
-        self._site = None if site is None else int(self._model.site(site).id)
-
-    @property
-    def names(self) -> list[str]:
-        """Of the bodies; the world is the first."""
-        return [self._model.body(k).name or f"body{k}" for k in range(self._model.nbody)]
-
-    def poses(self, q: Float[np.ndarray, " nq"]) -> Poses:
-        """Where everything is at the joint positions ``q`` [rad or m]."""
-        tip = self.tip(q)
-        return Poses(self._data.xpos.copy(), self._data.xquat.copy(), tip)
-
-    def tip(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3"]:
-        """The end effector in the frame of the base [m]; the last body where the robot names
-        none."""
-        self._data.qpos[self._dof] = q
-        mujoco.mj_kinematics(self._model, self._data)
-        return (
-            self._data.xpos[-1] if self._site is None else self._data.site_xpos[self._site]
-        ).copy()
-
-    def jacobian(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3 nq"]:
-        """Velocity of the tip for each joint's velocity [m/rad; 1 for slides]."""
-        tip = self.tip(q)
-        mujoco.mj_comPos(self._model, self._data)
-        body = self._model.nbody - 1 if self._site is None else self._model.site_bodyid[self._site]
-        found = np.zeros((3, self._model.nv))
-        mujoco.mj_jac(self._model, self._data, found, None, tip, int(body))
-        return found[:, self._dof]
-
-    def reach(
-        self, target: Float[np.ndarray, " 3"], *, near: Float[np.ndarray, " nq"], limits: Limits
-    ) -> Float[np.ndarray, " nq"]:
-        """Joint positions [rad or m] within ``limits`` that bring the tip to ``target`` [m], in the
-        frame of the base, or as close as they let it: of all solutions the one about ``near``."""
-        from scipy.optimize import least_squares
-
-        middle, span = 0.5 * (limits[0] + limits[1]), limits[1] - limits[0]
-        bent = 0.25 * span * (-1.0) ** np.arange(len(span))
-        found = []
-        for start in (near, middle, middle + bent, middle - bent):
-            inside = np.clip(start, limits[0] + 1e-6 * span, limits[1] - 1e-6 * span)
-            found.append(
-                least_squares(
-                    lambda q: self.tip(q) - target, inside, self.jacobian, limits, xtol=1e-6
-                )
-            )
-            if found[-1].cost < 0.5 * _CLOSE**2:
-                break
-        return np.clip(min(found, key=lambda result: result.cost).x, *limits)
 
 
 def shapes(
@@ -179,14 +98,15 @@ def add_mesh(scene: Any, name: str, mesh: trimesh.Trimesh, colour: RGBA) -> Any:
         name,
         np.asarray(mesh.vertices, np.float32),
         np.asarray(mesh.faces, np.uint32),
-        color=_bytes(colour),
+        color=rgb(colour),
         opacity=None if colour[3] >= 1.0 else colour[3],
         cast_shadow=False,
         receive_shadow=False,
     )
 
 
-def _bytes(colour: Iterable[float]) -> tuple[int, int, int]:
+def rgb(colour: Iterable[float]) -> tuple[int, int, int]:
+    """A colour as the page wants it, from 0 to 255; opacity is left out."""
     red, green, blue, *_ = (round(255.0 * part) for part in colour)
     return red, green, blue
 
@@ -198,28 +118,22 @@ class ArmNodes:
         self,
         scene: Any,
         name: str,
-        robot: Robot,
-        base: Float[np.ndarray, " 3"],
+        stage: Stage,
         *,
         colour: RGBA | None = None,
         thicker: float = THICKER,
-        facets: int = FACETS,
     ) -> None:
-        """Add it to ``scene``.
-
-        Args:
-            scene: the page's.
-            name: of its node.
-            robot: what to draw.
-            base: where its base is [m].
-            colour: of all of it, which is hidden at first; left out, as the model has it.
-            thicker: an arm in one colour has its surface this much further out [m].
-            facets: corners of a circle.
-        """
-        self._root = scene.add_frame(name, show_axes=False, position=base, visible=colour is None)
+        """Add the robot of ``stage`` to ``scene`` as the node ``name``. In one ``colour`` it is
+        hidden at first, and its surface is so much further out [m]."""
+        model = stage.robot.mj_model
+        self._root = scene.add_frame(
+            name, show_axes=False, position=stage.base, visible=colour is None
+        )
+        faint = colour is not None and colour[3] < 0.25
         self._nodes, self._bodies = [], []
-        for body, link in enumerate(ArmKinematics(robot).names):
-            drawn = shapes(robot.mj_model, body, facets=facets)
+        for body in range(model.nbody):
+            link = model.body(body).name or f"body{body}"
+            drawn = shapes(model, body, facets=COARSE if faint else FACETS)
             if not drawn:
                 continue
             if colour is not None:
@@ -291,36 +205,11 @@ class MarkerNodes:
         self._lines[name] = self._scene.add_line_segments(
             f"/{name}",
             np.zeros((pieces, 2, 3), np.float32),
-            _bytes(colour),
+            rgb(colour),
             thickness=2.0,
             thickness_units="screen",
             visible=False,
         )
-
-
-class TipCloud:
-    """Points: where the members' tips are."""
-
-    def __init__(self, scene: Any, base: Float[np.ndarray, " 3"], *, points: int) -> None:
-        """Room for ``points`` of them about ``base`` [m], hidden."""
-        self._node = scene.add_point_cloud(
-            "/cloud",
-            np.zeros((points, 3), np.float32),
-            _bytes(GHOST),
-            point_size=0.006,
-            point_shape="circle",
-            precision="float32",
-            position=base,
-            visible=False,
-        )
-
-    def place(self, points: Float[np.ndarray, "points 3"]) -> None:
-        """Show these [m], in the frame of the base."""
-        self._node.points = np.asarray(points, np.float32)
-
-    def show(self, visible: bool) -> None:
-        """Show or hide them."""
-        self._node.visible = visible
 
 
 def draw_stage(server: Any, stage: Stage) -> None:
@@ -352,7 +241,7 @@ def draw_stage(server: Any, stage: Stage) -> None:
         add_mesh(scene, f"/room/{k}", mesh, rgba)
     camera = server.initial_camera
     camera.look_at = np.array(stage.camera.lookat)
-    eye, _ = line_of_sight(stage.camera)
+    eye, _ = stage.eye()
     camera.position = camera.look_at + _PANELS * (eye - camera.look_at)
     camera.up = np.array([0.0, 0.0, 1.0])
     camera.fov = math.radians(stage.model.vis.global_.fovy)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
-from genan.viewer.drawing import GOAL, THICKER, ArmKinematics, ArmNodes, Limits, MarkerNodes
+from genan.viewer.drawing import GOAL, THICKER, ArmNodes, MarkerNodes
 from genan.viewer.live_robot import LiveOrder, LiveProcess, LiveReport, LiveSettings
 from genan.viewer.page import (
     AIM,
@@ -23,12 +23,10 @@ from genan.viewer.page import (
     GhostMotion,
     Opened,
     ViewerPage,
-    check_port,
-    load_viser,
     serving,
     show,
 )
-from genan.viewer.stage import Stage
+from genan.viewer.stage import ArmKinematics, Limits, Stage
 from genan.words import reading_unit
 
 #: Directions of a push, in the frame of the base.
@@ -60,39 +58,32 @@ class GoalHandle:
     ) -> None:
         """Add handle and goal arm to the scene, and the sliders where the page is adding; ``send``
         takes the orders."""
-        self._robot, self._base, self._limits, self._send = stage.robot, stage.base, limits, send
+        gui, scene, robot = server.gui, server.scene, stage.robot
+        self._base, self._limits, self._send = stage.base, limits, send
         # One for the mouse's thread, one for the page's.
-        self._dragging, self._drawing = ArmKinematics(stage.robot), ArmKinematics(stage.robot)
-        self._lock = threading.Lock()
+        self._dragging, self._drawing = ArmKinematics(robot), ArmKinematics(robot)
+        self._lock, self._stale, self._dragged = threading.Lock(), True, False
         self.q: Float[np.ndarray, " nq"] = limits[0] + FIRST * (limits[1] - limits[0])
         """The goal [rad or m]."""
-        self._stale, self._dragged = True, False
-        self._arm = ArmNodes(
-            server.scene, "/goal", stage.robot, stage.base, colour=GOAL, thicker=2.0 * THICKER
-        )
+        self._arm = ArmNodes(scene, "/goal", stage, colour=GOAL, thicker=2.0 * THICKER)
         self._arm.show(True)
-        self._handle = server.scene.add_transform_controls(
-            "/handle",
-            scale=0.22,
-            line_width=4.0,
-            disable_rotations=True,
-            depth_test=False,
-            position=self._drawing.tip(self.q) + self._base,
+        self._handle = scene.add_transform_controls(
+            "/handle", scale=0.22, line_width=4.0, disable_rotations=True, depth_test=False
         )
         self._handle.on_update(self._drag)
-        self._units = [reading_unit(joint.unit) for joint in self._robot.joints]
+        self._units = [reading_unit(joint.unit) for joint in robot.joints]
         self._sliders: list[Any] = []
         chance = np.random.default_rng(0)
-        with server.gui.add_folder("Goal"):
-            for k, joint in enumerate(self._robot.joints):
-                unit, factor = self._units[k]
+        with gui.add_folder("Goal"):
+            for k, (joint, (unit, factor)) in enumerate(
+                zip(robot.joints, self._units, strict=True)
+            ):
                 low, high = (float(np.round(factor * bound[k], 1)) for bound in limits)
-                slider = server.gui.add_slider(f"{joint.name} [{unit}]", low, high, 0.1, low)
+                slider = gui.add_slider(f"{joint.name} [{unit}]", low, high, 0.1, low)
                 slider.on_update(lambda event, k=k: self._slide(event, k))
                 self._sliders.append(slider)
-            server.gui.add_button("A random goal").on_click(
-                lambda _: self.set(chance.uniform(*limits))
-            )
+            anywhere = gui.add_button("A random goal")
+        anywhere.on_click(lambda _: self.set(chance.uniform(*limits)))
         send(LiveOrder(goal=self.q))
 
     def set(self, q: Float[np.ndarray, " nq"]) -> None:
@@ -157,40 +148,38 @@ class LivePage(ViewerPage):
             member: which of them at first, counted from 0; None: all.
             goals: lowest and highest goals of the policy [rad or m]; None where it has none.
         """
-        self._settings, self._process, self._goals = settings, process, goals
-        self._every_seconds, self._now, self._tick, self._ready = 1.0, True, 0, False
+        entry = task_entry(settings.task)
+        self._process, self._goals, self._attempt = process, goals, entry.attempt
+        self._period, self._now, self._tick = 1.0, True, 0
         self._past: deque[np.ndarray] = deque(maxlen=PAST + 1)
         self._kept: deque[tuple[Any, ...]] = deque(maxlen=SHOWN)
-        self._time, self._said, self._status = 0.0, "", "starting …"
-        self._ghost_words, self._wished_age = "Compiling the simulated arm …", math.inf
+        self._time, self._age_still = 0.0, math.inf
+        self.ghosts_ready = False
+        """Whether the simulated arms run along with the robot."""
         self.q: Float[np.ndarray, " nq"] = robot.q_rest
         """Where the robot was when it last reported [rad or m]."""
         self.reports = 0
         """How many came from the robot so far."""
         self.goal: GoalHandle | None = None
         """Where it should go, for a policy with goals."""
-        self._attempt = task_entry(settings.task).attempt
-        stage = Stage(robot, task_entry(settings.task), arms=False)
-        do = (
-            "**Drag the arrows** at the tip: the arm follows."
-            if goals
-            else f"Ask for the **next {self._attempt}**, and watch it."
-        )
+        ask = f"Ask for the **next {entry.attempt}**, and watch it."
+        do = "**Drag the arrows** at the tip: the arm follows." if goals else ask
+        words = f"live {settings.task}", f"The virtual robot, driven by a policy. {do}"
+        key = {"robot": "#777"} | ({"goal": AIM} if goals else {})
+        stage = Stage(robot, entry, arms=False)
         super().__init__(
-            server,
-            stage,
-            actuators,
-            member=member,
-            title=f"live {settings.task}",
-            words=f"The virtual robot, driven by a policy. {do}",
-            block=BLOCK,
-        )
+            server, stage, actuators, member=member, words=words, key=key, block=BLOCK,
+            goal=goals is not None,
+        )  # fmt: skip
+        self._status = "**Robot:** starting …"
         self._markers = MarkerNodes(server.scene, stage)
-
-    @property
-    def ghosts_ready(self) -> bool:
-        """Whether the simulated arms run along with it."""
-        return self._ready
+        with server.gui.add_folder("Robot"):
+            hint, hours = "Operating hours: robots wear.", min(settings.hours, OLDEST)
+            self._age = server.gui.add_slider("Age [h]", 0.0, OLDEST, 10.0, hours, hint=hint)
+            hint = "After a stop, or at any time."
+            again = server.gui.add_button("Restart the robot", hint=hint)
+        self._age.on_update(lambda _: setattr(self, "_age_still", 0.0))
+        again.on_click(lambda _: self.send(LiveOrder(restart=True)))
 
     def send(self, order: LiveOrder) -> None:
         """Give the robot an order."""
@@ -201,14 +190,12 @@ class LivePage(ViewerPage):
         super().close()
         self._process.close()
 
-    def build(self, gui: Any) -> None:
-        """Goal or trial, and pushes."""
+    def _build(self, gui: Any) -> None:
         if self._goals is not None:
             self.goal = GoalHandle(self.server, self.stage, self._goals, self.send)
         else:
-            gui.add_button(f"Next {self._attempt}").on_click(
-                lambda _: self.send(LiveOrder(trial=True))
-            )
+            ask = gui.add_button(f"Next {self._attempt}")
+            ask.on_click(lambda _: self.send(LiveOrder(trial=True)))
         with gui.add_folder("Push the arm", visible=False) as self._pushes:
             force = gui.add_slider("Force [N]", 2.0, 30.0, 1.0, 10.0, hint="At the tip.")
             lasting = gui.add_slider("For [s]", 0.1, 0.3, 0.05, 0.2)
@@ -217,78 +204,46 @@ class LivePage(ViewerPage):
                 along = np.array(DIRECTIONS[event.target.value])
                 self.send(LiveOrder(push=force.value * along, seconds=float(lasting.value)))
 
-            names = list(DIRECTIONS)
-            for row in (names[:3], names[3:]):
+            for row in ([*DIRECTIONS][:3], [*DIRECTIONS][3:]):
                 gui.add_button_group("", row).on_click(push)
 
-    def build_below(self, gui: Any) -> None:
-        """Age and restart."""
-        with gui.add_folder("Robot"):
-            hours = min(self._settings.hours, OLDEST)
-            self._age = gui.add_slider(
-                "Age [h]", 0.0, OLDEST, 10.0, hours, hint="Operating hours: robots wear."
-            )
-            again = gui.add_button("Restart the robot", hint="After a stop, or at any time.")
-        self._age.on_update(lambda _: setattr(self, "_wished_age", 0.0))
-        again.on_click(lambda _: self.send(LiveOrder(restart=True)))
-
-    def key(self) -> dict[str, str]:
-        """The robot and its goal."""
-        return super().key() | ({"goal": AIM} if self._goals is not None else {})
-
-    def curve_options(self) -> dict[str, Any]:
-        """With the goal, where there is one."""
-        return {"goal": self._goals is not None}
-
-    def start_ghosts(self) -> None:
-        """Load and compile them beside the page."""
-        self.beside(self._compile)
-
-    def restart(self, *, asked: bool) -> None:
-        """Start the simulated arms again at the next report."""
-        self._now, self._every_seconds = True, self.every
-
-    def advance(self, seconds: float) -> None:
-        """Take what the robot reports."""
-        for report in self._process.reports():
-            if isinstance(report, str):
-                self._status = f"failed: {report}"
-            else:
-                self._take(report)
-        # The robot is restarted once the slider of its age lies still.
-        if math.isfinite(self._wished_age):
-            self._wished_age += seconds
-            if self._wished_age > STILL:
-                self._wished_age = math.inf
-                self.send(LiveOrder(hours=float(self._age.value)))
-
-    def draw(self, *, with_curves: bool) -> None:
-        """Show it."""
-        text = f"**Robot:** {self._status}\n\n" + ("" if self._ready else f"*{self._ghost_words}*")
-        if text != self._said:
-            self.note.content = self._said = text
-        self.arm.place(self.kinematics.poses(self.q))
-        if self.goal is not None:
-            self.goal.show()
-        past = (
-            [self._past[0]] * (PAST + 1 - len(self._past)) + [*self._past] if self._past else None
-        )
-        self.view.place(None if past is None else np.array(past))
-        if (with_curves or self.curves.changed) and len(self._kept) > 1:
-            times, q, u, ghosts, torque = (np.array(part) for part in zip(*self._kept, strict=True))
-            goal = None if self.goal is None else self.goal.q
-            found = GhostMotion(ghosts, torque)
-            self.curves.draw(times, q, u, found, chosen=self.view.chosen, goal=goal)
-
-    def ghosts_failed(self, words: str) -> None:
-        """Say why."""
-        self._ghost_words = words
+    def _start_ghosts(self) -> None:
+        self._beside(self._compile)
 
     def _compile(self) -> None:
         nothing = np.zeros((BLOCK, self.robot.nq)), np.zeros((BLOCK, self.robot.nu))
-        self.simulation.advance(*nothing, np.zeros(BLOCK, bool))
-        self.simulation.forget()
-        self._ready = True
+        self._simulation.advance(*nothing, np.zeros(BLOCK, bool))
+        self._simulation.forget()
+        self.ghosts_ready, self._ghost_words = True, ""
+
+    def _restart(self, *, asked: bool) -> None:
+        self._now, self._period = True, self._every()
+
+    def _advance(self, seconds: float) -> None:
+        for report in self._process.reports():
+            if isinstance(report, str):
+                self._status = f"**Failed:** {report}"
+            else:
+                self._take(report)
+        # The robot is restarted once the slider of its age lies still.
+        if math.isfinite(self._age_still):
+            self._age_still += seconds
+            if self._age_still > STILL:
+                self._age_still = math.inf
+                self.send(LiveOrder(hours=float(self._age.value)))
+
+    def _draw(self, *, with_curves: bool) -> None:
+        self._arm.place(self._kinematics.poses(self.q))
+        if self.goal is not None:
+            self.goal.show()
+        past = [*self._past]
+        filled = np.array([past[0]] * (PAST + 1 - len(past)) + past) if past else None
+        self._view.place(filled)
+        if (with_curves or self._curves.changed) and len(self._kept) > 1:
+            times, q, u, *ghosts = (np.array(part) for part in zip(*self._kept, strict=True))
+            goal = None if self.goal is None else self.goal.q
+            motion, chosen = GhostMotion(*ghosts), self._view.chosen
+            self._curves.draw(times, q, u, motion, chosen=chosen, goal=goal)
 
     def _take(self, report: LiveReport) -> None:
         self.q = report.q[-1]
@@ -297,29 +252,27 @@ class LivePage(ViewerPage):
         self._markers.place(report.markers)
         slow = f", at {100.0 * report.speed:.0f} % of real time" if report.speed < 0.95 else ""
         score = f"; {report.successes} of {report.trials} succeeded" if report.trials else ""
-        self._status = f"{report.status}{score}{slow}"
+        self._status = f"**Robot:** {report.status}{score}{slow}"
         if report.placed:
             self._kept.clear()
         self._time += len(report.q) * self.robot.dt
-        found = self._go_along(report) if self._ready else None
-        if found is None:
-            models, nq = 1 + self.members, self.robot.nq
-            row = np.tile(self.q, (models, 1)), np.zeros((self.members, nq))
-        else:
-            row = found.q[-1], found.torque[-1]
-        self._kept.append((self._time, self.q, report.u[-1], *row))
+        q, torque = np.tile(self.q, (1 + self.members, 1)), np.zeros((self.members, self.robot.nq))
+        if self.ghosts_ready:
+            found = self._go_along(report)
+            q, torque = found.q[-1], found.torque[-1]
+        self._kept.append((self._time, self.q, report.u[-1], q, torque))
 
     def _go_along(self, report: LiveReport) -> GhostMotion:
         """What the simulated arms do in the ticks of a report."""
-        ghosts, count = self.simulation, len(report.q)
+        ghosts, count = self._simulation, len(report.q)
         if report.placed or ghosts.wild:
             ghosts.forget()
             self._tick = 0
             self._past.clear()
         marks = np.zeros(count, bool)
-        if math.isfinite(self._every_seconds):
-            numbers = np.arange(self._tick, self._tick + count)
-            marks = numbers % round(self._every_seconds / self.robot.dt) == 0
+        if math.isfinite(self._period):
+            ticks = np.arange(self._tick, self._tick + count)
+            marks = ticks % round(self._period / self.robot.dt) == 0
         marks[0] |= self._now
         self._now, self._tick = False, self._tick + count
         found = ghosts.advance(report.q, report.u, marks)
@@ -369,12 +322,10 @@ def view_live(
     if "goal_lower" in contract.constants:
         low, high = (np.array(contract.constants[f"goal_{end}"]) for end in ("lower", "upper"))
         goals = np.clip(low, *robot.q_range), np.clip(high, *robot.q_range)
-    load_viser()
-    free = check_port(port)
     with ExitStack() as stack:
-        process = LiveProcess(settings)  # it needs seconds: begin with it
+        server = stack.enter_context(serving(port))
+        process = LiveProcess(settings)
         stack.callback(process.close)
-        server = stack.enter_context(serving(free))
         page = LivePage(server, settings, robot, process, driver, member=member, goals=goals)
         stack.callback(page.close)
         show(page, stopping, opened)

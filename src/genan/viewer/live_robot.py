@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -23,9 +22,9 @@ from genan.deployment.interface import Clock, Pacer, Reading, RobotInterface
 from genan.deployment.loop import ControlLoop, Hold, RampTo
 from genan.deployment.safety import Stop
 from genan.errors import GenanError
-from genan.evaluation.trials import Arena, load_policy
+from genan.evaluation.trials import Arena, load_policy, open_arena
 from genan.robot import Robot
-from genan.robot.virtual import VirtualRobot
+from genan.viewer.stage import ArmKinematics
 
 #: Ticks from one report to the next: 31 a second at 500 Hz.
 REPORT = 16
@@ -104,22 +103,9 @@ class LiveReport:
     successes: int = 0
 
 
-@runtime_checkable
-class LiveLink(Protocol):
-    """The other end: where orders come from and reports go to."""
-
-    def orders(self) -> list[LiveOrder]:
-        """Those that came since the last call; ``EOFError`` when nobody is there any more."""
-        ...
-
-    def report(self, report: LiveReport) -> None:
-        """Say what happened."""
-        ...
-
-
-class NobodyLooksError(BaseException):
-    """The page is gone. No ``Exception``: a control loop would bring the arm to rest first, for
-    nobody."""
+class PageGoneError(BaseException):
+    """Nobody looks any more. No ``Exception``: a control loop would bring the arm to rest first,
+    for nobody."""
 
 
 class RealTime:
@@ -132,8 +118,8 @@ class RealTime:
     def __init__(self, steps: Clock) -> None:
         """``steps``: the robot's own clock, a ``StepClock``."""
         self.now = steps.now
-        self._origin = time.perf_counter() - steps.now()
         self._mark = (time.perf_counter(), steps.now())
+        self._origin = self._mark[0] - self._mark[1]
         self.speed = 1.0
         """Time of the robot over that of the wall, in the last second or so."""
 
@@ -154,28 +140,23 @@ class RealTime:
 class LiveInterface(RobotInterface):
     """The robot of an arena as the page sees it: every tick is noted, and someone may push."""
 
-    def __init__(
-        self, arena: Arena, reporting: "Callable[[LiveInterface], None]", *, realtime: bool
-    ) -> None:
-        """Every ``REPORT`` ticks ``reporting`` is called, which takes them by ``taken``."""
+    def __init__(self, arena: Arena, reporting: Callable[[], None], *, realtime: bool) -> None:
+        """Every ``REPORT`` ticks ``reporting`` is called, which takes ``ticks``."""
         self._inner, self._reporting = arena.robot, reporting
         self.robot = arena.robot.robot
         self.pace = RealTime(arena.robot.clock)
         self.clock = self.pace if realtime else arena.robot.clock
-        self._ticks: list[tuple[np.ndarray, np.ndarray]] = []
-        self._force, self._push_left = np.zeros(3), -1
-        arena.robot.connect()
-        self._virtual: VirtualRobot = arena.robot.virtual  # type: ignore[attr-defined]
-        self.pushable = self._virtual.pushable
-        """Whether the robot can be pushed."""
-        # All is compiled here, which no tick should wait for.
-        if self.pushable:
-            self._virtual.push(np.zeros(self.robot.nq))
-        self._virtual.command(self.robot.u_rest)
-        self._virtual.reset()
-        from genan.viewer.drawing import ArmKinematics
-
+        self.ticks: list[tuple[np.ndarray, np.ndarray]] = []
+        """Positions [rad or m] and controls of each since the last report."""
+        self._force, self._left = np.zeros(3), -1
         self._kinematics = ArmKinematics(self.robot)
+        self._inner.connect()
+        self.virtual: Any = self._inner.virtual  # type: ignore[attr-defined]
+        """The robot itself."""
+        if self.virtual.pushable:  # all that runs is compiled here: no tick should wait for it
+            self.virtual.push(np.zeros(self.robot.nq))
+        self.virtual.command(self.robot.u_rest)
+        self.virtual.reset()
 
     def connect(self) -> None:
         """Reach the robot."""
@@ -185,27 +166,27 @@ class LiveInterface(RobotInterface):
         """What its encoders say."""
         return self._inner.read()
 
-    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """One period of the robot, pushed or not."""
-        q = self._inner.read().q
-        if self._push_left >= 0:
-            self._push_left -= 1
-            force = self._force if self._push_left >= 0 else np.zeros(3)
-            self._virtual.push(self._kinematics.jacobian(q).T @ force)
-        sent = self._inner.command(u)
-        self._ticks.append((q, sent))
-        if len(self._ticks) >= REPORT:
-            self._reporting(self)
-        return sent
-
     def stop(self) -> None:
         """Let go of the robot."""
         self._inner.stop()
 
+    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+        """One period of the robot, pushed or not."""
+        q = self._inner.read().q
+        if self._left >= 0:
+            self._left -= 1
+            force = self._force if self._left >= 0 else np.zeros(3)
+            self.virtual.push(self._kinematics.jacobian(q).T @ force)
+        sent = self._inner.command(u)
+        self.ticks.append((q, sent))
+        if len(self.ticks) >= REPORT:
+            self._reporting()
+        return sent
+
     def push(self, force: Float[np.ndarray, " 3"], seconds: float) -> None:
         """Push at the tip with ``force`` [N], in the frame of the base, for ``seconds``."""
-        if self.pushable:
-            self._force, self._push_left = np.asarray(force, float), round(seconds / self.robot.dt)
+        if self.virtual.pushable:
+            self._force, self._left = np.asarray(force, float), round(seconds / self.robot.dt)
 
     def rest(self, *, until: Callable[[], bool]) -> None:
         """Stay at the controls of rest, in real time."""
@@ -214,12 +195,6 @@ class LiveInterface(RobotInterface):
         while not until():
             pacer.wait()
             self.command(self.robot.u_rest)
-
-    def taken(self) -> tuple[Float[np.ndarray, "ticks nq"], Float[np.ndarray, "ticks nu"]]:
-        """Positions [rad or m] and controls since the last call."""
-        q, u = (np.array(part) for part in zip(*self._ticks, strict=True))
-        self._ticks = []
-        return q, u
 
 
 class MovingGoal(Goal):
@@ -245,11 +220,26 @@ class Waiting(Hold):
 class LiveRobot:
     """One virtual robot, its policy, and who has the next turn."""
 
-    def __init__(self, settings: LiveSettings, link: LiveLink, *, realtime: bool = True) -> None:
-        """Nothing moves yet, ``run`` does: in real time, or as fast as it can be computed."""
-        self._settings, self._link, self._realtime = settings, link, realtime
+    def __init__(
+        self,
+        settings: LiveSettings,
+        report: Callable[[LiveReport], None],
+        orders: Callable[[], list[LiveOrder]],
+        *,
+        realtime: bool = True,
+    ) -> None:
+        """Nothing moves yet, ``run`` does.
+
+        Args:
+            settings: what runs.
+            report: says what happened.
+            orders: gives those that came since its last call; ``EOFError`` or ``OSError`` when
+                nobody is there any more.
+            realtime: or as fast as it can be computed.
+        """
+        self._settings, self._send, self._orders = settings, report, orders
+        self._realtime, self._hours = realtime, settings.hours
         self._policy = load_policy(settings.policy, settings.task)
-        self._hours = settings.hours
         self._goal: MovingGoal | None = None
         self._wished: Float[np.ndarray, " nq"] | None = None
         self._asked = self._again = self._stopped = self._placed = self._ready = False
@@ -257,27 +247,26 @@ class LiveRobot:
         self._judged, self._trials, self._successes = True, 0, 0
 
     def run(self) -> None:
-        """Fly until nobody is at the other end (``EOFError`` or ``OSError`` from the link)."""
-        from genan.evaluation.trials import open_arena
-
+        """Fly until nobody is at the other end."""
         try:
             while True:
-                self._again, self._stopped, self._judged, self._ready = False, False, True, False
-                self._placed = True
+                self._again = self._stopped = self._ready = False
+                self._judged = self._placed = True
                 self._arena = open_arena(self._policy, seed=self._settings.seed, hours=self._hours)
-                robot = LiveInterface(self._arena, self._report, realtime=self._realtime)
-                stop = self._fly(robot)
+                self._robot = LiveInterface(self._arena, self._report, realtime=self._realtime)
+                stop = self._fly()
                 if stop is not None and not self._again:
                     self._status, self._stopped = f"stopped: {stop}", True
-                    robot.rest(until=lambda: self._again)
-        except NobodyLooksError:
+                    self._robot.rest(until=lambda: self._again)
+        except PageGoneError:
             return
 
-    def _fly(self, robot: LiveInterface) -> Stop | None:
+    def _fly(self) -> Stop | None:
         """Flight after flight, until one is stopped; why it was."""
-        with ControlLoop(robot, safety=self._arena.safety, stopping=lambda: self._again) as loop:
+        safety, stopping = self._arena.safety, lambda: self._again
+        with ControlLoop(self._robot, safety=safety, stopping=stopping) as loop:
             while not self._again:
-                stop = loop.run(*self._next(robot.robot)).stop
+                stop = loop.run(*self._next(self._robot.robot)).stop
                 if not stop.sound:
                     return stop
         return None
@@ -286,16 +275,14 @@ class LiveRobot:
         """Who flies next."""
         arena, constants = self._arena, self._arena.constants
         if "goal_lower" in constants:
-            goal, u = (
-                0.5 * (np.array(constants[f"{name}_lower"]) + np.array(constants[f"{name}_upper"]))
-                for name in ("goal", "u")
-            )
+            ends = [[f"{name}_lower", f"{name}_upper"] for name in ("goal", "u")]
+            goal, u = (np.mean([constants[name] for name in pair], axis=0) for pair in ends)
             self._goal = MovingGoal(goal if self._wished is None else self._wished, robot)
             self._status = "follows the goal"
             ramp = RampTo(u, seconds=RAMP, robot=robot, change=arena.safety.change)
             return ramp, PolicyController(arena.policy, self._goal, robot=robot, seconds=LONGEST)
         if not self._asked:
-            self._status = "waits for a trial"
+            self._status = "waits to be asked"
             if not self._ready:
                 self._prepare(max(self._trial, 0))
             self._ready = False
@@ -319,31 +306,25 @@ class LiveRobot:
             self._trials += 1
             self._successes += bool(success)
 
-    def _report(self, robot: LiveInterface) -> None:
+    def _report(self) -> None:
         """Say what happened, and take orders."""
         self._judge()
+        robot, limits = self._robot, self._robot.robot.q_range
+        q, u = (np.array(part) for part in zip(*robot.ticks, strict=True))
         try:
-            self._link.report(
+            self._send(
                 LiveReport(
-                    *robot.taken(),
-                    placed=self._placed,
-                    status=self._status,
-                    stopped=self._stopped,
-                    hours=self._hours,
-                    speed=robot.pace.speed,
-                    pushable=robot.pushable,
-                    markers=self._arena.markers(),
-                    trials=self._trials,
-                    successes=self._successes,
+                    q, u, self._placed, self._status, self._stopped, self._hours, robot.pace.speed,
+                    robot.virtual.pushable, self._arena.markers(), self._trials, self._successes,
                 )
-            )
-            orders = self._link.orders()
+            )  # fmt: skip
+            orders = self._orders()
         except (EOFError, OSError):
-            raise NobodyLooksError from None
-        self._placed = False
+            raise PageGoneError from None
+        robot.ticks, self._placed = [], False
         for order in orders:
             if order.goal is not None:
-                self._wished = np.clip(order.goal, *robot.robot.q_range)
+                self._wished = np.clip(order.goal, *limits)
                 if self._goal is not None:
                     self._goal.move(self._wished, robot.robot)
             if order.push is not None:
@@ -352,22 +333,6 @@ class LiveRobot:
                 self._hours = order.hours
             self._asked |= order.trial
             self._again |= order.restart or order.hours is not None
-
-
-class PipeLink:
-    """One end of a pipe as a ``LiveLink``."""
-
-    def __init__(self, connection: "Connection[Any, Any]") -> None:
-        """Use ``connection``."""
-        self._connection = connection
-        self.report = connection.send
-
-    def orders(self) -> list[LiveOrder]:
-        """Those that came since the last call; ``EOFError`` when nobody is there any more."""
-        found = []
-        while self._connection.poll():
-            found.append(self._connection.recv())
-        return found
 
 
 class LiveProcess:
@@ -382,8 +347,7 @@ class LiveProcess:
         )
         self._process.start()
         there.close()  # only the process has it now: its end is seen here, and ours there
-        self._sending = threading.Lock()
-        self._ended = False
+        self._sending, self._ended = threading.Lock(), False
 
     @property
     def alive(self) -> bool:
@@ -400,14 +364,12 @@ class LiveProcess:
 
     def reports(self) -> list[LiveReport | str]:
         """What came since the last call: reports, or why the robot cannot run."""
-        found: list[LiveReport | str] = []
         try:
-            while self._here.poll():
-                found.append(self._here.recv())
+            found = _received(self._here)
         except (EOFError, OSError):
-            if not self._ended and not any(isinstance(report, str) for report in found):
-                found.append("The virtual robot's process has ended; start 'genan view' again.")
-            self._ended = True
+            words = "The virtual robot's process has ended; start 'genan view' again."
+            found = [] if self._ended else [words]
+        self._ended |= any(isinstance(report, str) for report in found)
         return found
 
     def close(self) -> None:
@@ -421,13 +383,25 @@ class LiveProcess:
                 self._process.join(PATIENCE)
 
 
-def _run(settings: LiveSettings, connection: "Connection[Any, Any]") -> None:
+def _received(connection: Any) -> list[Any]:
+    """What has come through a pipe; ``EOFError`` once nothing is left and its other end is gone."""
+    found: list[Any] = []
+    try:
+        while connection.poll():
+            found.append(connection.recv())
+    except (EOFError, OSError):
+        if not found:
+            raise
+    return found
+
+
+def _run(settings: LiveSettings, connection: Any) -> None:
     """The process: fly until the page is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page, whose end ends this
     from genan.jax_setup import use_cache
 
     use_cache()
     try:
-        LiveRobot(settings, PipeLink(connection)).run()
+        LiveRobot(settings, connection.send, lambda: _received(connection)).run()
     except GenanError as error:
         connection.send(str(error))

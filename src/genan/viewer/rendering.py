@@ -12,15 +12,15 @@ import mujoco
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from genan.viewer.stage import LINE_COLOUR, Snapshot, Stage, line_of_sight
+from genan.viewer.stage import LINE_COLOUR, Snapshot, Stage
 
 #: Width and height of a picture [pixels].
 SIZE = (960, 540)
 #: Moments for which the path of what moves is shown behind it.
 TRAIL = 25
 
-Path3 = tuple[Float[np.ndarray, "points 3"], tuple[float, ...], float]
-"""Points [m], colour and radius [m] of a line."""
+Line = tuple[Float[np.ndarray, "points 3"], tuple[float, ...], float]
+"""Points [m], colour and radius [m]."""
 
 
 @runtime_checkable
@@ -53,30 +53,27 @@ class Trails:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self.restart()
+        self._past = {name: deque[np.ndarray](maxlen=TRAIL) for name in stage.moving}
 
     def restart(self) -> None:
-        """Forget them."""
-        self._past: dict[str, deque[np.ndarray]] = {
-            name: deque(maxlen=TRAIL) for name in self._stage.moving
-        }
+        """Forget the paths."""
+        self._past = Trails(self._stage)._past
 
-    def at(self, now: Snapshot) -> list[Path3]:
+    def at(self, now: Snapshot) -> list[Line]:
         """The lines one moment later."""
-        lines: list[Path3] = [(p, LINE_COLOUR, 0.0018) for p in now.markers.values() if p.ndim == 2]
+        lines: list[Line] = [(p, LINE_COLOUR, 0.0018) for p in now.markers.values() if p.ndim == 2]
         for name, past in self._past.items():
             if name not in now.markers:
                 past.clear()
                 continue
             past.append(now.markers[name])
-            red, green, blue = self._stage.colour(name)[:3]
             for k, ends in enumerate(pairwise(past)):
-                fading = (red, green, blue, 0.5 * (k + 1) / len(past))
+                fading = (*self._stage.colour(name), 0.5 * (k + 1) / len(past))
                 lines.append((np.array(ends), fading, 0.004))
         return lines
 
 
-def add_lines(scene: mujoco.MjvScene, lines: list[Path3]) -> None:
+def add_lines(scene: mujoco.MjvScene, lines: list[Line]) -> None:
     """Add ``lines`` to ``scene``: shapes that change from picture to picture."""
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
     for points, colour, radius in lines:
@@ -98,7 +95,6 @@ class GLRenderer:
         """Opens an OpenGL context; raises what the driver raises where there is none."""
         from mujoco.rendering.classic import gl_context
 
-        self._stage, self._trails = stage, Trails(stage)
         buffer = stage.model.vis.global_
         buffer.offwidth, buffer.offheight = size  # a larger buffer only costs time
         gl_context.GLContext = _context()  # MuJoCo's own choice needs a screen
@@ -106,8 +102,8 @@ class GLRenderer:
         self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_HAZE] = True
         self._option = mujoco.MjvOption()
         self._option.sitegroup[:] = 0
-        self.restart = self._trails.restart
-        self.close = self._renderer.close
+        self._stage, self._trails = stage, Trails(stage)
+        self.restart, self.close = self._trails.restart, self._renderer.close
 
     def frame(self, now: Snapshot) -> UInt8[np.ndarray, "height width 3"]:
         """The picture of a moment."""
@@ -123,13 +119,13 @@ def _context() -> Any:
     wish = os.environ.get("MUJOCO_GL", "").lower().strip()
     if wish in ("disable", "disabled", "off", "false", "0"):
         raise ImportError("OpenGL is switched off by MUJOCO_GL")
-    if sys.platform.startswith("linux") and wish in ("", "egl", "osmesa"):
-        if wish == "egl" or (not wish and ctypes.util.find_library("EGL")):
-            from mujoco.egl import GLContext
-        else:
-            from mujoco.osmesa import GLContext
-        return GLContext
-    return mujoco.GLContext
+    if not sys.platform.startswith("linux") or wish not in ("", "egl", "osmesa"):
+        return mujoco.GLContext
+    if wish == "egl" or (not wish and ctypes.util.find_library("EGL")):
+        from mujoco.egl import GLContext
+    else:
+        from mujoco.osmesa import GLContext
+    return GLContext
 
 
 class FlatRenderer:
@@ -139,16 +135,13 @@ class FlatRenderer:
 
     def __init__(self, stage: Stage, *, size: tuple[int, int] = SIZE) -> None:
         self._stage, self._size, self._trails = stage, size, Trails(stage)
-        self._eye, ahead = line_of_sight(stage.camera)
+        self._eye, ahead = stage.eye()
         right = np.cross(ahead, [0.0, 0.0, 1.0])
         right /= np.linalg.norm(right)
         self._axes = np.stack([right, np.cross(ahead, right), ahead], axis=1)  # right, down, ahead
         self._focal = 0.5 * size[1] / np.tan(np.radians(0.5 * stage.model.vis.global_.fovy))
-        self._points = {
-            geom: points
-            for geom in range(stage.model.ngeom)
-            if (points := _surface(stage.model, geom)) is not None
-        }
+        found = {geom: _surface(stage.model, geom) for geom in range(stage.model.ngeom)}
+        self._points = {geom: points for geom, points in found.items() if points is not None}
         self.restart = self._trails.restart
 
     def frame(self, now: Snapshot) -> UInt8[np.ndarray, "height width 3"]:
@@ -156,14 +149,13 @@ class FlatRenderer:
         from PIL import Image, ImageDraw
         from scipy.spatial import ConvexHull
 
-        stage, model, data = self._stage, self._stage.model, self._stage.data
-        stage.place(now)
+        model, data = self._stage.model, self._stage.data
+        self._stage.place(now)
         image = Image.new("RGB", self._size, (236, 239, 242))
         draw = ImageDraw.Draw(image, "RGBA")
         far = (data.geom_xpos - self._eye) @ self._axes[:, 2]
         # What is fixed to the world comes first: a table is behind all that is above it.
-        order = sorted(self._points, key=lambda geom: (model.geom_bodyid[geom] > 0, -far[geom]))
-        for geom in order:
+        for geom in sorted(self._points, key=lambda g: (model.geom_bodyid[g] > 0, -far[g])):
             colour = tuple(int(255 * part) for part in model.geom_rgba[geom])
             if colour[3]:
                 turned = self._points[geom] @ data.geom_xmat[geom].reshape(3, 3).T
@@ -172,7 +164,7 @@ class FlatRenderer:
                 edge = (*(int(0.7 * part) for part in colour[:3]), colour[3])
                 draw.polygon([*map(tuple, outline)], fill=colour, outline=edge)
         for points, rgba, radius in self._trails.at(now):
-            wide = max(1, round(2.0 * radius * self._focal / stage.camera.distance))
+            wide = max(1, round(2.0 * radius * self._focal / self._stage.camera.distance))
             ink = tuple(int(255 * part) for part in rgba)
             draw.line([*map(tuple, self._project(points))], fill=ink, width=wide)
         return np.array(image)
@@ -182,27 +174,28 @@ class FlatRenderer:
 
     def _project(self, points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 2"]:
         """Pixels of ``points`` [m]."""
-        across, down, ahead = ((points - self._eye) @ self._axes).T
-        scale = self._focal / np.maximum(ahead, 1e-3)
-        return np.stack([across * scale, down * scale], axis=1) + 0.5 * np.array(self._size)
+        seen = (points - self._eye) @ self._axes
+        return seen[:, :2] * self._focal / np.maximum(seen[:, 2:], 1e-3) + np.divide(self._size, 2)
 
 
 def _surface(model: mujoco.MjModel, geom: int) -> Float[np.ndarray, "n 3"] | None:
     """Points whose hull is the geom, in its own frame [m]; None for planes."""
     kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
-    turn, lift = np.meshgrid(np.linspace(0.0, 2.0 * np.pi, 25)[:-1], np.linspace(-1.5, 1.5, 7))
+    turn, lift = np.meshgrid(np.linspace(0.0, 6.0, 25), np.linspace(-1.5, 1.5, 7))
     ball = np.stack([np.cos(lift) * np.cos(turn), np.cos(lift) * np.sin(turn), np.sin(lift)], -1)
     ball = ball.reshape(-1, 3)
-    if kind == mujoco.mjtGeom.mjGEOM_PLANE:
-        return None
-    if kind == mujoco.mjtGeom.mjGEOM_MESH:
-        mesh = model.geom_dataid[geom]
-        first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
-        return np.array(model.mesh_vert[first : first + count], float)
-    if kind == mujoco.mjtGeom.mjGEOM_BOX:
-        return np.array(np.meshgrid(*([-1, 1],) * 3), float).reshape(3, -1).T * size
-    if kind in (mujoco.mjtGeom.mjGEOM_CAPSULE, mujoco.mjtGeom.mjGEOM_CYLINDER):
-        ends = np.array([0.0, 0.0, size[1]]) * np.sign(ball)
-        flat = (1.0, 1.0, float(kind == mujoco.mjtGeom.mjGEOM_CAPSULE))
-        return ball * size[0] * flat + ends
-    return ball * (size[0] if kind == mujoco.mjtGeom.mjGEOM_SPHERE else size)
+    match kind:
+        case kind.mjGEOM_PLANE:
+            return None
+        case kind.mjGEOM_MESH:
+            mesh = model.geom_dataid[geom]
+            first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
+            return np.array(model.mesh_vert[first : first + count], float)
+        case kind.mjGEOM_BOX:
+            return np.array(np.meshgrid(*([-1, 1],) * 3), float).reshape(3, -1).T * size
+        case kind.mjGEOM_CAPSULE | kind.mjGEOM_CYLINDER:
+            round_ends = (1.0, 1.0, float(kind == kind.mjGEOM_CAPSULE))
+            return ball * size[0] * round_ends + np.array([0.0, 0.0, size[1]]) * np.sign(ball)
+        case kind.mjGEOM_SPHERE:
+            return ball * size[0]
+    return ball * size

@@ -1,7 +1,6 @@
 """A recording to look at: the recorded arm, the simulated ones over it, and time to scrub."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -10,19 +9,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from genan.data import load, summary
-from genan.data.trajectories import Channels
-from genan.errors import ActuatorError, DataError, GenanError, SettingError
+from genan.errors import DataError, GenanError, SettingError
 from genan.robot import Robot, robot_names
-from genan.viewer.page import (
-    PAST,
-    GhostActuators,
-    GhostMotion,
-    Opened,
-    ViewerPage,
-    check_port,
-    serving,
-    show,
-)
+from genan.robot.package import bundled_actuators
+from genan.viewer.page import PAST, GhostActuators, GhostMotion, Opened, ViewerPage, serving, show
 from genan.viewer.stage import Stage
 
 if TYPE_CHECKING:
@@ -31,7 +21,6 @@ if TYPE_CHECKING:
 #: Ticks of a trajectory that are simulated in one compiled call.
 BLOCK = 250
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0}
-COMPUTING = "*Computing the simulated arm …*"
 #: Time between the moments of the cloud [s].
 MOMENT = 0.03
 #: Points of a curve at most, about: more cannot be seen in a panel.
@@ -73,10 +62,6 @@ class ReplayedTrajectory:
 
     def restarts(self, *, every: float, at: Sequence[float] = ()) -> Bool[np.ndarray, " T"]:
         """At which samples the simulation starts again; see ``with_ghosts``."""
-        if not every > 0.0:
-            raise SettingError(
-                f"A simulation can start again every positive number of seconds, not {every:g} s."
-            )
         marks = np.zeros(len(self.q), bool)
         marks[[0, *(self.row(moment) for moment in at)]] = True
         if np.isfinite(every):
@@ -92,33 +77,24 @@ class RecordingFile:
         if not path.exists():
             raise DataError(f"There is no recording {path}; 'genan collect' makes one.")
         self.path, self._head = path, summary(path)
-        if len(self._head) == 0:
+        self.channels = self._head.channels
+        if len(self) == 0:
             raise DataError(f"{path} holds zero trajectories; record some first.")
-
-    @property
-    def channels(self) -> Channels:
-        """Names, units and rate."""
-        return self._head.channels
 
     def __len__(self) -> int:
         """Trajectories."""
         return len(self._head)
 
     def robot(self) -> str | None:
-        """Name of the bundled robot that made the recording, if it says so, or else of the first
-        one that it fits and that has bundled actuators."""
-        from genan.robot.package import bundled_actuators
-
-        origin, known = self._head.provenance, robot_names()
-        contract = origin.get("contract")
+        """Name of the installed robot that made the recording, if it says so, or else of the first
+        one that it fits and that has actuators."""
+        origin, contract = self._head.provenance, self._head.provenance.get("contract")
         # A transfer says which robot the policy was for, a collection which virtual robot it was.
-        if isinstance(contract, dict):
-            name = str(contract.get("robot"))
-        else:
-            name = str(origin.get("robot", "")).removeprefix("virtual-")
-        if name in known or name:
-            return name if name in known else None
-        for name in known:
+        name = contract.get("robot") if isinstance(contract, dict) else origin.get("robot", "")
+        if name:
+            name = str(name).removeprefix("virtual-")
+            return name if name in robot_names() else None
+        for name in robot_names():
             try:
                 self.channels.check_robot(Robot.load(name))
                 bundled_actuators(name)
@@ -155,89 +131,70 @@ class ReplayPage(ViewerPage):
         """Build the page of ``recording``; see ``view_recording``."""
         self._recording, self._replayed = recording, recording.read(trajectory)
         self._wish, self._time, self._playing, self._stale = 0, 0.0, True, True
-        words = f"{recording.path.name}, robot **{robot.name}**"
-        stage = Stage(robot, arms=False)
+        words = "replay", f"{recording.path.name}, robot **{robot.name}**"
+        stage, key = Stage(robot, arms=False), {"recorded": "#777"}
+        curves = {"measured": "recorded", "cursor": True}
         super().__init__(
-            server, stage, actuators, member=member, title="replay", words=words, block=BLOCK
+            server, stage, actuators, member=member, words=words, key=key, block=BLOCK, **curves
         )
-        self.note.content = COMPUTING
 
-    def build(self, gui: Any) -> None:
-        """Time and trajectory."""
+    def _build(self, gui: Any) -> None:
         first, last = self._replayed, len(self._recording) - 1
         with gui.add_folder("Time"):
             self._play = gui.add_button("Pause", hint="Stop and go on.")
             self._slider = gui.add_slider("Time [s]", 0.0, first.duration, first.dt, 0.0)
-            self._speed = gui.add_dropdown(
-                "Speed", list(SPEEDS), initial_value="1/2", hint="1 is real time."
-            )
-            self._number = gui.add_number(
-                f"Trajectory (0 to {last})", first.number, min=0, max=last, step=1
-            )
+            hint = "1 is real time."
+            self._speed = gui.add_dropdown("Speed", [*SPEEDS], initial_value="1/2", hint=hint)
+            title = f"Trajectory (0 to {last})"
+            self._number = gui.add_number(title, first.number, min=0, max=last, step=1)
         self._play.on_click(lambda _: self._set_playing(not self._playing))
         self._slider.on_update(self._scrub)
         self._number.on_update(self._choose)
 
-    def key(self) -> dict[str, str]:
-        """The recorded arm."""
-        return {"recorded": "#777"}
-
-    def curve_options(self) -> dict[str, Any]:
-        """With an upright line at the present moment."""
-        return {"measured": "recorded", "cursor": True}
-
-    def start_ghosts(self) -> None:
-        """Simulate the first trajectory, unless that was asked for already."""
+    def _start_ghosts(self) -> None:
         if self._wish == 0:
-            self.restart(asked=False)
+            self._restart(asked=False)
 
-    def restart(self, *, asked: bool) -> None:
-        """Simulate this trajectory beside the page, from this moment on if ``asked``; the last wish
-        wins."""
+    def _restart(self, *, asked: bool) -> None:
+        """Simulate this trajectory beside the page; the last wish wins."""
         self._wish += 1
-        self._replayed = replace(self._replayed, simulated=None)
-        self.note.content, self._stale = COMPUTING, True
+        self._replayed, self._stale = replace(self._replayed, simulated=None), True
+        self._ghost_words = "Computing the simulated arm …"
         at = (self._time,) if asked else ()
-        self.beside(self._simulate, self._wish, self._replayed, self.every, at)
+        self._beside(self._simulate, self._wish, self._replayed, self._every(), at)
 
-    def advance(self, seconds: float) -> None:
-        """Go on in time, and begin again at the end."""
+    def _simulate(
+        self, wish: int, replayed: ReplayedTrajectory, every: float, at: Sequence[float]
+    ) -> None:
+        if wish != self._wish:
+            return
+        found = replayed.with_ghosts(self._simulation, every=every, at=at)
+        if wish == self._wish and found.simulated is not None:
+            self._replayed, self._stale = found, True
+            sound = np.isfinite(found.simulated.q).all()
+            self._ghost_words = "" if sound else "A simulated arm ran away here."
+
+    def _advance(self, seconds: float) -> None:
         if self._playing:
             self._time += seconds * SPEEDS[self._speed.value]
             if self._time > self._replayed.duration:
                 self._time = 0.0
 
-    def draw(self, *, with_curves: bool) -> None:
-        """Show the moment, if it is another one."""
-        if not (self._playing or self._stale or self.curves.changed):
+    def _draw(self, *, with_curves: bool) -> None:
+        if not (self._playing or self._stale or self._curves.changed):
             return
-        replayed, self._stale = self._replayed, False
-        row = replayed.row(self._time)
-        self.arm.place(self.kinematics.poses(replayed.q[row]))
-        back = np.maximum(row - round(MOMENT / replayed.dt) * np.arange(PAST, -1, -1), 0)
-        self.view.place(None if replayed.simulated is None else replayed.simulated.q[back])
+        one, found, self._stale = self._replayed, self._replayed.simulated, False
+        row = one.row(self._time)
+        self._arm.place(self._kinematics.poses(one.q[row]))
+        back = np.maximum(row - round(MOMENT / one.dt) * np.arange(PAST, -1, -1), 0)
+        self._view.place(None if found is None else found.q[back])
         if with_curves or not self._playing:
-            self._draw_curves(replayed)
-            self._slider.value = round(min(self._time, replayed.duration), 3)
-
-    def ghosts_failed(self, words: str) -> None:
-        """Say why."""
-        self.note.content = f"**{words}**"
-
-    def _draw_curves(self, replayed: ReplayedTrajectory) -> None:
-        some = slice(None, None, max(1, len(replayed.q) // POINTS))
-        found = replayed.simulated
-        if found is not None:
-            found = replace(found, q=found.q[some], torque=found.torque[some])
-        times = replayed.dt * np.arange(len(replayed.q))[some]
-        self.curves.draw(
-            times,
-            replayed.q[some],
-            replayed.u[some],
-            found,
-            chosen=self.view.chosen,
-            now=self._time,
-        )
+            some = slice(None, None, max(1, len(one.q) // POINTS))
+            if found is not None:
+                found = GhostMotion(found.q[some], found.torque[some])
+            times, chosen = one.dt * np.arange(len(one.q))[some], self._view.chosen
+            self._curves.draw(times, one.q[some], one.u[some], found, chosen=chosen, now=self._time)
+            self._slider.value = round(min(self._time, one.duration), 3)
 
     def _set_playing(self, playing: bool) -> None:
         self._playing, self._stale = playing, True
@@ -252,21 +209,9 @@ class ReplayPage(ViewerPage):
         """Another trajectory."""
         if event.client is not None:
             number = int(np.clip(self._number.value, 0, len(self._recording) - 1))
-            self._replayed = self._recording.read(number)
+            self._replayed, self._time = self._recording.read(number), 0.0
             self._slider.max = self._replayed.duration
-            self._time = 0.0
-            self.restart(asked=False)
-
-    def _simulate(
-        self, wish: int, replayed: ReplayedTrajectory, every: float, at: Sequence[float]
-    ) -> None:
-        if wish != self._wish:
-            return
-        found = replayed.with_ghosts(self.simulation, every=every, at=at)
-        if wish == self._wish and found.simulated is not None:
-            self._replayed, self._stale = found, True
-            wild = not np.isfinite(found.simulated.q).all()
-            self.note.content = "*A simulated arm ran away here.*" if wild else ""
+            self._restart(asked=False)
 
 
 def view_recording(
@@ -284,8 +229,8 @@ def view_recording(
 
     Args:
         path: the recording.
-        actuators: folder of those that simulate along it; left out, the bundled ones.
-        robot: left out, the bundled one that the actuators were fitted for.
+        actuators: folder of those that simulate along it; left out, those that come with the robot.
+        robot: left out, the installed one that the actuators were fitted for.
         trajectory: which one first, counted from 0.
         member: of the ensemble that drives the simulated arm at first; left out, all of them.
         port: of this computer; 0 picks a free one.
@@ -294,18 +239,14 @@ def view_recording(
     """
     recording = RecordingFile(path)
     name = str(robot) if robot in robot_names() else recording.robot()
-    if actuators is None and name is None:
-        raise ActuatorError(
-            f"{path} is of a robot that no actuators come with; give those that were fitted for it "
-            "(--actuators)."
-        )
-    driver = GhostActuators.find(actuators, robot=name or "", member=member)
+    driver = GhostActuators.find(actuators, robot=name, member=member)
     arm = driver.robot(robot)
     recording.channels.check_robot(arm)
     driver.contract.check_channels(recording.channels, whose="the recording")
     recording.read(trajectory)  # refused here, before anything starts
-    with ExitStack() as stack:
-        server = stack.enter_context(serving(check_port(port)))
+    with serving(port) as server:
         page = ReplayPage(server, recording, arm, driver, member=member, trajectory=trajectory)
-        stack.callback(page.close)
-        show(page, stopping, opened)
+        try:
+            show(page, stopping, opened)
+        finally:
+            page.close()

@@ -27,17 +27,43 @@ if TYPE_CHECKING:
     from genan.tasks.task import Task
 
 #: Colours, red to alpha from 0 to 1.
-GOAL_COLOUR = (0.10, 0.62, 0.35, 0.30)
-LINE_COLOUR = (0.45, 0.45, 0.42, 1.0)
+GOAL_COLOUR, LINE_COLOUR = (0.10, 0.62, 0.35, 0.30), (0.45, 0.45, 0.42, 1.0)
 _POST_COLOUR = (0.30, 0.32, 0.35, 1.0)
 #: Prefixes of the names of the arm, and of the second arm that shows the goal.
 ARM, GOAL = "arm/", "goal/"
+#: The tip counts as being at its target from this distance on [m].
+_CLOSE = 0.01
 #: From the floor to the base, in reaches of the arm.
 _HEIGHT = 1.15
 #: How far away the camera is, in half diagonals of what it shows; from which side and how high it
 #: looks, as MuJoCo counts it [deg].
 _DISTANCE, _AZIMUTH, _ELEVATION = 1.6, 130.0, -14.0
-_POSES = 64
+_ROOM = """<mujoco>
+  <compiler angle="radian"/>
+  <visual>
+    <quality shadowsize="1536" offsamples="4"/>
+    <headlight ambient="0.32 0.32 0.33" diffuse="0.38 0.38 0.38" specular="0.1 0.1 0.1"/>
+    <map znear="0.01" shadowclip="3" haze="0.4"/>
+    <rgba haze="0.86 0.89 0.92 1"/>
+  </visual>
+  <asset>
+    <texture name="sky" type="skybox" builtin="gradient" rgb1="0.62 0.72 0.82"
+      rgb2="0.93 0.95 0.97" width="256" height="256"/>
+    <texture name="tiles" type="2d" builtin="checker" rgb1="0.74 0.76 0.78" rgb2="0.66 0.68 0.71"
+      width="512" height="512"/>
+    <material name="tiles" texture="tiles" texuniform="true"/>
+  </asset>
+  <worldbody>
+    <light type="directional" pos="1.5 -1.5 4" dir="-0.35 0.45 -1" diffuse="0.45 0.44 0.42"/>
+    <light type="directional" pos="-2 2 3" dir="0.6 -0.5 -0.6" diffuse="0.16 0.17 0.2"
+      castshadow="false"/>
+    <geom name="floor" type="plane" size="0 0 0.1" material="tiles"/>
+  </worldbody>
+</mujoco>"""
+
+
+Limits = tuple[Float[np.ndarray, " nq"], Float[np.ndarray, " nq"]]
+"""Lowest and highest joint positions [rad or m]."""
 
 
 @dataclass(frozen=True)
@@ -70,41 +96,40 @@ class Stage:
     """A robot with its task's scenery, ready for pictures. Nothing steps it."""
 
     def __init__(self, robot: Robot, task: "TaskEntry | None" = None, *, arms: bool = True) -> None:
-        """``robot`` in ``task``; without one, the robot alone. Without
-        ``arms``, all but the robot, and ``place`` is not for it."""
+        """``robot`` in ``task``; without one, the robot alone. Without ``arms``, all but the robot,
+        and ``place`` is not for it."""
         self.robot = robot
-        spec = mujoco.MjSpec()
-        spec.compiler.degree = False
         base = None if task is None else task.base
         self.base: Float[np.ndarray, 3] = np.array(base or (0.0, 0.0, 0.0))
         """Where the robot's base is in the picture's frame, which is the task's [m]."""
-        rest, usual, poses = _poses(robot)
-        reach = float(np.linalg.norm(poses, axis=1).max())
+        rest, usual, all_poses = _poses(robot)
+        reach = float(np.linalg.norm(all_poses, axis=1).max())
+        spec = mujoco.MjSpec.from_string(_ROOM)
         if task is not None and task.scenery is not None:
             task.load("scenery")(spec)
-        props = [
-            np.array([np.array(geom.pos) - geom.size, np.array(geom.pos) + geom.size])
-            for geom in spec.worldbody.geoms
-        ]
-        planes = robot.mj_model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
+        ends = [(np.array(g.pos) - g.size, np.array(g.pos) + g.size) for g in spec.worldbody.geoms]
+        scenery = np.array(ends[1:]).reshape(-1, 3)  # the first is the floor
         self.floor: float = 0.0 if base else -_HEIGHT * reach
         """Height of the floor in the picture's frame [m]."""
-        if planes.any():  # the robot's own
+        planes = robot.mj_model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
+        if planes.any():  # the robot has its own
             self.floor = float(self.base[2] + robot.mj_model.geom_pos[planes][0, 2])
         elif rest[:, 2].min() > -0.1 * reach:  # it does not hang from its base
             _add_post(spec, self.base, self.floor, 0.06 * reach)
-        _add_room(spec, self.floor, reach)
+        spec.geom("floor").pos = [0.0, 0.0, self.floor]
+        spec.stat.extent, spec.stat.center = 2.2 * reach, [0.0, 0.0, self.floor + 1.2 * reach]
         for prefix in (ARM, GOAL) if arms else ():
             _attach(spec, robot, self.base, prefix)
         self.model: mujoco.MjModel = spec.compile()
         self.data = mujoco.MjData(self.model)
-        self.camera = _camera(
-            *(np.concatenate([points + self.base, *props]) for points in (usual, poses))
-        )
+        self.camera = mujoco.MjvCamera()
+        usual, shown = (np.concatenate([p + self.base, scenery]) for p in (usual, all_poses))
+        self.camera.lookat[:] = 0.5 * (usual.min(axis=0) + usual.max(axis=0))
+        self.camera.distance = _DISTANCE * 0.5 * float(np.linalg.norm(np.ptp(shown, axis=0)))
+        self.camera.azimuth, self.camera.elevation = _AZIMUTH, _ELEVATION
         names = [self.model.body(k).name for k in range(self.model.nbody)]
-        self.moving: dict[str, int] = {
-            name: k for k, name in enumerate(names) if self.model.body_mocapid[k] >= 0
-        }
+        mocap = self.model.body_mocapid
+        self.moving: dict[str, int] = {n: k for k, n in enumerate(names) if mocap[k] >= 0}
         """The bodies that markers move, by name."""
         owner = np.array(names)[self.model.geom_bodyid]
         self._geoms = {GOAL: np.flatnonzero(np.char.startswith(owner, GOAL))}
@@ -116,8 +141,8 @@ class Stage:
         )
 
     def colour(self, name: str) -> tuple[float, ...]:
-        """Of the moving body ``name``, red to alpha from 0 to 1."""
-        return tuple(map(float, self.model.geom_rgba[self._geoms[name][0]]))
+        """Red, green and blue of the moving body ``name``."""
+        return tuple(map(float, self.model.geom_rgba[self._geoms[name][0], :3]))
 
     def place(self, now: Snapshot) -> None:
         """Put everything where it is at the moment ``now``, and hide what is not there."""
@@ -132,26 +157,36 @@ class Stage:
         mujoco.mj_kinematics(model, data)
         mujoco.mj_camlight(model, data)
 
+    def eye(self) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, " 3"]]:
+        """Where the camera is [m], and the unit vector along which it looks."""
+        turn, tilt = np.radians([self.camera.azimuth, self.camera.elevation])
+        level = np.array([np.cos(turn), np.sin(turn), 0.0])
+        ahead = np.cos(tilt) * level + np.array([0.0, 0.0, np.sin(tilt)])
+        return self.camera.lookat - self.camera.distance * ahead, ahead
+
 
 def _poses(robot: Robot) -> list[Float[np.ndarray, "points 3"]]:
-    """Where the bodies and geoms of the robot are at rest, mostly, and at all, about, in the frame
-    of its base [m]."""
+    """Where the robot's bodies, geoms and sites are at rest, mostly, and at all, about [m]."""
     model, data = robot.mj_model, mujoco.MjData(robot.mj_model)
-    chance, (low, high) = np.random.default_rng(0), np.clip(robot.q_range, -np.pi, np.pi)
-    moving = model.geom_bodyid > 0
-    drawn, rest = chance.uniform(low, high, (_POSES, robot.nq)), robot.q_rest[None]
+    low, high = np.clip(robot.q_range, -np.pi, np.pi)
+    drawn = np.random.default_rng(0).uniform(low, high, (64, robot.nq))
+    rest = robot.q_rest[None]
     found = []
     for poses in (rest, 0.5 * (rest + drawn), np.concatenate([rest, drawn])):
         points = []
         for q in poses:
             data.qpos[list(robot.dof)] = q
             mujoco.mj_kinematics(model, data)
-            points += [data.xpos.copy(), data.geom_xpos[moving], data.site_xpos.copy()]
+            points += [
+                data.xpos.copy(),
+                data.geom_xpos[model.geom_bodyid > 0],
+                data.site_xpos * 1.0,
+            ]
         found.append(np.concatenate(points))
     return found
 
 
-def _attach(spec: mujoco.MjSpec, robot: Robot, base: Float[np.ndarray, " 3"], prefix: str) -> None:
+def _attach(spec: Any, robot: Robot, base: Float[np.ndarray, " 3"], prefix: str) -> None:
     """Add the robot's drawing at ``base`` [m]; as a goal, in one colour."""
     arm = mujoco.MjSpec.from_file(str(robot.model_file))
     for element in [*arm.keys, *arm.sensors, *arm.actuators, *arm.lights, *arm.cameras]:
@@ -164,9 +199,7 @@ def _attach(spec: mujoco.MjSpec, robot: Robot, base: Float[np.ndarray, " 3"], pr
     spec.attach(arm, prefix=prefix, frame=spec.worldbody.add_frame(pos=base.tolist()))
 
 
-def _add_post(
-    spec: mujoco.MjSpec, base: Float[np.ndarray, " 3"], floor: float, wide: float
-) -> None:
+def _add_post(spec: Any, base: Float[np.ndarray, " 3"], floor: float, wide: float) -> None:
     """The post that an arm stands on, from the floor to just below its base [m]."""
     x, y, top = base.tolist()
     top -= 0.03
@@ -176,54 +209,70 @@ def _add_post(
     add_box(spec, (1.7 * wide, 1.7 * wide, 0.012), (x, y, top - 0.006), _POST_COLOUR)
 
 
-def _add_room(spec: mujoco.MjSpec, floor: float, reach: float) -> None:
-    """Floor, light and sky."""
-    visual = spec.visual
-    visual.quality.shadowsize, visual.quality.offsamples = 1536, 4
-    visual.headlight.ambient, visual.headlight.diffuse = [0.32, 0.32, 0.33], [0.38, 0.38, 0.38]
-    visual.headlight.specular = [0.1, 0.1, 0.1]
-    visual.map.znear, visual.map.shadowclip, visual.map.haze = 0.01, 3.0, 0.4
-    visual.rgba.haze = [0.86, 0.89, 0.92, 1.0]
-    spec.stat.extent, spec.stat.center = 2.2 * reach, [0.0, 0.0, floor + 1.2 * reach]
-    texture, builtin = mujoco.mjtTexture, mujoco.mjtBuiltin
-    for name, kind, pattern, one, other in (
-        ("sky", texture.mjTEXTURE_SKYBOX, builtin.mjBUILTIN_GRADIENT, (62, 72, 82), (93, 95, 97)),
-        ("tiles", texture.mjTEXTURE_2D, builtin.mjBUILTIN_CHECKER, (74, 76, 78), (66, 68, 71)),
-    ):
-        rgb1, rgb2 = (np.array(colour) / 100.0 for colour in (one, other))
-        spec.add_texture(
-            name=name, type=kind, builtin=pattern, rgb1=rgb1, rgb2=rgb2, width=512, height=512
-        )
-    tiles = spec.add_material(name="floor", texrepeat=[1.0, 1.0], texuniform=True)
-    tiles.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "tiles"
-    spec.worldbody.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.1], pos=[0, 0, floor], material="floor"
-    )
-    for pos, along, diffuse in (
-        ([1.5, -1.5, floor + 4.0], [-0.35, 0.45, -1.0], [0.45, 0.44, 0.42]),
-        ([-2.0, 2.0, floor + 3.0], [0.6, -0.5, -0.6], [0.16, 0.17, 0.2]),
-    ):
-        light = spec.worldbody.add_light(pos=pos, dir=along, diffuse=diffuse)
-        light.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
-        light.castshadow = pos[0] > 0.0  # one shadow is enough
+@dataclass(frozen=True)
+class Poses:
+    """Where the bodies of one robot are at one moment, in the frame of its base."""
+
+    position: Float[np.ndarray, "bodies 3"]
+    """[m]"""
+    wxyz: Float[np.ndarray, "bodies 4"]
+    """Unit quaternions."""
+    tip: Float[np.ndarray, " 3"]
+    """The end effector [m]."""
 
 
-def _camera(
-    usual: Float[np.ndarray, "points 3"], points: Float[np.ndarray, "more 3"]
-) -> mujoco.MjvCamera:
-    """One that looks at the middle of the ``usual`` points [m] and has all ``points`` in view."""
-    camera = mujoco.MjvCamera()
-    camera.lookat[:] = 0.5 * (usual.min(axis=0) + usual.max(axis=0))
-    camera.distance = _DISTANCE * 0.5 * float(np.linalg.norm(np.ptp(points, axis=0)))
-    camera.azimuth, camera.elevation = _AZIMUTH, _ELEVATION
-    return camera
+class ArmKinematics:
+    """Where the parts of a robot are. Not for several threads at once: it places one MuJoCo
+    state."""
 
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self._model = robot.mj_model
+        self._data = mujoco.MjData(self._model)
+        self._dof = list(robot.dof)
+        site = robot.end_effector
+        self._site = None if site is None else int(self._model.site(site).id)
 
-def line_of_sight(
-    camera: mujoco.MjvCamera,
-) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, " 3"]]:
-    """Where the camera is [m], and the unit vector along which it looks."""
-    turn, tilt = np.radians([camera.azimuth, camera.elevation])
-    level = np.array([np.cos(turn), np.sin(turn), 0.0])
-    ahead = np.cos(tilt) * level + np.array([0.0, 0.0, np.sin(tilt)])
-    return np.array(camera.lookat) - camera.distance * ahead, ahead
+    def poses(self, q: Float[np.ndarray, " nq"]) -> Poses:
+        """Where everything is at the joint positions ``q`` [rad or m]."""
+        tip = self.tip(q)
+        return Poses(self._data.xpos.copy(), self._data.xquat.copy(), tip)
+
+    def tip(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3"]:
+        """The end effector in the frame of the base [m]; the last body where the robot names
+        none."""
+        self._data.qpos[self._dof] = q
+        mujoco.mj_kinematics(self._model, self._data)
+        return (
+            self._data.xpos[-1] if self._site is None else self._data.site_xpos[self._site]
+        ).copy()
+
+    def jacobian(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3 nq"]:
+        """Velocity of the tip for each joint's velocity [m/rad; 1 for slides]."""
+        tip = self.tip(q)
+        mujoco.mj_comPos(self._model, self._data)
+        body = self._model.nbody - 1 if self._site is None else self._model.site_bodyid[self._site]
+        found = np.zeros((3, self._model.nv))
+        mujoco.mj_jac(self._model, self._data, found, None, tip, int(body))
+        return found[:, self._dof]
+
+    def reach(
+        self, target: Float[np.ndarray, " 3"], *, near: Float[np.ndarray, " nq"], limits: Limits
+    ) -> Float[np.ndarray, " nq"]:
+        """Joint positions [rad or m] within ``limits`` that bring the tip to ``target`` [m], in the
+        frame of the base, or as close as they let it: of all solutions the one about ``near``."""
+        from scipy.optimize import least_squares
+
+        middle, span = 0.5 * (limits[0] + limits[1]), limits[1] - limits[0]
+        bent = 0.25 * span * (-1.0) ** np.arange(len(span))
+        found = []
+        for start in (near, middle, middle + bent, middle - bent):
+            inside = np.clip(start, limits[0] + 1e-6 * span, limits[1] - 1e-6 * span)
+            found.append(
+                least_squares(
+                    lambda q: self.tip(q) - target, inside, self.jacobian, limits, xtol=1e-6
+                )
+            )
+            if found[-1].cost < 0.5 * _CLOSE**2:
+                break
+        return np.clip(min(found, key=lambda result: result.cost).x, *limits)
