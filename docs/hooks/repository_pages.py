@@ -1,4 +1,4 @@
-"""What the site needs beyond docs/: the examples and the changelog as pages, and links to files of the repository.
+"""What the site needs beyond docs/: examples, changelog and CONTRIBUTING as pages, and links to files of the repository.
 
 In docs/ a link such as ``../examples/04_drive_a_mujoco_loop.py`` holds where the repository is looked at. On the site
 the file is a page of its own, made here from the file; a link to a file that has none is a warning, which ends a strict
@@ -16,17 +16,20 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 LOG = logging.getLogger("mkdocs.hooks.genan")
-CHANGELOG = "CHANGELOG.md"
+#: Files of the repository that are pages of the site.
+PAGES = {"CHANGELOG.md": "changes.md", "CONTRIBUTING.md": "contributing.md"}
 #: A link of Markdown that leads out of a folder: what stands before, the path, and its anchor.
 OUTWARD = re.compile(r"(?P<before>\]\()(?P<path>\.\./[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each example and one for the changelog."""
+    """Add a page for each example and for each of ``PAGES``."""
     root = Path(config.config_file_path).parent
     for example in sorted((root / "examples").glob("*.py")):
         files.append(File.generated(config, page_of(f"examples/{example.name}"), content=example_page(example)))
-    files.append(File.generated(config, page_of(CHANGELOG), content=(root / CHANGELOG).read_text(encoding="utf-8")))
+    for name, page in PAGES.items():
+        text = (root / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, page, content=text))
     return files
 
 
@@ -50,7 +53,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def page_of(path: str) -> str:
     """The page on the site that shows a file of the repository."""
-    return "changes.md" if path == CHANGELOG else re.sub(r"\.py$", ".md", path)
+    return PAGES.get(path) or re.sub(r"\.py$", ".md", path)
 
 
 def example_page(example: Path) -> str:
