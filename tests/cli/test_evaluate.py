@@ -88,7 +88,7 @@ def test_evaluate_prints_draws_and_keeps(
     assert answer.code == 0, answer.err
     for word in ("ours", "other", "a member alone", "ridge ARX", "constant velocity", "standing still", "1 step",
                  "100 steps", "diverged", "95 %", "Held control", "it settles", "rank correlation",
-                 "Beside the baselines", "better in", "New to the model", "Verdict", "The model is off by",
+                 "Compared with the baselines", "better in", "New to the model", "Verdict", "The model is off by",
                  "report.html"):  # fmt: skip
         assert word in answer.out, word
     assert "left out" not in answer.out and "fitted to:" not in answer.out
@@ -305,9 +305,9 @@ def test_cross_validation_is_printed_and_goes_on_after_an_interruption(
     assert answer.code == 0, answer.err
     assert learnt == 2 * [(2, 1, "1"), (2, 1, "2")]
     for words in (
-        "fitted anew 2 times",
+        "fitted again 2 times",
         "ridge ARX",
-        "Beside the baselines",
+        "Compared with the baselines",
         "Verdict",
         "all but one of 2 parts",
     ):

@@ -3,175 +3,135 @@ held-control test, where the recording is new to the model, and the verdict.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from genan.actuator.reference import REASONS
+from genan.cli.terminal import print_sentences, table
 from genan.words import interval, number, reading_unit, shortened
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from genan.evaluation import Evaluation
-    from genan.evaluation.certainty import Standing
     from genan.evaluation.cross_validation import CrossValidation
     from genan.evaluation.held_control import HeldControl
     from genan.evaluation.novelty import Novelty
-    from genan.evaluation.statistics import Estimate
 
 
-def print_evaluation(console: Any, found: "Evaluation", *, missing: Sequence[str] = ()) -> None:
+def print_evaluation(
+    console: "Console", found: "Evaluation", *, missing: Sequence[str] = ()
+) -> None:
     """Print all of it. ``missing``: why there are no baselines, or no knowledge of what the model
-    was trained on.
-    """
+    was trained on."""
     from genan.report.verdict import verdict
 
-    samples, rollouts = found.errors.samples, found.errors.rollouts
-    pieces = (
-        f" of {found.recordings} recordings" if 0 < found.recordings < found.trajectories else ""
+    pieces = f" of {found.recordings} recordings" if found.recordings < found.trajectories else ""
+    _print(
+        console,
+        f"{found.name} on {found.trajectories} trajectories{pieces} of robot {found.robot}: "
+        f"{found.errors.samples} single steps and {found.errors.rollouts} rollouts of "
+        f"{found.horizon} steps ({found.horizon * found.dt:.3g} s), from sample {found.first} on.",
     )
-    console.print(
-        f"[bold]{_escaped(found.name)}[/bold] on {found.trajectories} trajectories{pieces} of robot "
-        f"{_escaped(found.robot)}: {samples} single steps and {rollouts} rollouts of {found.horizon} steps "
-        f"({found.horizon * found.dt:.3g} s), from sample {found.first} on."
-    )
-    warnings = [
-        "This is the recording that the actuators were fitted to: the errors say nothing about new motions."
-    ]
-    for sentence in [*(warnings if found.is_training_data else []), *found.notes, *missing]:
-        console.print(f"[yellow]•[/yellow] {_escaped(sentence)}", soft_wrap=True)
+    for sentence in (*["This is the recording that the actuators were fitted to: the errors say "
+                       "nothing about new motions."] * found.is_training_data,
+                     *found.notes, *missing):  # fmt: skip
+        _print(console, f"• {sentence}", "yellow")
     _print_errors(console, found)
-    _print_held(console, found)
-    _print_torques(console, found)
-    _print_novelty(console, found.novelty)
-    _print_verdict(console, verdict(found))
+    _print(console, f"Held control: {found.held[0].source}.", "bold")
+    for held in found.held:
+        _print(
+            console, f"• {held.name}: {held.verdict}", "green" if held.fit_for_training else "red"
+        )
+    console.print(_held_table(found.held[0]))
+    if found.torques is not None:
+        parts = zip(found.torques.joints, found.torques.correlation, strict=True)
+        _print(
+            console, f"Predicted and true torque, r: {', '.join(f'{j} {r:.3f}' for j, r in parts)}."
+        )
+    for one in found.honesty:
+        _print(
+            console, f"Disagreement and {one.words}, rank correlation: {one.rank_correlation:.2f}."
+        )
+    console.print()
+    if found.novelty is not None:
+        _print_novelty(console, found.novelty)
+    print_sentences(console, "Verdict", "cyan", verdict(found))
+    console.print()
 
 
-def print_cross_validation(console: Any, found: "CrossValidation") -> None:
+def print_cross_validation(console: "Console", found: "CrossValidation") -> None:
     """Print all of it."""
     from genan.report.verdict import cross_validation_verdict
 
-    console.print(
-        f"[bold]{_escaped(found.name)}[/bold], fitted anew {len(found.folds)} times without a part of the "
-        f"{found.recordings} recordings ({found.trajectories} trajectories) of robot {_escaped(found.robot)} and "
-        f"judged on it: {found.errors.samples} single steps and {found.errors.rollouts} rollouts of {found.horizon} "
-        f"steps ({found.horizon * found.dt:.3g} s).",
-        soft_wrap=True,
+    _print(
+        console,
+        f"{found.name}, fitted again {len(found.folds)} times without a part of the "
+        f"{found.recordings} recordings ({found.trajectories} trajectories) of robot "
+        f"{found.robot} and judged on it: {found.errors.samples} single steps and "
+        f"{found.errors.rollouts} rollouts of {found.horizon} steps "
+        f"({found.horizon * found.dt:.3g} s).",
     )
     for sentence in found.notes:
-        console.print(f"[yellow]•[/yellow] {_escaped(sentence)}", soft_wrap=True)
+        _print(console, f"• {sentence}", "yellow")
     _print_errors(console, found)
-    _print_verdict(console, cross_validation_verdict(found))
+    print_sentences(console, "Verdict", "cyan", cross_validation_verdict(found))
+    console.print()
 
 
-def _print_errors(console: Any, found: "Evaluation | CrossValidation") -> None:
-    """The errors of all models, of each joint, and how the model stands beside the baselines."""
+def _print(console: "Console", text: str, style: str = "") -> None:
+    console.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def _print_errors(console: "Console", found: "Evaluation | CrossValidation") -> None:
+    """The errors of all models, of each joint, and how the model compares with the baselines."""
     console.print()
     console.print(_models(found))
-    console.print(f"[dim]{_words(found)}[/dim]")
+    _print(console, _brackets(found), "dim")
     console.print()
-    if len(found.errors.joints) > 1:
-        for title, step in (("1 step", None), (f"{found.horizon} steps", -1)):
-            console.print(_joints(found, title, step))
-            console.print()
-    _print_standing(console, found.standing)
-
-
-def _print_standing(console: Any, standing: "Standing | None") -> None:
-    """How much better than each baseline, and how certain that is."""
-    if standing is None:
+    count = len(found.errors.joints)
+    units = [reading_unit(unit) for unit in found.errors.joint_units]
+    for title, step in (("1 step", None), (f"{found.horizon} steps", -1)) if count > 1 else ():
+        names = [f"{j} [{unit}]" for j, (unit, _) in zip(found.errors.joints, units, strict=True)]
+        rows = []
+        for errors in found.table:
+            means = errors.one_step.mean if step is None else errors.curve.mean[step]
+            pairs = zip(units, means[:count], strict=True)
+            rows.append([errors.name, *(number(factor * mean) for (_, factor), mean in pairs)])
+        console.print(table([title, *names], rows, left=(title,)))
+        console.print()
+    if found.standing is None:
         return
-    console.print("[bold]Beside the baselines[/bold]:", soft_wrap=True)
+    _print(console, "Compared with the baselines:", "bold")
     colours = {"better": "green", "level": "yellow", "worse": "red"}
-    for one in standing.comparisons:
-        of = f" ({reading_unit(one.unit)[0]})" if len(standing.units) > 1 else ""
-        console.print(
-            f"[{colours[one.verdict]}]•[/{colours[one.verdict]}] {_escaped(f'{one.sentence}{of}')}",
-            soft_wrap=True,
-        )
-    console.print()
-
-
-def _print_novelty(console: Any, novelty: "Novelty | None") -> None:
-    """Where the recording is new to the model."""
-    from genan.report.verdict import why_words
-
-    if novelty is None:
-        return
-    console.print(
-        "[bold]New to the model[/bold]: samples with a score beyond 1 (1 % of a recording like those trained on).",
-        soft_wrap=True,
-    )
-    table = _table("joint", "mostly", "beyond 1")
-    for name in ("error beyond / within", "r, 1 step", "r, rollout"):
-        table.add_column(name, justify="right")
-    for j, joint in enumerate(novelty.joints):
-        mostly = REASONS[int(novelty.reasons[:, j].argmax())] if novelty.beyond[j] > 0.0 else "-"
-        table.add_row(
-            _escaped(joint), mostly, f"{100 * novelty.beyond[j]:.2g} %",
-            number(float(novelty.error_ratio[j])), _correlation(novelty.step_correlation[j]),
-            _correlation(novelty.rollout_correlation[j]),
-        )  # fmt: skip
-    console.print(table)
-    console.print(
-        f"[dim]Error: one step ahead. r: rank correlation of score and error; of all joints along rollouts "
-        f"{_correlation(novelty.whole_correlation)}.[/dim]",
-        soft_wrap=True,
-    )
-    if novelty.new.any():
-        table = _table("recording", "joint", "from [s]", "to [s]", "score")
-        table.add_column("why", justify="left", overflow="fold")
-        for one in novelty.stretches:
-            table.add_row(
-                _escaped(shortened(one.recording)), _escaped(one.joint), f"{one.begin:.2f}", f"{one.end:.2f}",
-                number(one.peak), _escaped(why_words(one)),
-            )  # fmt: skip
-        console.print(table)
-    console.print()
-
-
-def _correlation(value: float) -> str:
-    return f"{value:.2f}" if np.isfinite(value) else "-"
-
-
-def _print_verdict(console: Any, sentences: Sequence[str]) -> None:
-    console.print("[bold]Verdict[/bold]")
-    for sentence in sentences:
-        console.print(f"• {_escaped(sentence)}", soft_wrap=True)
+    for one in found.standing.comparisons:
+        of = f" ({reading_unit(one.unit)[0]})" if len(found.standing.units) > 1 else ""
+        _print(console, f"• {one.sentence}{of}", colours[one.verdict])
     console.print()
 
 
 def _models(found: "Evaluation | CrossValidation") -> "Table":
     """One row per model; columns for each unit: 1 step, the horizon, and how many diverged."""
-    table = _table("mean absolute error")
-    first = len(found.errors.joints)
-    for unit in found.errors.units[first:]:
-        for steps in ("1 step", f"{found.horizon} steps"):
-            table.add_column(
-                _escaped(f"{steps} [{reading_unit(unit)[0]}]"), justify="right", no_wrap=True
-            )
-    table.add_column("diverged", justify="right", no_wrap=True)
+    first, rows = len(found.errors.joints), []
+    overall = [reading_unit(unit) for unit in found.errors.units[first:]]
     for errors in found.table:
-        cells = []
-        for column in range(first, len(errors.columns)):
-            factor = reading_unit(errors.units[column])[1]
-            cells += [
-                _estimate(part.times(factor))
-                for part in (errors.one_step[column], errors.curve[-1, column])
-            ]
-        name = (
-            f"[bold]{_escaped(errors.name)}[/bold]"
-            if errors is found.errors
-            else _escaped(errors.name)
-        )
-        table.add_row(
-            name, *cells, f"{errors.diverged} of {errors.rollouts}" if errors.diverged else "0"
-        )
-    return table
+        cells = [errors.name]
+        for column, (_, factor) in enumerate(overall, first):
+            for part in (errors.one_step[column], errors.curve[-1, column]):
+                cells.append(
+                    interval(*(factor * float(x) for x in (part.mean, part.low, part.high)))
+                )
+        ran = f"{errors.diverged} of {errors.rollouts}" if errors.diverged else "0"
+        rows.append([*cells, ran])
+    title = "mean absolute error"
+    steps = ("1 step", f"{found.horizon} steps")
+    names = [f"{step} [{unit}]" for unit, _ in overall for step in steps]
+    return table([title, *names, "diverged"], rows, left=(title,))
 
 
-def _words(found: "Evaluation | CrossValidation") -> str:
+def _brackets(found: "Evaluation | CrossValidation") -> str:
     known = np.isfinite(found.errors.one_step.low).all()
     words = (
         "In brackets 95 % intervals over recordings." if known else "One recording: no interval."
@@ -179,103 +139,71 @@ def _words(found: "Evaluation | CrossValidation") -> str:
     if getattr(found, "average", None) is not None:
         words += " A member alone: mean over the members, each running by itself."
     if any(errors.diverged for errors in found.table):
-        bounds = dict.fromkeys(
-            f"{factor * bound:.3g} {unit}"
-            for bound, (unit, factor) in zip(
-                found.bound, map(reading_unit, found.errors.joint_units), strict=True
-            )
-        )
-        words += f" The error of a diverged rollout is cut at {', '.join(bounds)}."
+        units = map(reading_unit, found.errors.joint_units)
+        bounds = (f"{f * bound:.3g} {u}" for bound, (u, f) in zip(found.bound, units, strict=True))
+        words += f" The error of a diverged rollout is cut at {', '.join(dict.fromkeys(bounds))}."
     return words
 
 
-def _joints(found: "Evaluation | CrossValidation", title: str, step: int | None) -> "Table":
-    """One row per model, one column per joint: one step ahead (None), or the ``step``-th of the
-    rollouts.
-    """
-    table = _table(title)
-    count = len(found.errors.joints)
-    for joint, unit in zip(found.errors.joints, found.errors.joint_units, strict=True):
-        table.add_column(_escaped(f"{joint} [{reading_unit(unit)[0]}]"), justify="right")
-    factors = [reading_unit(unit)[1] for unit in found.errors.joint_units]
-    for errors in found.table:
-        means = errors.one_step.mean if step is None else errors.curve.mean[step]
-        cells = (number(factor * mean) for factor, mean in zip(factors, means[:count], strict=True))
-        table.add_row(_escaped(errors.name), *cells)
-    return table
-
-
-def _print_held(console: Any, found: "Evaluation") -> None:
-    console.print(f"[bold]Held control[/bold]: {_escaped(found.held[0].source)}.", soft_wrap=True)
-    for held in found.held:
-        colour = "green" if held.fit_for_training else "red"
-        console.print(
-            f"[{colour}]•[/{colour}] {_escaped(f'{held.name}: {held.verdict}')}", soft_wrap=True
-        )
-    console.print(_held_table(found.held[0]))
-    console.print()
-
-
 def _held_table(held: "HeldControl") -> "Table":
-    table = _table("joint", "unit", "speed after 1 s")
-    if held.robot_speed_left is not None:
-        table.add_column("the robot's", justify="right")
-        table.add_column(f"pose after {held.hold:.2g} s off by", justify="right")
-    table.add_column("usual speed", justify="right")
+    columns = ["joint", "unit", "speed after 1 s"]
+    values = [held.speed_left]
+    if held.robot_speed_left is not None and held.pose_difference is not None:
+        columns += ["the robot's", f"pose after {held.hold:.2g} s off by"]
+        values += [held.robot_speed_left, held.pose_difference]
+    rows = []
     for j, joint in enumerate(held.joints):
         unit, factor = reading_unit(held.joint_units[j])
-        cells = [held.speed_left[j]]
-        if held.robot_speed_left is not None and held.pose_difference is not None:
-            cells += [held.robot_speed_left[j], held.pose_difference[j]]
-        table.add_row(
-            _escaped(joint),
-            unit,
-            *(number(factor * cell) for cell in (*cells, held.usual_speed[j])),
-        )
-    table.caption = "speeds per second"
-    table.caption_justify = "left"
-    return table
+        rows.append([joint, unit, *(number(factor * x[j]) for x in (*values, held.usual_speed))])
+    made = table([*columns, "usual speed"], rows, left=("joint", "unit"))
+    made.caption, made.caption_justify = "speeds per second", "left"
+    return made
 
 
-def _print_torques(console: Any, found: "Evaluation") -> None:
-    if found.torques is not None:
-        parts = zip(found.torques.joints, found.torques.correlation, strict=True)
-        console.print(
-            f"Predicted and true torque, r: {', '.join(f'{joint} {r:.3f}' for joint, r in parts)}.",
-            markup=False,
-        )
-    for honesty in found.honesty:
-        console.print(
-            f"Disagreement and {honesty.words}, rank correlation: {honesty.rank_correlation:.2f}.",
-            markup=False,
-        )
-    console.print()
+def _print_novelty(console: "Console", novelty: "Novelty") -> None:
+    """Where the recording is new to the model."""
+    from genan.report.verdict import why_words
 
-
-def _estimate(estimate: "Estimate") -> str:
-    return interval(float(estimate.mean), float(estimate.low), float(estimate.high))
-
-
-def _table(*columns: str) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        header_style="bold",
-        show_edge=False,
-        padding=(0, 1, 0, 0),
+    r = lambda value: f"{value:.2f}" if np.isfinite(value) else "-"  # noqa: E731
+    _print(
+        console,
+        "New to the model: samples with a score beyond 1 (1 % of a recording like those trained "
+        "on).",
+        "bold",
     )
-    for column in columns:
-        left = column in columns[:2]
-        table.add_column(
-            _escaped(column), justify="left" if left else "right", overflow="fold", no_wrap=not left
-        )
-    return table
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
+    columns = ["joint", "mostly", "beyond 1", "error beyond / within", "r, 1 step", "r, rollout"]
+    rows = [
+        [
+            joint,
+            REASONS[int(novelty.reasons[:, j].argmax())] if novelty.beyond[j] > 0.0 else "-",
+            f"{100 * novelty.beyond[j]:.2g} %",
+            number(float(novelty.error_ratio[j])),
+            r(novelty.step_correlation[j]),
+            r(novelty.rollout_correlation[j]),
+        ]
+        for j, joint in enumerate(novelty.joints)
+    ]
+    console.print(table(columns, rows, left=("joint", "mostly")))
+    _print(
+        console,
+        "Error: one step ahead. r: rank correlation of score and error; of all joints along "
+        f"rollouts {r(novelty.whole_correlation)}.",
+        "dim",
+    )
+    if novelty.new.any():
+        rows = [
+            [
+                shortened(one.recording),
+                one.joint,
+                f"{one.begin:.2f}",
+                f"{one.end:.2f}",
+                number(one.peak),
+                why_words(one),
+            ]
+            for one in novelty.stretches
+        ]
+        columns = ["recording", "joint", "from [s]", "to [s]", "score", "why"]
+        made = table(columns, rows, left=("recording", "joint", "why"))
+        made.columns[-1].no_wrap = False
+        console.print(made)
+    console.print()
