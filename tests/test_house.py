@@ -1,0 +1,33 @@
+"""What keeps the house small: one name for one thing, robots in their folders, files one can read."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    places = defaultdict(list)
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert not twice
+
+
+def test_the_package_can_be_held_in_the_head() -> None:
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES)
+    assert lines <= 30_000 and len(MODULES) <= 160
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
+
+
+def test_pamy2_is_named_in_its_own_folder() -> None:
+    others = [
+        path
+        for path in MODULES
+        if "pamy2" in path.read_text(encoding="utf-8") and "pamy2" not in path.parts
+    ]
+    assert len(others) <= 3, others
