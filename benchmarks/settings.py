@@ -27,10 +27,8 @@ from machine import machine
 
 from genan.data import load
 from genan.dynamics import load_dynamics
-from genan.evaluation.accuracy import judge_ensemble
-from genan.evaluation.held_control import judge_held_control
-from genan.evaluation.holds import freeze
-from genan.evaluation.trial import plan
+from genan.evaluation.accuracy import judge_ensemble, plan
+from genan.evaluation.held_control import freeze, judge_held_control
 from genan.jax_setup import use_cache
 from genan.robot import Robot
 

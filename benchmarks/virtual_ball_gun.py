@@ -29,8 +29,8 @@ from genan.robots.pamy2.virtual.tennis import (
     BallGun,
     BallPhysics,
     BallState,
-    Room,
     Obstacle,
+    Room,
 )
 
 ROOM, BALL = Room(), BallPhysics()

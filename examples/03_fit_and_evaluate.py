@@ -59,7 +59,7 @@ def main(folder: Path) -> None:
         print(
             f"  {errors.name:<22} {errors.one_step.mean[-1]:.2e}   {errors.curve.mean[-1, -1]:.4f}"
         )
-    for comparison in found.standing.comparisons:
+    for comparison in found.comparison.comparisons:
         print(comparison.sentence)
 
 

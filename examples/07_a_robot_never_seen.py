@@ -40,7 +40,7 @@ def main(model: str, logs: str, folder: Path) -> None:
     )
 
     judged = evaluate(ensemble, folder / "test.h5", robot, train=folder / "data.h5", horizon=50)
-    for comparison in judged.standing.comparisons:
+    for comparison in judged.comparison.comparisons:
         print(comparison.sentence)
 
 

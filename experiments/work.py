@@ -201,10 +201,9 @@ def _evaluate(job: RunningJob) -> dict[str, Any]:
     from genan.actuator import load as load_actuators
     from genan.data import load
     from genan.dynamics import load_dynamics
-    from genan.evaluation.accuracy import judge_ensemble
+    from genan.evaluation.accuracy import judge_ensemble, plan
     from genan.evaluation.held_control import find_starts, judge_held_control
     from genan.evaluation.record import errors_as_json
-    from genan.evaluation.trial import plan
     from genan.robot import Robot
 
     made = dict(job.settings)

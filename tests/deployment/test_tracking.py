@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from genan.deployment.ball_tracking import BallSource, BallTracker, BallMeasurement, Sighting
+from genan.deployment.ball_tracking import BallMeasurement, BallSource, BallTracker, Sighting
 from genan.errors import SettingError
 from genan.robots.pamy2.virtual.tracking import Cameras, Vicon
 

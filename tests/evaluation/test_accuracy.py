@@ -10,10 +10,14 @@ from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, DataError, RobotError, SettingError
 from genan.evaluation import evaluate
-from genan.evaluation.accuracy import judge_baseline, judge_ensemble
+from genan.evaluation.accuracy import (
+    divergence_bound,
+    judge_baseline,
+    judge_ensemble,
+    plan,
+    with_overall,
+)
 from genan.evaluation.record import as_json, headline
-from genan.evaluation.sums import with_overall
-from genan.evaluation.trial import divergence_bound, plan
 from genan.robot import Robot
 
 
@@ -107,7 +111,7 @@ def test_every_member_runs_as_it_would_alone(carriage, ensemble, recorded):
         )
     )
     np.testing.assert_allclose(judged.torques.mean, np.mean(torques, axis=0), atol=1e-5)
-    np.testing.assert_allclose(judged.torques.deviation, np.std(torques, axis=0), atol=1e-5)
+    np.testing.assert_allclose(judged.torques.std, np.std(torques, axis=0), atol=1e-5)
 
 
 def test_torques_are_kept_evenly_when_there_are_many(carriage, ensemble, recorded, monkeypatch):
@@ -117,11 +121,11 @@ def test_torques_are_kept_evenly_when_there_are_many(carriage, ensemble, recorde
         load_dynamics(carriage),
     )
     everything = judge_ensemble("a", actuators, dynamics, trial).torques
-    monkeypatch.setattr("genan.evaluation.torques.KEPT", 500)
+    monkeypatch.setattr("genan.evaluation.accuracy.KEPT", 500)
     some = judge_ensemble("a", actuators, dynamics, trial).torques
     assert some.stride == 3 and len(some.rows) == 497
     np.testing.assert_array_equal(some.mean, everything.mean[::3])
-    np.testing.assert_array_equal(some.deviation, everything.deviation[::3])
+    np.testing.assert_array_equal(some.std, everything.std[::3])
 
 
 def test_divergence_is_counted_and_cut(ensemble, recorded):
@@ -184,7 +188,9 @@ def test_evaluate_whole(carriage, ensemble, recorded):
     assert names[:3] == ["mine", "other", "a member alone"] and names[3].startswith("ridge ARX")
     assert names[4:] == ["constant velocity", "standing still"]
     assert [overlay.title for overlay in found.overlays] == ["best", "median", "worst"]
-    assert found.torques is None and len(found.honesty) == 1 and found.honesty[0].steps == 50
+    assert (
+        found.torques is None and len(found.calibration) == 1 and found.calibration[0].steps == 50
+    )
     assert [held.name for held in found.held] == ["mine", "other"] and not found.is_training_data
     assert {what for what, done, total in told if done == total} >= {
         "mine: one step",

@@ -9,8 +9,15 @@ from genan.actuator.network import Layer
 from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
-from genan.evaluation.held_control import find_starts, judge_held_control, usual_speed
-from genan.evaluation.holds import SplineThenHold, find_holds, freeze, make_holds
+from genan.evaluation.held_control import (
+    SplineThenHold,
+    find_holds,
+    find_starts,
+    freeze,
+    judge_held_control,
+    make_holds,
+    usual_speed,
+)
 from genan.robot import Robot
 
 

@@ -8,8 +8,8 @@ from genan.actuator import History
 from genan.actuator.reference import NAME, Reference
 from genan.data import Trajectories
 from genan.evaluation import evaluate
+from genan.evaluation.actuators import find_reference
 from genan.evaluation.record import as_json
-from genan.evaluation.trained_on import find_reference
 from genan.report.verdict import novelty_words, verdict, why_words
 from genan.robot import Robot
 
@@ -65,7 +65,7 @@ def test_a_planted_excursion_is_found_by_time_and_joint(carriage, ensemble, reco
     assert not usual.novelty.new.any() and "Nothing much in this log is new" in novelty_words(
         usual.novelty
     )
-    assert usual.standing is None and "without baselines" in verdict(usual)[1]
+    assert usual.comparison is None and "without baselines" in verdict(usual)[1]
 
 
 def test_the_reference_is_kept_and_made_anew(carriage, ensemble, recorded, tmp_path: Path):

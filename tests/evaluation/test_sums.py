@@ -3,9 +3,7 @@ import pytest
 
 from genan.actuator.baselines import StandingStill
 from genan.data import Channels, Trajectories
-from genan.evaluation.accuracy import judge_baseline
-from genan.evaluation.sums import Sums, half_second, marks
-from genan.evaluation.trial import plan
+from genan.evaluation.accuracy import ErrorSums, half_second, judge_baseline, marks, plan
 from genan.robot import Robot
 
 
@@ -60,11 +58,11 @@ def test_joining_folds_gives_the_whole():
         judge_baseline(StandingStill(), plan(data.select(k), [1], horizon=20)).sums
         for k in ([0, 1], [2, 3])
     ]
-    joined = Sums.join(parts)
+    joined = ErrorSums.join(parts)
     assert joined.recordings == whole.recordings
     for name in ("one_step", "one_step_squares", "samples", "curve", "curve_squares", "rollouts"):
         np.testing.assert_allclose(getattr(joined, name), getattr(whole, name))
-    np.testing.assert_allclose(Sums.mean([whole, whole]).curve, whole.curve)
+    np.testing.assert_allclose(ErrorSums.mean([whole, whole]).curve, whole.curve)
 
 
 def test_marks_reach_from_the_first_step_to_the_last_with_half_a_second():

@@ -6,13 +6,11 @@ import pytest
 
 from genan.errors import DataError
 from genan.evaluation import Evaluation
-from genan.evaluation.accuracy import Errors
+from genan.evaluation.accuracy import Calibration, ModelErrors, TorqueComparison, with_overall
 from genan.evaluation.actuators import Overlay
 from genan.evaluation.held_control import HeldControl
 from genan.evaluation.novelty import Novelty, Stretch, Strip
 from genan.evaluation.statistics import Estimate
-from genan.evaluation.sums import with_overall
-from genan.evaluation.torques import Honesty, TorqueComparison
 from genan.report.figures import save_figures, trust_figure
 
 
@@ -36,10 +34,10 @@ def evaluation(
     units = units or ("rad",) * nq
     joints = tuple(f"joint{i}" for i in range(nq))
 
-    def errors(name: str, diverged: int = 0) -> Errors:
+    def errors(name: str, diverged: int = 0) -> ModelErrors:
         curve = np.cumsum(rng.gamma(1.0, 1e-4, (horizon, nq)), axis=0)
         step, whole = (estimate(values, units, known=known) for values in (curve[0], curve))
-        return Errors(name, joints, units, step, whole, 999, 20, diverged)
+        return ModelErrors(name, joints, units, step, whole, 999, 20, diverged)
 
     recorded = np.cumsum(rng.normal(size=(horizon + 1, nq)), axis=0) * 0.01
     runaway = recorded + 0.01
@@ -62,9 +60,9 @@ def evaluation(
         baselines=(errors("ridge ARX, order 2"), errors("constant velocity"), errors("standing still")),
         held=(held, replace(held, name="other")), overlays=overlays,
         torques=TorqueComparison(joints, units, rng.normal(size=(900, nq)), rng.normal(size=(900, nq))),
-        honesty=(
-            Honesty(rng.gamma(1.0, size=9000), rng.gamma(1.0, size=9000), None, "N m"),
-            Honesty(rng.gamma(1.0, size=40), rng.gamma(1.0, size=40), 50, units[0]),
+        calibration=(
+            Calibration(rng.gamma(1.0, size=9000), rng.gamma(1.0, size=9000), None, "N m"),
+            Calibration(rng.gamma(1.0, size=40), rng.gamma(1.0, size=40), 50, units[0]),
         ),
     )  # fmt: skip
 
@@ -111,7 +109,7 @@ def test_pictures_of_any_size(tmp_path, made):
 
 @pytest.mark.parametrize(("nq", "strips"), [(1, 1), (4, 6), (12, 2)])
 def test_strips_of_novelty(tmp_path, nq, strips):
-    made = replace(evaluation(1), novelty=novelty(nq, strips=strips), torques=None, honesty=())
+    made = replace(evaluation(1), novelty=novelty(nq, strips=strips), torques=None, calibration=())
     trust_figure(made).savefig(tmp_path / "a.png")
     width, height = picture_size(tmp_path / "a.png")
     assert 900 < width < 1500 and 100 < height < 3000
@@ -121,17 +119,17 @@ def test_without_truth_and_robot(tmp_path):
     made = evaluation(2)
     assert save_figures(replace(made, novelty=novelty(2)), tmp_path)[-1].name == "trust.png"
     held = replace(made.held[0], robot_speed_left=None, pose_difference=None, robot_speed=None)
-    paths = save_figures(replace(made, torques=None, honesty=(), held=(held,)), tmp_path)
+    paths = save_figures(replace(made, torques=None, calibration=(), held=(held,)), tmp_path)
     assert [path.name for path in paths] == NAMES[:3]
     assert not (tmp_path / "trust.png").exists()
 
 
 def test_a_model_that_says_nothing(tmp_path):
     made = evaluation(1)
-    nothing = Honesty(np.zeros(0), np.zeros(0), 50, "rad")
-    same = Honesty(np.ones(30), np.ones(30), 50, "rad")
+    nothing = Calibration(np.zeros(0), np.zeros(0), 50, "rad")
+    same = Calibration(np.ones(30), np.ones(30), 50, "rad")
     assert np.isnan(nothing.rank_correlation) and np.isnan(same.rank_correlation)
-    assert save_figures(replace(made, honesty=(nothing, same)), tmp_path)
+    assert save_figures(replace(made, calibration=(nothing, same)), tmp_path)
 
 
 def test_a_model_without_error(tmp_path):
@@ -152,7 +150,7 @@ def test_honest_disagreement_is_recognised():
     rng = np.random.default_rng(0)
     x = rng.gamma(2.0, size=2000)
     honest, blind = (
-        Honesty(x, error, None, "N m")
+        Calibration(x, error, None, "N m")
         for error in (x * rng.gamma(9.0, size=2000), rng.gamma(2.0, size=2000))
     )
     assert honest.rank_correlation > 0.8 and abs(blind.rank_correlation) < 0.1

@@ -5,7 +5,7 @@ import pytest
 from tests.evaluation.test_certainty import errors
 from tests.report.test_figures import evaluation, novelty
 
-from genan.evaluation.certainty import compare
+from genan.evaluation.comparison import compare
 from genan.report.verdict import next_words, novelty_words, verdict
 
 
@@ -15,7 +15,7 @@ def standing(count: int, ratio: float):
 
 
 def test_a_verdict_is_a_few_sentences_to_act_on():
-    made = replace(evaluation(2), novelty=novelty(2), standing=standing(20, 2.0))
+    made = replace(evaluation(2), novelty=novelty(2), comparison=standing(20, 2.0))
     words = verdict(made)
     assert 3 <= len(words) <= 6
     assert (

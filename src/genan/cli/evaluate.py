@@ -99,7 +99,7 @@ class Evaluate:
         from genan.actuator import load
         from genan.cli.evaluation_tables import print_evaluation
         from genan.evaluation import evaluate
-        from genan.evaluation.trained_on import find_reference
+        from genan.evaluation.actuators import find_reference
         from genan.report.figures import save_figures
 
         assert self.data is not None

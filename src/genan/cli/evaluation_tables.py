@@ -51,7 +51,7 @@ def print_evaluation(
         _print(
             console, f"Predicted and true torque, r: {', '.join(f'{j} {r:.3f}' for j, r in parts)}."
         )
-    for one in found.honesty:
+    for one in found.calibration:
         _print(
             console, f"Disagreement and {one.words}, rank correlation: {one.rank_correlation:.2f}."
         )
@@ -102,12 +102,12 @@ def _print_errors(console: "Console", found: "Evaluation | CrossValidation") -> 
             rows.append([errors.name, *(number(factor * mean) for (_, factor), mean in pairs)])
         console.print(table([title, *names], rows, left=(title,)))
         console.print()
-    if found.standing is None:
+    if found.comparison is None:
         return
     _print(console, "Compared with the baselines:", "bold")
     colours = {"better": "green", "level": "yellow", "worse": "red"}
-    for one in found.standing.comparisons:
-        of = f" ({reading_unit(one.unit)[0]})" if len(found.standing.units) > 1 else ""
+    for one in found.comparison.comparisons:
+        of = f" ({reading_unit(one.unit)[0]})" if len(found.comparison.units) > 1 else ""
         _print(console, f"• {one.sentence}{of}", colours[one.verdict])
     console.print()
 
@@ -120,9 +120,8 @@ def _models(found: "Evaluation | CrossValidation") -> "Table":
         cells = [errors.name]
         for column, (_, factor) in enumerate(overall, first):
             for part in (errors.one_step[column], errors.curve[-1, column]):
-                cells.append(
-                    interval(*(factor * float(x) for x in (part.mean, part.low, part.high)))
-                )
+                mean, low, high = (factor * float(x) for x in (part.mean, part.low, part.high))
+                cells.append(interval(mean, low, high))
         ran = f"{errors.diverged} of {errors.rollouts}" if errors.diverged else "0"
         rows.append([*cells, ran])
     title = "mean absolute error"

@@ -15,12 +15,12 @@ def print_before_and_after(
     from rich.table import Table
 
     from genan.actuator import load
-    from genan.evaluation.refit import compare
+    from genan.evaluation.cross_validation import compare_refit
     from genan.robot import Robot
     from genan.words import reading_unit
 
     console.print("judging before and after ...")
-    found, missing = compare(load(before), after, Robot.load(robot), old=old)
+    found, missing = compare_refit(load(before), after, Robot.load(robot), old=old)
     table = Table(
         "held out",
         "of",

@@ -1,7 +1,9 @@
-"""``evaluate``: how good fitted actuators are, on a recording they were not fitted to, beside
-models to beat."""
+"""What a model was trained on: kept beside it, or learnt from the training recording where that is
+to be had.
+"""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,25 +12,78 @@ from jaxtyping import Float
 
 from genan.actuator import Ensemble
 from genan.actuator.baselines import ORDERS, Arx, Baseline, ConstantVelocity, StandingStill
-from genan.actuator.errors import JobProgress as Progress
-from genan.actuator.reference import Reference
+from genan.actuator.errors import JobProgress
+from genan.actuator.reference import NAME, Reference
 from genan.data import Trajectories, load, read_truth_for_evaluation_only, summary
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError
-from genan.evaluation.accuracy import Errors, Judged, judge_baseline, judge_ensemble
-from genan.evaluation.certainty import Standing
-from genan.evaluation.certainty import compare as compare_with
-from genan.evaluation.held_control import HeldControl, find_starts, judge_held_control
-from genan.evaluation.novelty import Novelty, find_novelty
-from genan.evaluation.torques import (
-    Honesty,
+from genan.evaluation.accuracy import (
+    HORIZON,
+    Calibration,
+    JudgedEnsemble,
+    JudgedSamples,
+    ModelErrors,
     TorqueComparison,
     compare_torques,
-    honesty_of_positions,
-    honesty_of_torques,
+    judge_baseline,
+    judge_ensemble,
+    plan,
+    position_calibration,
+    torque_calibration,
 )
-from genan.evaluation.trial import HORIZON, Trial, plan
+from genan.evaluation.comparison import BaselineComparison
+from genan.evaluation.comparison import compare as compare_with
+from genan.evaluation.held_control import HeldControl, find_starts, judge_held_control
+from genan.evaluation.novelty import Novelty, find_novelty
 from genan.robot import Robot, robot_names
+
+
+def find_reference(
+    folder: Path,
+    ensemble: Ensemble,
+    train: Trajectories | None,
+    *,
+    progress: JobProgress | None = None,
+) -> tuple[Reference | None, str | None]:
+    """The reference of the actuators in ``folder``, and, where there is none, why.
+
+    Args:
+        folder: of the artifact; a reference that is made is kept there.
+        ensemble: the actuators in it.
+        train: their training recording, if there is one.
+        progress: told what is being done, how much of it is done, and how much there is.
+    """
+    if (folder / NAME).exists():
+        try:
+            kept = Reference.load(folder)
+            if kept.belongs_to(ensemble):
+                return kept, None
+        except ActuatorError:
+            pass  # damaged or of another version: it is made anew, where that can be done
+    without = "so where this log is new to it cannot be said"
+    if train is None:
+        return (
+            None,
+            f"There is no {NAME} in {folder} that fits, and no training recording to make it from, {without}.",
+        )
+    fitted_to = ensemble.record.get("data", {}).get("fingerprint")
+    if fitted_to and fitted_to != train.fingerprint:
+        return (
+            None,
+            f"The recording of --train-data is not the one that the actuators were fitted to, {without}.",
+        )
+    say = progress or (lambda what, done, total: None)
+    say("what it was trained on", 0, 1)
+    made = Reference.of(ensemble, train)
+    with suppress(
+        OSError
+    ):  # a folder that cannot be written to, such as an installed package's: made anew each time
+        made.save(folder)
+    say("what it was trained on", 1, 1)
+    return made, None
+
+
+# --- ``evaluate``: how good fitted actuators are, on a recording they were not fitted to, besid
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,32 +124,32 @@ class Evaluation:
     """Whether the ensemble was fitted to this very recording."""
     notes: tuple[str, ...]
     """What a reader must know, one sentence each."""
-    errors: Errors
+    errors: ModelErrors
     """Of the judged ensemble."""
-    members: tuple[Errors, ...]
+    members: tuple[ModelErrors, ...]
     """Of each of its members alone."""
-    average: Errors | None
+    average: ModelErrors | None
     """Mean over its members of their errors."""
-    compared: tuple[Errors, ...]
+    compared: tuple[ModelErrors, ...]
     """Of the other ensembles."""
-    baselines: tuple[Errors, ...]
+    baselines: tuple[ModelErrors, ...]
     held: tuple[HeldControl, ...]
     """The held-control test of the judged ensemble, then of the others."""
     overlays: tuple[Overlay, ...]
     torques: TorqueComparison | None
     """Where the recording has true torques."""
-    honesty: tuple[Honesty, ...]
+    calibration: tuple[Calibration, ...]
     """Disagreement against the error of torques, where they are known, and of positions; empty for
     an ensemble of one, which cannot disagree."""
     recordings: int = 0
     """Recordings that the trajectories are pieces of."""
-    standing: Standing | None = None
+    comparison: BaselineComparison | None = None
     """How much better than the baselines it is, and how certain that is; None without baselines."""
     novelty: Novelty | None = None
     """Where it should not be trusted; None where it is not known what it was trained on."""
 
     @property
-    def table(self) -> tuple[Errors, ...]:
+    def table(self) -> tuple[ModelErrors, ...]:
         """Every model: the ensemble, the others, a member alone, the baselines."""
         average = () if self.average is None else (self.average,)
         return (self.errors, *self.compared, *average, *self.baselines)
@@ -110,7 +165,7 @@ def evaluate(
     train: Trajectories | Path | str | None = None,
     reference: Reference | None = None,
     horizon: int = HORIZON,
-    progress: Progress | None = None,
+    progress: JobProgress | None = None,
 ) -> Evaluation:
     """Judge fitted actuators.
 
@@ -154,8 +209,8 @@ def evaluate(
     baselines = [] if train is None else fit_baselines(train, ensemble, trial, progress)
     beaten = tuple(judge_baseline(baseline, trial) for baseline in baselines)
     torques = None if isinstance(data, Trajectories) else _true_torques(main, trial, data)
-    honesty = [] if torques is None else [honesty_of_torques(main.torques, torques)]
-    honesty.append(honesty_of_positions(ensemble, trial, main.positions))
+    calibration = [] if torques is None else [torque_calibration(main.torques, torques)]
+    calibration.append(position_calibration(ensemble, trial, main.positions))
     fingerprint = recording.fingerprint
     return Evaluation(
         name=name,
@@ -176,9 +231,9 @@ def evaluate(
         held=tuple(held),
         overlays=_overlays(main, trial),
         torques=torques,
-        honesty=tuple(honesty) if ensemble.members > 1 else (),
+        calibration=tuple(calibration) if ensemble.members > 1 else (),
         recordings=len(set(recording.recordings)),
-        standing=compare_with(main.errors, beaten),
+        comparison=compare_with(main.errors, beaten),
         novelty=None if reference is None else find_novelty(reference, ensemble, trial, main),
     )
 
@@ -202,8 +257,8 @@ def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
 def fit_baselines(
     train: Trajectories | Path | str,
     ensemble: Ensemble,
-    trial: Trial,
-    progress: Progress | None = None,
+    trial: JudgedSamples,
+    progress: JobProgress | None = None,
 ) -> list[Baseline]:
     """Models to beat, fitted to ``train``: ridge ARX, constant velocity, standing still."""
     recording = train if isinstance(train, Trajectories) else load(train)
@@ -223,7 +278,9 @@ def fit_baselines(
     return fitted
 
 
-def _true_torques(judged: Judged, trial: Trial, path: Path | str) -> TorqueComparison | None:
+def _true_torques(
+    judged: JudgedEnsemble, trial: JudgedSamples, path: Path | str
+) -> TorqueComparison | None:
     if "tau" not in summary(path).truth:
         return None
     true = read_truth_for_evaluation_only(path)["tau"]
@@ -234,7 +291,7 @@ def _true_torques(judged: Judged, trial: Trial, path: Path | str) -> TorqueCompa
     )
 
 
-def _overlays(judged: Judged, trial: Trial) -> tuple[Overlay, ...]:
+def _overlays(judged: JudgedEnsemble, trial: JudgedSamples) -> tuple[Overlay, ...]:
     """The best, the median and the worst rollout; fewer when there are fewer."""
     order = np.argsort(judged.error_of_rollout, kind="stable")
     places = {"best": 0, "median": (len(order) - 1) // 2, "worst": len(order) - 1}

@@ -1,8 +1,5 @@
-"""Cross-validation by whole recordings: actuators fitted anew without a part of their recordings,
-and judged on it.
-
-Every recording is left out once. What comes of it is how good the *way of fitting* is on recordings
-that it has not seen, without a recording that was kept back for it.
+"""Was it worth going on? ModelErrors of actuators before and after they went on learning, on the old
+data and on the new.
 """
 
 import json
@@ -17,20 +14,88 @@ from jaxtyping import Float, Int
 
 from genan.actuator import Ensemble, load
 from genan.actuator.artifact import CONTRACT
-from genan.actuator.dataset import same_commands
-from genan.actuator.errors import JobProgress as Progress
+from genan.actuator.dataset import load_all, same_commands, split_usable
+from genan.actuator.errors import JobProgress
 from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting
 from genan.actuator.settings import FitSettings
 from genan.data import Trajectories
 from genan.dynamics import load_dynamics
-from genan.errors import ActuatorError, DataError, SettingError
-from genan.evaluation.accuracy import Errors, judge_baseline, judge_ensemble
+from genan.errors import ActuatorError, DataError, GenanError, SettingError
+from genan.evaluation.accuracy import (
+    HORIZON,
+    ErrorSums,
+    ModelErrors,
+    divergence_bound,
+    judge_baseline,
+    judge_ensemble,
+    plan,
+)
 from genan.evaluation.actuators import fit_baselines
-from genan.evaluation.certainty import Standing, compare
-from genan.evaluation.sums import Sums
-from genan.evaluation.trial import HORIZON, divergence_bound, plan
+from genan.evaluation.comparison import BaselineComparison, compare
 from genan.files import write_atomically
 from genan.robot import Robot
+
+MOST = 200
+"""Trajectories that errors are measured on, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class BeforeAndAfter:
+    """ModelErrors on one recording."""
+
+    recording: str
+    """Which recording, in words."""
+    trajectories: int
+    """How many of its trajectories were held out, and judged by."""
+    before: ModelErrors
+    after: ModelErrors
+
+
+def compare_refit(
+    before: Ensemble, after: Ensemble, robot: Robot, *, old: Path | None = None
+) -> tuple[list[BeforeAndAfter], str | None]:
+    """ModelErrors on trajectories that neither fit learnt from; and, where the old recording is not to
+    be had, why.
+
+    Args:
+        before: the ensemble that was gone on from.
+        after: what became of it.
+        robot: their robot.
+        old: the recording that ``before`` was fitted to; left out, the file that it names.
+    """
+    found, missing = [], None
+    for words, ensemble, path in (("new data", after, None), ("old data", before, old)):
+        try:
+            held_out = _held_out(ensemble, path)
+        except GenanError as error:
+            missing = f"No table for the {words}: {error}"
+            continue
+        trial = plan(held_out, [before.contract.history.reach])
+        judged = [
+            judge_ensemble(words, one, load_dynamics(robot), trial).errors
+            for one in (before, after)
+        ]
+        found.append(BeforeAndAfter(words, len(held_out), *judged))
+    return found, missing
+
+
+def _held_out(ensemble: Ensemble, path: Path | None) -> Trajectories:
+    """Trajectories that ``ensemble`` was not fitted to, from the recording that it was fitted
+    to."""
+    origin: dict[str, Any] = ensemble.record.get("data", {})
+    named = path or origin.get("path")
+    if named is None:
+        raise DataError("the actuators do not name a file; give it by --old-data.")
+    trajectories, _ = load_all(named)
+    if trajectories.fingerprint != origin.get("fingerprint"):
+        raise DataError(
+            f"{named} is not the recording that they were fitted to; give it by --old-data."
+        )
+    _, held_out = split_usable(trajectories, FitSettings.from_settings(ensemble.record["settings"]))
+    return trajectories.select(held_out[:MOST])
+
+
+# --- Cross-validation by whole recordings: actuators fitted anew without a part of their record
 
 FOLDS, PLAN = "folds", "folds.json"
 """Folder within the artifact for the fits of the folds, and the file in it that says what they are
@@ -44,7 +109,7 @@ class Fold:
     recordings: tuple[str, ...]
     """What it was judged on."""
     one_step: Float[np.ndarray, " k"]
-    """Mean absolute error one step ahead [rad or m], columns as in ``Errors``."""
+    """Mean absolute error one step ahead [rad or m], columns as in ``ModelErrors``."""
     rollout: Float[np.ndarray, " k"]
     """The same after the whole rollout."""
 
@@ -65,13 +130,13 @@ class CrossValidation:
     bound: Float[np.ndarray, " nq"]
     """Where the error of a diverged rollout is cut [rad or m]."""
     notes: tuple[str, ...]
-    errors: Errors
-    baselines: tuple[Errors, ...]
-    standing: Standing
+    errors: ModelErrors
+    baselines: tuple[ModelErrors, ...]
+    comparison: BaselineComparison
     folds: tuple[Fold, ...]
 
     @property
-    def table(self) -> tuple[Errors, ...]:
+    def table(self) -> tuple[ModelErrors, ...]:
         """Every model."""
         return (self.errors, *self.baselines)
 
@@ -129,7 +194,7 @@ def cross_validate(
     horizon: int = HORIZON,
     seed: int = 0,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: JobProgress | None = None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> CrossValidation | None:
     """Fit anew without each part, with the settings that ``ensemble`` was fitted with, and judge on
@@ -165,7 +230,7 @@ def cross_validate(
     tests = [data.select(part) for part in cut]
     steps = min(plan(test, [reach], horizon=horizon).horizon for test in tests)
     dynamics, bound = load_dynamics(robot), divergence_bound(data)
-    judged: list[list[Errors]] = []
+    judged: list[list[ModelErrors]] = []
     notes: list[str] = []
     for k, (part, test) in enumerate(zip(cut, tests, strict=True), start=1):
         learnt = data.select(np.setdiff1d(np.arange(len(data)), part))
@@ -182,8 +247,8 @@ def cross_validate(
         ]
         judged.append([ours, *others])
     together = [_together(list(each)) for each in zip(*judged, strict=True)]
-    standing = compare(together[0], together[1:])
-    assert standing is not None
+    comparison = compare(together[0], together[1:])
+    assert comparison is not None
     return CrossValidation(
         name=name,
         robot=robot.name,
@@ -196,7 +261,7 @@ def cross_validate(
         notes=tuple(notes),
         errors=together[0],
         baselines=tuple(together[1:]),
-        standing=standing,
+        comparison=comparison,
         folds=tuple(
             Fold(tuple(dict.fromkeys(test.recordings)), ours.one_step.mean, ours.curve.mean[-1])
             for test, (ours, *_) in zip(tests, judged, strict=True)
@@ -240,7 +305,7 @@ def _fitted(
     settings: FitSettings,
     out: Path,
     what: str,
-    progress: Progress | None,
+    progress: JobProgress | None,
     stopping: Callable[[], bool],
 ) -> Ensemble | None:
     """Actuators fitted to ``learnt``: those in ``out``, or new ones; None when it was stopped."""
@@ -264,9 +329,12 @@ def _fitted(
     return found
 
 
-def _together(parts: list[Errors]) -> Errors:
+def _together(parts: list[ModelErrors]) -> ModelErrors:
     """All folds' errors of one model."""
     sums = [one.sums for one in parts if one.sums is not None]
-    return Errors.of(
-        parts[0].name, parts[0].joints, Sums.join(sums), diverged=sum(one.diverged for one in parts)
+    return ModelErrors.of(
+        parts[0].name,
+        parts[0].joints,
+        ErrorSums.join(sums),
+        diverged=sum(one.diverged for one in parts),
     )

@@ -10,8 +10,7 @@ from scipy.stats import spearmanr
 from genan.actuator import Ensemble
 from genan.actuator.reference import REASONS, Reference
 from genan.data import Trajectories
-from genan.evaluation.accuracy import Judged
-from genan.evaluation.trial import Trial
+from genan.evaluation.accuracy import JudgedEnsemble, JudgedSamples
 
 EXPECTED = 0.01
 """Part of a joint's samples with a score beyond 1 in a log like those trained on."""
@@ -99,7 +98,9 @@ class Novelty:
         return self.beyond > MUCH
 
 
-def find_novelty(reference: Reference, ensemble: Ensemble, trial: Trial, judged: Judged) -> Novelty:
+def find_novelty(
+    reference: Reference, ensemble: Ensemble, trial: JudgedSamples, judged: JudgedEnsemble
+) -> Novelty:
     """Score the log that ``ensemble`` was judged on."""
     data = trial.trajectories
     scores = reference.assess(ensemble, data)
@@ -224,7 +225,7 @@ def _strips(
     return tuple(strips)
 
 
-def _along(score: Float[np.ndarray, "rows nq"], trial: Trial) -> Float[np.ndarray, "s nq"]:
+def _along(score: Float[np.ndarray, "rows nq"], trial: JudgedSamples) -> Float[np.ndarray, "s nq"]:
     """Mean over the samples that each rollout passes."""
     total = np.cumsum(np.minimum(np.nan_to_num(score), 1e6), axis=0)
     total = np.concatenate([np.zeros_like(total[:1]), total])

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from genan.actuator.reference import REASONS
-from genan.evaluation.accuracy import Errors
+from genan.evaluation.accuracy import ModelErrors
 from genan.evaluation.actuators import Evaluation
-from genan.evaluation.certainty import Comparison, Standing
+from genan.evaluation.comparison import BaselineComparison, Comparison
 from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.held_control import HeldControl
 from genan.evaluation.novelty import Novelty
@@ -46,9 +46,11 @@ def as_json(evaluation: Evaluation) -> dict[str, Any]:
         },
         "disagreement": [
             {"against": one.words, "rank_correlation": _plain(one.rank_correlation)}
-            for one in evaluation.honesty
+            for one in evaluation.calibration
         ],
-        "certainty": None if evaluation.standing is None else standing_as_json(evaluation.standing),
+        "certainty": None
+        if evaluation.comparison is None
+        else comparison_as_json(evaluation.comparison),
         "novelty": None if evaluation.novelty is None else _novelty(evaluation.novelty),
         "versions": versions(),
     }
@@ -81,7 +83,7 @@ def cross_validation_as_json(found: CrossValidation) -> dict[str, Any]:
         "units": list(found.errors.units),
         "models": {one.name: errors_as_json(one) for one in found.table},
         "held_control": {},
-        "certainty": standing_as_json(found.standing),
+        "certainty": comparison_as_json(found.comparison),
         "versions": versions(),
     }
 
@@ -107,7 +109,7 @@ def headline(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def errors_as_json(errors: Errors) -> dict[str, Any]:
+def errors_as_json(errors: ModelErrors) -> dict[str, Any]:
     """One model's errors, in SI units (rad or m)."""
     return {
         "one_step": _estimate(errors.one_step),
@@ -120,13 +122,13 @@ def errors_as_json(errors: Errors) -> dict[str, Any]:
     }
 
 
-def standing_as_json(standing: Standing) -> dict[str, Any]:
+def comparison_as_json(comparison: BaselineComparison) -> dict[str, Any]:
     """How much better than the baselines a model is, and how certain that is."""
     return {
-        "recordings": standing.recordings,
-        "overall": list(standing.overall),
-        "better_than_all": dict(zip(standing.units, standing.spans, strict=True)),
-        "comparisons": [_comparison(one) for one in standing.comparisons],
+        "recordings": comparison.recordings,
+        "overall": list(comparison.overall),
+        "better_than_all": dict(zip(comparison.units, comparison.spans, strict=True)),
+        "comparisons": [_comparison(one) for one in comparison.comparisons],
     }
 
 

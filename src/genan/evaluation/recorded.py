@@ -15,7 +15,7 @@ EVALUATION = "evaluation.json"
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """Errors of one model, mean over the joints, in ``EvaluationRecord.unit``."""
+    """ModelErrors of one model, mean over the joints, in ``EvaluationRecord.unit``."""
 
     name: str
     one_step: Value

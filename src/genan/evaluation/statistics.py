@@ -32,6 +32,10 @@ class Estimate:
         """The part at ``index`` of all three."""
         return Estimate(*(np.asarray(part[index]) for part in (self.mean, self.low, self.high)))
 
+    def root(self) -> "Estimate":
+        """Square roots of all three: a root mean square from the mean of squares."""
+        return Estimate(*(np.sqrt(part) for part in (self.mean, self.low, self.high)))
+
     def times(self, factor: float) -> "Estimate":
         """The same in another unit."""
         return Estimate(*(np.asarray(factor * part) for part in (self.mean, self.low, self.high)))

@@ -9,12 +9,11 @@ import numpy as np
 
 from genan.data import Inspection
 from genan.evaluation import Evaluation
-from genan.evaluation.accuracy import Errors
+from genan.evaluation.accuracy import Calibration, ModelErrors, TorqueComparison
 from genan.evaluation.actuators import Overlay
 from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.held_control import PART
 from genan.evaluation.novelty import Novelty
-from genan.evaluation.torques import Honesty, TorqueComparison
 from genan.report.style import COLOURS, GREY, density, heading, panels, plain_ticks, save, style
 from genan.words import reading_unit, shortened, with_unit
 
@@ -50,7 +49,7 @@ def save_figures(evaluation: Evaluation | CrossValidation, folder: Path) -> tupl
     if isinstance(evaluation, Evaluation):
         figures["rollouts.png"] = rollout_figure(evaluation)
         figures["held-control.png"] = held_control_figure(evaluation)
-        if evaluation.torques or evaluation.honesty or evaluation.novelty:
+        if evaluation.torques or evaluation.calibration or evaluation.novelty:
             figures["trust.png"] = trust_figure(evaluation)
         elif folder.is_dir():
             (folder / "trust.png").unlink(missing_ok=True)
@@ -98,7 +97,7 @@ def _draw_curves(panel: "Axes", evaluation: Evaluation | CrossValidation, column
     steps = np.unique(np.geomspace(1, evaluation.horizon, POINTS).round().astype(int))
     time = steps * evaluation.dt
 
-    def draw(errors: Errors, *, band: bool = False, **look: Any) -> None:
+    def draw(errors: ModelErrors, *, band: bool = False, **look: Any) -> None:
         curve = errors.curve[steps - 1, column].times(factor)
         positive = np.where(curve.mean > 0.0, curve.mean, np.nan)
         panel.plot(time, positive, marker="o" if len(steps) == 1 else None, **look)
@@ -121,7 +120,7 @@ def _draw_curves(panel: "Axes", evaluation: Evaluation | CrossValidation, column
     plain_ticks(panel)
 
 
-def _name(errors: Errors) -> str:
+def _name(errors: ModelErrors) -> str:
     name, part = textwrap.fill(errors.name, 26), 100 * errors.diverged / errors.rollouts
     return f"{name}\n({part:.2g} % diverged)" if errors.diverged else name
 
@@ -220,18 +219,18 @@ def trust_figure(evaluation: Evaluation) -> "Figure":
     """How far to trust the model: true torques where they are known, whether its members disagree
     where it is wrong, and where the log is new to it.
     """
-    torques, honesty, novelty = evaluation.torques, evaluation.honesty, evaluation.novelty
+    torques, calibration, novelty = evaluation.torques, evaluation.calibration, evaluation.novelty
     nq = 0 if torques is None else len(torques.joints)
     strips = () if novelty is None else novelty.strips[:STRIPS]
     tall = 0.13 * len(evaluation.errors.joints) + 0.1
     figure, (above, below) = panels(
-        nq + len(honesty), len(strips), across=ACROSS, size=(1.6, 1.4), gap=(0.5, 0.55),
+        nq + len(calibration), len(strips), across=ACROSS, size=(1.6, 1.4), gap=(0.5, 0.55),
         margin=(0.6, 0.65 if strips else 0.12, 0.35, 0.42), wide={1: tall},
     )  # fmt: skip
     for j, panel in enumerate(above[:nq]):
         assert torques is not None
         _draw_torque(panel, torques, j)
-    for panel, one in zip(above[nq:], honesty, strict=True):
+    for panel, one in zip(above[nq:], calibration, strict=True):
         _draw_disagreement(panel, one)
     if novelty is not None and strips:
         _draw_novelty(figure, below, novelty)
@@ -254,10 +253,10 @@ def _draw_torque(panel: "Axes", torques: TorqueComparison, joint: int) -> None:
     panel.locator_params(nbins=4)
 
 
-def _draw_disagreement(panel: "Axes", honesty: Honesty) -> None:
+def _draw_disagreement(panel: "Axes", calibration: Calibration) -> None:
     """Median and quartiles of the error in bins of equal count, over the density of samples."""
-    unit, factor = reading_unit(honesty.unit)
-    x, y = honesty.disagreement, factor * honesty.error
+    unit, factor = reading_unit(calibration.unit)
+    x, y = calibration.disagreement, factor * calibration.error
     seen = np.flatnonzero((x > 0.0) & (y > 0.0))
     if not len(seen):
         heading(panel, "No disagreement to compare")
@@ -268,17 +267,17 @@ def _draw_disagreement(panel: "Axes", honesty: Honesty) -> None:
         density(panel, x[seen], y[seen], edges[0], edges[1])
     else:
         panel.plot(x[seen], y[seen], ".", ms=3, color=COLOURS[4], alpha=0.6, markeredgewidth=0)
-    middle, quartiles = honesty.bins()
+    middle, quartiles = calibration.bins()
     low, median, high = factor * quartiles
     panel.errorbar(
         middle, median, yerr=np.maximum([median - low, high - median], 0.0), fmt="o-",
         color=COLOURS[1], ms=3, elinewidth=0.9,
     )  # fmt: skip
     panel.set(xscale="log", yscale="log", xlabel="disagreement [N m]")
-    where = "torque, 1 step" if honesty.steps is None else f"{honesty.steps} steps"
+    where = "torque, 1 step" if calibration.steps is None else f"{calibration.steps} steps"
     panel.set_ylabel(f"error ({where}) [{'of the bound' if unit == '1' else unit}]")
     plain_ticks(panel)
-    heading(panel, "Disagreement", f"rank r {honesty.rank_correlation:.2f}")
+    heading(panel, "Disagreement", f"rank r {calibration.rank_correlation:.2f}")
 
 
 def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> None:

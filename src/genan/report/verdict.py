@@ -3,8 +3,8 @@
 import numpy as np
 
 from genan.evaluation import Evaluation
-from genan.evaluation.accuracy import Errors
-from genan.evaluation.certainty import Standing
+from genan.evaluation.accuracy import ModelErrors
+from genan.evaluation.comparison import BaselineComparison
 from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.novelty import Novelty, Stretch
 from genan.words import enumeration, number, reading_unit, shortened, time_ahead
@@ -21,7 +21,7 @@ def verdict(found: Evaluation) -> tuple[str, ...]:
             "These are the data that the model was fitted to: judge it on others, or give "
             "--cross-validate 5, before you trust it."
         )
-    sentences += trust_words(found.standing)
+    sentences += trust_words(found.comparison)
     held = found.held[0]
     if held.fit_for_training:
         sentences.append("With its control held it comes to rest: policies can be trained with it.")
@@ -33,7 +33,7 @@ def verdict(found: Evaluation) -> tuple[str, ...]:
         sentences.append(f"Held controls: {held.verdict}")
     if found.novelty is not None:
         sentences.append(novelty_words(found.novelty))
-    return (*sentences, next_words(found.novelty, found.standing))
+    return (*sentences, next_words(found.novelty, found.comparison))
 
 
 def cross_validation_verdict(found: CrossValidation) -> tuple[str, ...]:
@@ -43,13 +43,13 @@ def cross_validation_verdict(found: CrossValidation) -> tuple[str, ...]:
         f"Fitted with these settings to all but one of {len(found.folds)} parts of the "
         f"{found.recordings} recordings, and judged on the one left out: "
         f"{accurate[0].lower()}{accurate[1:]}",
-        *trust_words(found.standing),
+        *trust_words(found.comparison),
         "This holds for new recordings of the same kind; for another kind, judge it on one "
         "(--data).",
     )
 
 
-def accuracy_words(errors: Errors, horizon: int, dt: float) -> str:
+def accuracy_words(errors: ModelErrors, horizon: int, dt: float) -> str:
     """How far the model is off."""
     words = []
     for k, unit in enumerate(errors.units[len(errors.joints) :], start=len(errors.joints)):
@@ -63,10 +63,10 @@ def accuracy_words(errors: Errors, horizon: int, dt: float) -> str:
     return f"The model is off by {' and '.join(words)} (mean absolute error){ran}."
 
 
-def trust_words(standing: Standing | None) -> tuple[str, ...]:
+def trust_words(comparison: BaselineComparison | None) -> tuple[str, ...]:
     """How far ahead it is worth more than the baselines."""
     without = "How good that is cannot be told without baselines; give the training recording by "
-    return (f"{without}--train-data.",) if standing is None else standing.overall
+    return (f"{without}--train-data.",) if comparison is None else comparison.overall
 
 
 def novelty_words(novelty: Novelty) -> str:
@@ -107,21 +107,21 @@ def why_words(one: Stretch) -> str:
     }.get(one.reason, f"a {one.reason} not seen before")
 
 
-def next_words(novelty: Novelty | None, standing: Standing | None) -> str:
+def next_words(novelty: Novelty | None, comparison: BaselineComparison | None) -> str:
     """What to record next."""
     if novelty is not None and novelty.new.any():
         joints = [novelty.joints[j] for j in np.flatnonzero(novelty.new)]
         first = {one.joint: one for one in reversed(novelty.stretches)}
         wanted = enumeration([_wish(joint, first.get(joint)) for joint in joints])
         return f"Record next {wanted}; then fit with the new recordings as well."
-    if standing is not None and standing.recordings < ENOUGH:
+    if comparison is not None and comparison.recordings < ENOUGH:
         return (
-            f"Record more to judge by: {standing.recordings} recordings here, and only from "
+            f"Record more to judge by: {comparison.recordings} recordings here, and only from "
             f"{ENOUGH} on can a difference be certain."
         )
-    if standing is not None:
-        steps = max(one.steps for one in standing.comparisons)
-        if any(standing.best(steps, unit).verdict != "better" for unit in standing.units):
+    if comparison is not None:
+        steps = max(one.steps for one in comparison.comparisons)
+        if any(comparison.best(steps, unit).verdict != "better" for unit in comparison.units):
             return (
                 "Record next longer and more varied motions: what the model lacks far ahead is not "
                 "in what is new here, and a log of a few seconds says little about slow effects."

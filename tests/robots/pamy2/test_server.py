@@ -14,7 +14,7 @@ from tests.robots.pamy2.udp_proxy import REST, SpringArm
 
 from genan.errors import SettingError
 from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.server import UdpServer, ServerLog, ServerSettings, listen
+from genan.robots.pamy2.server import ServerLog, ServerSettings, UdpServer, listen
 from genan.robots.pamy2.wire import FROM_ROBOT, LAB, LEAVING, pack_command, unpack_state
 
 DT = 0.002

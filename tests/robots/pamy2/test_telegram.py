@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from genan.robots.pamy2.client import Pamy2Udp
-from genan.robots.pamy2.server import UdpServer, ServerSettings, listen
+from genan.robots.pamy2.server import ServerSettings, UdpServer, listen
 from genan.robots.pamy2.wire import (
     FROM_ROBOT,
     FROM_ROBOT_BYTES,
@@ -14,8 +14,8 @@ from genan.robots.pamy2.wire import (
     STRAIGHT,
     TO_ROBOT_BYTES,
     CommandTelegram,
-    TelegramFault,
     RobotTelegram,
+    TelegramFault,
     TelegramOrder,
     pack_command,
     unpack_command,

@@ -15,7 +15,7 @@ from genan.deployment.interface import WallClock
 from genan.deployment.safety import SafetySettings
 from genan.robot import Robot
 from genan.robots.pamy2.pressures import bar_from_control
-from genan.robots.pamy2.server import UdpServer, ServerLog, ServerSettings, listen
+from genan.robots.pamy2.server import ServerLog, ServerSettings, UdpServer, listen
 
 Mangle = Callable[[bytes], list[bytes]]
 """What becomes of a datagram: none, one, or several in its place."""

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from genan.evaluation.accuracy import Errors
+from genan.evaluation.accuracy import ErrorSums, ModelErrors, groups, half_second
 from genan.evaluation.statistics import RESAMPLES
-from genan.evaluation.sums import Sums, groups, half_second
 from genan.words import time_ahead
 
 WORDS = ((0.005, "certain"), (0.05, "likely"))
@@ -115,7 +114,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Standing:
+class BaselineComparison:
     """A model beside all baselines."""
 
     comparisons: tuple[Comparison, ...]
@@ -178,7 +177,7 @@ class Standing:
         return f"Not better than every baseline{of}: {', '.join(_relation(one, when=True) for one in ends)}."
 
 
-def compare(model: Errors, baselines: Sequence[Errors]) -> Standing | None:
+def compare(model: ModelErrors, baselines: Sequence[ModelErrors]) -> BaselineComparison | None:
     """``model`` beside each of ``baselines``, judged at the same samples; None when there are
     none.
     """
@@ -205,7 +204,7 @@ def compare(model: Errors, baselines: Sequence[Errors]) -> Standing | None:
                     paired[at].comparison(row, baseline.name, step, sums.dt, unit, ratios)
                 )
     spans = tuple(_longest(better[unit], steps * sums.dt) for unit in units)
-    return Standing(tuple(comparisons), spans, units, float(steps[-1] * sums.dt))
+    return BaselineComparison(tuple(comparisons), spans, units, float(steps[-1] * sums.dt))
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,13 +221,13 @@ class _Paired:
     rms_ratio: Float[np.ndarray, " rows"]
 
     @classmethod
-    def of(cls, model: Sums, baseline: Sums, column: int) -> "_Paired":
-        def rows(sums: Sums) -> Float[np.ndarray, "G rows"]:
+    def of(cls, model: ErrorSums, baseline: ErrorSums, column: int) -> "_Paired":
+        def rows(sums: ErrorSums) -> Float[np.ndarray, "G rows"]:
             return np.column_stack(
                 [sums.one_step[:, column], sums.curve[:, sums.marks - 1, column]]
             )
 
-        def squares(sums: Sums) -> Float[np.ndarray, " rows"]:
+        def squares(sums: ErrorSums) -> Float[np.ndarray, " rows"]:
             return np.concatenate(
                 [sums.one_step_squares[:, [column]].sum(0), sums.curve_squares[..., column].sum(0)]
             )

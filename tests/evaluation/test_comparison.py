@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
-from genan.evaluation.accuracy import Errors
-from genan.evaluation.certainty import FEW, compare
-from genan.evaluation.sums import Sums, marks
+from genan.evaluation.accuracy import ErrorSums, ModelErrors, marks
+from genan.evaluation.comparison import FEW, compare
 from genan.words import time_ahead
 
 HORIZON, DT = 100, 0.01
@@ -14,17 +13,17 @@ HORIZON, DT = 100, 0.01
 
 def errors(
     name: str, sizes: np.ndarray, *, units: tuple[str, ...] = ("rad",), horizon: int = HORIZON
-) -> Errors:
+) -> ModelErrors:
     """A model whose errors in recording g are ``sizes[g]``, growing with the steps."""
     count, k = len(sizes), 2 * len(units)
     steps = np.arange(1, horizon + 1)[:, None]
     each = np.repeat(sizes[:, None], k, axis=1).astype(float)
     at = marks(horizon, DT) - 1
-    sums = Sums(
+    sums = ErrorSums(
         tuple(map(str, range(count))), units, DT, each, each**2, np.ones(count, int), each[:, None] * steps,
         (each[:, None] * steps[at]) ** 2, np.ones(count, int),
     )  # fmt: skip
-    return Errors.of(name, tuple(f"j{i}" for i in range(len(units))), sums, diverged=0)
+    return ModelErrors.of(name, tuple(f"j{i}" for i in range(len(units))), sums, diverged=0)
 
 
 def against(ours: np.ndarray, theirs: np.ndarray, *, horizon: int = HORIZON):
