@@ -10,6 +10,9 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from jaxtyping import Float
+
 from genan.evaluation.study_result import Figure, Value
 from genan.report.style import COLOURS, panels, plain_ticks, style
 from genan.words import interval, with_unit
@@ -108,11 +111,10 @@ def chart_table(chart: Figure) -> tuple[list[str], list[list[str]]]:
     """Header and rows as a person reads them: a row for each place and series."""
     several, compared = len(chart.series) > 1, _compared(chart)
     shown = [cells for cells in _cells(chart) if cells[2] or cells[3]]
-    extra = [
-        name
-        for name in ("count", "note")
-        if any(getattr(ours, name, None) for _, _, ours, _ in shown)
-    ]
+    some = {
+        name for _, _, ours, _ in shown for name in ("count", "note") if getattr(ours, name, None)
+    }
+    extra = sorted(some)
     header = [chart.axis or "run", *([""] if several else []), with_unit("ours", chart.unit)]
     header += [with_unit("the paper's", chart.unit)] if compared else []
     rows = []
@@ -125,14 +127,13 @@ def chart_table(chart: Figure) -> tuple[list[str], list[list[str]]]:
 
 def chart_csv(chart: Figure) -> bytes:
     """Every number with all its digits, in the chart's unit."""
+    parts = ("mean", "low", "high")
     names = ("value", "low", "high", "count", "paper value", "paper low", "paper high", "note")
     rows: list[Sequence[object]] = [(chart.axis or "place", "series", *names)]
     for place, name, ours, paper in _cells(chart):
-        one, other = ours or Value(math.nan), paper or Value(math.nan)
-        rows.append(
-            (place, name, None if ours is None else one.mean, one.low, one.high, one.count,
-             None if paper is None else other.mean, other.low, other.high, one.note)
-        )  # fmt: skip
+        mine, theirs = ([getattr(one, part, None) for part in parts] for one in (ours, paper))
+        more = [getattr(ours, part, None) for part in ("count", "note")]
+        rows.append((place, name, *mine, more[0], *theirs, more[1]))
     return write_csv(rows)
 
 
@@ -150,13 +151,11 @@ def _bars(panel: "Axes", chart: Figure) -> None:
     rows = _rows(chart)
     wide = 0.8 / len(rows)
     for at, (name, values, ink, paper) in enumerate(rows):
-        there = [(n, value) for n, value in enumerate(values) if value is not None]
-        x = [n + (at - 0.5 * (len(rows) - 1)) * wide for n, _ in there]
-        panel.bar(
-            x, [value.mean for _, value in there], 0.92 * wide, label=_plain(name), edgecolor=ink,
-            **_filled(ink, "//////" if paper else ""),
-        )  # fmt: skip
-        _whiskers(panel, x, [value for _, value in there], _INK)
+        x = np.arange(len(values)) + (at - 0.5 * (len(rows) - 1)) * wide
+        mean, low, high = _numbers(values)
+        look = _filled(ink, "//////" if paper else "")
+        panel.bar(x, mean, 0.92 * wide, label=_plain(name), edgecolor=ink, **look)
+        _whiskers(panel, x, mean, low, high, _INK)
     panel.set_xticks(range(len(chart.places)), [_wrapped(place) for place in chart.places])
     if len(chart.places) * len(rows) <= 4:
         panel.set_xlim(-1.0, len(chart.places))
@@ -164,33 +163,23 @@ def _bars(panel: "Axes", chart: Figure) -> None:
 
 
 def _lines(panel: "Axes", chart: Figure) -> None:
-    banded = len(chart.places) > _BANDED
+    banded, means = len(chart.places) > _BANDED, []
     for k, (name, values, ink, paper) in enumerate(_rows(chart)):
-        there = [
-            (float(place), value)
-            for place, value in zip(chart.places, values, strict=True)
-            if value is not None
-        ]
-        x = [place for place, _ in there]
-        marker: dict[str, Any] = (
-            {} if banded else {"marker": _MARKERS[k % len(_MARKERS)], "markersize": 4.5}
-        )
+        there = [at for at, value in enumerate(values) if value is not None]
+        x = np.array([float(chart.places[at]) for at in there])
+        mean, low, high = _numbers([values[at] for at in there])
+        means += mean.tolist()
         panel.plot(
-            x, [value.mean for _, value in there], color=ink, label=_plain(name),
+            x, mean, color=ink, label=_plain(name), markerfacecolor=_GROUND if paper else ink,
             dashes=(1, 2) if paper else _DASHES[k % len(_DASHES)] if banded else (),
-            markerfacecolor=_GROUND if paper else ink, **marker,
+            marker="" if banded else _MARKERS[k % len(_MARKERS)], markersize=4.5,
         )  # fmt: skip
-        known = [(at, v) for at, v in there if v.low is not None and v.high is not None]
-        if banded and known:
-            low, high = ([getattr(v, end) for _, v in known] for end in ("low", "high"))
-            panel.fill_between(
-                [at for at, _ in known], low, high, color=ink, alpha=0.2, linewidth=0
-            )
-        elif known:
-            _whiskers(panel, [at for at, _ in known], [v for _, v in known], ink)
+        if banded:
+            panel.fill_between(x, low, high, color=ink, alpha=0.2, linewidth=0)
+        else:
+            _whiskers(panel, x, mean, low, high, ink)
     if chart.logarithmic:
         panel.set_xscale("log")
-    means = [v.mean for _, values, _, _ in _rows(chart) for v in values if v is not None]
     if chart.unit != "%" and means and 0.0 < _WIDE * min(means) < max(means):
         panel.set_yscale("log")
     plain_ticks(panel)
@@ -228,17 +217,15 @@ def _axes(panel: "Axes", chart: Figure) -> None:
         panel.set_ylim(bottom=0.0, top=102.0 if chart.unit == "%" else None)
 
 
-def _whiskers(panel: "Axes", x: list[float], values: list[Value], ink: str) -> None:
-    known = [(at, v) for at, v in zip(x, values, strict=True) if v.low is not None]
-    ends = [
-        [max(0.0, v.mean - (v.mean if v.low is None else v.low)) for _, v in known],
-        [max(0.0, (v.mean if v.high is None else v.high) - v.mean) for _, v in known],
-    ]
-    if known:
-        panel.errorbar(
-            [at for at, _ in known], [v.mean for _, v in known], yerr=ends, fmt="none", ecolor=ink,
-            elinewidth=0.9, capsize=2.0,
-        )  # fmt: skip
+def _numbers(values: Sequence[Value | None]) -> Float[np.ndarray, "3 N"]:
+    """Mean, low and high; not numbers where there are none."""
+    rows = [(v.mean, v.low, v.high) if v is not None else (None,) * 3 for v in values]
+    return np.array(rows, np.float64).reshape(-1, 3).T
+
+
+def _whiskers(panel: "Axes", x: Any, mean: Any, low: Any, high: Any, ink: str) -> None:
+    ends = np.maximum([mean - low, high - mean], 0.0)
+    panel.errorbar(x, mean, yerr=ends, fmt="none", ecolor=ink, elinewidth=0.9, capsize=2.0)
 
 
 def _rows(chart: Figure) -> list[tuple[str, tuple[Value | None, ...], str, bool]]:
