@@ -9,7 +9,7 @@ from tests.actuator.setting import Setting
 
 from genan.actuator.history import History
 from genan.actuator.losses import (
-    HistoryNoise,
+    Batch,
     MultiStepLoss,
     PositionLoss,
     TorqueLoss,
@@ -40,7 +40,7 @@ def test_closed_form_error_is_that_of_one_engine_step(name: str) -> None:
         setting = Setting(robot, dynamics, History(3))
         loss = PositionLoss(setting.model, position_scale(setting.samples, setting.rows))
         rows = jnp.asarray(setting.rows)
-        error = np.asarray(loss.error(setting.layers, setting.samples, rows, None))
+        error = np.asarray(loss.error(setting.layers, Batch(setting.samples, rows)))
         tau = np.asarray(setting.torque(rows))
         q = np.asarray(setting.samples.q)
         for k in range(0, len(rows), 7):
@@ -57,7 +57,7 @@ def test_closed_form_error_in_single_precision(name: str) -> None:
     setting = Setting(robot, dynamics, History(3))
     loss = PositionLoss(setting.model, position_scale(setting.samples, setting.rows))
     rows = jnp.asarray(setting.rows)
-    error = loss.error(setting.layers, setting.samples, rows, None)
+    error = loss.error(setting.layers, Batch(setting.samples, rows))
     tau = setting.torque(rows)
     q = setting.samples.q
     stepped, _ = jax.vmap(dynamics.step)(q[rows], (q[rows] - q[rows - 1]) / robot.dt, tau)
@@ -73,7 +73,7 @@ def test_one_step_gradients_equal_finite_differences(kind: str) -> None:
         loss = TorqueLoss(setting.model) if kind == "torque" else PositionLoss(setting.model, scale)
         rows = jnp.asarray(setting.rows[:50])
         exact, numeric = setting.directional(
-            lambda w: jnp.mean(loss(w, setting.samples, rows, None))
+            lambda w: jnp.mean(loss(w, Batch(setting.samples, rows)))
         )
     assert exact == pytest.approx(numeric, rel=1e-6)
 
@@ -88,7 +88,7 @@ def test_multi_step_gradient_through_ten_steps_equals_finite_differences(name: s
         loss = MultiStepLoss(setting.model, dynamics, scale)
         rows = jnp.asarray(setting.rows[:20])
         exact, numeric = setting.directional(
-            lambda w: jnp.mean(loss(w, setting.samples, rows, None))
+            lambda w: jnp.mean(loss(w, Batch(setting.samples, rows)))
         )
     assert exact == pytest.approx(numeric, rel=1e-6)
 
@@ -101,10 +101,10 @@ def test_multi_step_loss_of_one_step_is_the_position_loss_up_to_its_scale() -> N
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=1)
         rows = jnp.asarray(setting.rows)
         several = MultiStepLoss(setting.model, dynamics, scale)(
-            setting.layers, setting.samples, rows, None
+            setting.layers, Batch(setting.samples, rows)
         )
         one = PositionLoss(setting.model, jnp.asarray(1.0)).error(
-            setting.layers, setting.samples, rows, None
+            setting.layers, Batch(setting.samples, rows)
         )
         np.testing.assert_allclose(several, jnp.sum((one / scale[0]) ** 2, axis=-1), rtol=1e-9)
 
@@ -119,7 +119,7 @@ def test_multi_step_positions_are_those_of_mujoco() -> None:
         loss = MultiStepLoss(setting.model, dynamics, jnp.ones((10, robot.nq)))
         t = int(setting.rows[11])
         predicted = np.asarray(
-            loss.positions(setting.layers, setting.samples, jnp.asarray(t), None)
+            loss.positions(setting.layers, Batch(setting.samples, jnp.asarray([t])))[0]
         )
         q, u = list(np.asarray(setting.samples.q)[: t + 1]), np.asarray(setting.samples.u)
         for r in range(10):
@@ -158,7 +158,7 @@ def test_a_model_that_knows_nothing_has_a_loss_near_one_per_joint() -> None:
     setting = Setting(robot, dynamics, History(3))
     loss = PositionLoss(setting.model, position_scale(setting.samples, setting.rows))
     silent = jax.tree.map(jnp.zeros_like, setting.layers)
-    value = float(jnp.mean(loss(silent, setting.samples, jnp.asarray(setting.rows), None)))
+    value = float(jnp.mean(loss(silent, Batch(setting.samples, jnp.asarray(setting.rows)))))
     assert 0.1 * robot.nq < value <= 1.5 * robot.nq
 
 
@@ -175,7 +175,7 @@ def test_noise_moves_what_the_network_sees_and_not_the_label() -> None:
         ((tau - setting.samples.tau[rows]) / setting.model.scaling.torque_std) ** 2, axis=-1
     )
     np.testing.assert_allclose(
-        loss(setting.layers, setting.samples, rows, HistoryNoise(noise, control_noise)),
+        loss(setting.layers, Batch(setting.samples, rows, noise, control_noise)),
         expected,
         rtol=1e-5,
     )

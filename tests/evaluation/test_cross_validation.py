@@ -158,7 +158,7 @@ def test_another_cross_validation_takes_the_place_of_the_first(tmp_path: Path):
 
 def test_settings_come_from_the_record(ensemble):
     robot = Robot.load("pendulum")
-    made = FitSettings(hidden=(4, 3), epochs=2, rate=0.1)
+    made = FitSettings(hidden=(4, 3), epochs=2, learning_rate=0.1)
     record = json.dumps({"settings": {**made.settings(), "of another version": 1}})
     assert settings_of(ensemble(robot, record=record)) == made
     with pytest.raises(ActuatorError, match="do not say what settings"):

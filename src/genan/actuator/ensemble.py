@@ -17,6 +17,9 @@ from genan.actuator.history import History
 from genan.actuator.network import Layer, Scaling, TorqueModel
 from genan.errors import ActuatorError
 
+Positions = Float[Array | np.ndarray, "*batch rows nq"]
+Controls = Float[Array | np.ndarray, "*batch rows nu"]
+
 
 class Window(eqx.Module):
     """The last samples of one robot, as many as a history spans. Immutable: ``push`` gives the next
@@ -104,11 +107,7 @@ class Ensemble(eqx.Module):
             self.contract.history, self.contract.architecture.activation, self.scaling
         )
 
-    def torque(
-        self,
-        q_history: Float[Array | np.ndarray, "*batch rows nq"],
-        u_history: Float[Array | np.ndarray, "*batch rows nu"],
-    ) -> Float[Array, "*batch nq"]:
+    def torque(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch nq"]:
         """Torque of the actuators on the joints, the mean over the members [N m or N].
 
         Args:
@@ -118,29 +117,19 @@ class Ensemble(eqx.Module):
         return jnp.mean(self.torques(q_history, u_history), axis=0)
 
     def torques(
-        self,
-        q_history: Float[Array | np.ndarray, "*batch rows nq"],
-        u_history: Float[Array | np.ndarray, "*batch rows nu"],
+        self, q_history: Positions, u_history: Controls
     ) -> Float[Array, "members *batch nq"]:
         """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for
         ``torque``."""
         inputs, model = self.inputs(q_history, u_history), self.model
         return jax.vmap(lambda layers: model.torque(layers, inputs))(self.layers)
 
-    def disagreement(
-        self,
-        q_history: Float[Array | np.ndarray, "*batch rows nq"],
-        u_history: Float[Array | np.ndarray, "*batch rows nu"],
-    ) -> Float[Array, "*batch"]:
+    def disagreement(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch"]:
         """Standard deviation of the torque over the members, summed over the joints [N m];
         arguments as ``torque``."""
         return jnp.sum(jnp.std(self.torques(q_history, u_history), axis=0), axis=-1)
 
-    def inputs(
-        self,
-        q_history: Float[Array | np.ndarray, "*batch rows nq"],
-        u_history: Float[Array | np.ndarray, "*batch rows nu"],
-    ) -> Float[Array, "*batch inputs"]:
+    def inputs(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch inputs"]:
         """Standardised network inputs; arguments as for ``torque``."""
         q, u = jnp.asarray(q_history), jnp.asarray(u_history)
         self._check(q, u)

@@ -1,15 +1,14 @@
 """Fitted actuators for other programs: an ONNX file, or a folder that needs NumPy alone. Each
 export is checked.
 
-An export is written under a temporary name, run on a set of histories beside the ensemble it was
-made from, and gets its own name only when both give the same torques: an export that was not
-checked never stands at its place.
+An export is written under a temporary name, run on a set of histories like the ensemble it was
+made from, and gets its own name only when both give the same torques: there is no export that was
+not checked.
 """
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from safetensors.numpy import save as tensor_bytes
@@ -45,9 +44,8 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
     contents[RUNTIME] = Path(numpy_runtime.__file__).read_bytes()
     contents[README] = _readme(ensemble.contract).encode()
-    return place_folder(
-        Path(out), contents, lambda folder: _accept("NumPy", difference_numpy(ensemble, folder))
-    )
+    check = lambda folder: _accept("NumPy", difference_numpy(ensemble, folder))  # noqa: E731
+    return place_folder(Path(out), contents, check)
 
 
 def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> Path:
@@ -65,15 +63,12 @@ def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> 
         path: file to write.
         opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
     """
-    model = _model(ensemble, opset)
-    return place_file(
-        Path(path), model, lambda file: _accept("ONNX", difference_onnx(ensemble, file))
-    )
+    check = lambda file: _accept("ONNX", difference_onnx(ensemble, file))  # noqa: E731
+    return place_file(Path(path), _model(ensemble, opset), check)
 
 
 def difference_numpy(ensemble: Ensemble, folder: Path | str) -> float:
-    """Largest difference of the export in ``folder``, run by the runtime in it; see
-    ``difference``."""
+    """Largest difference of the export in ``folder``, run by the runtime in it."""
     folder = Path(folder)
     runtime = run_module(folder / RUNTIME)
     try:
@@ -84,12 +79,10 @@ def difference_numpy(ensemble: Ensemble, folder: Path | str) -> float:
 
 
 def difference_onnx(ensemble: Ensemble, path: Path | str) -> float:
-    """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU; see
-    ``difference``."""
+    """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU."""
     session = open_session(path, error=ActuatorError)
-    return difference(
-        ensemble, lambda q, u: session.run(list(_OUTPUTS), {"q_history": q, "u_history": u})
-    )
+    run = lambda q, u: session.run(list(_OUTPUTS), {"q_history": q, "u_history": u})  # noqa: E731
+    return difference(ensemble, run)
 
 
 def difference(ensemble: Ensemble, run: Run) -> float:
@@ -102,24 +95,18 @@ def difference(ensemble: Ensemble, run: Run) -> float:
     data; for the disagreement it is the sum over the joints.
     """
     q, u = probes(ensemble)
-    histories = jnp.asarray(q), jnp.asarray(u)
-    torques = np.asarray(ensemble.torques(*histories))
+    expected = [np.asarray(getattr(ensemble, name)(q, u)) for name in _OUTPUTS]
+    torques = expected[1]
     span = np.maximum(np.ptp(torques, axis=(0, 1)), np.asarray(ensemble.scaling.torque_std))
-    torque, disagreement = (
-        np.asarray(ensemble.torque(*histories)),
-        np.asarray(ensemble.disagreement(*histories)),
-    )
     found = [0.0]
     for part in (slice(None), slice(0, 1)):
-        for came, expected, unit in zip(
-            run(q[part], u[part]),
-            (torque[part], torques[:, part], disagreement[part]),
-            (span, span, span.sum()),
-            strict=True,
+        right = expected[0][part], torques[:, part], expected[2][part]
+        for came, one, unit in zip(
+            run(q[part], u[part]), right, (span, span, span.sum()), strict=True
         ):
-            if came.shape != expected.shape or came.dtype != np.float32:
+            if came.shape != one.shape or came.dtype != np.float32:
                 return float("inf")
-            found.append(float(np.max(np.abs(came - expected) / unit)))
+            found.append(float(np.max(np.abs(came - one) / unit)))
     return float(np.max(found))  # NaN, if there is one
 
 
@@ -132,27 +119,20 @@ def probes(
     slow sines of 0.2 to 3 Hz through the training data, as a robot that moves gives them; and a
     robot at rest.
     """
-    rng = np.random.default_rng(seed)
-    contract, history = ensemble.contract, ensemble.contract.history
-    mean, std = (
-        np.asarray(x, np.float64) for x in (ensemble.scaling.input_mean, ensemble.scaling.input_std)
-    )
-    split, whole = history.rows * contract.nq, history.rows * (contract.nq + contract.nu)
+    rng, draw = np.random.default_rng(seed), np.random.Generator.uniform
+    contract, history, scaling = ensemble.contract, ensemble.contract.history, ensemble.scaling
+    mean, std = (np.asarray(x, np.float64) for x in (scaling.input_mean, scaling.input_std))
     time = -np.asarray(history.lags, np.float64)[:, None] * contract.dt
-    found = []
-    for m, s, n in (
-        (mean[:split], std[:split], contract.nq),
-        (mean[split:whole], std[split:whole], contract.nu),
-    ):
-        drawn = (m + s * rng.uniform(-3.0, 3.0, (count, len(m)))).reshape(count, history.rows, n)
+    found, first = [], 0
+    for n in (contract.nq, contract.nu):
+        part = slice(first, first := first + history.rows * n)
+        m, s = mean[part], std[part]
+        drawn = (m + s * draw(rng, -3.0, 3.0, (count, len(m)))).reshape(count, history.rows, n)
         if history.delta:
             drawn[:, 1:] += drawn[:, :1]
-        centre = m[:n] + s[:n] * rng.uniform(-2.0, 2.0, (2 * count, 1, n))
-        rate, phase = (
-            rng.uniform(0.2, 3.0, centre.shape),
-            rng.uniform(0.0, 2.0 * np.pi, centre.shape),
-        )
-        size = s[:n] * rng.uniform(0.0, 1.0, centre.shape)
+        centre = m[:n] + s[:n] * draw(rng, -2.0, 2.0, (2 * count, 1, n))
+        rate, phase = (draw(rng, *ends, centre.shape) for ends in ((0.2, 3.0), (0.0, 2.0 * np.pi)))
+        size = s[:n] * draw(rng, 0.0, 1.0, centre.shape)
         size[count:] = 0.0
         moving = centre + size * np.sin(2.0 * np.pi * rate * time + phase)
         found.append(np.concatenate([drawn[:, ::-1], moving]).astype(np.float32))
@@ -162,8 +142,9 @@ def probes(
 def _accept(kind: str, found: float) -> None:
     if not found <= TOLERANCE:
         raise ActuatorError(
-            f"The {kind} export does not give the ensemble's torques: they differ by up to {found:.1e} of the torque "
-            f"range and at most {TOLERANCE:.0e} is allowed, so it was not kept; please report this."
+            f"The {kind} export does not give the ensemble's torques: they differ by up to "
+            f"{found:.1e} of the torque range and at most {TOLERANCE:.0e} is allowed, so it was "
+            "not kept; please report this."
         )
 
 
@@ -228,7 +209,7 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
 
 
 def _terms(node: Callable[..., str], history: History) -> list[str]:
-    """The inputs beside the history, [batch, k] each, in the order of ``Terms.features``."""
+    """The inputs besides the history, [batch, k] each, in the order of ``Terms.features``."""
     terms, parts = history.terms, []
     now = node("Gather", "q_history", np.array(history.length), axis=1) if terms else ""
     u = (

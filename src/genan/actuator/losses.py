@@ -22,6 +22,8 @@ from genan.dynamics import Dynamics
 TorqueFunction = Callable[[Float[Array, "rows nq"], Float[Array, "rows nu"]], Float[Array, " nq"]]
 """From one history of positions and one of controls to torques."""
 
+Layers = Sequence[Layer]
+
 
 def rollout(
     torque: TorqueFunction,
@@ -60,17 +62,23 @@ def rollout(
     return jax.lax.scan(step, (window, start), jnp.arange(len(u) - history.reach))[1]
 
 
-class HistoryNoise(eqx.Module):
-    """What is added to the histories that the network sees."""
+class Batch(eqx.Module):
+    """Samples of a recording that a loss is computed at, with noise on what the network sees.
 
-    q: Float[Array, "*batch window nq"] | None = None
-    """To the positions [rad or m]."""
-    u: Float[Array, "*batch controls nu"] | None = None
-    """To the controls."""
+    The noise is not on what it is judged by.
+    """
 
-    def add(self, q: Array, u: Array) -> tuple[Array, Array]:
-        """Positions and controls with the noise."""
-        return q if self.q is None else q + self.q, u if self.u is None else u + self.u
+    samples: Samples
+    rows: Int[Array, " batch"]
+    q_noise: Float[Array, "batch window nq"] | None = None
+    """On the positions [rad or m]."""
+    u_noise: Float[Array, "batch controls nu"] | None = None
+    """On the controls."""
+
+    def seen(self, q: Array, u: Array) -> tuple[Array, Array]:
+        """Positions and controls [batch, ...] as the network sees them."""
+        q = q if self.q_noise is None else q + self.q_noise
+        return q, u if self.u_noise is None else u + self.u_noise
 
 
 class Loss(eqx.Module):
@@ -79,18 +87,12 @@ class Loss(eqx.Module):
     model: eqx.AbstractVar[TorqueModel]
 
     @abstractmethod
-    def __call__(
-        self,
-        layers: Sequence[Layer],
-        samples: Samples,
-        rows: Int[Array, " batch"],
-        noise: HistoryNoise | None,
-    ) -> Float[Array, " batch"]:
-        """Losses at ``rows``; ``noise`` is added to what the network sees, not to its target."""
+    def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:
+        """Losses of one member at each sample of ``batch``."""
 
     @property
     def window(self) -> int:
-        """Positions that the network sees at first: so many need noise."""
+        """Positions that the network sees at first, all of which need noise."""
         return self.model.history.rows
 
     @property
@@ -98,15 +100,10 @@ class Loss(eqx.Module):
         """Controls that it sees, likewise."""
         return self.model.history.rows
 
-    def _torque_error(
-        self,
-        layers: Sequence[Layer],
-        samples: Samples,
-        rows: Int[Array, " batch"],
-        noise: HistoryNoise | None,
-    ) -> Float[Array, "batch nq"]:
-        histories = self.model.history.at(samples.q, samples.u, rows)
-        return self.model(layers, *(noise or HistoryNoise()).add(*histories)) - samples.tau[rows]
+    def _torque_error(self, layers: Layers, batch: Batch) -> Float[Array, "batch nq"]:
+        samples, rows = batch.samples, batch.rows
+        histories = batch.seen(*self.model.history.at(samples.q, samples.u, rows))
+        return self.model(layers, *histories) - samples.tau[rows]
 
 
 @final
@@ -115,14 +112,8 @@ class TorqueLoss(Loss):
 
     model: TorqueModel
 
-    def __call__(  # noqa: D102
-        self,
-        layers: Sequence[Layer],
-        samples: Samples,
-        rows: Int[Array, " batch"],
-        noise: HistoryNoise | None,
-    ) -> Float[Array, " batch"]:
-        error = self._torque_error(layers, samples, rows, noise)
+    def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:  # noqa: D102
+        error = self._torque_error(layers, batch)
         return jnp.sum((error / self.model.scaling.torque_std) ** 2, axis=-1)
 
 
@@ -139,24 +130,12 @@ class PositionLoss(Loss):
     so that the joints keep the weights that their positions have. Or one for each joint, when they
     shall count the same."""
 
-    def error(
-        self,
-        layers: Sequence[Layer],
-        samples: Samples,
-        rows: Int[Array, " batch"],
-        noise: HistoryNoise | None,
-    ) -> Float[Array, "batch nq"]:
+    def error(self, layers: Layers, batch: Batch) -> Float[Array, "batch nq"]:
         """Predicted minus recorded next positions [rad or m]."""
-        return samples.displacement(rows, self._torque_error(layers, samples, rows, noise))
+        return batch.samples.displacement(batch.rows, self._torque_error(layers, batch))
 
-    def __call__(  # noqa: D102
-        self,
-        layers: Sequence[Layer],
-        samples: Samples,
-        rows: Int[Array, " batch"],
-        noise: HistoryNoise | None,
-    ) -> Float[Array, " batch"]:
-        return jnp.sum((self.error(layers, samples, rows, noise) / self.scale) ** 2, axis=-1)
+    def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:  # noqa: D102
+        return jnp.sum((self.error(layers, batch) / self.scale) ** 2, axis=-1)
 
 
 @final
@@ -179,35 +158,23 @@ class MultiStepLoss(Loss):
     def controls(self) -> int:  # noqa: D102
         return self.model.history.reach + len(self.scale)
 
-    def positions(
-        self,
-        layers: Sequence[Layer],
-        samples: Samples,
-        row: Int[Array, ""],
-        noise: HistoryNoise | None,
-    ) -> Float[Array, "R nq"]:
-        """The R positions after ``row`` as the model predicts them [rad or m]."""
-        history = self.model.history
-        past = samples.q[row + jnp.arange(1 - self.window, 1)]
-        u = samples.u[row + jnp.arange(-history.reach, len(self.scale))]
-        start = past[-1], (past[-1] - past[-2]) / self.dynamics.dt
-        past, u = (noise or HistoryNoise()).add(past, u)
-        torque = lambda q, u: self.model(layers, q, u)  # noqa: E731
-        return rollout(torque, self.dynamics, history, q=past, u=u, state=start)
+    def positions(self, layers: Layers, batch: Batch) -> Float[Array, "batch R nq"]:
+        """The R positions after each sample as the model predicts them [rad or m]."""
+        history, at = self.model.history, batch.rows[:, None]
+        past = batch.samples.q[at + jnp.arange(1 - self.window, 1)]
+        u = batch.samples.u[at + jnp.arange(-history.reach, len(self.scale))]
 
-    def __call__(  # noqa: D102
-        self,
-        layers: Sequence[Layer],
-        samples: Samples,
-        rows: Int[Array, " batch"],
-        noise: HistoryNoise | None,
-    ) -> Float[Array, " batch"]:
-        def one(row: Array, noise: HistoryNoise | None) -> Array:
-            recorded = samples.q[row + jnp.arange(1, len(self.scale) + 1)]
-            error = self.positions(layers, samples, row, noise) - recorded
-            return jnp.mean(jnp.sum((error / self.scale) ** 2, axis=-1))
+        def one(past: Array, q: Array, u: Array) -> Array:
+            start = past[-1], (past[-1] - past[-2]) / self.dynamics.dt
+            torque = lambda q, u: self.model(layers, q, u)  # noqa: E731
+            return rollout(torque, self.dynamics, history, q=q, u=u, state=start)
 
-        return jax.vmap(one)(rows, noise)
+        return jax.vmap(one)(past, *batch.seen(past, u))
+
+    def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:  # noqa: D102
+        recorded = batch.samples.q[batch.rows[:, None] + jnp.arange(1, len(self.scale) + 1)]
+        error = self.positions(layers, batch) - recorded
+        return jnp.mean(jnp.sum((error / self.scale) ** 2, axis=-1), axis=-1)
 
 
 def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, ""]:

@@ -47,8 +47,8 @@ def load(folder: Path | str) -> Actuators:
     weights = _read(path)
     if hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"):
         raise ActuatorsError(
-            f"{path} does not belong to the {CONTRACT} next to it, or is damaged (its checksum differs); "
-            "fetch both files again or fit again."
+            f"{path} does not belong to the {CONTRACT} next to it, or is damaged (its checksum "
+            "differs); fetch both files again or fit again."
         )
     return Actuators(settings, _parse_tensors(weights, path), where=str(path))
 
@@ -84,12 +84,8 @@ class Actuators:
             self.dt = float(contract["dt"])
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
             self.members = int(network["members"])
-            self.length, self.stride, self.delta = (
-                int(past["length"]),
-                int(past["stride"]),
-                bool(past["delta"]),
-            )
-            self.delay = int(past.get("delay", 0))
+            self.length, self.stride = int(past["length"]), int(past["stride"])
+            self.delta, self.delay = bool(past["delta"]), int(past.get("delay", 0))
             terms = past.get("terms", {"friction": [], "turning": [], "products": None})
             # [bends, nq] of the friction, and the joints whose sines and cosines are inputs
             self._bends = np.array(terms["friction"], np.float32).T
@@ -99,25 +95,16 @@ class Actuators:
                 (int(one["joint"]), int(one["goal"]), list(one["switches"]), list(one["gains"]))
                 for one in terms.get("servos", [])
             ]
-            self._standing = [
-                (int(joint), float(bend)) for joint, bend in terms.get("standing", [])
-            ]
-            skip = bool(network.get("skip", False))
-            hidden, activation = (
-                [int(width) for width in network["hidden"]],
-                str(network["activation"]),
-            )
-            if (
-                self.length < 0
-                or self.stride < 1
-                or self.members < 1
-                or self.delay < 0
-                or not self.dt > 0.0
-            ):
+            self._standing = [(int(j), float(bend)) for j, bend in terms.get("standing", [])]
+            hidden = [int(width) for width in network["hidden"]]
+            activation, skip = str(network["activation"]), bool(network.get("skip", False))
+            least = min(self.length, self.delay, self.stride - 1, self.members - 1)
+            if least < 0 or not self.dt > 0.0:
                 raise ValueError("history, members or dt out of range")
         except (KeyError, TypeError, ValueError) as error:
             raise ActuatorsError(
-                f"The actuators' contract is not complete ({type(error).__name__}: {error}); export or fit them again."
+                f"The actuators' contract is not complete ({type(error).__name__}: {error}); "
+                "export or fit them again."
             ) from None
         if activation not in ACTIVATIONS:
             there = ", ".join(map(repr, ACTIVATIONS))
@@ -126,15 +113,8 @@ class Actuators:
         k = len(self._turning)
         self._pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
         self._plain = (self.length + 1) * (self.nq + self.nu)
-        crossed = self.nu * self.nq + self.nu * (self.nu + 1) // 2 if self._products else 0
-        pulls = [(joint, bool(switches) + len(gains)) for joint, _, switches, gains in self._servos]
-        held = [
-            2 * (joint in self._turning)
-            + (sum(count for own, count in pulls if own == joint) or self.nu)
-            for joint, _ in self._standing
-        ]
-        beside = crossed + sum(count for _, count in pulls) + sum(held)
-        inputs = self._plain + self._bends.size + 2 * k + 4 * len(self._pairs) + beside
+        now = np.zeros((1, self.nq), np.float32), np.zeros((1, self.nu), np.float32)
+        inputs = self._plain + self._terms(now[0], now[0], now[1]).shape[1]
         widths = [inputs, *hidden, self.nq]
         get = lambda name, *shape: _array(arrays, name, shape, where)  # noqa: E731
         self._layers = [
@@ -144,22 +124,18 @@ class Actuators:
             )
             for k in range(len(widths) - 1)
         ]
-        self._skip = (
-            (
+        self._skip = None
+        if skip:
+            self._skip = (
                 get("skip.weight", self.members, inputs, self.nq),
                 get("skip.bias", self.members, self.nq)[:, None],
                 get("skip.low", self.members, inputs)[:, None],
                 get("skip.high", self.members, inputs)[:, None],
             )
-            if skip
-            else None
-        )
-        self._input_mean, self._input_std = (
-            get(f"scaling.input_{part}", inputs) for part in ("mean", "std")
-        )
-        self._torque_mean, self._torque_std = (
-            get(f"scaling.torque_{part}", self.nq) for part in ("mean", "std")
-        )
+        self._input_mean = get("scaling.input_mean", inputs)
+        self._input_std = get("scaling.input_std", inputs)
+        self._torque_mean = get("scaling.torque_mean", self.nq)
+        self._torque_std = get("scaling.torque_std", self.nq)
 
     def torque(self, q_history: Any, u_history: Any) -> np.ndarray:
         """Torque of the actuators on the joints, the mean over the members [..., nq] [N m or N].
@@ -214,8 +190,9 @@ class Actuators:
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             rate = f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)" if dt > 0.0 else f"dt {dt:.6g} s"
             raise ActuatorsError(
-                f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} s) and your loop "
-                f"runs at {rate}; what is learnt at one rate is wrong at another, so fit them again."
+                f"Two rates: the actuators were fitted at {1.0 / self.dt:.6g} Hz (dt {self.dt:.6g} "
+                f"s) and your loop runs at {rate}; what is learnt at one rate is wrong at another, "
+                "so fit them again."
             )
 
     def _forward(
@@ -242,10 +219,9 @@ class Actuators:
         return x
 
     def _terms(self, q: np.ndarray, before: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Inputs besides the history [batch, k]: of positions now and one stride before [batch, nq]
-        [rad or m], and of the last controls that count [batch, nu].
-        """
-        parts = [np.tanh((q - before) / bends) for bends in self._bends]
+        """Inputs besides the history [batch, k], of positions now and one stride before [batch, nq]
+        [rad or m], and of the last controls that count [batch, nu]."""
+        parts = [q[:, :0], *(np.tanh((q - before) / bends) for bends in self._bends)]
         if self._turning:
             angle = q[:, self._turning]
             sine, cosine = np.sin(angle), np.cos(angle)
@@ -273,13 +249,13 @@ class Actuators:
         for name, x, columns in (("q_history", q, self.nq), ("u_history", u, self.nu)):
             if x.shape[-2:] != (rows, columns):
                 raise ActuatorsError(
-                    f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, oldest first, "
-                    f"{columns} channels), not {list(x.shape)}."
+                    f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, "
+                    f"oldest first, {columns} channels), not {list(x.shape)}."
                 )
         if q.shape[:-2] != u.shape[:-2]:
             raise ActuatorsError(
-                f"q_history and u_history must have the same leading axes, not {list(q.shape[:-2])} and "
-                f"{list(u.shape[:-2])}."
+                "q_history and u_history must have the same leading axes, not "
+                f"{list(q.shape[:-2])} and {list(u.shape[:-2])}."
             )
 
 
@@ -366,27 +342,11 @@ class ActuatorDrive:
         return x
 
 
-def _softsign(x: np.ndarray) -> None:
-    x /= np.abs(x) + np.float32(1.0)
-
-
-def _elu(x: np.ndarray) -> None:
-    np.expm1(x, out=x, where=x < 0.0)
-
-
-def _relu(x: np.ndarray) -> None:
-    np.maximum(x, np.float32(0.0), out=x)
-
-
-def _tanh(x: np.ndarray) -> None:
-    np.tanh(x, out=x)
-
-
-ACTIVATIONS: dict[str, Callable[[np.ndarray], None]] = {
-    "tanh": _tanh,
-    "relu": _relu,
-    "elu": _elu,
-    "softsign": _softsign,
+ACTIVATIONS: dict[str, Callable[[np.ndarray], Any]] = {
+    "tanh": lambda x: np.tanh(x, out=x),
+    "relu": lambda x: np.maximum(x, np.float32(0.0), out=x),
+    "elu": lambda x: np.expm1(x, out=x, where=x < 0.0),
+    "softsign": lambda x: np.divide(x, np.abs(x) + np.float32(1.0), out=x),
 }
 """What a hidden layer can end in, computed in place."""
 
@@ -425,14 +385,15 @@ def _read_contract(folder: Path) -> dict[str, Any]:
             f"{path} is not a contract of genan, or is damaged; fetch it again or fit again."
         ) from None
     if form != FORMAT or version not in VERSIONS:
+        known = " and ".join(map(str, VERSIONS))
         raise ActuatorsError(
             f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version "
-            f"{' and '.join(map(str, VERSIONS))}."
+            f"{known}."
         )
     if seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest():
         raise ActuatorsError(
-            f"{path} was changed after genan wrote it (its seal does not fit); take the original, or fit again with "
-            "the settings you want."
+            f"{path} was changed after genan wrote it (its seal does not fit); take the original, "
+            "or fit again with the settings you want."
         )
     return settings
 
@@ -441,8 +402,6 @@ def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
     """Arrays of a safetensors file: length of the header (8 bytes, little-endian), header (JSON),
     the numbers."""
     try:
-        if len(content) < 8:
-            raise ValueError("it is shorter than its header")
         start = 8 + int.from_bytes(content[:8], "little")
         if start > len(content):
             raise ValueError("it ends inside its header")
@@ -452,17 +411,12 @@ def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             first, last = (start + int(offset) for offset in entry["data_offsets"])
             shape = tuple(int(size) for size in entry["shape"])
+            size = 4 * int(np.prod(shape, dtype=int))
             if entry["dtype"] != "F32":
                 raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
-            if (
-                min(shape, default=1) < 0
-                or first != end
-                or last - first != 4 * int(np.prod(shape, dtype=int))
-            ):
+            if min(shape, default=1) < 0 or first != end or last - first != size:
                 raise ValueError(f"{name} does not lie where the header says")
-            arrays[name] = (
-                np.frombuffer(content[first:last], "<f4").astype(np.float32).reshape(shape)
-            )
+            arrays[name] = np.frombuffer(content[first:last], "<f4").astype("f4").reshape(shape)
             end = last
         if end != len(content):
             raise ValueError("its length is not what its header says")

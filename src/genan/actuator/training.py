@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 
 from genan.actuator.dataset import Dataset
 from genan.actuator.losses import (
-    HistoryNoise,
+    Batch,
     Loss,
     MultiStepLoss,
     PositionLoss,
@@ -218,11 +218,9 @@ class EnsembleTraining(eqx.Module):
     ) -> Float[Array, ""]:
         """Mean loss of one member over ``rows``, under noise on the history."""
         keys, loss, n = jax.random.split(key), self.loss, len(rows)
-        noise = HistoryNoise(
-            self._white(self.config.history_noise, (n, loss.window), keys[0]),
-            self._white(self.config.control_noise, (n, loss.controls), keys[1]),
-        )
-        return jnp.mean(self.loss(layers, self.samples, rows, noise))
+        q_noise = self._white(self.config.history_noise, (n, loss.window), keys[0])
+        u_noise = self._white(self.config.control_noise, (n, loss.controls), keys[1])
+        return jnp.mean(loss(layers, Batch(self.samples, rows, q_noise, u_noise)))
 
     def _white(
         self, std: tuple[float, ...], shape: tuple[int, int], key: PRNGKeyArray
@@ -358,7 +356,7 @@ def _validation_loss(
 
     def block(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
         some, mask = part
-        losses = training.loss(layers, training.samples, some, None)
+        losses = training.loss(layers, Batch(training.samples, some))
         return total + jnp.sum(jnp.where(mask, losses, 0.0)), None
 
     blocks = jnp.resize(rows, (count, size)), used.reshape(count, size)
