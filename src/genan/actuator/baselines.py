@@ -1,5 +1,9 @@
-"""What a baseline is: the next position from the last ones. One step ahead, or open loop for
-many.
+"""Models to beat: what costs nothing (stay where you are, keep your speed), and what a linear
+prediction gives. Each predicts the next position from the last ones, without torque or rigid body.
+
+Ridge ARX predicts q_{t+1} - (2 q_t - q_{t-1}), dt^2 times the acceleration. Its features are those
+of the network: now, and the past as differences to now, all standardised. Order (past samples) and
+ridge are chosen by the one-step error on trajectories that were not fitted.
 """
 
 from collections.abc import Sequence
@@ -12,8 +16,16 @@ from jaxtyping import Float, Int
 from genan.data import Trajectories, split
 from genan.errors import DataError
 
-#: Rows that are predicted at once.
+ORDERS = (1, 2, 3, 5, 10)
+"""Past samples that are tried."""
+
+RIDGES = np.logspace(-12, 0, 13)
+"""Ridges that are tried, relative to the variance of a standardised feature."""
+
 _BLOCK = 1 << 15
+
+Positions = Float[np.ndarray, "n rows nq"]
+Controls = Float[np.ndarray, "n rows nu"]
 
 
 @runtime_checkable
@@ -30,9 +42,7 @@ class Baseline(Protocol):
         """Samples before the present one that it needs, at least 1."""
         ...
 
-    def next_position(
-        self, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
-    ) -> Float[np.ndarray, "n nq"]:
+    def next_position(self, q: Positions, u: Controls) -> Float[np.ndarray, "n nq"]:
         """The position one sample after the last of ``q`` [rad or m].
 
         Args:
@@ -47,10 +57,9 @@ def one_step(
 ) -> Float[np.ndarray, "n nq"]:
     """Predicted positions one sample after each of ``rows`` [n, nq] [rad or m]; each has ``past``
     rows before it."""
-    lags = np.arange(-baseline.past, 1)
     predicted = np.empty((len(rows), trajectories.channels.nq))
     for k in range(0, len(rows), _BLOCK):
-        at = rows[k : k + _BLOCK, None].astype(np.int64) + lags
+        at = rows[k : k + _BLOCK, None].astype(np.int64) + np.arange(-baseline.past, 1)
         predicted[k : k + _BLOCK] = baseline.next_position(trajectories.q[at], trajectories.u[at])
     return predicted
 
@@ -75,9 +84,6 @@ def open_loop(
     return q[:, past + 1 :]
 
 
-# --- Predictions that need no model: stay where you are, or keep your speed.
-
-
 @dataclass(frozen=True)
 class StandingStill:
     """The robot does not move any more."""
@@ -85,34 +91,19 @@ class StandingStill:
     name: str = "standing still"
     past: int = 1
 
-    def next_position(  # noqa: D102
-        self, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
-    ) -> Float[np.ndarray, "n nq"]:
+    def next_position(self, q: Positions, u: Controls) -> Float[np.ndarray, "n nq"]:  # noqa: D102
         return np.asarray(q[:, -1])
 
 
 @dataclass(frozen=True)
 class ConstantVelocity:
-    """The robot goes on at the speed of its last two positions."""
+    """The robot continues at the speed of its last two positions."""
 
     name: str = "constant velocity"
     past: int = 1
 
-    def next_position(  # noqa: D102
-        self, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
-    ) -> Float[np.ndarray, "n nq"]:
+    def next_position(self, q: Positions, u: Controls) -> Float[np.ndarray, "n nq"]:  # noqa: D102
         return np.asarray(2.0 * q[:, -1] - q[:, -2])
-
-
-# --- Ridge ARX: a linear prediction of the next change of velocity from the last positions and
-
-#: Past samples that are tried.
-ORDERS = (1, 2, 3, 5, 10)
-
-#: Ridges that are tried, relative to the variance of a standardised feature.
-RIDGES = np.logspace(-12, 0, 13)
-
-_BLOCK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,66 +144,34 @@ class Arx:
         tried = sorted({order for order in orders if 1 <= order <= roomiest})
         if not tried:
             raise DataError(
-                f"An ARX model of order {min(orders)} needs trajectories of at least {min(orders) + 2} samples to fit "
-                f"and to choose by; the longest of one part has {roomiest + 2}."
+                f"An ARX model of order {min(orders)} needs trajectories of at least "
+                f"{min(orders) + 2} samples to fit and to choose by; the longest of one part has "
+                f"{roomiest + 2}."
             )
-        fitted, chosen_by = (_Moments.of(trajectories, part, tried[-1]) for part in parts)
-        return min(
-            (_best(fitted, chosen_by, order) for order in tried), key=lambda found: found[0]
-        )[1]
+        longest, offsets = tried[-1], trajectories.offsets
+        rows = [
+            np.concatenate([np.arange(offsets[k] + longest, offsets[k + 1] - 1) for k in part])
+            for part in parts
+        ]
+        some = rows[0][:: max(1, len(rows[0]) // 1000)]
+        origin = _features(trajectories, some, longest).mean(axis=0)
+        origin[0] = 0.0
+        fitted, judged = (_products(trajectories, each, longest, origin) for each in rows)
+        nq, nu = trajectories.channels.nq, trajectories.channels.nu
+        found = (_best(fitted, judged, origin, order, nq, nu) for order in tried)
+        return min(found, key=lambda one: one[0])[1]
 
-    def next_position(  # noqa: D102
-        self, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
-    ) -> Float[np.ndarray, "n nq"]:
+    def next_position(self, q: Positions, u: Controls) -> Float[np.ndarray, "n nq"]:  # noqa: D102
         count = len(q)
         change = q.reshape(count, -1) @ self.q_weights.reshape(-1, q.shape[-1])
         change += u.reshape(count, -1) @ self.u_weights.reshape(-1, q.shape[-1])
         return np.asarray(2.0 * q[:, -1] - q[:, -2] + change + self.offset)
 
 
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """Sums of products over samples, of [1, features, targets] less an origin; features as in
-    ``_features``."""
-
-    products: Float[np.ndarray, "k k"]
-    origin: Float[np.ndarray, " k"]
-    nq: int
-    nu: int
-
-    @classmethod
-    def of(
-        cls, trajectories: Trajectories, numbers: Int[np.ndarray, " m"], order: int
-    ) -> "_Moments":
-        """Over the samples of the trajectories ``numbers`` that have ``order`` rows before and one
-        after them."""
-        starts, ends = trajectories.offsets[numbers] + order, trajectories.offsets[numbers + 1] - 1
-        rows = np.concatenate(
-            [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
-        )
-        nq, nu = trajectories.channels.nq, trajectories.channels.nu
-        origin = _features(trajectories, rows[:: max(1, len(rows) // 1000)], order).mean(axis=0)
-        origin[0] = 0.0
-        products = np.zeros((len(origin), len(origin)))
-        for k in range(0, len(rows), _BLOCK):
-            block = _features(trajectories, rows[k : k + _BLOCK], order) - origin
-            products += block.T @ block
-        return cls(products, origin, nq, nu)
-
-    def select(
-        self, columns: Int[np.ndarray, " c"], origin: Float[np.ndarray, " k"]
-    ) -> Float[np.ndarray, "c c"]:
-        """Products of some columns, about ``origin`` instead of the own one."""
-        shift = np.eye(len(self.origin))
-        shift[0] += self.origin - origin
-        return (shift.T @ self.products @ shift)[np.ix_(columns, columns)]
-
-
 def _features(
     trajectories: Trajectories, rows: Int[np.ndarray, " n"], order: int
 ) -> Float[np.ndarray, "n k"]:
-    """[1, now, past as differences to now (nearest first), target]; now and past are q and u side
-    by side."""
+    """[1, now, past as differences to now (nearest first), target], each of q and then of u."""
     q, u = trajectories.q, trajectories.u
     now = np.hstack([q[rows], u[rows]])
     past = [np.hstack([q[rows - lag], u[rows - lag]]) - now for lag in range(1, order + 1)]
@@ -220,53 +179,54 @@ def _features(
     return np.hstack([np.ones((len(rows), 1)), now, *past, target])
 
 
-def _best(fitted: _Moments, chosen_by: _Moments, order: int) -> tuple[float, Arx]:
-    """The best ridge for one order: its mean squared error where it is chosen by, and the model."""
-    nq, width = fitted.nq, fitted.nq + fitted.nu
-    inputs = np.arange(1, 1 + width * (order + 1))
-    columns = np.concatenate([[0], inputs, np.arange(len(fitted.origin) - nq, len(fitted.origin))])
-    some, other = fitted.select(columns, fitted.origin), chosen_by.select(columns, fitted.origin)
-    count = some[0, 0]
-    mean = some[0] / count
-    covariance = some / count - np.outer(mean, mean)
+def _products(
+    trajectories: Trajectories,
+    rows: Int[np.ndarray, " n"],
+    order: int,
+    origin: Float[np.ndarray, " k"],
+) -> Float[np.ndarray, "k k"]:
+    """Sums over ``rows`` of products of the features, less ``origin``."""
+    products = np.zeros((len(origin), len(origin)))
+    for k in range(0, len(rows), _BLOCK):
+        block = _features(trajectories, rows[k : k + _BLOCK], order) - origin
+        products += block.T @ block
+    return products
+
+
+def _best(
+    fitted: Float[np.ndarray, "k k"],
+    judged: Float[np.ndarray, "k k"],
+    origin: Float[np.ndarray, " k"],
+    order: int,
+    nq: int,
+    nu: int,
+) -> tuple[float, Arx]:
+    """The best ridge for one order: its mean squared error where it is judged, and the model."""
+    inputs = np.arange(1, 1 + (nq + nu) * (order + 1))
+    targets = np.arange(len(origin) - nq, len(origin))
+    columns = np.concatenate([[0], inputs, targets])
+    some, other = (products[np.ix_(columns, columns)] for products in (fitted, judged))
+    mean = some[0] / some[0, 0]
+    covariance = some / some[0, 0] - np.outer(mean, mean)
     x, y = slice(1, 1 + len(inputs)), slice(1 + len(inputs), None)
     spread = np.sqrt(np.maximum(np.diag(covariance)[x], 0.0))
-    size = np.abs(fitted.origin[inputs] + mean[x])
+    size = np.abs(origin[inputs] + mean[x])
     spread = np.where(spread > 1e-12 * size, spread, np.inf)  # what never changes says nothing
     values, vectors = np.linalg.eigh(covariance[x, x] / np.outer(spread, spread))
     projected = vectors.T @ (covariance[x, y] / spread[:, None])
-    best: tuple[float, float, np.ndarray, np.ndarray] | None = None
-    for ridge in RIDGES:
-        weights = (vectors @ (projected / (np.maximum(values, 0.0) + ridge)[:, None])) / spread[
-            :, None
-        ]
+
+    def solved(ridge: float) -> tuple[float, float, np.ndarray, np.ndarray]:
+        scaled = vectors @ (projected / (np.maximum(values, 0.0) + ridge)[:, None])
+        weights = scaled / spread[:, None]
         offset = mean[y] - mean[x] @ weights
         whole = np.vstack([-offset, -weights, np.eye(nq)])  # target minus prediction
         error = float(np.einsum("ij,ik,kj->", whole, other, whole) / (other[0, 0] * nq))
-        if best is None or error < best[0]:
-            best = error, float(ridge), weights, offset
-    assert best is not None
-    error, ridge, weights, offset = best
-    offset = offset + fitted.origin[columns[y]] - fitted.origin[inputs] @ weights
-    return error, _model(weights.reshape(order + 1, width, nq), offset, nq, order, ridge)
+        return error, ridge, weights, offset
 
-
-def _model(
-    weights: Float[np.ndarray, "rows width nq"],
-    offset: np.ndarray,
-    nq: int,
-    order: int,
-    ridge: float,
-) -> Arx:
-    """From weights of differences (now first) to weights of samples (oldest first)."""
-    weights = weights.copy()
-    weights[0] -= weights[1:].sum(axis=0)
-    weights = weights[::-1]
-    return Arx(
-        order,
-        ridge,
-        weights[:, :nq].copy(),
-        weights[:, nq:].copy(),
-        offset,
-        f"ridge ARX, order {order}",
-    )
+    error, ridge, weights, offset = min(map(solved, RIDGES.tolist()), key=lambda one: one[0])
+    offset = offset + origin[targets] - origin[inputs] @ weights
+    of_samples = weights.reshape(order + 1, nq + nu, nq)  # of differences, now first
+    of_samples[0] -= of_samples[1:].sum(axis=0)
+    of_samples = of_samples[::-1]
+    q_weights, u_weights = of_samples[:, :nq].copy(), of_samples[:, nq:].copy()
+    return error, Arx(order, ridge, q_weights, u_weights, offset, f"ridge ARX, order {order}")

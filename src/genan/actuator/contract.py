@@ -120,8 +120,8 @@ class Contract:
             mine, theirs = getattr(self, name), getattr(channels, name)
             if mine != theirs:
                 raise ActuatorError(
-                    f"The actuators were fitted for the {name.replace('_', ' ')} {listing(mine)} in "
-                    f"this order and {whose} has {listing(theirs)}; use actuators fitted for it."
+                    f"The actuators were fitted for the {name.replace('_', ' ')} {listing(mine)} "
+                    f"in this order and {whose} has {listing(theirs)}; use actuators fitted for it."
                 )
         self.check_rate(channels.dt, whose=whose)
 
@@ -169,14 +169,14 @@ class Contract:
             terms = Terms.from_settings(past["terms"]) if "terms" in past else Terms()
             hidden = tuple(map(int, network["hidden"]))
             names = ("joints", "joint_units", "controls", "control_units")
-            ranges = {
+            ranges: dict[str, Any] = {
                 name: tuple((float(low), float(high)) for low, high in settings[name])
                 for name in ("q_seen", "u_seen")
             }
             return cls(
                 robot=str(settings["robot"]),
                 dt=float(settings["dt"]),
-                **{key: tuple(map(str, settings[key])) for key in names},  # type: ignore[arg-type]
+                **{key: tuple(map(str, settings[key])) for key in names},
                 history=History(
                     int(past["length"]),
                     int(past["stride"]),
@@ -189,12 +189,12 @@ class Contract:
                 ),
                 members=int(network["members"]),
                 loss=str(settings["loss"]),
-                **ranges,  # type: ignore[arg-type]
+                **ranges,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ActuatorError(
-                f"The actuators' contract is not complete ({type(error).__name__}: {error}); export "
-                "or fit them again."
+                f"The actuators' contract is not complete ({type(error).__name__}: {error}); "
+                "export or fit them again."
             ) from None
 
 

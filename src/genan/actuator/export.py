@@ -6,8 +6,9 @@ made from, and gets its own name only when both give the same torques: there is 
 not checked.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +18,6 @@ from genan.actuator import numpy_runtime
 from genan.actuator.artifact import CONTRACT, WEIGHTS, contract_text, load, tensors
 from genan.actuator.contract import Contract
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.history import History
 from genan.errors import ActuatorError
 from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
 
@@ -153,15 +153,11 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
     graph = OnnxGraph(opset, error=ActuatorError)
     node, tensor = graph.node, graph.tensor
     contract, history, arrays = ensemble.contract, ensemble.contract.history, tensors(ensemble)
-    now, past = np.array([history.length]), np.arange(history.length)[::-1].copy()
-    features = []
-    for x in ("q_history", "u_history"):
-        parts = [node("Gather", x, now, axis=1)]
-        if history.length:
-            rows = node("Gather", x, past, axis=1)
-            parts.append(node("Sub", rows, parts[0]) if history.delta else rows)
-        features.append(node("Flatten", node("Concat", *parts, axis=1), axis=1))
-    value = node("Concat", *features, *_terms(node, history), axis=1)
+    q, u = (
+        _Symbol(node, name, (1, history.rows, n))
+        for name, n in (("q_history", contract.nq), ("u_history", contract.nu))
+    )
+    value = history.features(q, u, _Symbol).name
     value = node(
         "Div", node("Sub", value, arrays["scaling.input_mean"]), arrays["scaling.input_std"]
     )
@@ -208,59 +204,77 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
     return graph.model("actuators", asked, outputs, _metadata(ensemble))
 
 
-def _terms(node: Callable[..., str], history: History) -> list[str]:
-    """The inputs besides the history, [batch, k] each, in the order of ``Terms.features``."""
-    terms, parts = history.terms, []
-    now = node("Gather", "q_history", np.array(history.length), axis=1) if terms else ""
-    u = (
-        node("Gather", "u_history", np.array(history.length), axis=1)
-        if terms.products or terms.servos or terms.standing
-        else ""
+class _Symbol:
+    """A value of the graph, computed with like an array: the features are those of ``History``.
+
+    The axis of the batch counts as 1 in ``shape``. What is empty has no value in the graph.
+    """
+
+    dtype = np.float32
+
+    def __init__(self, node: Callable[..., str], name: str, shape: tuple[int, ...]) -> None:
+        self.node, self.name, self.shape = node, name, shape
+
+    def _made(self, shape: tuple[int, ...], operator: str, *others: Any, **how: Any) -> "_Symbol":
+        names = (one.name if isinstance(one, _Symbol) else one for one in others)
+        empty = 0 in shape
+        name = "" if empty else self.node(operator, self.name, *names, **how)
+        return _Symbol(self.node, name, shape)
+
+    def _with(self, operator: str, other: Any) -> "_Symbol":
+        other = other if isinstance(other, _Symbol) else np.asarray(other, np.float32)
+        return self._made(np.broadcast_shapes(self.shape, other.shape), operator, other)
+
+    def __sub__(self, other: Any) -> "_Symbol":
+        return self._with("Sub", other)
+
+    def __mul__(self, other: Any) -> "_Symbol":
+        return self._with("Mul", other)
+
+    def __truediv__(self, other: Any) -> "_Symbol":
+        return self._with("Div", other)
+
+    def __pow__(self, power: int) -> "_Symbol":
+        return self._with("Pow", float(power))
+
+    def __neg__(self) -> "_Symbol":
+        return self._made(self.shape, "Neg")
+
+    def __getitem__(self, keys: tuple[Any, ...]) -> "_Symbol":
+        """``[..., a, b]``: numbers, lists, slices and None, for the last axes."""
+        value, axis = self, len(self.shape) - sum(key is not None for key in keys[1:])
+        for key in keys[1:]:
+            before, after = value.shape[:axis], value.shape[axis + 1 :]
+            if key is None:
+                value = value._made(
+                    (*before, 1, *value.shape[axis:]), "Unsqueeze", np.array([axis])
+                )
+            elif isinstance(key, int):
+                at = np.array(key % value.shape[axis])
+                value = value._made((*before, *after), "Gather", at, axis=axis)
+                continue
+            elif key != slice(None):
+                at = np.arange(value.shape[axis])[key]
+                value = value._made((*before, len(at), *after), "Gather", at, axis=axis)
+            axis += 1
+        return value
+
+    def reshape(self, *shape: int) -> "_Symbol":
+        """All axes but the batch's as one."""
+        return self._made((1, int(np.prod(self.shape[1:]))), "Flatten", axis=1)
+
+    @staticmethod
+    def concatenate(parts: Sequence["_Symbol"], axis: int) -> "_Symbol":
+        """Values [batch, k] as one."""
+        first, *others = (part for part in parts if 0 not in part.shape)
+        width = sum(part.shape[-1] for part in parts)
+        return first._made((1, width), "Concat", *others, axis=1)
+
+    asarray = staticmethod(np.asarray)
+    tanh, sin, cos, exp = (
+        staticmethod(lambda x, name=name: x._made(x.shape, name))
+        for name in ("Tanh", "Sin", "Cos", "Exp")
     )
-    if terms.friction:
-        change = node("Sub", now, node("Gather", "q_history", np.array(history.length - 1), axis=1))
-        for bends in zip(*terms.friction, strict=True):
-            parts.append(node("Tanh", node("Div", change, np.array(bends, np.float32))))
-    if terms.turning:
-        angle = node("Gather", now, np.array(terms.turning), axis=1)
-        waves = node("Sin", angle), node("Cos", angle)
-        parts += waves
-        first, second = (np.array(part, np.int64) for part in terms.pairs)
-        if len(first):
-            parts += [
-                node("Mul", node("Gather", a, first, axis=1), node("Gather", b, second, axis=1))
-                for a in waves
-                for b in waves
-            ]
-    if terms.products:
-        joints, controls, one, other = (np.array(part, np.int64) for part in terms.factors)
-        parts += [
-            node("Mul", node("Gather", u, controls, axis=1), node("Gather", now, joints, axis=1)),
-            node("Mul", node("Gather", u, one, axis=1), node("Gather", u, other, axis=1)),
-        ]
-    of_u = lambda control: node("Gather", u, np.array([control]), axis=1)  # noqa: E731
-    drives: dict[int, list[str]] = {}
-    for servo in terms.servos:
-        pull = node("Sub", of_u(servo.goal), node("Gather", now, np.array([servo.joint]), axis=1))
-        for switch in servo.switches:
-            pull = node("Mul", pull, of_u(switch))
-        pulls = [pull] * bool(servo.switches) + [
-            node("Mul", pull, of_u(gain)) for gain in servo.gains
-        ]
-        drives.setdefault(servo.joint, []).extend(pulls)
-        parts += pulls
-    for joint, bend in terms.standing:
-        angle = node("Gather", now, np.array([joint]), axis=1)
-        before = node("Gather", "q_history", np.array(history.length - 1), axis=1)
-        slowness = node(
-            "Div",
-            node("Sub", angle, node("Gather", before, np.array([joint]), axis=1)),
-            np.array(bend, np.float32),
-        )
-        stands = node("Exp", node("Neg", node("Mul", slowness, slowness)))
-        held = [node("Sin", angle), node("Cos", angle)] if joint in terms.turning else []
-        parts += [node("Mul", stands, one) for one in [*held, *drives.get(joint, [u])]]
-    return parts
 
 
 def _metadata(ensemble: Ensemble) -> dict[str, str]:
@@ -277,30 +291,26 @@ def _metadata(ensemble: Ensemble) -> dict[str, str]:
 
 
 def _readme(contract: Contract) -> str:
-    history = contract.history
+    history, dt, nq, nu = contract.history, contract.dt, contract.nq, contract.nu
     pairs = lambda names, units: ", ".join(f"{n} [{u}]" for n, u in zip(names, units, strict=True))  # noqa: E731
-    return f"""Actuators of the robot {contract.robot}, fitted by genan. They need Python and NumPy, nothing else.
+    late = f"\n(of u_history: {history.delay} dt ago, because a command acts no sooner)"
+    return f"""Actuators of the robot {contract.robot}, fitted by genan.
+They need Python and NumPy, nothing else.
 
     import numpy_runtime
     actuators = numpy_runtime.load("this folder")
-    drive = actuators.drive(q, u, dt={contract.dt!r})   # a robot at rest at q under u
+    drive = actuators.drive(q, u, dt={dt!r})   # a robot at rest at q under u
     tau = drive(q, u)                        # once per dt: q read now, u commanded now
 
-q    [{contract.nq}]  {pairs(contract.joints, contract.joint_units)}
-u    [{contract.nu}]  {pairs(contract.controls, contract.control_units)}
-tau  [{contract.nq}]  N m (N for joints in m), in the order of q
-dt   {contract.dt!r} s: one call per dt, neither more often nor less
+q    [{nq}]  {pairs(contract.joints, contract.joint_units)}
+u    [{nu}]  {pairs(contract.controls, contract.control_units)}
+tau  [{nq}]  N m (N for joints in m), in the order of q
+dt   {dt!r} s: one call per dt, neither more often nor less
 
 drive remembers the past for you; actuators.torque(q_history, u_history) does not: its histories
-[..., {history.rows}, {contract.nq}] and [..., {history.rows}, {contract.nu}] hold samples {history.stride} dt apart,
-oldest first, and their last row is now{_delayed(history)}. torques(...) gives each of the
-{contract.members} networks, disagreement(...) their standard deviation, summed over the joints.
+[..., {history.rows}, {nq}] and [..., {history.rows}, {nu}] hold samples {history.stride} dt apart,
+oldest first, and their last row is now{late if history.delay else ""}. torques(...) gives each of
+the {contract.members} networks, disagreement(...) their standard deviation, summed over the joints.
 
 {WEIGHTS} and {CONTRACT} belong together and are sealed: a changed file is refused.
 """
-
-
-def _delayed(history: History) -> str:
-    if not history.delay:
-        return ""
-    return f"\n(of u_history: {history.delay} dt ago, because a command acts no sooner)"

@@ -297,20 +297,20 @@ class History:
         at = rows[..., None]
         return q[at - np.asarray(self.lags)], u[at - np.asarray(self.control_lags)]
 
-    def features(self, q_history: Any, u_history: Any) -> Any:
+    def features(self, q_history: Any, u_history: Any, xp: Any = None) -> Any:
         """Network inputs before standardising: those of q, now first and oldest last, then of u.
-
-        NumPy arrays are computed with by NumPy, in their precision.
 
         Args:
             q_history: positions [..., H + 1, nq] [rad or m], oldest first.
             u_history: controls [..., H + 1, nu], oldest first.
+            xp: the module that computes; left out: NumPy for its own arrays, else ``jax.numpy``.
 
         Returns:
             Inputs [..., (H + 1)(nq + nu) + terms].
         """
-        xp: Any = np
-        if not isinstance(q_history, np.ndarray):
+        if xp is None and isinstance(q_history, np.ndarray):
+            xp = np
+        elif xp is None:
             import jax.numpy as xp  # late: settings are read where JAX is not wanted yet
         parts = []
         for x in (q_history, u_history):

@@ -183,16 +183,18 @@ class FitSettings:
         }
 
     @classmethod
-    def from_settings(cls, settings: dict[str, Any]) -> "FitSettings":
-        """From keywords or an artifact's record, of genan 0.1 too; unknown ones are refused."""
-        named = {_OLD_NAMES.get(name, name): value for name, value in settings.items()}
-        known = [field.name for field in fields(cls)]
-        for name in named:
-            if name not in known:
+    def from_settings(cls, settings: dict[str, Any], *, strict: bool = True) -> "FitSettings":
+        """From keywords or an artifact's record, of genan 0.1 too.
+
+        Unknown ones are refused or, where not ``strict``, left out.
+        """
+        known, values = [field.name for field in fields(cls)], {}
+        for old, value in settings.items():
+            name = _OLD_NAMES.get(old, old)
+            if name in known:
+                values[name] = tuple(value) if isinstance(value, list) else value
+            elif strict:
                 raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in named.items()
-        }
         return cls(**values)
 
 

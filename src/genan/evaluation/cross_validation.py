@@ -278,7 +278,7 @@ def settings_of(ensemble: Ensemble) -> FitSettings:
             "The actuators do not say what settings they were fitted with, so they cannot be "
             "fitted again; cross-validate actuators that 'genan fit' made."
         )
-    return FitSettings.from_settings(made)
+    return FitSettings.from_settings(made, strict=False)
 
 
 def _prepare(folder: Path, about: dict[str, Any], *, overwrite: bool = False) -> None:
