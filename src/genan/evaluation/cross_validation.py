@@ -91,7 +91,9 @@ def _held_out(ensemble: Ensemble, path: Path | None) -> Trajectories:
         raise DataError(
             f"{named} is not the recording that they were fitted to; give it by --old-data."
         )
-    _, held_out = split_usable(trajectories, FitSettings.from_settings(ensemble.record["settings"]))
+    _, held_out = split_usable(
+        trajectories, FitSettings.from_settings(ensemble.record["settings"], strict=False)
+    )
     return trajectories.select(held_out[:MOST])
 
 
