@@ -3,7 +3,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.data.plants import recorded
 
+from genan.data import inspect
 from genan.errors import DataError
 from genan.evaluation import Evaluation
 from genan.evaluation.accuracy import Calibration, ModelErrors, TorqueComparison, with_overall
@@ -11,7 +13,7 @@ from genan.evaluation.actuators import Overlay
 from genan.evaluation.held_control import HeldControl
 from genan.evaluation.novelty import Novelty, Stretch, Strip
 from genan.evaluation.statistics import Estimate
-from genan.report.figures import save_figures, trust_figure
+from genan.report.figures import error_figure, inspection_figure, save_figures, trust_figure
 
 
 def estimate(values: np.ndarray, units: tuple[str, ...], *, known: bool = True) -> Estimate:
@@ -49,17 +51,18 @@ def evaluation(
     )
     speed = np.sort(rng.gamma(1.0, 0.1, (3, 250, nq)), axis=0)
     held = HeldControl(
-        "mine", joints, units, "somewhere", 20, speed[1, -1], speed[0, -1], speed[0, 0], 2.0, speed[2, 0], 3, 0, 0.02,
-        speed, speed[:, :100],
+        "mine", joints, units, "somewhere", 20, speed[1, -1], speed[0, -1], speed[0, 0], 2.0,
+        speed[2, 0], 3, 0, 0.02, speed, speed[:, :100],
     )  # fmt: skip
     return Evaluation(
-        name="mine", robot="robot", dt=0.02, trajectories=20, first=10, horizon=horizon, bound=np.full(nq, np.pi),
-        fingerprint="0" * 64, is_training_data=False, notes=(), errors=errors("mine"),
+        name="mine", robot="robot", dt=0.02, trajectories=20, first=10, horizon=horizon,
+        bound=np.full(nq, np.pi), fingerprint="0" * 64, is_training_data=False, notes=(),
+        errors=errors("mine"),
         members=tuple(errors(f"member {k}") for k in range(members if members > 1 else 0)),
         average=errors("a member alone") if members > 1 else None, compared=(errors("other", 4),),
-        baselines=(errors("ridge ARX, order 2"), errors("constant velocity"), errors("standing still")),
+        baselines=tuple(map(errors, ("ridge ARX, order 2", "constant velocity", "standing still"))),
         held=(held, replace(held, name="other")), overlays=overlays,
-        torques=TorqueComparison(joints, units, rng.normal(size=(900, nq)), rng.normal(size=(900, nq))),
+        torques=TorqueComparison(joints, units, *rng.normal(size=(2, 900, nq))),
         calibration=(
             Calibration(rng.gamma(1.0, size=9000), rng.gamma(1.0, size=9000), None, "N m"),
             Calibration(rng.gamma(1.0, size=40), rng.gamma(1.0, size=40), 50, units[0]),
@@ -71,11 +74,12 @@ def novelty(nq: int, *, strips: int = 3, new: bool = True, reason: str = "positi
     """What is new in a log, made up."""
     rng, joints = np.random.default_rng(1), tuple(f"joint{i}" for i in range(nq))
     known = reason in ("position", "velocity")
-    stretch = Stretch("log 7", 7, "joint0", "rad", 1.0, 1.5, 2.5, reason, (0.1, 0.9) if known else None,
-                      (-0.5, 0.5) if known else None)  # fmt: skip
+    ends = ((0.1, 0.9), (-0.5, 0.5)) if known else (None, None)
+    stretch = Stretch("log 7", 7, "joint0", "rad", 1.0, 1.5, 2.5, reason, *ends)
+    drawn = [Strip(f"log {k}", k, 3.0, rng.gamma(2.0, 0.4, (90, nq))) for k in range(strips)]
     return Novelty(
-        joints, ("rad",) * nq, 1000, np.full(nq, 0.2 if new else 0.01), 0.2, np.full((5, nq), 0.04), (("log 7", 0.4),),
-        (stretch,), tuple(Strip(f"log {k}", k, 3.0, rng.gamma(2.0, 0.4, (90, nq))) for k in range(strips)),
+        joints, ("rad",) * nq, 1000, np.full(nq, 0.2 if new else 0.01), 0.2,
+        np.full((5, nq), 0.04), (("log 7", 0.4),), (stretch,), tuple(drawn),
         np.full(nq, 0.3), np.full(nq, np.nan), 0.4, np.full(nq, 2.0),
     )  # fmt: skip
 
@@ -160,3 +164,13 @@ def test_honest_disagreement_is_recognised():
         and (np.diff(quartiles[1]) > 0).all()
         and (quartiles[2] > quartiles[0]).all()
     )
+
+
+def test_results_can_be_plotted():
+    from matplotlib.figure import Figure
+
+    one = recorded("torque", "steps", nq=2, dt=0.01, delay=0.03)
+    found = inspect(one)
+    with_data, without = inspection_figure(found), inspection_figure(replace(found, data=None))
+    assert len(with_data.axes) == 4 and len(without.axes) == 3
+    assert isinstance(error_figure(evaluation(2)), Figure)

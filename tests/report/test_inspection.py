@@ -67,8 +67,7 @@ def test_a_file_where_the_folder_should_be(tmp_path):
     trajectories = recording(1, 1)
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(
-        DataError,
-        match=r"could not be written into .*taken: .*; give another --out",
+        DataError, match=r"could not be written into .*taken: .*; give another --out"
     ):
         save_figures(trajectories, inspect(trajectories), tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"

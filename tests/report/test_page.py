@@ -71,8 +71,8 @@ def test_everything_in_one_file(tmp_path, quick):
     for sentence in (
         "Reacher transfers: 94 of 100 trials succeed on virtual-pamy2, 95 % interval 88 to 97 %.",
         "Table tennis transfers: 291 of 300 trials succeed on 3 specimens of virtual-pamy2",
-        "One step (2 ms) ahead the model is off by 0.0103 (0.00928 to 0.0113) deg, after 1 s by 2.77 (2.49 to 3.05) "
-        "deg; constant velocity would be off by 0.0129 deg and 144 deg.",
+        "One step (2 ms) ahead the model is off by 0.0103 (0.00928 to 0.0113) deg, after 1 s by "
+        "2.77 (2.49 to 3.05) deg; constant velocity would be off by 0.0129 deg and 144 deg.",
         "The data: 2 things look suspicious in data.h5 (200 trajectories, 6 min 40 s in all)",
         "Study “History” (smoke): of 3 findings of the paper 1 agrees, 1 differs, 1 is open.",
         "✓ agrees",

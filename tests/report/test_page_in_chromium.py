@@ -7,8 +7,8 @@ from tests.report.material import write_all
 from genan.report.page import write_report
 
 #: For each chart, how wide it is and how many marks and texts it shows.
-MARKS = """() => Array.from(document.querySelectorAll(".plot svg")).map((chart) =>
-  [chart.clientWidth, chart.querySelectorAll("path").length, chart.querySelectorAll("text").length])"""
+MARKS = """() => Array.from(document.querySelectorAll(".plot svg")).map((chart) => [
+  chart.clientWidth, ...["path", "text"].map((name) => chart.querySelectorAll(name).length)])"""
 WIDTHS = "() => [document.documentElement.scrollWidth, window.innerWidth]"
 GROUND = "() => getComputedStyle(document.body).backgroundColor"
 INK = "() => getComputedStyle(document.querySelector('.plot svg text')).fill"

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.evaluation.test_certainty import errors
+from tests.evaluation.test_comparison import errors
 from tests.report.test_figures import evaluation, novelty
 
 from genan.evaluation.comparison import compare
@@ -26,8 +26,8 @@ def test_a_verdict_is_a_few_sentences_to_act_on():
     assert words[1] == "Better than every baseline, one step ahead and after 1 s; certain."
     assert "policies" in words[2] and words[3].startswith("Do not trust it where")
     assert (
-        "recording log 7, 1.00 to 1.50 s, joint0: position up to 51.6 deg, trained -28.6 to 28.6 deg"
-        in words[3]
+        "recording log 7, 1.00 to 1.50 s, joint0: position up to 51.6 deg, "
+        "trained -28.6 to 28.6 deg" in words[3]
     )
     assert (
         words[4].startswith("Record next motions of joint0 that go there")

@@ -19,7 +19,7 @@ from genan.words import reading_unit, slug, time_ahead
 
 T = TypeVar("T")
 
-#: Lines, and series of trials, in one chart, at most: as many as can be told apart.
+#: Lines, and series of trials, in one chart, at most: as many as can be distinguished.
 LINES, TOGETHER = 6, 8
 #: Points of an error curve.
 POINTS = 60

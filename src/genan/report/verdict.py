@@ -9,7 +9,7 @@ from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.novelty import Novelty, Stretch
 from genan.words import enumeration, number, reading_unit, shortened, time_ahead
 
-#: From so many recordings on a difference can be certain (chance alone: 1 in 256).
+#: From this many recordings on a difference can be certain (chance alone: 1 in 256).
 ENOUGH = 8
 
 
@@ -65,7 +65,7 @@ def accuracy_words(errors: ModelErrors, horizon: int, dt: float) -> str:
 
 def trust_words(comparison: BaselineComparison | None) -> tuple[str, ...]:
     """How far ahead it is worth more than the baselines."""
-    without = "How good that is cannot be told without baselines; give the training recording by "
+    without = "How good that is cannot be said without baselines; give the training recording by "
     return (f"{without}--train-data.",) if comparison is None else comparison.overall
 
 
