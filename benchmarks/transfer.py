@@ -15,16 +15,17 @@ from machine import machine
 
 import genan  # noqa: F401  (before JAX)
 from genan.evaluation.transfer import transfer
-from genan.evaluation.trials import OUTCOMES, load_policy, open_arena
+from genan.evaluation.trials import load_policy, open_trials
 from genan.jax_setup import use_cache
 from genan.robot.package import bundled_policy
+from genan.tasks.registry import task_names
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--task", choices=list(OUTCOMES), default="reacher")
+    parser.add_argument("--task", choices=task_names(), default="reacher")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--policy", help="folder; left out, the bundled policy")
     parser.add_argument("--robot-seed", type=int, default=0)
@@ -36,7 +37,7 @@ def main() -> None:
         start = time.perf_counter()
         first: list[float] = []
         found = transfer(
-            lambda seed: open_arena(policy, seed=seed),
+            lambda seed: open_trials(policy, seed=seed),
             robot_seeds=(arguments.robot_seed,),
             trials=arguments.trials,
             out=out,

@@ -260,18 +260,18 @@ def _train(job: RunningJob) -> dict[str, Any]:
 
 
 def _transfer(job: RunningJob) -> dict[str, Any]:
-    from genan.evaluation.transfer import Transfer, transfer
-    from genan.evaluation.trials import load_policy, open_arena
+    from genan.evaluation.transfer import TransferResult, transfer
+    from genan.evaluation.trials import load_policy, open_trials
 
     made = dict(job.settings)
     policy = load_policy(job.needs["policy"], made["task"])
     total = made["trials"]
 
-    def finished(so_far: Transfer) -> None:
+    def finished(so_far: TransferResult) -> None:
         job.progress(len(so_far.trials) / total)
 
     found = transfer(
-        lambda seed: open_arena(policy, seed=seed),
+        lambda seed: open_trials(policy, seed=seed),
         robot_seeds=(made["robot_seed"],),
         trials=total,
         seed=made["seed"],

@@ -1,4 +1,4 @@
-"""Transfer trials in their arenas, judged against what an independent reading of the kept files
+"""Transfer trials judged against what an independent reading of the kept files
 says."""
 
 import json
@@ -20,15 +20,16 @@ from genan.cli import main
 from genan.data import load as load_recording
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError
-from genan.evaluation import trials as arenas
-from genan.evaluation.transfer import Transfer, Trial, transfer
-from genan.evaluation.trials import OUTCOMES, Arena, ReacherArena, load_policy, open_arena
+from genan.evaluation import trials as setups
+from genan.evaluation.transfer import TransferResult, TransferTrial, transfer
+from genan.evaluation.trials import ReacherTrials, TrialSetup, load_policy, open_trials
 from genan.rl.contract import PolicyError
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.robots.pamy2.virtual.cup_bench import CupOutcome
 from genan.robots.pamy2.virtual.tennis_bench import RallyOutcome
+from genan.tasks.registry import task_entry
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +49,11 @@ def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
 ) -> None:
     """In the program of the documentation, on one of its robots."""
     monkeypatch.chdir(tmp_path)
-    seen: list[Transfer] = []
+    seen: list[TransferResult] = []
     small = {"(0, 1, 2)": "(1,)", "trials=100": "trials=2, finished=seen.append"}
     found = run_block("transfer.md", 0, smaller=small, seen=seen)["found"]
     out = tmp_path / "runs" / "transfer"
-    assert [len(so_far.trials) for so_far in seen] == [1, 2] and found == seen[-1] == Transfer.load(
+    assert [len(so_far.trials) for so_far in seen] == [1, 2] and found == seen[-1] == TransferResult.load(
         out
     )
     assert found.succeeded >= 1 and found.robot_seeds == (1,)
@@ -77,19 +78,19 @@ def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
 
 
 def test_a_trial_does_not_depend_on_how_many_there_are(reacher: NumpyPolicy) -> None:
-    arena = ReacherArena(reacher, MemoryRobot())
-    first, again, other = arena.attempt(7), arena.attempt(7), arena.attempt(7, seed=1)
+    trials = ReacherTrials(reacher, MemoryRobot())
+    first, again, other = trials.prepare(7), trials.prepare(7), trials.prepare(7, seed=1)
     np.testing.assert_array_equal(first.u, again.u)
     np.testing.assert_array_equal(first.goal, again.goal)
-    assert (first.u != other.u).any() and (first.u != arena.attempt(8).u).any()
+    assert (first.u != other.u).any() and (first.u != trials.prepare(8).u).any()
 
 
 def test_a_trial_that_was_stopped_is_a_failure_and_the_next_one_goes_on(
     reacher: NumpyPolicy, tmp_path: Path
 ) -> None:
     robot = FaultyRobot(Stuck(stale=True), tick=2000)
-    arena = ReacherArena(reacher, robot)
-    found = transfer(lambda _: arena, robot_seeds=(None,), trials=2, out=tmp_path)
+    trials = ReacherTrials(reacher, robot)
+    found = transfer(lambda _: trials, robot_seeds=(None,), trials=2, out=tmp_path)
     assert [trial.outcome for trial in found.trials] == [
         StopReason.STALE.value
     ] * 2 and found.succeeded == 0
@@ -102,22 +103,22 @@ def test_a_trial_that_was_stopped_is_a_failure_and_the_next_one_goes_on(
 
 
 def test_the_operator_keeps_what_is_done(reacher: NumpyPolicy, tmp_path: Path) -> None:
-    done: list[Transfer] = []
+    done: list[TransferResult] = []
     asked = iter(range(10**9))
 
     def stopping() -> bool:
         return bool(done) and next(asked) > 500  # in the middle of the second trial
 
-    arena = ReacherArena(reacher, MemoryRobot())
+    trials = ReacherTrials(reacher, MemoryRobot())
     found = transfer(
-        lambda _: arena,
+        lambda _: trials,
         robot_seeds=(None,),
         trials=5,
         out=tmp_path,
         stopping=stopping,
         finished=done.append,
     )
-    assert len(found.trials) == 1 and found == Transfer.load(tmp_path)
+    assert len(found.trials) == 1 and found == TransferResult.load(tmp_path)
     assert (
         found.about["trials"] == 5
         and len(load_recording(tmp_path / "robot" / "flights.h5").lengths) == 2
@@ -128,7 +129,7 @@ KILLED = """
 import os, signal, sys
 from tests.deployment.faulty import MemoryRobot
 from genan.evaluation.trials import load_policy
-from genan.evaluation.trials import ReacherArena
+from genan.evaluation.trials import ReacherTrials
 from genan.evaluation.transfer import transfer
 from genan.robot.package import bundled_policy
 
@@ -136,9 +137,9 @@ def finished(found):
     if len(found.trials) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
 
-arena = ReacherArena(load_policy(bundled_policy("reacher"), "reacher"), MemoryRobot())
+trials = ReacherTrials(load_policy(bundled_policy("reacher"), "reacher"), MemoryRobot())
 assert "jax" not in sys.modules  # a robot's computer needs none
-transfer(lambda _: arena, robot_seeds=(None,), trials=5, out=sys.argv[1], finished=finished)
+transfer(lambda _: trials, robot_seeds=(None,), trials=5, out=sys.argv[1], finished=finished)
 """
 
 
@@ -148,7 +149,7 @@ def test_a_killed_run_leaves_what_was_done(tmp_path: Path) -> None:
         [sys.executable, "-c", KILLED, tmp_path], cwd=root, check=False, timeout=60
     )
     assert done.returncode == -signal.SIGKILL
-    assert [trial.number for trial in Transfer.load(tmp_path).trials] == [0, 1]
+    assert [trial.number for trial in TransferResult.load(tmp_path).trials] == [0, 1]
     assert len(load_recording(tmp_path / "robot" / "flights.h5.partial").lengths) == 2
 
 
@@ -163,7 +164,7 @@ def test_table_tennis_returns_the_ball_and_keeps_its_way(
         videos=0,
     )
     assert main(command) == 0
-    trial, other = Transfer.load(tmp_path / "out").trials
+    trial, other = TransferResult.load(tmp_path / "out").trials
     assert (
         trial.success
         and trial.outcome == "success"
@@ -217,15 +218,15 @@ def cup_policy(reacher: NumpyPolicy) -> NumpyPolicy:
 
 
 @pytest.fixture(scope="module")
-def cup_arena(cup_policy: NumpyPolicy) -> Arena:
-    return open_arena(cup_policy, seed=0)
+def cup_trials(cup_policy: NumpyPolicy) -> TrialSetup:
+    return open_trials(cup_policy, seed=0)
 
 
 def test_a_ball_that_nobody_swings_is_never_in_the_cup(
-    cup_arena: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cup_trials: TrialSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arenas, "RAMP", 0.3)
-    found = transfer(lambda _: cup_arena, trials=1, out=tmp_path)
+    monkeypatch.setattr(setups, "RAMP", 0.3)
+    found = transfer(lambda _: cup_trials, trials=1, out=tmp_path)
     assert found.trials[0].outcome == "never in" and found.trials[0].numbers == {
         "seconds_in_cup": 0.0
     }
@@ -239,27 +240,27 @@ def test_a_ball_that_nobody_swings_is_never_in_the_cup(
 
 
 def test_the_documented_program_catches_the_ball_with_a_tracker_of_its_own(
-    cup_arena: Arena,
+    cup_trials: TrialSetup,
 ) -> None:
-    cup_arena.robot.connect()
-    cup_arena.attempt(0)  # the ball hangs
+    cup_trials.robot.connect()
+    cup_trials.prepare(0)  # the ball hangs
     names = {
-        "robot": cup_arena.robot,
-        "source": cup_arena._vicon,
+        "robot": cup_trials.robot,
+        "source": cup_trials.tracker,
         "load_policy": load_policy,
         "bundled_policy": bundled_policy,
     }
     left = run_block("transfer.md", 1, smaller={"seconds=2.0": "seconds=0.2"}, **names)
-    assert left["flight"].stop.reason is StopReason.FINISHED and cup_arena._bench.was_in_cup
+    assert left["flight"].stop.reason is StopReason.FINISHED and cup_trials.bench.was_in_cup
 
 
 def test_rates_intervals_and_tables() -> None:
     rows = [("success", 0), ("too long", 0), ("success", 1), ("success", 1), ("side", 1)]
     trials = [
-        Trial(k, seed, name == "success", name, "", [], None, {"n": k})
+        TransferTrial(k, seed, name == "success", name, "", [], None, {"n": k})
         for k, (name, seed) in enumerate(rows)
     ]
-    found = Transfer("table-tennis", tuple(trials))
+    found = TransferResult("table-tennis", tuple(trials))
     expected = binomtest(3, 5).proportion_ci(method="wilson")
     np.testing.assert_allclose(found.interval, (expected.low, expected.high), atol=1e-6)
     assert found.on(1).outcomes() == {
@@ -270,10 +271,10 @@ def test_rates_intervals_and_tables() -> None:
         "side": 1,
     }
     assert found.mean("n") == 2.0 and np.isnan(found.mean("nothing"))
-    assert OUTCOMES["table-tennis"] == tuple(
+    assert task_entry("table-tennis").outcomes == tuple(
         o.value for o in (*list(RallyOutcome)[:3], RallyOutcome.MISSED, RallyOutcome.SIDE)
     )
-    assert OUTCOMES["ball-in-a-cup"] == tuple(outcome.value for outcome in CupOutcome)
+    assert task_entry("ball-in-a-cup").outcomes == tuple(outcome.value for outcome in CupOutcome)
 
 
 def test_what_cannot_be_is_refused(reacher: NumpyPolicy, cup_policy: NumpyPolicy, tmp_path: Path) -> None:
@@ -285,32 +286,32 @@ def test_what_cannot_be_is_refused(reacher: NumpyPolicy, cup_policy: NumpyPolicy
     with pytest.raises(
         SettingError, match="trained for the task 'ball-in-a-cup', not for 'reacher'"
     ):
-        ReacherArena(cup_policy, robot)
+        ReacherTrials(cup_policy, robot)
     with pytest.raises(
         SettingError, match="'q1' must lie within its limits -90 to 90 degrees, not at 114.6"
     ):
-        ReacherArena(changed(reacher, goal_upper=[2.0, 1.0, 0.8, 0.8]), robot)
+        ReacherTrials(changed(reacher, goal_upper=[2.0, 1.0, 0.8, 0.8]), robot)
     with pytest.raises(SettingError, match="controls to go to"):
-        ReacherArena(changed(reacher, u_lower=[-3.0, 0.0, 0.0, 0.0]), robot)
+        ReacherTrials(changed(reacher, u_lower=[-3.0, 0.0, 0.0, 0.0]), robot)
     robot.robot = Robot.load("two-link")
     with pytest.raises(PolicyError, match="trained for the joints"):
-        ReacherArena(reacher, robot)
+        ReacherTrials(reacher, robot)
     with pytest.raises(
         SettingError, match="need a ball tracker, and none is connected to 'pamy2-udp'"
     ):
-        open_arena(cup_policy, robot="pamy2-udp")
+        open_trials(cup_policy, robot="pamy2-udp")
     with pytest.raises(SettingError, match="no robot 'pamy3'"):
-        open_arena(cup_policy, robot="pamy3")
+        open_trials(cup_policy, robot="pamy3")
     with pytest.raises(SettingError, match="no setting 'host'"):
-        open_arena(cup_policy, host="localhost")
+        open_trials(cup_policy, host="localhost")
     with pytest.raises(SettingError, match="At least one trial"):
-        transfer(lambda _: ReacherArena(reacher, MemoryRobot()), trials=0)
+        transfer(lambda _: ReacherTrials(reacher, MemoryRobot()), trials=0)
     with pytest.raises(SettingError, match="name one twice"):
-        transfer(lambda _: ReacherArena(reacher, MemoryRobot()), robot_seeds=(1, 1))
+        transfer(lambda _: ReacherTrials(reacher, MemoryRobot()), robot_seeds=(1, 1))
     with pytest.raises(PolicyError, match="no policy in"):
         load_policy(tmp_path / "nowhere", "reacher")
     with pytest.raises(DataError, match="'genan transfer' makes one"):
-        Transfer.load(tmp_path)
+        TransferResult.load(tmp_path)
     (tmp_path / "transfer.json").write_text("{}")
     with pytest.raises(DataError, match="not the result of transfer trials"):
-        Transfer.load(tmp_path)
+        TransferResult.load(tmp_path)

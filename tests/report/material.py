@@ -10,9 +10,9 @@ import numpy as np
 
 from genan.evaluation.paper import paper_figure
 from genan.evaluation.study_result import Figure, Finding, JobNote, Series, StudyResult, Value
-from genan.evaluation.transfer import Transfer, Trial
-from genan.evaluation.trials import OUTCOMES
+from genan.evaluation.transfer import TransferResult, TransferTrial
 from genan.robot.package import bundled_policy
+from genan.tasks.registry import task_entry
 
 VERSIONS = {"genan": "0.1.0", "jax": "0.10.2", "python": "3.11.7"}
 #: What a study's figures are called, and how they are drawn.
@@ -117,10 +117,10 @@ def write_transfer(
 ) -> None:
     """``transfer.json`` with ``rate`` of the trials successful."""
     folder.mkdir(parents=True, exist_ok=True)
-    good, *bad = OUTCOMES[task]
+    good, *bad = task_entry(task).outcomes
     rng = np.random.default_rng(seed)
     made = [
-        Trial(
+        TransferTrial(
             number=k,
             robot_seed=robot,
             success=k < round(rate * trials),
@@ -133,7 +133,7 @@ def write_transfer(
         for k in range(trials)
     ]
     about = {"robot": "virtual-pamy2", "hours": 0.0, "versions": VERSIONS, "trials": trials}
-    Transfer(task, tuple(made), about).save(folder)
+    TransferResult(task, tuple(made), about).save(folder)
 
 
 def write_evaluation(folder: Path, *, horizon: int = 500, **changed: Any) -> None:

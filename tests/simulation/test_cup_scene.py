@@ -21,7 +21,7 @@ SOFT = CupSettings(restitution=0.0, friction=0.0)  # what MuJoCo's contacts can 
 
 @pytest.fixture(scope="module")
 def scene() -> CupScene:
-    return CupScene.load()
+    return CupScene.load("pamy2-cup")
 
 
 def track(scene: CupScene, state: CupState, amplitude, frequency, steps: int):
@@ -64,7 +64,7 @@ def in_c(model: mujoco.MjModel, state: CupState, tau: np.ndarray) -> np.ndarray:
 def test_equals_mujoco_c() -> None:
     """A taut swing of all joints with one of them at its limit, and a ball that lies and slides in
     the moving cup."""
-    scene = CupScene.load(settings=SOFT)
+    scene = CupScene.load("pamy2-cup", settings=SOFT)
     with jax.enable_x64(True):
         q = jnp.asarray(REST)
         hanging = scene.attachment(q) + 0.2 * jnp.asarray(
@@ -177,7 +177,7 @@ def test_nothing_overlaps(scene: CupScene, falls: CupState) -> None:
 
 def test_friction_brakes_by_its_coefficient() -> None:
     """On a wide flat cup on a heavy ball's terms: the deceleration is friction times gravity."""
-    scene = CupScene.load(settings=CupSettings(cup_radius=1.0, string_length=2.0, ball_mass=1e-4))
+    scene = CupScene.load("pamy2-cup", settings=CupSettings(cup_radius=1.0, string_length=2.0, ball_mass=1e-4))
     q = jnp.asarray(REST, jnp.float32)
     ball = scene.attachment(q) + jnp.asarray([0.0, 0.0, LYING])
     state = scene.start(q, ball, ball_velocity=jnp.asarray([0.0, 0.5, 0.0]))
@@ -248,7 +248,7 @@ def test_starts_lie_on_the_sphere_all_round_it(scene: CupScene) -> None:
     assert np.abs(away.mean(axis=0) / 0.2).max() < 4.0 / np.sqrt(3 * 4000) + 0.02
     assert np.abs(np.mean(away[:, 2] > 0.2 / 3.0) - 1.0 / 3.0) < 0.03
     start, end = (
-        np.asarray(p) for p in (scene.mount.segments[0].start, scene.mount.segments[0].end)
+        np.asarray(p) for p in (scene.mount.links[0].start, scene.mount.links[0].end)
     )
     states = jax.vmap(lambda ball: scene.start(q, ball))(balls)
     from_start = np.asarray(jax.vmap(scene.ball_in_cup_frame)(states)) - start
@@ -290,7 +290,7 @@ def test_balls_and_strings_of_their_own_are_those_of_the_settings(scene: CupScen
     )(balls, speed, masses, lengths)
     tau = jnp.asarray([0.1, -3.0, -1.0, 0.0])
     together = jax.vmap(scene.step, in_axes=(0, None))(states, tau)
-    alone = CupScene.load(settings=CupSettings(ball_mass=0.08, string_length=0.25))
+    alone = CupScene.load("pamy2-cup", settings=CupSettings(ball_mass=0.08, string_length=0.25))
     one = alone.step(alone.start(q, balls[1], ball_velocity=speed[1]), tau)
     np.testing.assert_allclose(together.qvel[1], one.qvel, atol=1e-3)
     assert np.abs(together.qvel[0] - together.qvel[1]).max() > 0.1

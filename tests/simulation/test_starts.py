@@ -76,7 +76,7 @@ def test_draws_come_from_the_pool(settler):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"u_lower": (1.0,) * 4}, "above its upper bound"),
+        ({"u_lower": (1.0,) * 4}, "must not be above their upper"),
         ({"u_lower": (0.0,)}, "one entry per control"),
         ({"hold": 0}, "at least one step"),
         ({"ramped": 2.0}, "from 0 to 1"),

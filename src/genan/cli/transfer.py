@@ -14,20 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from genan.errors import SettingError, listing
+from genan.errors import SettingError
 from genan.robot.package import VIRTUAL, check_offers
+from genan.tasks.registry import task_entry
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from genan.evaluation.transfer import Transfer as Result
-    from genan.evaluation.trials import Arena
+    from genan.evaluation.transfer import TransferResult as Result
+    from genan.evaluation.trials import TrialSetup
     from genan.rl.numpy_policy import NumpyPolicy
 
-TASKS = ("reacher", "ball-in-a-cup", "table-tennis")
-#: A film of table tennis goes on for so long after the policy's turn [s]: the ball is still in the
-#: air.
-AFTER = 0.6
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Transfer:
     """Flags of ``genan transfer``."""
 
     task: tyro.conf.Positional[str]
-    """The task: reacher, ball-in-a-cup or table-tennis."""
+    """Name of the task: reacher, ball-in-a-cup, table-tennis, or one of another package."""
     policy: Path | None = None
     """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes
     with genan."""
@@ -74,7 +71,7 @@ class Transfer:
 
         from genan.cli import INTERRUPTED
         from genan.cli.terminal import check_folder, interruptible
-        from genan.evaluation.trials import open_arena
+        from genan.evaluation.trials import open_trials
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
         out = self.out or Path("runs") / f"transfer-{self.task}"
@@ -89,7 +86,7 @@ class Transfer:
 
         stack = ExitStack()
 
-        def arena(robot_seed: int | None) -> "Arena":
+        def open_on(robot_seed: int | None) -> "TrialSetup":
             chosen = {} if robot_seed is None else {"seed": robot_seed}
             if self.serve:
                 from genan.deployment.interface import served
@@ -99,13 +96,13 @@ class Transfer:
                     served(own, seed=robot_seed or 0, hours=self.hours or 0.0)
                 )
                 client = check_offers(own, "client", "to serve").client
-                there = open_arena(policy, robot=client, host=host, port=port)
+                there = open_trials(policy, robot=client, host=host, port=port)
                 there.robot_seed = robot_seed
                 return there
-            return open_arena(policy, robot=self.robot or own, **chosen, **settings)
+            return open_trials(policy, robot=self.robot or own, **chosen, **settings)
 
         with stack, interruptible() as interrupt:
-            found, error = self._fly(arena, self._name(own), out, lambda: interrupt.requested)
+            found, error = self._fly(open_on, self._name(own), out, lambda: interrupt.requested)
         if found is not None and found.trials:
             _print_result(console, found, robot=found.about["robot"])
             self._film(console, found, out)
@@ -115,10 +112,7 @@ class Transfer:
         return INTERRUPTED if interrupt.requested else 0
 
     def _check(self) -> None:
-        if self.task not in TASKS:
-            raise SettingError(
-                f"There is no task {self.task!r} to try; there are: {listing(TASKS)}."
-            )
+        task_entry(self.task)
         if not self._virtual and self.robot_seeds is not None:
             raise SettingError(
                 f"There are specimens of virtual robots alone: leave out --robot-seeds for {self.robot!r}."
@@ -163,7 +157,7 @@ class Transfer:
         return settings
 
     def _fly(
-        self, arena: Any, arena_robot: str, out: Path, stopping: Any
+        self, open_on: Any, name: str, out: Path, stopping: Any
     ) -> "tuple[Result | None, Exception | None]":
         """The trials there are, and why there are no more, if something went wrong."""
         from rich.console import Console
@@ -183,8 +177,8 @@ class Transfer:
                 words = f"{self.task}: {found.succeeded} of {len(found.trials)} succeeded ({rate:.1f} %)"
                 bar.update(line, completed=len(found.trials), description=words)
 
-            def opened(robot_seed: int | None) -> "Arena":
-                there = arena(robot_seed)
+            def opened(robot_seed: int | None) -> "TrialSetup":
+                there = open_on(robot_seed)
                 if not so_far:
                     _clear(out)  # only now: a refused command leaves an earlier run alone
                 return there
@@ -196,7 +190,7 @@ class Transfer:
                     trials=self.trials,
                     seed=self.seed,
                     out=out,
-                    about=self._about(arena_robot),
+                    about=self._about(name),
                     stopping=stopping,
                     finished=finished,
                 )
@@ -224,7 +218,6 @@ class Transfer:
             return
         from genan.evaluation.transfer import robot_folder
         from genan.robot import Robot
-        from genan.tasks.registry import task_entry
         from genan.viewer import rendering
         from genan.viewer.stage import Stage
         from genan.viewer.video import film, film_path, trial_clip, write_film
@@ -260,9 +253,9 @@ def _print_result(console: "Console", found: "Result", *, robot: str) -> None:
     """One line for each robot, and one for all of them."""
     from rich.table import Table
 
-    error = found.task == "reacher"
-    # The first is success, which has its own column; a reacher that did not reach needs none.
-    shown = list(found.outcomes())[2 if error else 1 :]
+    entry = task_entry(found.task)
+    # The first is success, which has its own column; where there are but two, so has the other.
+    shown = list(found.outcomes())[2 if len(entry.outcomes) == 2 else 1 :]
     table = Table(
         "robot",
         "success",
@@ -272,7 +265,7 @@ def _print_result(console: "Console", found: "Result", *, robot: str) -> None:
         pad_edge=False,
         padding=(0, 2, 0, 0),
     )
-    for name in [*(["mean error [deg]"] if error else []), *shown]:
+    for name in [*([entry.number[1]] if entry.number else []), *shown]:
         table.add_column(name)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -285,7 +278,7 @@ def _print_result(console: "Console", found: "Result", *, robot: str) -> None:
             f"{part.succeeded} of {len(part.trials)}",
             f"{100.0 * part.succeeded / len(part.trials):.1f}",
             f"{100.0 * low:.1f} to {100.0 * high:.1f}",
-            *([_number(part.mean("mean_error"))] if error else []),
+            *([_number(part.mean(entry.number[0]))] if entry.number else []),
             *(str(counts.get(name, 0)) for name in shown),
         )
     table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum

@@ -1,7 +1,7 @@
 """Transfer trials: how often does a policy that was trained in simulation succeed on a robot?
 
     policy = load_policy(bundled_policy("reacher"), "reacher")
-    found = transfer(lambda seed: open_arena(policy, seed=seed), robot_seeds=(0, 1, 2), trials=100,
+    found = transfer(lambda seed: open_trials(policy, seed=seed), robot_seeds=(0, 1, 2), trials=100,
     out="runs/transfer") found.succeeded, found.interval
 
 What is in the folder: docs/transfer.md.
@@ -23,10 +23,11 @@ from genan.deployment.flight import FlightRecorder
 from genan.deployment.loop import ControlLoop
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError
-from genan.evaluation.trials import OUTCOMES, Arena, Attempt, Verdict
+from genan.evaluation.trials import PreparedTrial, TrialSetup, TrialVerdict
 from genan.files import write_atomically
 from genan.intervals import wilson
 from genan.provenance import versions
+from genan.tasks.registry import task_entry, task_names
 
 FORMAT, VERSION = "genan transfer", 1
 RESULT, FLIGHTS, BALLS = "transfer.json", "flights.h5", "balls"
@@ -35,7 +36,7 @@ balls' true ways."""
 
 
 @dataclass(frozen=True)
-class Trial:
+class TransferTrial:
     """One trial, as JSON can hold it."""
 
     number: int
@@ -43,7 +44,7 @@ class Trial:
     """Which specimen of the robot; None where there is but the one that there is."""
     success: bool
     outcome: str
-    """What became of it: one of ``OUTCOMES``, or why it was stopped."""
+    """What became of it: one of the task's ``TaskEntry.outcomes``, or why it was stopped."""
     stop: str
     """How the flight ended, in words."""
     u_init: Sequence[float]
@@ -57,11 +58,11 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Transfer:
+class TransferResult:
     """All trials there are."""
 
     task: str
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[TransferTrial, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
     """Policy, robot, protocol and versions."""
 
@@ -80,9 +81,9 @@ class Transfer:
         """The robots, in the order in which they were tried."""
         return tuple(dict.fromkeys(trial.robot_seed for trial in self.trials))
 
-    def on(self, robot_seed: int | None) -> "Transfer":
+    def on(self, robot_seed: int | None) -> "TransferResult":
         """The trials on one robot."""
-        return Transfer(
+        return TransferResult(
             self.task, tuple(t for t in self.trials if t.robot_seed == robot_seed), self.about
         )
 
@@ -90,7 +91,8 @@ class Transfer:
         """How many trials came to what: everything that the task knows, and every reason that
         stopped one."""
         found = Counter(trial.outcome for trial in self.trials)
-        return {name: found[name] for name in dict.fromkeys((*OUTCOMES[self.task], *found))}
+        known = task_entry(self.task).outcomes if self.task in task_names() else ()
+        return {name: found[name] for name in dict.fromkeys((*known, *found))}
 
     def mean(self, name: str) -> float:
         """Mean of one of the trials' numbers, over those that have it; not a number where none
@@ -117,7 +119,7 @@ class Transfer:
         write_atomically(folder / RESULT, json.dumps(content, indent=1).encode())
 
     @classmethod
-    def load(cls, folder: Path | str) -> "Transfer":
+    def load(cls, folder: Path | str) -> "TransferResult":
         """What ``save`` wrote to ``folder``."""
         path = Path(folder) / RESULT
         try:
@@ -126,7 +128,7 @@ class Transfer:
                 raise ValueError(f"format {content['format']!r}, version {content['version']}")
             return cls(
                 content["task"],
-                tuple(Trial(**trial) for trial in content["trials"]),
+                tuple(TransferTrial(**trial) for trial in content["trials"]),
                 content["about"],
             )
         except FileNotFoundError:
@@ -143,7 +145,7 @@ def robot_folder(folder: Path, robot_seed: int | None) -> Path:
 
 
 def transfer(
-    arena: Callable[[int | None], Arena],
+    setup: Callable[[int | None], TrialSetup],
     *,
     robot_seeds: Sequence[int | None] = (0,),
     trials: int = 100,
@@ -151,14 +153,14 @@ def transfer(
     out: Path | str | None = None,
     about: Mapping[str, Any] | None = None,
     stopping: Callable[[], bool] = lambda: False,
-    finished: Callable[[Transfer], None] = lambda so_far: None,
-) -> Transfer:
+    finished: Callable[[TransferResult], None] = lambda so_far: None,
+) -> TransferResult:
     """Try a policy ``trials`` times on each robot; everything is written as it goes.
 
     Trial k is the same whatever the number of trials, and draws the same on all robots.
 
     Args:
-        arena: opens the arena with the robot of a seed.
+        setup: opens the trials on the robot of a seed.
         robot_seeds: the robots.
         trials: how many on each.
         seed: of what is drawn: initial controls, goals.
@@ -184,11 +186,11 @@ def transfer(
         "robot_seeds": list(robot_seeds),
         "versions": versions(),
     }
-    done: Transfer | None = None
+    done: TransferResult | None = None
     for robot_seed in robot_seeds:
-        here = arena(robot_seed)
+        here = setup(robot_seed)
         if done is None:
-            done = Transfer(
+            done = TransferResult(
                 here.task, about={**(about or {}), **protocol, "contract": here.policy.contract}
             )
         with _Trials(
@@ -198,7 +200,7 @@ def transfer(
                 trial = None if stopping() else row.fly(number)
                 if trial is None:
                     return done
-                done = Transfer(done.task, (*done.trials, trial), done.about)
+                done = TransferResult(done.task, (*done.trials, trial), done.about)
                 if out is not None:
                     done.save(Path(out))
                 finished(done)
@@ -211,15 +213,15 @@ class _Trials:
 
     def __init__(
         self,
-        arena: Arena,
-        so_far: Transfer,
+        setup: TrialSetup,
+        so_far: TransferResult,
         *,
         seed: int,
         out: Path | None,
         stopping: Callable[[], bool],
     ) -> None:
-        self._arena, self._seed, self._stopping = arena, seed, stopping
-        self._robot_seed = arena.robot_seed
+        self._setup, self._seed, self._stopping = setup, seed, stopping
+        self._robot_seed = setup.robot_seed
         self._kept, self._open = ExitStack(), ExitStack()
         self._loop: ControlLoop | None = None
         self._recorder: FlightRecorder | None = None
@@ -230,7 +232,7 @@ class _Trials:
             so_far.save(out)
             provenance = {**so_far.about, "robot_seed": self._robot_seed}
             self._recorder = self._kept.enter_context(
-                FlightRecorder(folder / FLIGHTS, arena.robot.robot, provenance=provenance)
+                FlightRecorder(folder / FLIGHTS, setup.robot.robot, provenance=provenance)
             )
             self._balls = folder / BALLS
 
@@ -243,41 +245,41 @@ class _Trials:
         finally:
             self._kept.close()
 
-    def fly(self, number: int) -> Trial | None:
+    def fly(self, number: int) -> TransferTrial | None:
         """One trial; None where the operator stopped it."""
         loop = self._connected()
-        attempt = self._arena.attempt(number, seed=self._seed)
-        flight = loop.run(*attempt.controllers)
+        prepared = self._setup.prepare(number, seed=self._seed)
+        flight = loop.run(*prepared.controllers)
         if not flight.stop.sound:
             self._open.close()  # after a stop a loop is over
             self._loop = None
         if flight.stop.reason is StopReason.OPERATOR:
             return None
         sound = flight.stop.sound
-        verdict = attempt.judge(flight) if sound else Verdict(False, flight.stop.reason.value)
-        self._keep_truth(number, attempt)
-        return Trial(
+        verdict = prepared.judge(flight) if sound else TrialVerdict(False, flight.stop.reason.value)
+        self._keep_truth(number, prepared)
+        return TransferTrial(
             number=number,
             robot_seed=self._robot_seed,
             success=verdict.success,
             outcome=verdict.outcome,
             stop=str(flight.stop),
-            u_init=attempt.u.tolist(),
-            goal=None if attempt.goal is None else attempt.goal.tolist(),
+            u_init=prepared.u.tolist(),
+            goal=None if prepared.goal is None else prepared.goal.tolist(),
             numbers=verdict.numbers,
         )
 
     def _connected(self) -> ControlLoop:
         if self._loop is None:
-            arena = self._arena
+            setup = self._setup
             loop = ControlLoop(
-                arena.robot, safety=arena.safety, recorder=self._recorder, stopping=self._stopping
+                setup.robot, safety=setup.safety, recorder=self._recorder, stopping=self._stopping
             )
             self._loop = self._open.enter_context(loop)
         return self._loop
 
-    def _keep_truth(self, number: int, attempt: Attempt) -> None:
-        truth = attempt.truth()
+    def _keep_truth(self, number: int, prepared: PreparedTrial) -> None:
+        truth = prepared.truth()
         if truth and self._balls is not None:
             make_folder(self._balls)
             content = io.BytesIO()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from genan.evaluation.recorded import EvaluationRecord
 from genan.evaluation.study_result import SearchResult, StudyResult, Value
-from genan.evaluation.transfer import Transfer
+from genan.evaluation.transfer import TransferResult
 from genan.report.gather import ArtifactRecord, Found, Material
 from genan.report.inspection_record import InspectionRecord
 from genan.report.run_charts import scaled, success, task_words
@@ -115,7 +115,7 @@ def named(labels: Sequence[str]) -> str:
     return ", ".join(labels[:NAMED]) + more
 
 
-def _transfer_sentence(found: Found[Transfer], *, named: bool) -> str:
+def _transfer_sentence(found: Found[TransferResult], *, named: bool) -> str:
     trials = found.content
     task, which = task_words(trials.task).capitalize(), f" ({found.label})" if named else ""
     if not trials.trials:
@@ -131,7 +131,7 @@ def _transfer_sentence(found: Found[Transfer], *, named: bool) -> str:
     )
 
 
-def _range_sentence(task: str, some: Sequence[Found[Transfer]]) -> str:
+def _range_sentence(task: str, some: Sequence[Found[TransferResult]]) -> str:
     """The worst and the best of many series of trials."""
     done = [(success(one.content), one.label) for one in some if one.content.trials]
     done.sort(key=lambda row: row[0].mean)

@@ -1,10 +1,16 @@
-"""The ball, the string and the cup of ball-in-a-cup: every number of the scene, and where the ball
-can touch.
+"""The ball, the string and the cup of ball-in-a-cup: every number of the scene, where the ball can
+touch, and what that does to it.
 
 The cup frame has its origin in the middle of the cup and its z axis along the cup's axis, out of
 the opening. The cup is round, so everything happens in the half plane of the ball's radius r and
 height z: the cup is an L of two segments, wall and bottom, thickened to ``thickness`` with round
 edges.
+
+Seen from the cup, the ball's velocity u changes by W P under an impulse P, where W = 1/m + C M^-1
+C^T is the inverse of the mass that the two bodies show each other. Every contact k asks for n_k . u
+>= target_k with an impulse l_k >= 0 that is zero unless equality holds. This is the problem that
+MuJoCo solves too, for constraints as stiff as the step allows; here it has four rows and the joint
+limits, and a few sweeps of Gauss-Seidel unrolled over scalars solve it.
 """
 
 import math
@@ -21,6 +27,10 @@ from genan.errors import SettingError
 #: Keeps a division finite where the ball's centre lies on the cup's axis, in the middle of the wall
 #: or of a link [m].
 _TINY = 1e-6
+#: A ball slower than this does not slide [m/s].
+_STILL = 1e-5
+#: Keeps a division finite where there is no direction to push in [1/kg].
+_LIGHT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -57,35 +67,33 @@ class CupSettings:
     """Highest speed at which an overlap is taken back [m/s]."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "ball_mass",
-            "string_length",
-            "ball_radius",
-            "cup_radius",
-            "cup_height",
-            "thickness",
+        sizes = ("ball_mass", "string_length", "ball_radius", "cup_radius", "cup_height")
+        for names, low, high, words in (
+            ((*sizes, "thickness"), math.ulp(0.0), math.inf, "be a positive number (kg or m)"),
+            (("restitution", "recovery"), 0.0, 1.0, "lie between 0 and 1"),
+            (
+                ("friction", "bounce_speed", "recovery_speed"),
+                0.0,
+                math.inf,
+                "be zero or a positive number",
+            ),
         ):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise SettingError(f"{name} must be a positive number (kg or m), not {value!r}.")
-        for name in ("restitution", "recovery"):
-            value = getattr(self, name)
-            if not 0.0 <= value <= 1.0:
-                raise SettingError(f"{name} must lie between 0 and 1, not {value!r}.")
-        for name in ("friction", "bounce_speed", "recovery_speed"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0.0):
-                raise SettingError(f"{name} must be zero or a positive number, not {value!r}.")
+            for name in names:
+                value = getattr(self, name)
+                if not (low <= value <= high and math.isfinite(value)):
+                    raise SettingError(f"{name} must {words}, not {value!r}.")
         if not self.ball_radius < self.opening_radius:
             raise SettingError(
-                f"A ball of radius {1e3 * self.ball_radius:g} mm does not fit into an opening of radius "
-                f"{1e3 * self.opening_radius:g} mm; give a smaller ball_radius, a larger cup_radius or a thinner cup."
+                f"A ball of radius {1e3 * self.ball_radius:g} mm does not fit into an opening of "
+                f"radius {1e3 * self.opening_radius:g} mm; give a smaller ball_radius, a larger "
+                "cup_radius or a thinner cup."
             )
         deepest = self.floor + self.ball_radius - self.attachment
         if not deepest < self.string_length:
             raise SettingError(
-                f"A string of {1e3 * self.string_length:g} mm does not reach the ball's place in the cup, which is "
-                f"{1e3 * deepest:g} mm from its attachment; give a longer string_length."
+                f"A string of {1e3 * self.string_length:g} mm does not reach the ball's place in "
+                f"the cup, which is {1e3 * deepest:g} mm from its attachment; give a longer "
+                "string_length."
             )
 
     @property
@@ -105,15 +113,15 @@ class CupSettings:
 
 
 @dataclass(frozen=True)
-class Segment:
-    """A link of the arm that the ball can hit: a capsule in the cup frame [m]."""
+class Capsule:
+    """A link of the arm that the ball can hit, in the cup frame [m]."""
 
-    start: tuple[float, float, float]
-    end: tuple[float, float, float]
+    start: Vector
+    end: Vector
     radius: float
 
 
-class Touch(NamedTuple):
+class ContactPoint(NamedTuple):
     """One place where the ball may be held or pushed."""
 
     normal: Vector
@@ -122,16 +130,35 @@ class Touch(NamedTuple):
     """How far the ball can still move against ``normal`` [m]; negative in an overlap and for an
     overlong string."""
 
+    def target(self, settings: CupSettings, velocity: Vector, dt: float) -> Scalar:
+        """Velocity along the normal [m/s] that a contact asks for.
 
-def string_touch(settings: CupSettings, ball: Vector, length: Scalar) -> Touch:
+        A ball that would reach the surface in this step leaves it with the speed of ``velocity``
+        times the restitution; one that is slow is stopped at the surface, and an overlap is taken
+        back slowly.
+        """
+        approach = dot(self.normal, velocity)
+        rebound = (approach < -settings.bounce_speed) & (self.distance + dt * approach < 0.0)
+        recover = jnp.minimum(-settings.recovery / dt * self.distance, settings.recovery_speed)
+        stop = jnp.where(self.distance > 0.0, -self.distance / dt, recover)
+        return jnp.where(rebound, -settings.restitution * approach, stop)
+
+    def sliding(self, velocity: Vector) -> Vector:
+        """Unit vector along which ``velocity`` [m/s] slides across the surface; zero where it does
+        not."""
+        sliding = plus(velocity, scale(-dot(self.normal, velocity), self.normal))
+        return scale(lax.rsqrt(jnp.asarray(add(dot(sliding, sliding), _STILL**2))), sliding)
+
+
+def string_contact(settings: CupSettings, ball: Vector, length: Scalar) -> ContactPoint:
     """The string of ``length`` [m] pulls the ball at ``ball`` (in the cup frame) towards its
     attachment when taut."""
     away = (ball[0], ball[1], ball[2] - settings.attachment)
     distance, inverse = _norm(away)
-    return Touch(scale(-inverse, away), length - distance)
+    return ContactPoint(scale(-inverse, away), length - distance)
 
 
-def cup_touches(settings: CupSettings, ball: Vector) -> tuple[Touch, Touch]:
+def cup_contacts(settings: CupSettings, ball: Vector) -> tuple[ContactPoint, ContactPoint]:
     """Wall (with the rim) and bottom, for a ball at ``ball`` in the cup frame."""
     x, y, z = ball
     half = 0.5 * settings.thickness
@@ -140,26 +167,26 @@ def cup_touches(settings: CupSettings, ball: Vector) -> tuple[Touch, Touch]:
     outward = x * inverse_radius, y * inverse_radius
     reach = settings.ball_radius + half
 
-    def touch(across: Scalar, along: Scalar) -> Touch:
-        """From the nearest point of a segment, given the way from there in the half plane."""
+    def contact(across: Scalar, along: Scalar) -> ContactPoint:
+        """From the vector from the nearest point of a segment, in the half plane."""
         distance, inverse = _norm((across, along, 0.0))
         normal = across * inverse * outward[0], across * inverse * outward[1], along * inverse
-        return Touch(normal, distance - reach)
+        return ContactPoint(normal, distance - reach)
 
-    wall = touch(radius - middle, z - jnp.clip(z, low, high))
-    bottom = touch(radius - jnp.minimum(radius, middle), z - low)
+    wall = contact(radius - middle, z - jnp.clip(z, low, high))
+    bottom = contact(radius - jnp.minimum(radius, middle), z - low)
     return wall, bottom
 
 
-def segment_touch(settings: CupSettings, segment: Segment, ball: Vector) -> Touch:
-    """The link ``segment``, for a ball at ``ball`` in the cup frame."""
-    start = segment.start
-    along = tuple(b - a for a, b in zip(start, segment.end, strict=True))
+def link_contact(settings: CupSettings, link: Capsule, ball: Vector) -> ContactPoint:
+    """The link ``link``, for a ball at ``ball`` in the cup frame."""
+    start = link.start
+    along = tuple(b - a for a, b in zip(start, link.end, strict=True))
     from_start = (ball[0] - start[0], ball[1] - start[1], ball[2] - start[2])
     part = jnp.clip(dot(along, from_start) / sum(a * a for a in along), 0.0, 1.0)
     away = plus(from_start, scale(-part, (along[0], along[1], along[2])))
     distance, inverse = _norm(away)
-    return Touch(scale(inverse, away), distance - settings.ball_radius - segment.radius)
+    return ContactPoint(scale(inverse, away), distance - settings.ball_radius - link.radius)
 
 
 def _norm(v: Vector) -> tuple[Scalar, Scalar]:
@@ -169,36 +196,8 @@ def _norm(v: Vector) -> tuple[Scalar, Scalar]:
     return square * inverse, inverse
 
 
-# --- What string, cup and links do to the ball in one step: impulses along a few directions, ea
-
-#: A ball slower than this does not slide [m/s].
-_STILL = 1e-5
-#: Keeps a division finite where there is no direction to push in [1/kg].
-_LIGHT = 1e-6
-
-
-def string_target(string: Touch, dt: float) -> Scalar:
-    """Velocity towards the attachment [m/s] with which the string is no longer than itself after
-    the step."""
-    return -string.distance / dt
-
-
-def contact_target(settings: CupSettings, touch: Touch, velocity: Vector, dt: float) -> Scalar:
-    """Velocity along the normal [m/s] that a contact asks for.
-
-    A ball that would reach the surface in this step leaves it with the speed of ``velocity`` times
-    the restitution; one that is slow is stopped at the surface, and an overlap is taken back
-    slowly.
-    """
-    approach = dot(touch.normal, velocity)
-    rebound = (approach < -settings.bounce_speed) & (touch.distance + dt * approach < 0.0)
-    recover = jnp.minimum(-settings.recovery / dt * touch.distance, settings.recovery_speed)
-    stop = jnp.where(touch.distance > 0.0, -touch.distance / dt, recover)
-    return jnp.where(rebound, -settings.restitution * approach, stop)
-
-
-class Exchange(NamedTuple):
-    """How joints and ball answer to impulses; n joints."""
+class ImpulseResponse(NamedTuple):
+    """How the n joints and the ball answer to impulses."""
 
     joints: Sequence[Sequence[Scalar]]
     """M^-1, the inverse of the arm's inertia."""
@@ -208,9 +207,9 @@ class Exchange(NamedTuple):
     """W = 1/m + C M^-1 C^T: what it gives to the ball's velocity, seen from the cup."""
 
 
-def exchange(
+def impulse_response(
     inverse: Sequence[Sequence[Scalar]], columns: Sequence[Vector], mass: Scalar
-) -> Exchange:
+) -> ImpulseResponse:
     """From M^-1, C by columns (one per joint) and the mass of the ball [kg]."""
     coupling = [plus(*(scale(m, c) for m, c in zip(row, columns, strict=True))) for row in inverse]
 
@@ -218,24 +217,17 @@ def exchange(
         return add(*(mul(c[i], r[j]) for c, r in zip(columns, coupling, strict=True)))
 
     xx, yy, zz = (add(entry(i, i), 1.0 / mass) for i in range(3))
-    return Exchange(inverse, coupling, (xx, yy, zz, entry(0, 1), entry(0, 2), entry(1, 2)))
+    return ImpulseResponse(inverse, coupling, (xx, yy, zz, entry(0, 1), entry(0, 2), entry(1, 2)))
 
 
-class Motion(NamedTuple):
+class CupMotion(NamedTuple):
     """Velocities of the joints [rad/s], and of the ball seen from the cup, in its frame [m/s]."""
 
     joints: Sequence[Scalar]
     ball: Vector
 
 
-def sliding_direction(touch: Touch, velocity: Vector) -> Vector:
-    """Unit vector along which ``velocity`` [m/s] slides across ``touch``; zero where it does
-    not."""
-    sliding = plus(velocity, scale(-dot(touch.normal, velocity), touch.normal))
-    return scale(lax.rsqrt(jnp.asarray(add(dot(sliding, sliding), _STILL**2))), sliding)
-
-
-class Row(NamedTuple):
+class ImpulseRow(NamedTuple):
     """A direction in which the ball is pushed, and how joints and ball answer to a unit impulse
     along it."""
 
@@ -246,26 +238,26 @@ class Row(NamedTuple):
     joints: list[Scalar]
 
     @classmethod
-    def along(cls, direction: Vector, answer: Exchange) -> "Row":
+    def along(cls, direction: Vector, answer: ImpulseResponse) -> "ImpulseRow":
         """The row of ``direction``."""
         ball = multiply(answer.ball, direction)
         joints = [-dot(row, direction) for row in answer.coupling]
         return cls(direction, 1.0 / add(dot(direction, ball), _LIGHT), ball, joints)
 
-    def push(self, motion: Motion, impulse: Scalar) -> Motion:
+    def push(self, motion: CupMotion, impulse: Scalar) -> CupMotion:
         """The motion after ``impulse`` [N s]."""
         joints = [
             v + response * impulse for v, response in zip(motion.joints, self.joints, strict=True)
         ]
-        return Motion(joints, plus(motion.ball, scale(impulse, self.ball)))
+        return CupMotion(joints, plus(motion.ball, scale(impulse, self.ball)))
 
 
 def solve_impulses(
-    motion: Motion,
-    touches: Sequence[tuple[Touch, Scalar]],
+    motion: CupMotion,
+    contacts: Sequence[tuple[ContactPoint, Scalar]],
     limits: Sequence[tuple[Scalar, Scalar]],
     sliding: Sequence[tuple[int, Vector, float]],
-    answer: Exchange,
+    answer: ImpulseResponse,
     *,
     sweeps: int,
 ) -> tuple[Vector, list[Scalar]]:
@@ -276,15 +268,15 @@ def solve_impulses(
 
     Args:
         motion: The motion without any impulse.
-        touches: Every touch and the velocity it asks for [m/s].
+        contacts: Every contact and the velocity it asks for [m/s].
         limits: For every joint the lowest and highest velocity [rad/s] that keep it within its
             limits.
-        sliding: Where there is friction: the touch's number, the direction and the coefficient.
+        sliding: Where there is friction: the contact's number, the direction and the coefficient.
         answer: How joints and ball answer to impulses.
-        sweeps: How often joint limits and touches are gone through; friction follows once.
+        sweeps: How often joint limits and contacts are gone through; friction follows once.
     """
-    rows = [Row.along(touch.normal, answer) for touch, _ in touches]
-    brakes = [Row.along(direction, answer) for _, direction, _ in sliding]
+    rows = [ImpulseRow.along(contact.normal, answer) for contact, _ in contacts]
+    brakes = [ImpulseRow.along(direction, answer) for _, direction, _ in sliding]
     steps = [1.0 / row[k] for k, row in enumerate(answer.joints)]
     stops: list[Scalar] = [0.0] * len(limits)
     impulses: list[Scalar] = [0.0] * len(rows)
@@ -296,9 +288,9 @@ def solve_impulses(
             joints = [
                 v + row[k] * change for v, row in zip(motion.joints, answer.joints, strict=True)
             ]
-            motion = Motion(joints, plus(motion.ball, scale(-change, answer.coupling[k])))
+            motion = CupMotion(joints, plus(motion.ball, scale(-change, answer.coupling[k])))
             stops[k] = below + above
-        for k, (row, (_, target)) in enumerate(zip(rows, touches, strict=True)):
+        for k, (row, (_, target)) in enumerate(zip(rows, contacts, strict=True)):
             impulse = jnp.maximum(
                 impulses[k] + (target - dot(row.direction, motion.ball)) * row.step, 0.0
             )

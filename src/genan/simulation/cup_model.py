@@ -41,12 +41,11 @@ def cup_model(
     spec.option.timestep = dt
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
     for joint in robot.joints:
-        spec.joint(joint.name).limited = limits
         # MjSpec reads angles in the unit of the file's compiler.
         unit = math.degrees(1.0) if spec.compiler.degree and joint.kind == "hinge" else 1.0
-        spec.joint(joint.name).range = [joint.lower * unit, joint.upper * unit]
-        spec.joint(joint.name).solref_limit = [-1.0 / dt**2, -1.0 / dt]
-        spec.joint(joint.name).solimp_limit = _SOLIMP
+        element = spec.joint(joint.name)
+        element.limited, element.range = limits, [joint.lower * unit, joint.upper * unit]
+        element.solref_limit, element.solimp_limit = [-1.0 / dt**2, -1.0 / dt], _SOLIMP
 
     site = spec.site(robot.end_effector)
     body = site.parent
@@ -56,20 +55,13 @@ def cup_model(
     string_end.set_frame(frame)
 
     ball = spec.worldbody.add_body(name="ball")
-    for axis in ("x", "y", "z"):
-        direction = [float(axis == other) for other in "xyz"]
-        ball.add_joint(
-            name=f"ball_{axis}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=direction, limited=False
-        )
+    slide, sphere = mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtGeom.mjGEOM_SPHERE
+    for axis, direction in zip("xyz", [[1, 0, 0], [0, 1, 0], [0, 0, 1]], strict=True):
+        ball.add_joint(name=f"ball_{axis}", type=slide, axis=direction, limited=False)
     inertia = 0.4 * settings.ball_mass * settings.ball_radius**2
     ball.mass, ball.inertia, ball.explicitinertial = settings.ball_mass, [inertia] * 3, True
-    ball.add_geom(
-        name="ball",
-        type=mujoco.mjtGeom.mjGEOM_SPHERE,
-        size=[settings.ball_radius, 0, 0],
-        rgba=_BALL_COLOUR,
-    )
-    spec.geom("ball").contype, spec.geom("ball").conaffinity = 0, 0
+    size = [settings.ball_radius, 0, 0]
+    ball.add_geom(name="ball", type=sphere, size=size, rgba=_BALL_COLOUR, contype=0, conaffinity=0)
     ball.add_site(name="ball")
 
     string = spec.add_tendon(
@@ -83,19 +75,13 @@ def cup_model(
     string.wrap_site("string")
     string.wrap_site("ball")
     carrier = spec.body(body.parent.name)
-    for number, geom in enumerate(
-        g for g in carrier.geoms if g.type == mujoco.mjtGeom.mjGEOM_CAPSULE
-    ):
+    capsules = [g for g in carrier.geoms if g.type == mujoco.mjtGeom.mjGEOM_CAPSULE]
+    for number, geom in enumerate(capsules):
         geom.name = geom.name or f"link_{number}"
         colliders.append(geom.name)
+    solref = [-settings.recovery / dt**2, -1.0 / dt]
     for name in colliders:
-        spec.add_pair(
-            geomname1="ball",
-            geomname2=name,
-            condim=1,
-            solref=[-settings.recovery / dt**2, -1.0 / dt],
-            solimp=_SOLIMP,
-        )
+        spec.add_pair(geomname1="ball", geomname2=name, condim=1, solref=solref, solimp=_SOLIMP)
     return spec.compile()
 
 

@@ -1,4 +1,9 @@
-"""Where the cup sits on the arm, read from the robot's model."""
+"""``CupScene``: the arm with a cup, and a ball on a string, in steps of the robot's period.
+
+The arm is the chain of ``genan.dynamics``; string, cup and links act on the ball by one-sided
+impulses (``genan.simulation.cup_contact``). ``docs/ball-in-a-cup.md`` says what was chosen and why;
+``genan.simulation.cup_model`` builds the same scene for MuJoCo, as its judge and for pictures.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,33 +36,33 @@ from genan.dynamics.newton_euler import Pose, composite_inertia, newton_euler, p
 from genan.errors import RobotError
 from genan.robot import Robot
 from genan.simulation.cup_contact import (
+    Capsule,
+    CupMotion,
     CupSettings,
-    Motion,
-    Segment,
-    contact_target,
-    cup_touches,
-    exchange,
-    segment_touch,
-    sliding_direction,
+    cup_contacts,
+    impulse_response,
+    link_contact,
     solve_impulses,
-    string_target,
-    string_touch,
+    string_contact,
 )
-from genan.simulation.simulator import Tip
+from genan.simulation.simulator import Tip, bounds_of, rounded
 
 #: Site of the model that is the cup frame.
 CUP_SITE = "cup"
-#: Decimals kept of a place on the arm [m]: what the model's compiler rounds becomes a true zero.
-_DECIMALS = 12
+#: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast
+#: swings.
+_SWEEPS = 4
+#: A joint beyond its limit is brought back at this speed at most [rad/s].
+_LIMIT_RECOVERY = 0.5
 
 
 @dataclass(frozen=True)
 class CupMount:
-    """The cup on the last link of an arm, and what the ball can hit beside it."""
+    """The cup on the last link of an arm, and what else the ball can hit."""
 
     tip: Tip
     """The cup frame on the last link."""
-    segments: tuple[Segment, ...]
+    links: tuple[Capsule, ...]
     """The capsules of the body that carries the cup."""
 
     @classmethod
@@ -66,47 +71,30 @@ class CupMount:
         hinges."""
         if robot.end_effector != CUP_SITE:
             raise RobotError(
-                f"The end_effector of the robot {robot.name!r} is {robot.end_effector!r}; ball-in-a-cup needs a robot "
-                f"whose end_effector is the site {CUP_SITE!r}, in the middle of its cup and with z out of the opening."
+                f"The end_effector of the robot {robot.name!r} is {robot.end_effector!r}; "
+                f"ball-in-a-cup needs a robot whose end_effector is the site {CUP_SITE!r}, in the "
+                "middle of its cup and with z out of the opening."
             )
         tip = Tip.read(robot)
         if not all(link.hinge for link in tip.links):
             raise RobotError(
-                f"The robot {robot.name!r} has a slide joint; ball-in-a-cup is made for arms of hinges."
+                f"The robot {robot.name!r} has a slide joint; ball-in-a-cup is made for arms of "
+                "hinges."
             )
         model = robot.mj_model
         data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, data)
         site = model.site(CUP_SITE).id
         turn, origin = data.site_xmat[site].reshape(3, 3), data.site_xpos[site]
-        carrier = model.body_parentid[model.site_bodyid[site]]
-        segments = []
-        for geom in range(model.ngeom):
-            if (
-                model.geom_bodyid[geom] == carrier
-                and model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CAPSULE
-            ):
-                radius, half = model.geom_size[geom][:2]
-                middle = turn.T @ (data.geom_xpos[geom] - origin)
-                along = half * (turn.T @ data.geom_xmat[geom].reshape(3, 3)[:, 2])
-                segments.append(
-                    Segment(_triple(middle - along), _triple(middle + along), float(radius))
-                )
-        return cls(tip, tuple(segments))
-
-
-def _triple(values: Float[np.ndarray, " 3"]) -> tuple[float, float, float]:
-    x, y, z = (float(value) + 0.0 for value in np.round(values, _DECIMALS))
-    return x, y, z
-
-
-# --- ``CupScene``: the arm with a cup, and a ball on a string, in steps of the robot's period.
-
-#: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast
-#: swings.
-_SWEEPS = 4
-#: A joint beyond its limit is brought back at this speed at most [rad/s].
-_LIMIT_RECOVERY = 0.5
+        capsules = model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE
+        capsules &= model.geom_bodyid == model.body_parentid[model.site_bodyid[site]]
+        links = []
+        for geom in np.flatnonzero(capsules):
+            radius, half = model.geom_size[geom][:2]
+            middle = turn.T @ (data.geom_xpos[geom] - origin)
+            along = half * (turn.T @ data.geom_xmat[geom].reshape(3, 3)[:, 2])
+            links.append(Capsule(rounded(middle - along), rounded(middle + along), float(radius)))
+        return cls(tip, tuple(links))
 
 
 class CupState(eqx.Module):
@@ -137,15 +125,11 @@ class CupScene(eqx.Module):
     """Joint limits [rad]."""
 
     @classmethod
-    def load(
-        cls, robot: Robot | str = "pamy2-cup", settings: CupSettings | None = None
-    ) -> "CupScene":
+    def load(cls, robot: Robot | str, settings: CupSettings | None = None) -> "CupScene":
         """The scene on ``robot``, whose end effector must be the site ``cup``."""
         robot = Robot.load(robot) if isinstance(robot, str) else robot
-        dynamics = ChainDynamics(robot)
-        mount = CupMount.read(robot)
-        lower, upper = (tuple(float(bound) for bound in bounds) for bounds in robot.q_range)
-        return cls(dynamics, settings or CupSettings(), mount, lower, upper)
+        bounds = bounds_of(robot.q_range)
+        return cls(ChainDynamics(robot), settings or CupSettings(), CupMount.read(robot), *bounds)
 
     @property
     def nq(self) -> int:
@@ -178,17 +162,12 @@ class CupScene(eqx.Module):
         length = self.settings.string_length if string_length is None else string_length
         attachment = self.attachment(q)
         away = ball - attachment
-        ball = attachment + away * jnp.minimum(
-            1.0, length / jnp.maximum(jnp.linalg.norm(away), 1e-6)
-        )
+        part = jnp.minimum(1.0, length / jnp.maximum(jnp.linalg.norm(away), 1e-6))
+        ball = attachment + away * part
         qd = jnp.zeros_like(q) if qd is None else qd
         ball_velocity = jnp.zeros_like(ball) if ball_velocity is None else ball_velocity
-        return CupState(
-            jnp.concatenate([q, ball]),
-            jnp.concatenate([qd, ball_velocity]),
-            ball_mass,
-            string_length,
-        )
+        qpos, qvel = jnp.concatenate([q, ball]), jnp.concatenate([qd, ball_velocity])
+        return CupState(qpos, qvel, ball_mass, string_length)
 
     def on_sphere(
         self,
@@ -208,20 +187,17 @@ class CupScene(eqx.Module):
         position, rotation = self.cup_pose(q)
         above = jnp.asarray([0.0, 0.0, self.settings.attachment], q.dtype)
         in_cup = above + length * _times(rotation.T, direction)
-        touches = [
-            segment_touch(self.settings, s, (in_cup[0], in_cup[1], in_cup[2]))
-            for s in self.mount.segments
-        ]
-        inside = jnp.any(jnp.asarray([touch.distance < 0.0 for touch in touches]))
+        ball = (in_cup[0], in_cup[1], in_cup[2])
+        contacts = [link_contact(self.settings, link, ball) for link in self.mount.links]
+        inside = jnp.any(jnp.asarray([contact.distance < 0.0 for contact in contacts]))
         return position + _times(rotation, above) + jnp.where(inside, -length, length) * direction
 
     def step(self, state: CupState, tau: Float[Array, " nq"]) -> CupState:
         """One ``dt`` later, under the joint torques ``tau`` [N m]."""
         check_shapes(self.nq, tau)
         velocity = self._velocities(state, tau)
-        return CupState(
-            state.qpos + self.dt * velocity, velocity, state.ball_mass, state.string_length
-        )
+        qpos = state.qpos + self.dt * velocity
+        return CupState(qpos, velocity, state.ball_mass, state.string_length)
 
     def q(self, state: CupState) -> Float[Array, " nq"]:
         """Joint positions [rad]."""
@@ -255,10 +231,8 @@ class CupScene(eqx.Module):
         """Whether the ball's centre is inside the cup: within its opening and between bottom and
         rim."""
         x, y, z = self.ball_in_cup_frame(state)
-        settings = self.settings
-        return (
-            (x * x + y * y < settings.opening_radius**2) & (z > settings.floor) & (z < settings.rim)
-        )
+        cup = self.settings
+        return (x * x + y * y < cup.opening_radius**2) & (z > cup.floor) & (z < cup.rim)
 
     def string_length(self, state: CupState) -> Float[Array, ""]:
         """Distance from the string's attachment to the ball's centre [m]."""
@@ -278,11 +252,9 @@ class CupScene(eqx.Module):
         inverse = self._inverse_inertia(poses)
         force = self._drive(poses, q, qd, [tau[i] for i in range(n)])
         qd = [add(v, mul(dt, dot(row, force))) for v, row in zip(qd, inverse, strict=True)]
+        recovery = _LIMIT_RECOVERY
         limits = [
-            (
-                jnp.minimum((low - p) / dt, _LIMIT_RECOVERY),
-                jnp.maximum((high - p) / dt, -_LIMIT_RECOVERY),
-            )
+            (jnp.minimum((low - p) / dt, recovery), jnp.maximum((high - p) / dt, -recovery))
             for low, high, p in zip(self.lower, self.upper, q, strict=True)
         ]
         x, y, z = (state.qvel[n + i] + dt * self.dynamics.gravity[i] for i in range(3))
@@ -290,27 +262,20 @@ class CupScene(eqx.Module):
         ball, seen, columns = self._from_cup(
             poses, (state.qpos[n], state.qpos[n + 1], state.qpos[n + 2]), flight
         )
-        answer = exchange(inverse, columns, mass)
-        free = Motion(
-            qd, plus(seen, *(scale(-v, column) for v, column in zip(qd, columns, strict=True)))
-        )
+        answer = impulse_response(inverse, columns, mass)
+        moved = (scale(-v, column) for v, column in zip(qd, columns, strict=True))
+        free = CupMotion(qd, plus(seen, *moved))
 
-        string = string_touch(settings, ball, length)
-        cup = cup_touches(settings, ball)
-        contacts = [
-            *(segment_touch(settings, segment, ball) for segment in self.mount.segments),
-            *cup,
-        ]
-        touches = [(string, string_target(string, dt))]
-        touches += [
-            (contact, contact_target(settings, contact, free.ball, dt)) for contact in contacts
-        ]
-        first = len(touches) - len(cup)
+        string, cup = string_contact(settings, ball, length), cup_contacts(settings, ball)
+        links = [link_contact(settings, link, ball) for link in self.mount.links]
+        # The string is no longer than itself after the step.
+        contacts = [(string, -string.distance / dt)]
+        contacts += [(one, one.target(settings, free.ball, dt)) for one in (*links, *cup)]
         sliding = [
-            (first + k, sliding_direction(touch, free.ball), settings.friction)
-            for k, touch in enumerate(cup)
+            (1 + len(links) + k, one.sliding(free.ball), settings.friction)
+            for k, one in enumerate(cup)
         ]
-        impulse, joints = solve_impulses(free, touches, limits, sliding, answer, sweeps=_SWEEPS)
+        impulse, joints = solve_impulses(free, contacts, limits, sliding, answer, sweeps=_SWEEPS)
         push = self._to_world(poses, rotate(self.mount.tip.rotation, impulse))
         return _stack([*joints, *plus(flight, scale(1.0 / mass, push))], state.qvel.dtype)
 

@@ -76,14 +76,12 @@ class Settling:
 
     def __post_init__(self) -> None:
         if not len(self.u_lower) == len(self.u_upper) == len(self.u_rest):
+            raise SettingError("u_lower, u_upper and u_rest must have one entry per control.")
+        if not all(low <= high for low, high in zip(self.u_lower, self.u_upper, strict=True)):
             raise SettingError(
-                "The bounds of the initial control and the rest control must have one entry per control."
+                f"The initial controls' lower bounds {self.u_lower} must not be above their upper "
+                f"bounds {self.u_upper}."
             )
-        for low, high in zip(self.u_lower, self.u_upper, strict=True):
-            if not low <= high:
-                raise SettingError(
-                    f"The initial control's lower bound {low:g} is above its upper bound {high:g}."
-                )
         if self.hold < 1 or self.ramp < 1:
             raise SettingError(
                 f"Holding and ramping take at least one step, not {self.hold} and {self.ramp}."

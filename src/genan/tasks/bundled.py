@@ -145,7 +145,6 @@ REACHER = TaskEntry(
         ),
     },
     number=("mean_error", "mean error [deg]"),
-    attempt="goal",
 )  # fmt: skip
 
 BALL_IN_A_CUP = TaskEntry(
@@ -187,7 +186,6 @@ BALL_IN_A_CUP = TaskEntry(
             steps=150_000_000,
         ),
     },
-    attempt="try",
     scenery="genan.tasks.scenery:add_wooden_ball",
 )  # fmt: skip
 
@@ -217,7 +215,6 @@ TABLE_TENNIS = TaskEntry(
             }
         ),
     },
-    attempt="ball",
     scenery="genan.tasks.scenery:add_table_and_ball",
     base=Court().base,
     film_after=0.6,

@@ -22,7 +22,7 @@ from genan.deployment.interface import Clock, Pacer, Reading, RobotInterface
 from genan.deployment.loop import ControlLoop, Hold, RampTo
 from genan.deployment.safety import Stop
 from genan.errors import GenanError
-from genan.evaluation.trials import Arena, load_policy, open_arena
+from genan.evaluation.trials import TrialSetup, load_policy, open_trials
 from genan.robot import Robot
 from genan.viewer.stage import ArmKinematics
 
@@ -138,14 +138,14 @@ class RealTime:
 
 
 class LiveInterface(RobotInterface):
-    """The robot of an arena as the page sees it: every tick is noted, and someone may push."""
+    """The robot of an setup as the page sees it: every tick is noted, and someone may push."""
 
-    def __init__(self, arena: Arena, reporting: Callable[[], None], *, realtime: bool) -> None:
+    def __init__(self, setup: TrialSetup, reporting: Callable[[], None], *, realtime: bool) -> None:
         """Every ``REPORT`` ticks ``reporting`` is called, which takes ``ticks``."""
-        self._inner, self._reporting = arena.robot, reporting
-        self.robot = arena.robot.robot
-        self.pace = RealTime(arena.robot.clock)
-        self.clock = self.pace if realtime else arena.robot.clock
+        self._inner, self._reporting = setup.robot, reporting
+        self.robot = setup.robot.robot
+        self.pace = RealTime(setup.robot.clock)
+        self.clock = self.pace if realtime else setup.robot.clock
         self.ticks: list[tuple[np.ndarray, np.ndarray]] = []
         """Positions [rad or m] and controls of each since the last report."""
         self._force, self._left = np.zeros(3), -1
@@ -252,8 +252,8 @@ class LiveRobot:
             while True:
                 self._again = self._stopped = self._ready = False
                 self._judged = self._placed = True
-                self._arena = open_arena(self._policy, seed=self._settings.seed, hours=self._hours)
-                self._robot = LiveInterface(self._arena, self._report, realtime=self._realtime)
+                self._setup = open_trials(self._policy, seed=self._settings.seed, hours=self._hours)
+                self._robot = LiveInterface(self._setup, self._report, realtime=self._realtime)
                 stop = self._fly()
                 if stop is not None and not self._again:
                     self._status, self._stopped = f"stopped: {stop}", True
@@ -263,7 +263,7 @@ class LiveRobot:
 
     def _fly(self) -> Stop | None:
         """Flight after flight, until one is stopped; why it was."""
-        safety, stopping = self._arena.safety, lambda: self._again
+        safety, stopping = self._setup.safety, lambda: self._again
         with ControlLoop(self._robot, safety=safety, stopping=stopping) as loop:
             while not self._again:
                 stop = loop.run(*self._next(self._robot.robot)).stop
@@ -273,14 +273,14 @@ class LiveRobot:
 
     def _next(self, robot: Robot) -> tuple[Controller, ...]:
         """Who flies next."""
-        arena, constants = self._arena, self._arena.constants
+        setup, constants = self._setup, self._setup.constants
         if "goal_lower" in constants:
             ends = [[f"{name}_lower", f"{name}_upper"] for name in ("goal", "u")]
             goal, u = (np.mean([constants[name] for name in pair], axis=0) for pair in ends)
             self._goal = MovingGoal(goal if self._wished is None else self._wished, robot)
             self._status = "follows the goal"
-            ramp = RampTo(u, seconds=RAMP, robot=robot, change=arena.safety.change)
-            return ramp, PolicyController(arena.policy, self._goal, robot=robot, seconds=LONGEST)
+            ramp = RampTo(u, seconds=RAMP, robot=robot, change=setup.safety.change)
+            return ramp, PolicyController(setup.policy, self._goal, robot=robot, seconds=LONGEST)
         if not self._asked:
             self._status = "waits to be asked"
             if not self._ready:
@@ -295,12 +295,12 @@ class LiveRobot:
 
     def _prepare(self, trial: int) -> tuple[Controller, ...]:
         self._placed = True
-        return self._arena.attempt(trial).controllers
+        return self._setup.prepare(trial).controllers
 
     def _judge(self, *, over: bool = False) -> None:
         """Count the last trial once it is clear what became of it, or as a failure when the next
         one comes (``over``)."""
-        success = self._arena.success_so_far()
+        success = self._setup.success_so_far()
         if not self._judged and (over or success is not None):
             self._judged = True
             self._trials += 1
@@ -315,7 +315,7 @@ class LiveRobot:
             self._send(
                 LiveReport(
                     q, u, self._placed, self._status, self._stopped, self._hours, robot.pace.speed,
-                    robot.virtual.pushable, self._arena.markers(), self._trials, self._successes,
+                    robot.virtual.pushable, self._setup.markers(), self._trials, self._successes,
                 )
             )  # fmt: skip
             orders = self._orders()

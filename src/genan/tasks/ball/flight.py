@@ -164,13 +164,7 @@ def step(
 
 
 def fly(
-    ball: FlyingBall,
-    air: AirDrag,
-    bounce: Bounce,
-    court: Court,
-    *,
-    dt: float = 0.002,
-    steps: int,
+    ball: FlyingBall, air: AirDrag, bounce: Bounce, court: Court, *, dt: float = 0.002, steps: int
 ) -> FlyingBall:
     """The ball at 0, dt, ..., dt ``steps`` [s]: its arrays have ``steps`` + 1 rows."""
 
@@ -387,9 +381,7 @@ def landing_reward(
     return jnp.maximum(1.0 - loss, 0.0)
 
 
-def _return(
-    ball: FlyingBall, height: float, air: AirDrag
-) -> tuple[FlyingBall, Float[Array, ""]]:
+def _return(ball: FlyingBall, height: float, air: AirDrag) -> tuple[FlyingBall, Float[Array, ""]]:
     """The ball's flight in equal steps, and their length [s]: a quarter longer than it would take
     without air."""
     above, vz = jnp.maximum(ball.position[2] - height, 0.0), ball.velocity[2]

@@ -132,9 +132,7 @@ class Launcher:
         """A filter that knows this launcher's drag, mean bounce and spin; left out: with the
         paper's noises."""
         bounce = Bounce.symmetric(self.normal, self.tangential, self.roll)
-        return BallFilter(
-            bounce, noise or FilterNoise(), self.air, court or Court(), self.spin
-        )
+        return BallFilter(bounce, noise or FilterNoise(), self.air, court or Court(), self.spin)
 
     def sample(self, *, key: Array) -> tuple[FlyingBall, Bounce]:
         """A ball at its launch, and how it will bounce."""

@@ -170,7 +170,9 @@ def _bad_frame(ball: RecordedBall, court: Court) -> str | None:
         f"{court.base} m and the table's centre at {table.centre} m, and balls come along -y."
     )
     early = times - times[0] <= FALL_TIME
-    x, y, z = 2.0 * np.polynomial.polynomial.polyfit(times[early] - times[0], positions[early], 2)[2]
+    x, y, z = (
+        2.0 * np.polynomial.polynomial.polyfit(times[early] - times[0], positions[early], 2)[2]
+    )
     if abs(z + GRAVITY) > FALL_TOLERANCE:
         return (
             f"a ball should fall along -z with about {GRAVITY} m/s^2, but this one is accelerated "
@@ -260,12 +262,7 @@ def _from_csv(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]
         ) from error
     names = [row.get("ball") or "ball" for row in rows]
     starts = [k for k in range(len(rows)) if k == 0 or names[k] != names[k - 1]]
-    return (
-        values[:, 0],
-        values[:, 1:],
-        np.array([*starts, len(rows)]),
-        [names[k] for k in starts],
-    )
+    return (values[:, 0], values[:, 1:], np.array([*starts, len(rows)]), [names[k] for k in starts])
 
 
 # What recorded balls say about their launcher, the air and the table: least squares on whole
