@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from genan.errors import DataError, SettingError
-from genan.evaluation.transfer import Trial
+from genan.evaluation.transfer import TransferTrial
 from genan.rl.episodes import Episodes
 from genan.robot import Robot
 from genan.simulation import ArmState
@@ -142,7 +142,7 @@ def test_a_film_shows_the_policys_turn_with_the_ball_and_the_string(tmp_path: Pa
     np.savez(
         balls / "0003.npz", time=time, ball=ball, string=np.stack([0.5 * ball, ball], axis=1)[::10]
     )
-    trial = Trial(3, 0, True, "in the cup", "", [], None)
+    trial = TransferTrial(3, 0, True, "in the cup", "", [], None)
     clip = video.trial_clip(tmp_path, trial, caption="cup")
     assert (clip.start, clip.end) == pytest.approx((-0.5, 0.998)) and len(clip.moments) == 75
     moment = clip.moments[10]  # 0.2 s later
@@ -163,4 +163,4 @@ def test_a_trial_without_a_reading_is_refused(tmp_path: Path) -> None:
         ticks / "0000.npz", about=np.array('{"phases": ["PolicyController", "to rest"]}'), **nothing
     )
     with pytest.raises(DataError, match="nothing to film"):
-        video.trial_clip(tmp_path, Trial(0, None, False, "", "", [], None), caption="")
+        video.trial_clip(tmp_path, TransferTrial(0, None, False, "", "", [], None), caption="")

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from genan.errors import DataError, GenanError
 from genan.evaluation.recorded import EVALUATION, EvaluationRecord
 from genan.evaluation.study_result import SEARCH_SUFFIX, SUFFIX, SearchResult, StudyResult
-from genan.evaluation.transfer import RESULT, Transfer
+from genan.evaluation.transfer import RESULT, TransferResult
 from genan.report.inspection_record import FILE as INSPECTION
 from genan.report.inspection_record import InspectionRecord
 from genan.words import plural
@@ -76,7 +76,7 @@ class Material:
     studies: tuple[Found[StudyResult], ...] = ()
     searches: tuple[Found[SearchResult], ...] = ()
     evaluations: tuple[Found[EvaluationRecord], ...] = ()
-    transfers: tuple[Found[Transfer], ...] = ()
+    transfers: tuple[Found[TransferResult], ...] = ()
     policies: tuple[Found[ArtifactRecord], ...] = ()
     actuators: tuple[Found[ArtifactRecord], ...] = ()
     inspections: tuple[Found[InspectionRecord], ...] = ()
@@ -188,8 +188,8 @@ def _load_policy(path: Path) -> ArtifactRecord:
     return ArtifactRecord(*read_contract(path.parent))
 
 
-def _load_transfer(path: Path) -> Transfer:
-    found = Transfer.load(path.parent)
+def _load_transfer(path: Path) -> TransferResult:
+    found = TransferResult.load(path.parent)
     found.outcomes()
     return found
 

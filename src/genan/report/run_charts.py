@@ -11,7 +11,7 @@ import numpy as np
 from genan.evaluation.paper import paper_figures
 from genan.evaluation.recorded import EvaluationRecord
 from genan.evaluation.study_result import Figure, Series, Value
-from genan.evaluation.transfer import Transfer
+from genan.evaluation.transfer import TransferResult
 from genan.intervals import wilson
 from genan.report.gather import ArtifactRecord, Found
 from genan.tasks.registry import task_entry, task_names
@@ -44,7 +44,7 @@ def scaled(value: Value | None, factor: float) -> Value | None:
     return replace(value, mean=factor * value.mean, low=low, high=high)
 
 
-def success(trials: Transfer) -> Value:
+def success(trials: TransferResult) -> Value:
     """The success rate with Wilson's interval [%]."""
     return _share(trials.succeeded, len(trials.trials))
 
@@ -126,7 +126,7 @@ def training_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
     ]
 
 
-def transfer_charts(found: Sequence[Found[Transfer]]) -> list[Figure]:
+def transfer_charts(found: Sequence[Found[TransferResult]]) -> list[Figure]:
     """Success of all, of each robot where there are several, and what became of the trials."""
     done = sorted((one for one in found if one.content.trials), key=lambda one: one.content.task)
     if not done:
@@ -148,7 +148,7 @@ def transfer_charts(found: Sequence[Found[Transfer]]) -> list[Figure]:
     return charts + [_outcomes_chart(task, some) for task, some in tasks.items()]
 
 
-def _success_chart(done: Sequence[Found[Transfer]], suffix: str) -> Figure:
+def _success_chart(done: Sequence[Found[TransferResult]], suffix: str) -> Figure:
     known = [paper_figures().get(f"transfer-{one.content.task}") for one in done]
     paper = tuple(None if one is None else one.series["success"][0] for one in known)
     rows = Series("success", tuple(success(one.content) for one in done), paper)
@@ -164,7 +164,7 @@ def _success_chart(done: Sequence[Found[Transfer]], suffix: str) -> Figure:
                   caption=caption)  # fmt: skip
 
 
-def _robots_chart(some: Sequence[Found[Transfer]], suffix: str) -> Figure:
+def _robots_chart(some: Sequence[Found[TransferResult]], suffix: str) -> Figure:
     seeds = sorted({seed for one in some for seed in one.content.robot_seeds if seed is not None})
     rows = [
         tuple(success(one.content.on(k)) if k in one.content.robot_seeds else None for k in seeds)
@@ -177,7 +177,7 @@ def _robots_chart(some: Sequence[Found[Transfer]], suffix: str) -> Figure:
                   series, caption=caption)  # fmt: skip
 
 
-def _outcomes_chart(task: str, some: Sequence[Found[Transfer]]) -> Figure:
+def _outcomes_chart(task: str, some: Sequence[Found[TransferResult]]) -> Figure:
     figure = paper_figures().get(f"{task}-outcomes")
     counts = [(one.content.outcomes(), len(one.content.trials)) for one in some]
     names = dict.fromkeys(name for each, _ in counts for name in each)
@@ -195,7 +195,7 @@ def _outcomes_chart(task: str, some: Sequence[Found[Transfer]]) -> Figure:
                   "share of all trials", "%", tuple(series), caption=caption)  # fmt: skip
 
 
-def _places(done: Sequence[Found[Transfer]]) -> tuple[str, ...]:
+def _places(done: Sequence[Found[TransferResult]]) -> tuple[str, ...]:
     """What each series of trials is called: the task, and the run where one task has several."""
     tasks = [one.content.task for one in done]
     return tuple(

@@ -186,6 +186,7 @@ BALL_IN_A_CUP = TaskEntry(
             steps=150_000_000,
         ),
     },
+    attempt="try",
     scenery="genan.tasks.scenery:add_wooden_ball",
 )  # fmt: skip
 
@@ -215,6 +216,7 @@ TABLE_TENNIS = TaskEntry(
             }
         ),
     },
+    attempt="ball",
     scenery="genan.tasks.scenery:add_table_and_ball",
     base=Court().base,
     film_after=0.6,

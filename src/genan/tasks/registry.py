@@ -225,6 +225,8 @@ class TaskEntry:
     number: tuple[str, str] | None = None
     """A number of each trial whose mean is shown: its name in ``TrialVerdict.numbers``, and the
     heading with its unit."""
+    attempt: str = "trial"
+    """What one trial is called where someone watches."""
     scenery: Any = None
     """A function that adds what a picture shows next to the arm to a ``mujoco.MjSpec``, or where it
     is as "module:function"; None: nothing. See ``genan.viewer.stage``."""

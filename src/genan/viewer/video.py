@@ -24,7 +24,7 @@ from genan.viewer.rendering import Renderer, Trails, add_lines
 from genan.viewer.stage import Snapshot, Stage, snapshots
 
 if TYPE_CHECKING:
-    from genan.evaluation.transfer import Trial
+    from genan.evaluation.transfer import TransferTrial
     from genan.rl.episodes import Episodes
     from genan.tasks.task import Task, TaskEnvironment
 
@@ -94,7 +94,7 @@ def episode_clip(
     return Clip([moments[row] for row in rows], caption, result)
 
 
-def trial_clip(folder: Path, trial: "Trial", *, caption: str, after: float = 0.0) -> Clip:
+def trial_clip(folder: Path, trial: "TransferTrial", *, caption: str, after: float = 0.0) -> Clip:
     """Trial ``trial`` of the transfer in ``folder``, from what was kept of it: the policy's turn, a
     little of the ramp before it, and ``after`` [s] past it."""
     from genan.evaluation.transfer import BALLS, FLIGHTS, robot_folder
