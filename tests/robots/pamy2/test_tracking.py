@@ -8,8 +8,8 @@ from genan.robots.pamy2.virtual.tracking import (
     CAMERAS,
     VICON,
     Cameras,
-    TrackerFrame,
     Tracker,
+    TrackerFrame,
     Vicon,
 )
 

@@ -38,8 +38,8 @@ from genan.robots.pamy2.client import Pamy2Udp
 from genan.robots.pamy2.pressures import AUGUST_2024, BAR_PER_COUNT, bar_from_control
 from genan.robots.pamy2.wire import (
     LAB,
-    TelegramWriter,
     CommandTelegram,
+    TelegramWriter,
     pack_command,
     unpack_command,
 )
