@@ -11,15 +11,16 @@ import json
 import math
 import os
 import secrets
-import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import Pipe, connection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -228,10 +229,19 @@ class LocalExecutor(Executor):
         return pipe
 
     def _hire(self, lane: str) -> Any:
-        spawn = get_context("spawn")
-        ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_serve, args=(theirs, lane), daemon=True)
-        process.start()
+        ours, theirs = Pipe()
+        environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
+        environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+        if lane == "cpu":
+            environment["JAX_PLATFORMS"] = "cpu"
+        # In a group of its own: Ctrl-C is for the experiment, which asks its processes to stop.
+        process = subprocess.Popen(
+            [sys.executable, "-m", "experiments.executors", str(theirs.fileno())],
+            stdin=subprocess.PIPE,
+            pass_fds=[theirs.fileno()],
+            process_group=0,
+            env=environment,
+        )
         theirs.close()
         self._workers[ours] = (lane, process)
         return ours
@@ -244,32 +254,33 @@ class LocalExecutor(Executor):
             return dict(ref.recv())
         except (EOFError, ConnectionError):
             _, process = self._workers.pop(ref)
-            process.join()
-            how = f"{'killed' if process.exitcode < 0 else 'exit code'} {abs(process.exitcode)}"
+            code = _end(process)
+            how = f"{'killed' if code < 0 else 'exit code'} {abs(code)}"
             why = f"its process ended ({how}); memory may have run out"
             return {"what": "failed", "error": why}
 
     def _shut(self) -> None:
-        for _, process in self._workers.values():
+        for pipe, (_, process) in self._workers.items():
             process.kill()
-            process.join()
+            _end(process)
+            pipe.close()
         self._workers = {}
 
 
-def _serve(pipe: Any, lane: str) -> None:
-    """A process of its own: do the jobs that come in, until whoever sends them is gone."""
+def _end(process: "subprocess.Popen[bytes]") -> int:
+    assert process.stdin is not None
+    process.stdin.close()
+    return process.wait()
+
+
+def _serve(pipe: Any) -> None:
+    """In a process of its own: do the jobs that come in, until whoever sends them is gone."""
 
     def watch() -> None:
-        starter = parent_process()
-        assert starter is not None
-        starter.join()
-        os._exit(0)  # killed, even in the middle of a job, it leaves no process behind
+        sys.stdin.read()  # to its end
+        os._exit(0)  # killed, even in the middle of a job, an experiment leaves no process behind
 
     threading.Thread(target=watch, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the experiment, which asks to stop
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    if lane == "cpu":
-        os.environ["JAX_PLATFORMS"] = "cpu"
     with contextlib.suppress(EOFError):
         while True:
             pipe.send(do(*pipe.recv()))
@@ -346,3 +357,7 @@ def _wanted(jobs: Sequence[Job], store: Store) -> list[Job]:
     for job in jobs:
         visit(job, known=store.find(job) is not None)
     return list(found.values())
+
+
+if __name__ == "__main__":
+    _serve(connection.Connection(int(sys.argv[1])))

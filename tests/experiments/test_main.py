@@ -1,7 +1,6 @@
 """``python -m experiments``: all studies at their smallest, killed half-way and gone on with."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -278,8 +277,8 @@ def test_a_crashed_worker_is_one_failed_job(tmp_path: Path) -> None:
     try:
         executor.start(job)
         assert not executor.has_room(job)
-        (worker,) = multiprocessing.active_children()
-        worker.kill()
+        (worker,) = _workers(os.getpid())
+        os.kill(worker, signal.SIGKILL)
         events: list[Any] = []
         _until(lambda: events.extend(executor.wait(0.2)) or events, 60.0)
         assert events[-1].what == "failed" and "killed 9" in events[-1].error

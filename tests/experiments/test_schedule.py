@@ -6,11 +6,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.experiments.fake_executor import FakeExecutor
 
-from experiments.executors import run
+from experiments.executors import LocalExecutor, run
 from experiments.jobs import Job
 from experiments.store import DONE, LOCK, PRODUCTS, JobResult, StoppedError, Store
 from genan.errors import DataError, GenanError
@@ -73,6 +74,27 @@ def test_asked_to_stop_it_begins_nothing_new(store: Store) -> None:
     assert desk.stopped and desk.started == [DATA]
     assert now.stopping and now.done == 1 and not now.failed and not now.running
     assert store.find(GOOD) is None
+
+
+def test_a_gpu_is_for_the_jobs_that_it_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hired: list[str] = []
+
+    def hire(self: LocalExecutor, lane: str) -> Any:
+        hired.append(lane)
+        return Mock()
+
+    monkeypatch.setattr(LocalExecutor, "_hire", hire)
+    monkeypatch.setattr("experiments.executors.has_gpu", lambda: True)
+    executor = LocalExecutor(tmp_path, cpu_workers=2)
+    assert executor.words == "1 process on this machine with its GPU, 2 more on its cores"
+    executor.start(GOOD)
+    assert not executor.has_room(BAD) and executor.has_room(DATA)
+    executor.start(DATA)
+    executor.start(Job("collect", {"seed": 1}))
+    assert hired == ["gpu", "cpu", "cpu"] and not executor.has_room(DATA)
+    executor.close()
 
 
 def test_what_was_kept_is_found(store: Store) -> None:

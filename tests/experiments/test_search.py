@@ -88,8 +88,7 @@ def test_trials_that_fail_do_not_stop_it(store: Store) -> None:
         and all(trial.error == "It burst." and trial.value is None for trial in failed)
     )
     assert all(
-        (trial.settings["init_std"] > 2.5) == (trial.state == "failed")
-        for trial in result.trials
+        (trial.settings["init_std"] > 2.5) == (trial.state == "failed") for trial in result.trials
     )
 
 
