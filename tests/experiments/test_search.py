@@ -33,7 +33,7 @@ def bowl(job: Job) -> Mapping[str, Any]:
     if job.kind == "collect":
         return {}
     ppo = job.settings["ppo"]
-    if ppo.get("init_std", 1.0) > 2.5:
+    if ppo.get("init_std", 1.0) > 1.5:
         raise GenanError("It burst.")
     rate = math.log10(ppo.get("learning_rate", 1e-3)) + 4.0
     history = math.log10(job.settings.get("history_length", 3) / 10)
@@ -88,7 +88,7 @@ def test_trials_that_fail_do_not_stop_it(store: Store) -> None:
         and all(trial.error == "It burst." and trial.value is None for trial in failed)
     )
     assert all(
-        (trial.settings["init_std"] > 2.5) == (trial.state == "failed") for trial in result.trials
+        (trial.settings["init_std"] > 1.5) == (trial.state == "failed") for trial in result.trials
     )
 
 
