@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from genan.deployment.ball_tracking import BallMeasurement, BallSource, BallTracker, Sighting
+from genan.deployment.ball_tracking import BallSource, BallTracker, Sighting
 from genan.errors import SettingError
 from genan.robots.pamy2.virtual.tracking import Cameras, Vicon
 
@@ -34,7 +34,7 @@ def test_virtual_and_written_out_measurements_have_the_same_interface():
     sources: list[BallSource] = [Cameras(), Vicon(), Script([])]
     for source in sources:
         assert list(source.measurements(0.0)) == []
-    assert isinstance(Sighting(0.0, np.zeros(3)), BallMeasurement)
+    assert isinstance(Sighting(0.0, np.zeros(3)), Sighting)
 
 
 @pytest.mark.parametrize("frames", ["newest", "all"])

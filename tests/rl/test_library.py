@@ -38,7 +38,7 @@ def test_a_policy_belongs_to_the_bundled_actuators_and_has_its_success_on_record
 
 def test_the_reacher_reaches():
     settings = dataclasses.replace(task_settings("reacher"), pool=32)
-    env = load_environment(settings, actuator.load(bundled_actuators("pamy2")), envs=32)
+    env = load_environment(settings, actuator.load("pamy2"), envs=32)
     policy = Policy.load(bundled_policy("reacher"))
     policy.check_environment(env)
     judged = judge(env, policy.mean, key=jax.random.key(5))

@@ -13,6 +13,7 @@ import numpy as np
 from genan.actuator.contract import CONTRACT, KIND, WEIGHTS, Contract
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.network import Layer, Scaling, Skip
+from genan.robot.package import find_actuators
 
 __all__ = ["CONTRACT", "KIND", "WEIGHTS", "assemble", "contract_text", "load", "save", "tensors"]
 
@@ -25,7 +26,12 @@ def save(ensemble: Ensemble, folder: Path | str) -> Path:
 
 
 def load(folder: Path | str) -> Ensemble:
-    """Read an artifact and check it: format, checksums, shapes, finite numbers."""
+    """Read an artifact and check it: format, checksums, shapes, finite numbers.
+
+    Args:
+        folder: the --out of ``genan fit``, or the name of a robot that comes with actuators.
+    """
+    folder = find_actuators(folder)
     settings, arrays = KIND.read(folder)
     contract = Contract.from_settings(settings["contract"])
     return assemble(contract, arrays, record=settings["record"], where=str(Path(folder) / WEIGHTS))

@@ -24,37 +24,16 @@ from jaxtyping import Float
 
 from genan.deployment.ball_filter import BallEstimate, NumpyBallFilter
 from genan.deployment.controller import Kinematics, TaskObservation
+from genan.deployment.interface import Sighting
 from genan.errors import SettingError
 from genan.robot import Robot
-
-
-@runtime_checkable
-class BallMeasurement(Protocol):
-    """One measured position of the ball."""
-
-    @property
-    def time(self) -> float:
-        """When the frame was exposed [s], by the loop's clock."""
-        ...
-
-    @property
-    def position(self) -> Float[np.ndarray, " 3"]:
-        """Centre of the ball, in the frame of the task [m]."""
-        ...
-
-
-class Sighting(NamedTuple):
-    """A ``BallMeasurement``, for whoever wraps a tracker."""
-
-    time: float
-    position: Float[np.ndarray, " 3"]
 
 
 @runtime_checkable
 class BallSource(Protocol):
     """A tracker."""
 
-    def measurements(self, now: float) -> Sequence[BallMeasurement]:
+    def measurements(self, now: float) -> Sequence[Sighting]:
         """What has arrived until ``now`` [s] and was not handed out before, oldest first."""
         ...
 
@@ -124,8 +103,8 @@ class BallTracker:
         self._estimate: BallEstimate | None = None
         # Of the estimate, and of the last measurement that was believed.
         self._time = self._seen = 0.0
-        self._recent: deque[BallMeasurement] = deque(maxlen=3)
-        self._odd: BallMeasurement | None = None
+        self._recent: deque[Sighting] = deque(maxlen=3)
+        self._odd: Sighting | None = None
         self._hit = False
 
     def update(self, now: float) -> ObservedBall | None:
@@ -142,7 +121,7 @@ class BallTracker:
             mean[:3], mean[3:6], self._hit, now - self._seen > self._rules.lost_after
         )
 
-    def _take(self, one: BallMeasurement, stamp: float) -> None:
+    def _take(self, one: Sighting, stamp: float) -> None:
         position = np.asarray(one.position, float)
         if self._estimate is None:
             self._estimate, self._time = self.ball_filter.start(position), stamp
@@ -155,7 +134,7 @@ class BallTracker:
             self._estimate = self.ball_filter.correct(ahead, position)
             self._time = max(stamp, self._time)
 
-    def _believes(self, one: BallMeasurement) -> bool:
+    def _believes(self, one: Sighting) -> bool:
         """Whether this is the ball that was followed, or a new one that was seen twice."""
         if not math.isfinite(one.time + sum(one.position.tolist())):
             return False
@@ -175,7 +154,7 @@ class BallTracker:
         self._seen = one.time
         return True
 
-    def _off(self, one: BallMeasurement) -> float:
+    def _off(self, one: Sighting) -> float:
         """Distance [m] of a measurement from the prediction."""
         if self._estimate is None:
             return math.inf
@@ -224,7 +203,7 @@ class TrackedBall(TaskObservation):
         # Enough of the past to know where the cup was when a late frame was exposed.
         self._past: deque[tuple[float, np.ndarray]] = deque(maxlen=50)
         self._seen: deque[tuple[float, np.ndarray]] = deque(maxlen=buffer)
-        self._newest: BallMeasurement | None = None
+        self._newest: Sighting | None = None
         self._ticks = 0
 
     def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
@@ -262,7 +241,7 @@ class TrackedBall(TaskObservation):
         if arrived:
             self._newest = arrived[-1]
 
-    def _in_cup(self, measured: BallMeasurement) -> Vector:
+    def _in_cup(self, measured: Sighting) -> Vector:
         """Where it was, seen from the cup as that was then."""
         _, q = min(self._past, key=lambda entry: abs(entry[0] - measured.time))
         position, rotation = self._kinematics.pose(q)

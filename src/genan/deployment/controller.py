@@ -144,7 +144,12 @@ class PolicyController(Controller):
     """A trained policy, for as long as an episode of its task lasts."""
 
     def __init__(
-        self, policy: NumpyPolicy, task: TaskObservation, *, robot: Robot, seconds: float | None = None
+        self,
+        policy: NumpyPolicy,
+        task: TaskObservation,
+        *,
+        robot: Robot,
+        seconds: float | None = None,
     ) -> None:
         """Refuses a policy that was trained for another robot, by name.
 

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -136,6 +136,15 @@ class Reading:
     """Joint positions [rad or m]."""
     extra: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
     """Whatever else it reports, by name (as ``pressure`` [bar])."""
+
+
+class Sighting(NamedTuple):
+    """What a ball tracker reports at one moment."""
+
+    time: float
+    """When the frame was exposed [s], by the loop's clock."""
+    position: Float[np.ndarray, " 3"]
+    """Centre of the ball [m], in the frame of the task."""
 
 
 class RobotInterface(ABC):

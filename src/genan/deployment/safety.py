@@ -64,11 +64,9 @@ class SafetySettings:
     """Largest change of a control in one period, in its unit: the paper's, 5/s at 500 Hz. Nothing
     is sent that is faster, ramps and the first command included."""
     wild: float = 10.0
-    """A controller may ask for this many times that, and is limited; one that asks for more is
-    stopped."""
+    """A controller may ask for this many times that, and is limited; beyond, it is stopped."""
     ramp: float = 1.0
-    """Time in which the controls are brought to rest at the end [s]; longer where the rate limit
-    asks for it."""
+    """Time of the ramp to rest at the end [s]; longer where the rate limit asks for it."""
     margin: float = 5.0 * _DEGREE
     """Near to a limit [rad or m]: where the penalty begins that policies are trained with ..."""
     approach: float = 6.0
@@ -79,11 +77,9 @@ class SafetySettings:
     """A joint further than this beyond a limit, deep in the rubber of its stop, stops the flight
     [rad or m]. The deepest of 2500 exploration trajectories: 2.4 degrees."""
     speed: float = 25.0
-    """A joint faster than this stops the flight [rad/s or m/s]. The fastest of 2500 exploration
-    trajectories: 15.5."""
+    """A joint faster than this stops the flight [rad/s or m/s]; explorations reach 15.5."""
     stale: float = 0.04
-    """Longest time without a new reading [s]: as long as the delay of the robot's own valves and
-    air."""
+    """Longest time without a new reading [s]: the delay of the robot's own valves and air."""
     frozen: float = 0.1
     """Longest time in which no joint moves by a count of its encoder [s] ..."""
     frozen_travel: float = 0.3

@@ -159,6 +159,12 @@ def bundled_actuators(name: str) -> Path:
     return folder
 
 
+def find_actuators(folder: Path | str) -> Path:
+    """``folder``, or the folder of the actuators that come with the robot of that name."""
+    bundled = str(folder) in robot_names() and not Path(folder).exists()
+    return bundled_actuators(str(folder)) if bundled else Path(folder)
+
+
 def bundled_policy(name: str) -> Path:
     """Folder of the policy that comes with a robot: TASK, or ROBOT/TASK where several have one."""
     there = {

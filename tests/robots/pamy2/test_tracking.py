@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from genan.errors import SettingError
-from genan.robots.pamy2.virtual.tracking import (
-    CAMERAS,
-    VICON,
-    Cameras,
-    Tracker,
-    TrackerFrame,
-    Vicon,
-)
+from genan.robots.pamy2.virtual.tracking import CAMERAS, VICON, Cameras, Sighting, Tracker, Vicon
 
 #: Nothing but exposure and delay.
 CLEAN = dataclasses.replace(
@@ -29,7 +22,7 @@ def path(t: float) -> np.ndarray:
     return np.array([0.5, 3.0 - 4.0 * t, 1.4])
 
 
-def watched(tracker: Tracker, seconds: float, *, hidden: float = 0.0) -> list[TrackerFrame]:
+def watched(tracker: Tracker, seconds: float, *, hidden: float = 0.0) -> list[Sighting]:
     for k in range(round(seconds / 0.002) + 1):
         tracker.see(0.002 * k, path(0.002 * k), hidden=hidden)
     return tracker.measurements(np.inf)

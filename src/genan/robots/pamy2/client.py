@@ -92,17 +92,12 @@ class Pamy2Udp(RobotInterface):
         if (self.robot.nq, self.robot.nu) != (4, 4):
             raise SettingError(
                 f"A PAMY2 has 4 joints and 4 controls; robot {self.robot.name!r} has "
-                f"{self.robot.nq} and "
-                f"{self.robot.nu}: choose 'pamy2' or another description of that arm."
+                f"{self.robot.nq} and {self.robot.nu}: choose 'pamy2' or another description."
             )
         self.clock = WallClock() if clock is None else clock
         self._host, self._port = host, port
-        self._timeout, self._lost_after, self._rise, self._farewell = (
-            timeout,
-            lost_after,
-            rise,
-            farewell,
-        )
+        self._timeout, self._lost_after = timeout, lost_after
+        self._rise, self._farewell = rise, farewell
         self._wiring, self._limits = wiring, limits
         self._low, self._high = self.robot.u_range
         self._socket: socket.socket | None = None
@@ -117,8 +112,7 @@ class Pamy2Udp(RobotInterface):
 
     @property
     def statistics(self) -> Mapping[str, int]:
-        """Telegrams by what became of them: ``sent``, ``accepted``, and every reason to drop one,
-        with its count."""
+        """Telegrams by what became of them: sent, accepted, and every reason to drop one."""
         return dict(self._counts)
 
     def connect(self) -> None:
@@ -126,9 +120,8 @@ class Pamy2Udp(RobotInterface):
         if self._socket is not None:
             return
         try:
-            found = socket.getaddrinfo(self._host, self._port, socket.AF_INET, socket.SOCK_DGRAM)[
-                0
-            ][4]
+            kind = socket.AF_INET, socket.SOCK_DGRAM
+            found = socket.getaddrinfo(self._host, self._port, *kind)[0][4]
         except (OSError, OverflowError) as error:
             raise ConnectionLostError(
                 f"There is no robot at {self._host}:{self._port} ({error}); give the address of "
@@ -163,8 +156,7 @@ class Pamy2Udp(RobotInterface):
         if silence > self._lost_after:
             raise ConnectionLostError(
                 f"Nothing came from the robot at {self._host}:{self._port} for "
-                f"{1e3 * silence:.0f} ms; look whether it "
-                "is switched on and its network cable is in."
+                f"{1e3 * silence:.0f} ms; look whether it is switched on and its cable is in."
             )
         return self._reading
 
@@ -182,8 +174,7 @@ class Pamy2Udp(RobotInterface):
         return sent
 
     def idle(self) -> None:
-        """A period without a command: the robot must hear something to go on answering, so the last
-        pressures again."""
+        """A period without a command: the last pressures again, so that the robot answers."""
         self._send(self._pressure)
 
     def stop(self) -> None:
@@ -225,8 +216,7 @@ class Pamy2Udp(RobotInterface):
         )
 
     def _call(self) -> None:
-        """Say who is there until the robot answers, bring it to rest, and fall into step with its
-        telegrams."""
+        """Call until the robot answers, bring it to rest, and fall into step with its telegrams."""
         period = self.robot.dt
         rest = bar_from_control(self.robot.u_rest, self._limits)
         if self._rise <= 0.0:
@@ -250,10 +240,9 @@ class Pamy2Udp(RobotInterface):
             now = self.clock.now()
             if now - began > self._timeout:
                 raise ConnectionLostError(
-                    f"No robot answers at {self._host}:{self._port} (waited {self._timeout:g} "
-                    "s); switch it on, or "
-                    "start 'genan serve --robot virtual-pamy2', and look whether another client "
-                    "holds it."
+                    f"No robot answers at {self._host}:{self._port} (waited {self._timeout:g} s); "
+                    "switch it on, or start 'genan serve --robot virtual-pamy2', and look whether "
+                    "another client holds it."
                 )
             if now >= due:
                 self._send(pressure)
@@ -268,9 +257,7 @@ class Pamy2Udp(RobotInterface):
         for _ in range(MOST_AT_ONCE):
             try:
                 data, sender = self._socket.recvfrom(LARGEST)
-            except (
-                OSError
-            ):  # nothing there, or the last telegram found no one: silence tells in time
+            except OSError:  # nothing there, or the last telegram found no one
                 return
             self.receive(data, (str(sender[0]), int(sender[1])))
 

@@ -52,8 +52,7 @@ class TransferFunction:
 def frequency_response(
     d: Float[np.ndarray, " samples"], q: Float[np.ndarray, " samples"], *, dt: float, period: float
 ) -> tuple[Float[np.ndarray, " lines"], Complex[np.ndarray, " lines"]]:
-    """Frequencies [Hz] excited in d and the response Q/D there; the record holds whole periods,
-    past its transient."""
+    """Frequencies [Hz] excited in d and the response Q/D there, over whole periods."""
     samples_per_period = round(period / dt)
     periods, rest = divmod(len(d), samples_per_period)
     if periods < 1 or rest:
@@ -160,8 +159,7 @@ _HOLD = 2.0
 
 @dataclass(frozen=True)
 class Experiment:
-    """One joint, one band: the measured response, the model fitted to it, and the real robot's
-    figures."""
+    """One joint, one band: measured response, model fitted to it, the real robot's figures."""
 
     real: LabResult
     frequency: Float[np.ndarray, " lines"]
@@ -171,15 +169,13 @@ class Experiment:
     model: TransferFunction
 
     def within(self, quantity: str) -> bool:
-        """Whether our natural_frequency, damping or gain lies within the spread of the real robot's
-        for this joint."""
+        """Whether a quantity of our model lies within the real robot's spread for this joint."""
         low, high = spread(self.real.joint, quantity)
         return low <= abs(getattr(self.model, quantity)) <= high
 
     @property
     def resonant(self) -> bool:
-        """Whether the fitted second-order mode lies within the excited band; beyond it, it is only
-        a shape."""
+        """Whether the fitted mode lies within the excited band; beyond it, it is only a shape."""
         return self.model.natural_frequency <= self.real.highest
 
     @property
@@ -202,8 +198,7 @@ class HysteresisLoop:
 
 
 def spread(joint: int, quantity: str) -> tuple[float, float]:
-    """Span of the magnitude of a quantity over the real robot's identifications of this joint, with
-    ``TOLERANCE``."""
+    """Span of a quantity over the real robot's identifications, with ``TOLERANCE``."""
     values = [abs(getattr(row, quantity)) for row in REAL if row.joint == joint]
     return min(values) * (1.0 - TOLERANCE), max(values) * (1.0 + TOLERANCE)
 
@@ -237,8 +232,7 @@ def experiments(robot: VirtualPamy2, *, seed: int = 0) -> list[Experiment]:
 def hysteresis(
     robot: VirtualPamy2, *, amplitude: float = 0.3, period: float = 40.0
 ) -> list[HysteresisLoop]:
-    """Sweep each control by ``amplitude`` about its rest value in a triangle of ``period`` [s], and
-    return its loop."""
+    """Sweep each control by ``amplitude`` about rest, in a triangle of ``period`` [s]."""
     n = round(period / robot.dt)
     t = np.arange(n + n // 2) / n
     triangle = 1.0 - np.abs((4.0 * t - 1.0) % 4.0 - 2.0)
@@ -361,8 +355,7 @@ def identify(robot: VirtualPamy2, *, seed: int = 0) -> Identification:
 
 
 def response_figure(experiments: Sequence[Experiment]) -> "Figure":
-    """Magnitude above, phase below, one column per joint, one colour per band; dots measured, lines
-    the model."""
+    """Magnitude above, phase below; dots measured, lines the model, a colour per band."""
     from matplotlib.figure import Figure
 
     joints = sorted({e.real.joint for e in experiments})

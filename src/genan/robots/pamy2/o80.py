@@ -86,8 +86,7 @@ class O80Robot(RobotInterface):
         self._front_end, self._last_heard = front_end, self.clock.now()
 
     def read(self) -> Reading:
-        """The back-end's newest observation; ``ConnectionLostError`` when it stood still for
-        ``lost_after``."""
+        """The newest observation; ``ConnectionLostError`` when it stood still too long."""
         seen = self._attached().latest()
         time, now = 1e-9 * seen.get_time_stamp(), self.clock.now()
         if self._reading is None or time != self._reading.time:
@@ -106,8 +105,7 @@ class O80Robot(RobotInterface):
         return self._reading
 
     def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """Send the counts of u, to be reached within a period; returns u within its range, before
-        that rounding."""
+        """Send the counts of u for the coming period; returns u within its range."""
         front_end, o80 = self._attached(), self._o80
         assert o80 is not None
         if not np.isfinite(u).all():

@@ -27,8 +27,7 @@ MUSCLES = 8
 
 @dataclass(frozen=True)
 class PressureLimits:
-    """What each muscle of one PAMY2 may be commanded; the robots of the lab differ, and their
-    limits were changed."""
+    """What each muscle of one PAMY2 may be commanded; the lab's robots differ."""
 
     agonist: tuple[tuple[int, int, int, int], tuple[int, int, int, int]]
     """Lowest and highest pressure of the agonists [counts], joints 1 to 4."""
@@ -73,8 +72,7 @@ def counts_from_bar(pressure: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, 
 def counts_from_control(
     u: Float[np.ndarray, "*batch 4"], limits: PressureLimits = AUGUST_2024
 ) -> Float[np.ndarray, "*batch 8"]:
-    """Commanded counts of the eight muscles for controls u in [-1, 1]; the fraction of a count is
-    cut off."""
+    """Commanded counts of the muscles for u in [-1, 1]; fractions are cut off."""
     middle, swing = limits._rule
     low, high = limits.counts
     counts: Float[np.ndarray, "*batch 8"] = np.minimum(

@@ -41,11 +41,10 @@ from genan.robots.pamy2.wire import (
 
 
 class ServerLog:
-    """Writes events as they happen. A robot must not stop for its log: what cannot be written is
-    left out."""
+    """Writes events as they happen; what cannot be written is left out, the robot goes on."""
 
     def __init__(self, path: Path | None, clock: Clock) -> None:
-        """Write to ``path``, anew; None keeps the events in memory only."""
+        """Write to ``path``, replacing it; None keeps the events in memory only."""
         self.events: list[dict[str, Any]] = []
         """The events, where they are not written to a file."""
         self._clock, self._began = clock, clock.now()
@@ -114,11 +113,9 @@ class ServerSettings:
     release: float = 0.5
     """After this long without a valid telegram another client may have the robot [s]."""
     rate: float = 15.0
-    """Fastest change of a commanded pressure [bar/s]: twice that of a control that changes by
-    5/s."""
+    """Fastest change of a pressure [bar/s]: twice that of a control that changes by 5/s."""
     late: float = 0.01
-    """The server makes up for a delay of up to this [s]; after a longer one it goes on from
-    there."""
+    """The server makes up for a delay of up to this [s]; after a longer one it goes on."""
 
     def __post_init__(self) -> None:
         for name in ("watchdog", "ramp", "release", "rate", "late"):
@@ -147,8 +144,7 @@ class UdpServer:
         log: ServerLog | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """``rest`` are the pressures at rest [bar], at which the plant stands; ``listening`` comes
-        from ``listen``."""
+        """``rest`` [bar]: where the plant stands; ``listening`` comes from ``listen``."""
         self._plant, self._rest, self._wiring = plant, np.clip(rest, *HARD_LIMITS), wiring
         self._settings = ServerSettings() if settings is None else settings
         self._clock = WallClock() if clock is None else clock
@@ -282,8 +278,7 @@ class UdpServer:
             self.counts["not sent"] += 1
 
     def _measured(self) -> Float[np.ndarray, "8"]:
-        """What the pressure sensors say [bar]: the real robot has one at each muscle, and the
-        virtual one can tell."""
+        """What the pressure sensors say [bar], of which each muscle has one."""
         truth = getattr(self._plant, "truth_for_evaluation_only", None)
         return self.pressure if truth is None else truth()["pressure"]
 

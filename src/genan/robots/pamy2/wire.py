@@ -55,8 +55,7 @@ class CommandTelegram(NamedTuple):
     time: int
     """The client's clock [us], modulo 2**32."""
     pressure: Float[np.ndarray, "8"]
-    """Asked for [bar], in the order of the wire: agonist and antagonist of joint 1, of joint 2, and
-    so on."""
+    """Asked for [bar]: agonist and antagonist of joint 1, of joint 2, and so on."""
 
 
 def pack_command(
@@ -181,7 +180,7 @@ def unpack_state(data: bytes) -> RobotTelegram | TelegramFault:
 # --- ``TelegramOrder``: which of two telegrams is newer, though their counter goes round, and w
 
 RIVALS = 5
-"""This many telegrams in a row that count up from an old number are a sender that began anew."""
+"""This many telegrams in a row that count up from an old number are a sender that started again."""
 QUIET = 0.01
 """... provided that nothing newer came for this long [s], which telegrams that overtake one another
 do not take."""
@@ -201,8 +200,7 @@ class TelegramOrder:
         self._rivals = 0
 
     def take(self, number: int, *, now: float) -> Order:
-        """Whether telegram ``number`` is news at time ``now`` [s]; if it is, it is the newest from
-        here on."""
+        """Whether telegram ``number`` is news at ``now`` [s]; if so, it is the newest."""
         if self._last is None:
             return self._accept(number, now, "first")
         if self._newer(number, self._last):
@@ -346,24 +344,18 @@ class TelegramWriter:
         self, commanded: Float[np.ndarray, "8"], measured: Float[np.ndarray, "8"], *, now: float
     ) -> bytes:
         """The telegram of this period: pressures [bar], ``now`` by the clock [s]."""
-        message, joints, points, wiring = (
-            self._message,
-            self._joints,
-            self._set_points,
-            self._wiring,
-        )
+        message, wiring = self._message, self._wiring
+        joints, points = self._joints, self._set_points
         self._sent += 1
         message["task"], message["set_point"] = self._ticks & WORD, self._heard & WORD
         message["telegram"], message["t_sent"] = self._sent & WORD, _microseconds(now)
-        message["t_sensors"] = message["t_actuators"] = message["t_set_points"] = _microseconds(
-            self._ticks * self._dt
-        )
+        now_us = _microseconds(self._ticks * self._dt)
+        message["t_sensors"] = message["t_actuators"] = message["t_set_points"] = now_us
         q, before = self._past[-1], self._past[0]
         joints["angle"] = angle = wiring.angle_to_wire(q)
         joints["encoder"] = np.rint(angle / ENCODER_COUNT)
-        joints["speed"] = wiring.speed_to_wire(
-            (q - before) / (max(1, len(self._past) - 1) * self._dt)
-        )
+        seconds = max(1, len(self._past) - 1) * self._dt
+        joints["speed"] = wiring.speed_to_wire((q - before) / seconds)
         joints["p_ago"], joints["p_antago"] = measured[0::2], measured[1::2]
         crossed = wiring.pressure_to_wire(commanded)
         points["p_ago"], points["p_antago"] = crossed[0::2], crossed[1::2]

@@ -162,8 +162,7 @@ class RigidArm(eqx.Module):
         return jnp.stack(_solve(self._mass_matrix(turns), [tau[i] - bias[i] for i in range(4)]))
 
     def mobility(self, q: Float[Array, "4"]) -> Float[Array, "4 4"]:
-        """Inverse of the mass matrix [1/(kg m^2)]: the accelerations that one newton metre more at
-        each joint adds."""
+        """Inverse of the mass matrix [1/(kg m^2)]: accelerations per newton metre."""
         matrix = self._mass_matrix([(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)])
         return jnp.stack(
             [
@@ -183,8 +182,7 @@ class RigidArm(eqx.Module):
     def _newton_euler(
         self, turns: Sequence[Turn], qd: Sequence[Scalar], qdd: Sequence[Scalar], gravity: float
     ) -> list[Scalar]:
-        """Joint torques [N m] for velocities ``qd`` and accelerations ``qdd``, link by link
-        outwards and back."""
+        """Joint torques [N m] for ``qd`` and ``qdd``, link by link outwards and back."""
         omega, alpha = ZERO, ZERO
         acceleration: Vector = (0.0, 0.0, gravity)
         forces: list[Vector] = []
@@ -257,8 +255,7 @@ class Encoder(eqx.Module):
 
 
 class Forearm(NamedTuple):
-    """The last link in one pose of the arm. The world is the robot's base frame: z up, origin at
-    its foot."""
+    """The last link in one pose, seen from the robot's base frame: z up, origin at its foot."""
 
     origin: Float[Array, "3"]
     """Origin of the link, the elbow [m]."""
@@ -273,8 +270,7 @@ class Forearm(NamedTuple):
         turns = [(jnp.cos(q[i]), jnp.sin(q[i])) for i in range(4)]
 
         def into_world(link: int, v: Vector) -> Vector:
-            """Components in the world of ``v``, given in the frame that joint ``link`` stands
-            in."""
+            """World components of ``v``, given in the frame that joint ``link`` is in."""
             for i in reversed(range(link)):
                 v = out_of(AXES[i], turns[i], v)
             return v

@@ -128,8 +128,7 @@ class Cup(eqx.Module):
 
 # --- The string: pieces that pull when stretched, never push, and have a little mass.
 
-#: Which pieces pull is guessed and mended so many times; a wrong guess is put right in the next
-#: step.
+#: Which pieces pull is guessed, and corrected this often; the next step corrects the rest.
 _GUESSES = 3
 #: Keeps the direction of a piece defined whose end lies in the corner [m].
 _TINY = 1e-9
@@ -196,8 +195,7 @@ class String(eqx.Module):
         return _one_sided(diagonal, beside, wanted), leaving, arriving
 
     def stiffened(self, velocity: Float[Array, "3 points"]) -> Float[Array, "3 points"]:
-        """Force [N] on all points of the friction in bends that come and go; a string that swings
-        straight has none."""
+        """Force [N] of the friction in bends that come and go; a straight string has none."""
         bend = velocity[:, 2:] - 2.0 * velocity[:, 1:-1] + velocity[:, :-2]
         bend = jnp.pad(bend, ((0, 0), (2, 2)))
         return -self.bending * (bend[:, 2:] - 2.0 * bend[:, 1:-1] + bend[:, :-2])
@@ -251,8 +249,7 @@ class BallContact(eqx.Module):
     def force(
         self, touch: Proximity, velocity: Float[Array, "3"], spin: Float[Array, "3"], step: float
     ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Force [N] and moment [N m] on the ball that moves at ``velocity`` [m/s] and turns at
-        ``spin`` [rad/s]."""
+        """Force [N] and moment [N m] on the ball at ``velocity`` [m/s], ``spin`` [rad/s]."""
         depth = self.radius - touch.gap
         approach = -dot(velocity[:, None], touch.normal)
         push = jnp.where(
@@ -367,8 +364,7 @@ class CupAndBall(eqx.Module):
 
     @property
     def start(self) -> Float[Array, "3"]:
-        """Where the string is tied: the middle of the cup's underside, in the forearm's axes
-        [m]."""
+        """Where the string is tied: the middle of the underside, in the forearm's axes [m]."""
         return jnp.stack([self.cup.underside, jnp.zeros(()), self.cup.reach])
 
     def hanging(self, arm: RigidArm, q: Float[Array, "4"]) -> CupAndBallState:
@@ -455,9 +451,8 @@ class CupAndBall(eqx.Module):
         held = jnp.concatenate([tied, bend.corner], axis=1)
         held = held + applied(turned, held + 0.5 * applied(turned, held))
         held_velocity = moving[:3, None] + applied(turning_rate, held)
-        carried = moving[:3, None] + applied(
-            turning_rate, from_origin
-        )  # the forearm's velocity, were it everywhere
+        # The forearm's velocity, were it everywhere.
+        carried = moving[:3, None] + applied(turning_rate, from_origin)
         relative = toy.velocity - carried
 
         bending = string.stiffened(jnp.concatenate([held_velocity[:, :1], toy.velocity], axis=1))
@@ -529,9 +524,8 @@ BALL_RADIUS = 0.025  # as drawn, m
 STRING_LENGTH = 0.20  # to the ball's centre [R], m
 STRING_MASS = 1.0e-3  # of a cord of 2 mm [A], kg
 STRING_STIFFNESS = 12000.0  # 0.3 % at 7 N, the pull of a swing at 5 m/s [A], N/m
-STRING_DAMPING = (
-    12.0  # a ball that falls into the string comes back at half its speed or so [A], N s/m
-)
+# A ball that falls into the string comes back at half its speed or so [A], N s/m.
+STRING_DAMPING = 12.0
 STRING_BENDING = 0.02  # a bend of a few centimetres dies out within tenths of a second [A], N s/m
 RESTITUTION = 0.45  # ball on cup and forearm [A]
 BALL_FRICTION = 0.2  # [A]

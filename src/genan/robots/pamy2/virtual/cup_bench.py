@@ -89,8 +89,7 @@ class CupBench(VirtualPamy2Cup):
             self._see(np.asarray(_observe(self._aged, self._state)))
 
     def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
-        """Command the eight muscle pressures [bar] for one tick; returns what was sent, within the
-        hard limits."""
+        """Command the muscle pressures [bar] for one tick; what was sent, within hard limits."""
         if not np.isfinite(pressure).all():
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
@@ -108,13 +107,11 @@ class CupBench(VirtualPamy2Cup):
         )
 
     def ball_for_evaluation_only(self) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:
-        """True position [m] and velocity [m/s] of the ball in the robot's base frame. A tracker
-        sees less."""
+        """True position [m] and velocity [m/s] of the ball in the robot's base frame."""
         return self._ball[:3].copy(), self._ball[3:].copy()
 
     def string_for_evaluation_only(self) -> Float[np.ndarray, "points 3"]:
-        """Points of the string [m] in the robot's base frame, from where it is tied to the ball's
-        centre."""
+        """Points of the string [m] in the base frame, from its tied end to the ball's centre."""
         with on_the_bench():
             start = np.asarray(_start(self._aged, self._state.q))
         return np.vstack([start, np.asarray(self._toy_state.position).T])
@@ -197,16 +194,14 @@ def _advance(
     command: Float[Array, "8"],
     ticks: Int[Array, ""] | int,
 ) -> tuple[PamyState, Float[Array, "14"]]:
-    """The same command for some ticks. Their number is no constant: settling and playing share one
-    program."""
+    """One command for some ticks; as their number is no constant, one program serves all."""
     state = jax.lax.fori_loop(0, ticks, lambda _, s: tick(parameters, s, command), state)
     return state, _observe(parameters, state)
 
 
 @jax.jit
 def _observe(parameters: Parameters, state: PamyState) -> Float[Array, "14"]:
-    """Encoders, ball, whether it is in the cup, whether the string is caught, its pull, how far the
-    ball is away."""
+    """Encoders, ball, in the cup, string caught, its pull, distance of the ball."""
     toy, things = _toy(parameters), state.toy
     assert things is not None
     forearm = Forearm.at(parameters.arm, state.q)

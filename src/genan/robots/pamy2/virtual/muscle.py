@@ -70,8 +70,7 @@ class Muscle(eqx.Module):
     def friction(
         self, pressure: Float[Array, "8"], slip: Float[Array, "8 elements"]
     ) -> Float[Array, "8"]:
-        """Force of the Maxwell elements [N] that opposes a contraction which stretched them by
-        ``slip`` [m]."""
+        """Force of the Maxwell elements [N] against a contraction that stretched them."""
         load = jnp.maximum(pressure, 0.0) / self.slip_pressure * self.slip_force
         return load * jnp.sum(self.slip_share / self.slip_distance * slip, axis=-1)
 
@@ -193,8 +192,7 @@ class Tendon(eqx.Module):
 def _weighted(
     weights: Float[Array, "rows columns"], x: Float[Array, " columns"]
 ) -> Float[Array, " rows"]:
-    """``weights @ x``, written out: multiply-adds fuse into the loop around them, a matrix product
-    does not."""
+    """``weights @ x``, written out: it fuses into the loop around it."""
     total = weights[:, 0] * x[0]
     for j in range(1, weights.shape[1]):
         total = total + weights[:, j] * x[j]

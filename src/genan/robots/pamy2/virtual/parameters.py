@@ -114,11 +114,8 @@ def _arm() -> RigidArm:
 #: Forearm tube and cup, as in the robot ``pamy2-cup``: mass [kg], centre [m], inertia xx, yy, zz
 #: about it [kg m^2].
 _TUBE = (0.187, np.array([0.0, 0.0, 0.14]), np.array([1.2331e-3, 1.2331e-3, 2.0e-5]))  # [D]
-_CUP = (
-    0.107,
-    np.array([0.030, 0.0, 0.325]),
-    np.array([1.85e-4, 1.30e-4, 1.30e-4]),
-)  # mass [R], the rest [A]
+# Mass [R], the rest [A].
+_CUP = (0.107, np.array([0.030, 0.0, 0.325]), np.array([1.85e-4, 1.30e-4, 1.30e-4]))
 
 
 def _arm_with_cup() -> RigidArm:
@@ -161,10 +158,8 @@ def _tendon() -> Tendon:
     radius = (0.0555, 0.040, 0.0237, 0.0172)
     arm = np.zeros((8, 4))
     for joint, r in enumerate(radius):
-        arm[2 * joint, joint], arm[2 * joint + 1, joint] = (
-            -r,
-            r,
-        )  # the agonist pulls towards negative angles [R]
+        # The agonist pulls towards negative angles [R].
+        arm[2 * joint, joint], arm[2 * joint + 1, joint] = -r, r
     # The ideal routes pass through the joint centres; a guide 1 to 2 mm off centre couples the
     # joints [A].
     arm[4:6, 1] = 0.0015
@@ -178,9 +173,8 @@ def _tendon() -> Tendon:
         arm=jnp.array(arm),
         q_neutral=jnp.asarray(_Q_NEUTRAL),
         y_assembly=_pairs(0.073, 0.042, 0.033, 0.030) * _pairs(1.2, 0.68, 0.68, 0.68),  # [C]
-        stiffness=_pairs(
-            1.2e5, 1.2e5, 0.3e5, 0.3e5
-        ),  # 1.8 mm string on joint 2, 1.4 mm in long guides beyond [A]
+        # 1.8 mm string on joint 2, 1.4 mm in long guides beyond [A].
+        stiffness=_pairs(1.2e5, 1.2e5, 0.3e5, 0.3e5),
         slack=jnp.zeros(8),
         friction=jnp.full(8, 0.008),  # [C]
         wrap=_pairs(0.1, 0.25, 0.35, 0.4),  # [A]
@@ -208,9 +202,8 @@ def _air() -> Air:
 
 
 def _encoder() -> Encoder:
-    return Encoder(
-        quantum=jnp.array([0.0180, 0.0196, 0.0250, 0.0250]) * _DEG, homing_error=jnp.zeros(4)
-    )  # [R]
+    quantum = jnp.array([0.0180, 0.0196, 0.0250, 0.0250]) * _DEG  # [R]
+    return Encoder(quantum=quantum, homing_error=jnp.zeros(4))
 
 
 def _replace(parameters: Parameters, part: str, **fields: object) -> Parameters:
@@ -224,8 +217,7 @@ def _without_coupling(parameters: Parameters) -> Parameters:
 
 
 def _without_flow(parameters: Parameters) -> Parameters:
-    """Valves that follow their command within a tick, whatever the step, and volumes that do not
-    change."""
+    """Valves that follow their command within a tick, and volumes that do not change."""
     quick = jnp.full(8, 1e4)
     return _replace(
         parameters,

@@ -53,8 +53,7 @@ class PamyState(eqx.Module):
     opening: Float[Array, "8"]
     """Valve openings, -1 (venting) to 1 (filling)."""
     tau: Float[Array, "4"]
-    """Torque on the links by all but gravity, inertia and a toy [N m]: what an ideal joint sensor
-    would read."""
+    """Torque on the links by all but gravity, inertia and toy [N m]: of an ideal sensor."""
     commands: Float[Array, "delay 8"]
     """Pressure commands on their way [bar], oldest first."""
     toy: CupAndBallState | None = None
@@ -64,8 +63,7 @@ class PamyState(eqx.Module):
 def state_at(
     parameters: Parameters, q: Float[Array, "4"], pressure: Float[Array, "8"]
 ) -> PamyState:
-    """The robot at rest in pose q [rad] with the muscles at ``pressure`` [bar], unhindered by
-    friction."""
+    """The robot at rest in pose q [rad] with muscles at ``pressure`` [bar], no friction."""
     y = parameters.tendon.path(q)
     elements = parameters.muscle.slip_distance.shape[0]
     return PamyState(
@@ -162,8 +160,7 @@ _HANG_TICKS = 1500
 
 @contextmanager
 def on_the_bench() -> Iterator[None]:
-    """Double precision, and on the CPU: one robot gains nothing from a GPU, and would wait for it
-    at 500 Hz."""
+    """Double precision on the CPU: one robot gains nothing from a GPU."""
     with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         yield
 
@@ -224,13 +221,11 @@ class VirtualPamy2(VirtualRobot):
         return self._q.copy()
 
     def command(self, u: Float[np.ndarray, "4"]) -> Float[np.ndarray, "8"]:
-        """Command the controls for one tick of 2 ms; returns the pressures that were really sent
-        [bar]."""
+        """Command the controls for one tick of 2 ms; the pressures really sent [bar]."""
         return self.command_pressures(bar_from_control(self._checked(u)))
 
     def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
-        """Command the eight muscle pressures [bar] for one tick; returns what was sent, within the
-        hard limits."""
+        """Command the muscle pressures [bar] for one tick; what was sent, within hard limits."""
         if not np.isfinite(pressure).all():
             raise SettingError(f"Pressures must be finite numbers, got {pressure}.")
         sent = np.clip(pressure, *HARD_LIMITS)
@@ -296,8 +291,7 @@ class VirtualPamy2(VirtualRobot):
         return parameters
 
     def _compiled(self, arguments: tuple[Any, ...], *, skip: int) -> Callable[..., Any]:
-        """The compiled program for a batch of this shape, made once however many threads ask for
-        it."""
+        """The compiled program for a batch of this shape, made once for all threads."""
         key = (arguments[3].shape, skip)
         with self._compile_lock:
             if key not in self._programs:

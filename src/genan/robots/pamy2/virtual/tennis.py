@@ -77,8 +77,7 @@ class BallState(NamedTuple):
 
 @dataclass(frozen=True)
 class BallPhysics:
-    """Ball and air. [R] read in a source of the lab, [L] literature, [C] calibrated on recorded
-    balls, [A] assumed."""
+    """Ball and air. [R] lab's source, [L] literature, [C] fitted to balls, [A] assumed."""
 
     mass: float = 0.0027
     """[kg] [R]"""
@@ -103,8 +102,7 @@ class BallPhysics:
         return 0.5 * self.density * math.pi * self.radius**2 / self.mass
 
     def acceleration(self, velocity: Triple, spin: Triple, turning: float) -> Triple:
-        """Of the ball in the air [m/s^2]; ``turning`` is the speed of its surface, r |spin|
-        [m/s]."""
+        """Of the ball in the air [m/s^2]; ``turning``: the speed of its surface [m/s]."""
         vx, vy, vz = velocity
         wx, wy, wz = spin
         speed = (vx * vx + vy * vy + vz * vz) ** 0.5
@@ -125,9 +123,8 @@ class BallPhysics:
     def flown(self, ball: BallState, h: float) -> BallState:
         """The ball ``h`` [s] later, if it meets nothing on its way: one step of Runge and Kutta."""
         (px, py, pz), (vx, vy, vz), (wx, wy, wz) = ball
-        middle = (
-            1.0 - 0.5 * h * self.spin_decay
-        )  # the spin changes so little that its value halfway serves the step
+        # The spin changes so little that its value halfway serves the step.
+        middle = 1.0 - 0.5 * h * self.spin_decay
         spin = (wx * middle, wy * middle, wz * middle)
         turning = self.radius * (spin[0] ** 2 + spin[1] ** 2 + spin[2] ** 2) ** 0.5
         half = 0.5 * h
@@ -156,8 +153,7 @@ class BallPhysics:
         )
 
     def energy(self, ball: BallState) -> float:
-        """Kinetic energy of flight and spin, and that of height above the floor [J]; the ball is a
-        thin shell."""
+        """Energy of flight, spin and height above the floor [J]; the ball is a thin shell."""
         squares = [sum(x * x for x in part) for part in (ball.velocity, ball.spin)]
         turning = self.radius**2 * squares[1] / 1.5
         return self.mass * (0.5 * (squares[0] + turning) + self.gravity * ball.position[2])
@@ -220,8 +216,7 @@ class Obstacle(enum.Enum):
 
 @dataclass(frozen=True)
 class Room:
-    """Places and surfaces. [R] read in a source of the lab, [L] literature, [C] calibrated, [A]
-    assumed."""
+    """Places and surfaces. [R] lab's source, [L] literature, [C] calibrated, [A] assumed."""
 
     base: Triple = (0.0, 0.0, 1.21)
     """Origin of the arm's base, its axes along the world's [m] [R]."""
@@ -313,8 +308,7 @@ class Room:
     def _at_net(
         self, physics: BallPhysics, before: BallState, ball: BallState
     ) -> tuple[BallState, bool]:
-        """The ball near the net, and whether it touches it: its tape, which throws back, or the
-        mesh, which catches."""
+        """The ball near the net, and whether it touches tape (thrown back) or mesh (caught)."""
         (x, y, z), (vx, vy, vz), _ = ball
         if abs(x - self.table[0]) > self.net_half_width:
             return ball, False
@@ -349,8 +343,7 @@ Rows = tuple[Triple, Triple, Triple]
 
 @dataclass(frozen=True)
 class RacketModel:
-    """The racket and its spread. [R] read in a source of the lab, [D] measured on recorded hits,
-    [A] assumed."""
+    """The racket and its spread. [R] lab's source, [D] from recorded hits, [A] assumed."""
 
     half_width: float = 0.0743
     """Across the handle [m] [R]."""
@@ -369,8 +362,7 @@ class RacketModel:
     restitution_spread: float = 0.08
     """From hit to hit [D]."""
     tangential: tuple[float, float] = (0.5, 0.9)
-    """Least and most that is left of the speed at which a ball without spin slides along the face
-    [D]."""
+    """Least and most that is left of the speed along the face, without spin [D]."""
     unevenness: float = math.radians(1.0)
     """Tilt of the face where it is hit, about each axis across its normal [rad] [A]."""
 
@@ -399,8 +391,7 @@ class Hand:
     def __init__(
         self, offset: Float[np.ndarray, "4 3"], base: Triple, model: RacketModel, *, seed: int
     ) -> None:
-        """``offset`` [m]: joint origins of the true arm, each in the frame of the link before;
-        ``seed``: specimen."""
+        """``offset`` [m]: joint origins, each in the frame of the link before."""
         chance = np.clip(
             np.random.default_rng([seed, 0x4ACE]).standard_normal(3), -2.0, 2.0
         ).tolist()
@@ -443,8 +434,7 @@ def drawn_hit(model: RacketModel, chance: np.random.Generator) -> Hit:
 
 
 def gap(ball: Triple, racket: Racket, model: RacketModel, radius: float) -> tuple[float, Triple]:
-    """Distance between ball and racket [m], negative where they overlap, and the direction from
-    racket to ball."""
+    """Distance of ball and racket [m], negative where they overlap; direction to the ball."""
     from_middle = minus(ball, racket.position)
     a, n, b = (dot(axis, from_middle) for axis in racket.axes)
     beyond = math.sqrt((a / model.half_width) ** 2 + (b / model.half_length) ** 2)

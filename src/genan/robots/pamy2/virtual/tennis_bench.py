@@ -71,8 +71,7 @@ class TennisBench(VirtualPamy2):
         room: Room | None = None,
         racket: RacketModel | None = None,
     ) -> None:
-        """Robot and racket are specimen ``seed`` after ``hours`` [h], as for ``VirtualPamy2``; the
-        rest for studies."""
+        """Specimen ``seed`` after ``hours`` [h], as for ``VirtualPamy2``; the rest for studies."""
         self.gun, self.physics = gun or BallGun(), physics or BallPhysics()
         self.room, self.racket_model = room or Room(), racket or RacketModel()
         self._hand = Hand(
@@ -91,8 +90,7 @@ class TennisBench(VirtualPamy2):
         self._steps = 0
 
     def launch(self, trial: int) -> None:
-        """Shoot ball number ``trial``; the arm is where it is. A ball is the same for all robots, a
-        hit is not."""
+        """Shoot ball number ``trial``: the same for all robots, unlike the hit."""
         if trial < 0:
             raise SettingError(f"Balls are numbered from 0 on; got trial {trial}.")
         self._ball = self.gun.shot(trial)
@@ -103,8 +101,7 @@ class TennisBench(VirtualPamy2):
         self._steps = 0
 
     def command_pressures(self, pressure: Float[np.ndarray, "8"]) -> Float[np.ndarray, "8"]:
-        """Command the eight muscle pressures [bar] for one tick, in which the ball flies on;
-        returns what was sent."""
+        """One tick of the robot, in which the ball flies on; the pressures sent [bar]."""
         sent = super().command_pressures(pressure)
         before, self._racket = self._racket, self._true_racket()
         if self._ball is not None:
@@ -136,8 +133,7 @@ class TennisBench(VirtualPamy2):
         return self._hit_at is not None
 
     def finish(self) -> RallyOutcome:
-        """Let the ball fly on until it is judged, while the robot stands still and out of its
-        way."""
+        """Let the ball fly on until it is judged, the robot still and out of its path."""
         self._launched()
         while self._outcome is None:
             self._step(None, None)
@@ -148,19 +144,16 @@ class TennisBench(VirtualPamy2):
         return self._outcome
 
     def landing(self) -> Point | None:
-        """Where the ball's centre came down to the height of a ball on the table [m]; None before,
-        or if missed."""
+        """Where the ball came down to the table's height [m]; None before, or if missed."""
         return None if self._landing is None else self._landing.copy()
 
     def ball_for_evaluation_only(self) -> tuple[Point, Point, Point]:
-        """True position [m], velocity [m/s] and spin [rad/s] in the world frame: feed trackers with
-        it, or judge."""
+        """True position [m], velocity [m/s] and spin [rad/s] in the world frame."""
         ball = self._launched()
         return np.array(ball.position), np.array(ball.velocity), np.array(ball.spin)
 
     def racket_for_evaluation_only(self) -> tuple[Point, Float[np.ndarray, "3 3"]]:
-        """True middle of the blade in the world frame [m], and the axes across, normal and along as
-        columns."""
+        """True middle of the blade [m] and its axes across, normal, along, as columns."""
         return np.array(self._racket.position), np.array(self._racket.axes).T
 
     def _launched(self) -> BallState:
@@ -172,8 +165,7 @@ class TennisBench(VirtualPamy2):
         return self._hand.racket(np.asarray(self._state.q))
 
     def _step(self, before: Racket | None, now: Racket | None) -> None:
-        """One step of the ball, with the racket coming from ``before`` to ``now`` (None: no
-        racket)."""
+        """One step of the ball; the racket comes from ``before`` to ``now`` (None: none)."""
         old = self._launched()
         ball, touch = self.room.step(self.physics, old, STEP, self._luck)
         self._steps += 1
@@ -187,8 +179,7 @@ class TennisBench(VirtualPamy2):
             self._judge(old, ball, touch)
 
     def _judge(self, old: BallState, ball: BallState, touch: Obstacle) -> None:
-        """Whether this step decided it: after a hit, the ball's coming down to the table's height;
-        without, the end."""
+        """Whether this step decided it: coming down after a hit, the end without one."""
         if self._hit_at is None:
             x, y, _ = self.room.table
             gone = (

@@ -8,27 +8,17 @@ the same ball give the same measurements.
 
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from genan.deployment.interface import Sighting
 from genan.errors import SettingError
-
-
-class TrackerFrame(NamedTuple):
-    """One measurement of the ball."""
-
-    time: float
-    """When it was exposed [s], by the clock that the tracker was fed with."""
-    position: Float[np.ndarray, " 3"]
-    """Centre of the ball [m], in the frame that the tracker was fed in."""
 
 
 @dataclass(frozen=True)
 class TrackerModel:
-    """How a tracker sees. [R] read in a source of the lab, [D] derived from recordings, [A]
-    assumed."""
+    """How a tracker sees. [R] lab's source, [D] from recordings, [A] assumed."""
 
     rate: float
     """Frames per second [Hz]."""
@@ -105,14 +95,13 @@ class Tracker:
         self.reset()
 
     def reset(self, trial: int = 0) -> None:
-        """Forget the ball and begin anew; ``trial`` is which of the seed's sequences of errors
-        comes now."""
+        """Forget the ball; ``trial`` says which of the seed's sequences of errors comes now."""
         self._chance = np.random.default_rng([self.seed, 0x7AC, trial])
         self._next: float | None = None
         self._last: tuple[float, Float[np.ndarray, " 3"]] | None = None
         self._blind_until = self._reflected_until = -np.inf
         self._reflection = np.zeros(3)
-        self._arriving: deque[tuple[float, TrackerFrame]] = deque()
+        self._arriving: deque[tuple[float, Sighting]] = deque()
 
     def see(self, time: float, position: Float[np.ndarray, " 3"], *, hidden: float = 0.0) -> None:
         """The ball is at ``position`` [m] at ``time`` [s]; ``hidden`` (0 to 1) is how much of the
@@ -141,7 +130,7 @@ class Tracker:
                 self._next += 1.0 / self.model.rate
         self._last = (time, here)
 
-    def measurements(self, now: float) -> list[TrackerFrame]:
+    def measurements(self, now: float) -> list[Sighting]:
         """What has arrived until ``now`` [s] and was not handed out before, oldest first."""
         found = []
         while self._arriving and self._arriving[0][0] <= now:
@@ -152,9 +141,8 @@ class Tracker:
         model, chance = self.model, self._chance
         period = 1.0 / model.rate
         start, late, lost = chance.random(3)
-        white = chance.standard_normal(
-            7
-        )  # drawn whatever happens, so that one gap does not change all that follows
+        # Drawn whatever happens, so that one gap does not change all that follows.
+        white = chance.standard_normal(7)
         if time < self._blind_until:
             return
         if lost < period * (model.gap_rate + hidden * (model.hidden_gap_rate - model.gap_rate)):
@@ -172,12 +160,11 @@ class Tracker:
         arrival = time + max(0.5 * model.delay, model.delay + model.delay_jitter * white[6])
         if self._arriving:
             arrival = max(arrival, self._arriving[-1][0])
-        self._arriving.append((arrival, TrackerFrame(time, seen)))
+        self._arriving.append((arrival, Sighting(time, seen)))
 
 
 class Vicon(Tracker):
-    """300 Hz, 6.9 ms late, well below a millimetre but for reflections, blind at times: most in the
-    cup."""
+    """300 Hz, 6.9 ms late, below a millimetre but for reflections, at times blind."""
 
     def __init__(self, *, seed: int = 0, model: TrackerModel = VICON) -> None:
         """The tracker of ``seed``."""
