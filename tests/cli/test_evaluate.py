@@ -234,7 +234,7 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
         "evaluate", "--actuators", artifact(tmp_path / "s", record={"settings": {"epochs": 1}}), "--cross-validate", 9,
         "--data", judged_file,
     )  # fmt: skip
-    assert "one way of fitting" in refused(
+    assert "one set of settings" in refused(
         "evaluate", "--actuators", folder, "--cross-validate", 2, "--data", judged_file, "--uan"
     )
     stranger = artifact(tmp_path / "b", members=1, name="my-own-arm")

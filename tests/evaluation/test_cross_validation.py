@@ -12,7 +12,7 @@ from genan.cli import main
 from genan.data import Channels, Trajectories, write
 from genan.errors import ActuatorError, DataError, SettingError
 from genan.evaluation.cross_validation import PLAN, cross_validate, folds, settings_of
-from genan.evaluation.record import cross_validation_as_json
+from genan.evaluation.record import as_json
 from genan.report.verdict import cross_validation_verdict
 from genan.robot import Robot
 
@@ -113,7 +113,7 @@ def test_every_recording_is_left_out_once_and_finished_folds_are_kept(fitted, tm
     again = run()
     np.testing.assert_array_equal(again.errors.curve.mean, found.errors.curve.mean)
     assert {path: path.stat().st_mtime_ns for path in folder.glob("*/actuator.json")} == before
-    text = cross_validation_as_json(found)
+    text = as_json(found)
     json.dumps(text, allow_nan=False)
     assert text["held_control"] == {} and len(text["cross_validation"]) == 2
     assert "all but one of 2 parts of the 8 recordings" in cross_validation_verdict(found)[0]

@@ -81,7 +81,8 @@ def _run(verb: str, arguments: list[str]) -> int:
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         return _refuse(
-            f"The system refused to go on{where}: {error.strerror or error}; mend that and run again."
+            f"The system refused to go on{where}: {error.strerror or error}; mend that and run "
+            "again."
         )
     except MemoryError:
         return _refuse(

@@ -2,7 +2,6 @@
 held-control test, where the recording is new to the model, and the verdict.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,11 +20,8 @@ if TYPE_CHECKING:
     from genan.evaluation.novelty import Novelty
 
 
-def print_evaluation(
-    console: "Console", found: "Evaluation", *, missing: Sequence[str] = ()
-) -> None:
-    """Print all of it. ``missing``: why there are no baselines, or no knowledge of what the model
-    was trained on."""
+def print_evaluation(console: "Console", found: "Evaluation") -> None:
+    """Print all of it."""
     from genan.report.verdict import verdict
 
     pieces = f" of {found.recordings} recordings" if found.recordings < found.trajectories else ""
@@ -35,9 +31,14 @@ def print_evaluation(
         f"{found.errors.samples} single steps and {found.errors.rollouts} rollouts of "
         f"{found.horizon} steps ({found.horizon * found.dt:.3g} s), from sample {found.first} on.",
     )
-    for sentence in (*["This is the recording that the actuators were fitted to: the errors say "
-                       "nothing about new motions."] * found.is_training_data,
-                     *found.notes, *missing):  # fmt: skip
+    notes = list(found.notes)
+    if found.is_training_data:
+        notes.insert(
+            0,
+            "This is the recording that the actuators were fitted to: the errors say nothing about "
+            "new motions.",
+        )
+    for sentence in notes:
         _print(console, f"• {sentence}", "yellow")
     _print_errors(console, found)
     _print(console, f"Held control: {found.held[0].source}.", "bold")

@@ -31,15 +31,18 @@ class Export:
         """Export, check, say what came of it; exit code."""
         if self.format not in FORMATS:
             raise SettingError(
-                f"There is no format {self.format!r} to export to; the formats are: {listing(FORMATS)}."
+                f"There is no format {self.format!r} to export to; the formats are: "
+                f"{listing(FORMATS)}."
             )
         if self.actuators is not None and self.policy is not None:
             raise SettingError(
-                "--actuators and --policy cannot be exported into one place; give one of them at a time."
+                "--actuators and --policy cannot be exported into one place; give one of them at "
+                "a time."
             )
         if self.out.exists() and not self.overwrite:
             raise SettingError(
-                f"{self.out} exists; give another --out, or --overwrite to replace the export in it."
+                f"{self.out} exists; give another --out, or --overwrite to replace the export in "
+                "it."
             )
         if self.actuators is not None:
             found = self._export_actuators(self.actuators)
@@ -47,7 +50,8 @@ class Export:
             found = self._export_policy(self.policy)
         else:
             raise SettingError(
-                "There is nothing to export; give --actuators or --policy, the folder of one of them."
+                "There is nothing to export; give --actuators or --policy, the folder of one of "
+                "them."
             )
 
         from rich.console import Console

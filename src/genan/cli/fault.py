@@ -42,7 +42,8 @@ class Fault:
 def _print_about(console: "Console", about: dict[str, Any]) -> None:
     count = about.get("count", 1)
     console.print(
-        f"{count} episode{'' if count == 1 else 's'} ran away; this is the state before the first did."
+        f"{count} episode{'' if count == 1 else 's'} ran away; this is the state before the first "
+        "did."
     )
     for name, value in about.items():
         if name != "count":

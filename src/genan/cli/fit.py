@@ -137,7 +137,8 @@ class _Screen:
             self._console.print(f"{short} trajectories are too short for the history and left out.")
         if fitting.resumed:
             self._console.print(
-                f"continuing after {fitting.resumed:.3g} epochs, from the checkpoint in {fitting.out}"
+                f"continuing after {fitting.resumed:.3g} epochs, from the checkpoint in "
+                f"{fitting.out}"
             )
         self._bar(f"epoch {fitting.resumed:.3g}/{fitting.settings.epochs}")
 

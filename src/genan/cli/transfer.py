@@ -115,16 +115,19 @@ class Transfer:
         task_entry(self.task)
         if not self._virtual and self.robot_seeds is not None:
             raise SettingError(
-                f"There are specimens of virtual robots alone: leave out --robot-seeds for {self.robot!r}."
+                "There are specimens of virtual robots alone: leave out --robot-seeds for "
+                f"{self.robot!r}."
             )
         if self.serve and (self.robot or self.host or self.port or self.drift is not None):
             raise SettingError(
-                "--serve starts the virtual robot on a free port; leave out --robot, --host, --port and --drift."
+                "--serve starts the virtual robot on a free port; leave out --robot, --host, "
+                "--port and --drift."
             )
         wrong = [number for number in self.videos if not 0 <= number < self.trials]
         if wrong:
             raise SettingError(
-                f"Trials are numbered from 0 to {self.trials - 1}; there is no trial {wrong[0]} to film."
+                f"Trials are numbered from 0 to {self.trials - 1}; there is no trial {wrong[0]} "
+                "to film."
             )
 
     def _name(self, own: str) -> str:
@@ -174,7 +177,10 @@ class Transfer:
             def finished(found: "Result") -> None:
                 so_far[:] = [found]
                 rate = 100.0 * found.succeeded / len(found.trials)
-                words = f"{self.task}: {found.succeeded} of {len(found.trials)} succeeded ({rate:.1f} %)"
+                words = (
+                    f"{self.task}: {found.succeeded} of {len(found.trials)} succeeded "
+                    f"({rate:.1f} %)"
+                )
                 bar.update(line, completed=len(found.trials), description=words)
 
             def opened(robot_seed: int | None) -> "TrialSetup":

@@ -1,22 +1,23 @@
-"""What a model was trained on: kept beside it, or learnt from the training recording where that is
-to be had.
-"""
+"""``evaluate``: how good fitted actuators are, on a recording they were not fitted to, compared
+with models to beat."""
 
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from genan.actuator import Ensemble
+from genan.actuator import load as load_actuators
 from genan.actuator.baselines import ORDERS, Arx, Baseline, ConstantVelocity, StandingStill
 from genan.actuator.errors import JobProgress
 from genan.actuator.reference import NAME, Reference
 from genan.data import Trajectories, load, read_truth_for_evaluation_only, summary
 from genan.dynamics import load_dynamics
-from genan.errors import ActuatorError
+from genan.errors import ActuatorError, GenanError
 from genan.evaluation.accuracy import (
     HORIZON,
     Calibration,
@@ -36,59 +37,15 @@ from genan.evaluation.comparison import compare as compare_with
 from genan.evaluation.held_control import HeldControl, find_starts, judge_held_control
 from genan.evaluation.novelty import Novelty, find_novelty
 from genan.robot import Robot, robot_names
+from genan.words import interval, reading_unit
 
-
-def find_reference(
-    folder: Path,
-    ensemble: Ensemble,
-    train: Trajectories | None,
-    *,
-    progress: JobProgress | None = None,
-) -> tuple[Reference | None, str | None]:
-    """The reference of the actuators in ``folder``, and, where there is none, why.
-
-    Args:
-        folder: of the artifact; a reference that is made is kept there.
-        ensemble: the actuators in it.
-        train: their training recording, if there is one.
-        progress: told what is being done, how much of it is done, and how much there is.
-    """
-    if (folder / NAME).exists():
-        try:
-            kept = Reference.load(folder)
-            if kept.belongs_to(ensemble):
-                return kept, None
-        except ActuatorError:
-            pass  # damaged or of another version: it is made anew, where that can be done
-    without = "so where this log is new to it cannot be said"
-    if train is None:
-        return (
-            None,
-            f"There is no {NAME} in {folder} that fits, and no training recording to make it from, {without}.",
-        )
-    fitted_to = ensemble.record.get("data", {}).get("fingerprint")
-    if fitted_to and fitted_to != train.fingerprint:
-        return (
-            None,
-            f"The recording of --train-data is not the one that the actuators were fitted to, {without}.",
-        )
-    say = progress or (lambda what, done, total: None)
-    say("what it was trained on", 0, 1)
-    made = Reference.of(ensemble, train)
-    with suppress(
-        OSError
-    ):  # a folder that cannot be written to, such as an installed package's: made anew each time
-        made.save(folder)
-    say("what it was trained on", 1, 1)
-    return made, None
-
-
-# --- ``evaluate``: how good fitted actuators are, on a recording they were not fitted to, besid
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """One rollout beside the recording."""
+    """One rollout and the recording."""
 
     title: str
     """Which one it is: "best", "median", "worst"."""
@@ -104,7 +61,7 @@ class Overlay:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Everything ``evaluate`` found out."""
+    """Everything ``evaluate`` found out. Errors are in rad or m."""
 
     name: str
     """What the judged ensemble is called."""
@@ -154,9 +111,47 @@ class Evaluation:
         average = () if self.average is None else (self.average,)
         return (self.errors, *self.compared, *average, *self.baselines)
 
+    def __repr__(self) -> str:
+        head = (
+            f"Evaluation({self.name} on {self.trajectories} trajectories of {self.robot}; mean "
+            f"absolute error after 1 and after {self.horizon} steps, 95 % intervals)"
+        )
+        rows = []
+        for errors in self.table:
+            parts = (errors.one_step[-1], errors.curve[-1, -1])
+            unit, factor = reading_unit(errors.units[-1])
+            ends = [p.times(factor) for p in parts]
+            values = (interval(float(p.mean), float(p.low), float(p.high)) for p in ends)
+            rows.append(f"  {errors.name}: {' and '.join(values)} {unit}")
+        return "\n".join([head, *rows])
+
+    def to_table(self) -> dict[str, list[Any]]:
+        """A list for each column (as ``pandas.DataFrame`` takes it): model, joint, unit, and mean
+        absolute errors with 95 % intervals after one step and after ``horizon`` steps; SI units."""
+        rows = [
+            (errors.name, column, unit, *map(float, (one.mean, one.low, one.high)),
+             *map(float, (last.mean, last.low, last.high)))
+            for errors in self.table
+            for k, (column, unit) in enumerate(zip(errors.columns, errors.units, strict=True))
+            for one, last in [(errors.one_step[k], errors.curve[-1, k])]
+        ]  # fmt: skip
+        kinds = [
+            f"{what}{end}" for what in ("one_step", "rollout") for end in ("", "_low", "_high")
+        ]
+        names = ("model", "joint", "unit", *kinds)
+        return {
+            name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)
+        }
+
+    def plot(self) -> "Figure":
+        """Error over time of every model, open loop (a matplotlib figure)."""
+        from genan.report.figures import error_figure
+
+        return error_figure(self)
+
 
 def evaluate(
-    ensemble: Ensemble,
+    actuators: Ensemble | Path | str,
     data: Trajectories | Path | str,
     robot: Robot | Path | str | None = None,
     *,
@@ -170,26 +165,33 @@ def evaluate(
     """Judge fitted actuators.
 
     Args:
-        ensemble: the actuators.
+        actuators: an ensemble, or the folder of one. From a folder it is known what they were
+            trained on, so where the recording is new to them is found too.
         data: a recording that they were not fitted to; from a file its true torques are used too,
             where it has them.
-        robot: the robot; left out, the bundled one that the actuators were fitted for.
+        robot: the robot; left out, the one that the actuators were fitted for.
         name: what to call them.
         compare: other ensembles to judge at the same samples, by name.
-        train: the recording that the baselines are fitted to; left out, there are none.
-        reference: what the actuators were trained on, to tell where the recording is new to them.
+        train: the recording that the baselines are fitted to; left out, the file that the actuators
+            were fitted to, where it is still there: otherwise a note says why there are none.
+        reference: what they were trained on, where that is at hand.
         horizon: steps of the open-loop rollouts.
-        progress: told what is being done, how much of it is done, and how much there is.
+        progress: called with what is being done, how much of it is done, and how much there is.
     """
+    say = progress or (lambda what, done, total: None)
+    ensemble = actuators if isinstance(actuators, Ensemble) else load_actuators(actuators)
     body = load_robot(ensemble, robot)
     recording = data if isinstance(data, Trajectories) else load(data)
+    learnt, missing = training_data(ensemble, train)
+    unknown = None
+    if reference is None and not isinstance(actuators, Ensemble):
+        reference, unknown = find_reference(Path(actuators), ensemble, learnt, progress=progress)
     everyone = {name: ensemble, **(compare or {})}
     for each in everyone.values():
         each.contract.check_robot(body)
         each.contract.check_channels(recording.channels, whose="the recording")
-    trial = plan(
-        recording, [each.contract.history.reach for each in everyone.values()], horizon=horizon
-    )
+    reaches = [each.contract.history.reach for each in everyone.values()]
+    trial = plan(recording, reaches, horizon=horizon)
     dynamics = load_dynamics(body)
 
     judged = {
@@ -200,13 +202,10 @@ def evaluate(
     holds = find_starts(recording, first=trial.first, progress=progress)
     held = []
     for k, (key, each) in enumerate(everyone.items()):
-        if progress is not None:
-            progress("held control", k, len(everyone))
         held.append(judge_held_control(key, each, dynamics, holds, recording))
-    if progress is not None:
-        progress("held control", len(everyone), len(everyone))
+        say("held control", k + 1, len(everyone))
 
-    baselines = [] if train is None else fit_baselines(train, ensemble, trial, progress)
+    baselines = [] if learnt is None else fit_baselines(learnt, ensemble, trial, progress)
     beaten = tuple(judge_baseline(baseline, trial) for baseline in baselines)
     torques = None if isinstance(data, Trajectories) else _true_torques(main, trial, data)
     calibration = [] if torques is None else [torque_calibration(main.torques, torques)]
@@ -222,7 +221,7 @@ def evaluate(
         bound=trial.bound,
         fingerprint=fingerprint,
         is_training_data=ensemble.record.get("data", {}).get("fingerprint") == fingerprint,
-        notes=trial.notes,
+        notes=(*trial.notes, *(note for note in (missing, unknown) if note)),
         errors=main.errors,
         members=main.members,
         average=main.average,
@@ -240,7 +239,7 @@ def evaluate(
 
 def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
     """``robot``, or the one that the actuators were fitted for: where its robot.toml was then, or
-    the bundled one."""
+    the installed one."""
     if isinstance(robot, Robot):
         return robot
     known = ensemble.record.get("robot")
@@ -248,34 +247,97 @@ def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
         return Robot.load(Path(known))
     if robot is None and ensemble.contract.robot not in robot_names():
         raise ActuatorError(
-            f"The actuators were fitted for robot {ensemble.contract.robot!r}, which does not come with genan; give "
-            "its robot.toml (--robot)."
+            f"The actuators were fitted for robot {ensemble.contract.robot!r}, which is not "
+            "installed; give its robot.toml (--robot)."
         )
     return Robot.load(ensemble.contract.robot if robot is None else robot)
 
 
+def training_paths(ensemble: Ensemble) -> list[Path]:
+    """The recordings that the actuators were fitted to, as far as they say."""
+    found = ensemble.record.get("data", {}).get("path") or []
+    return [Path(path) for path in ([found] if isinstance(found, str) else found)]
+
+
+def training_data(
+    ensemble: Ensemble, given: Trajectories | Path | str | None = None
+) -> tuple[Trajectories | None, str | None]:
+    """The recording ``given``, or the one that the actuators were fitted to; or None, and why."""
+    if given is not None:
+        return given if isinstance(given, Trajectories) else load(given), None
+    hint = "the baselines were left out; give the training recording by --train-data."
+    fingerprint, paths = (
+        ensemble.record.get("data", {}).get("fingerprint"),
+        training_paths(ensemble),
+    )
+    if not paths or not fingerprint:
+        return None, f"The artifact does not say what it was fitted to, so {hint}"
+    gone = [path for path in paths if not path.exists()]
+    if gone:
+        return None, f"The training recording {gone[0]} is not there any more, so {hint}"
+    try:
+        parts = [load(path) for path in paths]
+        recording = Trajectories.concatenate(parts) if len(parts) > 1 else parts[0]
+    except GenanError as error:
+        reason = str(error).rstrip(".")
+        return None, f"The training recording cannot be read ({reason}), so {hint}"
+    if recording.fingerprint != fingerprint:
+        what = f"{paths[0]} is not the recording that the actuators were fitted to any more"
+        return None, f"{what}, so {hint}"
+    return recording, None
+
+
+def find_reference(
+    folder: Path,
+    ensemble: Ensemble,
+    train: Trajectories | None,
+    *,
+    progress: JobProgress | None = None,
+) -> tuple[Reference | None, str | None]:
+    """The reference of the actuators in ``folder``, and, where there is none, why.
+
+    Args:
+        folder: of the artifact; a reference that is made is kept there.
+        ensemble: the actuators in it.
+        train: their training recording, if there is one.
+        progress: called with what is being done, how much of it is done, and how much there is.
+    """
+    if (folder / NAME).exists():
+        with suppress(ActuatorError):  # damaged or of another version: it is made again
+            kept = Reference.load(folder)
+            if kept.belongs_to(ensemble):
+                return kept, None
+    without = "so where this log is new to it cannot be said"
+    if train is None:
+        why = f"There is no {NAME} in {folder} that fits, and no training recording to make it from"
+        return None, f"{why}, {without}."
+    fitted_to = ensemble.record.get("data", {}).get("fingerprint")
+    if fitted_to and fitted_to != train.fingerprint:
+        why = "The recording of --train-data is not the one that the actuators were fitted to"
+        return None, f"{why}, {without}."
+    say = progress or (lambda what, done, total: None)
+    say("what it was trained on", 0, 1)
+    made = Reference.of(ensemble, train)
+    with suppress(OSError):  # a folder that cannot be written to: it is made again each time
+        made.save(folder)
+    say("what it was trained on", 1, 1)
+    return made, None
+
+
 def fit_baselines(
-    train: Trajectories | Path | str,
+    train: Trajectories,
     ensemble: Ensemble,
     trial: JudgedSamples,
     progress: JobProgress | None = None,
 ) -> list[Baseline]:
     """Models to beat, fitted to ``train``: ridge ARX, constant velocity, standing still."""
-    recording = train if isinstance(train, Trajectories) else load(train)
-    ensemble.contract.check_channels(recording.channels, whose="the training recording")
-    orders = {
-        order for order in (*ORDERS, ensemble.contract.history.span) if 1 <= order <= trial.first
-    }
-    if progress is not None:
-        progress("baselines", 0, 1)
-    fitted: list[Baseline] = [
-        Arx.fit(recording, orders=sorted(orders)),
-        ConstantVelocity(),
-        StandingStill(),
-    ]
-    if progress is not None:
-        progress("baselines", 1, 1)
-    return fitted
+    ensemble.contract.check_channels(train.channels, whose="the training recording")
+    orders = {o for o in (*ORDERS, ensemble.contract.history.span) if 1 <= o <= trial.first}
+    say = progress or (lambda what, done, total: None)
+    say("baselines", 0, 1)
+    arx = Arx.fit(train, orders=sorted(orders))
+    say("baselines", 1, 1)
+    return [arx, ConstantVelocity(), StandingStill()]
 
 
 def _true_torques(

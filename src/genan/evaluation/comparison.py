@@ -88,28 +88,38 @@ class Comparison:
     def sentence(self) -> str:
         """In words."""
         if not np.isfinite(self.ratio):
-            return f"{self.when} the model and {self.baseline} cannot be compared: one of them has no error."
+            return (
+                f"{self.when} the model and {self.baseline} cannot be compared: one of them "
+                "has no error."
+            )
         times = f"{_ratio(self.ratio)} times"
         ends = f"{_ratio(self.low)} to {_ratio(self.high)}" if np.isfinite(self.low) else ""
         known = f" ({ends})" if ends else ""
         count = f"better in {self.wins} of {self.recordings} recordings"
         if self.recordings == 1:
             return (
-                f"{self.when} {times} as accurate as {self.baseline} in the one recording there is, which says nothing "
-                "of another."
+                f"{self.when} {times} as accurate as {self.baseline} in the one recording there "
+                "is, which says nothing of another."
             )
         if self.verdict == "better":
-            return f"{self.when} {times}{known} as accurate as {self.baseline}, {count}; {self.certainty}."
+            return (
+                f"{self.when} {times}{known} as accurate as {self.baseline}, {count}; "
+                f"{self.certainty}."
+            )
         if self.verdict == "worse":
-            return f"{self.when} worse than {self.baseline}: {times}{known} as accurate, {count}; {self.certainty}."
+            return (
+                f"{self.when} worse than {self.baseline}: {times}{known} as accurate, {count}; "
+                f"{self.certainty}."
+            )
         if self.recordings < FEW and self.wins in (0, self.recordings):
             return (
-                f"{self.when} {times}{known} as accurate as {self.baseline}, {count}; too few to be sure: chance alone "
-                f"does that 1 time in {round(1.0 / self.chance)}."
+                f"{self.when} {times}{known} as accurate as {self.baseline}, {count}; too few to "
+                f"be sure: chance alone does that 1 time in {round(1.0 / self.chance)}."
             )
         return (
-            f"{self.when} level with {self.baseline}: no difference can be told from {self.recordings} recordings "
-            f"({times} as accurate{f', {ends}' if ends else ''}; {count})."
+            f"{self.when} level with {self.baseline}: no difference can be told from "
+            f"{self.recordings} recordings ({times} as accurate{f', {ends}' if ends else ''}; "
+            f"{count})."
         )
 
 
@@ -144,8 +154,8 @@ class BaselineComparison:
         ]
         if 1 < self.recordings < FEW:
             found.append(
-                f"There are only {self.recordings} recordings: the intervals are too narrow, and at most 1 in "
-                f"{2**self.recordings} can be said against chance."
+                f"There are only {self.recordings} recordings: the intervals are too narrow, and "
+                f"at most 1 in {2**self.recordings} can be said against chance."
             )
         return tuple(found)
 
@@ -155,7 +165,10 @@ class BaselineComparison:
         ends = [self.best(step, unit) for step in (steps[0], steps[-1])]
         if all(one.verdict == "better" for one in ends):
             sure = "certain" if all(one.certainty == "certain" for one in ends) else "likely"
-            return f"Better than every baseline{of}, one step ahead and after {time_ahead(self.horizon)}; {sure}."
+            return (
+                f"Better than every baseline{of}, one step ahead and after "
+                f"{time_ahead(self.horizon)}; {sure}."
+            )
         if span is not None:
             first, last = span
             words = (
@@ -174,7 +187,10 @@ class BaselineComparison:
                 if one.verdict != "better"
             ]
             return f"Better than every baseline{of} {words}; {', '.join(weak)}."
-        return f"Not better than every baseline{of}: {', '.join(_relation(one, when=True) for one in ends)}."
+        return (
+            f"Not better than every baseline{of}: "
+            f"{', '.join(_relation(one, when=True) for one in ends)}."
+        )
 
 
 def compare(model: ModelErrors, baselines: Sequence[ModelErrors]) -> BaselineComparison | None:

@@ -160,11 +160,11 @@ def folds(
     sizes = np.bincount(of, trajectories.lengths)
     if not 2 <= count <= len(sizes):
         raise SettingError(
-            f"Cross-validation by whole recordings needs from 2 to {len(sizes)} parts, as many as there are "
-            f"recordings, not {count}."
+            f"Cross-validation by whole recordings needs from 2 to {len(sizes)} parts, as many as "
+            f"there are recordings, not {count}."
             if len(sizes) > 1
-            else "Cross-validation needs at least two recordings, and there is one; cut it into several trajectories "
-            "that are recordings of their own, or record more."
+            else "Cross-validation needs at least two recordings, and there is one; cut it into "
+            "several trajectories that are recordings of their own, or record more."
         )
     firsts = [int(np.flatnonzero(of == number)[0]) for number in range(len(sizes))]
     alike = same_commands(

@@ -71,7 +71,10 @@ def find_holds(trajectories: Trajectories, *, first: int) -> Holds | None:
         return None
     start, held = start[long], (end - start)[long]
     chosen = np.unique(np.linspace(0, len(start) - 1, min(MOST, len(start))).round().astype(int))
-    source = f"{len(chosen)} pieces of the recording in which the controls stay for {SHORTEST:g} s or longer"
+    source = (
+        f"{len(chosen)} pieces of the recording in which the controls stay for {SHORTEST:g} "
+        "s or longer"
+    )
     return Holds(trajectories, start[chosen], held[chosen], source)
 
 
@@ -218,13 +221,20 @@ class HeldControl:
                 else f"still moves after {self.still_moving}"
             )
             return (
-                f"not known to be fit for training policies: it {what} of {self.starts} controls that the robot never "
-                "held. A robot driven by torque may do that, one with springs or position control may not: record some "
-                "seconds of held controls to tell."
+                f"not known to be fit for training policies: it {what} of {self.starts} controls "
+                "that the robot never held. A robot driven by torque may do that, one with "
+                "springs or position control may not: record some seconds of held controls to "
+                "tell."
             )
         if self.diverged:
-            return f"unfit for training policies: it ran away from {self.diverged} of {self.starts} held controls."
-        moving = f"after {WHOLE:g} s of held control it still moves in {self.still_moving} of {self.starts} starts"
+            return (
+                f"unfit for training policies: it ran away from {self.diverged} of "
+                f"{self.starts} held controls."
+            )
+        moving = (
+            f"after {WHOLE:g} s of held control it still moves in {self.still_moving} of "
+            f"{self.starts} starts"
+        )
         if not self.fit_for_training:
             return f"unfit for training policies: it limit-cycles; {moving}."
         return f"it settles; {moving}."

@@ -1,125 +1,98 @@
-"""An evaluation as JSON can hold it: all of it for ``evaluation.json``, and the headline for the
-artifact."""
+"""``evaluation.json``: an evaluation as JSON can hold it, and read back for whoever shows it."""
 
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from genan.actuator.reference import REASONS
+from genan.errors import DataError
 from genan.evaluation.accuracy import ModelErrors
 from genan.evaluation.actuators import Evaluation
-from genan.evaluation.comparison import BaselineComparison, Comparison
+from genan.evaluation.comparison import BaselineComparison
 from genan.evaluation.cross_validation import CrossValidation
-from genan.evaluation.held_control import HeldControl
 from genan.evaluation.novelty import Novelty
-from genan.evaluation.statistics import Estimate
+from genan.evaluation.study_result import Value
 from genan.provenance import versions
 
+EVALUATION = "evaluation.json"
 
-def as_json(evaluation: Evaluation) -> dict[str, Any]:
+
+def as_json(found: Evaluation | CrossValidation) -> dict[str, Any]:
     """Every number, in SI units (rad or m, s, N m or N)."""
-    errors, torques = evaluation.errors, evaluation.torques
-    return {
-        "actuators": evaluation.name,
-        "robot": evaluation.robot,
-        "dt": evaluation.dt,
-        "recording": {
-            "fingerprint": evaluation.fingerprint,
-            "trajectories": evaluation.trajectories,
-            "recordings": evaluation.recordings,
-            "training_data": evaluation.is_training_data,
-        },
-        "first_sample": evaluation.first,
-        "horizon": evaluation.horizon,
-        "divergence_bound": _plain(evaluation.bound),
-        "notes": list(evaluation.notes),
-        "columns": list(errors.columns),
-        "units": list(errors.units),
-        "models": {one.name: errors_as_json(one) for one in evaluation.table},
-        "members": {one.name: errors_as_json(one) for one in evaluation.members},
-        "held_control": {one.name: _held(one) for one in evaluation.held},
-        "torque": None
-        if torques is None
-        else {
-            "correlation": _plain(torques.correlation),
-            "mean_absolute_error": _plain(torques.error),
-        },
-        "disagreement": [
-            {"against": one.words, "rank_correlation": _plain(one.rank_correlation)}
-            for one in evaluation.calibration
-        ],
-        "certainty": None
-        if evaluation.comparison is None
-        else comparison_as_json(evaluation.comparison),
-        "novelty": None if evaluation.novelty is None else _novelty(evaluation.novelty),
-        "versions": versions(),
+    recording: dict[str, Any] = {
+        name: getattr(found, name) for name in ("fingerprint", "trajectories", "recordings")
     }
-
-
-def cross_validation_as_json(found: CrossValidation) -> dict[str, Any]:
-    """Every number of a cross-validation, in the form of an evaluation and in SI units."""
-    return {
+    content = {
         "actuators": found.name,
         "robot": found.robot,
         "dt": found.dt,
-        "recording": {
-            "fingerprint": found.fingerprint,
-            "trajectories": found.trajectories,
-            "recordings": found.recordings,
-            "training_data": False,
-        },
-        "cross_validation": [
-            {
-                "recordings": list(fold.recordings),
-                "one_step": _plain(fold.one_step),
-                "rollout": _plain(fold.rollout),
-            }
-            for fold in found.folds
-        ],
+        "recording": {**recording, "training_data": getattr(found, "is_training_data", False)},
         "horizon": found.horizon,
-        "divergence_bound": _plain(found.bound),
+        "divergence_bound": plain(found.bound),
         "notes": list(found.notes),
         "columns": list(found.errors.columns),
         "units": list(found.errors.units),
         "models": {one.name: errors_as_json(one) for one in found.table},
         "held_control": {},
-        "certainty": comparison_as_json(found.comparison),
+        "certainty": None if found.comparison is None else comparison_as_json(found.comparison),
         "versions": versions(),
+    }
+    if isinstance(found, CrossValidation):
+        return {**content, "cross_validation": plain(found.folds)}
+    torques = found.torques
+    return {
+        **content,
+        "first_sample": found.first,
+        "members": {one.name: errors_as_json(one) for one in found.members},
+        "held_control": {
+            one.name: {
+                "verdict": one.verdict,
+                "fit_for_training": one.fit_for_training,
+                **plain(one, without=("speed", "robot_speed", "joints", "joint_units", "name")),
+            }
+            for one in found.held
+        },
+        "torque": None
+        if torques is None
+        else {
+            "correlation": plain(torques.correlation),
+            "mean_absolute_error": plain(torques.error),
+        },
+        "disagreement": [
+            {"against": one.words, "rank_correlation": plain(one.rank_correlation)}
+            for one in found.calibration
+        ],
+        "novelty": None if found.novelty is None else _novelty(found.novelty),
     }
 
 
 def headline(evaluation: Evaluation) -> dict[str, Any]:
     """What the artifact keeps: errors with intervals after one step and after the horizon, and the
     verdict."""
-    held = evaluation.held[0]
+    held, errors = evaluation.held[0], evaluation.errors
+    recording = {"fingerprint": evaluation.fingerprint, "trajectories": evaluation.trajectories}
     return {
-        "recording": {
-            "fingerprint": evaluation.fingerprint,
-            "trajectories": evaluation.trajectories,
-        },
+        "recording": recording,
         "training_data": evaluation.is_training_data,
         "horizon": evaluation.horizon,
-        "columns": list(evaluation.errors.columns),
-        "units": list(evaluation.errors.units),
-        "one_step": _estimate(evaluation.errors.one_step),
-        "rollout": _estimate(evaluation.errors.curve[-1]),
-        "rollouts": evaluation.errors.rollouts,
-        "diverged": evaluation.errors.diverged,
+        "columns": list(errors.columns),
+        "units": list(errors.units),
+        "one_step": plain(errors.one_step),
+        "rollout": plain(errors.curve[-1]),
+        "rollouts": errors.rollouts,
+        "diverged": errors.diverged,
         "held_control": {"fit_for_training": held.fit_for_training, "verdict": held.verdict},
     }
 
 
 def errors_as_json(errors: ModelErrors) -> dict[str, Any]:
     """One model's errors, in SI units (rad or m)."""
-    return {
-        "one_step": _estimate(errors.one_step),
-        "one_step_rms": None if errors.one_step_rms is None else _estimate(errors.one_step_rms),
-        "rollout_rms": None if errors.rollout_rms is None else _estimate(errors.rollout_rms),
-        "curve": _estimate(errors.curve),
-        "samples": errors.samples,
-        "rollouts": errors.rollouts,
-        "diverged": errors.diverged,
-    }
+    return dict(plain(errors, without=("name", "joints", "joint_units", "sums")))
 
 
 def comparison_as_json(comparison: BaselineComparison) -> dict[str, Any]:
@@ -128,87 +101,139 @@ def comparison_as_json(comparison: BaselineComparison) -> dict[str, Any]:
         "recordings": comparison.recordings,
         "overall": list(comparison.overall),
         "better_than_all": dict(zip(comparison.units, comparison.spans, strict=True)),
-        "comparisons": [_comparison(one) for one in comparison.comparisons],
-    }
-
-
-def _comparison(one: Comparison) -> dict[str, Any]:
-    return {
-        "baseline": one.baseline,
-        "steps": one.steps,
-        "seconds": _plain(one.seconds),
-        "unit": one.unit,
-        "ratio": {"mean": _plain(one.ratio), "low": _plain(one.low), "high": _plain(one.high)},
-        "rms_ratio": _plain(one.rms_ratio),
-        "joint_ratios": _plain(one.joint_ratios),
-        "probability_better": _plain(one.better),
-        "chance": _plain(one.chance),
-        "better_in": one.wins,
-        "recordings": one.recordings,
-        "verdict": one.verdict,
-        "certainty": one.certainty,
-        "sentence": one.sentence,
+        "comparisons": [
+            plain(one) | {n: getattr(one, n) for n in ("verdict", "certainty", "sentence")}
+            for one in comparison.comparisons
+        ],
     }
 
 
 def _novelty(found: Novelty) -> dict[str, Any]:
+    of_joints = lambda values: dict(zip(found.joints, plain(values), strict=True))  # noqa: E731
     return {
         "samples": found.samples,
-        "beyond": dict(zip(found.joints, _plain(found.beyond), strict=True)),
-        "beyond_any_joint": _plain(found.anywhere),
-        "reasons": {name: _plain(row) for name, row in zip(REASONS, found.reasons, strict=True)},
-        "recordings": {name: _plain(part) for name, part in found.recordings},
-        "stretches": [
-            {
-                "recording": one.recording,
-                "trajectory": one.trajectory,
-                "joint": one.joint,
-                "from": _plain(one.begin),
-                "to": _plain(one.end),
-                "peak": _plain(one.peak),
-                "reason": one.reason,
-                "span": None if one.span is None else _plain(one.span),
-                "trained": None if one.known is None else _plain(one.known),
-            }
-            for one in found.stretches
-        ],
+        "beyond": of_joints(found.beyond),
+        "beyond_any_joint": plain(found.anywhere),
+        "reasons": {name: plain(row) for name, row in zip(REASONS, found.reasons, strict=True)},
+        "recordings": {name: plain(part) for name, part in found.recordings},
+        "stretches": plain(found.stretches),
         "rank_correlation": {
-            "one_step": dict(zip(found.joints, _plain(found.step_correlation), strict=True)),
-            "rollout": dict(zip(found.joints, _plain(found.rollout_correlation), strict=True)),
-            "rollout_all_joints": _plain(found.whole_correlation),
+            "one_step": of_joints(found.step_correlation),
+            "rollout": of_joints(found.rollout_correlation),
+            "rollout_all_joints": plain(found.whole_correlation),
         },
-        "error_beyond_over_within": dict(zip(found.joints, _plain(found.error_ratio), strict=True)),
+        "error_beyond_over_within": of_joints(found.error_ratio),
     }
 
 
-def _held(held: HeldControl) -> dict[str, Any]:
-    return {
-        "verdict": held.verdict,
-        "fit_for_training": held.fit_for_training,
-        "source": held.source,
-        "starts": held.starts,
-        "still_moving": held.still_moving,
-        "diverged": held.diverged,
-        "speed_left": _plain(held.speed_left),
-        "robot_speed_left": None
-        if held.robot_speed_left is None
-        else _plain(held.robot_speed_left),
-        "pose_difference": None if held.pose_difference is None else _plain(held.pose_difference),
-        "hold": held.hold,
-        "usual_speed": _plain(held.usual_speed),
-    }
+def plain(value: Any, *, without: tuple[str, ...] = ()) -> Any:
+    """Dataclasses and arrays as nested tables and lists, numbers with six digits; None for what is
+    not a number. ``without``: fields to leave out."""
+    if is_dataclass(value):
+        names = [field.name for field in fields(value) if field.name not in without]
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, tuple | list) or np.ndim(value):
+        return [plain(part) for part in value]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    return float(f"{float(value):.6g}") if np.isfinite(value) else None
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "mean": _plain(estimate.mean),
-        "low": _plain(estimate.low),
-        "high": _plain(estimate.high),
-    }
+@dataclass(frozen=True)
+class ModelRecord:
+    """Errors of one model, mean over the joints, in ``EvaluationRecord.unit``."""
+
+    name: str
+    one_step: Value
+    curve: tuple[Value | None, ...]
+    """After 1, 2, ... steps open loop; None where every rollout had diverged."""
+    rollouts: int
+    diverged: int
 
 
-def _plain(array: Any) -> Any:
-    """Nested lists of numbers with six digits; None for what is not a number."""
-    if np.ndim(array):
-        return [_plain(part) for part in array]
-    return float(f"{float(array):.6g}") if np.isfinite(array) else None
+@dataclass(frozen=True)
+class EvaluationRecord:
+    """Fitted actuators compared with what they must beat. SI units."""
+
+    robot: str
+    dt: float
+    """Between two samples [s]."""
+    trajectories: int
+    training_data: bool
+    """Whether the actuators were judged on the recording they were fitted to."""
+    unit: str
+    """Of all errors: rad or m."""
+    models: tuple[ModelRecord, ...]
+    """The actuators first."""
+    held: Mapping[str, tuple[str, bool]]
+    """Of each model the held-control verdict, and whether policies may be trained with it."""
+    notes: tuple[str, ...]
+    verdict: tuple[str, ...]
+    """What to do with it, one sentence each."""
+    comparisons: tuple[Mapping[str, Any], ...]
+    """With each baseline: ``verdict`` (better, level, worse), ``certainty`` and ``sentence``."""
+    beyond: Mapping[str, tuple[float, float | None]]
+    """Of each joint, the part of the samples that were new to the model, and how much larger the
+    error is there."""
+    stretches: tuple[Mapping[str, Any], ...]
+    """Where they were most so: ``recording``, ``joint``, ``begin`` and ``end`` [s], ``peak`` (None:
+    no number), ``reason``."""
+    versions: Mapping[str, str]
+
+    @classmethod
+    def load(cls, path: Path) -> "EvaluationRecord":
+        """Read ``evaluation.json``."""
+        try:
+            return cls._read(json.loads(path.read_bytes()))
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise DataError(
+                f"{path} is not the result of an evaluation, or is not finished "
+                f"({type(error).__name__}: {error}); run 'genan evaluate' again."
+            ) from None
+
+    @classmethod
+    def _read(cls, content: dict[str, Any]) -> "EvaluationRecord":
+        column = len(content["columns"]) - len(set(content["units"]))  # the first mean over joints
+        models = tuple(_model(name, one, column) for name, one in content["models"].items())
+        if not models:
+            raise ValueError("it has no models")
+        held, novelty = content["held_control"], content.get("novelty") or {}
+        ratios = novelty.get("error_beyond_over_within") or {}
+        beyond = novelty.get("beyond") or {}
+        return cls(
+            robot=str(content["robot"]),
+            dt=float(content["dt"]),
+            trajectories=int(content["recording"]["trajectories"]),
+            training_data=bool(content["recording"]["training_data"]),
+            unit=str(content["units"][column]),
+            models=models,
+            held={k: (str(v["verdict"]), bool(v["fit_for_training"])) for k, v in held.items()},
+            notes=tuple(map(str, content["notes"])),
+            verdict=tuple(map(str, content.get("verdict") or ())),
+            comparisons=tuple((content.get("certainty") or {}).get("comparisons", ())),
+            beyond={joint: (float(part), ratios.get(joint)) for joint, part in beyond.items()},
+            stretches=tuple(map(_stretch, novelty.get("stretches", ()))),
+            versions=dict(content.get("versions") or {}),
+        )
+
+
+def _stretch(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Version 0.1 wrote "from" and "to"."""
+    return {{"from": "begin", "to": "end"}.get(key, key): value for key, value in content.items()}
+
+
+def _model(name: str, content: dict[str, Any], column: int) -> ModelRecord:
+    ends = ("mean", "low", "high")
+    curves = zip(*(content["curve"][end] for end in ends), strict=True)
+    curve = tuple(_value(*(row[column] for row in rows)) for rows in curves)
+    one_step = _value(*(content["one_step"][end][column] for end in ends))
+    if not curve or one_step is None:
+        raise ValueError(f"the errors of {name!r} are not complete")
+    return ModelRecord(name, one_step, curve, int(content["rollouts"]), int(content["diverged"]))
+
+
+def _value(mean: float | None, low: float | None, high: float | None) -> Value | None:
+    if mean is None or not math.isfinite(mean):
+        return None
+    known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
+    return Value(mean, low, high) if known else Value(mean)

@@ -61,7 +61,8 @@ def bootstrap(
     """
     if not 0.0 < level < 1.0 or resamples < 1:
         raise SettingError(
-            f"A bootstrap needs at least one resample and a level between 0 and 1, not {resamples} and {level:g}."
+            "A bootstrap needs at least one resample and a level between 0 and 1, not "
+            f"{resamples} and {level:g}."
         )
     used = counts > 0
     if not used.any():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from genan.errors import DataError, GenanError
-from genan.evaluation.recorded import EVALUATION, EvaluationRecord
+from genan.evaluation.record import EVALUATION, EvaluationRecord
 from genan.evaluation.study_result import SEARCH_SUFFIX, SUFFIX, SearchResult, StudyResult
 from genan.evaluation.transfer import RESULT, TransferResult
 from genan.report.inspection_record import FILE as INSPECTION

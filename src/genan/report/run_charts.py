@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from genan.evaluation.paper import paper_figures
-from genan.evaluation.recorded import EvaluationRecord
+from genan.evaluation.record import EvaluationRecord
 from genan.evaluation.study_result import Figure, Series, Value
 from genan.evaluation.transfer import TransferResult
 from genan.intervals import wilson

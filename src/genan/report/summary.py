@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from genan.evaluation.recorded import EvaluationRecord
+from genan.evaluation.record import EvaluationRecord
 from genan.evaluation.study_result import SearchResult, StudyResult, Value
 from genan.evaluation.transfer import TransferResult
 from genan.report.gather import ArtifactRecord, Found, Material
