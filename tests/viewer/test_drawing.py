@@ -130,16 +130,15 @@ def test_every_body_is_placed_and_only_what_moved_is_sent() -> None:
 def test_a_ball_comes_leaves_a_trail_and_goes() -> None:
     scene = FakeScene()
     stage = Stage(Robot.load("pamy2"), task_entry("table-tennis"), arms=False)
-    nodes = MarkerNodes(scene, stage, trail=4)
+    nodes = MarkerNodes(scene, stage)
+    lines = scene.nodes["/lines"]
     nodes.place({})
-    assert not scene.nodes["/ball"].visible
-    for k in range(6):
+    assert not scene.nodes["/ball"].visible and not lines.points.any()
+    for k in range(1, 4):
         nodes.place({"ball": np.array([0.0, float(k), 1.0])})
-    trail = scene.nodes["/ball path"]
-    assert scene.nodes["/ball"].visible and trail.visible
-    np.testing.assert_allclose(trail.points[:, :, 1], [[2, 3], [3, 4], [4, 5]])
-    nodes.place({"ball": np.zeros(3), "string": np.zeros((5, 3))})
-    assert scene.nodes["/string"].visible and scene.nodes["/string"].points.shape == (4, 2, 3)
+    assert scene.nodes["/ball"].visible
+    np.testing.assert_allclose(lines.points[:3, :, 1], [[1, 2], [2, 3], [0, 0]])
+    nodes.place({"ball": np.ones(3), "string": np.full((5, 3), 7.0)})
+    assert (lines.points[:4] == 7.0).all() and lines.colors[0].any()
     nodes.place({})
-    assert not scene.nodes["/ball"].visible and not trail.visible
-    assert not scene.nodes["/string"].visible
+    assert not scene.nodes["/ball"].visible and not lines.points.any()

@@ -12,7 +12,7 @@ from genan.data import Channels, Trajectories, write
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.viewer.live_page import LivePage
-from genan.viewer.live_robot import REPORT, LiveOrder, LiveReport, LiveSettings
+from genan.viewer.live_robot import REPORT, LiveOrder, LiveProcess, LiveReport, LiveSettings
 from genan.viewer.page import GhostActuators, serving
 from genan.viewer.replay import RecordingFile, ReplayPage
 
@@ -45,7 +45,7 @@ def test_the_page_is_there_for_this_computer_alone_and_gone_afterwards(
     assert not [thread for thread in set(threading.enumerate()) - before if thread.is_alive()]
 
 
-class ToldProcess:
+class ToldProcess(LiveProcess):
     """A robot that reports what a test says, and keeps the orders."""
 
     def __init__(self, reports: list[LiveReport]) -> None:

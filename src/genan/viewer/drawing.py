@@ -4,15 +4,16 @@ One node for a body: a picture is one pose for each, and what has not moved is n
 """
 
 import math
-from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import mujoco
 import numpy as np
 import trimesh
 
-from genan.viewer.stage import LINE_COLOUR, Poses, Stage
+from genan.viewer.rendering import Trails
+from genan.viewer.stage import Poses, Snapshot, Stage
 
 RGBA = tuple[float, float, float, float]
 """Red, green, blue and opacity, from 0 to 1."""
@@ -21,7 +22,6 @@ RGBA = tuple[float, float, float, float]
 GHOST: RGBA = (0.0, 0.447, 0.698, 0.4)
 MEMBER: RGBA = (0.337, 0.706, 0.914, 0.2)
 GOAL: RGBA = (0.0, 0.62, 0.451, 0.3)
-_FLOOR: RGBA = (0.90, 0.91, 0.92, 1.0)
 #: Corners of a circle, and of one that is only seen faintly: a page is drawn on whatever graphics
 #: there are.
 FACETS, COARSE = 20, 10
@@ -31,8 +31,8 @@ _SHARP = 0.6
 THICKER = 0.0012
 #: What moves or turns by less than this has not [m, or of a quaternion].
 STILL = 1e-6
-#: Moments of the path that is drawn behind what moves.
-TRAIL = 40
+#: Pieces that all lines have together, at most.
+_PIECES = 64
 #: A page is seen from so much further away than a film: its panels hide the sides.
 _PANELS = 1.4
 
@@ -166,50 +166,32 @@ class ArmNodes:
 class MarkerNodes:
     """What moves besides the arm, with the path it came, and the lines of a moment."""
 
-    def __init__(self, scene: Any, stage: Stage, *, trail: int = TRAIL) -> None:
-        """Add the moving bodies of ``stage`` to ``scene``, hidden; ``trail`` moments are kept."""
-        self._scene = scene
-        self._bodies, self._past = {}, {}
-        self._lines: dict[str, Any] = {}
+    def __init__(self, scene: Any, stage: Stage) -> None:
+        """Add the moving bodies of ``stage`` to ``scene``, hidden."""
+        self._trails, self._bodies = Trails(stage), {}
         for name, body in stage.moving.items():
             self._bodies[name] = scene.add_frame(f"/{name}", show_axes=False, visible=False)
             for k, (mesh, rgba) in enumerate(shapes(stage.model, body)):
                 add_mesh(scene, f"/{name}/{k}", mesh, rgba)
-            self._past[name] = deque[np.ndarray](maxlen=trail)
-            self._line(f"{name} path", trail - 1, rgba)
+        # Lines keep their number of pieces: those that are not needed have no length.
+        none = np.zeros((_PIECES, 2, 3))
+        self._lines = scene.add_line_segments(
+            "/lines", none.astype(np.float32), none.astype(np.uint8), thickness=2.0,
+            thickness_units="screen",
+        )  # fmt: skip
 
     def place(self, markers: Mapping[str, np.ndarray]) -> None:
-        """Show what ``markers`` has, and hide what it has not [m]."""
-        lines = {name: points for name, points in markers.items() if points.ndim == 2}
+        """Show what ``markers`` has [m], and hide what it has not."""
         for name, node in self._bodies.items():
-            past = self._past[name]
             node.visible = name in markers
-            if name not in markers:
-                past.clear()
-                continue
-            node.position = markers[name]
-            past.append(markers[name])
-            if not lines:  # what hangs on a line goes to and fro: its path would hide it
-                # Lines keep their number of points: those without a past yet are at its start.
-                missing = (past.maxlen or 0) - len(past)
-                lines[f"{name} path"] = np.array([past[0]] * missing + [*past])
-        for name in lines.keys() - self._lines.keys():
-            self._line(name, len(lines[name]) - 1, LINE_COLOUR)
-        for name, node in self._lines.items():
-            node.visible = name in lines
-            if name in lines:
-                points = np.asarray(lines[name], np.float32)
-                node.points = np.stack([points[:-1], points[1:]], axis=1)
-
-    def _line(self, name: str, pieces: int, colour: RGBA) -> None:
-        self._lines[name] = self._scene.add_line_segments(
-            f"/{name}",
-            np.zeros((pieces, 2, 3), np.float32),
-            rgb(colour),
-            thickness=2.0,
-            thickness_units="screen",
-            visible=False,
-        )
+            if node.visible:
+                node.position = markers[name]
+        points, colours = np.zeros((_PIECES, 2, 3), np.float32), np.zeros((_PIECES, 2, 3), np.uint8)
+        lines = self._trails.at(Snapshot(np.empty(0), markers=markers))
+        pieces = [(ends, rgb(colour)) for line, colour, _ in lines for ends in pairwise(line)]
+        for k, (ends, colour) in enumerate(pieces[:_PIECES]):
+            points[k], colours[k] = ends, colour
+        self._lines.points, self._lines.colors = points, colours
 
 
 def draw_stage(server: Any, stage: Stage) -> None:
@@ -222,21 +204,12 @@ def draw_stage(server: Any, stage: Stage) -> None:
         "/room/sky", sky_color=(255, 255, 255), ground_color=(196, 200, 206), intensity=1.6
     )
     scene.world_axes.visible = False
-    half = 2.0 * stage.camera.distance
-    at = trimesh.transformations.translation_matrix((x, y, stage.floor - 0.001))
-    floor = trimesh.creation.box(extents=(2.0 * half, 2.0 * half, 0.002), transform=at)
-    add_mesh(scene, "/room/floor", floor, _FLOOR)
+    size = 4.0 * stage.camera.distance
     scene.add_grid(
-        "/room/grid",
-        width=2.0 * half,
-        height=2.0 * half,
-        cell_size=0.25,
-        section_size=1.0,
-        cell_color=(214, 217, 220),
-        section_color=(190, 194, 199),
-        position=(x, y, stage.floor + 0.002),
-        shadow_opacity=0.0,
-    )
+        "/room/floor", size, size, cell_size=0.25, section_size=1.0, position=(x, y, stage.floor),
+        cell_color=(214, 217, 220), section_color=(190, 194, 199), shadow_opacity=0.0,
+        plane_color=(230, 232, 235), plane_opacity=1.0,
+    )  # fmt: skip
     for k, (mesh, rgba) in enumerate(shapes(stage.model, 0)):
         add_mesh(scene, f"/room/{k}", mesh, rgba)
     camera = server.initial_camera

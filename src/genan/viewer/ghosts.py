@@ -6,7 +6,6 @@ does that starts there.
 """
 
 from functools import partial
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +14,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from genan.actuator import Ensemble
-from genan.actuator.network import apply
 from genan.dynamics import Dynamics
 from genan.viewer.page import GhostMotion
 
@@ -46,12 +44,6 @@ class GhostSimulation:
         self.wild = False
         """Whether one of them has run away to where there are no numbers."""
 
-    @property
-    def first(self) -> int:
-        """Ticks for which the ghosts stay with the robot: until the networks have a whole past to
-        look at."""
-        return max(self.ensemble.contract.history.reach, 1)
-
     def forget(self) -> None:
         """The next tick has no past: another trajectory, or the robot was put elsewhere."""
         self._state, self._age, self.wild = None, 0, False
@@ -62,28 +54,20 @@ class GhostSimulation:
         u: Float[np.ndarray, "ticks nu"],
         restart: Bool[np.ndarray, " ticks"],
     ) -> GhostMotion:
-        """Go on by as many ticks as are given.
-
-        Args:
-            q: where the robot was at the beginning of each tick [rad or m].
-            u: what it was commanded in it.
-            restart: whether the ghosts are put back to where the robot was.
-        """
+        """Go on by as many ticks as are given: where the robot was at the beginning of each [rad or
+        m], what it was commanded in it, and whether the ghosts are put back to it (``restart``)."""
         ticks = len(q)
-        restart = restart | (np.arange(self._age, self._age + ticks) <= self.first)
+        # The ghosts stay with the robot until the networks have a whole past to look at.
+        first = max(self.ensemble.contract.history.reach, 1)
+        restart = restart | (np.arange(self._age, self._age + ticks) <= first)
         if self._state is None:
             self._state = self._begin(q[0], u[0])
         found = []
         for k in range(0, ticks, self.block):
             some = np.minimum(np.arange(k, k + self.block), ticks - 1)
             real = np.arange(k, k + self.block) < ticks
-            arrays = (
-                np.asarray(q[some], np.float32),
-                np.asarray(u[some], np.float32),
-                restart[some],
-                real,
-            )
-            self._state, out = _advance(self.ensemble, self.dynamics, self._state, *arrays)
+            now = (*(a[some].astype(np.float32) for a in (q, u)), restart[some], real)
+            self._state, out = _advance(self.ensemble, self.dynamics, self._state, *now)
             found.append(tuple(np.asarray(part)[: ticks - k] for part in out))
         self._age += ticks
         simulated = GhostMotion(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
@@ -139,21 +123,10 @@ def _torques(
     u: Float[Array, "controls nu"],
     robot: Float[Array, "samples nq"],
 ) -> tuple[Float[Array, "models nq"], Float[Array, "members nq"]]:
-    """Torques on the ghosts, and of each member on the robot's own past [N m or N]: each network is
-    read once."""
+    """Torques on the ghosts, and of each member on the robot's own past [N m or N]."""
     arms = jnp.concatenate([past, robot[None]])
     histories, controls = ensemble.contract.history.of_window(arms, u)
-    x = ensemble.inputs(histories, jnp.broadcast_to(controls, (len(arms), *controls.shape)))
-
-    def member(layers: Any, own: Float[Array, " inputs"]) -> Float[Array, "3 nq"]:
-        return apply(
-            layers,
-            jnp.stack([x[0], own, x[-1]]),
-            activation=ensemble.contract.architecture.activation,
-        )
-
-    found = (
-        jax.vmap(member)(ensemble.layers, x[1:-1]) * ensemble.scaling.torque_std
-        + ensemble.scaling.torque_mean
-    )
-    return jnp.concatenate([jnp.mean(found[:, 0], axis=0)[None], found[:, 1]]), found[:, 2]
+    found = ensemble.torques(histories, jnp.broadcast_to(controls, (len(arms), *controls.shape)))
+    alone = jnp.arange(ensemble.members)
+    mean = jnp.mean(found[:, 0], axis=0)
+    return jnp.concatenate([mean[None], found[alone, alone + 1]]), found[:, -1]

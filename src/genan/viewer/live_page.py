@@ -30,14 +30,8 @@ from genan.viewer.stage import ArmKinematics, Limits, Stage
 from genan.words import reading_unit
 
 #: Directions of a push, in the frame of the base.
-DIRECTIONS = {
-    "left": (0.0, 1.0, 0.0),
-    "right": (0.0, -1.0, 0.0),
-    "up": (0.0, 0.0, 1.0),
-    "forward": (1.0, 0.0, 0.0),
-    "back": (-1.0, 0.0, 0.0),
-    "down": (0.0, 0.0, -1.0),
-}
+DIRECTIONS = {"left": (0, 1, 0), "right": (0, -1, 0), "up": (0, 0, 1)}
+DIRECTIONS |= {"forward": (1, 0, 0), "back": (-1, 0, 0), "down": (0, 0, -1)}
 #: Oldest robot [h], and how long the slider must lie still before the robot is restarted [s].
 OLDEST, STILL = 500.0, 0.6
 #: Ticks that the simulated arms go along with in one compiled call: half a report.
@@ -137,17 +131,8 @@ class LivePage(ViewerPage):
         member: int | None = None,
         goals: Limits | None = None,
     ) -> None:
-        """Build the page.
-
-        Args:
-            server: from ``genan.viewer.page.serving``.
-            settings: what runs.
-            robot: its description.
-            process: where it runs.
-            actuators: drive the simulated arms.
-            member: which of them at first, counted from 0; None: all.
-            goals: lowest and highest goals of the policy [rad or m]; None where it has none.
-        """
+        """Build the page of the robot that runs in ``process``; ``goals``: lowest and highest ones
+        of its policy [rad or m], None where it has none; the rest as for ``ViewerPage``."""
         entry = task_entry(settings.task)
         self._process, self._goals, self._attempt = process, goals, entry.attempt
         self._period, self._now, self._tick = 1.0, True, 0

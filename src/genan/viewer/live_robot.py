@@ -47,15 +47,13 @@ BEHIND = 0.1
 
 @dataclass(frozen=True)
 class LiveSettings:
-    """Which robot runs, and what drives it."""
+    """Which robot runs, and what drives it: the folder of a policy for ``task``, on specimen
+    ``seed`` of the virtual robot with ``hours`` [h] of operation behind it."""
 
     task: str
     policy: Path
-    """Folder of the policy."""
     seed: int = 0
-    """Which specimen of the virtual robot."""
     hours: float = 0.0
-    """Operating hours behind it [h]."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +65,8 @@ class LiveOrder:
     trial: bool = False
     """Begin the next trial."""
     push: Float[np.ndarray, " 3"] | None = None
-    """Push at the tip, in the frame of the base [N]."""
+    """Push at the tip, in the frame of the base [N]; for so many ``seconds``."""
     seconds: float = 0.2
-    """How long the push lasts."""
     restart: bool = False
     """Begin again, after a stop or at any time."""
     hours: float | None = None
@@ -95,11 +92,10 @@ class LiveReport:
     speed: float
     """Time of the robot over that of the wall."""
     pushable: bool
-    """Whether it can be pushed."""
     markers: Mapping[str, np.ndarray] = field(default_factory=dict)
     """What else there is, as in ``genan.viewer.stage.Snapshot``."""
     trials: int = 0
-    """Those that were judged so far."""
+    """Those that were judged so far, and the ``successes`` among them."""
     successes: int = 0
 
 
@@ -228,15 +224,9 @@ class LiveRobot:
         *,
         realtime: bool = True,
     ) -> None:
-        """Nothing moves yet, ``run`` does.
-
-        Args:
-            settings: what runs.
-            report: says what happened.
-            orders: gives those that came since its last call; ``EOFError`` or ``OSError`` when
-                nobody is there any more.
-            realtime: or as fast as it can be computed.
-        """
+        """Nothing moves yet, ``run`` does: in real time, or as fast as it can be computed.
+        ``orders`` gives those since its last call, and raises ``EOFError`` or ``OSError`` when
+        nobody is there any more."""
         self._settings, self._send, self._orders = settings, report, orders
         self._realtime, self._hours = realtime, settings.hours
         self._policy = load_policy(settings.policy, settings.task)

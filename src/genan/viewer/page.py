@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from genan.actuator.contract import Contract
+from genan.actuator.contract import Contract, read_contract
 from genan.errors import ActuatorError, GenanError, SettingError
 from genan.report.style import COLOURS, GREY
 from genan.robot import Robot, robot_names
@@ -108,19 +108,14 @@ class GhostActuators:
     ) -> "GhostActuators":
         """Those in ``folder``, or those that come with ``robot``; refuses a ``member`` that there
         is not."""
-        from genan.actuator.numpy_runtime import ActuatorsError, load
-
-        give = "give those that were fitted for the robot (--actuators)."
         try:
-            if folder is None and robot is None:
-                raise ActuatorError("No actuators come with a robot that this recording fits.")
             folder = folder or bundled_actuators(str(robot))
-        except ActuatorError as error:
-            raise ActuatorError(f"{str(error)[:-1]}; {give}") from None
-        try:  # without JAX: the page should be there before that is
-            contract = Contract.from_settings(load(folder).contract)
-        except ActuatorsError as error:
-            raise ActuatorError(str(error)) from None
+        except ActuatorError:
+            raise ActuatorError(
+                f"No actuators come with the robot {robot or 'of this recording'}; give those that "
+                "were fitted for it (--actuators)."
+            ) from None
+        contract, _ = read_contract(folder)  # without JAX: the page should be there before that is
         if member is not None and not 0 <= member < contract.members:
             raise SettingError(
                 f"There is no member {member}; the ensemble has {contract.members}, counted from 0."
@@ -180,18 +175,10 @@ class ViewerPage(ABC):
         block: int,
         **curves: Any,
     ) -> None:
-        """Build what both pages have.
-
-        Args:
-            server: from ``serving``.
-            stage: the robot's surroundings, without arms.
-            actuators: drive the simulated arms.
-            member: which member drives the blue one at first, counted from 0; None: all of them.
-            words: title, and what is below it.
-            key: what is drawn in which colour, besides the simulated arms: name to CSS colour.
-            block: ticks of a compiled call.
-            curves: for ``Curves``.
-        """
+        """Build what both pages have: title and ``words`` below it, a ``key`` of colours (name to
+        CSS colour), the surroundings of ``stage``, which is without arms, and the arms that
+        ``actuators`` drive in compiled calls of ``block`` ticks; ``member`` as for
+        ``view_recording``, ``curves`` for ``Curves``."""
         self.server, self.stage, self.robot = server, stage, stage.robot
         self.members = actuators.contract.members
         self._kinematics = ArmKinematics(self.robot)

@@ -7,12 +7,9 @@ import itertools
 import json
 import math
 import os
-import shutil
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,15 +44,12 @@ class Clip:
     """What a film shows of one episode or trial."""
 
     moments: Sequence[Snapshot]
-    """``FPS`` of them to a second."""
+    """``FPS`` of them to a second, the first at the time ``start`` [s]."""
     caption: str
-    """Written into the pictures, with the time."""
+    """Written into the pictures, with the time and, after ``end`` [s], with the ``result``."""
     result: str
-    """Added to that after ``end``."""
     start: float = 0.0
-    """Time of the first moment [s]."""
     end: float = math.inf
-    """When the result is known [s]; left out, after the last moment."""
 
     def __len__(self) -> int:
         """Pictures."""
@@ -102,10 +96,8 @@ def trial_clip(folder: Path, trial: "TransferTrial", *, caption: str, after: flo
     robot = robot_folder(folder, trial.robot_seed)
     ticks = (robot / FLIGHTS).with_suffix(".ticks") / f"{trial.number:04d}.npz"
     with np.load(ticks) as kept:
-        about, times, q, phase = (
-            json.loads(str(kept["about"])),
-            *(kept[n] for n in ("time", "q", "phase")),
-        )
+        about = json.loads(str(kept["about"]))
+        times, q, phase = (kept[name] for name in ("time", "q", "phase"))
     sound = np.isfinite(times) & np.isfinite(q).all(axis=1)
     times, q, phase = times[sound], q[sound], phase[sound]
     if not len(times):
@@ -115,29 +107,22 @@ def trial_clip(folder: Path, trial: "TransferTrial", *, caption: str, after: flo
     start = max(begun - BEFORE, times[0])
     rows = np.searchsorted(times, np.arange(start, min(end + after, times[-1]) + 1e-9, 1.0 / FPS))
     goal = None if trial.goal is None else np.array(trial.goal)
-    moments = [Snapshot(q[k], goal) for k in rows]
     path = robot / BALLS / f"{trial.number:04d}.npz"
-    if path.exists():
-        with np.load(path) as kept:
-            things = dict(kept)
-        moments = [
-            _with_things(m, float(times[k]), things) for k, m in zip(rows, moments, strict=True)
-        ]
+    things = dict(np.load(path)) if path.exists() else {"time": np.empty(0)}
+    moments = [Snapshot(q[k], goal, _things(float(times[k]), **things)) for k in rows]
     return Clip(moments, caption, trial.outcome, float(start - begun), float(end - begun))
 
 
-def _with_things(moment: Snapshot, now: float, things: dict[str, np.ndarray]) -> Snapshot:
-    """The moment with the ball, and what else was kept over time, as it was at ``now`` [s]; before
-    it was there, without it."""
-    times = things["time"]
-    if not len(times) or now < times[0] - 1e-9:
-        return moment
-    row = min(int(np.searchsorted(times, now - 1e-9)), len(times) - 1)
+def _things(now: float, time: np.ndarray, **paths: np.ndarray) -> dict[str, np.ndarray]:
+    """The ball, and what else was kept over ``time`` [s], as it was at ``now`` [s]; nothing before
+    it was there."""
+    if not len(time) or now < time[0] - 1e-9:
+        return {}
+    row = min(int(np.searchsorted(time, now - 1e-9)), len(time) - 1)
     # What changes slowly was kept less often.
-    return replace(moment, markers={
-        name: a[min(row * len(a) // len(times), len(a) - 1)]
-        for name, a in things.items() if name != "time" and len(a)
-    })  # fmt: skip
+    return {
+        name: a[min(row * len(a) // len(time), len(a) - 1)] for name, a in paths.items() if len(a)
+    }
 
 
 def play_in_window(environment: "TaskEnvironment", episodes: "Episodes", stage: Stage) -> None:
@@ -177,15 +162,14 @@ def captioned(picture: Picture, text: str) -> Picture:
     return np.asarray(image)
 
 
-def encoder() -> str | None:
-    """The ffmpeg on this machine, from the package imageio-ffmpeg or the system's own; None where
-    there is none."""
+def has_encoder() -> bool:
+    """Whether MP4 can be written here."""
     try:
         import imageio_ffmpeg  # type: ignore[import-untyped]
 
-        return str(imageio_ffmpeg.get_ffmpeg_exe())
+        return bool(imageio_ffmpeg.get_ffmpeg_exe())
     except (ImportError, RuntimeError):
-        return shutil.which("ffmpeg")
+        return False
 
 
 def film_path(path: Path) -> Path:
@@ -193,7 +177,7 @@ def film_path(path: Path) -> Path:
     written."""
     if path.suffix.lower() not in FORMATS:
         raise SettingError(f"A film can be written as {listing(FORMATS)}, not as {path.name!r}.")
-    return path if path.suffix.lower() == ".gif" or encoder() else path.with_suffix(".gif")
+    return path if path.suffix.lower() == ".gif" or has_encoder() else path.with_suffix(".gif")
 
 
 def write_film(frames: Iterator[Picture], path: Path, *, fps: float = FPS) -> None:
@@ -207,31 +191,31 @@ def write_film(frames: Iterator[Picture], path: Path, *, fps: float = FPS) -> No
 
 
 def _write_mp4(frames: Iterator[Any], path: Path, fps: float) -> None:
-    first = next(frames)
-    height, width = (side - side % 2 for side in first.shape[:2])  # H.264 takes even sizes
-    program = encoder()
-    if program is None:
+    if not has_encoder():
         raise SettingError(
             "There is no MP4 encoder here; 'pip install genan[video]' brings one, or write a .gif."
         )
-    source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps:g} -i -"
-    target = "-c:v libx264 -crf 20 -pix_fmt yuv420p -movflags +faststart"
-    command = [program, "-y", "-loglevel", "error", *source.split(), *target.split(), str(path)]
-    # In its own group of processes, so that Ctrl-C does not end it before the file is closed.
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-    ) as ffmpeg:
-        assert ffmpeg.stdin is not None and ffmpeg.stderr is not None
-        with suppress(BrokenPipeError):  # ffmpeg has ended and says why below
-            for frame in itertools.chain([first], frames):
-                ffmpeg.stdin.write(np.ascontiguousarray(frame[:height, :width]).tobytes())
-            ffmpeg.stdin.close()
-        complaint = ffmpeg.stderr.read().decode(errors="replace").strip()
-    if ffmpeg.returncode:
+    import imageio_ffmpeg
+
+    # Its own group of processes needs a fork, which JAX's threads do not survive.
+    os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
+    first = next(frames)
+    height, width = (side - side % 2 for side in first.shape[:2])  # H.264 takes even sizes
+    options = ["-crf", "20", "-movflags", "+faststart"]
+    film = imageio_ffmpeg.write_frames(
+        str(path), (width, height), fps=fps, codec="libx264", quality=None, macro_block_size=2,
+        output_params=options, ffmpeg_log_level="error",
+    )  # fmt: skip
+    try:
+        film.send(None)
+        for frame in itertools.chain([first], frames):
+            film.send(np.ascontiguousarray(frame[:height, :width]))
+    except OSError as error:
         raise GenanError(
-            f"ffmpeg could not write the film: {complaint or ffmpeg.returncode}; "
-            "a .gif needs no ffmpeg."
-        )
+            f"ffmpeg could not write the film: {error}; a .gif needs no ffmpeg."
+        ) from None
+    finally:
+        film.close()
 
 
 def _write_gif(frames: Iterator[Any], path: Path, fps: float) -> None:
