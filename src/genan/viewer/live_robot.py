@@ -134,7 +134,7 @@ class RealTime:
 
 
 class LiveInterface(RobotInterface):
-    """The robot of an setup as the page sees it: every tick is noted, and someone may push."""
+    """The robot of a trial as the page sees it: every tick is noted, and someone may push."""
 
     def __init__(self, setup: TrialSetup, reporting: Callable[[], None], *, realtime: bool) -> None:
         """Every ``REPORT`` ticks ``reporting`` is called, which takes ``ticks``."""
