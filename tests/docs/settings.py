@@ -84,7 +84,7 @@ ELSEWHERE: dict[str, str] = {
             "genan view data/pamy2.h5 --actuators runs/pamy2",
             "genan view runs/transfer-reacher/robot-0/flights.h5",
         ),
-        "deployment/test_server": (
+        "robots/pamy2/test_server": (
             "genan serve --robot virtual-pamy2 --port 4700 --seed 0 --log serve.jsonl",
         ),
         "experiments/two_nodes": (

@@ -62,6 +62,8 @@ class Collect:
 
         package = check_offers(self.robot, "virtual", "to record on")
         self._check()
+        import numpy as np
+
         from genan.data import Channels, Recorder
         from genan.provenance import versions
         from genan.robot import Robot
@@ -71,7 +73,7 @@ class Collect:
         truth = package.load("virtual").truth_sizes if self.truth_for_evaluation_only else None
         about = {name: getattr(self, name) for name in ("robot", "robot_seed", "hours", "drift")}
         about |= {"signal": self.signal, "signal_seed": self.seed}
-        about["signal_bounds"] = plan.bounds.tolist()
+        about["signal_bounds"] = np.asarray(plan.bounds).tolist()
         if self.signal == "spline":
             about |= {"interval": self.interval, "shortest": self.shortest_interval}
         about |= {"duration": self.duration, "ramp": self.ramp, "settle": self.settle}

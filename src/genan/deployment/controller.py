@@ -88,9 +88,11 @@ class Controller(Protocol):
 
     def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
         """Its turn begins with this tick; called after ``observe`` and before ``act``."""
+        return
 
     def observe(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
         """Every tick: what was read, and the controls that were sent last."""
+        return
 
     def act(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
         """The change of the controls in each period until it is asked again."""
@@ -103,12 +105,15 @@ class TaskObservation(Protocol):
 
     def watch(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
         """Every tick before the policy's turn: time of the reading [s], positions [rad or m]."""
+        return
 
     def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
         """The policy's first tick, after ``watch``."""
+        return
 
     def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:
         """Every tick after that, with the controls that were sent last."""
+        return
 
     def parts(self) -> Mapping[str, Any]:
         """The parts by the names that the policy's contract gives them."""
