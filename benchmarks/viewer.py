@@ -129,7 +129,8 @@ def made(seconds: float) -> None:
         rate, spent = (counted.pictures - before) / passed, (time.process_time() - cpu) / passed
         ticks = (pages[0].reports - reports) * REPORT / passed
     print(
-        f"made by the page, 5 ghosts        {rate:5.1f} pictures/s (wanted: {FRAMES}), {100 * spent:.0f} % of a core"
+        f"made by the page, 5 ghosts        {rate:5.1f} pictures/s (wanted: {FRAMES}), "
+        f"{100 * spent:.0f} % of a core"
     )
     print(f"robot in its own process          {ticks:5.0f} ticks/s (real time: 500)")
 
@@ -228,19 +229,22 @@ def main() -> None:
         times = [(*started(chromium, size), imported()) for _ in range(asked.starts)]
         address, first, bare = (statistics.median(column) for column in zip(*times, strict=True))
         print(
-            f"address printed after             {address:5.2f} s ({address / bare:.1f} times importing viser, MuJoCo)"
+            f"address printed after             {address:5.2f} s ({address / bare:.1f} times "
+            "importing viser, MuJoCo)"
         )
         print(f"first picture after               {first:5.2f} s (median of {asked.starts}, worst "
               f"{max(row[1] for row in times):.2f} s)")  # fmt: skip
         arrives, shows, cost = drawn(chromium, live([]), size, asked.seconds)
         box_arrives, box_shows, box_cost = drawn(chromium, Box, size, asked.seconds)
         print(
-            f"arrive in Chromium, {asked.size:<13} {arrives:5.1f} messages/s (one box alone: {box_arrives:.1f})"
+            f"arrive in Chromium, {asked.size:<13} {arrives:5.1f} messages/s (one box alone: "
+            f"{box_arrives:.1f})"
         )
-        print(f"drawn by Chromium in software     {shows:5.1f} pictures/s (one box alone: {box_shows:.1f}; "
-              f"{shows / max(box_shows, 1e-9):.2f} times that)")  # fmt: skip
+        print(f"drawn by Chromium in software     {shows:5.1f} pictures/s (one box alone: "
+              f"{box_shows:.1f}; {shows / max(box_shows, 1e-9):.2f} times that)")  # fmt: skip
         print(
-            f"processor time for a picture      {1e3 * cost:5.1f} ms in Chromium (one box alone: {1e3 * box_cost:.1f})"
+            f"processor time for a picture      {1e3 * cost:5.1f} ms in Chromium (one box alone: "
+            f"{1e3 * box_cost:.1f})"
         )
         chromium.close()
     print(f"load of the machine after: {os.getloadavg()[0]:.1f}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
+from genan.cli.terminal import table
 from genan.errors import SettingError
 from genan.tasks.registry import task_entry, task_settings
 from genan.words import plural
@@ -157,22 +158,18 @@ class Play:
 
 
 def _print_episodes(console: "Console", environment: "TaskEnvironment", played: "Episodes") -> None:
-    from rich.table import Table
-
     weights = {name: weight for name, weight in environment.weights.items() if weight}
-    table = Table(
-        "episode", "return", "success", *weights, *played.metrics, box=None, pad_edge=False
-    )
-    for column in table.columns[1:]:
-        column.justify = "right"
+    rows = []
     for k in range(environment.envs):
         terms = [f"{weight * played.terms[n][:, k].sum():.2f}" for n, weight in weights.items()]
         found = [f"{values[k]:.3g}" for values in played.metrics.values()]
-        success = _result(played, k, ("yes", "no"))
-        table.add_row(str(k + 1), f"{played.reward[:, k].sum():.2f}", success, *terms, *found)
+        total, success = f"{played.reward[:, k].sum():.2f}", _result(played, k, ("yes", "no"))
+        rows.append([str(k + 1), total, success, *terms, *found])
+    heads = ["episode", "return", "success", *weights, *played.metrics]
+    made = table(heads, rows, left=["episode"])
     # As wide as it is: numbers that are cut off say nothing.
-    table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
-    console.print(table, crop=False)
+    made.width = console.measure(made, options=console.options.update(max_width=1000)).maximum
+    console.print(made, crop=False)
     successes = int(played.success.sum())
     console.print(f"{successes} of {plural(environment.envs, 'episode')} succeeded.")
 
