@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from genan.errors import DataError, listing
-from genan.importing.formats.table import parquet_file, read_parquet
+from genan.importing.formats.table import as_matrix, parquet_file, read_parquet
 from genan.importing.source import Facts, LogSource, RawRecording, Stream, no_column
 
 #: Versions of the layout that are read.
@@ -158,7 +158,7 @@ def _frames(
         for feature, k in places:
             if columns[feature].shape[1] <= k:
                 raise DataError(f"{path} has fewer numbers of {feature!r} than its meta says.")
-        values = np.stack([columns[feature][:, k] for feature, k in places], axis=1)
+        values = as_matrix([columns[feature][:, k] for feature, k in places])
         time = columns["timestamp"][:, 0].astype(float) if "timestamp" in stamps else None
         if time is not None and period is not None and "frame_index" in stamps:
             # kept in single precision: where they are the frame's number times the period to that
@@ -169,8 +169,7 @@ def _frames(
         done += path.stat().st_size
         cuts = [0, *(np.flatnonzero(np.diff(episodes)) + 1).tolist(), frames]
         for a, b in pairwise(cuts if frames else []):
-            part = values[a:b].astype(np.float64)
-            yield int(episodes[a]), None if time is None else time[a:b], part, done
+            yield int(episodes[a]), None if time is None else time[a:b], values[a:b], done
 
 
 def _episodes(meta: Path) -> dict[int, tuple[int, Facts]]:

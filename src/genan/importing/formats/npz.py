@@ -250,7 +250,10 @@ class _Archive:
             if any(name in clock.columns for name in mine):
                 time = None if clock.time is None else self[clock.time].astype(np.float64)
                 places = [clock.columns.get(name, (name, 0)) for name in mine]
-                arrays = {array: self[array].reshape(clock.rows, -1) for array, _ in places}
+                arrays = {
+                    name: self[name].reshape(clock.rows, -1)
+                    for name in {array for array, _ in places}
+                }
                 values = as_matrix([arrays[array][:, k] for array, k in places])
                 found.append(Stream(mine, time, values))
         return found
