@@ -278,6 +278,8 @@ class OutputFile:
         }
 
     def _check_units(self, q: Float[np.ndarray, "n nq"], recording: str) -> None:
+        if max(-q.min(), q.max()) <= min(FARTHEST[joint.unit][0] for joint in self.robot.joints):
+            return
         low, high = q.min(axis=0), q.max(axis=0)
         for j, joint in enumerate(self.robot.joints):
             farthest, words, unit = FARTHEST[joint.unit]
@@ -293,6 +295,8 @@ class OutputFile:
         self, u: Float[np.ndarray, "n nu"], recording: str
     ) -> Float[np.ndarray, "n nu"]:
         lower, upper = self.writer.channels.control_range
+        if u.min() >= lower.max() and u.max() <= upper.min():
+            return u
         low, high = u.min(axis=0), u.max(axis=0)
         if (low >= lower).all() and (high <= upper).all():
             return u

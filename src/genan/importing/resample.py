@@ -203,7 +203,8 @@ class Resampler:
                 mine = [k for k, entry in enumerate(entries) if entry.column in stream.names]
                 columns = [stream.names.index(entries[k].column) for k in mine]
                 if stream is streams[0] and taken is not None:
-                    values[:, mine] = stream.values[taken][:, columns]
+                    for k, column in zip(mine, columns, strict=True):
+                        values[:, k] = stream.values[taken, column]
                 elif mine and entries is self.mapping.joints:
                     logged, method = stream.values[:, columns], self.settings.positions
                     values[:, mine], after = between(stream.time, logged, at, method)

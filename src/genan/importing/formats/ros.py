@@ -91,23 +91,27 @@ def _library_bag(path: Path, name: str) -> Bag:
 
     wire: Wire = "ros1" if path.suffix == ".bag" else "cdr"
     open_bag: Any = rosbag1.Reader if wire == "ros1" else rosbag2.Reader
+    firsts: dict[str, tuple[str, int, bytes]] = {}
 
     def messages(topics: Collection[str], first: bool) -> Iterator[tuple[str, int, bytes]]:
+        if first:
+            yield from (firsts[topic] for topic in topics if topic in firsts)
+            return
         with _damage_in_words(path), open_bag(path) as reader:
             wanted = [c for c in reader.connections if c.topic in topics and c.msgcount]
-            if wire == "ros1" and not first:
+            if wire == "ros1":
                 yield from _ros1_messages(reader, wanted)
                 return
-            for group in ([c] for c in wanted) if first else [wanted] if wanted else []:
-                found = reader.messages(group)
-                for connection, receipt, data in islice(found, 1) if first else found:
-                    yield connection.topic, receipt, data
+            for connection, receipt, data in reader.messages(wanted) if wanted else ():
+                yield connection.topic, receipt, data
 
     bag = Bag(name, list(path.iterdir()) if path.is_dir() else [path], messages)
     with _damage_in_words(path), open_bag(path) as reader:
         for c in reader.connections:
             language = c.msgdef.format.name.lower()
             bag.add(c.topic, BagTopic(c.msgtype, c.msgcount, wire), language, c.msgdef.data)
+            for _, receipt, data in islice(reader.messages([c]), 1) if c.msgcount else ():
+                firsts.setdefault(c.topic, (c.topic, receipt, data))
     return bag
 
 

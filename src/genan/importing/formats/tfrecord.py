@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from genan.errors import DataError, listing
+from genan.importing.formats.table import as_matrix
 from genan.importing.source import Facts, LogSource, RawRecording, Stream, no_column
 
 #: Names of the data sets recorded on PAMY2, and their sampling period [s], which is not written in
@@ -88,8 +89,7 @@ class Episode:
                 )
             if name not in known:
                 raise no_column(self.where, [name], list(self.columns()))
-        columns = [self.numbers[known[name][0]][:, known[name][1]] for name in names]
-        return np.stack(columns, axis=1).astype(np.float64)
+        return as_matrix([self.numbers[known[name][0]][:, known[name][1]] for name in names])
 
 
 def is_tfrecord(path: Path) -> bool:
