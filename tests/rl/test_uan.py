@@ -51,21 +51,17 @@ def environment(
     robot: Robot, data: Trajectories, *, dtype: type = np.float32, **fields
 ) -> UanEnvironment:
     """Episodes along all of ``data``, from the first whole history of the first trajectory on."""
-    history = History(2, 2)
+    ppo = replace(PPO_SMALL, gamma=fields.pop("gamma", 1.0))
+    fields = {"smoothness_weight": 0.0, "horizon": 30, **fields}
+    settings = UanSettings(num_envs=2, history_length=2, history_stride=2, ppo=ppo, **fields)
+    history = settings.history
     dynamics = load_dynamics(robot)
     samples = prepare(data, dynamics, response=False, dtype=dtype)
     rows = np.concatenate(usable_rows(data.lengths, history))
     scaling = Scaling.of_samples(samples, rows, history)
     starts = jnp.asarray(rows[:1])
-    return UanEnvironment(
-        samples,
-        scaling,
-        dynamics,
-        jnp.std(samples.q, axis=0),
-        starts,
-        history,
-        **{"envs": 2, "horizon": 30, **fields},
-    )
+    std = jnp.std(samples.q, axis=0)
+    return UanEnvironment(samples, scaling, dynamics, std, starts, settings, settings.horizon)
 
 
 @pytest.fixture(scope="module")

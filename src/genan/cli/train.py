@@ -17,7 +17,7 @@ from genan.rl.config import PPOSettings, TrainSettings, preset
 from genan.tasks.registry import TaskSettings, task_entry, task_names
 
 if TYPE_CHECKING:
-    from genan.rl.train import PolicyTraining, TrainingProgress, TrainingResult
+    from genan.rl.train import PolicyTraining, TrainingResult
 
 T = TypeVar("T", bound=TaskSettings)
 
@@ -62,11 +62,11 @@ class Train(Generic[T]):
         bar = Progress(TextColumn("{task.description}"), BarColumn(), console=console)
         line, numbers = bar.add_task(""), Text("")
 
-        def show(now: "TrainingProgress") -> None:
-            if now.steps == now.training.resumed:  # the first call
-                _introduce(console.print, now.training)
+        def show(now: "PolicyTraining") -> None:
+            if now.steps == now.resumed:  # the first call
+                _introduce(console.print, now)
             bar.update(line, completed=now.steps, total=now.total, description=_status(now))
-            numbers.plain = _numbers(now.latest)
+            numbers.plain = _numbers(now.curve[-1] if now.curve else {})
 
         display = Live(Group(bar, numbers), console=console, refresh_per_second=4)
         with interruptible() as interrupt, display:
@@ -156,7 +156,7 @@ def _conclude(say: Any, result: "TrainingResult", command: Train[Any]) -> None:
     say(f"Next: genan play {command.task.name} --policy {command.out}{actuators}")
 
 
-def _status(now: "TrainingProgress") -> str:
+def _status(now: "PolicyTraining") -> str:
     done = f"{now.steps / 1e6:.3g}/{now.total / 1e6:.3g} M steps"
     speed = f", {now.steps_per_second:,.0f} steps/s" if now.steps_per_second else ""
     return f"{done}{speed}, compiled in {now.compile_seconds:.0f} s{time_left(now.seconds_left)}"

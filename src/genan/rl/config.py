@@ -223,9 +223,7 @@ class ChosenPreset(NamedTuple):
 
 
 def preset(task: str, name: str | None = None, *, robot: str | None = None) -> ChosenPreset:
-    """The preset ``name`` (left out: the first) of the task called ``task``, on the robot called
-    ``robot`` (left out: the one that it is made for).
-    """
+    """A task's preset (left out: its first), on ``robot`` (left out: the one it is made for)."""
     entry = task_entry(task)
     name = next(iter(entry.presets)) if name is None else name
     found = entry.preset(name)

@@ -66,16 +66,12 @@ class ObservationPart:
 
 @dataclass(frozen=True)
 class PolicyContract:
-    """Task, robot, rate, observation and shape of a policy. Hashable, so that it can be part of a
-    compiled program.
-    """
+    """What a policy was trained for; hashable, so that it can be part of a compiled program."""
 
     task: str
-    """Name of the task it was trained in."""
     constants_json: str
     """The task's settings, as JSON text (see ``constants``)."""
     robot: str
-    """Name of the robot it was trained for."""
     dt: float
     """Period of the robot [s]."""
     joints: tuple[str, ...]
@@ -85,26 +81,22 @@ class PolicyContract:
     controls: tuple[str, ...]
     """Controls, in the order of u."""
     control_units: tuple[str, ...]
-    """Unit of each control."""
     u_range: tuple[tuple[float, float], ...]
     """Lowest and highest value of each control."""
     action_repeat: int
-    """Periods of the robot to a step of the policy; the action is added to the controls at each of
-    them."""
+    """Periods of the robot to a step of the policy; the action is added at each of them."""
     action_scale: float
     """Largest action: change of a control in one period of the robot."""
     layout: tuple[ObservationPart, ...]
     """What an observation is made of, in order."""
     clip: float | None
-    """Standardised observations are kept within this [standard deviations]; None: they are used as
-    they come."""
+    """Bound of standardised observations [standard deviations]; None: they have none."""
     hidden: tuple[int, ...]
     """Neurons of each hidden layer."""
     activation: str
     """What hidden layers end in: leaky_relu, elu or tanh."""
     actuators_sha256: str
-    """Fingerprint of the actuators that it was trained on (see
-    ``genan.rl.policy.actuator_fingerprint``)."""
+    """Fingerprint of the actuators (see ``genan.rl.policy.actuator_fingerprint``)."""
 
     def __post_init__(self) -> None:
         positive = {"dt": self.dt, "action_scale": self.action_scale, "clip": self.clip}
@@ -155,14 +147,9 @@ class PolicyContract:
         return tuple(part.name for part in self.layout)
 
     @property
-    def period(self) -> float:
-        """Between two steps of the policy [s]."""
-        return self.action_repeat * self.dt
-
-    @property
     def rate(self) -> float:
         """Steps of the policy per second [Hz]."""
-        return 1.0 / self.period
+        return 1.0 / (self.action_repeat * self.dt)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -213,28 +200,19 @@ class PolicyContract:
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
+        plain = json.loads(json.dumps(asdict(self)))
+        network = {name: plain.pop(name) for name in ("hidden", "activation")}
+        formula = "clip((observation - mean) / std, -clip, clip)"
+        del plain["constants_json"]
         return {
-            "task": self.task,
             "constants": self.constants,
-            "robot": self.robot,
-            "dt": self.dt,
-            "joints": list(self.joints),
-            "joint_units": list(self.joint_units),
-            "controls": list(self.controls),
-            "control_units": list(self.control_units),
-            "u_range": [list(pair) for pair in self.u_range],
-            "action_repeat": self.action_repeat,
             "rate": self.rate,
-            "action_scale": self.action_scale,
-            "observation": [asdict(part) for part in self.layout],
-            "scale": {
-                "clip": self.clip,
-                "formula": "clip((observation - mean) / std, -clip, clip)",
-            },
-            "network": {"hidden": list(self.hidden), "activation": self.activation},
+            "observation": plain.pop("layout"),
+            "scale": {"clip": plain.pop("clip"), "formula": formula},
+            "network": network,
             "action": "action_scale * tanh(output), added to u at each of the action_repeat "
             "periods, within u_range",
-            "actuators_sha256": self.actuators_sha256,
+            **plain,
         }
 
     @classmethod
@@ -245,15 +223,12 @@ class PolicyContract:
         settings = _renamed(settings)
         try:
             network, clip = settings["network"], settings["scale"]["clip"]
+            names = ("joints", "joint_units", "controls", "control_units")
             return cls(
                 task=str(settings["task"]),
                 constants_json=json.dumps(renamed_settings(settings["constants"]), sort_keys=True),
                 robot=str(settings["robot"]),
                 dt=float(settings["dt"]),
-                joints=tuple(map(str, settings["joints"])),
-                joint_units=tuple(map(str, settings["joint_units"])),
-                controls=tuple(map(str, settings["controls"])),
-                control_units=tuple(map(str, settings["control_units"])),
                 u_range=tuple((float(low), float(high)) for low, high in settings["u_range"]),
                 action_repeat=int(settings["action_repeat"]),
                 action_scale=float(settings["action_scale"]),
@@ -265,6 +240,7 @@ class PolicyContract:
                 hidden=tuple(map(int, network["hidden"])),
                 activation=str(network["activation"]),
                 actuators_sha256=str(settings["actuators_sha256"]),
+                **{name: tuple(map(str, settings[name])) for name in names},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PolicyError(
@@ -293,9 +269,7 @@ def read_contract(folder: Path | str) -> tuple[PolicyContract, dict[str, Any]]:
 
 
 def parse_contract(settings: Mapping[str, Any]) -> tuple[PolicyContract, dict[str, Any]]:
-    """Contract and record in the content of a ``policy.json`` of any version, under present
-    names.
-    """
+    """Contract and record in a ``policy.json`` of any version, under present names."""
     contract, record = PolicyContract.from_settings(settings["contract"]), settings["record"]
     if settings["version"] == 1:
         record = _renamed(record)

@@ -45,32 +45,22 @@ def random_agent(action_size: int) -> Agent:
 
 
 def unsquashed(action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
-    """What a policy would put out for ``action``, parts of the largest change from -1 to 1; others
-    are clipped.
-    """
+    """What a policy would put out for ``action`` from -1 to 1, parts of the largest change."""
     return jnp.clip(jnp.arctanh(jnp.clip(action, -1.0, 1.0)), -LARGEST, LARGEST)
 
 
 class Episodes(eqx.Module):
     """One episode of each environment. Time is the first axis, environments the second."""
 
-    scene: Any
-    """The scene's states, one more than there are steps: the last one is that of the end."""
-    memory: Any
-    """The task's memory, along with the scene."""
-    u: Float[Array, "states envs nu"]
-    """Controls."""
-    action: Float[Array, "steps envs action"]
-    """Before squashing."""
+    scene: Any  # the scene's states, one more than there are steps: the last one is that of the end
+    memory: Any  # the task's memory, along with the scene
+    u: Float[Array, "states envs nu"]  # controls
+    action: Float[Array, "steps envs action"]  # before squashing
     reward: Float[Array, "steps envs"]
-    terms: dict[str, Float[Array, "steps envs"]]
-    """The reward's terms by name, before their weights."""
-    success: Float[Array, " envs"]
-    """1 where the episode ended well."""
-    metrics: dict[str, Float[Array, " envs"]]
-    """More numbers about its end."""
-    sound: Bool[Array, "steps envs"]
-    """Where no number has run away so far."""
+    terms: dict[str, Float[Array, "steps envs"]]  # the reward's terms by name, before their weights
+    success: Float[Array, " envs"]  # 1 where the episode ended well
+    metrics: dict[str, Float[Array, " envs"]]  # more numbers about its end
+    sound: Bool[Array, "steps envs"]  # where no number has run away so far
 
 
 def without_end(environment: TaskEnvironment) -> TaskEnvironment:
@@ -132,12 +122,9 @@ class Judgement:
 
     episodes: int
     succeeded: int
-    returns: float
-    """Mean sum of rewards."""
-    metrics: dict[str, float]
-    """Means of the task's numbers about an episode."""
-    faults: int
-    """Episodes that ran away."""
+    returns: float  # mean sum of rewards
+    metrics: dict[str, float]  # means of the task's numbers about an episode
+    faults: int  # episodes that ran away
 
     @property
     def success(self) -> float:

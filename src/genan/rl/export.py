@@ -73,9 +73,7 @@ def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path
 
 
 def difference_numpy(policy: Policy, folder: Path | str) -> float:
-    """Largest difference of the export in ``folder``, run by its own ``numpy_policy.py``; see
-    ``difference``.
-    """
+    """Largest difference of the export in ``folder``, run by its own ``numpy_policy.py``."""
     folder = Path(folder)
     runtime = run_module(folder / RUNTIME)
     try:
@@ -95,9 +93,7 @@ def difference_numpy(policy: Policy, folder: Path | str) -> float:
 
 
 def difference_onnx(policy: Policy, path: Path | str) -> float:
-    """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU; see
-    ``difference``.
-    """
+    """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU."""
     session = open_session(path, error=PolicyError)
     return difference(policy, lambda x: session.run(["action"], {"observation": x})[0])
 

@@ -11,7 +11,7 @@ have a fixed length and are truncated at its end. The robots that episodes start
 once, from the same key for every seed; a seed draws from them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -141,14 +141,10 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One step of the policy."""
-        after = self._episodes.step(np.asarray(action)[None])
-        terms, success, metrics = jax.tree.map(
-            lambda a: float(a[0]), (after.terms, after.success, after.metrics)
-        )
-        truncated, info = bool(after.done[0]), {"terms": terms}
-        if truncated:
-            info |= {"success": success, "metrics": metrics}
-        return after.observation[0], float(after.reward[0]), False, truncated, info
+        observation, reward, done, info = self._episodes.step(np.asarray(action)[None])
+        truncated, info = bool(done[0]), jax.tree.map(lambda a: float(a[0]), info)
+        info = info if truncated else {"terms": info["terms"]}
+        return observation[0], float(reward[0]), False, truncated, info
 
     def render(self) -> Any:
         """A picture of the present state [height, width, 3]."""
@@ -209,43 +205,28 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One step of the policy in all episodes."""
-        after = self._episodes.step(np.asarray(actions))
-        done, observation, reward = after.done, after.observation, after.reward
-        end = {"success": after.success, "metrics": after.metrics}
+        observation, reward, done, info = self._episodes.step(np.asarray(actions))
+        terms = {"terms": info["terms"]}
         if self._same_step:
-            infos = _masked({"terms": after.terms}, np.ones(self.num_envs, bool))
+            infos = _masked(terms, np.ones(self.num_envs, bool))
             if done.any():
-                final = {"terms": after.terms, **end}
                 # Gymnasium hands out final observations as objects, None elsewhere.
                 rows = np.full(self.num_envs, None, dtype=object)
                 for k in np.flatnonzero(done):
                     rows[k] = observation[k]
-                infos |= _masked({"final_info": final, "final_obs": rows}, done)
+                infos |= _masked({"final_info": info, "final_obs": rows}, done)
                 observation = self._episodes.begin(done)
         else:
             fresh, done = self._ended, done & ~self._ended
             reward = np.where(fresh, 0.0, reward).astype(np.float32)
-            infos = _masked({"terms": after.terms}, ~fresh)
+            infos = _masked(terms, ~fresh)
             if done.any():
-                infos |= _masked(end, done)
+                del info["terms"]
+                infos |= _masked(info, done)
             if fresh.any():
                 observation = self._episodes.begin(fresh)
             self._ended = done
         return observation, reward, np.zeros(self.num_envs, bool), done, infos
-
-
-@dataclass(frozen=True)
-class _StepInNumpy:
-    """What a step brought, as NumPy arrays with one row per environment."""
-
-    observation: np.ndarray
-    """Of the state that the step led to, before any new episode; where that ran away, of the one
-    before."""
-    reward: np.ndarray
-    terms: dict[str, np.ndarray]
-    done: np.ndarray
-    success: np.ndarray
-    metrics: dict[str, np.ndarray]
 
 
 class _BatchedEpisodes:
@@ -270,17 +251,19 @@ class _BatchedEpisodes:
         )
         return np.array(self._observation)
 
-    def step(self, action: np.ndarray) -> _StepInNumpy:
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Observation, reward, whether it is over; the terms, success and metrics."""
         expected = (self.environment.envs, self.environment.action_size)
         if self._state is None:
             raise SettingError("Call reset() before step().")
         if action.shape != expected:
             raise SettingError(f"Actions must have the shape {expected}, not {action.shape}.")
         action = action.astype(np.float32)
-        self._state, self._key, self._observation, after = _step(
+        self._state, self._key, self._observation, *after = _step(
             self.environment, self._state, self._observation, action, self._key, self._horizon
         )
-        return _StepInNumpy(**jax.tree.map(np.array, after))  # copies, which may be written to
+        reward, done, info = jax.tree.map(np.array, after)
+        return np.array(self._observation), reward, done, info
 
     def seen(self) -> tuple[Any, Any]:
         """Scene and memory of all environments."""
@@ -314,21 +297,14 @@ def _step(
     action: Float[Array, "envs action"],
     key: PRNGKeyArray,
     horizon: int,
-) -> tuple[EnvironmentState, PRNGKeyArray, Float[Array, "envs observation"], dict[str, Any]]:
+) -> tuple[EnvironmentState, PRNGKeyArray, Float[Array, "envs observation"], Array, Array, Any]:
     key, step_key = jax.random.split(key)
     steps = state.step + 1
     state, outcome = environment.step(state, unsquashed(action), key=step_key)
     # An episode that ran away has begun again already; its last observation is the one before.
     observation = jnp.where(outcome.done[:, None], before, outcome.observation)
-    after = {
-        "observation": observation,
-        "reward": outcome.reward,
-        "terms": outcome.terms,
-        "done": outcome.done | (steps >= horizon),
-        "success": outcome.success,
-        "metrics": outcome.metrics,
-    }
-    return state, key, observation, after
+    info = {"terms": outcome.terms, "success": outcome.success, "metrics": outcome.metrics}
+    return state, key, observation, outcome.reward, outcome.done | (steps >= horizon), info
 
 
 def _spaces(environment: TaskEnvironment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
@@ -341,9 +317,7 @@ def _spaces(environment: TaskEnvironment) -> tuple[gymnasium.spaces.Box, gymnasi
 
 
 def _masked(infos: dict[str, Any], which: np.ndarray) -> dict[str, Any]:
-    """With each entry, under its name after an underscore, where it means something: Gymnasium's
-    convention.
-    """
+    """With each entry, as ``_NAME``, where it means something: Gymnasium's convention."""
     found: dict[str, Any] = {}
     for name, value in infos.items():
         found[name] = _masked(value, which) if isinstance(value, dict) else value

@@ -45,16 +45,13 @@ class Gaussian(eqx.Module):
 
 
 class RunningScaler(eqx.Module):
-    """Standardises by the mean and variance of all that came before, as skrl's
-    RunningStandardScaler does.
-    """
+    """Standardises by all that came before, as skrl's RunningStandardScaler does."""
 
     mean: Float[Array, "*batches features"]
     variance: Float[Array, "*batches features"]
     count: Float[Array, "*batches"]
     """Samples seen, and one: the standard normal that it starts from."""
-    active: bool = eqx.field(static=True, default=True)
-    """Where this is off, numbers pass unchanged."""
+    active: bool = eqx.field(static=True, default=True)  # where this is off, numbers pass unchanged
 
     @classmethod
     def begin(cls, features: int, *, active: bool = True) -> "RunningScaler":
@@ -108,16 +105,13 @@ class Networks(eqx.Module):
     """
 
     layers: tuple[Layer, ...]
-    log_std: Float[Array, " action"]
-    """Of the policy's actions, before it is held within its bounds."""
+    log_std: Float[Array, " action"]  # of the policy's actions, before it is held within its bounds
 
     @classmethod
     def begin(
         cls, observations: int, actions: int, settings: PPOSettings, *, key: PRNGKeyArray
     ) -> "Networks":
-        """Flax's start, as in skrl's examples: truncated normal weights of variance 1 / fan-in, no
-        bias.
-        """
+        """Flax's start, as in skrl's examples: weights of variance 1 / fan-in, no bias."""
         sizes = list(pairwise((observations, *settings.hidden, actions)))
         normal = jax.nn.initializers.lecun_normal(batch_axis=0)
         layers = [

@@ -52,9 +52,7 @@ class NumpyPolicyError(ValueError):
 
 
 def load(folder: Path | str) -> NumpyPolicy:
-    """Read an export folder (or the --out of 'genan train') and check it: format, checksums,
-    shapes, numbers.
-    """
+    """Read an export folder, or the --out of 'genan train', and check everything in it."""
     folder = Path(folder)
     settings = _read_contract(folder)
     path = folder / WEIGHTS
@@ -119,24 +117,20 @@ class NumpyPolicy:
         arrays = {NAMES_0_1.get(name, name): array for name, array in arrays.items()}
         get = lambda name, *shape: _array(arrays, name, shape, where)  # noqa: E731
         self._layers = [
-            (
-                get(f"layers.{k}.weight", widths[k], widths[k + 1]),
-                get(f"layers.{k}.bias", widths[k + 1]),
-            )
-            for k in range(len(widths) - 1)
+            (get(f"layers.{k}.weight", rows, columns), get(f"layers.{k}.bias", columns))
+            for k, (rows, columns) in enumerate(zip(widths, widths[1:]))  # noqa: B905, RUF007
         ]
         self._mean, self._std = get("scale.mean", inputs), get("scale.std", inputs)
         get("log_std", self.nu)
         # Where one observation is computed: a loop on a robot should not wait for memory.
         self._observation = np.empty(inputs, np.float32)
-        self._buffers = [
-            (np.empty(width, np.float32), np.empty(width, np.float32)) for width in widths
-        ]
-        self._places: dict[str, np.ndarray] = {}
-        start = 0
-        for name, size in self.layout:
-            self._places[name] = self._observation[start : start + size]
-            start += size
+        self._widths = widths
+        self._buffers = self._room()
+        ends = np.cumsum([size for _, size in self.layout])
+        self._places = {
+            name: self._observation[end - size : end]
+            for (name, size), end in zip(self.layout, ends)  # noqa: B905
+        }
 
     def __call__(self, observation: Any) -> np.ndarray:
         """What is added to the controls in each period of the robot [..., nu], in their units.
@@ -156,15 +150,7 @@ class NumpyPolicy:
             raise NumpyPolicyError(
                 "The observation holds a number that is not finite; do not drive on."
             )
-        if x.ndim == 1:
-            return self._forward(x, self._buffers)
-        rows = x.reshape(-1, inputs)
-        size = len(rows)
-        buffers = [
-            (np.empty((size, a.size), np.float32), np.empty((size, a.size), np.float32))
-            for a, _ in self._buffers
-        ]
-        return self._forward(rows, buffers).reshape(*x.shape[:-1], self.nu)
+        return self._forward(x, self._buffers if x.ndim == 1 else self._room(*x.shape[:-1]))
 
     def act(self, q: Any, qd: Any, u: Any, **task_parts: Any) -> np.ndarray:
         """What is added to the controls in each period of the robot until the next call [nu]: one
@@ -195,9 +181,7 @@ class NumpyPolicy:
         return self._forward(self._observation, self._buffers)
 
     def following(self, u: Any, action: Any) -> np.ndarray:
-        """The controls one period of the robot after ``u`` [nu]: with ``action`` [nu] added, within
-        their range.
-        """
+        """The controls one period after ``u`` [nu]: ``action`` [nu] added, within their range."""
         return np.minimum(np.maximum(np.add(u, action), self.u_lower), self.u_upper)
 
     def check_rate(self, dt: float) -> None:
@@ -210,10 +194,13 @@ class NumpyPolicy:
                 "wrong at another, so train again."
             )
 
+    def _room(self, *batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each layer its values, and as much room to compute in."""
+        make = lambda width: np.empty((*batch, width), np.float32)  # noqa: E731
+        return [(make(width), make(width)) for width in self._widths]
+
     def _forward(self, x: np.ndarray, buffers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """Actions for observations [..., n], computed in ``buffers``: each layer's values and
-        room.
-        """
+        """Actions for observations [..., n], computed in ``buffers``, which ``_room`` made."""
         y, _ = buffers[0]
         np.subtract(x, self._mean, out=y)
         np.divide(y, self._std, out=y)
@@ -231,38 +218,26 @@ class NumpyPolicy:
 
     def _refuse_names(self, parts: dict[str, Any]) -> None:
         listing = lambda names: ", ".join(map(repr, names))  # noqa: E731
-        missing = [name for name in self._places if name not in parts]
-        extra = [name for name in parts if name not in self._places]
-        wrong = " and ".join(
-            f"{what} {listing(names)}"
-            for what, names in (("also needs", missing), ("does not know", extra))
-            if names
-        )
+        found = {
+            "also needs": [name for name in self._places if name not in parts],
+            "does not know": [name for name in parts if name not in self._places],
+        }
+        wrong = " and ".join(f"{what} {listing(names)}" for what, names in found.items() if names)
         raise NumpyPolicyError(
             f"The policy {wrong}; its observation is made of {listing(self._places)}."
         )
 
 
-def _leaky_relu(x: np.ndarray, room: np.ndarray) -> None:
-    np.multiply(x, LEAK, out=room)
-    np.maximum(x, room, out=x)
-
-
 def _elu(x: np.ndarray, room: np.ndarray) -> None:
     # So that expm1 does not overflow; below zero it lies above x.
     np.minimum(x, np.float32(0.0), out=room)
-    np.expm1(room, out=room)
-    np.maximum(x, room, out=x)
+    np.maximum(x, np.expm1(room, out=room), out=x)
 
 
-def _tanh(x: np.ndarray, room: np.ndarray) -> None:
-    np.tanh(x, out=x)
-
-
-ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], None]] = {
-    "leaky_relu": _leaky_relu,
+ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
+    "leaky_relu": lambda x, room: np.maximum(x, np.multiply(x, LEAK, out=room), out=x),
     "elu": _elu,
-    "tanh": _tanh,
+    "tanh": lambda x, room: np.tanh(x, out=x),
 }
 """What a hidden layer can end in, computed in place; the second array is room to compute in."""
 
@@ -314,30 +289,18 @@ def _read_contract(folder: Path) -> dict[str, Any]:
 
 
 def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
-    """Arrays of a safetensors file: length of the header (8 bytes, little-endian), header (JSON),
-    the numbers.
-    """
+    """Arrays of a safetensors file: length of the header (8 bytes), header (JSON), numbers."""
     try:
-        if len(content) < 8:
-            raise ValueError("it is shorter than its header")
         start = 8 + int.from_bytes(content[:8], "little")
-        if start > len(content):
-            raise ValueError("it ends inside its header")
         header = json.loads(content[8:start])
         header.pop("__metadata__", None)
-        arrays, end = {}, start
-        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        arrays = {}
+        for name, entry in header.items():
             first, last = (start + int(offset) for offset in entry["data_offsets"])
-            shape = tuple(int(size) for size in entry["shape"])
             if entry["dtype"] != "F32":
                 raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
-            size = 4 * int(np.prod(shape, dtype=int))
-            if min(shape, default=1) < 0 or first != end or last - first != size:
-                raise ValueError(f"{name} does not lie where the header says")
             numbers = np.frombuffer(content[first:last], "<f4")
-            arrays[name], end = numbers.astype(np.float32).reshape(shape), last
-        if end != len(content):
-            raise ValueError("its length is not what its header says")
+            arrays[name] = numbers.astype(np.float32).reshape(entry["shape"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NumpyPolicyError(
             f"{path} cannot be read ({error}); fetch it again or train again."

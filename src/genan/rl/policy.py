@@ -48,9 +48,7 @@ _NAMES_0_1 = {"scale.deviation": "scale.std", "log_deviation": "log_std"}
 
 @final
 class Policy(eqx.Module):
-    """A trained policy: from what it observes to what is added to the controls. Leading axes are
-    batches.
-    """
+    """A trained policy: from observations to what is added to the controls [..., nu]."""
 
     contract: PolicyContract = eqx.field(static=True)
     """Task, robot, rate, observation and shape."""
@@ -190,9 +188,7 @@ class Policy(eqx.Module):
     def mean(
         self, observation: Float[Array | np.ndarray, "*batch observation"]
     ) -> Float[Array, "*batch action"]:
-        """What the network gives, before the squashing: the action that ``TaskEnvironment.step``
-        takes.
-        """
+        """The network's output, before the squashing: what ``TaskEnvironment.step`` takes."""
         x, contract = jnp.asarray(observation), self.contract
         if x.shape[-1:] != (contract.observations,):
             parts = ", ".join(f"{part.name} {part.size}" for part in contract.layout)
@@ -260,9 +256,7 @@ class Policy(eqx.Module):
 
 
 def actuator_fingerprint(ensemble: Ensemble) -> str:
-    """Checksum of the weights and scaling: the ``weights_sha256`` of the artifact that they are
-    saved as.
-    """
+    """Checksum of the actuators' weights: the ``weights_sha256`` of their artifact."""
     return hashlib.sha256(tensor_bytes(actuator_tensors(ensemble))).hexdigest()
 
 
@@ -285,9 +279,7 @@ def _json(record: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can hold it: a number that is not finite becomes null, which every reader
-    understands.
-    """
+    """As JSON can hold it: a number that is not finite becomes null."""
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -34,9 +34,7 @@ environment)."""
 
 @runtime_checkable
 class Environment(Protocol):
-    """Many episodes at once, stepped by one compiled program; one that ends starts again by
-    itself.
-    """
+    """Many episodes at once in one compiled program; one that ends starts again by itself."""
 
     envs: int
     """How many."""
@@ -84,11 +82,9 @@ class AgentState(eqx.Module):
 class RolloutState(eqx.Module):
     """The environments between two rollouts."""
 
-    state: Any
-    """The environments' own."""
+    state: Any  # the environments' own
     observation: Float[Array, "envs observation"]
-    returns: Float[Array, " envs"]
-    """Sum of the running episodes' rewards."""
+    returns: Float[Array, " envs"]  # sum of the running episodes' rewards
 
     @classmethod
     def begin(cls, env: Environment, key: PRNGKeyArray) -> "RolloutState":
@@ -117,8 +113,7 @@ class StepResults(eqx.Module):
     done: Bool[Array, "*steps envs"]
     success: Float[Array, "*steps envs"]
     metrics: dict[str, Float[Array, "*steps envs"]]
-    returns: Float[Array, "*steps envs"]
-    """Sum of the episode's rewards up to this step."""
+    returns: Float[Array, "*steps envs"]  # sum of the episode's rewards up to this step
 
 
 class Experience(eqx.Module):
@@ -127,12 +122,10 @@ class Experience(eqx.Module):
     observation: Float[Array, "steps envs observation"]
     action: Float[Array, "steps envs action"]
     log_prob: Float[Array, "steps envs"]
-    value: Float[Array, "steps envs"]
-    """As the value network had it, in units of the reward."""
+    value: Float[Array, "steps envs"]  # as the value network had it, in units of the reward
     reward: Float[Array, "steps envs"]
     terminal: Bool[Array, "steps envs"]
-    last_value: Float[Array, " envs"]
-    """Of the observation after the last step."""
+    last_value: Float[Array, " envs"]  # of the observation after the last step
 
 
 class MiniBatch(eqx.Module):
@@ -149,48 +142,35 @@ class MiniBatch(eqx.Module):
 class Losses(eqx.Module):
     """What an update had to do."""
 
-    policy: Float[Array, ""]
-    """Mean over the steps done, as the next two."""
+    policy: Float[Array, ""]  # mean over the steps done, as the next two
     entropy: Float[Array, ""]
     value: Float[Array, ""]
     kl: Float[Array, ""]
     """Mean divergence from the old policy over the last epoch's minibatches [nat]."""
-    steps: Int[Array, ""]
-    """Steps of the optimiser that were done."""
+    steps: Int[Array, ""]  # steps of the optimiser that were done
 
 
 class LearnerState(eqx.Module):
-    """The complete state of learning: kept and given back, it goes on to the same result (to the
-    bit on a CPU).
-    """
+    """The complete state of learning: given back, it goes on to the same bits (on a CPU)."""
 
     agent: AgentState
     rollout: RolloutState
-    key: UInt32[Array, "2"]
-    """Data of the random key that the next update starts from."""
-    updates: Int[Array, ""]
-    """Updates done."""
+    key: UInt32[Array, "2"]  # data of the random key that the next update starts from
+    updates: Int[Array, ""]  # updates done
 
 
 class UpdateReport(eqx.Module):
-    """What a rollout and the update after it showed; a mean over episodes is NaN where none
-    ended.
-    """
+    """What a rollout and its update showed; a mean over episodes is NaN where none ended."""
 
-    reward: Float[Array, ""]
-    """Mean over steps and environments, as the terms."""
+    reward: Float[Array, ""]  # mean over steps and environments, as the terms
     terms: dict[str, Float[Array, ""]]
-    episodes: Int[Array, ""]
-    """Episodes that ended; the next three are their means."""
-    returns: Float[Array, ""]
-    """Sum of rewards."""
+    episodes: Int[Array, ""]  # episodes that ended; the next three are their means
+    returns: Float[Array, ""]  # sum of rewards
     success: Float[Array, ""]
     metrics: dict[str, Float[Array, ""]]
     losses: Losses
-    learning_rate: Float[Array, ""]
-    """After the update."""
-    std: Float[Array, ""]
-    """Mean over actions of the policy's standard deviation after the update."""
+    learning_rate: Float[Array, ""]  # after the update
+    std: Float[Array, ""]  # mean over actions of the policy's standard deviation after the update
 
     @classmethod
     def of(
@@ -343,15 +323,11 @@ class _UpdateState(eqx.Module):
     adam: optax.OptState
     learning_rate: Float[Array, ""]
     scaler: RunningScaler
-    sums: Float[Array, "3"]
-    """Of the three losses."""
+    sums: Float[Array, "3"]  # of the three losses
     steps: Int[Array, ""]
-    mini: Int[Array, ""]
-    """Minibatches looked at in this epoch."""
-    kl_sum: Float[Array, ""]
-    """Of their divergences."""
-    stopped: Bool[Array, ""]
-    """This epoch went far enough."""
+    mini: Int[Array, ""]  # minibatches looked at in this epoch
+    kl_sum: Float[Array, ""]  # of their divergences
+    stopped: Bool[Array, ""]  # this epoch went far enough
 
 
 def update(
@@ -414,9 +390,7 @@ def update(
 def objective(
     networks: Networks, batch: MiniBatch, settings: PPOSettings
 ) -> tuple[Float[Array, ""], tuple[Float[Array, ""], ...]]:
-    """What a step lowers, and its parts: policy loss, entropy loss, value loss, divergence from the
-    old policy.
-    """
+    """What a step lowers; its parts: policy, entropy and value loss, and the divergence."""
     policy, value = networks(batch.observation, settings)
     # ratio = pi(a) / pi_old(a); KL(pi_old | pi) is estimated by mean(ratio - 1 - log ratio)
     log_ratio = policy.log_prob(batch.action) - batch.log_prob
@@ -452,9 +426,7 @@ def clip_gradient(gradient: Networks, longest: float) -> Networks:
 def adapt_learning_rate(
     rate: Float[Array, ""], kl: Float[Array, ""], settings: PPOSettings
 ) -> Float[Array, ""]:
-    """The learning rate after an epoch of mean divergence ``kl``: lower where that is far above the
-    threshold, higher where it is far below.
-    """
+    """After an epoch of divergence ``kl``: lower where far above the threshold, or higher."""
     slower = jnp.maximum(rate / settings.learning_rate_factor, settings.min_learning_rate)
     faster = jnp.minimum(rate * settings.learning_rate_factor, settings.max_learning_rate)
     above = kl > settings.kl_threshold * settings.kl_factor
@@ -465,9 +437,7 @@ def adapt_learning_rate(
 def _samples(
     agent: AgentState, experience: Experience, settings: PPOSettings
 ) -> tuple[MiniBatch, RunningScaler]:
-    """All samples in one (observations not standardised yet), and the value scaler that saw
-    them.
-    """
+    """All samples (observations not standardised yet), and the value scaler that saw them."""
     flat = lambda a: a.reshape(-1, *a.shape[2:])  # noqa: E731
     value = experience.value
     advantage = estimate_advantages(

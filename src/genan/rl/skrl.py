@@ -86,12 +86,9 @@ class SkrlEnvironment(Wrapper):
     observed now. An episode's end is reported as its termination.
     """
 
-    rollout: RolloutState | None
-    """The episodes; None before the first reset."""
-    key: PRNGKeyArray
-    """What the next step draws from."""
-    done: Bool[Array, " envs"]
-    """Which episodes ended at the last step."""
+    rollout: RolloutState | None  # the episodes; None before the first reset
+    key: PRNGKeyArray  # what the next step draws from
+    done: Bool[Array, " envs"]  # which episodes ended at the last step
     state_space = None
     """What a value network could see beyond the observation: nothing."""
 
@@ -139,9 +136,7 @@ class SkrlEnvironment(Wrapper):
         return self.rollout.observation, {}
 
     def step(self, actions: Float[Array, "envs action"]) -> Step:
-        """One step of all episodes: observation, reward, whether it ended, whether it was cut off
-        (never), and more.
-        """
+        """One step: observation, reward, whether it ended, was cut off (never), and more."""
         assert self.rollout is not None, "reset comes before the first step"
         self.rollout, self.key, now = self._advanced(self._arrays, self.rollout, actions, self.key)
         self._results.append(now)
@@ -234,9 +229,7 @@ def from_flax(policy: Parameters, value: Parameters) -> Networks:
 
 
 def configuration(settings: PPOSettings, *, observations: int, device: Any) -> PPO_CFG:
-    """What ``settings`` are to skrl, with its own checkpoints (pickle) and TensorBoard files
-    switched off.
-    """
+    """What ``settings`` are to skrl; its checkpoints (pickle) and TensorBoard files are off."""
     adaptive = settings.kl_mode == "adaptive"
     rates = {
         "kl_threshold": settings.kl_threshold,
@@ -335,9 +328,7 @@ class SkrlPPO:
         )
 
     def advance(self, learner: LearnerState) -> tuple[LearnerState, UpdateReport]:
-        """One rollout and one update further; the divergence is reported as NaN, since skrl does
-        not keep it.
-        """
+        """One rollout and one update further; skrl does not keep the divergence: NaN."""
         env, before = self.environment, self._optimiser_steps()
         env.rollout = learner.rollout
         self._trainer.train()
@@ -358,9 +349,7 @@ class SkrlPPO:
         )
 
     def _bootstrapped(self, rewards: Float[Array, "envs 1"], *_: int) -> Float[Array, "envs 1"]:
-        """An episode that ended would have gone on: the value before its last step stands for the
-        rest.
-        """
+        """Adds the value before its last step to an episode that would have gone on."""
         values, done = self.agent._current_values, self.environment.done[:, None]
         return rewards + self.settings.gamma * values * done
 
@@ -368,9 +357,7 @@ class SkrlPPO:
         return int(optax.tree_utils.tree_get(self.agent.policy_optimizer.state, "count"))
 
     def _losses(self, steps: int) -> Losses:
-        """What skrl kept of its last update, as means over the steps done; its own are over the
-        steps planned.
-        """
+        """Of skrl's last update, as means over the steps done; its own are over those planned."""
         kept, settings = self.agent.tracking_data, self.settings
         factor = settings.num_epochs * settings.num_minibatches / max(steps, 1)
         names = ("Loss / Policy loss", "Loss / Entropy loss", "Loss / Value loss")
@@ -401,9 +388,7 @@ class SkrlTraining(PolicyTraining):
     def run(
         self, *, progress: ProgressFunction | None = None, stop: Callable[[], bool] = lambda: False
     ) -> TrainingResult:
-        """Train to the end or until ``stop`` says so; judge and save the policy, if anything was
-        learnt.
-        """
+        """As ``PolicyTraining.run``; a stopped training ends with its policy judged and saved."""
         found = super().run(progress=progress, stop=stop)
         if found.finished or not self.steps:
             return found

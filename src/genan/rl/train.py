@@ -44,28 +44,7 @@ class TrainingDivergedError(GenanError):
     """Learning ended in numbers that are not finite; the last checkpoint is kept."""
 
 
-@dataclass(frozen=True)
-class TrainingProgress:
-    """A training between two updates."""
-
-    training: "PolicyTraining"
-    """What trains: task, robot, settings, what it went on from."""
-    steps: int
-    """Policy steps that are done, all episodes together."""
-    total: int
-    """Steps to do."""
-    latest: dict[str, float]
-    """Numbers of the last update, by name: return, success, each reward term, losses; empty before
-    the first."""
-    steps_per_second: float
-    """In this run, compiling left out."""
-    seconds_left: float
-    """Estimated; infinite before it is known."""
-    compile_seconds: float
-    """What compiling took in this run."""
-
-
-ProgressFunction = Callable[[TrainingProgress], None]
+ProgressFunction = Callable[["PolicyTraining"], None]
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,8 +53,7 @@ class TrainingResult:
 
     policy: Policy
     judgement: Judgement | None
-    """How good the policy is in the simulator; None where the training was stopped before its
-    end."""
+    """How good the policy is in the simulator; None where the training was stopped before."""
     steps: int
     """Policy steps, all episodes together."""
     curve: list[dict[str, float | int]]
@@ -95,9 +73,7 @@ class TrainingResult:
         return f"TrainingResult({self.policy}, {self.steps:,} steps{end})"
 
     def plot(self) -> "Figure":
-        """The learning curve: success rate and mean return of the episodes that ended in each
-        update.
-        """
+        """The learning curve: success rate and mean return of the episodes of each update."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(7.0, 5.0), layout="constrained")
@@ -147,7 +123,7 @@ def train(
         ppo: how it learns; left out, what the preset says.
         trainer: "genan", or "skrl" for skrl's PPO (pip install 'genan[skrl]').
         overwrite: replace what an earlier training left in ``out``.
-        progress: called before the first update and after each.
+        progress: called with the ``PolicyTraining`` before the first update and after each.
         stop: asked before every update; once it says True, everything is saved and the training
             ends.
         settings: other fields of ``TrainSettings``, as ``num_envs=512``, ``judge=100``.
@@ -201,9 +177,7 @@ class PolicyTraining:
         out: Path | str | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Check everything, build the simulator, and take up an unfinished training that lies in
-        ``out``.
-        """
+        """Check everything, build the simulator, take up an unfinished training in ``out``."""
         self.settings = settings
         self.out = None if out is None else Path(out)
         _use_device(settings.device)
@@ -215,7 +189,9 @@ class PolicyTraining:
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot or task.robot)
         self.task = task = task.for_robot(self.robot.name)
         self._clear(overwrite=overwrite)
-        self.precision: Precision = _precision(settings.precision)
+        on_gpu = jax.default_backend() != "cpu"
+        tf32 = settings.precision == "tf32" or (settings.precision == "auto" and on_gpu)
+        self.precision: Precision = "tf32" if tf32 else "float32"
         self.env = load_environment(
             task, self.ensemble, envs=settings.num_envs, robot=self.robot, precision=self.precision
         )
@@ -224,7 +200,10 @@ class PolicyTraining:
         self.ppo = PPO(self.env, self.ppo_settings)
         self.updates = max(1, round((settings.steps or chosen.steps) / self.ppo.steps_per_update))
         self.compile_seconds = 0.0
+        self.steps_per_second = 0.0
+        """In this run, compiling left out; 0 before it is known."""
         self.curve: list[dict[str, float]] = []
+        """Numbers of every update, by name: return, success, each reward term, losses."""
         self.faults = 0
         self.resumed = 0
         """Steps that were done before this run."""
@@ -255,30 +234,34 @@ class PolicyTraining:
         """Policy steps to do."""
         return self.updates * self.ppo.steps_per_update
 
+    @property
+    def seconds_left(self) -> float:
+        """Estimated; infinite before it is known."""
+        speed = self.steps_per_second
+        return (self.total - self.steps) / speed if speed else float("inf")
+
     def run(
         self, *, progress: ProgressFunction | None = None, stop: Callable[[], bool] = lambda: False
     ) -> TrainingResult:
-        """Train to the end, judge and save the policy, or until ``stop`` says so, with everything
-        saved.
-        """
+        """Train to the end, judge and save the policy; or until ``stop`` says so."""
         show = progress or (lambda _: None)
-        events = self._events()
-        begun, before = time.perf_counter(), self.steps
-        show(self._progress(0.0, 0))
-        first = True
+        show(self)
+        events, begun = self._events(), None
         try:
             while int(self.learner.updates) < self.updates:
                 if stop():
                     self._save()
                     return self._result(self.policy(), None)
-                report = self._update(first=first)
-                if first:
-                    begun, before, first = time.perf_counter(), self.steps, False
-                self._look(report)
+                self._look(self._update(first=begun is None))
                 if events is not None:
                     events.scalars(self.steps, self.curve[-1])
-                show(self._progress(time.perf_counter() - begun, self.steps - before))
-                if time.perf_counter() - self._saved > CHECKPOINT_SECONDS:
+                now = time.perf_counter()
+                if begun is None:
+                    begun, before = now, self.steps
+                else:
+                    self.steps_per_second = (self.steps - before) / (now - begun)
+                show(self)
+                if now - self._saved > CHECKPOINT_SECONDS:
                     self._save()
         finally:
             if events is not None:
@@ -329,9 +312,7 @@ class PolicyTraining:
         self.learner = eqx.tree_at(lambda learner: learner.rollout.state, self.learner, state)
 
     def _look(self, report: UpdateReport) -> None:
-        """Keep the numbers of an update; stop where they are not finite, and note where a
-        simulation ran away.
-        """
+        """Keep an update's numbers; stop where they are not finite; note what ran away."""
         numbers = _numbers(report)
         if not np.isfinite(
             [numbers[n] for n in ("loss/policy", "loss/value", "reward/mean")]
@@ -351,14 +332,6 @@ class PolicyTraining:
             )
         self.faults = int(divergence.count)
 
-    def _progress(self, seconds: float, steps: int) -> TrainingProgress:
-        speed = steps / seconds if steps and seconds > 0.0 else 0.0
-        left = (self.total - self.steps) / speed if speed else float("inf")
-        latest = self.curve[-1] if self.curve else {}
-        return TrainingProgress(
-            self, self.steps, self.total, latest, speed, left, self.compile_seconds
-        )
-
     @contextmanager
     def _compiling(self, what: str) -> Iterator[None]:
         start = time.perf_counter()
@@ -367,9 +340,7 @@ class PolicyTraining:
         self.compile_seconds += time.perf_counter() - start
 
     def _clear(self, *, overwrite: bool) -> None:
-        """Refuse a folder with a finished policy or a file; with ``overwrite``, forget what is
-        there.
-        """
+        """Refuse a folder with a finished policy; with ``overwrite``, forget what is there."""
         if self.out is None:
             return
         if self.out.exists() and not self.out.is_dir():
@@ -473,9 +444,3 @@ def _use_device(device: str) -> None:
             "nvidia-smi, or take --device cpu."
         ) from None
     jax.config.update("jax_default_device", found[0])
-
-
-def _precision(asked: str) -> Precision:
-    if asked == "auto":
-        return "float32" if jax.default_backend() == "cpu" else "tf32"
-    return "tf32" if asked == "tf32" else "float32"

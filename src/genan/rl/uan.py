@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -71,19 +70,16 @@ class UanSettings:
     num_envs: int = 256
     """Episodes side by side."""
     horizon: int | None = None
-    """Steps of an episode, from a random sample of a trajectory on; left out: a whole trajectory
-    (of the median length, where they differ)."""
+    """Steps of an episode, from a random sample on; left out: a whole trajectory (the median)."""
     steps: int = 4_000_000
     """Steps of all episodes together, rounded up to whole updates."""
     tracking_weight: float = 1.0
-    """Of the distance to the recorded positions, the mean over the joints in standard deviations of
-    each."""
+    """Of the distance to the recorded positions [standard deviations, mean over the joints]."""
     smoothness_weight: float = 0.001
-    """Of the squared change of torque from step to step, the mean over the joints in standard
-    deviations of each."""
+    """Of the squared change of torque in a step [standard deviations, mean over the joints]."""
     bound: float = 5.0
-    """An episode ends where a joint is further than this from the recording [standard deviations of
-    the joint]."""
+    """An episode ends where a joint is further than this from the recording [its standard
+    deviations]."""
     validation: float = 0.2
     """Part of the trajectories that is held out to select by."""
     checks: int = 20
@@ -131,17 +127,13 @@ class UanSettings:
 class UanState(eqx.Module):
     """All episodes between two steps."""
 
-    row: Int[Array, " envs"]
-    """The recording's row that each episode has come to."""
-    step: Int[Array, " envs"]
-    """Steps that each episode has taken."""
+    row: Int[Array, " envs"]  # the recording's row that each episode has come to
+    step: Int[Array, " envs"]  # steps that each episode has taken
     q: Float[Array, "envs samples nq"]
     """The last sH + 1 positions of the simulated arm, those before the start recorded [rad or m],
     oldest first."""
-    qd: Float[Array, "envs nq"]
-    """Its velocity [rad/s or m/s]."""
-    action: Float[Array, "envs nq"]
-    """The last action."""
+    qd: Float[Array, "envs nq"]  # its velocity [rad/s or m/s]
+    action: Float[Array, "envs nq"]  # the last action
 
 
 @final
@@ -159,18 +151,19 @@ class UanEnvironment(eqx.Module):
     dynamics: Dynamics
     std: Float[Array, " nq"]
     """Standard deviation of the recorded positions, the unit of distances [rad or m]."""
-    starts: Int[Array, " starts"]
-    """Rows that episodes begin at."""
-    history: History = eqx.field(static=True)
-    envs: int = eqx.field(static=True)
-    horizon: int = eqx.field(static=True)
-    """Steps of an episode."""
-    tracking_weight: float = eqx.field(static=True, default=1.0)
-    smoothness_weight: float = eqx.field(static=True, default=0.0)
-    bound: float = eqx.field(static=True, default=5.0)
-    """An episode ends where a joint is further than this from the recording [its deviations]."""
-    gamma: float = eqx.field(static=True, default=1.0)
-    """Discount of the cost of the steps that such an episode does not take."""
+    starts: Int[Array, " starts"]  # rows that episodes begin at
+    settings: UanSettings = eqx.field(static=True)
+    horizon: int = eqx.field(static=True)  # steps of an episode
+
+    @property
+    def envs(self) -> int:
+        """Episodes side by side."""
+        return self.settings.num_envs
+
+    @property
+    def history(self) -> History:
+        """What the network sees of the past."""
+        return self.settings.history
 
     @property
     def observation_size(self) -> int:
@@ -183,9 +176,7 @@ class UanEnvironment(eqx.Module):
         return self.samples.nq
 
     def reset(self, key: PRNGKeyArray) -> UanState:
-        """Begin all episodes, at different steps, so that not all of them end at once from then
-        on.
-        """
+        """Begin all episodes, at different steps, so that they do not all end at once."""
         begin_key, step_key = jax.random.split(key)
         step = jax.random.randint(step_key, (self.envs,), 0, self.horizon, jnp.int32)
         return eqx.tree_at(lambda state: state.step, self._begin(begin_key), step)
@@ -208,30 +199,26 @@ class UanEnvironment(eqx.Module):
         after = UanState(state.row + 1, state.step + 1, window, qd, action)
 
         distance = jnp.abs(q - self.samples.q[after.row]) / self.std
-        lost = ~jnp.all(distance <= self.bound, axis=-1)  # so that what is not a number is lost too
-        tracking = jnp.where(
-            lost, -self.bound * self._rest(after.step), -jnp.mean(distance, axis=-1)
-        )
+        mean, bound = jnp.mean(distance, axis=-1), self.settings.bound
+        lost = ~jnp.all(distance <= bound, axis=-1)  # so that what is not a number is lost too
+        tracking = jnp.where(lost, -bound * self._rest(after.step), -mean)
         change = jnp.where(state.step[:, None] > 0, action - state.action, 0.0)
         smoothness = -jnp.mean(change**2, axis=-1)
-        reward = self.tracking_weight * tracking + self.smoothness_weight * smoothness
+        weights = self.settings.tracking_weight, self.settings.smoothness_weight
+        reward = weights[0] * tracking + weights[1] * smoothness
 
         done = lost | (after.step >= self.horizon)
         pick = lambda new, old: jnp.where(done.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
         following = jax.tree.map(pick, self._begin(key), after)
-        last = jnp.where(lost, self.bound, jnp.mean(distance, axis=-1))
         terms = {"tracking": tracking, "smoothness": smoothness}
-        success = jnp.where(lost, 0.0, jnp.ones_like(reward))
-        return following, StepOutcome(
-            self.observe(following), reward, terms, done, success, {"distance": last}
-        )
+        success, last = jnp.where(lost, 0.0, jnp.ones_like(reward)), jnp.where(lost, bound, mean)
+        observation, metrics = self.observe(following), {"distance": last}
+        return following, StepOutcome(observation, reward, terms, done, success, metrics)
 
     def _rest(self, step: Int[Array, " envs"]) -> Float[Array, " envs"]:
-        """This step and those that are left of an episode, discounted: an early end must not be the
-        cheaper one.
-        """
-        left = (self.horizon - step + 1).astype(self.samples.q.dtype)
-        return left if self.gamma == 1.0 else (1.0 - self.gamma**left) / (1.0 - self.gamma)
+        """Steps left, discounted: an early end must not be the cheaper one."""
+        gamma, left = self.settings.ppo.gamma, (self.horizon - step + 1).astype(self.std.dtype)
+        return left if gamma == 1.0 else (1.0 - gamma**left) / (1.0 - gamma)
 
     def _begin(self, key: PRNGKeyArray) -> UanState:
         row = self.starts[jax.random.randint(key, (self.envs,), 0, len(self.starts))]
@@ -265,16 +252,12 @@ def find_starts(
     return np.concatenate([rows[k] for k in trajectories]), steps
 
 
-@dataclass(frozen=True)
-class UanProgress:
+class UanProgress(NamedTuple):
     """How far training is."""
 
     steps: int
-    """Steps of all episodes together, so far."""
-    total: int
-    """Steps to do."""
-    reward: float
-    """Mean over the steps since the last update."""
+    total: int  # steps of all episodes together, and those to do
+    reward: float  # mean over the steps since the last update
     distance: float
     """Of the best policy so far from the held-out trajectories [standard deviations]."""
 
@@ -329,9 +312,7 @@ def fit_uan(
 
 
 def kept_uan(folder: Path | str, fingerprint: str, settings: UanSettings) -> Ensemble | None:
-    """The actuators in ``folder``, if they are what ``settings`` give on the recording with this
-    fingerprint.
-    """
+    """The actuators in ``folder``, if ``settings`` give them on this recording."""
     try:
         kept = artifact.load(folder)
     except ActuatorError:
@@ -341,54 +322,40 @@ def kept_uan(folder: Path | str, fingerprint: str, settings: UanSettings) -> Ens
 
 
 class HeldOutRollouts(eqx.Module):
-    """Rollouts along held-out trajectories, from their first whole history on: what a policy is
-    selected by.
-    """
+    """Rollouts along held-out trajectories: what a policy is selected by."""
 
     environment: UanEnvironment
     starts: Int[Array, " k"]
     steps: int = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
 
-    @partial(eqx.filter_jit)
+    @eqx.filter_jit
     def distance(self, layers: tuple[Layer, ...]) -> Float[Array, ""]:
-        """Mean distance of the simulated from the recorded positions, cut at the bound [standard
-        deviations].
-        """
+        """Mean distance from the recorded positions, cut at the bound [standard deviations]."""
         environment = self.environment
         history, samples, scaling = environment.history, environment.samples, environment.scaling
         past = max(history.span, 1)
 
         def torque(q: Float[Array, "rows nq"], u: Float[Array, "rows nu"]) -> Float[Array, " nq"]:
             x = (history.features(q, u) - scaling.input_mean) / scaling.input_std
-            return (
-                apply(layers, x, activation=self.activation) * scaling.torque_std
-                + scaling.torque_mean
-            )
+            y = apply(layers, x, activation=environment.settings.ppo.activation)
+            return y * scaling.torque_std + scaling.torque_mean
 
         def one(start: Int[Array, ""]) -> Float[Array, ""]:
             q = jax.lax.dynamic_slice_in_dim(samples.q, start - past, past + 1 + self.steps)
-            u = jax.lax.dynamic_slice_in_dim(
-                samples.u, start - history.reach, history.reach + self.steps
-            )
+            reach, bound = history.reach, environment.settings.bound
+            u = jax.lax.dynamic_slice_in_dim(samples.u, start - reach, reach + self.steps)
             simulated = rollout(torque, environment.dynamics, history, q=q[: past + 1], u=u)
             away = jnp.abs(simulated - q[past + 1 :]) / environment.std
-            return jnp.mean(jnp.where(away <= environment.bound, away, environment.bound))
+            return jnp.mean(jnp.where(away <= bound, away, bound))
 
         return jnp.mean(jax.vmap(one)(self.starts))
 
 
 def _supervised(settings: UanSettings) -> FitSettings:
     """The settings of a fit that sees, splits and labels a recording in the same way."""
-    return FitSettings(
-        loss="torque",
-        history_length=settings.history_length,
-        history_stride=settings.history_stride,
-        delta=settings.delta,
-        validation=settings.validation,
-        split_seed=settings.split_seed,
-        allow_constant=True,
-    )
+    names = ("history_length", "history_stride", "delta", "validation", "split_seed")
+    same = {name: getattr(settings, name) for name in names}
+    return FitSettings(loss="torque", allow_constant=True, **same)
 
 
 def _prepare(
@@ -406,30 +373,24 @@ def _prepare(
         dynamics=dynamics,
         std=jnp.std(dataset.samples.q[dataset.train_rows], axis=0),
         starts=jnp.asarray(starts),
-        history=settings.history,
-        envs=settings.num_envs,
+        settings=settings,
         horizon=horizon,
-        tracking_weight=settings.tracking_weight,
-        smoothness_weight=settings.smoothness_weight,
-        bound=settings.bound,
-        gamma=settings.ppo.gamma,
     )
     rows = usable_rows(lengths, settings.history)
     held_out = [rows[k] for k in dataset.validation_trajectories]
     steps = min(CHECK_STEPS, *(len(part) for part in held_out))
     first = jnp.asarray([part[0] for part in held_out], jnp.int32)
-    return HeldOutRollouts(environment, first, steps, settings.ppo.activation)
+    return HeldOutRollouts(environment, first, steps)
 
 
 def _train(
     selection: HeldOutRollouts, settings: UanSettings, progress: UanProgressFunction | None
 ) -> tuple[tuple[Layer, ...], dict[str, Any]]:
-    """The layers of the best policy, stacked as those of an ensemble of one; and how training
-    went.
-    """
+    """The best policy's layers, as those of an ensemble of one; and how training went."""
     ppo = PPO(selection.environment, settings.ppo)
     learner = ppo.begin(jax.random.key(settings.seed))
-    updates = -(-settings.steps // ppo.steps_per_update)
+    size = ppo.steps_per_update
+    updates = -(-settings.steps // size)
     checks = {round((k + 1) * updates / settings.checks) for k in range(settings.checks)}
     best, least = learner.agent.networks.of(POLICY), float("inf")
     rewards, distances = [], []
@@ -439,21 +400,14 @@ def _train(
             rewards.append(float(report.reward))
         if update in checks:
             layers = learner.agent.networks.of(POLICY)
-            distances.append([update * ppo.steps_per_update, float(selection.distance(layers))])
+            distances.append([update * size, float(selection.distance(layers))])
             if distances[-1][1] < least:
                 # The next update uses the learner's arrays up.
                 best, least = jax.tree.map(jnp.copy, layers), distances[-1][1]
         if progress is not None:
-            progress(
-                UanProgress(
-                    update * ppo.steps_per_update,
-                    updates * ppo.steps_per_update,
-                    rewards[-1],
-                    least,
-                )
-            )
+            progress(UanProgress(update * size, updates * size, rewards[-1], least))
     training = {
-        "steps": updates * ppo.steps_per_update,
+        "steps": updates * size,
         "horizon": selection.environment.horizon,
         "reward": rewards,
         "held_out_distance": distances,
