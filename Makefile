@@ -82,7 +82,7 @@ $(DEMO)/actuators/actuator.json: $(DEMO)/data.h5 | env
 	$(BIN)/genan fit --data $(DEMO)/data.h5 --robot pamy2 --members 3 --hidden 128 128 --epochs 30 --control-noise 0.01 --out $(DEMO)/actuators
 
 $(DEMO)/reacher/policy.json: $(DEMO)/actuators/actuator.json | env
-	$(BIN)/genan train reacher --actuators $(DEMO)/actuators --envs 512 --ppo.mini-batches 8 --steps 8000000 --out $(DEMO)/reacher
+	$(BIN)/genan train reacher --actuators $(DEMO)/actuators --num-envs 512 --ppo.num-minibatches 8 --steps 8000000 --out $(DEMO)/reacher
 
 clean:
 	rm -rf $(VENV) $(DEMO) site build dist .pytest_cache .ruff_cache .mypy_cache

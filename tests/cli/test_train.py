@@ -16,8 +16,9 @@ from genan.robot.package import robot_folder
 from genan.tasks.registry import task_settings
 
 QUICK = [
-    "--num-envs", "4", "--steps", "32", "--judge", "4", "--task.pool", "4", "--task.ramped", "0", "--task.duration", "0.05",
-    "--ppo.num-steps-per-env", "4", "--ppo.num-minibatches", "2", "--ppo.num-epochs", "1", "--ppo.hidden", "8",
+    "--num-envs", "4", "--steps", "32", "--judge", "4", "--task.pool", "4", "--task.ramped", "0",
+    "--task.duration", "0.05", "--ppo.num-steps-per-env", "4", "--ppo.num-minibatches", "2",
+    "--ppo.num-epochs", "1", "--ppo.hidden", "8",
 ]  # fmt: skip
 #: What a reacher with other than four joints is told.
 RANGES = ("u_lower", "u_upper", "q_drop", "goal_lower", "goal_upper")

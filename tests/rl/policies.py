@@ -59,8 +59,7 @@ def environment(task: ReacherSettings = TASK, name: str = "two-link") -> TaskEnv
 def agent(
     settings: PPOSettings = SETTINGS, *, size: int = 8, actions: int = 2, gain: float = 1.0
 ) -> AgentState:
-    """An agent as after some training; drawn by NumPy, since compiling ``AgentState.begin`` takes its
-    time."""
+    """An agent as after some training; drawn by NumPy, since ``AgentState.begin`` would compile."""
     rng = np.random.default_rng(1)
     array = lambda a: jnp.asarray(a, jnp.float32)  # noqa: E731
     layers = tuple(

@@ -140,9 +140,10 @@ class SkrlAgent:
     def play(self, rng: np.random.Generator, steps: int) -> tuple[Experience, np.ndarray]:
         """Let skrl act on random observations; what it recorded, and the observation after the last
         step."""
-        draw = lambda: jnp.asarray(
-            rng.normal(2.0, 3.0, (self.envs, self.observations)), jnp.float32
-        )  # noqa: E731
+
+        def draw():
+            return jnp.asarray(rng.normal(2.0, 3.0, (self.envs, self.observations)), jnp.float32)
+
         observation, last = draw(), None
         for t in range(steps):
             action, _ = self.agent.act(observation, None, timestep=t, timesteps=steps)
@@ -153,10 +154,18 @@ class SkrlAgent:
             terminated = jnp.asarray(rng.random((self.envs, 1)) < 0.1)
             last = draw()
             self.agent.record_transition(
-                observations=observation, states=None, actions=action, rewards=reward, next_observations=last,
-                next_states=None, terminated=terminated, truncated=jnp.zeros_like(terminated), infos={}, timestep=t,
+                observations=observation,
+                states=None,
+                actions=action,
+                rewards=reward,
+                next_observations=last,
+                next_states=None,
+                terminated=terminated,
+                truncated=jnp.zeros_like(terminated),
+                infos={},
+                timestep=t,
                 timesteps=steps,
-            )  # fmt: skip
+            )
             observation = last
         read = {
             name: jnp.array(self.memory.get_tensor_by_name(name))

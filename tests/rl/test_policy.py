@@ -99,7 +99,7 @@ def test_the_fingerprint_is_that_of_the_actuators_artifact(tmp_path: Path) -> No
 
 
 def test_the_shape_of_an_observation() -> None:
-    words = r"^An observation must have the shape \[..., 8\] \(q 2, qd 2, u 2, goal 2\), not \[3, 7\]\.$"
+    words = r"^An observation must have the shape \[..., 8\] \(q 2, qd 2, u 2, goal 2\), not \[3, 7"
     with pytest.raises(PolicyError, match=words):
         policy()(np.zeros((3, 7), np.float32))
 
@@ -128,11 +128,11 @@ def contract_with(**changes: object) -> Policy:
                     ObservationPart("goal", 2),
                 )
             },
-            r"observations of 'qd 2', 'q 2', 'u 2', 'goal 2' in this order and the environment gives 'q 2', 'qd 2'",
+            r"of 'qd 2', 'q 2', 'u 2', 'goal 2' in this order and the environment gives 'q 2', 'qd",
         ),
         (
             {"action_scale": 0.02},
-            r"by up to 0\.02 in a period and the environment has 0\.01; give --task\.action-scale 0\.02\.$",
+            r"by up to 0\.02 in a period .* has 0\.01; give --task\.action-scale 0\.02\.$",
         ),
         (
             {"dt": 0.004},
@@ -140,7 +140,7 @@ def contract_with(**changes: object) -> Policy:
         ),
         (
             {"action_repeat": 1},
-            r"^Two rates: .* at 500 Hz \(1 periods? of 0\.002 s\) and the environment runs at 100 Hz",
+            r"^Two rates: .* at 500 Hz \(1 periods? of 0\.002 s\) and .* runs at 100 Hz",
         ),
         (
             {"controls": ("a", "b")},
@@ -156,7 +156,7 @@ def contract_with(**changes: object) -> Policy:
         ),
         (
             {"u_range": ((-12.0, 12.0), (0.0, 5.0))},
-            r"the control 'elbow_command' from 0 to 5 and the environment has it from -12 to 12; use",
+            r"control 'elbow_command' from 0 to 5 and the environment has it from -12 to 12; use",
         ),
     ],
 )

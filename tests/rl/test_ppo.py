@@ -1,3 +1,5 @@
+"""The parts of an update that need no reference."""
+
 from dataclasses import replace
 
 import equinox as eqx
@@ -9,7 +11,18 @@ from tests.rl.point import Point
 
 from genan.errors import SettingError
 from genan.rl.config import PPOSettings
-from genan.rl.ppo import PPO, AgentState, LearnerState, RolloutState, rollout
+from genan.rl.ppo import (
+    PPO,
+    AgentState,
+    LearnerState,
+    RolloutState,
+    adapt_learning_rate,
+    clip_gradient,
+    estimate_advantages,
+    normalise,
+    random_order,
+    rollout,
+)
 
 SMALL = PPOSettings(
     num_steps_per_env=16,
@@ -104,8 +117,15 @@ def test_a_rollout_is_what_the_policy_did() -> None:
         lambda a: a.value_scaler, agent, agent.value_scaler.seen(jnp.array([[2.0], [8.0]]))
     )
     state = env.reset(jax.random.key(1))
-    play = eqx.filter_jit(lambda: rollout(env, agent, RolloutState(state, env.observe(state), jnp.zeros(8)), settings,
-                                          key=jax.random.key(2)))  # fmt: skip
+    play = eqx.filter_jit(
+        lambda: rollout(
+            env,
+            agent,
+            RolloutState(state, env.observe(state), jnp.zeros(8)),
+            settings,
+            key=jax.random.key(2),
+        )
+    )
     scene, experience, tally = play()
     np.testing.assert_array_equal(
         experience.terminal, np.broadcast_to(np.arange(5)[:, None] == 2, (5, 8))
@@ -128,3 +148,96 @@ def test_a_rollout_is_what_the_policy_did() -> None:
 def test_samples_must_fill_the_minibatches() -> None:
     with pytest.raises(SettingError, match="16 steps of 3 environments are 48 samples"):
         PPO(Point(envs=3), replace(SMALL, num_minibatches=7))
+
+
+def test_a_worked_example() -> None:
+    """Discount 1/2, trace 1/2, four steps; the first episode ends after its second step, the other
+    after its fourth.
+
+    A_t = r_t - V_t + 1/2 (V_t+1 + A_t+1 / 2), without the bracket at an end.
+    First:  A_3 = 4 - 1 + 1/2 (6 + 0) = 6        A_2 = 3 - 2 + 1/2 (1 + 3) = 3
+            A_1 = 2 - 3         = -1 (an end)    A_0 = 1 - 4 + 1/2 (3 - 1/2) = -1.75
+    Second: A_3 = 0 - 2         = -2 (an end)    A_2 = 1 - 0 + 1/2 (2 - 1) = 1.5
+            A_1 = 0 - 4 + 1/2 (0 + 3/4) = -3.625 A_0 = 2 - 0 + 1/2 (4 - 1.8125) = 3.09375
+    """
+    reward = jnp.array([[1.0, 2.0], [2.0, 0.0], [3.0, 1.0], [4.0, 0.0]])
+    value = jnp.array([[4.0, 0.0], [3.0, 4.0], [2.0, 0.0], [1.0, 2.0]])
+    terminal = jnp.array([[False, False], [True, False], [False, False], [False, True]])
+    advantage = estimate_advantages(
+        reward, value, jnp.array([6.0, 100.0]), terminal, gamma=0.5, gae_lambda=0.5
+    )
+    by_hand = [[-1.75, 3.09375], [-1.0, -3.625], [3.0, 1.5], [6.0, -2.0]]
+    np.testing.assert_allclose(advantage, by_hand, rtol=1e-6)
+
+
+def test_with_trace_1_it_is_the_discounted_sum_of_rewards_less_the_value() -> None:
+    rng = np.random.default_rng(0)
+    reward, value = rng.normal(size=(2, 40, 3))
+    last = rng.normal(size=3)
+    terminal = np.zeros((40, 3), bool)
+    terminal[19] = True
+    advantage = estimate_advantages(
+        *map(jnp.asarray, (reward, value, last, terminal)), gamma=0.9, gae_lambda=1.0
+    )
+    for start, stop, tail in ((0, 20, 0.0), (20, 40, last)):
+        for t in range(start, stop):
+            steps = np.arange(stop - t)
+            total = (0.9**steps) @ reward[t:stop] + 0.9 ** (stop - t) * tail
+            np.testing.assert_allclose(advantage[t], total - value[t], rtol=1e-4, atol=1e-5)
+
+
+def test_normalised_over_everything() -> None:
+    advantage = np.random.default_rng(1).normal(3.0, 5.0, (7, 4))
+    np.testing.assert_allclose(
+        normalise(jnp.asarray(advantage)),
+        (advantage - advantage.mean()) / advantage.std(),
+        rtol=1e-4,
+        atol=1e-6,
+    )
+    np.testing.assert_array_equal(normalise(jnp.full((3, 2), 4.0)), np.zeros((3, 2)))
+
+
+BASE = PPOSettings(num_minibatches=4, num_epochs=3)
+
+
+def test_each_networks_gradient_is_clipped_by_its_own_length() -> None:
+    agent = AgentState.begin(2, 1, replace(BASE, hidden=(1,)), key=jax.random.key(0))
+    ones = jax.tree.map(jnp.ones_like, agent.networks)
+    uneven = eqx.tree_at(
+        lambda n: n.layers, ones, jax.tree.map(lambda a: a.at[1].mul(1e-3), ones.layers)
+    )
+    clipped = clip_gradient(uneven, 0.5)
+    lengths = [
+        sum(float(jnp.sum(a[k] ** 2)) for a in jax.tree.leaves(clipped.layers)) for k in (0, 1)
+    ]
+    np.testing.assert_allclose(np.sqrt(lengths[0] + float(clipped.log_std[0]) ** 2), 0.5, rtol=1e-6)
+    np.testing.assert_allclose(lengths[1], 5e-6, rtol=1e-5)  # short enough already: as it was
+    assert clip_gradient(uneven, 0.0) is uneven
+
+
+def test_rate_stays_within_its_bounds() -> None:
+    settings = replace(
+        BASE,
+        kl_mode="adaptive",
+        kl_threshold=0.01,
+        learning_rate=1e-3,
+        min_learning_rate=9e-4,
+        max_learning_rate=1.2e-3,
+    )
+    rate = jnp.asarray(1e-3)
+    np.testing.assert_allclose(adapt_learning_rate(rate, jnp.asarray(0.021), settings), 9e-4)
+    np.testing.assert_allclose(adapt_learning_rate(rate, jnp.asarray(0.0049), settings), 1.2e-3)
+    for kl in (0.0051, 0.0199):
+        assert adapt_learning_rate(rate, jnp.asarray(kl), settings) == rate
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_an_epoch_takes_every_sample_once(shuffle) -> None:
+    order = random_order(96, replace(BASE, shuffle=shuffle), key=jax.random.key(3))
+    epochs = [
+        np.concatenate([order(jnp.asarray(e), jnp.asarray(m)) for m in range(4)]) for e in range(2)
+    ]
+    for samples in epochs:
+        np.testing.assert_array_equal(np.sort(samples), np.arange(96))
+    assert (epochs[0] == np.arange(96)).all() != shuffle
+    assert (epochs[0] == epochs[1]).all() != shuffle

@@ -17,17 +17,39 @@ from tests.rl.skrl_agent import SkrlAgent, stacked
 
 ENVS, OBSERVATIONS, ACTIONS = 8, 5, 3
 BASE = PPOSettings(
-    gamma=0.97, gae_lambda=0.9, learning_rate=1e-3, num_steps_per_env=6, num_minibatches=4, num_epochs=3, hidden=(16, 16), kl_mode="none",
-    entropy_coef=0.01, max_grad_norm=0.5, value_coef=2.5, init_std=0.7, max_learning_rate=1e-2,
-)  # fmt: skip
+    gamma=0.97,
+    gae_lambda=0.9,
+    learning_rate=1e-3,
+    num_steps_per_env=6,
+    num_minibatches=4,
+    num_epochs=3,
+    hidden=(16, 16),
+    kl_mode="none",
+    entropy_coef=0.01,
+    max_grad_norm=0.5,
+    value_coef=2.5,
+    init_std=0.7,
+    max_learning_rate=1e-2,
+)
 CASES = {
-    "stop": replace(BASE, activation="tanh", kl_mode="stop", kl_threshold=0.04, num_epochs=5, learning_rate=2e-3),
-    "rate up, deviation at its bound": replace(BASE, kl_mode="adaptive", kl_threshold=0.5, max_std=0.702),
-    "rate down, nothing scaled or clipped": replace(
-        BASE, kl_mode="adaptive", kl_threshold=0.001, activation="elu", scale_observations=False, scale_values=False,
-        value_clip_range=0.0, max_grad_norm=0.0, entropy_coef=0.0,
+    "stop": replace(
+        BASE, activation="tanh", kl_mode="stop", kl_threshold=0.04, num_epochs=5, learning_rate=2e-3
     ),
-}  # fmt: skip
+    "rate up, deviation at its bound": replace(
+        BASE, kl_mode="adaptive", kl_threshold=0.5, max_std=0.702
+    ),
+    "rate down, nothing scaled or clipped": replace(
+        BASE,
+        kl_mode="adaptive",
+        kl_threshold=0.001,
+        activation="elu",
+        scale_observations=False,
+        scale_values=False,
+        value_clip_range=0.0,
+        max_grad_norm=0.0,
+        entropy_coef=0.0,
+    ),
+}
 
 
 def close(ours, theirs, rtol=1e-5, atol=2e-6) -> None:
@@ -114,9 +136,10 @@ def test_first_gradient_and_losses_equal_skrls(monkeypatch) -> None:
         noise = np.random.default_rng(2).normal(0.0, shift, recorded.shape)
         skrl.memory.set_tensor_by_name(name, recorded + jnp.asarray(noise, jnp.float32))
     skrl.agent.update(timestep=0, timesteps=1)
-    read = lambda name: skrl.memory.get_tensor_by_name(name).reshape(
-        ENVS * settings.num_steps_per_env, -1
-    )  # noqa: E731
+
+    def read(name):
+        return skrl.memory.get_tensor_by_name(name).reshape(ENVS * settings.num_steps_per_env, -1)
+
     singles = (read(name)[:, 0] for name in ("log_prob", "values", "returns", "advantages"))
     batch = MiniBatch(read("observations"), read("actions"), *singles)
 

@@ -106,7 +106,8 @@ def test_the_documented_commands_train_the_same_policy(whole, tmp_path, monkeypa
     few = ("--num-envs", 4, "--steps", SETTINGS.steps, *batches)
     assert main(typed("genan train reacher", "--actuators", "actuators", *few, *flags)) == 0
     started = typed(
-        "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 --steps 8000000 --out reacher",
+        "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 "
+        "--steps 8000000 --out reacher",
         *flags,
         num_envs=4,
         ppo__num_minibatches=2,

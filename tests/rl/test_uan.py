@@ -39,9 +39,15 @@ from genan.robot import Robot
 from genan.tasks.task import StepOutcome
 
 PPO_SMALL = replace(
-    PPO_SETTINGS, num_steps_per_env=32, num_minibatches=4, hidden=(16, 8), learning_rate=1e-3, max_learning_rate=3e-3, init_std=0.5,
+    PPO_SETTINGS,
+    num_steps_per_env=32,
+    num_minibatches=4,
+    hidden=(16, 8),
+    learning_rate=1e-3,
+    max_learning_rate=3e-3,
+    init_std=0.5,
     gamma=0.95,
-)  # fmt: skip
+)
 UPDATE = 64 * 32
 SMALL = UanSettings(num_envs=64, horizon=20, steps=2 * UPDATE, checks=1, ppo=PPO_SMALL)
 """Of one update's program, which all tests share; the last policy is kept."""
@@ -237,8 +243,16 @@ def test_refusals(driven: Trajectories) -> None:
         fit_uan(driven, "pendulum", settings=replace(SMALL, horizon=200))
     with pytest.raises(DataError, match="at least 122 samples, but the longest has 120"):
         fit_uan(driven, "pendulum", settings=replace(SMALL, history_length=120))
-    for name, value in (("num_envs", 0), ("horizon", 0), ("steps", 0), ("checks", 0), ("tracking_weight", 0.0),
-                        ("smoothness_weight", -1.0), ("bound", 0.0), ("history_stride", 0)):  # fmt: skip
+    for name, value in (
+        ("num_envs", 0),
+        ("horizon", 0),
+        ("steps", 0),
+        ("checks", 0),
+        ("tracking_weight", 0.0),
+        ("smoothness_weight", -1.0),
+        ("bound", 0.0),
+        ("history_stride", 0),
+    ):
         with pytest.raises(SettingError, match="stride" if name == "history_stride" else name):
             UanSettings(**{name: value})
     with pytest.raises(SettingError, match="scale_observations"):

@@ -61,42 +61,29 @@ def register() -> None:
 
 
 def make_env(
-    task: str,
-    actuators: Path | str | Ensemble | None = None,
-    *,
-    settings: TaskSettings | None = None,
-    robot: Path | str | None = None,
-    pool: int = POOL,
-    render_mode: Literal["rgb_array"] | None = None,
+    task: str, *, render_mode: Literal["rgb_array"] | None = None, **options: Any
 ) -> "GenanEnv":
     """One robot in ``task``."""
-    environment, machine = _environment(task, actuators, settings, robot, pool, envs=1)
-    return GenanEnv(environment, None if render_mode is None else machine)
+    environment, robot = _environment(task, envs=1, **options)
+    return GenanEnv(environment, None if render_mode is None else robot)
 
 
 def make_vector_env(
-    task: str,
-    num_envs: int,
-    actuators: Path | str | Ensemble | None = None,
-    *,
-    settings: TaskSettings | None = None,
-    robot: Path | str | None = None,
-    pool: int = POOL,
-    autoreset_mode: Any = "SameStep",
+    task: str, num_envs: int, *, autoreset_mode: Any = "SameStep", **options: Any
 ) -> "GenanVectorEnv":
     """``num_envs`` robots in ``task``."""
-    environment, _ = _environment(task, actuators, settings, robot, pool, envs=num_envs)
+    environment, _ = _environment(task, envs=num_envs, **options)
     return GenanVectorEnv(environment, autoreset_mode=autoreset_mode)
 
 
 def _environment(
     task: str,
-    actuators: Path | str | Ensemble | None,
-    settings: TaskSettings | None,
-    robot: Path | str | None,
-    pool: int,
     *,
     envs: int,
+    actuators: Path | str | Ensemble | None = None,
+    settings: TaskSettings | None = None,
+    robot: Path | str | None = None,
+    pool: int = POOL,
 ) -> tuple[TaskEnvironment, Robot]:
     settings = task_settings(task) if settings is None else settings
     if settings.name != task:

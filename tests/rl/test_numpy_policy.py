@@ -160,7 +160,8 @@ sys.path.insert(0, {str(out)!r})
 import numpy_policy
 policy = numpy_policy.load({str(out)!r})
 print(*policy.act([0.1, 0.2], [0.0, -1.0], [3.0, 0.0], goal=[0.3, 0.3]))
-packages = {{name.partition(".")[0] for name in set(sys.modules) - before if sys.modules[name] is not None}}
+there = [name for name in set(sys.modules) - before if sys.modules[name] is not None]
+packages = {{name.partition(".")[0] for name in there}}
 print(*packages - set(sys.stdlib_module_names))
 """
     command = [sys.executable, "-I", "-B", "-W", "error", "-c", program]
