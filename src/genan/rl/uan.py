@@ -328,7 +328,7 @@ class HeldOutRollouts(eqx.Module):
     starts: Int[Array, " k"]
     steps: int = eqx.field(static=True)
 
-    @eqx.filter_jit
+    @eqx.filter_jit  # type: ignore[untyped-decorator]
     def distance(self, layers: tuple[Layer, ...]) -> Float[Array, ""]:
         """Mean distance from the recorded positions, cut at the bound [standard deviations]."""
         environment = self.environment
