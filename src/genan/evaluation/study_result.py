@@ -26,13 +26,9 @@ class Value:
     mean: float
     low: float | None = None
     high: float | None = None
-    """Ends of the interval; None where they are not known."""
-    count: int | None = None
-    """Trajectories or trials behind it."""
-    job: str | None = None
-    """The job that found it."""
-    note: str | None = None
-    """What a reader must know: "3 of 800 rollouts diverged"."""
+    count: int | None = None  # trajectories or trials behind it
+    job: str | None = None  # that found it
+    note: str | None = None  # what a reader must know: "3 of 800 rollouts diverged"
 
 
 @dataclass(frozen=True)
@@ -40,47 +36,33 @@ class Series:
     """One row of values along a figure's axis."""
 
     name: str
-    values: tuple[Value | None, ...]
-    """Ours, one for each place on the axis; None where there is none (yet)."""
-    paper: tuple[Value | None, ...] = ()
-    """The paper's, the same; empty where it has none."""
+    values: tuple[Value | None, ...]  # ours, one for each place; None where there is none (yet)
+    paper: tuple[Value | None, ...] = ()  # the paper's; empty where it has none
 
 
 @dataclass(frozen=True)
 class Figure:
     """Some rows of values over one axis. Its table has a row for each place and series."""
 
-    name: str
-    """Short, for files: "history-500-steps"."""
+    name: str  # short, for files: "history-500-steps"
     title: str
-    kind: Literal["bars", "lines", "stacked"]
-    """Bars for names and few numbers, lines where the axis is a quantity, stacked for parts of a
-    whole."""
-    axis: str
-    """What is along the axis: "history length H"."""
-    places: tuple[str | float | int, ...]
-    """Where on it: names, or numbers."""
-    quantity: str
-    """What is up: "mean absolute joint position error"."""
-    unit: str
-    """Its unit: "deg", "%"."""
+    kind: Literal["bars", "lines", "stacked"]  # lines where the axis is a quantity, stacked: parts
+    axis: str  # what is along the axis: "history length H"
+    places: tuple[str | float | int, ...]  # where on it: names, or numbers
+    quantity: str  # what is up: "mean absolute joint position error"
+    unit: str  # "deg", "%"
     series: tuple[Series, ...]
-    logarithmic: bool = False
-    """Whether the axis along is."""
-    caption: str = ""
-    """What was done to get it, in a sentence or two."""
+    logarithmic: bool = False  # the axis along
+    caption: str = ""  # what was done to get it, in a sentence or two
 
 
 @dataclass(frozen=True)
 class Finding:
     """What the paper says, and what we see."""
 
-    paper: str
-    """The paper's finding, in a sentence."""
-    ours: str
-    """What came out here, in a sentence with its numbers and intervals."""
-    agrees: bool | None
-    """None where ours cannot tell."""
+    paper: str  # a sentence
+    ours: str  # a sentence with numbers and intervals
+    agrees: bool | None  # None where ours cannot tell
 
 
 @dataclass(frozen=True)
@@ -91,10 +73,8 @@ class JobNote:
     kind: str
     label: str
     state: Literal["done", "failed", "missing"]
-    seconds: float | None = None
-    """What it took [s], over all its runs."""
-    error: str | None = None
-    """Why it failed."""
+    seconds: float | None = None  # what it took, over all its runs
+    error: str | None = None  # why it failed
     settings: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     hardware: Mapping[str, str] = field(default_factory=dict)
@@ -105,20 +85,15 @@ class StudyResult:
     """Everything a study found."""
 
     study: str
-    size: str
-    """smoke, small or full."""
+    size: str  # smoke, small or full
     title: str
-    question: str
-    """What it asks, in a sentence."""
+    question: str  # what it asks, in a sentence
     figures: tuple[Figure, ...]
     findings: tuple[Finding, ...]
     jobs: tuple[JobNote, ...]
-    command: str
-    """What repeats it."""
-    notes: tuple[str, ...] = ()
-    """What a reader must know about this size: how it falls short of the paper's."""
-    headline: str = ""
-    """What came out, in a sentence with its numbers; empty while something is missing."""
+    command: str  # what repeats it
+    notes: tuple[str, ...] = ()  # how this size falls short of the paper's
+    headline: str = ""  # what came out, in a sentence; empty while something is missing
 
     @property
     def complete(self) -> bool:
@@ -159,19 +134,13 @@ class StudyResult:
 class SearchTrial:
     """One set of settings, and what came of it."""
 
-    number: int
-    """From 0, which has the defaults."""
-    settings: Mapping[str, Any]
-    """Those that are searched, by their names."""
-    job: str
-    """The job that found its value."""
+    number: int  # from 0, which has the defaults
+    settings: Mapping[str, Any]  # those that are searched, by their names
+    job: str  # that found its value
     state: Literal["done", "failed", "missing"]
-    value: float | None = None
-    """The objective."""
-    seconds: float | None = None
-    """What it took [s], without what all trials share."""
-    error: str | None = None
-    """Why it failed."""
+    value: float | None = None  # the objective
+    seconds: float | None = None  # what it took, without what all trials share
+    error: str | None = None  # why it failed
 
 
 @dataclass(frozen=True)
@@ -179,23 +148,17 @@ class SearchResult:
     """Everything a search found."""
 
     what: str
-    size: str
-    """smoke, small or full."""
-    objective: str
-    """What is compared, for people."""
+    size: str  # smoke, small or full
+    objective: str  # what is compared, for people
     unit: str
     lower_is_better: bool
-    trials: tuple[SearchTrial, ...]
-    """In the order in which they were suggested."""
-    command: str
-    """What repeats it, and goes on with it."""
+    trials: tuple[SearchTrial, ...]  # in the order in which they were suggested
+    command: str  # what repeats it, and goes on with it
     importance: Mapping[str, float] = field(default_factory=dict)
-    """How much each setting tells a good trial from a bad one, 1 in all; empty where there are too
-    few trials."""
+    """How much each setting tells a good trial from a bad one, 1 in all; empty after few trials."""
     notes: tuple[str, ...] = ()
     versions: tuple[Mapping[str, str], ...] = ()
-    """Of the packages that the trials ran with; more than one where a search went on with
-    others."""
+    """Of the packages; more than one where a search went on with others."""
     hardware: tuple[Mapping[str, str], ...] = ()
     """The machines that they ran on."""
 
