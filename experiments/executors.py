@@ -43,10 +43,8 @@ class JobEvent:
 
     job: Job
     what: Literal["progress", "done", "stopped", "failed"]
-    share: float = 0.0
-    """Of a job in progress, 0 to 1."""
-    error: str = ""
-    """Why it failed, in a sentence."""
+    share: float = 0.0  # of a job in progress, 0 to 1
+    error: str = ""  # why it failed, in a sentence
 
 
 @dataclass
@@ -54,14 +52,11 @@ class JobsProgress:
     """How far the jobs are."""
 
     total: int
-    known: int = 0
-    """Jobs that were done before."""
-    done: int = 0
-    """Jobs done now."""
+    known: int = 0  # jobs that were done before
+    done: int = 0  # jobs done now
     running: dict[str, tuple[Job, float]] = field(default_factory=dict)
     """Jobs that are being done, and what part of each is."""
-    failed: dict[str, str] = field(default_factory=dict)
-    """Why jobs failed, by their fingerprints."""
+    failed: dict[str, str] = field(default_factory=dict)  # why jobs failed, by their fingerprints
     stopping: bool = False
 
 
@@ -70,18 +65,15 @@ class RunningTask:
     """A job that was handed out."""
 
     job: Job
-    lane: str
-    """``gpu`` or ``cpu``."""
-    shown: float = 0.0
-    """The part that was reported to be done."""
+    lane: str  # ``gpu`` or ``cpu``
+    shown: float = 0.0  # the part that was reported to be done
     beginnings: int = 1
 
 
 class Executor(ABC):
     """A place where jobs are done, several at a time."""
 
-    words: str
-    """Where that is, for people: "2 processes on this machine"."""
+    words: str  # where that is, for people: "2 processes on this machine"
 
     def __init__(self, root: Path, *, orders: Path) -> None:
         """``orders``: a folder that all processes see, for what they are asked to do."""

@@ -40,15 +40,12 @@ class Job:
     """What to do, and with the results of which others; known by the fingerprint of everything
     that its result depends on."""
 
-    kind: str
-    """One of ``RECIPES``."""
-    settings: Mapping[str, Any]
-    """All that it depends on, as JSON can hold it."""
+    kind: str  # one of ``RECIPES``
+    settings: Mapping[str, Any]  # all that it depends on, as JSON can hold it
     needs: Mapping[str, "Job"] = field(default_factory=dict)
     """The jobs whose results it works on, by the part that they play: ``data``, ``actuators``,
     ``policy``."""
-    label: str = ""
-    """What a person calls it; no part of the fingerprint."""
+    label: str = ""  # what a person calls it; no part of the fingerprint
 
     @cached_property
     def fingerprint(self) -> str:

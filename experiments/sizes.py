@@ -26,42 +26,32 @@ class Size:
     """What one size of all experiments consists of."""
 
     name: str
-    trajectories: int
-    """To learn from."""
-    test: int
-    """Trajectories to judge by."""
-    horizon: int
-    """Steps of the open-loop rollouts."""
+    trajectories: int  # to learn from
+    test: int  # trajectories to judge by
+    horizon: int  # steps of the open-loop rollouts
     lead: int
     """Samples of a trajectory before the first that is predicted from: the longest history must fit
     in."""
-    fit: Mapping[str, Any]
-    """Settings of every fit."""
+    fit: Mapping[str, Any]  # settings of every fit
     histories: tuple[int, ...]
     strides: tuple[int, ...]
-    rollouts: tuple[int, ...]
-    """Steps of the multi-step loss."""
+    rollouts: tuple[int, ...]  # steps of the multi-step loss
     dataset_sizes: tuple[int, ...]
     training: Mapping[str, Mapping[str, Any]]
     """Settings of a policy's training, task by task; a task that is not here is left out."""
-    trials: int
-    """Of a policy, on each robot."""
+    trials: int  # of a policy, on each robot
     robot_seeds: tuple[int, ...]
     """Robots that policies are tried on; the first is the one that was recorded."""
     ablations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Which of ``COLUMNS`` are tried, task by task; all of them where nothing is said."""
     ppo: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What is changed in how policies learn, task by task."""
-    uan: Mapping[str, Any] = field(default_factory=dict)
-    """What is changed in UAN's training."""
-    notes: tuple[str, ...] = ()
-    """How it falls short of the paper's size."""
-    pool: int | None = None
-    """Settled robots that episodes start from; None: the task's own."""
+    uan: Mapping[str, Any] = field(default_factory=dict)  # what is changed in UAN's training
+    notes: tuple[str, ...] = ()  # how it falls short of the paper's size
+    pool: int | None = None  # settled robots that episodes start from; None: the task's own
     seeds: Mapping[str, int] = field(default_factory=lambda: {"train": 0, "test": 1})
     """Of the exploration signals."""
-    training_seeds: tuple[int, ...] = (0,)
-    """Each policy is trained once for each of them."""
+    training_seeds: tuple[int, ...] = (0,)  # each policy is trained once for each of them
 
     def columns(self, task: str) -> tuple[str, ...]:
         """The ablations of ``task`` that are tried, none where the task is left out."""

@@ -51,8 +51,7 @@ class Between:
     group: str = ""
     scale: Literal["log", "linear", "log to one"] = "log"
     """Where to look closely: near zero, everywhere alike, or near one."""
-    whole: bool = False
-    """Only whole numbers."""
+    whole: bool = False  # only whole numbers
 
     def including(self, default: float | int) -> "Between":
         return replace(self, low=min(self.low, default), high=max(self.high, default))
@@ -78,18 +77,14 @@ class Space:
     """
 
     settings: tuple[Setting, ...]
-    defaults: Mapping[str, Any]
-    """Of each of the settings, as JSON can hold it."""
-    base: Job
-    """The training with the defaults."""
+    defaults: Mapping[str, Any]  # of each of the settings, as JSON can hold it
+    base: Job  # the training with the defaults
     read: Callable[[Mapping[str, Any]], float | None]
     """The objective, from the result of a trial's last job; None where it has none."""
-    objective: str
-    """What is compared, for people."""
+    objective: str  # what is compared, for people
     unit: str
     lower_is_better: bool = True
-    judge: Callable[[Job], Job] = lambda job: job
-    """The last job of a trial, from its training."""
+    judge: Callable[[Job], Job] = lambda job: job  # the last job of a trial, from its training
     notes: tuple[str, ...] = ()
 
     @classmethod

@@ -39,10 +39,8 @@ PATIENCE = 0.2
 class JobResult:
     """What a job found."""
 
-    result: Mapping[str, Any]
-    """Its numbers, as JSON can hold them."""
-    seconds: float
-    """What it took [s], over all its runs."""
+    result: Mapping[str, Any]  # its numbers, as JSON can hold them
+    seconds: float  # what it took [s], over all its runs
     versions: Mapping[str, str]
     hardware: Mapping[str, str]
 

@@ -63,11 +63,9 @@ class Cell:
 class Panel:
     """A figure before its values are known."""
 
-    where: str
-    """What a sentence calls it: "after 500 steps", "reacher"."""
+    where: str  # what a sentence calls it: "after 500 steps", "reacher"
     rows: Mapping[str, Mapping[Place, Cell]]
-    about: Mapping[str, Any]
-    """The other fields of ``Figure``."""
+    about: Mapping[str, Any]  # the other fields of ``Figure``
 
     def figure(self, found: Mapping[str, JobResult]) -> Figure:
         """The figure, as far as there are results, with the paper's values."""
@@ -92,17 +90,13 @@ class Study:
     """One question, and how it is answered."""
 
     name: str
-    kind: str
-    """One of ``KINDS``."""
+    kind: str  # one of ``KINDS``
     title: str
     question: str
-    claims: Sequence[Mapping[str, Any]] = ()
-    """What the paper says (studies.toml)."""
+    claims: Sequence[Mapping[str, Any]] = ()  # what the paper says (studies.toml)
     axis: str = "how the policy was trained"
-    symbol: str = ""
-    """What is before a place in a sentence."""
-    series: str = "position loss"
-    """Name of the row of errors, the paper's too."""
+    symbol: str = ""  # what is before a place in a sentence
+    series: str = "position loss"  # name of the row of errors, the paper's too
     note: str = ""
 
     def panels(self, size: Size) -> Sequence[Panel]:

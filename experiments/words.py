@@ -28,8 +28,7 @@ def below(one: Value | None, other: Value | None) -> bool | None:
 class ValueComparison:
     """One value next to another, and what the paper sees there."""
 
-    where: str
-    """Which of the comparisons of a finding: "after 500 steps", "reacher"."""
+    where: str  # which of the comparisons of a finding: "after 500 steps", "reacher"
     names: tuple[str, str]
     values: tuple[Value | None, Value | None]
     unit: str

@@ -30,11 +30,9 @@ class RunningJob:
 
     settings: Mapping[str, Any]
     folder: Path
-    needs: Mapping[str, Path]
-    """Folders of the jobs that it needs."""
+    needs: Mapping[str, Path]  # folders of the jobs that it needs
     stopping: Callable[[], bool]
-    progress: Callable[[float], None]
-    """Given what part is done, 0 to 1."""
+    progress: Callable[[float], None]  # given what part is done, 0 to 1
 
 
 def attempt(
