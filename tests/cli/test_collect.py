@@ -99,14 +99,14 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--trajectories", 0), "Ask for at least one trajectory, not 0."),
+        (("--trajectories", 0), "--trajectories must be at least 1, got 0."),
         (
             ("--robot", "pamy3"),
             "no 'pamy3' to record on; there are: 'virtual-pamy2', 'virtual-pamy2-cup'.",
         ),
         (
             ("--shortest-interval", 0),
-            "--shortest-interval must lie above 0 and not above --interval (0.5 s), not at 0.",
+            "--shortest-interval must lie above 0 and not above --interval (0.5 s), got 0.",
         ),
         (
             ("--lower", -2, -1, -1, -1),
@@ -114,9 +114,9 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
         ),
         (("--upper", 0.5, 0.5), "--upper needs 4 values, one per control, got 2."),
         (("--duration", 0.001), "at least 3 samples"),
-        (("--ramp", -1), "--ramp must be a time in seconds of at least 0, not -1."),
+        (("--ramp", -1), "--ramp must be a time in seconds of at least 0, got -1."),
         (("--hours", -1), "must not be negative"),
-        (("--seed", -1), "Seeds must not be negative"),
+        (("--seed", -1), "--seed must not be negative, got -1."),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_written(

@@ -139,6 +139,7 @@ def test_every_fault_has_its_reason_and_ends_at_rest(fault: str, tmp_path: Path)
         with pytest.raises(SettingError, match="new control loop"):
             loop.run()
     assert flight.stop.reason is reason, flight.stop
+    assert flight.summary.stop.reason.is_lateness is (reason.name in ("LATE", "STALE"))
     seen = np.flatnonzero(flight.reason)
     assert len(seen) == 1 and flight.reason[seen[0]] == reason.code
     if delay is not None:

@@ -86,27 +86,23 @@ class Collect:
             return self._record(recorder, plan)
 
     def _check(self) -> None:
-        if self.trajectories < 1:
-            raise SettingError(f"Ask for at least one trajectory, not {self.trajectories}.")
-        for name in ("duration", "ramp", "settle"):
-            value = getattr(self, name)
-            if not 0.0 <= value < float("inf"):
-                raise SettingError(
-                    f"--{name} must be a time in seconds of at least 0, not {value:g}."
-                )
-        if not 0.0 < self.interval < float("inf"):
-            raise SettingError(
-                f"--interval must be a positive time in seconds, not {self.interval:g}."
-            )
-        if self.shortest_interval is not None and not 0.0 < self.shortest_interval <= self.interval:
-            raise SettingError(
-                f"--shortest-interval must lie above 0 and not above --interval "
-                f"({self.interval:g} s), not at {self.shortest_interval:g}."
-            )
-        if self.seed < 0 or self.robot_seed < 0:
-            raise SettingError(
-                f"Seeds must not be negative, got {self.seed} and {self.robot_seed}."
-            )
+        shortest = self.interval if self.shortest_interval is None else self.shortest_interval
+        within = f"lie above 0 and not above --interval ({self.interval:g} s)"
+        rules = [
+            ("trajectories", self.trajectories, self.trajectories >= 1, "be at least 1"),
+            *(
+                (name, value, 0.0 <= value < float("inf"), "be a time in seconds of at least 0")
+                for name in ("duration", "ramp", "settle")
+                for value in [getattr(self, name)]
+            ),
+            ("interval", self.interval, 0.0 < self.interval < float("inf"), "be a positive time"),
+            ("shortest-interval", shortest, 0.0 < shortest <= self.interval, within),
+            ("seed", self.seed, self.seed >= 0, "not be negative"),
+            ("robot-seed", self.robot_seed, self.robot_seed >= 0, "not be negative"),
+        ]
+        for name, value, fine, must in rules:
+            if not fine:
+                raise SettingError(f"--{name} must {must}, got {value:g}.")
 
     def _plan(self, robot: "Robot") -> "Plan":
         from genan.deployment.collection import Plan

@@ -56,8 +56,7 @@ class FlightSummary:
     lateness: Spread
     """From when a tick should have begun until it did."""
     stop: Stop
-    """Why it ended: ``stop.reason`` is a ``StopReason``, ``LATE`` where the computer was too busy
-    for the robot's period."""
+    """Why it ended; ``stop.reason.is_lateness`` where a computer was too busy."""
 
     def __str__(self) -> str:
         return (

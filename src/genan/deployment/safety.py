@@ -38,6 +38,11 @@ class StopReason(Enum):
         """Its number in the record of a flight, counted from 0 (FINISHED)."""
         return list(StopReason).index(self)
 
+    @property
+    def is_lateness(self) -> bool:
+        """Whether a computer was too busy, the loop's or the robot's: no fault of the policy."""
+        return self in (StopReason.LATE, StopReason.STALE)
+
 
 @dataclass(frozen=True)
 class Stop:
