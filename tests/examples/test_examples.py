@@ -165,3 +165,17 @@ def test_09_tells_a_new_log_from_an_old_one(never_seen: tuple[Path, str], tmp_pa
         out = run("09", folder / "actuators", folder / "data.h5", log)
         shares.append([float(share) for share in re.findall(r": (\S+) % of the samples", out)])
     assert max(shares[0]) < 20.0 < 40.0 < min(shares[1])
+
+
+@pytest.mark.slow
+def test_00_goes_from_a_recording_to_a_judged_policy(tmp_path: Path) -> None:
+    small = ("--trajectories", 12, "--epochs", 1, "--steps", 32768, "--trials", 1)
+    out = run("00", "--folder", tmp_path, *small)
+    for part in (
+        "Inspection(12 traj",
+        "ridge ARX",
+        "TrainingResult(Policy(reacher",
+        "TransferResult(",
+    ):
+        assert part in out
+    assert (tmp_path / "reacher" / "policy.json").exists() and (tmp_path / "error.png").exists()

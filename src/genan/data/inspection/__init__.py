@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from genan.data.finite_differences import finite_differences
 from genan.data.inspection.lag import Lag, find_lag
@@ -22,6 +22,9 @@ from genan.data.inspection.timing import Timing, imported_timing
 from genan.data.inspection.words import irregular, suspicious, verdict
 from genan.data.trajectories import Trajectories
 from genan.robot import Robot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,12 @@ class Inspection:
         units."""
         rows = [asdict(joint) for joint in self.joints]
         return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def plot(self) -> "Figure":
+        """What was recorded, joint by joint (a matplotlib figure)."""
+        from genan.report.figures import inspection_figure
+
+        return inspection_figure(self)
 
 
 def inspect(
