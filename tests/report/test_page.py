@@ -183,7 +183,7 @@ def test_many_trials_of_one_task(tmp_path, quick):
         "in 10 series of trials, in which from 50 (30 to 70) % (run-0) to 95 (76 to 99.1) % (run-9)"
         in words
     )
-    assert {"transfer-success-reacher-1.png", "transfer-success-reacher-2.png"} <= {
+    assert {"transfer-success-1.png", "transfer-success-2.png"} <= {
         p.name for p in written.files.iterdir()
     }
 

@@ -18,28 +18,10 @@ T = TypeVar("T")
 
 FILMS = (".mp4", ".gif")
 PICTURES = {
-    "trajectories.png": ("data", "Some of the recorded trajectories: positions and controls."),
-    "coverage.png": ("data", "Where the recording has been."),
-    "signals.png": ("data", "Lag, resolution of the encoders and frequencies of the recording."),
-    "frequency-response.png": (
-        "data",
-        "How the joints respond to slow and fast controls: dots measured, lines a model.",
-    ),
-    "hysteresis.png": (
-        "data",
-        "Joint angle over a control swept slowly up and down: the loop is the hysteresis.",
-    ),
-    "rollouts.png": (
-        "actuators",
-        "Simulated motion over the recorded one: the best, the median and the worst case.",
-    ),
-    "held-control.png": ("actuators", "What happens when the controls are held."),
-    "trust.png": (
-        "actuators",
-        "How far to trust the model: torques, disagreement, and where a log is new to it.",
-    ),
+    "data": ("trajectories", "coverage", "signals", "frequency-response", "hysteresis"),
+    "actuators": ("rollouts", "held-control", "trust"),
 }
-"""Pictures of ``inspect``, ``identify`` and ``evaluate``: their section, and what they show."""
+"""PNG pictures of ``inspect``, ``identify`` and ``evaluate``, by the section they belong to."""
 JOBS = ("job.json", "seconds.json", "folds.json")
 """A folder with one of these is a job of a study, or holds the fits of a cross-validation. What
 they found is in the result of the whole."""
@@ -80,8 +62,8 @@ class Material:
     policies: tuple[Found[ArtifactRecord], ...] = ()
     actuators: tuple[Found[ArtifactRecord], ...] = ()
     inspections: tuple[Found[InspectionRecord], ...] = ()
-    pictures: tuple[Found[str], ...] = ()
-    """Pictures of recordings and of the robot; the content says what is seen."""
+    pictures: tuple[Found[None], ...] = ()
+    """Pictures of recordings, of the robot and of models."""
     films: tuple[Found[None], ...] = ()
     broken: tuple[Found[str], ...] = ()
     """What could not be read, and why."""
@@ -176,6 +158,10 @@ def _unknown(path: Path) -> None:
     raise DataError(f"it is none of {LOOKED_FOR}")
 
 
+def _exists(path: Path) -> None:
+    path.stat()
+
+
 def _load_actuators(path: Path) -> ArtifactRecord:
     from genan.actuator.contract import read_contract
 
@@ -197,7 +183,7 @@ def _load_transfer(path: Path) -> TransferResult:
 _SUFFIXES: tuple[tuple[str | tuple[str, ...], tuple[str, Callable[[Path], Any]]], ...] = (
     (SUFFIX, ("studies", StudyResult.load)),
     (SEARCH_SUFFIX, ("searches", SearchResult.load)),
-    (FILMS, ("films", lambda film: film.stat() and None)),
+    (FILMS, ("films", _exists)),
 )
 _KINDS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
     EVALUATION: ("evaluations", EvaluationRecord.load),
@@ -205,7 +191,5 @@ _KINDS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
     "policy.json": ("policies", _load_policy),
     "actuator.json": ("actuators", _load_actuators),
     INSPECTION: ("inspections", InspectionRecord.load),
-    **{
-        name: ("pictures", lambda path: path.stat() and PICTURES[path.name][1]) for name in PICTURES
-    },
+    **{f"{name}.png": ("pictures", _exists) for names in PICTURES.values() for name in names},
 }

@@ -4,6 +4,7 @@ recording. One HTML file each, which opens offline and asks for nothing from any
 import base64
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +14,14 @@ from urllib.parse import quote
 from genan import words
 from genan.data import Inspection, Summary
 from genan.errors import SettingError
-from genan.evaluation.study_result import Figure
+from genan.evaluation.study_result import Figure, Value
 from genan.files import write_atomically
-from genan.report import run_charts, summary
+from genan.report import run_charts
 from genan.report.charts import chart_files, chart_svg, chart_table, write_csv
 from genan.report.gather import PICTURES, Found, Material, gather
 from genan.report.inspection_record import lag_words
+from genan.robot.package import VIRTUAL, robot_folder, robot_names
+from genan.tasks.registry import task_entry, task_names
 from genan.version import __version__
 
 TITLE = "What a robot's actuators do, learnt from motion alone"
@@ -26,6 +29,8 @@ CONTENTS = "contents.csv"
 """In the folder next to the page: every file there, and what it shows."""
 #: Bytes of film, and of pictures, in the page; written as text they become a third more.
 FILM_ROOM, PICTURE_ROOM = 9_000_000, 1_500_000
+#: Runs that a row names, at most.
+NAMED = 4
 #: Tiles with large numbers, at most.
 TILES = 8
 _TYPES = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png"}
@@ -105,7 +110,7 @@ def save_inspection_page(
     found: Inspection, head: Summary, pictures: tuple[Path, ...], folder: Path
 ) -> Path:
     """Write ``inspection.html`` into ``folder``, with the pictures inside; returns the file."""
-    shown = [{"address": _data_address(path), "words": PICTURES[path.name][1]} for path in pictures]
+    shown = _files_in_page([Found("", path, None) for path in pictures], sys.maxsize, folder)
     title = f"Inspection of {head.path.name}"
     page = _render("inspection.html", title=title, found=found, pictures=shown, lag_words=lag_words)
     write_atomically(folder / "inspection.html", page)
@@ -150,9 +155,10 @@ def _render(template: str, **context: Any) -> bytes:
     )  # fmt: skip
     for function in (
         words.number, words.percent, words.duration, words.plural, words.slug, words.interval,
-        words.reading_unit, words.with_unit, words.time_ahead, run_charts.task_words,
+        words.reading_unit, words.with_unit, words.time_ahead, run_charts.task_words, _measured,
+        _listed,
     ):  # fmt: skip
-        environment.filters[function.__name__] = function
+        environment.filters[function.__name__.lstrip("_")] = function
     environment.filters["svg"] = chart_svg
     page = environment.get_template(template).render(version=__version__, **context)
     return page.encode("utf-8", errors="replace")
@@ -161,7 +167,6 @@ def _render(template: str, **context: Any) -> bytes:
 def _context(material: Material, charts: _Charts, folder: Path) -> dict[str, Any]:
     """Everything that the report's template shows."""
     done = [found for found in material.transfers if found.content.trials]
-    made = list(_made_with(material))
     studies = [
         {
             "found": found,
@@ -176,10 +181,8 @@ def _context(material: Material, charts: _Charts, folder: Path) -> dict[str, Any
     return {
         "material": material,
         "tiles": [(one, run_charts.success(one.content)) for one in done] * (len(done) <= TILES),
-        "sentences": list(summary.sentences(material)),
-        "robots": summary.about_robots(material),
-        "tasks": summary.about_tasks(material),
-        "warning": summary.version_warning(made),
+        "robots": _about_robots(material),
+        "tasks": _about_tasks(material),
         "transfer_charts": [charts(one) for one in run_charts.transfer_charts(material.transfers)],
         "error_charts": [charts(run_charts.error_chart(one)) for one in material.evaluations],
         "loss_charts": [charts(one) for one in run_charts.loss_charts(material.actuators)],
@@ -187,21 +190,20 @@ def _context(material: Material, charts: _Charts, folder: Path) -> dict[str, Any
         "studies": studies,
         "pictures": _pictures(material, folder),
         "films": _files_in_page(material.films, FILM_ROOM, folder),
-        "versions": _versions(made),
+        "versions": _versions(material),
         "hardware": _hardware(material),
         "success": run_charts.success,
-        "judged": summary.judged,
+        "judged": run_charts.judged,
         "epochs": lambda run: len(run_charts.validation_losses(run)),
-        "data_sentence": summary.data_sentence,
-        "search_sentence": summary.search_sentence,
     }
 
 
 def _pictures(material: Material, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    sections: dict[str, list[dict[str, Any]]] = {"data": [], "actuators": []}
-    for picture in _files_in_page(material.pictures, PICTURE_ROOM, folder):
-        sections[PICTURES[picture["found"].path.name][0]].append(picture)
-    return sections
+    shown = _files_in_page(material.pictures, PICTURE_ROOM, folder)
+    return {
+        section: [picture for picture in shown if picture["found"].path.stem in names]
+        for section, names in PICTURES.items()
+    }
 
 
 def _files_in_page(found: Sequence[Found[Any]], room: int, folder: Path) -> list[dict[str, Any]]:
@@ -248,15 +250,15 @@ def _made_with(material: Material) -> Iterator[tuple[str, Mapping[str, str]]]:
         yield from ((search.label, versions) for versions in search.content.versions)
 
 
-def _versions(made: Sequence[tuple[str, Mapping[str, str]]]) -> list[tuple[str, str, str]]:
+def _versions(material: Material) -> list[tuple[str, str, str]]:
     """Package, version, and the runs that were made with it."""
     counted: dict[tuple[str, str], dict[str, None]] = {}
-    for label, versions in made:
+    for label, versions in _made_with(material):
         for package, version in versions.items():
             counted.setdefault((package, version), {})[label] = None
     first = ("genan", "python")
     order = sorted(counted, key=lambda row: (row[0] not in first, row))
-    return [(*row, summary.named(list(counted[row]))) for row in order]
+    return [(*row, _named(list(counted[row]))) for row in order]
 
 
 def _hardware(material: Material) -> list[tuple[str, str]]:
@@ -272,7 +274,42 @@ def _hardware(material: Material) -> list[tuple[str, str]]:
         device = (fitted.content.record.get("training") or {}).get("device")
         if device:
             found.setdefault(f"fitted on: {device}", {})[fitted.label] = None
-    return [(summary.named(list(found[text])), text) for text in sorted(found)]
+    return [(_named(list(found[text])), text) for text in sorted(found)]
+
+
+def _about_tasks(material: Material) -> list[str]:
+    """What each task is that runs are about."""
+    found = {one.content.task for one in material.transfers}
+    found |= {one.content.contract.task for one in material.policies}
+    return [task_entry(name).summary for name in task_names() if name in found]
+
+
+def _about_robots(material: Material) -> list[str]:
+    """What the folder of each robot says about it in ``about.txt``."""
+    found = {str(one.content.about.get("robot", "")) for one in material.transfers}
+    found |= {one.content.contract.robot for one in (*material.actuators, *material.policies)}
+    names = {name.removeprefix(VIRTUAL) for name in found} & set(robot_names())
+    paths = [robot_folder(name) / "about.txt" for name in sorted(names)]
+    return [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
+
+
+def _measured(value: Value | None, unit: str, factor: float = 1.0, ends: bool = True) -> str:
+    """A value with its interval and unit: "4.44 (4.31 to 4.59) deg"."""
+    value = run_charts.scaled(value, factor)
+    if value is None:
+        return "without bound"
+    low, high = (value.low, value.high) if ends else (None, None)
+    return f"{words.interval(value.mean, low, high, unit)} {unit}"
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def _named(labels: Sequence[str]) -> str:
+    """The first few of them, and how many more there are."""
+    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+    return ", ".join(labels[:NAMED]) + more
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -54,6 +54,15 @@ def _share(count: int, total: int) -> Value:
     return Value(100.0 * count / total, 100.0 * low, 100.0 * high, total)
 
 
+def judged(policy: ArtifactRecord) -> Value | None:
+    """Success rate of a policy in simulation [%], where it was judged."""
+    found = policy.record.get("judged") or {}
+    if found.get("success") is None:
+        return None
+    low, high = found["interval"]
+    return Value(100.0 * found["success"], 100.0 * low, 100.0 * high, found["episodes"])
+
+
 def error_chart(found: Found[EvaluationRecord]) -> Figure:
     """Error over how far is simulated ahead, of each model."""
     run = found.content
@@ -95,8 +104,9 @@ def loss_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
     for one in found:
         losses = validation_losses(one.content)
         if losses:
-            numbered = {float(k): Value(loss) for k, loss in enumerate(losses, start=1)}
-            rows.setdefault(one.content.contract.loss, {})[one.label] = {**numbered}
+            rows.setdefault(one.content.contract.loss, {})[one.label] = {
+                float(k): Value(loss) for k, loss in enumerate(losses, start=1)
+            }
     words = "loss on trajectories held out, mean over the members"
     return [
         _lines(some, f"fitting-{slug(loss)}{part}", f"Fitting, {loss} loss", "epoch", words, "1")
@@ -112,15 +122,13 @@ def training_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
         curve: dict[float, Value | None] = {
             float(f"{at['steps'] / 1e6:.4g}"): Value(100.0 * at["episode/success"])
             for at in one.content.record.get("curve") or ()
-            if math.isfinite(at.get("episode/success") or math.nan)
+            if at.get("episode/success") is not None and math.isfinite(at["episode/success"])
         }
         if curve:
             rows.setdefault(one.content.contract.task, {})[one.label] = curve
-    axis, words = "million steps of the simulator", "episodes that succeed, in simulation"
+    words = ("million steps of the simulator", "episodes that succeed, in simulation", "%")
     return [
-        _lines(
-            some, f"training-{slug(task)}{part}", f"Training {task_words(task)}", axis, words, "%"
-        )
+        _lines(some, f"training-{slug(task)}{part}", f"Training {task_words(task)}", *words)
         for task in sorted(rows)
         for part, some in _parts(rows[task])
     ]
@@ -128,24 +136,14 @@ def training_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
 
 def transfer_charts(found: Sequence[Found[TransferResult]]) -> list[Figure]:
     """Success of all, of each robot where there are several, and what became of the trials."""
-    done = sorted((one for one in found if one.content.trials), key=lambda one: one.content.task)
-    if not done:
-        return []
-    tasks = {
-        task: [one for one in done if one.content.task == task]
-        for task in dict.fromkeys(one.content.task for one in done)
-    }
-    if len(done) <= TOGETHER:
-        charts = [_success_chart(done, "")]
-    else:
-        charts = [
-            _success_chart(list(some.values()), f"-{slug(task)}{part}")
-            for task, group in tasks.items()
-            for part, some in _parts({one.label: one for one in group}, TOGETHER)
-        ]
-    several = {one.label: one for one in done if len(one.content.robot_seeds) > 1}
+    done = {one.label: one for one in found if one.content.trials}
+    charts = [_success_chart(list(some.values()), part) for part, some in _parts(done, TOGETHER)]
+    several = {label: one for label, one in done.items() if len(one.content.robot_seeds) > 1}
     charts += [_robots_chart(list(some.values()), part) for part, some in _parts(several)]
-    return charts + [_outcomes_chart(task, some) for task, some in tasks.items()]
+    for task in sorted({one.content.task for one in done.values()}):
+        some = [one for one in done.values() if one.content.task == task]
+        charts.append(_outcomes_chart(task, some))
+    return charts
 
 
 def _success_chart(done: Sequence[Found[TransferResult]], suffix: str) -> Figure:

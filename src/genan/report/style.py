@@ -34,12 +34,9 @@ _SETTINGS = {
     "grid.alpha": 0.2,
     "grid.linewidth": 0.4,
     "hatch.linewidth": 0.7,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "xtick.labelsize": 7.0,
-    "ytick.labelsize": 7.0,
+    **{f"{axis}tick.major.width": 0.6 for axis in "xy"},
+    **{f"{axis}tick.major.size": 2.5 for axis in "xy"},
+    **{f"{axis}tick.labelsize": 7.0 for axis in "xy"},
     "legend.frameon": False,
     "legend.fontsize": 7.5,
     "lines.linewidth": 1.0,
@@ -91,7 +88,7 @@ def panels(
     boxes: list[list[tuple[float, float, float, float]]] = []
     top = above
     for k, count in enumerate(groups):
-        columns, high = (across, size[1]) if k not in (wide or {}) else (1, (wide or {})[k])
+        columns, high = (1, wide[k]) if wide and k in wide else (across, size[1])
         each = size[0] if columns > 1 or across == 1 else full
         boxes.append([])
         for n in range(count):
