@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from genan.rl.numpy_policy import NumpyPolicy
 
 
-
 @dataclass(frozen=True)
 class Transfer:
     """Flags of ``genan transfer``."""

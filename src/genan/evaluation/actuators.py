@@ -36,6 +36,7 @@ from genan.evaluation.comparison import BaselineComparison
 from genan.evaluation.comparison import compare as compare_with
 from genan.evaluation.held_control import HeldControl, find_starts, judge_held_control
 from genan.evaluation.novelty import Novelty, find_novelty
+from genan.plotting import draw
 from genan.robot import Robot, robot_names
 from genan.words import interval, reading_unit
 
@@ -145,9 +146,7 @@ class Evaluation:
 
     def plot(self) -> "Figure":
         """Error over time of every model, open loop (a matplotlib figure)."""
-        from genan.report.figures import error_figure
-
-        return error_figure(self)
+        return draw("error_figure", self)
 
 
 def evaluate(

@@ -21,6 +21,7 @@ from genan.data.inspection.measures import (
 from genan.data.inspection.timing import Timing, imported_timing
 from genan.data.inspection.words import irregular, suspicious, verdict
 from genan.data.trajectories import Trajectories
+from genan.plotting import draw
 from genan.robot import Robot
 
 if TYPE_CHECKING:
@@ -77,9 +78,7 @@ class Inspection:
 
     def plot(self) -> "Figure":
         """What was recorded, joint by joint (a matplotlib figure)."""
-        from genan.report.figures import inspection_figure
-
-        return inspection_figure(self)
+        return draw("inspection_figure", self)
 
 
 def inspect(
