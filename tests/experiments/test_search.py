@@ -44,6 +44,7 @@ def look(store: Store, executor: FakeExecutor, trials: int = TRIALS, **more: Any
     return search("uan", SMOKE, store, executor, trials=trials, **more)
 
 
+@pytest.mark.slow
 def test_the_best_settings_are_found_beyond_chance(store: Store) -> None:
     result = look(store, FakeExecutor(store, bowl), trials=120)
     defaults, best = result.defaults, result.best
@@ -170,7 +171,7 @@ def test_a_task_is_searched_for_success(store: Store) -> None:
     assert result.defaults is not None and result.defaults.value == 62.5
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ["smoke", "full"])
 @pytest.mark.parametrize("what", SEARCHES)
 def test_every_setting_can_be_tried(what: str, size: str) -> None:
     """Each end and each option, alone, is a job whose settings the trainer accepts."""
