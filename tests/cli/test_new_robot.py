@@ -59,7 +59,8 @@ def test_nothing_is_replaced(tmp_path, robot, genan, refused):
 def test_what_cannot_be_described_is_refused(tmp_path, refused):
     assert "does not exist" in refused("new-robot", tmp_path / "none.xml")
     (tmp_path / "free.xml").write_text(
-        '<mujoco><worldbody><body name="base"><freejoint name="root"/><geom size=".1"/></body></worldbody></mujoco>'
+        '<mujoco><worldbody><body name="base"><freejoint name="root"/><geom size=".1"/></body>'
+        "</worldbody></mujoco>"
     )
     sentence = refused("new-robot", tmp_path / "free.xml")
     assert "free joint" in sentence and "'base'" in sentence

@@ -228,7 +228,8 @@ def progress(done, size):
     print("half", flush=True)
     sys.stdin.readline()
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
+# a shell's background jobs are started without it
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import_logs([sys.argv[1]], replace(Robot.load("two-link"), dt=0.01), sys.argv[2], progress=progress)
 """
 

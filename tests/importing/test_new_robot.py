@@ -184,10 +184,11 @@ def test_words() -> None:
     assert words("q10") == ["q", "10"]
 
 
-BAG = """/joint_states.position[elbow_flex] /joint_states.position[shoulder_pan] /joint_states.velocity[elbow_flex]
-/joint_states.effort[elbow_flex] /arm/commands.data[0] /arm/commands.data[1] /imu.linear_acceleration.x"""
-LEROBOT = """observation.state[shoulder_pan.pos] observation.state[elbow_flex.pos] action[shoulder_pan.pos]
-action[elbow_flex.pos] timestamp frame_index task_index"""
+BAG = """/joint_states.position[elbow_flex] /joint_states.position[shoulder_pan]
+/joint_states.velocity[elbow_flex] /joint_states.effort[elbow_flex] /arm/commands.data[0]
+/arm/commands.data[1] /imu.linear_acceleration.x"""
+LEROBOT = """observation.state[shoulder_pan.pos] observation.state[elbow_flex.pos]
+action[shoulder_pan.pos] action[elbow_flex.pos] timestamp frame_index task_index"""
 TABLE = "time shoulder_pan elbow_flex shoulder_pan_vel elbow_flex_vel pwm_a pwm_b"
 NUMBERS = "q[0] q[1] u[0] u[1] u[2]"
 

@@ -100,7 +100,9 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     _write(tmp_path / "run.parquet", log)
     with pytest.raises(
         DataError,
-        match="no column 'position_4'; the columns there are: 'iteration', 'frequency', 'position_0'",
+        match=(
+            "no column 'position_4'; the columns there are: 'iteration', 'frequency', 'position_0'"
+        ),
     ):
         list(open_o80(tmp_path / "run.parquet").read(["position_4"]))
     _write(tmp_path / "other.csv", {"time": np.arange(3), "q": np.zeros(3)})
