@@ -13,12 +13,20 @@ from genan.importing.formats.ros_messages import layout
 pytest.importorskip("rosbags", reason="bags need the rosbags library")
 from rosbags.typesys import Stores, get_typestore
 
-KINDS = """
-sensor_msgs/msg/JointState sensor_msgs/msg/Imu nav_msgs/msg/Odometry
-trajectory_msgs/msg/JointTrajectory geometry_msgs/msg/PoseArray std_msgs/msg/Float32MultiArray
-sensor_msgs/msg/MultiDOFJointState sensor_msgs/msg/BatteryState diagnostic_msgs/msg/DiagnosticArray
-sensor_msgs/msg/PointCloud2 std_msgs/msg/Empty sensor_msgs/msg/LaserScan
-""".split()
+KINDS = [
+    "sensor_msgs/msg/JointState",
+    "sensor_msgs/msg/Imu",
+    "nav_msgs/msg/Odometry",
+    "trajectory_msgs/msg/JointTrajectory",
+    "geometry_msgs/msg/PoseArray",
+    "std_msgs/msg/Float32MultiArray",
+    "sensor_msgs/msg/MultiDOFJointState",
+    "sensor_msgs/msg/BatteryState",
+    "diagnostic_msgs/msg/DiagnosticArray",
+    "sensor_msgs/msg/PointCloud2",
+    "std_msgs/msg/Empty",
+    "sensor_msgs/msg/LaserScan",
+]
 _BASE, _NAME, _ARRAY, _SEQUENCE = 1, 2, 3, 4
 
 
