@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from genan.errors import DataError, GenanError
-from genan.evaluation.record import EVALUATION, EvaluationRecord
 from genan.evaluation.study_result import SEARCH_SUFFIX, SUFFIX, SearchResult, StudyResult
 from genan.evaluation.transfer import RESULT, TransferResult
 from genan.report.inspection_record import FILE as INSPECTION
@@ -26,7 +25,7 @@ JOBS = ("job.json", "seconds.json", "folds.json")
 """A folder with one of these is a job of a study, or holds the fits of a cross-validation. What
 they found is in the result of the whole."""
 LOOKED_FOR = (
-    f"*{SUFFIX}, *{SEARCH_SUFFIX}, {EVALUATION}, {RESULT}, policy.json, actuator.json, "
+    f"*{SUFFIX}, *{SEARCH_SUFFIX}, evaluation.json, {RESULT}, policy.json, actuator.json, "
     f"{INSPECTION}, .mp4 and .gif"
 )
 
@@ -57,7 +56,8 @@ class Material:
 
     studies: tuple[Found[StudyResult], ...] = ()
     searches: tuple[Found[SearchResult], ...] = ()
-    evaluations: tuple[Found[EvaluationRecord], ...] = ()
+    evaluations: tuple[Found[Any], ...] = ()
+    """``genan.evaluation.record.EvaluationRecord``."""
     transfers: tuple[Found[TransferResult], ...] = ()
     policies: tuple[Found[ArtifactRecord], ...] = ()
     actuators: tuple[Found[ArtifactRecord], ...] = ()
@@ -162,6 +162,12 @@ def _exists(path: Path) -> None:
     path.stat()
 
 
+def _load_evaluation(path: Path) -> Any:
+    from genan.evaluation.record import EvaluationRecord  # needs JAX, which most reports do not
+
+    return EvaluationRecord.load(path)
+
+
 def _load_actuators(path: Path) -> ArtifactRecord:
     from genan.actuator.contract import read_contract
 
@@ -186,7 +192,7 @@ _SUFFIXES: tuple[tuple[str | tuple[str, ...], tuple[str, Callable[[Path], Any]]]
     (FILMS, ("films", _exists)),
 )
 _KINDS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
-    EVALUATION: ("evaluations", EvaluationRecord.load),
+    "evaluation.json": ("evaluations", _load_evaluation),
     RESULT: ("transfers", _load_transfer),
     "policy.json": ("policies", _load_policy),
     "actuator.json": ("actuators", _load_actuators),

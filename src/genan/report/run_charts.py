@@ -4,12 +4,11 @@ transfer trials."""
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from genan.evaluation.paper import paper_figures
-from genan.evaluation.record import EvaluationRecord
 from genan.evaluation.study_result import Figure, Series, Value
 from genan.evaluation.transfer import TransferResult
 from genan.intervals import wilson
@@ -63,8 +62,8 @@ def judged(policy: ArtifactRecord) -> Value | None:
     return Value(100.0 * found["success"], 100.0 * low, 100.0 * high, found["episodes"])
 
 
-def error_chart(found: Found[EvaluationRecord]) -> Figure:
-    """Error over how far is simulated ahead, of each model."""
+def error_chart(found: Found[Any]) -> Figure:
+    """Error over how far is simulated ahead, of each model of an evaluation."""
     run = found.content
     unit, factor = reading_unit(run.unit)
     horizon = max(len(model.curve) for model in run.models)
