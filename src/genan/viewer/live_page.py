@@ -192,17 +192,16 @@ class LivePage(ViewerPage):
             for row in ([*DIRECTIONS][:3], [*DIRECTIONS][3:]):
                 gui.add_button_group("", row).on_click(push)
 
-    def _start_ghosts(self) -> None:
-        self._beside(self._compile)
+    def _restart(self, *, asked: bool) -> None:
+        self._now, self._period = True, self._every()
+        if not self._started:
+            self._beside(self._compile)
 
     def _compile(self) -> None:
         nothing = np.zeros((BLOCK, self.robot.nq)), np.zeros((BLOCK, self.robot.nu))
         self._simulation.advance(*nothing, np.zeros(BLOCK, bool))
         self._simulation.forget()
         self.ghosts_ready, self._ghost_words = True, ""
-
-    def _restart(self, *, asked: bool) -> None:
-        self._now, self._period = True, self._every()
 
     def _advance(self, seconds: float) -> None:
         for report in self._process.reports():

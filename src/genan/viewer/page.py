@@ -221,8 +221,7 @@ class ViewerPage(ABC):
         """Go on by ``seconds`` of the wall's time; nothing is drawn when it is not ``watched``."""
         self._watched += seconds * watched
         if self._watched > LATER and not self._started:
-            self._started = True
-            self._start_ghosts()
+            self._restart(asked=False)
         self._advance(seconds)
         if watched:
             words = f"{self._status}\n\n{self._ghost_words and f'*{self._ghost_words}*'}"
@@ -243,6 +242,7 @@ class ViewerPage(ABC):
 
     def _beside(self, work: Callable[..., None], *arguments: Any) -> None:
         """Do ``work`` beside the page, one after the other; an error is said on the page."""
+        self._started = True
 
         def done(work: "Future[None]") -> None:
             error = None if work.cancelled() else work.exception()
@@ -257,12 +257,9 @@ class ViewerPage(ABC):
         """The page's own controls, above those of the simulated arms."""
 
     @abstractmethod
-    def _start_ghosts(self) -> None:
-        """Someone has looked for a while: begin with what compiles."""
-
-    @abstractmethod
     def _restart(self, *, asked: bool) -> None:
-        """Start the simulated arms again now, ``asked`` by the button, or every so often."""
+        """Start the simulated arms (again): now, ``asked`` by the button, or every so often. What
+        compiles begins here, first when someone has looked for a while."""
 
     @abstractmethod
     def _advance(self, seconds: float) -> None:

@@ -151,10 +151,6 @@ class ReplayPage(ViewerPage):
         self._slider.on_update(self._scrub)
         self._number.on_update(self._choose)
 
-    def _start_ghosts(self) -> None:
-        if self._wish == 0:
-            self._restart(asked=False)
-
     def _restart(self, *, asked: bool) -> None:
         """Simulate this trajectory beside the page; the last wish wins."""
         self._wish += 1
