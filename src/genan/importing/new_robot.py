@@ -63,16 +63,13 @@ POSITION, COMMAND, OTHER, BOOKKEEPING = (
 
 @dataclass(frozen=True)
 class ColumnGuess:
-    """Columns by what they seem to be."""
+    """Columns by what they seem to be: of each joint, of the commands, and the others."""
 
     joints: dict[str, str]
-    """Column of each joint that was found."""
     by_order: bool
     """Whether the joints were found by their number alone, ``q[0]``, ``q[1]``, ..., not by name."""
     controls: tuple[str, ...]
-    """Columns that seem to be commands, in the order of the log."""
     rest: tuple[str, ...]
-    """The other columns."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +79,11 @@ class ColumnSurvey:
     ranges: Mapping[str, tuple[float, float]]
     """Lowest and highest value of each column that has any, in the log's unit."""
     period: float | None
-    """Time from one sample of the first column to the next [s]; None where there are no stamps."""
+    """Time from one sample to the next [s]; None where there are no stamps."""
     whole: bool = True
     """Whether all of the log was read."""
     stride: int = 1
-    """Fewest samples per step at which the motion of every joint is clear of its encoder; 1 where
-    that is not known."""
+    """Fewest samples per step at which every joint's motion is clear of its encoder."""
 
 
 def new_robot(
@@ -269,12 +265,8 @@ def _control_names(columns: Sequence[str], joints: Sequence[str]) -> list[str]:
     """Short names for controls: the column's own where it is plain, the joint's, or what tells the
     columns apart."""
     parts = [words(column) for column in columns]
-    shared = 0
-    while len(parts) > 1 and all(
-        part[shared : shared + 1] == parts[0][shared:][:1] for part in parts
-    ):
-        if min(map(len, parts)) <= shared + 1:
-            break
+    shared, most = 0, min(map(len, parts)) - 1 if len(parts) > 1 else 0
+    while shared < most and len({part[shared] for part in parts}) == 1:
         shared += 1
     names = []
     for column, said in zip(columns, parts, strict=True):
@@ -295,14 +287,8 @@ def _control_names(columns: Sequence[str], joints: Sequence[str]) -> list[str]:
 def survey(
     source: LogSource, names: Sequence[str], *, joints: int = 0, most: int = MOST_BYTES
 ) -> ColumnSurvey:
-    """How far columns of a log go and how fast it was sampled.
-
-    Args:
-        source: the log.
-        names: the columns; the first one gives the period.
-        joints: how many of them, the first ones, are joint positions.
-        most: where to stop [bytes], after the recording that reaches it.
-    """
+    """How far columns of a log go (the first ``joints`` of them are positions) and how fast it was
+    sampled, up to the recording that reaches ``most`` bytes."""
     ranges: dict[str, tuple[float, float]] = {}
     paths: dict[str, list[np.ndarray]] = {name: [] for name in names[:joints]}
     meter, whole = TimingMeter(), True
@@ -360,15 +346,8 @@ def guess_columns(
     positions: Sequence[str] = (),
     commands: Sequence[str] = (),
 ) -> ColumnGuess:
-    """Find the columns of the joints, and the commands.
-
-    Args:
-        columns: all there are.
-        joints: names of the joints.
-        actuators: names that a command's column may have.
-        positions: columns that are positions by the format's own rules, in order.
-        commands: columns that are commands by the format's own rules, in order.
-    """
+    """Find the columns of joints and commands; columns of commands may have the names of actuators,
+    ``positions`` and ``commands`` are what the format's own rules say."""
     found, by_order = _by_name([name for name in columns if name not in commands], joints), False
     if len(found) < len(joints):
         # names that fit some joints only may be numbers counted from elsewhere: q1, q2 in the log,

@@ -33,6 +33,9 @@ SLOWEST = 0.01
 #: robot's period.
 HOLD_TOLERANCE = 1e-3
 
+Stamps = Float[np.ndarray, " n"]
+Samples = Float[np.ndarray, "n k"]
+Times = Float[np.ndarray, " m"]
 
 Faults = Counter[Literal["duplicated", "out of order", "not finite", "gap", "restart"]]
 """Faults of a recording: samples that are dropped because they are stamped like the one before or a
@@ -58,7 +61,7 @@ class ResampledRecording:
     pieces: list[ResampledPiece] = field(default_factory=list)
     raw: list[Float[np.ndarray, "n nq"]] = field(default_factory=list)
     """Neighbouring positions before resampling, in the log's units, to measure the quantum from."""
-    stamps: Float[np.ndarray, " n"] | None = None
+    stamps: Stamps | None = None
     """Raw stamps of the leading stream [s]; None where it has none."""
     period: float | None = None
     """Usual time between two samples of the leading stream [s]."""
@@ -70,8 +73,8 @@ class CleanStream:
     """A stream whose stamps rise from one break to the next."""
 
     names: tuple[str, ...]
-    time: Float[np.ndarray, " n"]
-    values: Float[np.ndarray, "n k"]
+    time: Stamps
+    values: Samples
     breaks: Bool[np.ndarray, " n"]
     """Whether a break is before each sample; always before the first."""
 
@@ -156,7 +159,7 @@ class Resampler:
             cleaned.append(CleanStream(stream.names, *kept))
         return cleaned
 
-    def _stamps(self, stream: Stream) -> Float[np.ndarray, " n"] | None:
+    def _stamps(self, stream: Stream) -> Stamps | None:
         """Time stamps of a stream [s]; None where it has none, or they are not to be used."""
         if self.settings.rate is not None:
             return None
@@ -192,7 +195,7 @@ class Resampler:
         )
 
     def _values_at(
-        self, at: Float[np.ndarray, " m"], taken: slice | None, streams: Sequence[CleanStream]
+        self, at: Times, taken: slice | None, streams: Sequence[CleanStream]
     ) -> tuple[np.ndarray, np.ndarray, Bool[np.ndarray, " m"]]:
         """q, u and whether both are known, at the times ``at`` [s]; ``taken`` are the samples of
         the leading stream at just these times."""
@@ -218,7 +221,7 @@ class Resampler:
         return found[0], found[1], known
 
 
-def median_period(time: Float[np.ndarray, " n"]) -> float | None:
+def median_period(time: Stamps) -> float | None:
     """The usual time between two of the first stamps [s]; None where there are not two."""
     steps = np.diff(time[: PERIOD_STAMPS + 1])
     steps = steps[steps > 0.0]
@@ -226,26 +229,11 @@ def median_period(time: Float[np.ndarray, " n"]) -> float | None:
 
 
 def clean(
-    time: Float[np.ndarray, " n"],
-    values: Float[np.ndarray, "n k"],
-    gap: float,
-    faults: Faults,
-    *,
-    drop: bool = True,
+    time: Stamps, values: Samples, gap: float, faults: Faults, *, drop: bool = True
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m k"], Bool[np.ndarray, " m"]]:
-    """Drop samples that are twice, out of order or not finite; gaps, restarts and lost samples are
-    breaks.
-
-    Args:
-        time: stamps [s].
-        values: samples.
-        gap: a longer step is a break [s]; a jump back by more than that is a restart.
-        faults: counts what was found.
-        drop: whether samples with values that are not finite are dropped.
-
-    Returns:
-        Stamps, samples, and whether a break is before each of them (always before the first).
-    """
+    """Stamps and samples without those that are twice, out of order or (``drop``) not finite, and
+    whether a break is before each: a step longer than ``gap`` [s], a jump back by more than that, a
+    lost sample."""
     finite = np.isfinite(time)
     if drop:
         finite &= np.isfinite(values).all(axis=1)
@@ -282,7 +270,7 @@ def clean(
     return time[rows], values[rows], np.diff(np.cumsum(breaks)[rows], prepend=0) > 0
 
 
-def uniform_multiple(time: Float[np.ndarray, " n"], dt: float) -> int:
+def uniform_multiple(time: Stamps, dt: float) -> int:
     """How many of the rising stamps [s] there are in each ``dt`` [s], where they are uniform; 0
     where they are not."""
     if len(time) < 2:
@@ -296,8 +284,8 @@ def uniform_multiple(time: Float[np.ndarray, " n"], dt: float) -> int:
 
 
 def sample_times(
-    time: Float[np.ndarray, " n"], dt: float, phases: Literal["all", "first"]
-) -> list[tuple[Float[np.ndarray, " m"], slice | None]]:
+    time: Stamps, dt: float, phases: Literal["all", "first"]
+) -> list[tuple[Float[np.ndarray, " _"], slice | None]]:
     """Times at which to take samples every ``dt`` [s] between rising stamps [s], one entry for each
     phase, and the samples that were taken at just these times (None: to be interpolated)."""
     if k := uniform_multiple(time, dt):
@@ -308,10 +296,7 @@ def sample_times(
 
 
 def held(
-    time: Float[np.ndarray, " n"],
-    values: Float[np.ndarray, "n k"],
-    at: Float[np.ndarray, " m"],
-    dt: float,
+    time: Stamps, values: Samples, at: Times, dt: float
 ) -> tuple[Float[np.ndarray, "m k"], Bool[np.ndarray, " m"]]:
     """The last sample at or before each time, and whether there is one and it is finite."""
     rows = np.searchsorted(time, at + HOLD_TOLERANCE * dt, side="right") - 1
@@ -320,10 +305,7 @@ def held(
 
 
 def between(
-    time: Float[np.ndarray, " n"],
-    values: Float[np.ndarray, "n k"],
-    at: Float[np.ndarray, " m"],
-    method: Literal["interpolate", "nearest"],
+    time: Stamps, values: Samples, at: Times, method: Literal["interpolate", "nearest"]
 ) -> tuple[Float[np.ndarray, "m k"], Int[np.ndarray, " m"]]:
     """Positions at the times ``at`` [s], and the number of the sample after each."""
     if len(time) == 1:

@@ -36,10 +36,9 @@ _MESSAGE, _MESSAGE_CODE = struct.Struct("<BQHIQQ"), 5
 
 @dataclass(frozen=True)
 class BagTopic:
-    """A topic of a bag."""
+    """A topic of a bag: type and number of its messages, how they are laid out."""
 
     type: str
-    """Of its messages."""
     count: int
     wire: Wire
     refused: str = ""
@@ -56,10 +55,8 @@ class Bag:
     """Topic, time of receipt [ns] and raw bytes of each message of some topics, or of the first
     message of each of them."""
     topics: dict[str, BagTopic] = field(default_factory=dict)
-    definitions: dict[Wire, list[tuple[str, str, str]]] = field(
-        default_factory=lambda: {"cdr": [], "ros1": []}
-    )
-    """Message type, language and text of each definition in the files."""
+    definitions: dict[tuple[Wire, str, str, str], None] = field(default_factory=dict)
+    """Of message types in the files: wire, type, language and text."""
 
     def add(self, topic: str, new: BagTopic, language: str, text: str) -> None:
         """A topic, or more messages of one."""
@@ -69,13 +66,12 @@ class Bag:
             refused = other if known.type != new.type else new.refused
             new = replace(new, count=new.count + known.count, refused=refused)
         self.topics[topic] = new
-        if (new.type, language, text) not in self.definitions[new.wire]:
-            self.definitions[new.wire].append((new.type, language, text))
+        self.definitions[new.wire, new.type, language, text] = None
 
     def reader(self, topic: str, paths: Sequence[str], stamps: str) -> TopicReader:
         """Reads numbers from the messages of a topic."""
         wire, type = self.topics[topic].wire, self.topics[topic].type
-        types = _types(tuple(self.definitions[wire]), wire)
+        types = _types(tuple(entry[1:] for entry in self.definitions if entry[0] == wire), wire)
         return TopicReader(types, type, wire, tuple(paths), stamps)
 
     def __str__(self) -> str:
@@ -187,8 +183,10 @@ def _add_topics(
         for record in StreamReader(file).records:
             if isinstance(record, Message):
                 counts[record.channel_id] += 1
-            elif isinstance(record, Schema | Channel):
-                (schemas if isinstance(record, Schema) else channels)[record.id] = record
+            elif isinstance(record, Channel):
+                channels[record.id] = record
+            elif isinstance(record, Schema):
+                schemas[record.id] = record
     for channel in channels.values():
         schema, encoding = schemas.get(channel.schema_id), channel.message_encoding
         # sensor_msgs/msg/JointState also for ROS 1's sensor_msgs/JointState
@@ -336,13 +334,8 @@ def is_rosbag(path: Path) -> bool:
 
 
 def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
-    """A bag, or a folder of bags: one recording each.
-
-    Args:
-        path: a ``.bag``, ``.mcap`` or ``.db3`` file, the folder of a ROS 2 bag (with
-            ``metadata.yaml``), or a folder of any of these.
-        stamps: time of the samples, see ``TopicReader``.
-    """
+    """A bag (``.bag``, ``.mcap``, ``.db3``, a folder with ``metadata.yaml``), or a folder of bags: one
+    recording each; ``stamps``: see ``TopicReader``."""
     if stamps not in ("auto", "header", "receipt"):
         raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
     paths = bags_in(path)

@@ -47,16 +47,13 @@ _KEPT, _BLOCK = 32, 1 << 16
 
 @dataclass(frozen=True)
 class MessageField:
-    """A number, or a row of numbers, in a message."""
+    """A number, or a row of numbers, in a message: first byte, type of NumPy, how many (None: one
+    number, not a row), and the name of each, where the message names them."""
 
     offset: int
-    """First byte."""
     dtype: str
-    """NumPy's word for one number, with its byte order."""
     count: int | None
-    """How many; None: one number, not a row."""
     labels: tuple[str, ...] = ()
-    """Name of each entry, where the message names them."""
 
 
 @dataclass(frozen=True, eq=False)

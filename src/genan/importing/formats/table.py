@@ -188,7 +188,7 @@ class CsvDialect:
     delimiter: str
     """One character; " " stands for any white space."""
     names: tuple[str, ...]
-    """Name of each column: from the header, or "0", "1", ... without one."""
+    """From the header, or "0", "1", ... without one."""
     skip: int
     """Lines before the first row of numbers."""
     decimal: str
