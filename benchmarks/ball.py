@@ -27,9 +27,11 @@ import numpy as np
 import tyro
 from machine import machine
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from experiments import launcher as fitting  # noqa: E402  isort: skip
+
 from genan.errors import DataError, GenanError
 from genan.tasks.ball import Court, flight
-from genan.tasks.ball import recordings as fitting
 from genan.tasks.ball.filter import BallFilter, track
 from genan.tasks.ball.flight import AirDrag, FlyingBall
 from genan.tasks.ball.launcher import Launcher

@@ -3,7 +3,7 @@ scene, in one run.
 
     python benchmarks/cup_scene.py [--envs 64 256 1024] [--steps 100] [--no-mjx]
 
-Runs on whatever JAX finds, CPU or GPU. MJX steps ``genan.simulation.cup_model`` with 8 boxes for
+Runs on whatever JAX finds, CPU or GPU. MJX steps ``cup_model.py`` with 8 boxes for
 the wall and few iterations of the solver, which favours it; MuJoCo C has the same model and runs on
 one core.
 """
@@ -16,10 +16,10 @@ from typing import Any
 
 import mujoco
 import numpy as np
+from cup_model import cup_model
 from machine import machine
 
 from genan.robot import Robot
-from genan.simulation.cup_model import cup_model
 from genan.simulation.cup_scene import CupScene, CupState
 
 import jax  # isort: skip  (after genan, which sets up the compiler)

@@ -1,6 +1,9 @@
 """The scene against MuJoCo C, against laws that need no engine, and against what the task asks of
 it."""
 
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -11,8 +14,10 @@ from genan.errors import RobotError, SettingError
 from genan.robot import Robot
 from genan.simulation import cup_scene
 from genan.simulation.cup_contact import CupSettings
-from genan.simulation.cup_model import cup_model
 from genan.simulation.cup_scene import CupScene, CupState
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from cup_model import cup_model  # noqa: E402  isort: skip
 
 REST = np.deg2rad([0.0, 45.0, 45.0, 0.0])
 LYING = 0.004 + 0.025  # from the underside of the cup to the centre of a ball that lies in it
@@ -177,7 +182,9 @@ def test_nothing_overlaps(scene: CupScene, falls: CupState) -> None:
 
 def test_friction_brakes_by_its_coefficient() -> None:
     """On a wide flat cup on a heavy ball's terms: the deceleration is friction times gravity."""
-    scene = CupScene.load("pamy2-cup", settings=CupSettings(cup_radius=1.0, string_length=2.0, ball_mass=1e-4))
+    scene = CupScene.load(
+        "pamy2-cup", CupSettings(cup_radius=1.0, string_length=2.0, ball_mass=1e-4)
+    )
     q = jnp.asarray(REST, jnp.float32)
     ball = scene.attachment(q) + jnp.asarray([0.0, 0.0, LYING])
     state = scene.start(q, ball, ball_velocity=jnp.asarray([0.0, 0.5, 0.0]))
@@ -247,9 +254,7 @@ def test_starts_lie_on_the_sphere_all_round_it(scene: CupScene) -> None:
     # height have equal shares.
     assert np.abs(away.mean(axis=0) / 0.2).max() < 4.0 / np.sqrt(3 * 4000) + 0.02
     assert np.abs(np.mean(away[:, 2] > 0.2 / 3.0) - 1.0 / 3.0) < 0.03
-    start, end = (
-        np.asarray(p) for p in (scene.mount.links[0].start, scene.mount.links[0].end)
-    )
+    start, end = (np.asarray(p) for p in (scene.mount.links[0].start, scene.mount.links[0].end))
     states = jax.vmap(lambda ball: scene.start(q, ball))(balls)
     from_start = np.asarray(jax.vmap(scene.ball_in_cup_frame)(states)) - start
     part = np.clip(from_start @ (end - start) / ((end - start) @ (end - start)), 0.0, 1.0)

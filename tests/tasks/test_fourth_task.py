@@ -104,7 +104,9 @@ def test_names_and_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     class Point:
         name, value = NAME, "tests.tasks.hold_pose:HOLD_POSE"
 
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Point] if group == "genan.tasks" else [])
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [Point] if group == "genan.tasks" else []
+    )
     assert task_entry(NAME).settings.robot == "pamy2"
     Point.value = "json:dumps"
     monkeypatch.delitem(registry._registered, NAME)

@@ -56,8 +56,7 @@ class BallBench(Protocol):
         """True position [m] of the ball, then what else is known of it."""
 
     def outcome(self) -> Enum | None:
-        """What has become of the trial, with one of the task's words as its value; None while that
-        is open."""
+        """What has become of the trial, its value a word of the task; None while that is open."""
 
 
 class _Watched(RobotInterface):

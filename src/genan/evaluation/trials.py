@@ -144,8 +144,7 @@ class TrialSetup(ABC):
 
 @final
 class ReacherTrials(TrialSetup):
-    """Goals drawn from those of training; a trial succeeds when the arm is near its goal as the
-    policy's time is up."""
+    """Succeeds when the arm is near a drawn goal as the policy's time is up."""
 
     task = "reacher"
 
@@ -223,9 +222,8 @@ def trials_on(policy: NumpyPolicy, virtual: Any, *, paced: bool = False) -> Tria
 def check_task(policy: NumpyPolicy, task: str) -> None:
     """Refuse a policy for another task."""
     if policy.contract.get("task") != task:
-        raise SettingError(
-            f"The policy was trained for the task {policy.contract.get('task')!r}, not for {task!r}."
-        )
+        mine = policy.contract.get("task")
+        raise SettingError(f"The policy was trained for the task {mine!r}, not for {task!r}.")
 
 
 def load_policy(folder: Path | str, task: str) -> NumpyPolicy:

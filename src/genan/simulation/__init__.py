@@ -1,5 +1,4 @@
-"""What would the real arm do? Actuator networks and rigid bodies, stepped together for many robots
-at once."""
+"""What would the real arm do? Actuator networks and rigid bodies, many robots at once."""
 
 from genan.simulation.simulator import ArmScene, ArmState, Scene, Simulator, SimulatorState
 

@@ -35,8 +35,7 @@ _LIGHT = 1e-6
 
 @dataclass(frozen=True)
 class CupSettings:
-    """Ball, string, cup and contacts, in SI units. The paper gives the ball's mass and the string's
-    length alone."""
+    """All numbers, in SI units. The paper gives the ball's mass and the string's length alone."""
 
     ball_mass: float = 0.054
     """Mass of the ball [kg] (paper, ball-in-a-cup)."""
@@ -51,16 +50,13 @@ class CupSettings:
     thickness: float = 0.004
     """Of wall and bottom [m]: the opening is 82 mm wide and 76 mm deep. Edges are round."""
     attachment: float = -0.040
-    """Height of the string's attachment on the cup's axis, in the cup frame [m]: the middle of the
-    underside."""
+    """Height of the string's attachment on the cup's axis [m]: the middle of the underside."""
     restitution: float = 0.5
     """Speed after an impact over the speed before it, along the normal."""
     bounce_speed: float = 0.1
-    """Slower impacts do not rebound [m/s]; five times what gravity adds in a step of 2 ms, so that
-    a ball can rest."""
+    """Slower impacts do not rebound [m/s]; gravity adds a fifth of this in a step of 2 ms."""
     friction: float = 0.1
-    """Coulomb coefficient between ball and cup. The ball does not turn, so this stands for sliding
-    and rolling."""
+    """Coulomb coefficient between ball and cup; the ball does not turn: sliding and rolling."""
     recovery: float = 0.2
     """Part of an overlap of two bodies that is taken back in a step."""
     recovery_speed: float = 0.5
@@ -127,8 +123,7 @@ class ContactPoint(NamedTuple):
     normal: Vector
     """Direction of the force on the ball, in the cup frame."""
     distance: Scalar
-    """How far the ball can still move against ``normal`` [m]; negative in an overlap and for an
-    overlong string."""
+    """How far the ball can still move against ``normal`` [m]; negative in an overlap."""
 
     def target(self, settings: CupSettings, velocity: Vector, dt: float) -> Scalar:
         """Velocity along the normal [m/s] that a contact asks for.
@@ -144,15 +139,13 @@ class ContactPoint(NamedTuple):
         return jnp.where(rebound, -settings.restitution * approach, stop)
 
     def sliding(self, velocity: Vector) -> Vector:
-        """Unit vector along which ``velocity`` [m/s] slides across the surface; zero where it does
-        not."""
+        """Unit vector along which ``velocity`` [m/s] slides; zero where it does not."""
         sliding = plus(velocity, scale(-dot(self.normal, velocity), self.normal))
         return scale(lax.rsqrt(jnp.asarray(add(dot(sliding, sliding), _STILL**2))), sliding)
 
 
 def string_contact(settings: CupSettings, ball: Vector, length: Scalar) -> ContactPoint:
-    """The string of ``length`` [m] pulls the ball at ``ball`` (in the cup frame) towards its
-    attachment when taut."""
+    """The string of ``length`` [m], when taut, pulls ``ball`` to its attachment."""
     away = (ball[0], ball[1], ball[2] - settings.attachment)
     distance, inverse = _norm(away)
     return ContactPoint(scale(-inverse, away), length - distance)
@@ -228,8 +221,7 @@ class CupMotion(NamedTuple):
 
 
 class ImpulseRow(NamedTuple):
-    """A direction in which the ball is pushed, and how joints and ball answer to a unit impulse
-    along it."""
+    """A direction of an impulse, and how joints and ball answer to a unit of it."""
 
     direction: Vector
     step: Scalar

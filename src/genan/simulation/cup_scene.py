@@ -2,7 +2,7 @@
 
 The arm is the chain of ``genan.dynamics``; string, cup and links act on the ball by one-sided
 impulses (``genan.simulation.cup_contact``). ``docs/ball-in-a-cup.md`` says what was chosen and why;
-``genan.simulation.cup_model`` builds the same scene for MuJoCo, as its judge and for pictures.
+``benchmarks/cup_model.py`` builds the same scene for MuJoCo, as its judge.
 """
 
 from collections.abc import Sequence
@@ -47,6 +47,8 @@ from genan.simulation.cup_contact import (
 )
 from genan.simulation.simulator import Tip, bounds_of, rounded
 
+Joints, Vector3, Number = Float[Array, " nq"], Float[Array, " 3"], Float[Array, ""]
+
 #: Site of the model that is the cup frame.
 CUP_SITE = "cup"
 #: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast
@@ -67,8 +69,7 @@ class CupMount:
 
     @classmethod
     def read(cls, robot: Robot) -> "CupMount":
-        """Read the mount of ``robot``; refuse a robot that has no cup at the end of a chain of
-        hinges."""
+        """The mount of ``robot``; refused without a cup at the end of a chain of hinges."""
         if robot.end_effector != CUP_SITE:
             raise RobotError(
                 f"The end_effector of the robot {robot.name!r} is {robot.end_effector!r}; "
@@ -143,13 +144,13 @@ class CupScene(eqx.Module):
 
     def start(
         self,
-        q: Float[Array, " nq"],
-        ball: Float[Array, " 3"],
+        q: Joints,
+        ball: Vector3,
         *,
-        qd: Float[Array, " nq"] | None = None,
-        ball_velocity: Float[Array, " 3"] | None = None,
-        ball_mass: Float[Array, ""] | None = None,
-        string_length: Float[Array, ""] | None = None,
+        qd: Joints | None = None,
+        ball_velocity: Vector3 | None = None,
+        ball_mass: Number | None = None,
+        string_length: Number | None = None,
     ) -> CupState:
         """The scene with the arm at ``q`` [rad] and the ball at ``ball`` [m], at rest unless
         velocities are given.
@@ -170,12 +171,8 @@ class CupScene(eqx.Module):
         return CupState(qpos, qvel, ball_mass, string_length)
 
     def on_sphere(
-        self,
-        q: Float[Array, " nq"],
-        *,
-        key: PRNGKeyArray,
-        string_length: Float[Array, ""] | None = None,
-    ) -> Float[Array, " 3"]:
+        self, q: Joints, *, key: PRNGKeyArray, string_length: Number | None = None
+    ) -> Vector3:
         """A ball position [m] drawn uniformly from the sphere of the string's length around its
         attachment.
 
@@ -192,57 +189,53 @@ class CupScene(eqx.Module):
         inside = jnp.any(jnp.asarray([contact.distance < 0.0 for contact in contacts]))
         return position + _times(rotation, above) + jnp.where(inside, -length, length) * direction
 
-    def step(self, state: CupState, tau: Float[Array, " nq"]) -> CupState:
+    def step(self, state: CupState, tau: Joints) -> CupState:
         """One ``dt`` later, under the joint torques ``tau`` [N m]."""
         check_shapes(self.nq, tau)
         velocity = self._velocities(state, tau)
         qpos = state.qpos + self.dt * velocity
         return CupState(qpos, velocity, state.ball_mass, state.string_length)
 
-    def q(self, state: CupState) -> Float[Array, " nq"]:
+    def q(self, state: CupState) -> Joints:
         """Joint positions [rad]."""
         return state.qpos[: self.nq]
 
-    def qd(self, state: CupState) -> Float[Array, " nq"]:
+    def qd(self, state: CupState) -> Joints:
         """Joint velocities [rad/s]."""
         return state.qvel[: self.nq]
 
-    def ball(self, state: CupState) -> tuple[Float[Array, " 3"], Float[Array, " 3"]]:
+    def ball(self, state: CupState) -> tuple[Vector3, Vector3]:
         """Position [m] and velocity [m/s] of the ball in world coordinates."""
         return state.qpos[self.nq :], state.qvel[self.nq :]
 
-    def cup_pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, " 3"], Float[Array, "3 3"]]:
-        """Origin of the cup frame [m] at joint positions ``q`` [rad], and its axes as columns, in
-        world coordinates."""
+    def cup_pose(self, q: Joints) -> tuple[Vector3, Float[Array, "3 3"]]:
+        """Origin of the cup frame [m] at ``q`` [rad], and its axes as columns, in the world."""
         check_shapes(self.nq, q)
         return self.mount.tip.pose(q)
 
-    def attachment(self, q: Float[Array, " nq"]) -> Float[Array, " 3"]:
+    def attachment(self, q: Joints) -> Vector3:
         """Where the string is tied [m], in world coordinates."""
         position, rotation = self.cup_pose(q)
         return position + self.settings.attachment * rotation[:, 2]
 
-    def ball_in_cup_frame(self, state: CupState) -> Float[Array, " 3"]:
+    def ball_in_cup_frame(self, state: CupState) -> Vector3:
         """The ball's centre in the cup frame [m]: z is along the cup's axis, out of the opening."""
         position, rotation = self.cup_pose(self.q(state))
         return _times(rotation.T, self.ball(state)[0] - position)
 
     def in_cup(self, state: CupState) -> Bool[Array, ""]:
-        """Whether the ball's centre is inside the cup: within its opening and between bottom and
-        rim."""
+        """Whether the ball's centre is within the cup's opening, between bottom and rim."""
         x, y, z = self.ball_in_cup_frame(state)
         cup = self.settings
         return (x * x + y * y < cup.opening_radius**2) & (z > cup.floor) & (z < cup.rim)
 
-    def string_length(self, state: CupState) -> Float[Array, ""]:
+    def string_length(self, state: CupState) -> Number:
         """Distance from the string's attachment to the ball's centre [m]."""
         return jnp.linalg.norm(self.ball(state)[0] - self.attachment(self.q(state)))
 
     # From here on everything is in scalars, which XLA fuses into one loop over the scenes.
 
-    def _velocities(
-        self, state: CupState, tau: Float[Array, " nq"]
-    ) -> Float[Array, " coordinates"]:
+    def _velocities(self, state: CupState, tau: Joints) -> Float[Array, " coordinates"]:
         """Velocities after the step, of joints and ball."""
         n, dt, settings = self.nq, self.dt, self.settings
         q, qd = [state.qpos[i] for i in range(n)], [state.qvel[i] for i in range(n)]
@@ -299,8 +292,7 @@ class CupScene(eqx.Module):
     def _from_cup(
         self, poses: list[Pose], ball: Vector, velocity: Vector
     ) -> tuple[Vector, Vector, list[Vector]]:
-        """Ball and its velocity in the cup frame, and the velocity there of a point fixed to the
-        cup, per joint."""
+        """Ball, its velocity, and per joint that of a point fixed to the cup, in the cup frame."""
         axes: list[Vector] = []
         arms: list[Vector] = []  # from each joint's origin to the ball
         for pose in poses:
@@ -320,8 +312,7 @@ class CupScene(eqx.Module):
 
 
 def _stack(values: "list[Scalar] | Vector", dtype: np.dtype) -> Float[Array, " n"]:
-    """An array of scalars, by selections: see ``genan.dynamics.algebra`` for why it is not a
-    concatenation."""
+    """An array of scalars, by selections: ``genan.dynamics.algebra`` says why."""
     index = np.arange(len(values))
     array = jnp.zeros(len(values), dtype)
     for i, value in enumerate(values):
@@ -329,6 +320,6 @@ def _stack(values: "list[Scalar] | Vector", dtype: np.dtype) -> Float[Array, " n
     return array.astype(dtype)
 
 
-def _times(matrix: Float[Array, "3 3"], vector: Float[Array, " 3"]) -> Float[Array, " 3"]:
+def _times(matrix: Float[Array, "3 3"], vector: Vector3) -> Vector3:
     """Matrix times vector, summed elementwise: a GPU would round a matrix product to TF32."""
     return jnp.sum(matrix * vector, axis=1)

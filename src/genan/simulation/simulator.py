@@ -111,8 +111,7 @@ class ArmScene(eqx.Module):
 
 @dataclass(frozen=True)
 class Tip:
-    """The end effector's site on the last link of an arm: forward kinematics, unrolled like the
-    dynamics."""
+    """The end effector's site on an arm's last link, with unrolled forward kinematics."""
 
     links: tuple[Link, ...]
     position: Vector
@@ -122,8 +121,7 @@ class Tip:
 
     @classmethod
     def read(cls, robot: Robot) -> "Tip":
-        """The end effector of ``robot``; refused where it has none, or is not at the end of a
-        single chain."""
+        """The end effector of ``robot``; refused where none is at the end of a single chain."""
         if robot.end_effector is None:
             raise RobotError(
                 f"The robot {robot.name!r} has no end_effector in its robot.toml, which this task "
@@ -146,8 +144,7 @@ class Tip:
         return cls(links, rounded(position), cast(Rotation, tuple(map(rounded, rotation))))
 
     def pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, " 3"], Float[Array, "3 3"]]:
-        """Position [m] of the site at joint positions ``q`` [rad or m], and its axes as columns,
-        from the base."""
+        """Position [m] of the site at ``q`` [rad or m] and its axes as columns, from the base."""
         tip: Vector = self.position
         columns = [cast(Vector, column) for column in zip(*self.rotation, strict=True)]
         for pose in reversed(place(self.links, [q[i] for i in range(len(self.links))])):
@@ -226,8 +223,7 @@ class EnsembleDrive(eqx.Module):
 
 
 class HistoryBuffer(eqx.Module):
-    """The recent past of many robots, as the networks want it: before the present step, oldest
-    first."""
+    """The recent past of many robots, before the present step, oldest first."""
 
     q: Float[Array, "robots span nq"]
     """Positions [rad or m]."""
@@ -255,8 +251,7 @@ class DomainRandomization(eqx.Module):
     def drawn(
         cls, robots: int, nq: int, nu: int, *, gain: float, offset: float, key: PRNGKeyArray
     ) -> "DomainRandomization":
-        """Gains within 1 +- ``gain`` and offsets within +- ``offset``, uniform, each joint and
-        control by itself."""
+        """Gains within 1 +- ``gain`` and offsets within +- ``offset``, uniform and independent."""
         gain_key, offset_key = jax.random.split(key)
         draw = lambda key, n: jax.random.uniform(key, (robots, n), minval=-1.0, maxval=1.0)  # noqa: E731
         return cls(1.0 + gain * draw(gain_key, nq), offset * draw(offset_key, nu))
@@ -297,8 +292,7 @@ class Simulator(eqx.Module):
         *,
         precision: Precision = "float32",
     ) -> "Simulator":
-        """The simulator of ``robot``; actuators of other joints, controls or another rate are
-        refused."""
+        """The simulator of ``robot``; actuators of another robot or rate are refused."""
         robot = Robot.load(robot) if isinstance(robot, str) else robot
         ensemble.contract.check_robot(robot)
         ensemble.contract.check_rate(scene.dt, whose="the scene")
@@ -317,8 +311,7 @@ class Simulator(eqx.Module):
         past: HistoryBuffer | None = None,
         randomization: DomainRandomization | None = None,
     ) -> SimulatorState:
-        """Robots in the states ``scene`` under the controls ``u``; left out, the past is that they
-        rested there."""
+        """Robots in the states ``scene`` under ``u``; left out, in the past they rested there."""
         if past is None:
             history = self.drive.ensemble.contract.history
             q = jax.vmap(self.scene.q)(scene)
@@ -331,8 +324,7 @@ class Simulator(eqx.Module):
     def step(
         self, state: SimulatorState, u: Float[Array, "robots nu"], *, word: UInt32[Array, "2"]
     ) -> SimulatorState:
-        """One period later, under the controls ``u``; ``word``, 64 random bits, draws each robot's
-        member."""
+        """One period later, under ``u``; ``word``, 64 random bits, draws each robot's member."""
         tau = self.drive.torque(*self._histories(state, u), word=word)
         if state.randomization is not None:
             tau = tau * state.randomization.gain
@@ -380,7 +372,6 @@ def bounds_of(bounds: Float[np.ndarray, "2 n"]) -> tuple[tuple[float, ...], tupl
 
 
 def rounded(values: Float[np.ndarray, " 3"]) -> Vector:
-    """A place [m] or direction to 12 decimals: what MuJoCo's compiler rounds becomes a true
-    zero."""
+    """A place [m] or direction to 12 decimals: what MuJoCo rounds becomes a true zero."""
     x, y, z = (float(value) + 0.0 for value in np.round(values, 12))
     return x, y, z

@@ -67,8 +67,7 @@ class Settling:
     u_rest: tuple[float, ...]
     """Control that a ramp starts from."""
     hold: int = 500
-    """Steps under the initial control of a dropped robot, and under the rest control before a ramp
-    (paper: 500)."""
+    """Steps a dropped robot is held for, and one at rest before its ramp (paper: 500)."""
     ramp: int = 1000
     """Steps of a ramp (paper: 2 s at 500 Hz)."""
     ramped: float = 0.5
@@ -82,13 +81,10 @@ class Settling:
                 f"The initial controls' lower bounds {self.u_lower} must not be above their upper "
                 f"bounds {self.u_upper}."
             )
-        if self.hold < 1 or self.ramp < 1:
+        if self.hold < 1 or self.ramp < 1 or not 0.0 <= self.ramped <= 1.0:
             raise SettingError(
-                f"Holding and ramping take at least one step, not {self.hold} and {self.ramp}."
-            )
-        if not 0.0 <= self.ramped <= 1.0:
-            raise SettingError(
-                f"The ramped part of the starts must lie from 0 to 1, not at {self.ramped:g}."
+                "Holding and ramping take at least one step and the ramped part lies from 0 to 1, "
+                f"not {self.hold}, {self.ramp} and {self.ramped:g}."
             )
 
 

@@ -1,2 +1,1 @@
-"""What should it learn? Reacher, ball-in-a-cup and table tennis: goals, observations and
-rewards."""
+"""What should it learn? Tasks: goals, observations, rewards, and how they are judged."""

@@ -87,8 +87,7 @@ class BallInACup(Task):
         return {**found, "nearer": settings.shaping_weight} if settings.shaping_weight else found
 
     def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[CupState, CupMemory]:
-        """Put the ball somewhere on the sphere that the string allows, at rest, and measure it
-        once."""
+        """Put the ball on the sphere that the string allows, at rest, and measure it once."""
         robots, settings = len(arm.q), self.settings
         ball_key, mass_key, string_key, noise_key = jax.random.split(key, 4)
         keys = jax.random.split(ball_key, robots)
@@ -131,8 +130,7 @@ class BallInACup(Task):
         return jnp.concatenate([memory.buffer.position, memory.buffer.velocity], axis=-1)
 
     def terms(self, scene: CupState, memory: CupMemory) -> dict[str, Float[Array, " robots"]]:
-        """In the cup or not; minus the squared joint velocity [rad^2/s^2]; how much nearer the ball
-        has come [m]."""
+        """In the cup or not; -(joint velocity)^2 [rad^2/s^2]; how much nearer the ball came [m]."""
         qd = jax.vmap(self.scene.qd)(scene)
         found = {"cup": self.success(scene, memory), "velocity": -jnp.sum(qd**2, axis=-1)}
         return {**found, "nearer": memory.nearer} if self.settings.shaping_weight else found
@@ -159,8 +157,7 @@ class BallInACup(Task):
         return self.settings.string_length if scene.string_length is None else scene.string_length
 
     def _distance(self, scene: CupState) -> Float[Array, " robots"]:
-        """From the ball to the middle of the cup [m]: straight from above the rim, round its edge
-        from below."""
+        """From the ball to the middle of the cup [m], round the rim's edge from below."""
         cup = self.scene.settings
         ball = jax.vmap(self.scene.ball_in_cup_frame)(scene)
         aside, height = jnp.sqrt(jnp.sum(ball[:, :2] ** 2, axis=-1) + 1e-9), ball[:, 2]

@@ -61,8 +61,7 @@ class BallInACupSettings(TaskSettings):
     """Of the distance that the ball has come nearer to the inside of the cup in a step, round the
     rim [1/m] (not in the paper: 0)."""
     mass_spread: float = 0.0
-    """Randomised ball: half width of the range of its mass, as a part of it (not in the paper:
-    0)."""
+    """Randomised ball: half width of its mass's range, as a part (not in the paper: 0)."""
     string_spread: float = 0.0
     """The same of the string's length."""
 
@@ -101,8 +100,7 @@ class TableTennisSettings(TaskSettings):
     """The landing reward: lab, 1 - (d / 2.96)^(3/4), or printed, 1 - 2.96 d^(3/4), with the
     distance d from the target [m]."""
     landing_paid: str = "once"
-    """When it is paid: once, at the hit, or each-step from the hit on, as the paper's formula can
-    be read."""
+    """When it is paid: once, at the hit, or each-step from then on (another reading)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -35,8 +35,8 @@ class Reacher(Task):
         ):
             if low < joint.lower or high > joint.upper:
                 raise SettingError(
-                    f"Goals of joint {joint.name!r} go from {low:.4g} to {high:.4g}, beyond its limits "
-                    f"{joint.lower:.4g} to {joint.upper:.4g}."
+                    f"Goals of joint {joint.name!r} go from {low:.4g} to {high:.4g}, beyond its "
+                    f"limits {joint.lower:.4g} to {joint.upper:.4g}."
                 )
         return cls(settings, ArmScene.load(robot))
 

@@ -14,7 +14,9 @@ from ``RobotPackage.tasks[task name]`` of the robot's package, or from flags.
 
 import dataclasses
 import importlib
+import json
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import entry_points
@@ -58,8 +60,7 @@ class TaskSettings:
     duration: float = 2.0
     """Length of an episode [s]."""
     action_repeat: int = 5
-    """Periods of the robot to a step of the policy; the action is added to the control at each of
-    them."""
+    """Periods of the robot to a step of the policy; the action is added at each of them."""
     action_scale: float = 0.01
     """Largest change of a control in one period."""
     u_lower: tuple[float, ...] = ()
@@ -76,15 +77,13 @@ class TaskSettings:
     """Domain randomization: half width of the range of a factor on each joint's torque, drawn for
     each episode (not in the paper: 0)."""
     control_spread: float = 0.0
-    """The same, of an offset between what a control is called and what it does (not in the paper:
-    0)."""
+    """The same, of an offset between a control's name and its effect (not in the paper: 0)."""
     pool: int = 4096
     """Settled robots kept to start from (not in the paper)."""
     action_weight: float = 1250.0
     """Of the penalty -|change of control|^2."""
     disagreement_weight: float = 0.025
-    """Of the penalty -(standard deviation of the members' torques, summed over joints) [1/(N
-    m)]."""
+    """Of the penalty -(std of the members' torques, summed over joints) [1/(N m)]."""
     limit_weight: float = 1.0
     """Of the penalty for being near joint limits."""
     limit_margin: float = math.radians(5.0)
@@ -92,11 +91,7 @@ class TaskSettings:
     limit (shape and margin are not in the paper)."""
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.duration < math.inf:
-            raise SettingError(
-                f"An episode's duration must be a positive number of seconds, not {self.duration:g}."
-            )
-        self.check("be a positive number", "action_scale", "limit_margin")
+        self.check("be a positive number", "duration", "action_scale", "limit_margin")
         self.check("be 1 or more", "action_repeat", "pool")
         weights = ("action_weight", "disagreement_weight", "limit_weight")
         self.check("be 0 or more", "control_spread", *weights)
@@ -114,17 +109,11 @@ class TaskSettings:
         """Refuse ranges ``NAME_lower`` to ``NAME_upper`` that do not fit together."""
         for name in names:
             lower, upper = getattr(self, f"{name}_lower"), getattr(self, f"{name}_upper")
-            if len(lower) != len(upper):
+            if len(lower) != len(upper) or any(map(operator.gt, lower, upper)):
                 raise SettingError(
-                    f"{name}_lower has {len(lower)} entries and {name}_upper {len(upper)}; give "
-                    "both one for each."
+                    f"The task's {name}_lower {lower} must have as many entries as {name}_upper "
+                    f"{upper}, none of them above its counterpart."
                 )
-            for low, high in zip(lower, upper, strict=True):
-                if not low <= high:
-                    raise SettingError(
-                        f"An entry of {name}_lower, {low:g}, is above that of {name}_upper, "
-                        f"{high:g}."
-                    )
 
     def check_sizes(self, robot: str, **sizes: int) -> None:
         """Refuse settings that have not as many entries as the robot of that name needs."""
@@ -154,10 +143,8 @@ class TaskSettings:
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
-        return {
-            key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
-            for key, value in asdict(self).items()
-        }  # fmt: skip
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        return found
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> "TaskSettings":
@@ -220,11 +207,9 @@ class TaskEntry:
     presets: Mapping[str, TrainingPreset] = field(
         default_factory=lambda: {"fast": TrainingPreset()}
     )
-    """How it is trained, by the name of the preset; the first one is used unless asked
-    otherwise."""
+    """How it is trained, by name; the first one is used unless asked otherwise."""
     number: tuple[str, str] | None = None
-    """A number of each trial whose mean is shown: its name in ``TrialVerdict.numbers``, and the
-    heading with its unit."""
+    """A number of the trials whose mean is shown: its name in a verdict, and the heading."""
     attempt: str = "trial"
     """What one trial is called where someone watches."""
     scenery: Any = None
@@ -272,8 +257,7 @@ def register(entry: TaskEntry) -> TaskEntry:
 
 
 def task_names() -> tuple[str, ...]:
-    """Names of all tasks: bundled ones, those of other packages, those registered here. Nothing is
-    imported for this."""
+    """Names of all tasks: bundled, of other packages, registered here; none is imported."""
     others = (point.name for point in entry_points(group=GROUP))
     return tuple(dict.fromkeys((*BUNDLED, *sorted(others), *_registered)))
 

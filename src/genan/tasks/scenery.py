@@ -43,8 +43,7 @@ def add_wooden_ball(spec: Any) -> None:
 
 
 def add_table_and_ball(spec: Any) -> None:
-    """Of table tennis: table, lines, net, the place where the ball should come down, and the
-    ball."""
+    """Of table tennis: table, lines, net, target and ball."""
     import mujoco
 
     room = Court()
@@ -76,8 +75,7 @@ def sagging(
     *,
     pieces: int = 16,
 ) -> Float[np.ndarray, "n points 3"]:
-    """Strings of ``length`` from ``start`` to ``end`` [m]; each is a parabola that sags as far as
-    its length allows."""
+    """Strings from ``start`` to ``end`` [m], parabolas that sag as far as ``length`` allows."""
     along = np.linspace(0.0, 1.0, pieces + 1)[:, None]
     chord = (1.0 - along) * start[:, None] + along * end[:, None]
     shape = np.array([0.0, 0.0, -4.0]) * along * (1.0 - along)

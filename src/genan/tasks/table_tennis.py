@@ -135,16 +135,14 @@ class RallyMemory(eqx.Module):
 
 @final
 class TableTennis(Task):
-    """A sparse reward for the hit, and one for where the ball will land, which is known as soon as
-    it is hit."""
+    """A sparse reward for the hit, and one for where the ball will land, paid at the hit."""
 
     settings: TableTennisSettings = eqx.field(static=True)
     scene: RallyScene
 
     @classmethod
     def load(cls, robot: Robot, settings: TableTennisSettings) -> "TableTennis":
-        """The task on ``robot``, whose end effector must be the middle of a racket with its normal
-        along y."""
+        """The task on ``robot``, whose end effector is a racket's middle, its normal along y."""
         launcher = Launcher.load(settings.launcher)
         if settings.recordings is None:
             balls = launcher.sample_balls(

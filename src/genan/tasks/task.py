@@ -131,8 +131,7 @@ class TaskEnvironment(eqx.Module):
     q_upper: tuple[float, ...] = eqx.field(static=True)
     """Joint limits [rad or m]."""
     stagger: bool = eqx.field(static=True, default=True)
-    """Let the first episodes end at different times, so that not all of them end at once from then
-    on."""
+    """Let the first episodes end at different times, so that later ones do too."""
 
     @classmethod
     def build(
@@ -319,15 +318,13 @@ def load_environment(
     stagger: bool = True,
     precision: Precision = "float32",
 ) -> TaskEnvironment:
-    """``envs`` episodes of a task driven by ``ensemble``; left out, the robot is the one the task
-    is made for."""
+    """``envs`` episodes driven by ``ensemble``; left out, the robot is the task's own."""
     if not isinstance(robot, Robot):
         robot = Robot.load(robot or settings.robot)
     ensemble.contract.check_robot(robot)
     if ensemble.contract.robot != robot.name:
         logging.getLogger(__name__).warning(
-            "The actuators were recorded on %r and drive %r: another load on the joints is not what "
-            "they know.",
+            "The actuators were recorded on %r and drive %r: they do not know another load.",
             ensemble.contract.robot,
             robot.name,
         )

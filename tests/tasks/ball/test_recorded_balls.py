@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments import launcher as fitting
 from genan.tasks.ball import Court
-from genan.tasks.ball import recordings as fitting
 from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball.recordings import to_balls
 

@@ -35,8 +35,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Blade:
-    """The racket: an elliptic plate (the ellipse with the size of the lab's mesh, 148.5 x 188.2
-    mm)."""
+    """The racket: an elliptic plate of the size of the lab's mesh, 148.5 x 188.2 mm."""
 
     half_width: float = 0.074
     """Across the handle [m]."""

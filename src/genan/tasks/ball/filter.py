@@ -1,4 +1,4 @@
-"""What the robot knows of the ball: an extended Kalman filter on measured positions, and a smoother.
+"""What the robot knows of the ball: an extended Kalman filter on measured positions; a smoother.
 
 States: position, velocity and spin (9). The transition is the flight with drag and Magnus force,
 through the bounce on the table; covariances follow its Jacobian, that of the bounce included.
@@ -13,7 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from genan.tasks.ball import MEASURED, NOISE_STEP, Court, FilterNoise, Triple
-from genan.tasks.ball.flight import AirDrag, Bounce, FlyingBall, Number, step
+from genan.tasks.ball.flight import AirDrag, Bounce, FlyingBall, Number, Truth, Vector3, step
+
+Mean, Matrix = Float[Array, " 9"], Float[Array, "9 9"]
 
 
 class FilterState(eqx.Module):
@@ -34,11 +36,8 @@ class BallFilter(eqx.Module):
     first_spin: Triple = eqx.field(static=True, default=(0.0, 0.0, 0.0))
     """Spin that balls are taken to start with [rad/s]."""
 
-    def start(
-        self, position: Float[Array, " 3"], velocity: Float[Array, " 3"] | None = None
-    ) -> FilterState:
-        """The state at the first measured position [m]; a velocity [m/s] is a guess, with the same
-        wide covariance."""
+    def start(self, position: Vector3, velocity: Vector3 | None = None) -> FilterState:
+        """The state at the first measured position [m]; ``velocity`` [m/s] is but a guess."""
         guess = jnp.zeros(3, position.dtype) if velocity is None else velocity
         noise = self.noise
         variances = (noise.measurement, noise.first_velocity, noise.first_spin)
@@ -49,9 +48,7 @@ class BallFilter(eqx.Module):
         """The state ``dt`` [s] later, without a measurement."""
         return self.predict_with_jacobian(state, dt)[0]
 
-    def predict_with_jacobian(
-        self, state: FilterState, dt: Number
-    ) -> tuple[FilterState, Float[Array, "9 9"]]:
+    def predict_with_jacobian(self, state: FilterState, dt: Number) -> tuple[FilterState, Matrix]:
         """The state ``dt`` [s] later, and the Jacobian of its mean by the mean before."""
         noise, dtype = self.noise, state.mean.dtype
         jacobian, (mean, bounced) = jax.jacfwd(self._follow, has_aux=True)(state.mean, dt)
@@ -61,10 +58,7 @@ class BallFilter(eqx.Module):
         return FilterState(mean, covariance), jacobian
 
     def correct(
-        self,
-        state: FilterState,
-        measured: Float[Array, " 3"],
-        present: Bool[Array, ""] | bool = True,
+        self, state: FilterState, measured: Vector3, present: Truth | bool = True
     ) -> FilterState:
         """The state with a measured position [m] taken in; unchanged where none is ``present``."""
         covariance, noise = state.covariance, self.noise.measurement
@@ -77,15 +71,12 @@ class BallFilter(eqx.Module):
         pick = lambda new, old: jnp.where(present, new, old)  # noqa: E731
         return FilterState(pick(mean, state.mean), pick(corrected, covariance))
 
-    def move(self, mean: Float[Array, " 9"], dt: Number) -> Float[Array, " 9"]:
+    def move(self, mean: Mean, dt: Number) -> Mean:
         """The estimate ``dt`` [s] later."""
         return self._follow(mean, dt)[0]
 
-    def _follow(
-        self, mean: Float[Array, " 9"], dt: Number
-    ) -> tuple[Float[Array, " 9"], tuple[Float[Array, " 9"], Bool[Array, ""]]]:
-        """The estimate ``dt`` [s] later; and, for ``jax.jacfwd`` to hand on, the same again and
-        whether it bounced."""
+    def _follow(self, mean: Mean, dt: Number) -> tuple[Mean, tuple[Mean, Truth]]:
+        """The estimate ``dt`` [s] later; for ``jacfwd`` the same again, and whether it bounced."""
         ball = FlyingBall(mean[:3], mean[3:6], mean[6:])
         ball, bounced = step(ball, dt, self.air, self.bounce, self.court)
         after = jnp.concatenate([ball.position, ball.velocity, ball.spin])
@@ -97,7 +88,7 @@ def track(
     times: Float[Array, " n"],
     positions: Float[Array, "n 3"],
     present: Bool[Array, " n"] | None = None,
-    velocity: Float[Array, " 3"] | None = None,
+    velocity: Vector3 | None = None,
 ) -> FilterState:
     """The filter's states after each of ``n`` measurements, the first of which must be present.
 
@@ -127,8 +118,7 @@ def filtered(
     ticks: Float[Array, " m"],
     present: Bool[Array, " n"] | None = None,
 ) -> Float[Array, "m 6"]:
-    """Filtered position [m] and velocity [m/s] at ``ticks`` [s]: each from the measurements up to
-    it, no later ones."""
+    """Filtered position [m] and velocity [m/s] at ``ticks`` [s], from measurements up to each."""
     means = track(ball_filter, times, positions, present).mean
     return at_ticks(ball_filter, means, times, ticks)[:, :6]
 
@@ -139,8 +129,7 @@ def at_ticks(
     times: Float[Array, " n"],
     ticks: Float[Array, " m"],
 ) -> Float[Array, "m 9"]:
-    """The latest of the estimates at ``times`` [s] before each tick [s], predicted up to the
-    tick."""
+    """The latest estimate before each tick [s], predicted up to the tick."""
     # Half a microsecond: a measurement at the tick itself counts, whatever rounding says.
     latest = jnp.clip(jnp.searchsorted(times, ticks + 5e-7, side="right") - 1, 0)
     ages = jnp.maximum(ticks - times[latest], 0.0)
@@ -152,7 +141,7 @@ def smoothed(
     times: Float[Array, " n"],
     positions: Float[Array, "n 3"],
     present: Bool[Array, " n"],
-    velocity: Float[Array, " 3"],
+    velocity: Vector3,
 ) -> Float[Array, "n 9"]:
     """Position [m], velocity [m/s] and spin [rad/s] at ``times`` [s] given all measurements [m]:
     filtered forwards, then backwards (Rauch, Tung and Striebel).
@@ -187,9 +176,9 @@ def smoothed(
     return jnp.concatenate([means, last.mean[None]])
 
 
-def _diagonal(variances: Triple, dtype: jnp.dtype) -> Float[Array, "9 9"]:
+def _diagonal(variances: Triple, dtype: jnp.dtype) -> Matrix:
     return jnp.diag(jnp.repeat(jnp.array(variances, dtype), 3))
 
 
-def _symmetric(matrix: Float[Array, "9 9"]) -> Float[Array, "9 9"]:
+def _symmetric(matrix: Matrix) -> Matrix:
     return 0.5 * (matrix + matrix.T)

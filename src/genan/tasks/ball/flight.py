@@ -27,6 +27,8 @@ from jaxtyping import Array, Bool, Float, Int
 from genan.tasks.ball import Court
 
 Number = float | Float[Array, ""]
+Vector3 = Float[Array, " 3"]
+Truth = Bool[Array, ""]
 
 #: Velocity map of the lab's Kalman filter (Ma et al. 2022), rows and columns x, y, z of a ball that
 #: flies along y.
@@ -61,8 +63,7 @@ class FlyingBall(eqx.Module):
 
 @dataclass(frozen=True)
 class AirDrag:
-    """What the air does to the ball; the defaults are those of the lab's Kalman filter (Ma et al.
-    2022)."""
+    """What the air does to the ball; defaults of the lab's Kalman filter (Ma et al. 2022)."""
 
     drag: Number = 0.1062
     """[1/m]"""
@@ -71,9 +72,7 @@ class AirDrag:
     gravity: float = 9.81
     """[m/s^2]"""
 
-    def acceleration(
-        self, velocity: Float[Array, " 3"], spin: Float[Array, " 3"]
-    ) -> Float[Array, " 3"]:
+    def acceleration(self, velocity: Vector3, spin: Vector3) -> Vector3:
         """Acceleration of the ball [m/s^2]."""
         # The tiny number keeps the derivative of the norm finite for a ball at rest.
         speed = jnp.sqrt(jnp.sum(velocity**2) + 1e-30)
@@ -111,8 +110,7 @@ class Bounce(eqx.Module):
 
     @classmethod
     def of_velocity(cls, velocity_map: tuple[tuple[float, ...], ...] = FILTER_MAP) -> "Bounce":
-        """The map [3, 3] of the velocity alone; the spin stays as it is. Default: the lab's
-        filter."""
+        """The map [3, 3] of the velocity alone, by default the lab's filter's; the spin stays."""
         return cls(jnp.eye(6).at[:3, :3].set(jnp.asarray(velocity_map)))
 
     @classmethod
@@ -138,7 +136,7 @@ class Bounce(eqx.Module):
 
 def step(
     ball: FlyingBall, dt: Number, air: AirDrag, bounce: Bounce, court: Court
-) -> tuple[FlyingBall, Bool[Array, ""]]:
+) -> tuple[FlyingBall, Truth]:
     """The ball ``dt`` [s] later, off the table or the floor if it meets them, and whether it met
     the table.
 
@@ -184,13 +182,12 @@ def _above(ball: FlyingBall, height: float) -> FlyingBall:
 class RacketPose(eqx.Module):
     """Where the racket is, in the world frame: an elliptic plate with two equal faces."""
 
-    position: Float[Array, " 3"]
+    position: Vector3
     """Centre of the blade [m]."""
     rotation: Float[Array, "3 3"]
-    """Columns: across the handle, normal of the face, along the handle (the axes of the robot's
-    ``racket`` site)."""
+    """Columns: across the handle, normal of the face, along the handle (as the site's axes)."""
 
-    def seen_from(self, point: Float[Array, " 3"]) -> Float[Array, " 3"]:
+    def seen_from(self, point: Vector3) -> Vector3:
         """``point`` [m] along the racket's axes, from its centre.
 
         Summed elementwise: batches of tiny matrix products are slow everywhere, and a GPU would
@@ -211,9 +208,7 @@ class Rubber:
     """Whether the face carries the ball along: the tangential factor then holds relative to the
     face's velocity. The lab's model, the default, leaves the face's own tangential velocity out."""
 
-    def rebound(
-        self, velocity: Float[Array, " 3"], normal: Float[Array, " 3"], surface: Float[Array, " 3"]
-    ) -> Float[Array, " 3"]:
+    def rebound(self, velocity: Vector3, normal: Vector3, surface: Vector3) -> Vector3:
         """Velocity after the contact [m/s].
 
         Args:
@@ -228,12 +223,8 @@ class Rubber:
 
 
 def contact(
-    start: Float[Array, " 3"],
-    end: Float[Array, " 3"],
-    before: RacketPose,
-    after: RacketPose,
-    court: Court,
-) -> tuple[Bool[Array, ""], Float[Array, ""]]:
+    start: Vector3, end: Vector3, before: RacketPose, after: RacketPose, court: Court
+) -> tuple[Truth, Float[Array, ""]]:
     """Whether the ball meets the racket within a step, and at which fraction of it (0 to 1).
 
     The ball's centre goes from ``start`` to ``end`` [m] while the racket goes from ``before`` to
@@ -250,7 +241,7 @@ def contact(
     blade, margin = court.blade, 0.5 * court.ball_radius
     axes = jnp.array([blade.half_width + margin, blade.half_length + margin], start.dtype)
 
-    def meets(level: float) -> tuple[Bool[Array, ""], Float[Array, ""]]:
+    def meets(level: float) -> tuple[Truth, Float[Array, ""]]:
         fraction = jnp.clip((high - level) / jnp.maximum(high - low, 1e-9), 0.0, 1.0)
         foot = from_before + fraction * (from_after - from_before)
         within = jnp.sum((jnp.stack([foot[0], foot[2]]) / axes) ** 2) <= 1.0
@@ -269,7 +260,7 @@ def strike(
     dt: Number,
     rubber: Rubber,
     court: Court,
-) -> tuple[Bool[Array, ""], FlyingBall]:
+) -> tuple[Truth, FlyingBall]:
     """Whether the ball is hit within a step of ``dt`` [s], and the ball at the end of it.
 
     Args:
@@ -315,14 +306,13 @@ class ReturnOutcome(enum.IntEnum):
 class Landing(eqx.Module):
     """End of a ball's flight."""
 
-    point: Float[Array, " 3"]
+    point: Vector3
     """Centre of the ball where it comes down to the table's height, on the table or off it; where
     it meets the net, the foot of the net below [m]."""
     time: Float[Array, ""]
     """From now until then [s]."""
-    cleared: Bool[Array, ""]
-    """Whether it crossed the net's plane towards the opponent without touching the net, or past its
-    end."""
+    cleared: Truth
+    """Whether it crossed the net's plane towards the opponent without touching the net."""
     outcome: Int[Array, ""]
     """A ``ReturnOutcome``."""
 
@@ -382,8 +372,7 @@ def landing_reward(
 
 
 def _return(ball: FlyingBall, height: float, air: AirDrag) -> tuple[FlyingBall, Float[Array, ""]]:
-    """The ball's flight in equal steps, and their length [s]: a quarter longer than it would take
-    without air."""
+    """The flight in equal steps, and their length [s]: a quarter longer than without air."""
     above, vz = jnp.maximum(ball.position[2] - height, 0.0), ball.velocity[2]
     fall = (vz + jnp.sqrt(vz**2 + 2.0 * air.gravity * above)) / air.gravity
     dt = jnp.maximum(1.25 * fall, 0.05) / LANDING_STEPS
@@ -397,8 +386,7 @@ def _return(ball: FlyingBall, height: float, air: AirDrag) -> tuple[FlyingBall, 
 
 
 def _long_step(ball: FlyingBall, dt: Float[Array, ""], air: AirDrag) -> FlyingBall:
-    """As ``step_free``, for steps of up to a tenth of a second: the classical rule of Runge and
-    Kutta."""
+    """As ``step_free``, for up to a tenth of a second: the classical Runge-Kutta rule."""
     a = lambda velocity: air.acceleration(velocity, ball.spin)  # noqa: E731
     v = ball.velocity
     k1 = a(v)

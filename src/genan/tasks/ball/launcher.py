@@ -45,10 +45,6 @@ class Balls(eqx.Module):
         """One ball, or several."""
         return jax.tree.map(lambda rows: rows[ball], self)
 
-    def draw(self, *, key: Array) -> "Balls":
-        """One ball at random."""
-        return self[jax.random.randint(key, (), 0, len(self))]
-
 
 def count(duration: float, step: float) -> int:
     """Samples from 0 to ``duration`` [s] that lie ``step`` [s] apart, both ends included."""
@@ -57,8 +53,7 @@ def count(duration: float, step: float) -> int:
 
 @dataclass(frozen=True)
 class Launcher:
-    """Distribution of a launcher's balls in the world frame; all spreads are standard deviations
-    between balls."""
+    """A launcher's balls in the world frame; spreads are standard deviations between balls."""
 
     launch: tuple[float, ...]
     """Mean of position [m] and velocity [m/s] at the first sample (6)."""
@@ -81,8 +76,7 @@ class Launcher:
     noise: float
     """Of a measured position, each axis, white [m]."""
     camera_period: float
-    """Between two frames of the camera [s]; the robot gets the latest one, which is up to so old.
-    0: never old."""
+    """Between two frames [s]; the robot gets the latest one. 0: it is never old."""
     source: str
     """Which recordings it was fitted to."""
 
@@ -129,8 +123,7 @@ class Launcher:
         return AirDrag(drag=self.drag)
 
     def filter(self, noise: FilterNoise | None = None, court: Court | None = None) -> BallFilter:
-        """A filter that knows this launcher's drag, mean bounce and spin; left out: with the
-        paper's noises."""
+        """A filter with this launcher's drag, mean bounce and spin; the noises are the paper's."""
         bounce = Bounce.symmetric(self.normal, self.tangential, self.roll)
         return BallFilter(bounce, noise or FilterNoise(), self.air, court or Court(), self.spin)
 
@@ -156,8 +149,7 @@ class Launcher:
         return fly(ball, self.air, bounce, court or Court(), dt=STEP, steps=steps)
 
     def measure(self, path: FlyingBall, *, key: Array) -> Float[Array, "ticks 3"]:
-        """What the camera says of a 500 Hz ``path`` at each 10 ms: the latest frame, with noise
-        [m]."""
+        """What the camera says of a 500 Hz ``path`` at each 10 ms: the latest frame [m]."""
         phase_key, noise_key = jax.random.split(key)
         steps = path.position.shape[0]
         ticks = TICK * jnp.arange((steps - 1) * round(STEP * 1e6) // round(TICK * 1e6) + 1)

@@ -1,9 +1,8 @@
 """The scene of ball-in-a-cup as a MuJoCo model: arm, ring of boxes for the wall, ball on slides,
 string as a tendon.
 
-``CupScene`` does not step this model. It is the judge of ``CupScene`` in the tests, what plain MJX
-steps in the benchmark, and what draws the scene: ``qpos`` of a ``CupState`` is ``qpos`` of this
-model.
+It is the judge of ``genan.simulation.cup_scene.CupScene`` in the tests, and what plain MJX steps in
+``cup_scene.py``: ``qpos`` of a ``CupState`` is ``qpos`` of this model.
 """
 
 import math
