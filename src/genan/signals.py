@@ -39,8 +39,7 @@ class Spline:
     from; whoever plays it keeps it within the robot's limits.
     """
 
-    interval: float = 0.5
-    """Time between two drawn controls [s]."""
+    interval: float = 0.5  # Time between two drawn controls [s].
     shortest: float | None = None
     """Shortest such time [s]: each trajectory draws its own between this and ``interval``; left
     out: all have the same, as in the paper."""
@@ -73,8 +72,7 @@ class Multisine:
     lowest: float = 0.1
     """Lowest frequency and distance between frequencies [Hz]; the signal's period is its
     inverse."""
-    highest: float = 3.0
-    """Highest frequency [Hz]."""
+    highest: float = 3.0  # Highest frequency [Hz].
 
     def draw(
         self,
@@ -110,10 +108,8 @@ class Chirp:
     """A sine whose frequency rises exponentially. Excites one frequency after the other and shows
     resonances."""
 
-    start: float = 0.1
-    """Frequency at the beginning [Hz]."""
-    end: float = 5.0
-    """Frequency at the end [Hz]."""
+    start: float = 0.1  # Frequency at the beginning [Hz].
+    end: float = 5.0  # Frequency at the end [Hz].
 
     def draw(
         self,

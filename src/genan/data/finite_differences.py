@@ -17,8 +17,7 @@ class Differences:
 
     rows: Int[np.ndarray, " M"]
     """Row of q that each sample here belongs to; M = rows of q minus two for each trajectory."""
-    qd: Float[np.ndarray, "M nq"]
-    """Velocities (q_t - q_{t-1}) / dt [rad/s or m/s]."""
+    qd: Float[np.ndarray, "M nq"]  # Velocities (q_t - q_{t-1}) / dt [rad/s or m/s].
     qdd: Float[np.ndarray, "M nq"]
     """Accelerations (q_{t+1} - 2 q_t + q_{t-1}) / dt^2 [rad/s^2 or m/s^2]."""
 

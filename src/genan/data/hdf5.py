@@ -191,14 +191,11 @@ class Summary:
     path: Path
     channels: Channels
     provenance: Mapping[str, Any]
-    lengths: Int[np.ndarray, " N"]
-    """Samples of each trajectory."""
+    lengths: Int[np.ndarray, " N"]  # Samples of each trajectory.
     truth: Mapping[str, int]
     """Name and number of columns of each dataset that is for evaluation only."""
-    unfinished: bool
-    """Whether the recording is going on or was interrupted."""
-    recordings: tuple[str, ...]
-    """Name of the recording that each trajectory is a piece of [N]."""
+    unfinished: bool  # Whether the recording is going on or was interrupted.
+    recordings: tuple[str, ...]  # Name of the recording that each trajectory is a piece of [N].
 
     def __len__(self) -> int:
         return len(self.lengths)

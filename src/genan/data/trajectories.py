@@ -85,17 +85,13 @@ DT_TOLERANCE = 1e-6
 class Channels:
     """The columns of q and u: their order, names and units, and the period they were sampled at."""
 
-    dt: float
-    """Sampling period [s]."""
-    joints: tuple[str, ...]
-    """Name of each column of q."""
-    controls: tuple[str, ...]
-    """Name of each column of u."""
+    dt: float  # Sampling period [s].
+    joints: tuple[str, ...]  # Name of each column of q.
+    controls: tuple[str, ...]  # Name of each column of u.
     control_range: np.ndarray
     """[2, nu]: lowest and highest value each control may take, in its unit; infinite where there is
     no bound."""
-    joint_units: tuple[str, ...] = ()
-    """"rad" or "m" for each joint; left out: "rad" for all."""
+    joint_units: tuple[str, ...] = ()  # "rad" or "m" for each joint; left out: "rad" for all.
     control_units: tuple[str, ...] = ()
     """Unit of each control, any text; left out: "1" (no unit) for all."""
 
@@ -418,12 +414,10 @@ def _place(
 class Trajectory:
     """One uninterrupted recording."""
 
-    q: Float[np.ndarray, "T nq"]
-    """Joint positions [rad or m]."""
+    q: Float[np.ndarray, "T nq"]  # Joint positions [rad or m].
     u: Float[np.ndarray, "T nu"]
     """Controls, in their units; row t is what was commanded while q moved from t to t + 1."""
-    dt: float
-    """Sampling period [s]."""
+    dt: float  # Sampling period [s].
 
     def __len__(self) -> int:
         return len(self.q)
@@ -445,12 +439,9 @@ class Trajectories:
 
     channels: Channels
     """What the columns mean; its fields can be read here too, as ``trajectories.dt`` and so on."""
-    q: np.ndarray
-    """[rows, nq]: joint positions [rad or m]."""
-    u: np.ndarray
-    """[rows, nu]: controls, in their units."""
-    lengths: np.ndarray
-    """[N]: samples of each trajectory."""
+    q: np.ndarray  # [rows, nq]: joint positions [rad or m].
+    u: np.ndarray  # [rows, nu]: controls, in their units.
+    lengths: np.ndarray  # [N]: samples of each trajectory.
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Where this comes from (robot, seed, versions, ...); anything JSON can hold."""
     recordings: tuple[str, ...] = ()

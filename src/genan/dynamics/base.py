@@ -23,10 +23,8 @@ class Dynamics(eqx.Module):
     the one in continuous time.
     """
 
-    nq: eqx.AbstractVar[int]
-    """Number of joints."""
-    dt: eqx.AbstractVar[float]
-    """Time step [s]."""
+    nq: eqx.AbstractVar[int]  # Number of joints.
+    dt: eqx.AbstractVar[float]  # Time step [s].
     damping: eqx.AbstractVar[tuple[float, ...]]
     """Damping of each joint that the engine integrates implicitly [N m s/rad or N s/m]."""
 

@@ -109,11 +109,9 @@ class ChainDynamics(Dynamics):
     nq: int = eqx.field(static=True)
     dt: float = eqx.field(static=True)
     damping: tuple[float, ...] = eqx.field(static=True)
-    dof: tuple[int, ...] = eqx.field(static=True)
-    """For each joint of the robot, its link."""
+    dof: tuple[int, ...] = eqx.field(static=True)  # For each joint of the robot, its link.
     links: tuple[Link, ...] = eqx.field(static=True)
-    gravity: tuple[float, float, float] = eqx.field(static=True)
-    """[m/s^2]"""
+    gravity: tuple[float, float, float] = eqx.field(static=True)  # [m/s^2]
 
     def __init__(self, robot: Robot) -> None:
         refuse(robot)

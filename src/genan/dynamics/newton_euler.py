@@ -47,32 +47,23 @@ _ROUNDING = 1e-14
 class Link:
     """One joint and the rigid body it moves, in SI units."""
 
-    parent: int
-    """Index of the link that carries this one, -1 for the world."""
-    hinge: bool
-    """True for a hinge, False for a slide."""
+    parent: int  # Index of the link that carries this one, -1 for the world.
+    hinge: bool  # True for a hinge, False for a slide.
     rotation: Rotation
     """Axes of this link at its reference position, in the frame of its parent, but for ``turn``."""
     turn: tuple[float, float]
     """Cosine and sine of a constant angle that a hinge adds to its displacement."""
     offset: tuple[float, float, float]
     """Origin of this link at its reference position, in the frame of its parent [m]."""
-    reference: float
-    """Joint position at which the model was drawn [rad or m]."""
-    mass: float
-    """[kg]"""
-    moment: tuple[float, float, float]
-    """Mass times centre of mass, in the link's frame [kg m]."""
+    reference: float  # Joint position at which the model was drawn [rad or m].
+    mass: float  # [kg]
+    moment: tuple[float, float, float]  # Mass times centre of mass, in the link's frame [kg m].
     inertia: tuple[float, float, float, float, float, float]
     """Inertia about the link's origin: xx, yy, zz, xy, xz, yz [kg m^2]."""
-    armature: float
-    """Inertia added by the drive's rotor [kg m^2 or kg]."""
-    damping: float
-    """[N m s/rad or N s/m]"""
-    stiffness: float
-    """[N m/rad or N/m]"""
-    spring_reference: float
-    """Joint position at which the spring is at rest [rad or m]."""
+    armature: float  # Inertia added by the drive's rotor [kg m^2 or kg].
+    damping: float  # [N m s/rad or N s/m]
+    stiffness: float  # [N m/rad or N/m]
+    spring_reference: float  # Joint position at which the spring is at rest [rad or m].
 
 
 @dataclass(frozen=True)
@@ -222,8 +213,7 @@ class Pose(NamedTuple):
     link: Link
     cos: Scalar
     sin: Scalar
-    offset: Vector
-    """Origin of the link in its parent's frame [m]."""
+    offset: Vector  # Origin of the link in its parent's frame [m].
 
     def to_parent(self, v: Vector) -> Vector:
         """Components of ``v`` in the parent's frame."""

@@ -31,8 +31,7 @@ from genan.dynamics import Dynamics
 from genan.errors import DataError, SettingError
 from genan.evaluation.statistics import Estimate, bootstrap
 
-HORIZON = 500
-"""Steps of an open-loop rollout, unless asked otherwise."""
+HORIZON = 500  # Steps of an open-loop rollout, unless asked otherwise.
 
 LEAD = 10
 """Every model starts at this sample of a trajectory or later, so that a model with a longer memory
@@ -56,16 +55,12 @@ class JudgedSamples:
     first: int
     """First sample of a trajectory that is predicted from, counted from 0: every model has its
     whole past there."""
-    horizon: int
-    """Steps of an open-loop rollout, R."""
-    rows: Int[np.ndarray, " n"]
-    """Rows that one step is predicted from."""
-    row_owner: Int[np.ndarray, " n"]
-    """Trajectory of each of them."""
+    horizon: int  # Steps of an open-loop rollout, R.
+    rows: Int[np.ndarray, " n"]  # Rows that one step is predicted from.
+    row_owner: Int[np.ndarray, " n"]  # Trajectory of each of them.
     starts: Int[np.ndarray, " s"]
     """Rows that rollouts start at; those of one trajectory do not overlap."""
-    start_owner: Int[np.ndarray, " s"]
-    """Trajectory of each of them."""
+    start_owner: Int[np.ndarray, " s"]  # Trajectory of each of them.
     bound: Float[np.ndarray, " nq"]
     """A rollout that is further than this from the recording has diverged [rad or m]."""
     notes: tuple[str, ...] = field(default=())
@@ -164,23 +159,16 @@ class ErrorSums:
     The last axis has one column per joint, then the mean over the joints of each unit.
     """
 
-    recordings: tuple[str, ...]
-    """Name of each recording [G]."""
+    recordings: tuple[str, ...]  # Name of each recording [G].
     joint_units: tuple[str, ...]
-    dt: float
-    """Length of a step [s]."""
-    one_step: Float[np.ndarray, "G k"]
-    """Absolute errors one sample ahead [rad or m]."""
-    one_step_squares: Float[np.ndarray, "G k"]
-    """Their squares [rad^2 or m^2]."""
-    samples: Int[np.ndarray, " G"]
-    """How many."""
-    curve: Float[np.ndarray, "G R k"]
-    """Absolute errors after 1 to R steps open loop [rad or m]."""
+    dt: float  # Length of a step [s].
+    one_step: Float[np.ndarray, "G k"]  # Absolute errors one sample ahead [rad or m].
+    one_step_squares: Float[np.ndarray, "G k"]  # Their squares [rad^2 or m^2].
+    samples: Int[np.ndarray, " G"]  # How many.
+    curve: Float[np.ndarray, "G R k"]  # Absolute errors after 1 to R steps open loop [rad or m].
     curve_squares: Float[np.ndarray, "G M k"]
     """Squares of those after ``marks`` steps [rad^2 or m^2]."""
-    rollouts: Int[np.ndarray, " G"]
-    """How many."""
+    rollouts: Int[np.ndarray, " G"]  # How many.
 
     @classmethod
     def zero(cls, trial: JudgedSamples) -> "ErrorSums":
@@ -282,16 +270,11 @@ class ModelErrors:
     name: str
     joints: tuple[str, ...]
     joint_units: tuple[str, ...]
-    one_step: Estimate
-    """One sample ahead [nq + units] [rad or m]."""
-    curve: Estimate
-    """After 1 to R steps open loop [R, nq + units] [rad or m]."""
-    samples: int
-    """One-step predictions in the mean."""
-    rollouts: int
-    """Rollouts in the mean."""
-    diverged: int
-    """Rollouts that ran away; their error is cut."""
+    one_step: Estimate  # One sample ahead [nq + units] [rad or m].
+    curve: Estimate  # After 1 to R steps open loop [R, nq + units] [rad or m].
+    samples: int  # One-step predictions in the mean.
+    rollouts: int  # Rollouts in the mean.
+    diverged: int  # Rollouts that ran away; their error is cut.
     one_step_rms: Estimate | None = None
     """Root mean square error one sample ahead [nq + units] [rad or m]."""
     rollout_rms: Estimate | None = None
@@ -344,14 +327,10 @@ class ModelErrors:
 class TorqueSamples:
     """Torques that an ensemble predicts, at evenly chosen samples."""
 
-    stride: int
-    """Every stride-th of the judged rows is kept."""
-    rows: Int[np.ndarray, " k"]
-    """Row of the recording of each."""
-    mean: Float[np.ndarray, "k nq"]
-    """Mean over the members [N m or N]."""
-    std: Float[np.ndarray, "k nq"]
-    """Standard deviation over the members [N m or N]."""
+    stride: int  # Every stride-th of the judged rows is kept.
+    rows: Int[np.ndarray, " k"]  # Row of the recording of each.
+    mean: Float[np.ndarray, "k nq"]  # Mean over the members [N m or N].
+    std: Float[np.ndarray, "k nq"]  # Standard deviation over the members [N m or N].
 
     @classmethod
     def empty(cls, trial: JudgedSamples) -> "TorqueSamples":
@@ -373,21 +352,17 @@ class TorqueSamples:
 class JudgedEnsemble:
     """Everything that judging an ensemble yields."""
 
-    errors: ModelErrors
-    """Of the mean torque."""
+    errors: ModelErrors  # Of the mean torque.
     average: ModelErrors | None
     """Mean over the members of their errors, each running alone; None for an ensemble of one."""
-    members: tuple[ModelErrors, ...]
-    """Of each member alone; empty for an ensemble of one."""
-    positions: Float[np.ndarray, "s R nq"]
-    """Every rollout of the mean torque [rad or m]."""
+    members: tuple[ModelErrors, ...]  # Of each member alone; empty for an ensemble of one.
+    positions: Float[np.ndarray, "s R nq"]  # Every rollout of the mean torque [rad or m].
     member_positions: Float[np.ndarray, "members s R nq"]
     """Every rollout of every member [rad or m]."""
     error_of_rollout: Float[np.ndarray, " s"]
     """Mean absolute error over steps and joints of each rollout, each joint relative to the
     divergence bound."""
-    torques: TorqueSamples
-    """Predicted torques at some of the samples."""
+    torques: TorqueSamples  # Predicted torques at some of the samples.
     step_errors: Float[np.ndarray, "k nq"]
     """Absolute one-step errors of the mean torque at the same samples [rad or m]."""
 
@@ -503,8 +478,7 @@ class Calibration:
     joints."""
     steps: int | None
     """None: errors are of the torque. Else: of the position after this many steps open loop."""
-    unit: str
-    """Unit of ``error``."""
+    unit: str  # Unit of ``error``.
 
     @property
     def words(self) -> str:

@@ -48,59 +48,40 @@ if TYPE_CHECKING:
 class Overlay:
     """One rollout and the recording."""
 
-    title: str
-    """Which one it is: "best", "median", "worst"."""
-    trajectory: int
-    """Its trajectory, counted from 0."""
-    recorded: Float[np.ndarray, "T nq"]
-    """From the start on [rad or m]."""
-    predicted: Float[np.ndarray, "T nq"]
-    """The same of the ensemble [rad or m]."""
-    members: Float[np.ndarray, "members T nq"]
-    """The same of each member alone [rad or m]."""
+    title: str  # Which one it is: "best", "median", "worst".
+    trajectory: int  # Its trajectory, counted from 0.
+    recorded: Float[np.ndarray, "T nq"]  # From the start on [rad or m].
+    predicted: Float[np.ndarray, "T nq"]  # The same of the ensemble [rad or m].
+    members: Float[np.ndarray, "members T nq"]  # The same of each member alone [rad or m].
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Everything ``evaluate`` found out. Errors are in rad or m."""
 
-    name: str
-    """What the judged ensemble is called."""
+    name: str  # What the judged ensemble is called.
     robot: str
     dt: float
-    trajectories: int
-    """Trajectories in the recording."""
-    first: int
-    """First sample of a trajectory that is predicted from, counted from 0."""
-    horizon: int
-    """Steps of a rollout."""
-    bound: Float[np.ndarray, " nq"]
-    """Where the error of a diverged rollout is cut [rad or m]."""
-    fingerprint: str
-    """Of the recording."""
-    is_training_data: bool
-    """Whether the ensemble was fitted to this very recording."""
-    notes: tuple[str, ...]
-    """What a reader must know, one sentence each."""
-    errors: ModelErrors
-    """Of the judged ensemble."""
-    members: tuple[ModelErrors, ...]
-    """Of each of its members alone."""
-    average: ModelErrors | None
-    """Mean over its members of their errors."""
-    compared: tuple[ModelErrors, ...]
-    """Of the other ensembles."""
+    trajectories: int  # Trajectories in the recording.
+    first: int  # First sample of a trajectory that is predicted from, counted from 0.
+    horizon: int  # Steps of a rollout.
+    bound: Float[np.ndarray, " nq"]  # Where the error of a diverged rollout is cut [rad or m].
+    fingerprint: str  # Of the recording.
+    is_training_data: bool  # Whether the ensemble was fitted to this very recording.
+    notes: tuple[str, ...]  # What a reader must know, one sentence each.
+    errors: ModelErrors  # Of the judged ensemble.
+    members: tuple[ModelErrors, ...]  # Of each of its members alone.
+    average: ModelErrors | None  # Mean over its members of their errors.
+    compared: tuple[ModelErrors, ...]  # Of the other ensembles.
     baselines: tuple[ModelErrors, ...]
     held: tuple[HeldControl, ...]
     """The held-control test of the judged ensemble, then of the others."""
     overlays: tuple[Overlay, ...]
-    torques: TorqueComparison | None
-    """Where the recording has true torques."""
+    torques: TorqueComparison | None  # Where the recording has true torques.
     calibration: tuple[Calibration, ...]
     """Disagreement against the error of torques, where they are known, and of positions; empty for
     an ensemble of one, which cannot disagree."""
-    recordings: int = 0
-    """Recordings that the trajectories are pieces of."""
+    recordings: int = 0  # Recordings that the trajectories are pieces of.
     comparison: BaselineComparison | None = None
     """How much better than the baselines it is, and how certain that is; None without baselines."""
     novelty: Novelty | None = None

@@ -15,12 +15,9 @@ from genan.evaluation.trials import PreparedTrial, TrialSetup, TrialVerdict
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.tasks.registry import task_entry
 
-STRING_EVERY = 10
-"""The string's shape is kept at every tenth tick: 50 Hz, the rate of a film."""
-PATIENCE = 0.5
-"""A ball that no camera has seen for this long after its launch is given up [s]."""
-IN_CUP = 0.3
-"""A ball that has lain in the cup for this long is in, for someone who watches [s]."""
+STRING_EVERY = 10  # The string's shape is kept at every tenth tick: 50 Hz, the rate of a film.
+PATIENCE = 0.5  # A ball that no camera has seen for this long after its launch is given up [s].
+IN_CUP = 0.3  # A ball that has lain in the cup for this long is in, for someone who watches [s].
 
 Point = Float[np.ndarray, " 3"]
 

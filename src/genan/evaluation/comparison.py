@@ -19,11 +19,9 @@ from genan.words import time_ahead
 WORDS = ((0.005, "certain"), (0.05, "likely"))
 """What a difference is called whose doubt is at most this; beyond the last nothing can be told."""
 
-FEW = 6
-"""With fewer recordings than this an interval over recordings is too narrow to be believed."""
+FEW = 6  # With fewer recordings than this an interval over recordings is too narrow to be believed.
 
-_EXACT = 12
-"""Up to this many recordings all signs are tried; beyond, ``_DRAWS`` of them."""
+_EXACT = 12  # Up to this many recordings all signs are tried; beyond, ``_DRAWS`` of them.
 _DRAWS = 4000
 
 
@@ -32,30 +30,23 @@ class Comparison:
     """A model beside one baseline, after so many steps."""
 
     baseline: str
-    steps: int
-    """1: one step ahead from every sample; more: open loop."""
-    seconds: float
-    """The same [s]."""
-    unit: str
-    """Unit of the joints that are compared, "rad" or "m"."""
+    steps: int  # 1: one step ahead from every sample; more: open loop.
+    seconds: float  # The same [s].
+    unit: str  # Unit of the joints that are compared, "rad" or "m".
     ratio: float
     """Mean absolute error of the baseline over the model's: more than 1 when the model is
     better."""
     low: float
     """Lower end of its 95 % interval over recordings; not a number when there is only one."""
     high: float
-    better: float
-    """Part of the resampled sets of recordings in which the model is better."""
+    better: float  # Part of the resampled sets of recordings in which the model is better.
     chance: float
     """Probability that chance alone makes as large a difference in this direction: random signs of
     log ratios."""
-    wins: int
-    """Recordings in which the model is better."""
+    wins: int  # Recordings in which the model is better.
     recordings: int
-    rms_ratio: float
-    """The same ratio of root mean square errors."""
-    joint_ratios: tuple[float, ...]
-    """Ratio of each joint of this unit."""
+    rms_ratio: float  # The same ratio of root mean square errors.
+    joint_ratios: tuple[float, ...]  # Ratio of each joint of this unit.
 
     @property
     def doubt(self) -> float:
@@ -133,8 +124,7 @@ class BaselineComparison:
     """For each unit: from where to where [s] the rollouts are better than those of every baseline,
     at least likely; None where nowhere."""
     units: tuple[str, ...]
-    horizon: float
-    """Length of the rollouts [s]."""
+    horizon: float  # Length of the rollouts [s].
 
     @property
     def recordings(self) -> int:

@@ -35,18 +35,15 @@ from genan.evaluation.comparison import BaselineComparison, compare
 from genan.files import write_atomically
 from genan.robot import Robot
 
-MOST = 200
-"""Trajectories that errors are measured on, at most."""
+MOST = 200  # Trajectories that errors are measured on, at most.
 
 
 @dataclass(frozen=True, eq=False)
 class BeforeAndAfter:
     """ModelErrors on one recording."""
 
-    recording: str
-    """Which recording, in words."""
-    trajectories: int
-    """How many of its trajectories were held out, and judged by."""
+    recording: str  # Which recording, in words.
+    trajectories: int  # How many of its trajectories were held out, and judged by.
     before: ModelErrors
     after: ModelErrors
 
@@ -108,12 +105,10 @@ of."""
 class Fold:
     """One part left out."""
 
-    recordings: tuple[str, ...]
-    """What it was judged on."""
+    recordings: tuple[str, ...]  # What it was judged on.
     one_step: Float[np.ndarray, " k"]
     """Mean absolute error one step ahead [rad or m], columns as in ``ModelErrors``."""
-    rollout: Float[np.ndarray, " k"]
-    """The same after the whole rollout."""
+    rollout: Float[np.ndarray, " k"]  # The same after the whole rollout.
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +120,9 @@ class CrossValidation:
     dt: float
     trajectories: int
     recordings: int
-    fingerprint: str
-    """Of the recording."""
-    horizon: int
-    """Steps of a rollout."""
-    bound: Float[np.ndarray, " nq"]
-    """Where the error of a diverged rollout is cut [rad or m]."""
+    fingerprint: str  # Of the recording.
+    horizon: int  # Steps of a rollout.
+    bound: Float[np.ndarray, " nq"]  # Where the error of a diverged rollout is cut [rad or m].
     notes: tuple[str, ...]
     errors: ModelErrors
     baselines: tuple[ModelErrors, ...]

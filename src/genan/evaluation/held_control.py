@@ -36,12 +36,9 @@ class Holds:
     """Starts of held control in a recording."""
 
     trajectories: Trajectories
-    starts: Int[np.ndarray, " s"]
-    """Row from which on the control is held."""
-    held: Int[np.ndarray, " s"]
-    """Steps for which the robot really held it; all 0 when it did not."""
-    source: str
-    """Where they come from, for a reader."""
+    starts: Int[np.ndarray, " s"]  # Row from which on the control is held.
+    held: Int[np.ndarray, " s"]  # Steps for which the robot really held it; all 0 when it did not.
+    source: str  # Where they come from, for a reader.
 
     @property
     def compared(self) -> bool:
@@ -126,8 +123,7 @@ def freeze(trajectories: Trajectories, *, first: int) -> Holds:
 class SplineThenHold:
     """A drawn spline, then its last control for the rest of the time."""
 
-    moving: float = MOVING
-    """Length of the spline [s]."""
+    moving: float = MOVING  # Length of the spline [s].
 
     def draw(
         self,
@@ -171,25 +167,20 @@ class HeldControl:
     name: str
     joints: tuple[str, ...]
     joint_units: tuple[str, ...]
-    source: str
-    """Where the starts come from."""
+    source: str  # Where the starts come from.
     starts: int
     speed_left: Float[np.ndarray, " nq"]
     """Mean speed of the model after 1 s [rad/s or m/s], over the starts that did not diverge; NaN
     when all did."""
-    robot_speed_left: Float[np.ndarray, " nq"] | None
-    """The robot's; None when it was not compared."""
+    robot_speed_left: Float[np.ndarray, " nq"] | None  # The robot's; None when it was not compared.
     pose_difference: Float[np.ndarray, " nq"] | None
     """Mean absolute difference of the poses at the end of the recorded hold [rad or m]; None as
     above."""
     hold: float
     """Median length of the recorded holds, as far as they were compared [s]; 0 when none was."""
-    usual_speed: Float[np.ndarray, " nq"]
-    """Root mean square speed in the recording [rad/s or m/s]."""
-    still_moving: int
-    """Starts in which some joint still moves at the end."""
-    diverged: int
-    """Starts from which the model ran away."""
+    usual_speed: Float[np.ndarray, " nq"]  # Root mean square speed in the recording [rad/s or m/s].
+    still_moving: int  # Starts in which some joint still moves at the end.
+    diverged: int  # Starts from which the model ran away.
     dt: float
     speed: Float[np.ndarray, "3 T nq"]
     """Speed over time: 10, 50 and 90 % of the starts are below [rad/s or m/s]."""
@@ -317,14 +308,10 @@ def usual_speed(trajectories: Trajectories) -> Float[np.ndarray, " nq"]:
 class _Robot:
     """The robot's own motion under the held controls."""
 
-    q: Float[np.ndarray, "s T nq"]
-    """From the start on; after the end of a hold its last position."""
-    held: np.ndarray
-    """Steps of each hold, as far as the model was run."""
-    left: Float[np.ndarray, "s nq"]
-    """Speed left after 1 s."""
-    last: Float[np.ndarray, "s nq"]
-    """Speed over the last 0.5 s of the hold."""
+    q: Float[np.ndarray, "s T nq"]  # From the start on; after the end of a hold its last position.
+    held: np.ndarray  # Steps of each hold, as far as the model was run.
+    left: Float[np.ndarray, "s nq"]  # Speed left after 1 s.
+    last: Float[np.ndarray, "s nq"]  # Speed over the last 0.5 s of the hold.
     speed: Float[np.ndarray, "3 T2 nq"]
 
     @classmethod

@@ -12,10 +12,8 @@ from genan.actuator.reference import REASONS, Reference
 from genan.data import Trajectories
 from genan.evaluation.accuracy import JudgedEnsemble, JudgedSamples
 
-EXPECTED = 0.01
-"""Part of a joint's samples with a score beyond 1 in a log like those trained on."""
-MUCH = 0.03
-"""A joint with more of its samples beyond 1 than this is somewhere new."""
+EXPECTED = 0.01  # Part of a joint's samples with a score beyond 1 in a log like those trained on.
+MUCH = 0.03  # A joint with more of its samples beyond 1 than this is somewhere new.
 
 GAP, SHORTEST = 0.1, 0.02
 """Stretches closer together than this are one [s]; shorter ones are not worth a line [s]."""
@@ -29,19 +27,13 @@ class Stretch:
     """A while in which one joint was where the model had not been."""
 
     recording: str
-    trajectory: int
-    """Counted from 0."""
+    trajectory: int  # Counted from 0.
     joint: str
-    unit: str
-    """Of the joint, "rad" or "m"."""
-    begin: float
-    """From the start of the trajectory [s]."""
-    end: float
-    """[s]"""
-    peak: float
-    """Highest score."""
-    reason: str
-    """One of ``genan.actuator.reference.REASONS``: what most of it is due to."""
+    unit: str  # Of the joint, "rad" or "m".
+    begin: float  # From the start of the trajectory [s].
+    end: float  # [s]
+    peak: float  # Highest score.
+    reason: str  # One of ``genan.actuator.reference.REASONS``: what most of it is due to.
     span: tuple[float, float] | None
     """Lowest and highest position or velocity in it [rad or m, per s]; None for the other
     reasons."""
@@ -55,10 +47,8 @@ class Strip:
 
     recording: str
     trajectory: int
-    duration: float
-    """[s]"""
-    score: Float[np.ndarray, "bins nq"]
-    """Highest score in each piece of time."""
+    duration: float  # [s]
+    score: Float[np.ndarray, "bins nq"]  # Highest score in each piece of time.
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,17 +60,13 @@ class Novelty:
     samples: int
     beyond: Float[np.ndarray, " nq"]
     """Part of the samples with a score beyond 1; about 0.01 in a log like those trained on."""
-    anywhere: float
-    """Part of the samples at which any joint is beyond 1."""
-    reasons: Float[np.ndarray, "reasons nq"]
-    """Part of the samples beyond 1 for each reason."""
+    anywhere: float  # Part of the samples at which any joint is beyond 1.
+    reasons: Float[np.ndarray, "reasons nq"]  # Part of the samples beyond 1 for each reason.
     recordings: tuple[tuple[str, float], ...]
     """Every recording and the part of its samples at which any joint is beyond 1, the worst
     first."""
-    stretches: tuple[Stretch, ...]
-    """The worst first."""
-    strips: tuple[Strip, ...]
-    """Of the worst trajectories."""
+    stretches: tuple[Stretch, ...]  # The worst first.
+    strips: tuple[Strip, ...]  # Of the worst trajectories.
     step_correlation: Float[np.ndarray, " nq"]
     """Rank correlation of the score and the one-step error of each joint."""
     rollout_correlation: Float[np.ndarray, " nq"]

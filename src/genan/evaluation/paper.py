@@ -22,18 +22,13 @@ T = TypeVar("T")
 class PaperFigure:
     """One figure of the paper, or a table."""
 
-    source: str
-    """Where it is: the paper's arXiv number, and which figure."""
-    axis: str
-    """What is along the axis."""
+    source: str  # Where it is: the paper's arXiv number, and which figure.
+    axis: str  # What is along the axis.
     places: tuple[str | float, ...]
-    quantity: str
-    """What is up."""
+    quantity: str  # What is up.
     unit: str
-    interval: str
-    """What the intervals are: of which resampling, over how many."""
-    series: Mapping[str, tuple[Value, ...]]
-    """One value for each place."""
+    interval: str  # What the intervals are: of which resampling, over how many.
+    series: Mapping[str, tuple[Value, ...]]  # One value for each place.
 
 
 def paper_figure(name: str) -> PaperFigure:

@@ -156,20 +156,15 @@ class EvaluationRecord:
     """Fitted actuators compared with what they must beat. SI units."""
 
     robot: str
-    dt: float
-    """Between two samples [s]."""
+    dt: float  # Between two samples [s].
     trajectories: int
-    training_data: bool
-    """Whether the actuators were judged on the recording they were fitted to."""
-    unit: str
-    """Of all errors: rad or m."""
-    models: tuple[ModelRecord, ...]
-    """The actuators first."""
+    training_data: bool  # Whether the actuators were judged on the recording they were fitted to.
+    unit: str  # Of all errors: rad or m.
+    models: tuple[ModelRecord, ...]  # The actuators first.
     held: Mapping[str, tuple[str, bool]]
     """Of each model the held-control verdict, and whether policies may be trained with it."""
     notes: tuple[str, ...]
-    verdict: tuple[str, ...]
-    """What to do with it, one sentence each."""
+    verdict: tuple[str, ...]  # What to do with it, one sentence each.
     comparisons: tuple[Mapping[str, Any], ...]
     """With each baseline: ``verdict`` (better, level, worse), ``certainty`` and ``sentence``."""
     beyond: Mapping[str, tuple[float, float | None]]

@@ -159,8 +159,7 @@ class SearchResult:
     notes: tuple[str, ...] = ()
     versions: tuple[Mapping[str, str], ...] = ()
     """Of the packages; more than one where a search went on with others."""
-    hardware: tuple[Mapping[str, str], ...] = ()
-    """The machines that they ran on."""
+    hardware: tuple[Mapping[str, str], ...] = ()  # The machines that they ran on.
 
     @property
     def defaults(self) -> SearchTrial | None:

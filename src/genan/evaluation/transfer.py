@@ -45,12 +45,9 @@ class TransferTrial:
     success: bool
     outcome: str
     """What became of it: one of the task's ``TaskEntry.outcomes``, or why it was stopped."""
-    stop: str
-    """How the flight ended, in words."""
-    u_init: Sequence[float]
-    """Initial controls."""
-    goal: Sequence[float] | None
-    """Joint position to reach [rad or m]."""
+    stop: str  # How the flight ended, in words.
+    u_init: Sequence[float]  # Initial controls.
+    goal: Sequence[float] | None  # Joint position to reach [rad or m].
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What was measured. Reacher: ``error`` of each joint and ``mean_error`` [degrees, m for
     slides]; ball-in-a-cup: ``seconds_in_cup`` [s]; table tennis: ``landing`` point in the world
@@ -63,8 +60,7 @@ class TransferResult:
 
     task: str
     trials: tuple[TransferTrial, ...] = ()
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """Policy, robot, protocol and versions."""
+    about: Mapping[str, Any] = field(default_factory=dict)  # Policy, robot, protocol and versions.
 
     @property
     def succeeded(self) -> int:

@@ -31,10 +31,8 @@ from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot.package import VIRTUAL, open_virtual
 from genan.tasks.registry import task_entry
 
-RAMP = 2.0
-"""Time in which the initial controls are reached [s] (paper)."""
-PAUSE = 1.0
-"""A robot that cannot be put back stays at rest for this long before each trial [s]."""
+RAMP = 2.0  # Time in which the initial controls are reached [s] (paper).
+PAUSE = 1.0  # A robot that cannot be put back stays at rest for this long before each trial [s].
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,7 @@ class TrialVerdict:
     """What a trial came to."""
 
     success: bool
-    outcome: str
-    """One of the task's ``TaskEntry.outcomes``, or the reason why it was stopped."""
+    outcome: str  # One of the task's ``TaskEntry.outcomes``, or the reason why it was stopped.
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What was measured, as JSON can hold it."""
 
@@ -52,14 +49,10 @@ class TrialVerdict:
 class PreparedTrial:
     """A trial that is ready to begin."""
 
-    u: Float[np.ndarray, " nu"]
-    """Initial controls."""
-    controllers: tuple[Controller, ...]
-    """All that have a turn in it, in order."""
-    judge: Callable[[Flight], TrialVerdict]
-    """Says what a flight came to that was not stopped."""
-    goal: Float[np.ndarray, " nq"] | None = None
-    """Joint position to reach [rad or m]."""
+    u: Float[np.ndarray, " nu"]  # Initial controls.
+    controllers: tuple[Controller, ...]  # All that have a turn in it, in order.
+    judge: Callable[[Flight], TrialVerdict]  # Says what a flight came to that was not stopped.
+    goal: Float[np.ndarray, " nq"] | None = None  # Joint position to reach [rad or m].
     truth: Callable[[], Mapping[str, Shaped[np.ndarray, "..."]]] = dict
     """What no sensor says, for films: ``time`` [s], ``ball`` and ``string`` [m]. Empty where there
     is nothing to see."""
@@ -68,8 +61,7 @@ class PreparedTrial:
 class TrialSetup(ABC):
     """A policy, a robot, and a judge. Subclasses are final, one for each task."""
 
-    task: ClassVar[str]
-    """Name of the task."""
+    task: ClassVar[str]  # Name of the task.
     needs_props: ClassVar[bool] = False
     """Whether it must be a virtual robot with the props of the task."""
 

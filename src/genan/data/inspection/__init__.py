@@ -42,14 +42,10 @@ class Inspection:
     controls: tuple[ControlInspection, ...]
     pairs_covered: dict[tuple[str, str], float]
     """For each pair of joints, part of the cells visited on a grid of their positions."""
-    suspicious: tuple[str, ...]
-    """What looks wrong, one sentence each."""
-    timing: Timing | None
-    """Regularity of the log's time stamps; None where it had none."""
-    lag: Lag
-    """From commands to accelerations."""
-    spectrum: Spectrum
-    """Which frequencies are excited."""
+    suspicious: tuple[str, ...]  # What looks wrong, one sentence each.
+    timing: Timing | None  # Regularity of the log's time stamps; None where it had none.
+    lag: Lag  # From commands to accelerations.
+    spectrum: Spectrum  # Which frequencies are excited.
     decimation: int | None
     """Samples per step at which every joint's motion stands clear of its encoder; None where none
     tried is enough."""

@@ -32,12 +32,9 @@ class Structure:
     degree: int
     """0: the position is a copy of the command; 1: it moves at that speed; 2: so it accelerates; 3:
     through a lag."""
-    past: int
-    """Past positions that count, one stride apart."""
-    price: float
-    """By how much it must be better than others, in units of the noise's variance."""
-    factor: float = 1.0
-    """How many times better it must be."""
+    past: int  # Past positions that count, one stride apart.
+    price: float  # By how much it must be better than others, in units of the noise's variance.
+    factor: float = 1.0  # How many times better it must be.
 
 
 #: What moves has mass, so a command that acts as a position or a speed must show it by more than
@@ -57,19 +54,15 @@ class Commands:
     """The commands of a recording, prepared once for all joints that are looked at with one
     stride."""
 
-    rows: Int[np.ndarray, " rows"]
-    """Samples whose position is predicted."""
+    rows: Int[np.ndarray, " rows"]  # Samples whose position is predicted.
     stride: int
-    moving: Int[np.ndarray, " moving"]
-    """Columns of the controls that change."""
+    moving: Int[np.ndarray, " moving"]  # Columns of the controls that change.
     delays: Int[np.ndarray, " delays"]
-    instruments: Float[np.ndarray, "rows instruments"]
-    """Orthonormal."""
+    instruments: Float[np.ndarray, "rows instruments"]  # Orthonormal.
     splines: tuple[Float[np.ndarray, "samples moving"], ...]
     """Commands averaged over a stride once, twice, ...: what a degree of integration makes of
     them."""
-    raw: Float[np.ndarray, "samples moving"]
-    """Standardised."""
+    raw: Float[np.ndarray, "samples moving"]  # Standardised.
     _taps: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     @classmethod
@@ -141,8 +134,7 @@ class Response:
     """Further instruments, orthonormal and orthogonal to the commands: the joints' older past."""
     bend: Float[np.ndarray, " instruments"]
     past: Float[np.ndarray, "instruments past"]
-    noise: float
-    """Variance of one sample that no model has to explain."""
+    noise: float  # Variance of one sample that no model has to explain.
     _taps: dict[int, np.ndarray] = field(default_factory=dict)
 
     @classmethod
@@ -302,18 +294,14 @@ class JointLag:
     steps: int | None
     """Samples from a command to the acceleration it makes; None where it cannot be told."""
     lowest: int
-    highest: int
-    """Range of delays that the data does not rule out [samples]."""
+    highest: int  # Range of delays that the data does not rule out [samples].
     control: str | None
     """The control with the strongest effect on this joint; None where no effect is seen."""
     explained: float
     """Part of what the joint's own past leaves open that commands explain, at the best delay."""
-    chance: float
-    """The same for commands of another time, at their best: what chance explains."""
-    delays: tuple[int, ...]
-    """Delays that were tried [samples]."""
-    curve: tuple[float, ...]
-    """Part explained at each of them."""
+    chance: float  # The same for commands of another time, at their best: what chance explains.
+    delays: tuple[int, ...]  # Delays that were tried [samples].
+    curve: tuple[float, ...]  # Part explained at each of them.
 
 
 @dataclass(frozen=True)
@@ -323,8 +311,7 @@ class Lag:
     steps: int | None
     """Samples for ``genan fit --delay``: the shortest lag of the joints that tell one; None where
     none does."""
-    dt: float
-    """Sampling period [s]."""
+    dt: float  # Sampling period [s].
     joints: tuple[JointLag, ...]
 
     @property

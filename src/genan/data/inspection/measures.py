@@ -56,22 +56,17 @@ class JointInspection:
     unit: str
     lowest: float
     highest: float
-    deviation: float
-    """Standard deviation of the position."""
+    deviation: float  # Standard deviation of the position.
     speed_median: float
-    speed_p99: float
-    """Speed that 1 % of the samples exceed."""
+    speed_p99: float  # Speed that 1 % of the samples exceed.
     speed_highest: float
-    quantum: float | None
-    """Smallest step of the encoder; None where the values are not quantised."""
+    quantum: float | None  # Smallest step of the encoder; None where the values are not quantised.
     second_difference: float
     """Root mean square of q_{t+1} - 2 q_t + q_{t-1}: what a step of acceleration adds."""
     limits: tuple[float, float] | None
     """Lowest and highest position the robot may take, where a robot was given and has limits."""
-    limits_covered: float | None
-    """Part of the range between the limits that was visited."""
-    phase_covered: float
-    """Part of the cells visited on a grid of position and velocity."""
+    limits_covered: float | None  # Part of the range between the limits that was visited.
+    phase_covered: float  # Part of the cells visited on a grid of position and velocity.
     signal: float
     """Root mean square of the part of ``second_difference`` that is motion, not the sensor."""
     noise: float
@@ -79,14 +74,10 @@ class JointInspection:
     clear_stride: int | None
     """Fewest samples per step at which motion adds a quantum (or the noise's equal); None where
     none is enough."""
-    stuck: float
-    """Part of the time that the joint stands still while a command changes."""
-    stuck_count: int
-    """How often it does."""
-    stuck_longest: float
-    """For how long at most [s]."""
-    excited: float
-    """Frequency below which 95 % of the position's power is [Hz]."""
+    stuck: float  # Part of the time that the joint stands still while a command changes.
+    stuck_count: int  # How often it does.
+    stuck_longest: float  # For how long at most [s].
+    excited: float  # Frequency below which 95 % of the position's power is [Hz].
 
     @property
     def signal_share(self) -> float:
@@ -107,19 +98,14 @@ class ControlInspection:
     name: str
     unit: str
     lower: float
-    upper: float
-    """Range the control may take."""
+    upper: float  # Range the control may take.
     lowest: float
-    highest: float
-    """Range it took."""
-    saturated: float
-    """Part of the samples at either bound; zero for a switch."""
-    fastest: float
-    """Largest rate of change."""
+    highest: float  # Range it took.
+    saturated: float  # Part of the samples at either bound; zero for a switch.
+    fastest: float  # Largest rate of change.
     covered: float
     """Part of the cells visited on a grid of the control and its rate, over the range it took."""
-    excited: float
-    """Frequency below which 95 % of its power is [Hz]."""
+    excited: float  # Frequency below which 95 % of its power is [Hz].
 
 
 def measure_joint(
@@ -229,10 +215,8 @@ def covered(first: Int[np.ndarray, " M"], second: Int[np.ndarray, " M"]) -> floa
 class Spectrum:
     """Power over frequency; each channel's adds up to 1."""
 
-    frequencies: Float[np.ndarray, " F"]
-    """[Hz], up to half the sampling rate."""
-    joints: Float[np.ndarray, "nq F"]
-    """Of the positions."""
+    frequencies: Float[np.ndarray, " F"]  # [Hz], up to half the sampling rate.
+    joints: Float[np.ndarray, "nq F"]  # Of the positions.
     controls: Float[np.ndarray, "nu F"]
 
     def edge(self, power: Float[np.ndarray, " F"]) -> float:
@@ -274,12 +258,9 @@ def measure_spectrum(trajectories: Trajectories) -> Spectrum:
 class Sticking:
     """How one joint sticks."""
 
-    share: float
-    """Part of the time it stands still under a command that changes."""
-    count: int
-    """How often."""
-    longest: float
-    """Longest such time [s]."""
+    share: float  # Part of the time it stands still under a command that changes.
+    count: int  # How often.
+    longest: float  # Longest such time [s].
 
     @property
     def stiction(self) -> bool:
@@ -317,16 +298,11 @@ def runs(mask: Bool[np.ndarray, " M"]) -> tuple[Int[np.ndarray, " runs"], Int[np
 class Resolution:
     """Second differences of one joint, separated into motion and sensor noise [rad or m]."""
 
-    signal: float
-    """Root mean square of dt^2 qdd that is motion."""
-    noise: float
-    """Root mean square of the rest: rounding and sensor noise."""
-    strides: tuple[int, ...]
-    """Strides [samples]."""
-    differences: tuple[float, ...]
-    """Root mean square of the second difference at each stride."""
-    motion: tuple[float, ...]
-    """The part of it that is motion."""
+    signal: float  # Root mean square of dt^2 qdd that is motion.
+    noise: float  # Root mean square of the rest: rounding and sensor noise.
+    strides: tuple[int, ...]  # Strides [samples].
+    differences: tuple[float, ...]  # Root mean square of the second difference at each stride.
+    motion: tuple[float, ...]  # The part of it that is motion.
 
     def clear_stride(self, quantum: float | None, times: float) -> int | None:
         """Fewest samples per step at which motion is ``times`` the quantum, or the noise where

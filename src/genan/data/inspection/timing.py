@@ -26,10 +26,8 @@ class Gap:
     """A time without samples."""
 
     recording: str
-    time: float
-    """When it begins, since the recording's first sample [s]."""
-    length: float
-    """Time between the samples on either side [s]."""
+    time: float  # When it begins, since the recording's first sample [s].
+    length: float  # Time between the samples on either side [s].
 
 
 @dataclass(frozen=True)
@@ -38,15 +36,11 @@ class Timing:
 
     period: float
     """Median time from one sample to the next [s]; NaN where no stamp follows another."""
-    jitter: float
-    """Standard deviation of the steps that are no gaps, relative to the period."""
-    gaps: tuple[Gap, ...]
-    """The first ones, see ``GAPS_LISTED``."""
+    jitter: float  # Standard deviation of the steps that are no gaps, relative to the period.
+    gaps: tuple[Gap, ...]  # The first ones, see ``GAPS_LISTED``.
     gap_count: int
-    duplicated: int
-    """Stamps equal to the one before."""
-    reversed: int
-    """Stamps earlier than the one before."""
+    duplicated: int  # Stamps equal to the one before.
+    reversed: int  # Stamps earlier than the one before.
     samples: int
 
     def as_json(self) -> dict[str, Any]:
