@@ -12,19 +12,17 @@ from scipy.interpolate import CubicSpline
 
 from genan.errors import SettingError
 
+Bounds = Float[np.ndarray, "2 nu"]  # Lowest and highest value of each control.
+Controls = Float[np.ndarray, "T nu"]  # One trajectory of controls, in their units.
+
 
 @runtime_checkable
 class Signal(Protocol):
     """Anything that can draw a trajectory of controls."""
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        *,
-        bounds: Float[np.ndarray, "2 nu"],
-        duration: float,
-        dt: float,
-    ) -> Float[np.ndarray, "T nu"]:
+        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
+    ) -> Controls:
         """One trajectory of ``duration`` [s] at period ``dt`` [s] for controls between the two rows
         of ``bounds``."""
         ...
@@ -45,13 +43,8 @@ class Spline:
     out: all have the same, as in the paper."""
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        *,
-        bounds: Float[np.ndarray, "2 nu"],
-        duration: float,
-        dt: float,
-    ) -> Float[np.ndarray, "T nu"]:
+        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
+    ) -> Controls:
         """See ``Signal``; the knots are uniform within the bounds."""
         _positive(interval=self.interval)
         interval = self.interval
@@ -75,13 +68,8 @@ class Multisine:
     highest: float = 3.0  # Highest frequency [Hz].
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        *,
-        bounds: Float[np.ndarray, "2 nu"],
-        duration: float,
-        dt: float,
-    ) -> Float[np.ndarray, "T nu"]:
+        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
+    ) -> Controls:
         """See ``Signal``; each control has its own phases and touches one of its bounds once a
         period."""
         _positive(lowest=self.lowest, highest=self.highest)
@@ -112,13 +100,8 @@ class Chirp:
     end: float = 5.0  # Frequency at the end [Hz].
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        *,
-        bounds: Float[np.ndarray, "2 nu"],
-        duration: float,
-        dt: float,
-    ) -> Float[np.ndarray, "T nu"]:
+        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
+    ) -> Controls:
         """See ``Signal``; each control starts at a phase of its own, so that they do not move in
         step."""
         _positive(start=self.start, end=self.end)
@@ -145,9 +128,7 @@ def _times(duration: float, dt: float) -> Float[np.ndarray, " T"]:
     return dt * np.arange(count)
 
 
-def _scaled(
-    wave: Float[np.ndarray, "T nu"], bounds: Float[np.ndarray, "2 nu"]
-) -> Float[np.ndarray, "T nu"]:
+def _scaled(wave: Controls, bounds: Bounds) -> Controls:
     middle, half = 0.5 * (bounds[0] + bounds[1]), 0.5 * (bounds[1] - bounds[0])
     return np.clip(middle + half * wave, bounds[0], bounds[1])
 

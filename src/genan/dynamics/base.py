@@ -6,6 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+Joints = Float[Array, " nq"]  # One number for each joint, in the robot's order.
+Matrix = Float[Array, "nq nq"]
+
 
 class Dynamics(eqx.Module):
     """Rigid-body dynamics of a robot: functions of one state, to be batched by ``vmap``.
@@ -29,43 +32,37 @@ class Dynamics(eqx.Module):
     """Damping of each joint that the engine integrates implicitly [N m s/rad or N s/m]."""
 
     @abstractmethod
-    def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nq nq"]:
+    def mass_matrix(self, q: Joints) -> Matrix:
         """Mass matrix M of the arm, armature included [kg m^2; kg m or kg where slides are
         concerned]."""
 
     @abstractmethod
-    def bias(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:
+    def bias(self, q: Joints, qd: Joints) -> Joints:
         """Coriolis, centrifugal and gravity forces [N m or N], on the side of the acceleration."""
 
     @abstractmethod
-    def passive(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:
+    def passive(self, q: Joints, qd: Joints) -> Joints:
         """Forces of the model's springs and dampers [N m or N], on the side of the torque."""
 
     @abstractmethod
-    def inverse(
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]
-    ) -> Float[Array, " nq"]:
+    def inverse(self, q: Joints, qd: Joints, qdd: Joints) -> Joints:
         """Torque [N m or N] for which a step from (q, qd) changes the velocity by dt ``qdd``."""
 
     @abstractmethod
-    def acceleration(
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
-    ) -> Float[Array, " nq"]:
+    def acceleration(self, q: Joints, qd: Joints, tau: Joints) -> Joints:
         """Change of velocity over a step, divided by dt [rad/s^2 or m/s^2], under ``tau``."""
 
-    def effective_inertia(self, q: Float[Array, " nq"]) -> Float[Array, "nq nq"]:
+    def effective_inertia(self, q: Joints) -> Matrix:
         """The matrix A = M + dt diag(damping) that a step really inverts, in the units of M."""
         return self._implicit(self.mass_matrix(q))
 
-    def step(
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
-    ) -> tuple[Float[Array, " nq"], Float[Array, " nq"]]:
+    def step(self, q: Joints, qd: Joints, tau: Joints) -> tuple[Joints, Joints]:
         """Position and velocity one ``dt`` later: the velocity first, then the position with the
         new velocity."""
         qd_next = qd + self.dt * self.acceleration(q, qd, tau)
         return q + self.dt * qd_next, qd_next
 
-    def _implicit(self, mass: Float[Array, "nq nq"]) -> Float[Array, "nq nq"]:
+    def _implicit(self, mass: Matrix) -> Matrix:
         """``mass`` with the damping that a step integrates implicitly."""
         return mass + jnp.diag(jnp.asarray([self.dt * d for d in self.damping], mass.dtype))
 

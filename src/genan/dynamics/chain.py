@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Literal, final
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Int
 
 from genan.dynamics.algebra import Scalar, add, lift, mul, solve, sub
-from genan.dynamics.base import Dynamics, check_shapes
+from genan.dynamics.base import Dynamics, Joints, Matrix, check_shapes
 from genan.dynamics.newton_euler import Link, composite_inertia, newton_euler, place, read_links
 from genan.errors import RobotError, listing
 from genan.robot import Robot
@@ -130,29 +130,25 @@ class ChainDynamics(Dynamics):
         x, y, z = (float(component) for component in model.opt.gravity)
         self.gravity = x, y, z
 
-    def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nq nq"]:  # noqa: D102
+    def mass_matrix(self, q: Joints) -> Matrix:
         check_shapes(self.nq, q)
         i, j = np.meshgrid(self.dof, self.dof, indexing="ij")
         row, column = np.maximum(i, j), np.minimum(i, j)
         return lift(self._mass_entries, order=self._order, result=row * (row + 1) // 2 + column)(q)
 
-    def bias(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:  # noqa: D102
+    def bias(self, q: Joints, qd: Joints) -> Joints:
         check_shapes(self.nq, q, qd)
         return lift(self._bias, order=self._order)(q, qd)
 
-    def passive(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:  # noqa: D102
+    def passive(self, q: Joints, qd: Joints) -> Joints:
         check_shapes(self.nq, q, qd)
         return lift(self._passive, order=self._order)(q, qd)
 
-    def inverse(  # noqa: D102
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]
-    ) -> Float[Array, " nq"]:
+    def inverse(self, q: Joints, qd: Joints, qdd: Joints) -> Joints:
         check_shapes(self.nq, q, qd, qdd)
         return lift(self._inverse, order=self._order)(q, qd, qdd)
 
-    def acceleration(  # noqa: D102
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
-    ) -> Float[Array, " nq"]:
+    def acceleration(self, q: Joints, qd: Joints, tau: Joints) -> Joints:
         check_shapes(self.nq, q, qd, tau)
         return lift(self._acceleration, order=self._order, pullback=self._acceleration_pullback)(
             q, qd, tau

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.dynamics.base import Dynamics, check_shapes
+from genan.dynamics.base import Dynamics, Joints, Matrix, check_shapes
 from genan.dynamics.chain import refuse
 from genan.errors import RobotError
 from genan.robot import Robot
@@ -50,9 +50,7 @@ class MjxModel:
     @functools.partial(
         jax.jit, static_argnums=0
     )  # MJX is slow to trace: this way once, however often it is called
-    def terms(
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"]
-    ) -> tuple[Float[Array, "nq nq"], Float[Array, " nq"], Float[Array, " nq"]]:
+    def terms(self, q: Joints, qd: Joints) -> tuple[Matrix, Joints, Joints]:
         """Mass matrix, bias and passive forces at one state; XLA drops what the caller does not
         use."""
 
@@ -94,35 +92,29 @@ class MjxDynamics(Dynamics):
         self.damping = tuple(float(robot.mj_model.dof_damping[dof]) for dof in robot.dof)
         self.model = MjxModel(robot)
 
-    def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nq nq"]:  # noqa: D102
+    def mass_matrix(self, q: Joints) -> Matrix:
         return self._terms(q, jnp.zeros_like(q))[0]
 
-    def bias(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:  # noqa: D102
+    def bias(self, q: Joints, qd: Joints) -> Joints:
         return self._terms(q, qd)[1]
 
-    def passive(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:  # noqa: D102
+    def passive(self, q: Joints, qd: Joints) -> Joints:
         return self._terms(q, qd)[2]
 
-    def inverse(  # noqa: D102
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]
-    ) -> Float[Array, " nq"]:
+    def inverse(self, q: Joints, qd: Joints, qdd: Joints) -> Joints:
         check_shapes(self.nq, qdd)
         mass, bias, passive = self._terms(q, qd)
         # Summed elementwise: a GPU would round a matrix product to TF32.
         return jnp.sum(self._implicit(mass) * qdd, axis=1) + bias - passive
 
-    def acceleration(  # noqa: D102
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
-    ) -> Float[Array, " nq"]:
+    def acceleration(self, q: Joints, qd: Joints, tau: Joints) -> Joints:
         check_shapes(self.nq, tau)
         mass, bias, passive = self._terms(q, qd)
         with jax.default_matmul_precision("highest"):
             factor = jax.scipy.linalg.cho_factor(self._implicit(mass))
             return jax.scipy.linalg.cho_solve(factor, tau + passive - bias)
 
-    def _terms(
-        self, q: Float[Array, " nq"], qd: Float[Array, " nq"]
-    ) -> tuple[Float[Array, "nq nq"], Float[Array, " nq"], Float[Array, " nq"]]:
+    def _terms(self, q: Joints, qd: Joints) -> tuple[Matrix, Joints, Joints]:
         """Mass matrix, bias and passive forces in the robot's order."""
         check_shapes(self.nq, q, qd)
         dtype = jnp.result_type(q, qd)
@@ -131,7 +123,7 @@ class MjxDynamics(Dynamics):
         )
         return self._to_robot(self._to_robot(mass).T), self._to_robot(bias), self._to_robot(passive)
 
-    def _to_model(self, values: Float[Array, " nq"]) -> Float[Array, " nq"]:
+    def _to_model(self, values: Joints) -> Joints:
         return values if self._same_order else values[np.argsort(self.dof)]
 
     def _to_robot(self, values: Float[Array, "nq ..."]) -> Float[Array, "nq ..."]:

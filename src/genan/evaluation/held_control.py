@@ -15,7 +15,7 @@ from genan.data import Channels, Trajectories
 from genan.dynamics import Dynamics
 from genan.evaluation.accuracy import divergence_bound
 from genan.robot.package import open_virtual, virtual_names
-from genan.signals import Spline
+from genan.signals import Bounds, Controls, Spline
 
 #: A piece of a recording counts when its controls stay for this long [s].
 SHORTEST = 1.0
@@ -126,13 +126,8 @@ class SplineThenHold:
     moving: float = MOVING  # Length of the spline [s].
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        *,
-        bounds: Float[np.ndarray, "2 nu"],
-        duration: float,
-        dt: float,
-    ) -> Float[np.ndarray, "T nu"]:
+        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
+    ) -> Controls:
         """See ``genan.signals.Signal``."""
         u = Spline().draw(rng, bounds=bounds, duration=self.moving, dt=dt)
         return np.concatenate([u, np.repeat(u[-1:], round(duration / dt) - len(u), axis=0)])
