@@ -1,9 +1,9 @@
 """Pictures of a recording: some of its trajectories, where it has been, and what its signals say
 about encoder, lag and frequencies."""
 
-import itertools
 import math
 from collections.abc import Sequence
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +13,7 @@ from jaxtyping import Float
 from genan.data import Inspection, Trajectories, finite_differences
 from genan.data.inspection.measures import ControlInspection, JointInspection, measure_resolution
 from genan.data.inspection.timing import GAPS_LISTED
-from genan.report.style import (
-    COLOURS,
-    GREY,
-    colours,
-    density,
-    heading,
-    panels,
-    plain_ticks,
-    save,
-    style,
-)
+from genan.report.style import COLOURS, GREY, density, heading, panels, plain_ticks, save, style
 from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:
@@ -110,7 +100,7 @@ def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figu
     ]
     pairs = [
         (*positions[k : k + 2], inspection.pairs_covered[a.name, b.name])
-        for k, (a, b) in enumerate(itertools.pairwise(joints))
+        for k, (a, b) in enumerate(pairwise(joints))
     ]
     groups: list[tuple[str, Sequence[Any]]] = [("Position and velocity", phases)]
     groups += [("Positions of neighbouring joints", pairs)] if pairs else []
@@ -161,7 +151,7 @@ def signals_figure(inspection: Inspection, trajectories: Trajectories | None = N
 def _draw_lag(panel: "Axes", inspection: Inspection) -> None:
     """The part of each joint's motion that commands of each age explain beyond its own past."""
     lag = inspection.lag
-    for colour, joint in zip(colours(len(lag.joints)), lag.joints, strict=True):
+    for colour, joint in zip(cycle(COLOURS), lag.joints, strict=False):
         if not joint.curve:
             continue
         name = joint.joint if joint.control is None else f"{joint.joint} (most by {joint.control})"
@@ -203,7 +193,7 @@ def _draw_spectrum(
     channels: Sequence[Channel],
 ) -> None:
     """Power over frequency; 95 % of it is below the dotted line."""
-    for colour, power, channel in zip(colours(len(powers)), powers, channels, strict=True):
+    for colour, power, channel in zip(cycle(COLOURS), powers, channels, strict=False):
         if power.max() > 0.0:
             frequency = inspection.spectrum.frequencies[1:]
             panel.plot(frequency, power[1:] / power.max(), color=colour, label=channel.name)

@@ -5,7 +5,7 @@ import base64
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -218,7 +218,7 @@ def _files_in_page(found: Sequence[Found[Any]], room: int, folder: Path) -> list
         {
             "found": one,
             "inside": one.path in inside,
-            "address": _data_address(one.path) if one.path in inside else _link(one.path, folder),
+            "address": _address(one.path, None if one.path in inside else folder),
             "size": f"{sizes[one.path] / 1e6:.1f} MB",
             "moving": one.path.suffix.lower() == ".mp4",
         }
@@ -226,14 +226,12 @@ def _files_in_page(found: Sequence[Found[Any]], room: int, folder: Path) -> list
     ]
 
 
-def _data_address(path: Path) -> str:
-    """The file as an address that holds all of it."""
+def _address(path: Path, start: Path | None) -> str:
+    """Where the file is from the folder ``start``; None: an address that holds all of it."""
+    if start is not None:
+        return quote(os.path.relpath(path, start.absolute()).replace(os.sep, "/"))
     content = base64.b64encode(path.read_bytes()).decode()
     return f"data:{_TYPES[path.suffix.lower()]};base64,{content}"
-
-
-def _link(path: Path, start: Path) -> str:
-    return quote(os.path.relpath(path, start.absolute()).replace(os.sep, "/"))
 
 
 def _made_with(material: Material) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -252,29 +250,38 @@ def _made_with(material: Material) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 def _versions(material: Material) -> list[tuple[str, str, str]]:
     """Package, version, and the runs that were made with it."""
-    counted: dict[tuple[str, str], dict[str, None]] = {}
-    for label, versions in _made_with(material):
-        for package, version in versions.items():
-            counted.setdefault((package, version), {})[label] = None
-    first = ("genan", "python")
-    order = sorted(counted, key=lambda row: (row[0] not in first, row))
-    return [(*row, _named(list(counted[row]))) for row in order]
+    rows = _grouped(
+        (pair, label) for label, found in _made_with(material) for pair in found.items()
+    )
+    rows.sort(key=lambda row: row[0][0] not in ("genan", "python"))
+    return [(*pair, runs) for pair, runs in rows]
 
 
 def _hardware(material: Material) -> list[tuple[str, str]]:
-    """Runs, and what they ran on."""
-    found: dict[str, dict[str, None]] = {}
-    for study in material.studies:
-        for job in study.content.jobs:
-            if job.hardware:
-                text = ", ".join(f"{name} {job.hardware[name]}" for name in sorted(job.hardware))
-                run = f"study {study.content.study} ({study.content.size})"
-                found.setdefault(text, {})[run] = None
-    for fitted in material.actuators:
-        device = (fitted.content.record.get("training") or {}).get("device")
-        if device:
-            found.setdefault(f"fitted on: {device}", {})[fitted.label] = None
-    return [(_named(list(found[text])), text) for text in sorted(found)]
+    """What runs ran on, and the runs."""
+    studies = [
+        (_listed(job.hardware), f"study {one.content.study} ({one.content.size})")
+        for one in material.studies
+        for job in one.content.jobs
+        if job.hardware
+    ]
+    trained = [(one.label, one.content.record.get("training") or {}) for one in material.actuators]
+    fits = [(f"fitted on: {made['device']}", name) for name, made in trained if made.get("device")]
+    return _grouped([*studies, *fits])
+
+
+def _grouped(pairs: Iterable[tuple[Any, str]]) -> list[tuple[Any, str]]:
+    """Each key once, in order, with the first few of its runs and how many more there are."""
+    found: dict[Any, dict[str, None]] = {}
+    for key, run in pairs:
+        found.setdefault(key, {})[run] = None
+    return [
+        (
+            key,
+            ", ".join(list(runs)[:NAMED]) + f" and {len(runs) - NAMED} more" * (len(runs) > NAMED),
+        )
+        for key, runs in sorted(found.items())
+    ]
 
 
 def _about_tasks(material: Material) -> list[str]:
@@ -304,12 +311,6 @@ def _measured(value: Value | None, unit: str, factor: float = 1.0, ends: bool = 
 
 def _listed(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
-
-
-def _named(labels: Sequence[str]) -> str:
-    """The first few of them, and how many more there are."""
-    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
-    return ", ".join(labels[:NAMED]) + more
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:

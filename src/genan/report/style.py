@@ -58,11 +58,6 @@ def style(**more: Any) -> Iterator[None]:
         yield
 
 
-def colours(count: int) -> list[str]:
-    """A colour for each of ``count`` lines."""
-    return [COLOURS[k % len(COLOURS)] for k in range(count)]
-
-
 def panels(
     *groups: int,
     across: int,
@@ -85,26 +80,22 @@ def panels(
 
     left, right, above, below = margin
     full = across * size[0] + (across - 1) * gap[0]
-    boxes: list[list[tuple[float, float, float, float]]] = []
-    top = above
-    for k, count in enumerate(groups):
-        columns, high = (1, wide[k]) if wide and k in wide else (across, size[1])
-        each = size[0] if columns > 1 or across == 1 else full
-        boxes.append([])
-        for n in range(count):
-            row, column = divmod(n, columns)
-            y = top + high + row * (high + gap[1])
-            boxes[-1].append((left + column * (size[0] + gap[0]), y, each, high))
-        top += -(-count // columns) * (high + gap[1])
-    width, height = left + full + right, top - gap[1] + below
-    figure = Figure(figsize=(width, height))
-    return figure, [
-        [
-            figure.add_axes((x / width, 1.0 - y / height, w / width, h / height))
-            for x, y, w, h in group
-        ]
-        for group in boxes
+    shapes = [
+        (1, full, wide[k]) if wide and k in wide else (across, *size) for k in range(len(groups))
     ]
+    rows = [-(-count // columns) for count, (columns, _, _) in zip(groups, shapes, strict=True)]
+    tall = sum(count * (high + gap[1]) for count, (_, _, high) in zip(rows, shapes, strict=True))
+    width, height = left + full + right, above + tall - gap[1] + below
+    figure, grid, top = Figure(figsize=(width, height)), [], height - above
+    for count, many, (columns, each, high) in zip(groups, rows, shapes, strict=True):
+        places = [
+            (left + n % columns * (each + gap[0]), top - high - n // columns * (high + gap[1]))
+            for n in range(count)
+        ]
+        boxes = [(x / width, y / height, each / width, high / height) for x, y in places]
+        grid.append([figure.add_axes(box) for box in boxes])
+        top -= many * (high + gap[1])
+    return figure, grid
 
 
 def save(figures: Mapping[str, "Figure"], folder: Path) -> tuple[Path, ...]:
