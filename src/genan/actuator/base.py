@@ -29,6 +29,11 @@ from genan.actuator.samples import Samples
 from genan.data import Channels, Trajectories, Trajectory
 from genan.data.inspection.measures import measure_sticking
 
+Rows = Int[np.ndarray, " n"]
+Numbers = Int[np.ndarray, " m"]
+Weights = Float[np.ndarray, "inputs_and_one nq"]
+PerJoint = Float[np.ndarray, " nq"]
+
 KINDS = ("linear", "parametric", "both")
 
 RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -55,7 +60,7 @@ MOST_ROWS = 100_000
 """Samples that servos are looked for in."""
 
 
-def find_servos(trajectories: Trajectories, numbers: Int[np.ndarray, " m"]) -> tuple[Servo, ...]:
+def find_servos(trajectories: Trajectories, numbers: Numbers) -> tuple[Servo, ...]:
     """The servos of the joints in the trajectories ``numbers``; none where nothing is switched.
 
     A control of two values, one of them 0, is a switch. One that is positive and constant in each
@@ -114,7 +119,7 @@ def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def friction_terms(
-    trajectories: Trajectories, numbers: Int[np.ndarray, " m"], channels: Channels, history: History
+    trajectories: Trajectories, numbers: Numbers, channels: Channels, history: History
 ) -> Terms:
     """Terms for a robot that moves as in the trajectories ``numbers``."""
     changes = [np.diff(trajectories[k].q[:: history.stride], axis=0) for k in numbers.tolist()]
@@ -168,9 +173,7 @@ class LinearSamples:
     themselves."""
 
     def sums(
-        self,
-        used: Bool[np.ndarray, " inputs_and_one"],
-        origin: Float[np.ndarray, "inputs_and_one nq"],
+        self, used: Bool[np.ndarray, " inputs_and_one"], origin: Weights
     ) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, " k"]]:
         """Matrix and right-hand side of the normal equations for the weights of ``used`` inputs.
 
@@ -220,7 +223,7 @@ class BaseProblem:
         self._origin = self._holding()
         self._sums = [group.sums(self._used, self._origin) for group in self.groups]
 
-    def _holding(self) -> Float[np.ndarray, "inputs_and_one nq"]:
+    def _holding(self) -> Weights:
         """The model, of the same inputs, of the torque that keeps the velocity."""
         used = [(group.x[:, self._used], group.hold) for group in self.groups]
         gram, cross = sum(x.T @ x for x, _ in used), sum(x.T @ hold for x, hold in used)
@@ -229,7 +232,7 @@ class BaseProblem:
         weights[self._used] = np.linalg.solve(gram, cross)
         return weights
 
-    def solve(self, ridge: float, groups: Sequence[int]) -> Float[np.ndarray, "inputs_and_one nq"]:
+    def solve(self, ridge: float, groups: Sequence[int]) -> Weights:
         """Weights of the standardised inputs and, last, offsets, fitted to some of the groups."""
         gram, cross = (np.sum([self._sums[g][part] for g in groups], axis=0) for part in (0, 1))
         punished = np.tile(np.append(np.ones(self._used.sum() - 1), 0.0), self.nq)  # not offsets
@@ -247,9 +250,7 @@ class BaseProblem:
         )
         return np.stack([np.min(low, axis=0), np.max(high, axis=0)])
 
-    def errors(
-        self, weights: Float[np.ndarray, "inputs_and_one nq"], group: int
-    ) -> Float[np.ndarray, " nq"]:
+    def errors(self, weights: Weights, group: int) -> PerJoint:
         """Mean square error of each joint over a group, of the next position or torque, scaled."""
         one = self.groups[group]
         off = np.einsum("nij,nj->ni", one.response, one.x @ weights - one.y)
@@ -271,11 +272,7 @@ class BaseProblem:
 
 
 def _linear(
-    samples: Samples,
-    rows: Int[np.ndarray, " n"],
-    history: History,
-    scaling: Scaling,
-    weight: Float[np.ndarray, " nq"],
+    samples: Samples, rows: Rows, history: History, scaling: Scaling, weight: PerJoint
 ) -> LinearSamples:
     at = rows.astype(np.int64)
     q, u = np.asarray(samples.q), np.asarray(samples.u)

@@ -16,6 +16,11 @@ from jaxtyping import Float, Int
 from genan.data import Trajectories, split
 from genan.errors import DataError
 
+Rows = Int[np.ndarray, " n"]
+Products = Float[np.ndarray, "k k"]
+Origin = Float[np.ndarray, " k"]
+NextPositions = Float[np.ndarray, "n nq"]
+
 ORDERS = (1, 2, 3, 5, 10)
 """Past samples that are tried."""
 
@@ -42,7 +47,7 @@ class Baseline(Protocol):
         """Samples before the present one that it needs, at least 1."""
         ...
 
-    def next_position(self, q: Positions, u: Controls) -> Float[np.ndarray, "n nq"]:
+    def next_position(self, q: Positions, u: Controls) -> NextPositions:
         """The position one sample after the last of ``q`` [rad or m].
 
         Args:
@@ -52,9 +57,7 @@ class Baseline(Protocol):
         ...
 
 
-def one_step(
-    baseline: Baseline, trajectories: Trajectories, rows: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "n nq"]:
+def one_step(baseline: Baseline, trajectories: Trajectories, rows: Rows) -> NextPositions:
     """Predicted positions one sample after each of ``rows`` [n, nq] [rad or m]; each has ``past``
     rows before it."""
     predicted = np.empty((len(rows), trajectories.channels.nq))
@@ -65,7 +68,7 @@ def one_step(
 
 
 def open_loop(
-    baseline: Baseline, trajectories: Trajectories, rows: Int[np.ndarray, " n"], *, steps: int
+    baseline: Baseline, trajectories: Trajectories, rows: Rows, *, steps: int
 ) -> Float[np.ndarray, "n R nq"]:
     """Positions of the ``steps`` samples after each of ``rows`` along the recorded controls [n, R,
     nq] [rad or m].
@@ -91,7 +94,7 @@ class StandingStill:
     name: str = "standing still"
     past: int = 1
 
-    def next_position(self, q: Positions, u: Controls) -> Float[np.ndarray, "n nq"]:  # noqa: D102
+    def next_position(self, q: Positions, u: Controls) -> NextPositions:  # noqa: D102
         return np.asarray(q[:, -1])
 
 
@@ -102,7 +105,7 @@ class ConstantVelocity:
     name: str = "constant velocity"
     past: int = 1
 
-    def next_position(self, q: Positions, u: Controls) -> Float[np.ndarray, "n nq"]:  # noqa: D102
+    def next_position(self, q: Positions, u: Controls) -> NextPositions:  # noqa: D102
         return np.asarray(2.0 * q[:, -1] - q[:, -2])
 
 
@@ -161,16 +164,14 @@ class Arx:
         found = (_best(fitted, judged, origin, order, nq, nu) for order in tried)
         return min(found, key=lambda one: one[0])[1]
 
-    def next_position(self, q: Positions, u: Controls) -> Float[np.ndarray, "n nq"]:  # noqa: D102
+    def next_position(self, q: Positions, u: Controls) -> NextPositions:  # noqa: D102
         count = len(q)
         change = q.reshape(count, -1) @ self.q_weights.reshape(-1, q.shape[-1])
         change += u.reshape(count, -1) @ self.u_weights.reshape(-1, q.shape[-1])
         return np.asarray(2.0 * q[:, -1] - q[:, -2] + change + self.offset)
 
 
-def _features(
-    trajectories: Trajectories, rows: Int[np.ndarray, " n"], order: int
-) -> Float[np.ndarray, "n k"]:
+def _features(trajectories: Trajectories, rows: Rows, order: int) -> Float[np.ndarray, "n k"]:
     """[1, now, past as differences to now (nearest first), target], each of q and then of u."""
     q, u = trajectories.q, trajectories.u
     now = np.hstack([q[rows], u[rows]])
@@ -179,12 +180,7 @@ def _features(
     return np.hstack([np.ones((len(rows), 1)), now, *past, target])
 
 
-def _products(
-    trajectories: Trajectories,
-    rows: Int[np.ndarray, " n"],
-    order: int,
-    origin: Float[np.ndarray, " k"],
-) -> Float[np.ndarray, "k k"]:
+def _products(trajectories: Trajectories, rows: Rows, order: int, origin: Origin) -> Products:
     """Sums over ``rows`` of products of the features, less ``origin``."""
     products = np.zeros((len(origin), len(origin)))
     for k in range(0, len(rows), _BLOCK):
@@ -194,12 +190,7 @@ def _products(
 
 
 def _best(
-    fitted: Float[np.ndarray, "k k"],
-    judged: Float[np.ndarray, "k k"],
-    origin: Float[np.ndarray, " k"],
-    order: int,
-    nq: int,
-    nu: int,
+    fitted: Products, judged: Products, origin: Origin, order: int, nq: int, nu: int
 ) -> tuple[float, Arx]:
     """The best ridge for one order: its mean squared error where it is judged, and the model."""
     inputs = np.arange(1, 1 + (nq + nu) * (order + 1))

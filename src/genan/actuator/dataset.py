@@ -21,6 +21,9 @@ from genan.dynamics import Dynamics, load_dynamics
 from genan.errors import DataError, listing
 from genan.robot import Robot
 
+Rows = Int[np.ndarray, " n"]
+SomeRows = Int[np.ndarray, "_"]
+
 FEWEST_WHOLE = 3
 """Recordings (or kinds of commands) from which on whole ones are left out."""
 
@@ -64,11 +67,11 @@ class FoldUnit:
     """What is never divided: a recording, or a stretch of one where there are too few."""
 
     name: str
-    rows: tuple[Int[np.ndarray, "_"], ...]
+    rows: tuple[SomeRows, ...]
     """Rows to learn from or to be judged at, in runs without a gap."""
 
     @property
-    def all_rows(self) -> Int[np.ndarray, " n"]:
+    def all_rows(self) -> Rows:
         """All of them, one after the other."""
         return np.concatenate(self.rows)
 
@@ -124,9 +127,7 @@ def fold_units(
     return found, True
 
 
-def same_commands(
-    trajectories: Trajectories, runs: Sequence[Int[np.ndarray, "_"]]
-) -> list[list[int]]:
+def same_commands(trajectories: Trajectories, runs: Sequence[SomeRows]) -> list[list[int]]:
     """Recordings under the same commands together, by number, each given by rows of one run.
 
     A control that is constant in every recording is a setting, no command.
@@ -162,7 +163,7 @@ def folds(
     return tuple(tuple(units[k] for k in part) for part in parts), cut
 
 
-def rows_of_fold(fold: Sequence[FoldUnit]) -> Int[np.ndarray, " n"]:
+def rows_of_fold(fold: Sequence[FoldUnit]) -> Rows:
     """All rows of a fold."""
     return np.concatenate([unit.all_rows for unit in fold])
 
@@ -194,7 +195,7 @@ class Dataset:
     samples: Samples
     history: History
     """What the networks see, with the terms that the data give."""
-    parts: tuple[Int[np.ndarray, "_"], ...]
+    parts: tuple[SomeRows, ...]
     """Rows to learn from and rows to select by; or, with folds, the rows of each fold."""
     folded: bool
     """Whether ``parts`` are folds, of which each network leaves out another."""
@@ -214,7 +215,7 @@ class Dataset:
     """Where it comes from, for the record."""
 
     @property
-    def train_rows(self) -> Int[np.ndarray, " n"]:
+    def train_rows(self) -> Rows:
         """Rows that some network learns from."""
         return np.concatenate(self.parts) if self.folded else self.parts[0]
 

@@ -34,6 +34,9 @@ from genan.data import Trajectories
 from genan.dynamics import Dynamics
 from genan.errors import DataError
 
+Rows = Int[np.ndarray, " n"]
+Bound = Float[np.ndarray, " nq"]
+
 JobProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
@@ -68,7 +71,7 @@ class StepBlock:
 
 
 def step_blocks(
-    ensemble: Ensemble, dynamics: Dynamics, trajectories: Trajectories, rows: Int[np.ndarray, " n"]
+    ensemble: Ensemble, dynamics: Dynamics, trajectories: Trajectories, rows: Rows
 ) -> Iterator[StepBlock]:
     """One step ahead from each of ``rows``, block by block.
 
@@ -170,7 +173,7 @@ def _single(array: np.ndarray) -> np.ndarray:
 
 
 def cut_errors(
-    difference: Float[np.ndarray, "... nq"], bound: Float[np.ndarray, " nq"]
+    difference: Float[np.ndarray, "... nq"], bound: Bound
 ) -> tuple[Float[np.ndarray, "... nq"], np.ndarray]:
     """Absolute errors cut at ``bound`` [rad or m], and which of [...] passed it or are NaN."""
     size = np.abs(np.asarray(difference, np.float64))
@@ -183,9 +186,9 @@ class HeldOutErrors:
     """Root mean square errors on what was left out, over all folds together."""
 
     name: str
-    one_step: Float[np.ndarray, " nq"]
+    one_step: Bound
     """Of the next position [rad or m]."""
-    rollout: Float[np.ndarray, " nq"]
+    rollout: Bound
     """Of the position at the end of a rollout, cut at the range of the joint [rad or m]."""
 
     @classmethod
@@ -194,7 +197,7 @@ class HeldOutErrors:
         name: str,
         ahead: Sequence[Float[np.ndarray, "_ nq"]],
         ends: Sequence[Float[np.ndarray, "_ nq"]],
-        bound: Float[np.ndarray, " nq"],
+        bound: Bound,
     ) -> "HeldOutErrors":
         """From the differences in each fold."""
         rms = lambda parts: np.sqrt((cut_errors(np.concatenate(parts), bound)[0] ** 2).mean(axis=0))  # noqa: E731
@@ -209,7 +212,7 @@ class HeldOutSamples:
     starts: tuple[Int[np.ndarray, "_"], ...]
     steps: int
     """Of a rollout."""
-    bound: Float[np.ndarray, " nq"]
+    bound: Bound
     """Where an error is cut [rad or m]."""
 
     @classmethod

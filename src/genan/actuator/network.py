@@ -16,6 +16,9 @@ from genan.actuator.history import History
 from genan.actuator.samples import Samples, sum_over
 from genan.actuator.settings import Architecture
 
+Positions = Float[Array, "*batch rows nq"]
+Controls = Float[Array, "*batch rows nu"]
+
 Precision = Literal["float32", "tf32", "bfloat16"]
 """Of the matrix products. float32 is exact everywhere; tf32 lets a GPU round the factors to 10
 bits; bfloat16 keeps the hidden layers in 16 bits. The last two are for training on a GPU; results
@@ -90,9 +93,7 @@ class TorqueModel(eqx.Module):
     precision: Precision = eqx.field(static=True, default="float32")
     """Of the matrix products."""
 
-    def inputs(
-        self, q_history: Float[Array, "*batch rows nq"], u_history: Float[Array, "*batch rows nu"]
-    ) -> Float[Array, "*batch inputs"]:
+    def inputs(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch inputs"]:
         """Standardised network inputs; positions [rad or m] and controls, oldest first."""
         features = self.history.features(q_history, u_history)
         return (features - self.scaling.input_mean) / self.scaling.input_std
@@ -107,10 +108,7 @@ class TorqueModel(eqx.Module):
         return y * self.scaling.torque_std + self.scaling.torque_mean
 
     def __call__(
-        self,
-        layers: Sequence[Layer],
-        q_history: Float[Array, "*batch rows nq"],
-        u_history: Float[Array, "*batch rows nu"],
+        self, layers: Sequence[Layer], q_history: Positions, u_history: Controls
     ) -> Float[Array, "*batch nq"]:
         """Torque of one member for one history or a batch of them [N m or N]."""
         return self.torque(layers, self.inputs(q_history, u_history))

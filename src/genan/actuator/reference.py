@@ -24,6 +24,10 @@ from genan.data import Trajectories
 from genan.errors import ActuatorError
 from genan.files import write_atomically
 
+Rows = Int[np.ndarray, " n"]
+Columns = Float[np.ndarray, "n F"]
+Joints = Float[np.ndarray, "n nq"]
+
 NAME = "reference.safetensors"
 FORMAT = "genan reference 1"
 REASONS = ("position", "velocity", "command", "combination", "disagreement")
@@ -99,7 +103,7 @@ class Reference:
         most = int(np.clip(BYTES // (2 * x.shape[1]), 50, MOST))
         levels = np.ones((len(REASONS), trajectories.channels.nq))
 
-        def known(some: Float[np.ndarray, "n F"]) -> "Reference":
+        def known(some: Columns) -> "Reference":
             return cls(digest_of(ensemble), *_summary(some, matters, most), matters, levels)
 
         parts = [fold == part for part in range(int(fold.max()) + 1)]
@@ -189,11 +193,11 @@ class Reference:
             )
         return Scores(score, reason)
 
-    def _situation(self, x: Float[np.ndarray, "n F"]) -> Float[np.ndarray, "4 n nq"]:
+    def _situation(self, x: Columns) -> Float[np.ndarray, "4 n nq"]:
         """Position, velocity, command and combination of samples, before their levels."""
         return np.concatenate([self._beyond(x), self._nearest(x)[None]])
 
-    def _beyond(self, x: Float[np.ndarray, "n F"]) -> Float[np.ndarray, "3 n nq"]:
+    def _beyond(self, x: Columns) -> Float[np.ndarray, "3 n nq"]:
         """How far towards the ends of the range seen (and beyond: over 1) position, velocity and
         command are."""
         nq, nu = self.relevance.shape
@@ -204,7 +208,7 @@ class Reference:
         command = np.stack([commands[:, own].max(axis=1) for own in matters], axis=1)
         return np.stack([size[:, :nq], size[:, nq : 2 * nq], command])
 
-    def _nearest(self, x: Float[np.ndarray, "n F"]) -> Float[np.ndarray, "n nq"]:
+    def _nearest(self, x: Columns) -> Joints:
         """Distance to the nearest representative sample in what matters to each joint."""
         nq, nu = self.relevance.shape
         z = ((x - self.middle) / self.spread).astype(np.float32)
@@ -222,7 +226,7 @@ class Reference:
         return found
 
 
-def usable(ensemble: Ensemble, trajectories: Trajectories) -> Int[np.ndarray, " n"]:
+def usable(ensemble: Ensemble, trajectories: Trajectories) -> Rows:
     """Rows that have a whole history behind them."""
     starts = np.repeat(trajectories.offsets[:-1], trajectories.lengths)
     age = np.arange(len(trajectories.q)) - starts
@@ -237,16 +241,14 @@ def digest_of(ensemble: Ensemble) -> str:
     return digest.hexdigest()
 
 
-def columns(
-    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "n F"]:
+def columns(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Columns:
     """Positions, velocities, commands and their change over the history."""
     history = ensemble.contract.history
     now, before = data.u[rows - history.delay], data.u[rows - history.reach]
     return np.hstack([data.q[rows], (data.q[rows] - data.q[rows - 1]) / data.dt, now, now - before])
 
 
-def evenly(rows: Int[np.ndarray, " n"], most: int) -> Int[np.ndarray, " m"]:
+def evenly(rows: Rows, most: int) -> Int[np.ndarray, " m"]:
     """Every k-th of the rows, so that there are at most ``most``."""
     if not len(rows):
         raise ActuatorError(
@@ -256,7 +258,7 @@ def evenly(rows: Int[np.ndarray, " n"], most: int) -> Int[np.ndarray, " m"]:
 
 
 def _histories(
-    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
+    ensemble: Ensemble, data: Trajectories, rows: Rows
 ) -> tuple[Float[np.ndarray, "n rows nq"], Float[np.ndarray, "n rows nu"]]:
     """What the model sees at each of the rows."""
     q, u = ensemble.contract.history.at(data.q, data.u, rows)
@@ -283,9 +285,7 @@ def _mean_and_deviation(
     return jnp.stack([jnp.mean(each, axis=0), jnp.std(each, axis=0)])
 
 
-def disagreement(
-    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "n nq"]:
+def disagreement(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Joints:
     """Standard deviation of each joint's torque over the members [N m or N]; zero for one
     network."""
     if ensemble.members == 1:
@@ -297,9 +297,7 @@ def disagreement(
     return np.nan_to_num(np.concatenate(found), nan=np.inf)
 
 
-def relevance(
-    ensemble: Ensemble, data: Trajectories, rows: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "nq nu"]:
+def relevance(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Float[np.ndarray, "nq nu"]:
     """How much the torque of each joint changes when a command's history is swapped for another
     sample's."""
     q, u = _histories(ensemble, data, evenly(rows, BLOCK))
@@ -315,7 +313,7 @@ def relevance(
     return np.divide(change, most, out=np.ones_like(change), where=most > 0.0)
 
 
-def _fold_of_rows(data: Trajectories, rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+def _fold_of_rows(data: Trajectories, rows: Rows) -> Rows:
     """Which fold each row belongs to: whole recordings, or stretches of the only one."""
     of = np.repeat(data.recording_numbers, data.lengths)[rows]
     if of.max() == of.min():
@@ -328,7 +326,7 @@ _Row = Float[np.ndarray, " F"]
 
 
 def _summary(
-    x: Float[np.ndarray, "n F"], matters: Float[np.ndarray, "nq nu"], most: int
+    x: Columns, matters: Float[np.ndarray, "nq nu"], most: int
 ) -> tuple[Float[np.ndarray, "M F"], _Row, _Row, _Row, _Row]:
     """Representative samples, medians, both ends of the ranges, and deviations."""
     low, middle, high = np.quantile(x, [1.0 - PART, 0.5, PART], axis=0)
@@ -340,9 +338,7 @@ def _summary(
     return points.astype(np.float64), middle, low, high, spread
 
 
-def _representative(
-    pool: Float[np.ndarray, "n F"], weighted: Float[np.ndarray, "n F"], most: int
-) -> Float[np.ndarray, "M F"]:
+def _representative(pool: Columns, weighted: Columns, most: int) -> Float[np.ndarray, "M F"]:
     """Half of them evenly chosen, the others each the farthest from all so far, so that the rare is
     there too."""
     if len(pool) <= most:

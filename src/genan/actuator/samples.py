@@ -20,6 +20,10 @@ from genan.data import finite_differences
 from genan.dynamics import Dynamics
 from genan.errors import DataError
 
+Lengths = Int[np.ndarray, " N"]
+Rows = Int[np.ndarray, " n"]
+States = Float[np.ndarray, "n nq"]
+
 BLOCK = 1 << 17
 """Rows that are prepared at once."""
 
@@ -56,9 +60,7 @@ class Samples(eqx.Module):
         return jnp.stack([sum(entry(i, j) * tau[:, j] for j in joints) for i in joints], axis=-1)
 
 
-def usable_rows(
-    lengths: Int[np.ndarray, " N"], history: History, *, rollout: int = 1
-) -> list[np.ndarray]:
+def usable_rows(lengths: Lengths, history: History, *, rollout: int = 1) -> list[np.ndarray]:
     """Rows of each trajectory with a whole history, a velocity, and ``rollout`` rows after them."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     first = max(history.reach, 1)
@@ -70,7 +72,7 @@ def usable_rows(
 
 def torque_labels(
     q: Float[np.ndarray, "rows nq"],
-    lengths: Int[np.ndarray, " N"],
+    lengths: Lengths,
     dynamics: Dynamics,
     *,
     dtype: type = np.float32,
@@ -134,14 +136,14 @@ def _block(rows: int) -> int:
     return min(BLOCK, 1 << (rows - 1).bit_length())
 
 
-def _runs(lengths: Int[np.ndarray, " N"]) -> list[tuple[int, int]]:
+def _runs(lengths: Lengths) -> list[tuple[int, int]]:
     """Runs of whole trajectories, of about ``BLOCK`` rows each."""
     group = np.cumsum(lengths) // BLOCK
     cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(lengths)]
     return list(itertools.pairwise(cuts))
 
 
-def _fill(states: Float[np.ndarray, "n nq"], size: int) -> Float[np.ndarray, "size nq"]:
+def _fill(states: States, size: int) -> Float[np.ndarray, "size nq"]:
     """``states`` up to a size that repeats, so that nothing is compiled twice."""
     return np.concatenate([states, np.repeat(states[-1:], size - len(states), axis=0)])
 
@@ -170,9 +172,7 @@ def _triangles(dynamics: Dynamics, q: Array) -> Array:
 
 
 def sum_over(
-    function: Callable[[Samples, Int[Array, ""]], Array],
-    samples: Samples,
-    rows: Int[np.ndarray, " n"],
+    function: Callable[[Samples, Int[Array, ""]], Array], samples: Samples, rows: Rows
 ) -> Float[np.ndarray, "..."]:
     """Sum of ``function(samples, row)`` over ``rows``, in double precision between blocks."""
     size = min(1 << 15, len(rows))

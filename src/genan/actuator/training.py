@@ -41,6 +41,12 @@ from genan.actuator.samples import Samples
 from genan.actuator.settings import FitSettings
 from genan.dynamics import Dynamics
 
+Layers = tuple[Layer, ...]
+PerMember = Float[Array, " members"]
+Numbers = Int[Array, " m"]
+Hashed = UInt32[Array, " m"]
+Seed = UInt32[Array, "2"]
+
 CHUNK_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}
 """Floating-point operations to run in one go: on a CPU a second or two, which is how long Ctrl-C
 may wait."""
@@ -51,7 +57,7 @@ CHUNK_STEPS = {"cpu": 64, "gpu": 512}
 _ROUNDS = 6
 
 
-def shuffled(places: Int[Array, " m"], count: int, seed: UInt32[Array, "2"]) -> Int[Array, " m"]:
+def shuffled(places: Numbers, count: int, seed: Seed) -> Numbers:
     """The numbers (0 to ``count`` - 1) at these places of the permutation that ``seed`` selects."""
     a = math.isqrt(count - 1) + 1
     b = -(-count // a)
@@ -61,9 +67,7 @@ def shuffled(places: Int[Array, " m"], count: int, seed: UInt32[Array, "2"]) -> 
     return jnp.minimum(x, count - 1).astype(places.dtype)
 
 
-def _permuted(
-    x: UInt32[Array, " m"], a: int, b: int, seed: UInt32[Array, "2"]
-) -> UInt32[Array, " m"]:
+def _permuted(x: Hashed, a: int, b: int, seed: Seed) -> Hashed:
     left, right = x // b, x % b
     for k in range(_ROUNDS):
         if k % 2:
@@ -73,7 +77,7 @@ def _permuted(
     return left * b + right
 
 
-def _hash(x: UInt32[Array, " m"], seed: UInt32[Array, "2"], k: int) -> Shaped[Array, " m"]:
+def _hash(x: Hashed, seed: Seed, k: int) -> Shaped[Array, " m"]:
     """Murmur3's finalizer, keyed."""
     x = (x ^ seed[0]) + jnp.uint32((k + 1) * 0x9E3779B9 & 0xFFFFFFFF)
     x = (x ^ x >> 16) * jnp.uint32(0x85EBCA6B)
@@ -106,11 +110,11 @@ class TrainingConfig:
 class TrainingState(eqx.Module):
     """Everything that training changes; leading axis: members."""
 
-    layers: tuple[Layer, ...]
+    layers: Layers
     adam: optax.OptState
-    best: tuple[Layer, ...]
+    best: Layers
     """Weights at the lowest validation loss so far."""
-    best_loss: Float[Array, " members"]
+    best_loss: PerMember
     best_epoch: Int[Array, " members"]
     """Epochs trained when it was reached, counted from 1; 0: before any."""
     stopped: Bool[Array, " members"]
@@ -118,7 +122,7 @@ class TrainingState(eqx.Module):
     """Whole epochs done."""
     step: Int[Array, ""]
     """Steps done in the present epoch."""
-    loss_sum: Float[Array, " members"]
+    loss_sum: PerMember
     """Of the present epoch's steps."""
     fault_step: Int[Array, " members"]
     """Step of the present epoch at which the loss was first not finite; -1: none."""
@@ -154,10 +158,7 @@ class EnsembleTraining(eqx.Module):
         return self.train_rows.shape[-1] // self.batch_size // self.chunk * self.chunk
 
     def begin(
-        self,
-        initial: Callable[[PRNGKeyArray], tuple[Layer, ...]],
-        members: int,
-        base: Layer | None = None,
+        self, initial: Callable[[PRNGKeyArray], Layers], members: int, base: Layer | None = None
     ) -> TrainingState:
         """The state before the first step; ``initial`` makes one member's weights from its key.
 
@@ -172,11 +173,11 @@ class EnsembleTraining(eqx.Module):
 
         return jax.jit(begun)(self.config.seed + np.arange(members), base)
 
-    def begin_from(self, layers: tuple[Layer, ...]) -> TrainingState:
+    def begin_from(self, layers: Layers) -> TrainingState:
         """The state before the first step of members that have weights already."""
         return jax.jit(lambda layers: self._begin(layers))(layers)
 
-    def _begin(self, layers: tuple[Layer, ...]) -> TrainingState:
+    def _begin(self, layers: Layers) -> TrainingState:
         members = len(layers[0].bias)
         best_loss = jnp.full(members, jnp.inf)
         if isinstance(layers[-1], Skip):  # with a base, they are worth something from the start
@@ -214,7 +215,7 @@ class EnsembleTraining(eqx.Module):
         return self.config.learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.minimum(share, 1.0)))
 
     def _mean_loss(
-        self, layers: tuple[Layer, ...], rows: Int[Array, " n"], key: PRNGKeyArray
+        self, layers: Layers, rows: Int[Array, " n"], key: PRNGKeyArray
     ) -> Float[Array, ""]:
         """Mean loss of one member over ``rows``, under noise on the history."""
         keys, loss, n = jax.random.split(key), self.loss, len(rows)
@@ -244,7 +245,7 @@ class TrainingPrograms:
         found: TrainingState = self.advance_(self.training, state)
         return found
 
-    def close_epoch(self, state: TrainingState) -> tuple[TrainingState, Float[Array, " members"]]:
+    def close_epoch(self, state: TrainingState) -> tuple[TrainingState, PerMember]:
         """Validate, keep the better weights, go to the next epoch; also the validation losses."""
         found: tuple[TrainingState, Array] = self.close_epoch_(self.training, state)
         return found
@@ -265,7 +266,7 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
     optimiser = training._optimiser()
 
     def member(
-        layers: tuple[Layer, ...], adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array
+        layers: Layers, adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array
     ) -> Any:
         loss, gradient = value_and_grad(layers, rows, key)
         update, adam = optimiser.update(gradient, adam)
@@ -296,7 +297,7 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
 @partial(jax.jit, donate_argnums=1)
 def _close_epoch(
     training: EnsembleTraining, state: TrainingState
-) -> tuple[TrainingState, Float[Array, " members"]]:
+) -> tuple[TrainingState, PerMember]:
     loss = _validation_losses(training, state.layers)
     epoch, patience = state.epoch + 1, training.config.patience
     better = (loss < state.best_loss) & ~state.stopped
@@ -330,9 +331,7 @@ def _updated(rate: Array, decay: float, layer: Layer, update: Layer) -> Layer:
     return Layer(weight, layer.bias - rate * update.bias)
 
 
-def _validation_losses(
-    training: EnsembleTraining, layers: tuple[Layer, ...]
-) -> Float[Array, " members"]:
+def _validation_losses(training: EnsembleTraining, layers: Layers) -> PerMember:
     rows, count = training.validation_rows, training.validation_count
     one = partial(_validation_loss, training)
     if count is None:
@@ -342,7 +341,7 @@ def _validation_losses(
 
 def _validation_loss(
     training: EnsembleTraining,
-    layers: tuple[Layer, ...],
+    layers: Layers,
     rows: Int[Array, " v"],
     known: Int[Array, ""] | None = None,
 ) -> Float[Array, ""]:
