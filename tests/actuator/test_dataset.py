@@ -1,20 +1,28 @@
 """What cannot be learnt from is refused in one sentence."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.actuator.setting import waves
 
-import genan
-from genan.data import Channels, Trajectories
+from genan.actuator.dataset import Data, Dataset, SharedData, gather
+from genan.actuator.settings import FitSettings
+from genan.data import Channels, Trajectories, write
+from genan.dynamics import load_dynamics
 from genan.errors import DataError, GenanError
 from genan.robot import Robot
 
 ROBOT = Robot.load("two-link")
 
 
+def gathered(data: Data, **settings: object) -> Dataset:
+    return gather(data, ROBOT, load_dynamics(ROBOT), FitSettings(**settings))
+
+
 def refused(data: Trajectories, **settings: object) -> str:
     with pytest.raises(GenanError) as caught:
-        genan.fit(data, ROBOT, **{"hidden": (4,), "members": 1, "epochs": 1, **settings})
+        gathered(data, **settings)
     return str(caught.value)
 
 
@@ -44,8 +52,7 @@ def test_a_history_longer_than_the_trajectories() -> None:
 
 def test_trajectories_that_are_too_short_are_left_out() -> None:
     data = waves(ROBOT, lengths=(60, 10, 70, 12, 65))
-    ensemble = genan.fit(data, ROBOT, hidden=(4,), members=1, epochs=1, history_length=15)
-    assert ensemble.record["data"]["trajectories_too_short"] == 2
+    assert gathered(data, history_length=15).origin["trajectories_too_short"] == 2
 
 
 def test_one_trajectory_leaves_nothing_to_validate_on() -> None:
@@ -62,8 +69,8 @@ def test_channels_that_never_change() -> None:
     u[:, 0] = u[0, 0]
     still = Trajectories(data.channels, data.q, u, data.lengths)
     assert f"Control {ROBOT.control_names[0]!r} never changes" in refused(still)
-    ensemble = genan.fit(still, ROBOT, hidden=(4,), members=1, epochs=1, allow_constant=True)
-    assert np.isfinite(np.asarray(ensemble.layers[0].weight)).all()
+    scaling = gathered(still, allow_constant=True).scaling
+    assert np.isfinite(scaling.input_mean).all() and (np.asarray(scaling.input_std) > 0.0).all()
     q[:, 1] = 0.1
     frozen = Trajectories(data.channels, q, data.u, data.lengths)
     assert f"Joint {ROBOT.joint_names[1]!r} never moves" in refused(frozen)
@@ -77,17 +84,19 @@ def test_numbers_that_are_not_numbers_never_get_this_far() -> None:
         Trajectories(data.channels, q, data.u, data.lengths)
 
 
-def test_several_recordings_are_put_together(tmp_path: object) -> None:
+def test_several_recordings_are_put_together(tmp_path: Path) -> None:
     a, b = waves(ROBOT), waves(ROBOT, seed=1)
-    from pathlib import Path
+    write(tmp_path / "a.h5", a)
+    write(tmp_path / "b.h5", b)
+    origin = gathered([tmp_path / "a.h5", tmp_path / "b.h5"]).origin
+    assert origin["trajectories"] == len(a) + len(b)
+    assert origin["fingerprint"] == Trajectories.concatenate([a, b]).fingerprint
 
-    from genan.data import write
 
-    folder = Path(str(tmp_path))
-    write(folder / "a.h5", a)
-    write(folder / "b.h5", b)
-    ensemble = genan.fit(
-        [folder / "a.h5", folder / "b.h5"], ROBOT, hidden=(4,), members=1, epochs=1
-    )
-    assert ensemble.record["data"]["trajectories"] == len(a) + len(b)
-    assert ensemble.record["data"]["fingerprint"] == Trajectories.concatenate([a, b]).fingerprint
+def test_a_shared_recording_is_labelled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = SharedData.read(waves(ROBOT), ROBOT)
+    first = gathered(shared, history_length=2)
+    monkeypatch.setattr("genan.actuator.dataset.torque_labels", None)  # not called again
+    again = gathered(shared, history_length=4)
+    assert again.samples is first.samples and again.scaling is not first.scaling
+    assert gathered(shared, history_length=2).scaling is first.scaling

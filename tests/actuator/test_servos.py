@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import genan
+from genan.actuator import FitSettings, Fitting
 from genan.actuator.base import find_servos
 from genan.actuator.history import Servo
 from genan.data import Channels, Trajectories
@@ -109,7 +109,8 @@ def test_a_gain_that_was_never_seen_is_extrapolated_to() -> None:
     runs = Trajectories.from_list(Channels.of_robot(robot), list(zip(q[:-1], u[:-1], strict=True)))
     off = {}
     for base in ("linear", "parametric"):
-        made = genan.fit(runs, robot, base=base, hidden=(), folds=4, members=4, history_length=1)
+        settings = FitSettings(base=base, hidden=(), folds=4, members=4, history_length=1)
+        made = Fitting(runs, robot, settings).run()
         past = np.lib.stride_tricks.sliding_window_view
         of_q, of_u = (np.moveaxis(past(x[-1], 2, axis=0), -1, 1) for x in (q, u))
         speed = (of_q[:, 1] - of_q[:, 0]) / robot.dt

@@ -4,6 +4,7 @@ NumPy alone, and check them.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from genan.errors import SettingError, listing
 
@@ -34,51 +35,36 @@ class Export:
                 f"There is no format {self.format!r} to export to; the formats are: "
                 f"{listing(FORMATS)}."
             )
-        if self.actuators is not None and self.policy is not None:
+        if (self.actuators is None) == (self.policy is None):
             raise SettingError(
-                "--actuators and --policy cannot be exported into one place; give one of them at "
-                "a time."
+                "Give the folder of one thing to export, --actuators or --policy, not "
+                f"{'none' if self.policy is None else 'both'}."
             )
         if self.out.exists() and not self.overwrite:
             raise SettingError(
-                f"{self.out} exists; give another --out, or --overwrite to replace the export in "
-                "it."
+                f"{self.out} exists; give another --out, or --overwrite to replace the export."
             )
+        folder: Any = self.actuators or self.policy
+        export: Any
         if self.actuators is not None:
-            found = self._export_actuators(self.actuators)
-        elif self.policy is not None:
-            found = self._export_policy(self.policy)
+            from genan.actuator import export, load
+
+            made, words = load(folder), f"of the torque range ({export.TOLERANCE:.0e} is allowed)"
         else:
-            raise SettingError(
-                "There is nothing to export; give --actuators or --policy, the folder of one of "
-                "them."
-            )
+            from genan.rl import export
+            from genan.rl.policy import Policy
+
+            made = Policy.load(folder)
+            words = f"of the largest action ({export.allowed(made):.0e} is allowed)"
+        if self.format == "onnx":
+            found = export.difference_onnx(made, export.export_onnx(made, self.out))
+        else:
+            found = export.difference_numpy(made, export.export_numpy(folder, self.out))
 
         from rich.console import Console
 
         console = Console(highlight=False, markup=False)
         console.print(f"Wrote {self.out}", soft_wrap=True)
-        console.print(f"Largest difference to {found}", soft_wrap=True)
+        what = "ensemble" if self.actuators is not None else "policy"
+        console.print(f"Largest difference to the {what}: {found:.1e} {words}", soft_wrap=True)
         return 0
-
-    def _export_actuators(self, folder: Path) -> str:
-        from genan.actuator import export, load
-
-        ensemble = load(folder)
-        if self.format == "onnx":
-            found = export.difference_onnx(ensemble, export.export_onnx(ensemble, self.out))
-        else:
-            found = export.difference_numpy(ensemble, export.export_numpy(folder, self.out))
-        return f"the ensemble: {found:.1e} of the torque range ({export.TOLERANCE:.0e} is allowed)"
-
-    def _export_policy(self, folder: Path) -> str:
-        from genan.rl import export
-        from genan.rl.policy import Policy
-
-        policy = Policy.load(folder)
-        if self.format == "onnx":
-            found = export.difference_onnx(policy, export.export_onnx(policy, self.out))
-        else:
-            found = export.difference_numpy(policy, export.export_numpy(folder, self.out))
-        limit = export.allowed(policy)
-        return f"the policy: {found:.1e} of the largest action ({limit:.0e} is allowed)"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from genan.actuator.settings import FitSettings
-from genan.cli.terminal import time_left
+from genan.cli.terminal import interruptible, table, time_left
+from genan.words import reading_unit
 
 if TYPE_CHECKING:
     from genan.actuator import Ensemble
@@ -54,45 +55,35 @@ class Fit:
         from genan.actuator.fit import fit
         from genan.actuator.fitting import FitInterruptedError
         from genan.cli import INTERRUPTED
-        from genan.cli.terminal import interruptible
 
         console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        names = ("out", "choose", "from_", "anyway", "overwrite")
+        asked = {name: getattr(self, name) for name in names} | self.settings.settings()
         try:
-            with interruptible() as interrupt, _Screen(console) as screen:
-                ensemble = fit(
-                    self.data,
-                    self.robot,
-                    out=self.out,
-                    choose=self.choose,
-                    from_=self.from_,
-                    anyway=self.anyway,
-                    overwrite=self.overwrite,
-                    observer=screen.observer(lambda: interrupt.requested),
-                    **self.settings.settings(),
-                )
+            with interruptible() as interrupt, _FitScreen(console) as screen:
+                observer = screen.observer(lambda: interrupt.requested)
+                ensemble = fit(self.data, self.robot, observer=observer, **asked)
         except FitInterruptedError as interruption:
             console.print(str(interruption))
             return INTERRUPTED
-        self._conclude(console, ensemble)
-        return 0
-
-    def _conclude(self, console: Any, ensemble: "Ensemble") -> None:
         if "choice" in ensemble.record:
             _print_choice(console, ensemble)
         for sentence in ensemble.contract.servos:
             console.print(sentence)
         best = ", ".join(map(str, ensemble.record["training"]["best_epoch"]))
-        linear = not ensemble.contract.architecture.hidden
-        what = _count(ensemble.members, "model" if linear else "network")
-        console.print(f"{what}{'' if linear else f' (best of epoch {best})'} in {self.out}.")
+        made = (
+            f"networks (best of epoch {best})"
+            if ensemble.contract.architecture.hidden
+            else "models"
+        )
+        console.print(f"{ensemble.members} {made} in {self.out}.")
         if self.from_ is not None:
-            from genan.cli.refit_table import print_before_and_after
-
-            print_before_and_after(console, self.from_, ensemble, self.robot, old=self.old_data)
+            _print_before_and_after(self, console, ensemble)
         console.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
+        return 0
 
 
-class _Screen:
+class _FitScreen:
     """Bars and losses while a fit runs."""
 
     def __init__(self, console: Any) -> None:
@@ -105,9 +96,9 @@ class _Screen:
         self._console, self._bars, self._losses = console, Progress(*columns), Text("")
         self._live = Live(Group(self._bars, self._losses), console=console, refresh_per_second=4)
         self._task: Any = None
-        self._candidate = False
+        self._choosing = False
 
-    def __enter__(self) -> "_Screen":
+    def __enter__(self) -> "_FitScreen":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -117,34 +108,30 @@ class _Screen:
                 self._console.print()  # rich leaves the last line open
 
     def observer(self, stopping: Any) -> Any:
-        """What ``fit`` calls."""
         from genan.actuator.fitting import FitObserver
 
-        return FitObserver(self._console.print, self.begin, self.candidate, self.show, stopping)
+        return FitObserver(self._console.print, self._begin, self._candidate, self._show, stopping)
 
-    def begin(self, fitting: Any) -> None:
-        """Say what is learnt from what."""
-        origin, training = fitting.origin, fitting.training
+    def _begin(self, fitting: Any) -> None:
+        origin, contract = fitting.origin, fitting.contract
         weights = sum(layer.weight.size + layer.bias.size for layer in fitting.state.layers)
         self._console.print(
             f"{origin['trajectories']} trajectories: {origin['train_samples']} samples to learn "
-            f"from, {origin['validation_samples']} held out; "
-            f"{_count(fitting.contract.members, 'network')} of {fitting.contract.inputs} inputs, "
-            f"{weights} weights in all; batches of {training.batch_size}, {fitting.precision}."
+            f"from, {origin['validation_samples']} held out; {contract.members} networks of "
+            f"{contract.inputs} inputs, {weights} weights in all; batches of "
+            f"{fitting.training.batch_size}, {fitting.precision}."
         )
-        if origin["trajectories_too_short"]:
-            short = origin["trajectories_too_short"]
+        short, done = origin["trajectories_too_short"], f"{fitting.resumed:.3g}"
+        if short:
             self._console.print(f"{short} trajectories are too short for the history and left out.")
         if fitting.resumed:
             self._console.print(
-                f"continuing after {fitting.resumed:.3g} epochs, from the checkpoint in "
-                f"{fitting.out}"
+                f"continuing after {done} epochs from a checkpoint in {fitting.out}"
             )
-        self._bar(f"epoch {fitting.resumed:.3g}/{fitting.settings.epochs}")
+        self._bar(f"epoch {done}/{fitting.settings.epochs}")
 
-    def candidate(self, name: str, number: int, total: int) -> None:
-        """A bar for the next candidate."""
-        self._candidate = True
+    def _candidate(self, name: str, number: int, total: int) -> None:
+        self._choosing = True
         self._bar(f"{number} of {total}: {name}")
 
     def _bar(self, description: str) -> None:
@@ -153,15 +140,11 @@ class _Screen:
         self._task = self._bars.add_task(description, total=1.0, speed="")
         self._live.start()
 
-    def show(self, now: Any) -> None:
-        """Bring bar and losses up to date."""
+    def _show(self, now: Any) -> None:
         speed = f"{now.samples_per_second:.3g} samples/s{time_left(now.seconds_left)}"
-        self._bars.update(
-            self._task,
-            completed=(now.epoch + now.share) / now.epochs,
-            speed=speed if now.samples_per_second else "",
-        )
-        if self._candidate:
+        done = (now.epoch + now.share) / now.epochs
+        self._bars.update(self._task, completed=done, speed=speed if now.samples_per_second else "")
+        if self._choosing:
             return
         self._bars.update(self._task, description=f"epoch {now.epoch}/{now.epochs}")
         rows = {"training": now.train, "validation": now.validation, "best epoch": now.best_epoch}
@@ -171,33 +154,54 @@ class _Screen:
         self._losses.plain = "\n".join(lines) if now.train else ""
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def _print_choice(console: Any, ensemble: "Ensemble") -> None:
     """What was tried, with errors on what each had left out, and the choice in words."""
     import numpy as np
-    from rich import box
-    from rich.table import Table
 
     choice, contract = ensemble.record["choice"], ensemble.contract
-    units = set(contract.joint_units)
-    unit, factor = (
-        ("deg", 180.0 / np.pi)
-        if units == {"rad"}
-        else (" or ".join(sorted(units, reverse=True)), 1.0)
-    )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("model", no_wrap=True)
+    units = sorted(set(contract.joint_units), reverse=True)
+    unit, factor = reading_unit(units[0]) if len(units) == 1 else (" or ".join(units), 1.0)
     seconds = f"{choice['rollout_steps'] * contract.dt:.3g} s"
-    for column in (f"one step [{unit}]", f"{seconds} [{unit}]", "score"):
-        table.add_column(column, justify="right", no_wrap=True)
+    rows = []
     for name, errors in {**choice["tried"], **choice["baselines"]}.items():
         cells = [f"{factor * np.mean(errors[part]):.3g}" for part in ("one_step", "rollout")]
-        score = f"{errors['score']:.3f}" if "score" in errors else ""
-        table.add_row(name, *cells, score, style="bold" if name == choice["chosen"] else None)
-    console.print(table)
+        rows.append((name, *cells, f"{errors['score']:.3f}" if "score" in errors else ""))
+    columns = ("model", f"one step [{unit}]", f"{seconds} [{unit}]", "score")
+    console.print(table(columns, rows, left=("model",)))
     console.print("Root mean square errors on recordings left out, mean over the joints.")
     for sentence in choice["words"]:
         console.print(sentence)
+
+
+def _print_before_and_after(asked: Fit, console: Any, after: "Ensemble") -> None:
+    """Errors of the actuators that the fit continued from and of the new ones."""
+    from rich.console import Console
+
+    from genan.actuator import load
+    from genan.evaluation.cross_validation import compare_refit
+    from genan.robot import Robot
+
+    assert asked.from_ is not None
+    console.print("judging before and after ...")
+    before, robot = load(asked.from_), Robot.load(asked.robot)
+    found, missing = compare_refit(before, after, robot, old=asked.old_data)
+    rows = []
+    for pair in found:
+        horizon = len(pair.before.curve.mean)
+        for column in range(len(pair.before.joints), len(pair.before.columns)):
+            unit, factor = reading_unit(pair.before.units[column])
+            for steps in (1, horizon):
+                both = (
+                    errors.one_step[column] if steps == 1 else errors.curve[-1, column]
+                    for errors in (pair.before, pair.after)
+                )
+                cells = [
+                    f"{e.mean:.3g} ({e.low:.3g}-{e.high:.3g})"
+                    for e in (b.times(factor) for b in both)
+                ]
+                rows.append((str(pair.trajectories), pair.recording, str(steps), *cells, unit))
+    columns = ("held out", "of", "steps", "mean absolute error before", "after", "unit")
+    out = Console(highlight=False, markup=False, soft_wrap=True)
+    out.print(table(columns, rows, left=("of", "unit")))
+    if missing is not None:
+        out.print(missing)
