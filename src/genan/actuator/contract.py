@@ -169,14 +169,12 @@ class Contract:
             terms = Terms.from_settings(past["terms"]) if "terms" in past else Terms()
             hidden = tuple(map(int, network["hidden"]))
             names = ("joints", "joint_units", "controls", "control_units")
-            ranges: dict[str, Any] = {
-                name: tuple((float(low), float(high)) for low, high in settings[name])
-                for name in ("q_seen", "u_seen")
-            }
+            tuples: dict[str, Any] = {key: tuple(map(str, settings[key])) for key in names}
+            for key in ("q_seen", "u_seen"):
+                tuples[key] = tuple((float(low), float(high)) for low, high in settings[key])
             return cls(
                 robot=str(settings["robot"]),
                 dt=float(settings["dt"]),
-                **{key: tuple(map(str, settings[key])) for key in names},
                 history=History(
                     int(past["length"]),
                     int(past["stride"]),
@@ -189,7 +187,7 @@ class Contract:
                 ),
                 members=int(network["members"]),
                 loss=str(settings["loss"]),
-                **ranges,
+                **tuples,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ActuatorError(

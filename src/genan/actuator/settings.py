@@ -188,7 +188,8 @@ class FitSettings:
 
         Unknown ones are refused or, where not ``strict``, left out.
         """
-        known, values = [field.name for field in fields(cls)], {}
+        known = [field.name for field in fields(cls)]
+        values: dict[str, Any] = {}
         for old, value in settings.items():
             name = _OLD_NAMES.get(old, old)
             if name in known:
