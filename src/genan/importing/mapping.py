@@ -13,11 +13,9 @@ from jaxtyping import Float
 
 from genan.errors import DataError, SettingError, listing
 from genan.importing.settings import ImportSettings
-from genan.importing.source import LogSource
+from genan.importing.source import LogSource, no_column
 from genan.robot import Control, Joint, Robot
 
-#: Columns that a message lists at most.
-LISTED = 60
 #: Seconds in each unit that time stamps may be in.
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 #: The unit that each unit is a multiple of, and the factor.
@@ -149,7 +147,10 @@ def _columns(
     }
     if any(found.values()) or not ordered:
         wanted = {name: column or name for name, column in found.items()}
-        _refuse_missing(wanted, there, source, kind=kind)
+        todo = (
+            f'; say which is which with --{kind}s NAME=COLUMN, or with log = "COLUMN" in robot.toml'
+        )
+        _refuse_missing(wanted, there, source, todo)
         return wanted
     if len(ordered) != len(channels):
         raise DataError(
@@ -183,23 +184,14 @@ def _mapped(
 
 
 def _refuse_missing(
-    wanted: Mapping[str, str], there: Sequence[str], source: LogSource, *, kind: str = ""
+    wanted: Mapping[str, str], there: Sequence[str], source: LogSource, todo: str = ""
 ) -> None:
     missing = {name: column for name, column in wanted.items() if column not in there}
-    if not missing:
-        return
-    words = ", ".join(
-        repr(column) + (f" (for {name!r})" if name != column else "")
-        for name, column in missing.items()
-    )
-    near = get_close_matches(next(iter(missing.values())), there, n=1, cutoff=0.8)
-    hint = f" (is it {near[0]!r}?)" if near else ""
-    more = f" and {len(there) - LISTED} more" if len(there) > LISTED else ""
-    todo = f'; say which is which with --{kind}s NAME=COLUMN, or with log = "COLUMN" in robot.toml'
-    raise DataError(
-        f"{source.path} has no column {words}{hint}; the columns there are: "
-        f"{listing(there[:LISTED])}{more}{todo if kind else ''}."
-    )
+    if missing:
+        words = [f"{c!r} (for {n!r})" if n != c else repr(c) for n, c in missing.items()]
+        near = get_close_matches(next(iter(missing.values())), there, n=1, cutoff=0.8)
+        hint = f" (is it {near[0]!r}?)" if near else ""
+        raise no_column(source.path, ", ".join(words) + hint, there, todo)
 
 
 def unit_factor(unit: str, wanted: str, *, what: str) -> float:

@@ -133,11 +133,13 @@ def _module(format: str) -> object:
     return importlib.import_module(f"genan.importing.formats.{FORMATS[format][0]}")
 
 
-def no_column(where: Path | str, missing: Sequence[str], there: Sequence[str]) -> DataError:
+def no_column(
+    where: Path | str, missing: Sequence[str] | str, there: Sequence[str], todo: str = ""
+) -> DataError:
     """The refusal where columns are not in a log."""
-    more = f" and {len(there) - 60} more" if len(there) > 60 else ""
-    there = listing(there[:60]) + more
-    return DataError(f"{where} has no column {listing(missing)}; the columns there are: {there}.")
+    missing = missing if isinstance(missing, str) else listing(missing)
+    have = listing(there[:60]) + (f" and {len(there) - 60} more" if len(there) > 60 else "")
+    return DataError(f"{where} has no column {missing}; the columns there are: {have}{todo}.")
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:

@@ -100,29 +100,29 @@ class _Archive:
         self.path = path
         try:
             with zipfile.ZipFile(path) as file:
-                members = file.namelist()
+                names = [name.removesuffix(".npy") for name in file.namelist()]
+                self.headers = {name: self._header(file, name) for name in names}
         except (zipfile.BadZipFile, OSError) as error:
             raise DataError(
                 f"{path} is no readable .npz archive ({error}); copy it again."
             ) from None
-        self.headers = {name.removesuffix(".npy"): self._header(name) for name in members}
         if not self.headers:
             raise DataError(f"{path} is an archive without arrays; there is nothing to import.")
         self.period = self._period()
         self.clocks = self._clocks()
 
-    def _header(self, member: str) -> tuple[tuple[int, ...], np.dtype]:
+    def _header(self, file: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype]:
+        if f"{name}.npy" not in file.namelist():
+            raise DataError(f"{self.path} holds {name!r}, which is no array of NumPy.")
         form = np.lib.format
-        if not member.endswith(".npy"):
-            raise DataError(f"{self.path} holds {member!r}, which is no array of NumPy.")
-        with self._guard(member), zipfile.ZipFile(self.path) as file, file.open(member) as content:
+        with self._guard(name), file.open(f"{name}.npy") as content:
             old = form.read_magic(content) == (1, 0)
             read = form.read_array_header_1_0 if old else form.read_array_header_2_0
             shape, _, dtype = read(content)
         if dtype.hasobject:
             raise DataError(
-                f"{self.path}: the array {member!r} holds Python objects, which could run code; "
-                "save it again as numbers or texts."
+                f"{self.path}: the array {name!r} holds Python objects, which could run code; save "
+                "it again as numbers or texts."
             )
         return shape, dtype
 
@@ -131,8 +131,9 @@ class _Archive:
         try:
             yield
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-            words = f"the array {name.removesuffix('.npy')!r} is damaged ({error})"
-            raise DataError(f"{self.path}: {words}; copy the file again.") from None
+            raise DataError(
+                f"{self.path}: the array {name!r} is damaged ({error}); copy the file again."
+            ) from None
 
     def __getitem__(self, name: str) -> np.ndarray:
         with self._guard(name), np.load(self.path, allow_pickle=False) as arrays:

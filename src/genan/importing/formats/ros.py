@@ -334,8 +334,8 @@ def is_rosbag(path: Path) -> bool:
 
 
 def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
-    """A bag (``.bag``, ``.mcap``, ``.db3``, a folder with ``metadata.yaml``), or a folder of them: one
-    recording each. For ``stamps`` see ``TopicReader``."""
+    """A bag (``.bag``, ``.mcap``, ``.db3``, a folder with ``metadata.yaml``), or a folder of bags,
+    one recording each; for ``stamps`` see ``TopicReader``."""
     if stamps not in ("auto", "header", "receipt"):
         raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
     paths = bags_in(path)
