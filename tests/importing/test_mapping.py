@@ -77,7 +77,7 @@ def test_by_the_order_of_the_format(robot):
 
 def test_flags_win_over_the_robot_and_units_are_converted(robot):
     shoulder, elbow = robot.joints
-    told = replace(
+    described = replace(
         robot,
         joints=(
             replace(shoulder, log=LogColumn("a", "deg", scale=0.1, offset=-180.0)),
@@ -87,7 +87,7 @@ def test_flags_win_over_the_robot_and_units_are_converted(robot):
     )
     source = log("a", "b", "c", "stamp", "shoulder_command", "elbow_command")
     mapping, columns = mapped(
-        told, source, joints={"elbow": "c"}, units={"elbow": "rad", "elbow_command": "mV"}
+        described, source, joints={"elbow": "c"}, units={"elbow": "rad", "elbow_command": "mV"}
     )
     assert columns == ["a", "c", "shoulder_command", "elbow_command"]
     assert (mapping.time, mapping.time_factor) == ("stamp", 1e-3)

@@ -27,7 +27,7 @@ from genan.files import write_atomically
 from genan.importing.source import LogSource, open_source
 from genan.robot.draft import GUESS, ControlDraft, JointDraft, RobotDraft, draft, robot_toml
 
-#: Part of the span seen in the log that a control may go beyond it, either way.
+#: Part of the span seen in the log that a control may go beyond it, on either side.
 MARGIN = 0.05
 #: A hinge that goes further than this was logged in degrees, a slide in millimetres [rad, m].
 FAR = {"hinge": ("deg", 4.0 * math.pi), "slide": ("mm", 10.0)}

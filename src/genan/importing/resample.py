@@ -49,7 +49,7 @@ class ResampledPiece:
     q: Float[np.ndarray, "n nq"]
     u: Float[np.ndarray, "n nu"]
     every: int
-    """Every so many samples one was taken; 0: interpolated."""
+    """k where every k-th sample was taken; 0: interpolated."""
     phase: int
     """Number of the sample with which it began."""
 

@@ -247,7 +247,7 @@ class TopicReader:
     def _alike(
         self, messages: Sequence[bytes]
     ) -> Iterator[tuple[MessageLayout, UInt8[np.ndarray, "m length"], Int[np.ndarray, " m"]]]:
-        """Layout, bytes and rows of messages that are laid out in the same way."""
+        """Layout, bytes and rows of messages with the same layout."""
         for start in range(0, len(messages), _BLOCK):
             block = messages[start : start + _BLOCK]
             lengths = np.array([len(message) for message in block])

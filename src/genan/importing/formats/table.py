@@ -186,7 +186,7 @@ class CsvDialect:
     """How a text table is written."""
 
     delimiter: str
-    """One character; " " stands for any white space."""
+    """One character; " " means any white space."""
     names: tuple[str, ...]
     """From the header, or "0", "1", ... without one."""
     skip: int
