@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 import trimesh
 
-from genan.viewer.rendering import Trails
+from genan.viewer.rendering import Trails, surface
 from genan.viewer.stage import Poses, Snapshot, Stage
 
 RGBA = tuple[float, float, float, float]
@@ -59,32 +59,15 @@ def shapes(
 
 
 def _mesh(model: mujoco.MjModel, geom: int, facets: int) -> trimesh.Trimesh | None:
-    """The surface of a geom in its own frame."""
-    size = model.geom_size[geom].tolist()
-    ring = [facets // 2, facets]
-    make, kind = trimesh.creation, mujoco.mjtGeom
-    match kind(int(model.geom_type[geom])):
-        case kind.mjGEOM_BOX:
-            found = make.box(extents=[2.0 * half for half in size])
-        case kind.mjGEOM_CYLINDER:
-            found = make.cylinder(radius=size[0], height=2.0 * size[1], sections=facets)
-        case kind.mjGEOM_SPHERE:
-            return make.uv_sphere(radius=size[0], count=ring)
-        case kind.mjGEOM_ELLIPSOID:
-            return make.uv_sphere(count=ring).apply_scale(size)
-        case kind.mjGEOM_CAPSULE:
-            return make.capsule(height=2.0 * size[1], radius=size[0], count=[facets, facets // 2])
-        case kind.mjGEOM_MESH:
-            number = int(model.geom_dataid[geom])
-            first, start = int(model.mesh_vertadr[number]), int(model.mesh_faceadr[number])
-            return trimesh.Trimesh(
-                model.mesh_vert[first : first + int(model.mesh_vertnum[number])],
-                model.mesh_face[start : start + int(model.mesh_facenum[number])],
-                process=False,
-            )
-        case _:
-            return None
-    return trimesh.graph.smooth_shade(found, angle=_SHARP)
+    """The surface of a geom in its own frame; None for planes."""
+    points = surface(model, geom, facets=facets)
+    if points is None:
+        return None
+    number = int(model.geom_dataid[geom])
+    if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH:
+        start, count = int(model.mesh_faceadr[number]), int(model.mesh_facenum[number])
+        return trimesh.Trimesh(points, model.mesh_face[start : start + count], process=False)
+    return trimesh.graph.smooth_shade(trimesh.convex.convex_hull(points), angle=_SHARP)
 
 
 def grown(mesh: trimesh.Trimesh, by: float) -> trimesh.Trimesh:

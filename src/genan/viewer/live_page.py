@@ -171,7 +171,7 @@ class LivePage(ViewerPage):
         self._process.send(order)
 
     def close(self) -> None:
-        """End the work beside the page, and the robot."""
+        """End the work in the background, and the robot."""
         super().close()
         self._process.close()
 
@@ -195,7 +195,7 @@ class LivePage(ViewerPage):
     def _restart(self, *, asked: bool) -> None:
         self._now, self._period = True, self._every()
         if not self._started:
-            self._beside(self._compile)
+            self._in_background(self._compile)
 
     def _compile(self) -> None:
         nothing = np.zeros((BLOCK, self.robot.nq)), np.zeros((BLOCK, self.robot.nu))

@@ -65,7 +65,7 @@ class LiveOrder:
     trial: bool = False
     """Begin the next trial."""
     push: Float[np.ndarray, " 3"] | None = None
-    """Push at the tip, in the frame of the base [N]; for so many ``seconds``."""
+    """Push at the tip, in the frame of the base [N], for ``seconds``."""
     seconds: float = 0.2
     restart: bool = False
     """Begin again, after a stop or at any time."""
@@ -274,18 +274,16 @@ class LiveRobot:
         if not self._asked:
             self._status = "waits to be asked"
             if not self._ready:
-                self._prepare(max(self._trial, 0))
+                self._placed = True
+                self._setup.prepare(max(self._trial, 0))
             self._ready = False
             return (Waiting(robot, lambda: self._asked),)
         self._judge(over=True)
         self._asked, self._judged, self._ready = False, False, True
         self._trial += 1
         self._status = f"trial {self._trial + 1}"
-        return self._prepare(self._trial)
-
-    def _prepare(self, trial: int) -> tuple[Controller, ...]:
         self._placed = True
-        return self._setup.prepare(trial).controllers
+        return self._setup.prepare(self._trial).controllers
 
     def _judge(self, *, over: bool = False) -> None:
         """Count the last trial once it is clear what became of it, or as a failure when the next

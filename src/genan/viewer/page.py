@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ FRAMES, CURVES_EVERY = 30, 6
 #: What compiles begins this long after the first browser came, which draws its first picture
 #: meanwhile [s].
 LATER = 1.5
-#: Moments of the past whose tips are in the cloud, besides the present one.
+#: Moments of the past whose tips are in the cloud, before the present one.
 PAST = 7
 #: A simulated arm that runs away is drawn so far outside the joint limits at most [rad or m].
 OUTSIDE = 0.5
@@ -133,17 +134,6 @@ class GhostActuators:
         self.contract.check_robot(robot)
         return robot
 
-    def simulation(self, robot: Robot, *, block: int) -> "GhostSimulation":
-        """Simulated arms that advance ``block`` ticks in a compiled call; this takes seconds."""
-        from genan.jax_setup import use_cache
-
-        use_cache()
-        from genan.actuator import load
-        from genan.dynamics import load_dynamics
-        from genan.viewer.ghosts import GhostSimulation
-
-        return GhostSimulation(load(self.folder), load_dynamics(robot), block=block)
-
 
 @dataclass(frozen=True)
 class GhostMotion:
@@ -182,8 +172,7 @@ class ViewerPage(ABC):
         self.server, self.stage, self.robot = server, stage, stage.robot
         self.members = actuators.contract.members
         self._kinematics = ArmKinematics(self.robot)
-        self._load = lambda: actuators.simulation(self.robot, block=block)
-        self._loaded: GhostSimulation | None = None
+        self._actuators, self._block = actuators.folder, block
         self._working = ThreadPoolExecutor(1, thread_name_prefix="genan-view")
         self._watched, self._started, self._pictures = 0.0, False, 0
         self._status, self._ghost_words, self._said = "", "Computing the simulated arm …", ""
@@ -231,17 +220,23 @@ class ViewerPage(ABC):
             self._draw(with_curves=self._pictures % CURVES_EVERY == 0)
 
     def close(self) -> None:
-        """End the work beside the page."""
+        """End the work in the background."""
         self._working.shutdown(wait=True, cancel_futures=True)
 
-    @property
+    @cached_property
     def _simulation(self) -> "GhostSimulation":
-        if self._loaded is None:
-            self._loaded = self._load()
-        return self._loaded
+        """Made when it is first needed; this takes seconds."""
+        from genan.jax_setup import use_cache
 
-    def _beside(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do ``work`` beside the page, one after the other; an error is said on the page."""
+        use_cache()
+        from genan.actuator import load
+        from genan.dynamics import load_dynamics
+        from genan.viewer.ghosts import GhostSimulation
+
+        return GhostSimulation(load(self._actuators), load_dynamics(self.robot), block=self._block)
+
+    def _in_background(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Do ``work`` one after the other in another thread; an error is said on the page."""
         self._started = True
 
         def done(work: "Future[None]") -> None:

@@ -140,7 +140,7 @@ class FlatRenderer:
         right /= np.linalg.norm(right)
         self._axes = np.stack([right, np.cross(ahead, right), ahead], axis=1)  # right, down, ahead
         self._focal = 0.5 * size[1] / np.tan(np.radians(0.5 * stage.model.vis.global_.fovy))
-        found = {geom: _surface(stage.model, geom) for geom in range(stage.model.ngeom)}
+        found = {geom: surface(stage.model, geom) for geom in range(stage.model.ngeom)}
         self._points = {geom: points for geom, points in found.items() if points is not None}
         self.restart = self._trails.restart
 
@@ -178,12 +178,16 @@ class FlatRenderer:
         return seen[:, :2] * self._focal / np.maximum(seen[:, 2:], 1e-3) + np.divide(self._size, 2)
 
 
-def _surface(model: mujoco.MjModel, geom: int) -> Float[np.ndarray, "n 3"] | None:
-    """Points whose hull is the geom, in its own frame [m]; None for planes."""
+def surface(
+    model: mujoco.MjModel, geom: int, *, facets: int = 24
+) -> Float[np.ndarray, "n 3"] | None:
+    """Points whose hull is the geom, in its own frame [m]; None for planes. A circle has ``facets``
+    corners."""
     kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
-    turn, lift = np.meshgrid(np.linspace(0.0, 6.0, 25), np.linspace(-1.5, 1.5, 7))
-    ball = np.stack([np.cos(lift) * np.cos(turn), np.cos(lift) * np.sin(turn), np.sin(lift)], -1)
-    ball = ball.reshape(-1, 3)
+    turn = np.linspace(0.0, 2.0 * np.pi, facets, endpoint=False)
+    lift = np.linspace(-0.5 * np.pi, 0.5 * np.pi, facets // 2 + facets // 2 % 2)  # none at 0
+    turn, lift = (grid.ravel() for grid in np.meshgrid(turn, lift))
+    ball = np.stack([np.cos(lift) * np.cos(turn), np.cos(lift) * np.sin(turn), np.sin(lift)], 1)
     match kind:
         case kind.mjGEOM_PLANE:
             return None
@@ -193,9 +197,11 @@ def _surface(model: mujoco.MjModel, geom: int) -> Float[np.ndarray, "n 3"] | Non
             return np.array(model.mesh_vert[first : first + count], float)
         case kind.mjGEOM_BOX:
             return np.array(np.meshgrid(*([-1, 1],) * 3), float).reshape(3, -1).T * size
-        case kind.mjGEOM_CAPSULE | kind.mjGEOM_CYLINDER:
-            round_ends = (1.0, 1.0, float(kind == kind.mjGEOM_CAPSULE))
-            return ball * size[0] * round_ends + np.array([0.0, 0.0, size[1]]) * np.sign(ball)
+        case kind.mjGEOM_CAPSULE:
+            return ball * size[0] + np.array([0.0, 0.0, size[1]]) * np.sign(ball)
+        case kind.mjGEOM_CYLINDER:
+            ring = np.stack([np.cos(turn), np.sin(turn), np.sign(lift)], 1)
+            return np.unique(ring.round(9), axis=0) * size[[0, 0, 1]]
         case kind.mjGEOM_SPHERE:
             return ball * size[0]
     return ball * size

@@ -152,12 +152,12 @@ class ReplayPage(ViewerPage):
         self._number.on_update(self._choose)
 
     def _restart(self, *, asked: bool) -> None:
-        """Simulate this trajectory beside the page; the last wish wins."""
+        """Simulate this trajectory in the background; the last wish wins."""
         self._wish += 1
         self._replayed, self._stale = replace(self._replayed, simulated=None), True
         self._ghost_words = "Computing the simulated arm …"
         at = (self._time,) if asked else ()
-        self._beside(self._simulate, self._wish, self._replayed, self._every(), at)
+        self._in_background(self._simulate, self._wish, self._replayed, self._every(), at)
 
     def _simulate(
         self, wish: int, replayed: ReplayedTrajectory, every: float, at: Sequence[float]
