@@ -34,7 +34,7 @@ from genan import actuator
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
 from genan.jax_setup import QUICK, use_cache
-from genan.rl.config import PRESETS, TrainSettings, preset
+from genan.rl.config import TrainSettings, preset
 from genan.rl.train import PolicyTraining
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
@@ -76,8 +76,9 @@ class Measured:
 
     def __str__(self) -> str:
         return (
-            f"{self.speed:12,.0f} steps/s; an update {self.update:.3g} s (from {min(self.seconds):.3g} to "
-            f"{max(self.seconds):.3g}, {len(self.seconds)} of them), compiled in {self.first - self.update:.1f} s"
+            f"{self.speed:12,.0f} steps/s; an update {self.update:.3g} s (from "
+            f"{min(self.seconds):.3g} to {max(self.seconds):.3g}, {len(self.seconds)} of them), "
+            f"compiled in {self.first - self.update:.1f} s"
         )
 
 
@@ -91,7 +92,7 @@ def main() -> None:
     parser.add_argument(
         "--actuators", type=Path, help="folder of actuators; left out: those that come with genan"
     )
-    parser.add_argument("--preset", choices=PRESETS, default="fast")
+    parser.add_argument("--preset", default="fast")
     parser.add_argument(
         "--skrl", type=int, default=2, help="updates that skrl is timed over; 0: leave it out"
     )
@@ -125,8 +126,9 @@ def compare(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespac
     training, ours = begun(name, ensemble, arguments.envs, arguments.preset)
     ppo, repeat = training.ppo_settings, training.task.action_repeat
     print(
-        f"{name}: {arguments.envs} environments x {ppo.num_steps_per_env} steps, {ppo.num_epochs} epochs x {ppo.num_minibatches} "
-        f"minibatches, settings {arguments.preset!r}, {training.precision}; begun in {training.compile_seconds:.1f} s, "
+        f"{name}: {arguments.envs} environments x {ppo.num_steps_per_env} steps, {ppo.num_epochs} "
+        f"epochs x {ppo.num_minibatches} minibatches, settings {arguments.preset!r}, "
+        f"{training.precision}; begun in {training.compile_seconds:.1f} s, "
         f"with compiling and settling {training.task.pool} starts",
         flush=True,
     )
@@ -139,7 +141,8 @@ def compare(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespac
         if theirs and k < arguments.skrl:
             theirs.advance()
     print(
-        f"  genan      {ours}; new starts take {100 * ours.share / (ours.update + ours.share):.1f} % of the time"
+        f"  genan      {ours}; new starts take "
+        f"{100 * ours.share / (ours.update + ours.share):.1f} % of the time"
     )
     print(
         f"  skrl       {theirs}; genan is {ours.speed / theirs.speed:.1f} times as fast"
@@ -148,8 +151,8 @@ def compare(name: str, ensemble: actuator.Ensemble, arguments: argparse.Namespac
     )
     for engine, (speed, compiled) in arm(training.robot, arguments.envs, repeat).items():
         print(
-            f"  {engine:<10} {speed:12,.0f} times {repeat} steps of the arm alone per second, compiled in "
-            f"{compiled:.1f} s; genan learns at {ours.speed / speed:.2f} of that",
+            f"  {engine:<10} {speed:12,.0f} times {repeat} steps of the arm alone per second, "
+            f"compiled in {compiled:.1f} s; genan learns at {ours.speed / speed:.2f} of that",
             flush=True,
         )
 
@@ -191,7 +194,7 @@ def begun(
     chosen = preset(name, settings)
     training = PolicyTraining(chosen.task, ensemble, TrainSettings(num_envs=envs), ppo=chosen.ppo)
     ours = Measured(training.ppo, training.learner)
-    # Every so many steps an eighth of the starts is settled again, as in a training.
+    # Now and then an eighth of the starts is settled again, as in a training.
     count = max(1, training.task.pool // 8)
     refill = eqx.filter_jit(
         lambda env, state, key: env.refill(state, count, key=key), compiler_options=QUICK
@@ -199,7 +202,8 @@ def begun(
     seconds = clocked(
         lambda k: refill(training.env, ours.learner.rollout.state, jax.random.key(k)), 2
     )
-    ours.share = seconds / max(1, round(training.settings.refill / training.ppo_settings.num_steps_per_env))
+    every = round(training.settings.refill / training.ppo_settings.num_steps_per_env)
+    ours.share = seconds / max(1, every)
     return training, ours
 
 

@@ -73,16 +73,7 @@ class Policy(eqx.Module):
         *,
         record: dict[str, Any],
     ) -> "Policy":
-        """What ``agent`` has learnt in ``env`` so far.
-
-        Args:
-            agent: the learner's agent.
-            env: where it learns.
-            robot: the environment's robot.
-            settings: how it learns; they become part of the record, as do the versions of what it
-                depends on.
-            record: what else is to be known of it: steps, seed, success rate, ...
-        """
+        """What ``agent`` has learnt in ``env`` so far; settings and versions join its record."""
         task, channels = env.task.settings, Channels.of_robot(robot)
         scaler, words = agent.observation_scaler, _words(task.name, channels)
         contract = PolicyContract(

@@ -206,38 +206,30 @@ class PPO(eqx.Module):
         """Policy steps of all environments together between two updates."""
         return self.settings.num_steps_per_env * self.env.envs
 
+    @partial(eqx.filter_jit, compiler_options=QUICK)
     def begin(self, key: PRNGKeyArray) -> LearnerState:
         """The state before the first step."""
-        return _begin(self, key)
+        agent_key, env_key, key = jax.random.split(key, 3)
+        sizes = self.env.observation_size, self.env.action_size
+        return LearnerState(
+            AgentState.begin(*sizes, self.settings, key=agent_key),
+            RolloutState.begin(self.env, env_key),
+            jax.random.key_data(key),
+            jnp.zeros((), jnp.int32),
+        )
 
+    @partial(eqx.filter_jit, donate="all-except-first", compiler_options=QUICK)
     def advance(self, learner: LearnerState) -> tuple[LearnerState, UpdateReport]:
         """One rollout and one update further. ``learner`` is used up."""
-        return _advance(self, learner)
-
-
-@partial(eqx.filter_jit, compiler_options=QUICK)
-def _begin(ppo: PPO, key: PRNGKeyArray) -> LearnerState:
-    agent_key, env_key, key = jax.random.split(key, 3)
-    env = ppo.env
-    return LearnerState(
-        AgentState.begin(env.observation_size, env.action_size, ppo.settings, key=agent_key),
-        RolloutState.begin(env, env_key),
-        jax.random.key_data(key),
-        jnp.zeros((), jnp.int32),
-    )
-
-
-@partial(eqx.filter_jit, donate="all-except-first", compiler_options=QUICK)
-def _advance(ppo: PPO, learner: LearnerState) -> tuple[LearnerState, UpdateReport]:
-    env, settings = ppo.env, ppo.settings
-    rollout_key, order_key, key = jax.random.split(jax.random.wrap_key_data(learner.key), 3)
-    after, experience, results = rollout(
-        env, learner.agent, learner.rollout, settings, key=rollout_key
-    )
-    order = random_order(ppo.steps_per_update, settings, key=order_key)
-    agent, losses = update(learner.agent, experience, settings, order)
-    report = UpdateReport.of(agent, results, losses, settings)
-    return LearnerState(agent, after, jax.random.key_data(key), learner.updates + 1), report
+        agent, settings = learner.agent, self.settings
+        rollout_key, order_key, key = jax.random.split(jax.random.wrap_key_data(learner.key), 3)
+        after, experience, results = rollout(
+            self.env, agent, learner.rollout, settings, key=rollout_key
+        )
+        order = random_order(self.steps_per_update, settings, key=order_key)
+        agent, losses = update(agent, experience, settings, order)
+        report = UpdateReport.of(agent, results, losses, settings)
+        return LearnerState(agent, after, jax.random.key_data(key), learner.updates + 1), report
 
 
 def rollout(
