@@ -266,5 +266,5 @@ def test_it_is_watched_live(arm: Path, trained: Path) -> None:
 
     settings = LiveSettings("reacher", trained, seed=2, hours=1.0)
     LiveRobot(settings, reports.append, orders, realtime=False).run()
-    assert not any(report.stopped for report in reports) and reports[-1].hours == 1.0
-    assert reports[-1].status == "follows the goal" and sum(len(r.q) for r in reports) > 1000
+    assert {report.status for report in reports} == {"follows the goal"}
+    assert sum(len(report.q) for report in reports) > 1000

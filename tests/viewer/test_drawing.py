@@ -42,9 +42,9 @@ def test_bodies_are_where_mujoco_puts_them(name: str) -> None:
             data.joint(joint).qpos[0] = value
         mujoco.mj_forward(model, data)
         poses = arm.poses(q)
-        np.testing.assert_allclose(poses.position, data.xpos, atol=1e-12)
-        np.testing.assert_allclose(np.abs(np.sum(poses.wxyz * data.xquat, axis=1)), 1.0)
-        np.testing.assert_allclose(poses.tip, data.site(robot.end_effector).xpos, atol=1e-12)
+        np.testing.assert_allclose(poses[0], data.xpos, atol=1e-12)
+        np.testing.assert_allclose(np.abs(np.sum(poses[1] * data.xquat, axis=1)), 1.0)
+        np.testing.assert_allclose(arm.tip(q), data.site(robot.end_effector).xpos, atol=1e-12)
 
 
 def test_the_jacobian_is_the_derivative_of_the_tip() -> None:
@@ -119,8 +119,8 @@ def test_every_body_is_placed_and_only_what_moved_is_sent() -> None:
         ghost.place(poses)
         for k, link in names.items():
             node = scene.nodes[f"/g/{link}"]
-            np.testing.assert_allclose(node.position, poses.position[k], atol=1e-5)
-            np.testing.assert_allclose(node.wxyz, poses.wxyz[k], atol=1e-5)
+            np.testing.assert_allclose(node.position, poses[0][k], atol=1e-5)
+            np.testing.assert_allclose(node.wxyz, poses[1][k], atol=1e-5)
     for node in scene.nodes.values():
         node.__dict__.pop("wxyz", None)
     ghost.place(arm.poses(np.array([0.1, 0.5, -0.2, 1.2])))  # the last joint alone

@@ -69,7 +69,7 @@ def test_pages_are_drawn_without_a_browser(tmp_path: Path) -> None:
     write(tmp_path / "r.h5", Trajectories.from_list(Channels.of_robot(robot), [still]))
     markers = {"ball": np.ones(3), "string": np.ones((5, 3))}
     reports = [
-        LiveReport(0.01 * ticks, 0.0 * ticks, k == 0, "runs", False, 0.0, 0.5, True, markers, 2, 1)
+        LiveReport(0.01 * ticks, 0.0 * ticks, k == 0, "runs", 0.5, True, markers, 2, 1)
         for k in range(12)
     ]
     settings = LiveSettings("table-tennis", tmp_path)

@@ -131,7 +131,7 @@ class ArmNodes:
 
     def place(self, poses: Poses) -> None:
         """Put the bodies where they are."""
-        position, wxyz = poses.position[self._bodies], poses.wxyz[self._bodies]
+        position, wxyz = (part[self._bodies] for part in poses)
         # Not "moved more than": the first time they are nowhere, which is no number.
         moved = ~(np.abs(position - self._position).max(axis=1) < STILL)
         turned = ~(np.abs(wxyz - self._wxyz).max(axis=1) < STILL)

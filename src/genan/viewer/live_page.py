@@ -92,10 +92,9 @@ class GoalHandle:
             if not self._stale:
                 return
             self._stale, q = False, self.q
-        poses = self._drawing.poses(q)
-        self._arm.place(poses)
+        self._arm.place(self._drawing.poses(q))
         if not self._dragged:
-            self._handle.position = poses.tip + self._base
+            self._handle.position = self._drawing.tip(q) + self._base
         for slider, (_, factor), value in zip(self._sliders, self._units, q, strict=True):
             slider.value = min(max(round(float(factor * value), 1), slider.min), slider.max)
 

@@ -85,10 +85,6 @@ class LiveReport:
     """Whether the arm was put somewhere else before these ticks."""
     status: str
     """What it is doing, for a person."""
-    stopped: bool
-    """Whether it waits for a restart after a stop of the guard."""
-    hours: float
-    """Operating hours behind the robot when it started [h]."""
     speed: float
     """Time of the robot over that of the wall."""
     pushable: bool
@@ -232,7 +228,7 @@ class LiveRobot:
         self._policy = load_policy(settings.policy, settings.task)
         self._goal: MovingGoal | None = None
         self._wished: Float[np.ndarray, " nq"] | None = None
-        self._asked = self._again = self._stopped = self._placed = self._ready = False
+        self._asked = self._again = self._placed = self._ready = False
         self._status, self._trial = "starting", -1
         self._judged, self._trials, self._successes = True, 0, 0
 
@@ -240,13 +236,13 @@ class LiveRobot:
         """Fly until nobody is at the other end."""
         try:
             while True:
-                self._again = self._stopped = self._ready = False
+                self._again = self._ready = False
                 self._judged = self._placed = True
                 self._setup = open_trials(self._policy, seed=self._settings.seed, hours=self._hours)
                 self._robot = LiveInterface(self._setup, self._report, realtime=self._realtime)
                 stop = self._fly()
                 if stop is not None and not self._again:
-                    self._status, self._stopped = f"stopped: {stop}", True
+                    self._status = f"stopped: {stop}"
                     self._robot.rest(until=lambda: self._again)
         except PageGoneError:
             return
@@ -302,8 +298,8 @@ class LiveRobot:
         try:
             self._send(
                 LiveReport(
-                    q, u, self._placed, self._status, self._stopped, self._hours, robot.pace.speed,
-                    robot.virtual.pushable, self._setup.markers(), self._trials, self._successes,
+                    q, u, self._placed, self._status, robot.pace.speed, robot.virtual.pushable,
+                    self._setup.markers(), self._trials, self._successes,
                 )
             )  # fmt: skip
             orders = self._orders()

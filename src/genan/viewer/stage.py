@@ -209,16 +209,9 @@ def _add_post(spec: Any, base: Float[np.ndarray, " 3"], floor: float, wide: floa
     add_box(spec, (1.7 * wide, 1.7 * wide, 0.012), (x, y, top - 0.006), _POST_COLOUR)
 
 
-@dataclass(frozen=True)
-class Poses:
-    """Where the bodies of one robot are at one moment, in the frame of its base."""
-
-    position: Float[np.ndarray, "bodies 3"]
-    """[m]"""
-    wxyz: Float[np.ndarray, "bodies 4"]
-    """Unit quaternions."""
-    tip: Float[np.ndarray, " 3"]
-    """The end effector [m]."""
+Poses = tuple[Float[np.ndarray, "bodies 3"], Float[np.ndarray, "bodies 4"]]
+"""Positions [m] and orientations (unit quaternions) of a robot's bodies, in the frame of its base;
+the world is the first."""
 
 
 class ArmKinematics:
@@ -235,8 +228,8 @@ class ArmKinematics:
 
     def poses(self, q: Float[np.ndarray, " nq"]) -> Poses:
         """Where everything is at the joint positions ``q`` [rad or m]."""
-        tip = self.tip(q)
-        return Poses(self._data.xpos.copy(), self._data.xquat.copy(), tip)
+        self.tip(q)
+        return self._data.xpos.copy(), self._data.xquat.copy()
 
     def tip(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3"]:
         """The end effector in the frame of the base [m]; the last body where the robot names
