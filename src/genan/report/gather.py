@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from genan.actuator.contract import read_contract as read_actuators
 from genan.errors import DataError, GenanError
 from genan.evaluation.study_result import SEARCH_SUFFIX, SUFFIX, SearchResult, StudyResult
 from genan.evaluation.transfer import RESULT, TransferResult
 from genan.report.inspection_record import FILE as INSPECTION
 from genan.report.inspection_record import InspectionRecord
+from genan.rl.contract import read_contract as read_policy
 from genan.words import plural
 
 T = TypeVar("T")
@@ -168,18 +170,6 @@ def _load_evaluation(path: Path) -> Any:
     return EvaluationRecord.load(path)
 
 
-def _load_actuators(path: Path) -> ArtifactRecord:
-    from genan.actuator.contract import read_contract
-
-    return ArtifactRecord(*read_contract(path.parent))
-
-
-def _load_policy(path: Path) -> ArtifactRecord:
-    from genan.rl.contract import read_contract
-
-    return ArtifactRecord(*read_contract(path.parent))
-
-
 def _load_transfer(path: Path) -> TransferResult:
     found = TransferResult.load(path.parent)
     found.outcomes()
@@ -194,8 +184,8 @@ _SUFFIXES: tuple[tuple[str | tuple[str, ...], tuple[str, Callable[[Path], Any]]]
 _KINDS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
     "evaluation.json": ("evaluations", _load_evaluation),
     RESULT: ("transfers", _load_transfer),
-    "policy.json": ("policies", _load_policy),
-    "actuator.json": ("actuators", _load_actuators),
+    "policy.json": ("policies", lambda path: ArtifactRecord(*read_policy(path.parent))),
+    "actuator.json": ("actuators", lambda path: ArtifactRecord(*read_actuators(path.parent))),
     INSPECTION: ("inspections", InspectionRecord.load),
     **{f"{name}.png": ("pictures", _exists) for names in PICTURES.values() for name in names},
 }

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 Channel = JointInspection | ControlInspection
 
-#: Trajectories drawn over each other, and samples of each.
-SHOWN, SAMPLES = 4, 1500
-#: Panels next to each other, at most.
-ACROSS = 6
+#: Trajectories drawn over each other, samples of each, and panels next to each other, at most.
+SHOWN, SAMPLES, ACROSS = 4, 1500, 6
 #: Cells along each axis of a density, and samples it is counted from.
 BINS, COUNTED = 64, 200_000
 #: Faintest density and faintest power drawn, relative to the strongest.
@@ -58,11 +56,11 @@ def trajectories_figure(trajectories: Trajectories, inspection: Inspection) -> "
         for empty in grid[side::2][len(group) :]:
             empty.remove()
         for column, (panel, channel) in enumerate(zip(axes, group, strict=True)):
-            unit, factor = _unit(channel)
+            unit, factor = reading_unit(channel.unit) if side == 0 else (channel.unit, 1.0)
             for colour, k in zip(COLOURS, numbers, strict=False):
                 one = trajectories[k]
                 thin = slice(None, None, max(1, len(one) // SAMPLES))
-                values = (one.q if isinstance(channel, JointInspection) else one.u)[thin, column]
+                values = (one.q if side == 0 else one.u)[thin, column]
                 time = one.dt * np.arange(len(one))[thin]
                 panel.plot(time, factor * values, color=colour, label=f"trajectory {k}")
             heading(panel, with_unit(channel.name, unit), title if column == 0 else "")
@@ -116,8 +114,12 @@ def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figu
         for column, (panel, member) in enumerate(zip(axes, members, strict=True)):
             panel.locator_params(axis="both", nbins=4)
             if members is controls:
-                _draw_histogram(panel, trajectories.u[::stride, column], member)
+                u = trajectories.u[::stride, column]
+                counts, edges = np.histogram(u, bins=50)
+                panel.stairs(100.0 * counts / len(u), edges, fill=True, color=COLOURS[0])
+                panel.set_xlabel(with_unit(member.name, member.unit))
                 panel.set_ylabel("samples [%]" if column % across == 0 else "")
+                _mark_bounds(panel, member, 1.0, vertical=True)
             else:
                 _draw_density(panel, *member)
     return figure
@@ -215,13 +217,6 @@ def _draw_gaps(panel: "Axes", inspection: Inspection) -> None:
     heading(panel, "Gaps", some if timing.gap_count > GAPS_LISTED else f"{timing.gap_count} in all")
 
 
-def _draw_histogram(panel: "Axes", u: Float[np.ndarray, " M"], control: ControlInspection) -> None:
-    counts, edges = np.histogram(u, bins=50)
-    panel.stairs(100.0 * counts / len(u), edges, fill=True, color=COLOURS[0])
-    panel.set_xlabel(with_unit(control.name, control.unit))
-    _mark_bounds(panel, control, 1.0, vertical=True)
-
-
 def _draw_density(panel: "Axes", x: Any, y: Any, covered: float) -> None:
     """Each axis: values, edges of cells, name, unit, and limits, which the axis reaches."""
     density(panel, x[0], y[0], x[1], y[1], faintest=FAINTEST)
@@ -232,11 +227,6 @@ def _draw_density(panel: "Axes", x: Any, y: Any, covered: float) -> None:
         for limit in limits:
             draw(limit, color=GREY, linewidth=0.7, linestyle=":")
     heading(panel, "", f"{100 * covered:.0f} % covered")
-
-
-def _unit(channel: Channel) -> tuple[str, float]:
-    joint = isinstance(channel, JointInspection)
-    return reading_unit(channel.unit) if joint else (channel.unit, 1.0)
 
 
 def _mark_bounds(panel: "Axes", channel: Channel, factor: float, *, vertical: bool = False) -> None:

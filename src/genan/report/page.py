@@ -178,6 +178,7 @@ def _context(material: Material, charts: _Charts, folder: Path) -> dict[str, Any
         }
         for found in material.studies
     ]
+    pictures = _files_in_page(material.pictures, PICTURE_ROOM, folder)
     return {
         "material": material,
         "tiles": [(one, run_charts.success(one.content)) for one in done] * (len(done) <= TILES),
@@ -188,21 +189,16 @@ def _context(material: Material, charts: _Charts, folder: Path) -> dict[str, Any
         "loss_charts": [charts(one) for one in run_charts.loss_charts(material.actuators)],
         "training_charts": [charts(one) for one in run_charts.training_charts(material.policies)],
         "studies": studies,
-        "pictures": _pictures(material, folder),
+        "pictures": {
+            section: [one for one in pictures if one["found"].path.stem in names]
+            for section, names in PICTURES.items()
+        },
         "films": _files_in_page(material.films, FILM_ROOM, folder),
         "versions": _versions(material),
         "hardware": _hardware(material),
         "success": run_charts.success,
         "judged": run_charts.judged,
         "epochs": lambda run: len(run_charts.validation_losses(run)),
-    }
-
-
-def _pictures(material: Material, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    shown = _files_in_page(material.pictures, PICTURE_ROOM, folder)
-    return {
-        section: [picture for picture in shown if picture["found"].path.stem in names]
-        for section, names in PICTURES.items()
     }
 
 

@@ -18,10 +18,8 @@ from genan.words import reading_unit, slug, time_ahead
 
 T = TypeVar("T")
 
-#: Lines, and series of trials, in one chart, at most: as many as can be distinguished.
-LINES, TOGETHER = 6, 8
-#: Points of an error curve.
-POINTS = 60
+#: Lines, series of trials, and points of a line in one chart, at most.
+LINES, TOGETHER, POINTS = 6, 8, 60
 _PAPER_OUTCOMES = {
     "too long": "return too long",
     "too short": "return too short",
