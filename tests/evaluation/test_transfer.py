@@ -23,6 +23,7 @@ from genan.errors import DataError, SettingError
 from genan.evaluation import trials as setups
 from genan.evaluation.transfer import TransferResult, TransferTrial, transfer
 from genan.evaluation.trials import ReacherTrials, TrialSetup, load_policy, open_trials
+from genan.intervals import wilson
 from genan.rl.contract import PolicyError
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot import Robot
@@ -53,9 +54,9 @@ def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
     small = {"(0, 1, 2)": "(1,)", "trials=100": "trials=2, finished=seen.append"}
     found = run_block("transfer.md", 0, smaller=small, seen=seen)["found"]
     out = tmp_path / "runs" / "transfer"
-    assert [len(so_far.trials) for so_far in seen] == [1, 2] and found == seen[-1] == TransferResult.load(
-        out
-    )
+    assert [len(so_far.trials) for so_far in seen] == [1, 2] and found == seen[
+        -1
+    ] == TransferResult.load(out)
     assert found.succeeded >= 1 and found.robot_seeds == (1,)
     folder = out / "robot-1"
     assert load_recording(folder / "flights.h5").lengths.tolist() == [2500] * 2
@@ -277,7 +278,9 @@ def test_rates_intervals_and_tables() -> None:
     assert task_entry("ball-in-a-cup").outcomes == tuple(outcome.value for outcome in CupOutcome)
 
 
-def test_what_cannot_be_is_refused(reacher: NumpyPolicy, cup_policy: NumpyPolicy, tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused(
+    reacher: NumpyPolicy, cup_policy: NumpyPolicy, tmp_path: Path
+) -> None:
     robot = MemoryRobot()
     with pytest.raises(
         SettingError, match="trained for the task 'reacher', not for 'table-tennis'"
@@ -315,3 +318,20 @@ def test_what_cannot_be_is_refused(reacher: NumpyPolicy, cup_policy: NumpyPolicy
     (tmp_path / "transfer.json").write_text("{}")
     with pytest.raises(DataError, match="not the result of transfer trials"):
         TransferResult.load(tmp_path)
+
+
+def test_a_trial_lost_to_a_busy_computer_is_no_failure_of_the_policy(tmp_path: Path) -> None:
+    def trial(number: int, reason: StopReason) -> TransferTrial:
+        done = reason is StopReason.FINISHED
+        outcome = "reached" if done else reason.value
+        return TransferTrial(number, 0, done, outcome, reason.value, [0.0], None, {}, reason.name)
+
+    reasons = [StopReason.FINISHED] * 3 + [StopReason.LATE] * 2 + [StopReason.POSITION]
+    found = TransferResult("reacher", tuple(trial(k, reason) for k, reason in enumerate(reasons)))
+    assert (found.succeeded, len(found.completed)) == (3, 4)
+    assert found.words == (
+        "3 of 4 completed trials succeeded; 2 were stopped because this computer was late"
+    )
+    assert found.interval == wilson(3, 4)
+    found.save(tmp_path)
+    assert TransferResult.load(tmp_path) == found

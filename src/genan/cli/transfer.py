@@ -175,12 +175,9 @@ class Transfer:
 
             def finished(found: "Result") -> None:
                 so_far[:] = [found]
-                rate = 100.0 * found.succeeded / len(found.trials)
-                words = (
-                    f"{self.task}: {found.succeeded} of {len(found.trials)} succeeded "
-                    f"({rate:.1f} %)"
+                bar.update(
+                    line, completed=len(found.trials), description=f"{self.task}: {found.words}"
                 )
-                bar.update(line, completed=len(found.trials), description=words)
 
             def opened(robot_seed: int | None) -> "TrialSetup":
                 there = open_on(robot_seed)
@@ -280,14 +277,16 @@ def _print_result(console: "Console", found: "Result", *, robot: str) -> None:
         counts = part.outcomes()
         table.add_row(
             name,
-            f"{part.succeeded} of {len(part.trials)}",
-            f"{100.0 * part.succeeded / len(part.trials):.1f}",
+            f"{part.succeeded} of {len(part.completed)}",
+            f"{100.0 * part.succeeded / len(part.completed):.1f}" if part.completed else "-",
             f"{100.0 * low:.1f} to {100.0 * high:.1f}",
             *([_number(part.mean(entry.number[0]))] if entry.number else []),
             *(str(counts.get(name, 0)) for name in shown),
         )
     table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
     console.print(table, crop=False)
+    if len(found.completed) < len(found.trials):
+        console.print(f"{found.words}.")
 
 
 def _number(value: float) -> str:

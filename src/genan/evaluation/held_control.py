@@ -89,8 +89,8 @@ def make_holds(recorded: Trajectories, *, first: int) -> Holds | None:
         return None
     about = {key: origin.get(key) for key in ("robot", *known, "signal_bounds")}
     digest = hashlib.sha256(json.dumps(about | recorded.channels.settings()).encode())
-    for source in sorted(robot_folder(name.removeprefix(VIRTUAL)).rglob("*.py")):
-        digest.update(source.read_bytes())  # another program is another robot
+    for path in sorted(robot_folder(name.removeprefix(VIRTUAL)).rglob("*.py")):
+        digest.update(path.read_bytes())  # another program is another robot
     kept = cache_folder().parent / f"held-controls-{digest.hexdigest()[:32]}.h5"
     try:
         played = load(kept)

@@ -28,6 +28,7 @@ from genan.files import write_atomically
 from genan.intervals import wilson
 from genan.provenance import versions
 from genan.tasks.registry import task_entry, task_names
+from genan.words import plural
 
 FORMAT, VERSION = "genan transfer", 1
 RESULT, FLIGHTS, BALLS = "transfer.json", "flights.h5", "balls"
@@ -52,6 +53,12 @@ class TransferTrial:
     """What was measured. Reacher: ``error`` of each joint and ``mean_error`` [degrees, m for
     slides]; ball-in-a-cup: ``seconds_in_cup`` [s]; table tennis: ``landing`` point in the world
     frame [m]."""
+    reason: str = StopReason.FINISHED.name  # Why the flight ended: name of a ``StopReason``.
+
+    @property
+    def late(self) -> bool:
+        """Whether a computer was too busy for it: that says nothing about the policy."""
+        return StopReason[self.reason].is_lateness
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,11 @@ class TransferResult:
     about: Mapping[str, Any] = field(default_factory=dict)  # Policy, robot, protocol and versions.
 
     @property
+    def completed(self) -> tuple[TransferTrial, ...]:
+        """The trials that count: those that no computer was too late for."""
+        return tuple(trial for trial in self.trials if not trial.late)
+
+    @property
     def succeeded(self) -> int:
         """How many trials succeeded."""
         return sum(trial.success for trial in self.trials)
@@ -70,7 +82,21 @@ class TransferResult:
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of the success rate."""
-        return wilson(self.succeeded, len(self.trials))
+        return wilson(self.succeeded, len(self.completed))
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return f"TransferResult({self.task}: {self.words}, 95 % interval {low:.3f} to {high:.3f})"
+
+    @property
+    def words(self) -> str:
+        """What came out: "13 of 13 completed trials succeeded; 7 were stopped because ..."."""
+        late = len(self.trials) - len(self.completed)
+        if not late:
+            return f"{self.succeeded} of {plural(len(self.trials), 'trial')} succeeded"
+        count = f"{self.succeeded} of {plural(len(self.completed), 'completed trial')} succeeded"
+        stopped = "1 was stopped" if late == 1 else f"{late} were stopped"
+        return f"{count}; {stopped} because this computer was late"
 
     @property
     def robot_seeds(self) -> tuple[int | None, ...]:
@@ -107,6 +133,7 @@ class TransferResult:
             "task": self.task,
             "succeeded": self.succeeded,
             "trials_done": len(self.trials),
+            "completed": len(self.completed),
             "interval_95": [low, high],
             "outcomes": self.outcomes(),
             "about": dict(self.about),
@@ -131,7 +158,7 @@ class TransferResult:
             raise DataError(f"There is no {path}; 'genan transfer' makes one.") from None
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{path} is not the result of transfer trials ({error}); run them anew."
+                f"{path} is not the result of transfer trials ({error}); run them again."
             ) from None
 
 
@@ -260,6 +287,7 @@ class _Trials:
             success=verdict.success,
             outcome=verdict.outcome,
             stop=str(flight.stop),
+            reason=flight.stop.reason.name,
             u_init=prepared.u.tolist(),
             goal=None if prepared.goal is None else prepared.goal.tolist(),
             numbers=verdict.numbers,

@@ -43,12 +43,12 @@ def scaled(value: Value | None, factor: float) -> Value | None:
 
 def success(trials: TransferResult) -> Value:
     """The success rate with Wilson's interval [%]."""
-    return _share(trials.succeeded, len(trials.trials))
+    return _share(trials.succeeded, len(trials.completed))
 
 
 def _share(count: int, total: int) -> Value:
     low, high = wilson(count, total)
-    return Value(100.0 * count / total, 100.0 * low, 100.0 * high, total)
+    return Value(100.0 * count / max(total, 1), 100.0 * low, 100.0 * high, total)
 
 
 def judged(policy: ArtifactRecord) -> Value | None:
