@@ -46,7 +46,7 @@ def test_same_seed_same_bytes_two_seeds_differ(genan: Callable, tmp_path: Path) 
             "collect", "--out", tmp_path / f"{name}.h5", "--trajectories", 5, *QUICK, *flags
         )
         assert answer.code == 0, answer.err
-        assert "compiling the virtual PAMY2" in answer.err and "5 trajectories" in answer.err
+        assert "5 trajectories" in answer.err
     digests = {name: digest(tmp_path / f"{name}.h5") for name in names}
     assert digests["a"] == digests["b"]
     assert len(set(digests.values())) == 3
@@ -136,6 +136,7 @@ def test_an_existing_output_is_left_alone(refused: Callable, tmp_path: Path) -> 
     assert str(tmp_path) in refused("collect", "--out", tmp_path, "--trajectories", 1, *QUICK)
 
 
+@pytest.mark.slow
 def test_other_settings_do_not_go_on_from_a_partial_recording(
     refused: Callable, tmp_path: Path
 ) -> None:
@@ -150,6 +151,7 @@ def test_other_settings_do_not_go_on_from_a_partial_recording(
     assert len(summary(tmp_path / "a.h5.partial")) == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_recorded_and_says_how_to_go_on(tmp_path: Path) -> None:
     out = tmp_path / "a.h5"
     process = start("--out", out, "--trajectories", 100000, *QUICK)
@@ -161,6 +163,7 @@ def test_ctrl_c_keeps_what_is_recorded_and_says_how_to_go_on(tmp_path: Path) -> 
     assert f"{safe} of 100000 trajectories are safe in {out}.partial" in err.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_sigkill_at_ten_random_moments_loses_nothing_that_was_whole(
     genan: Callable, tmp_path: Path
 ) -> None:
@@ -196,6 +199,7 @@ def test_sigkill_at_ten_random_moments_loses_nothing_that_was_whole(
     assert not partial.exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

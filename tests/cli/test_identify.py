@@ -1,7 +1,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_identify_prints_the_table_and_draws(genan: Callable, tmp_path: Path) -> None:
     answer = genan("identify", "--robot", "virtual-pamy2", "--out", tmp_path / "bench")
     assert answer.code == 0, answer.err

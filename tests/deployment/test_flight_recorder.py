@@ -78,6 +78,7 @@ def test_existing_files_and_flights_without_a_trajectory(tmp_path: Path) -> None
         FlightRecorder(tmp_path / "b.h5", PAMY2, provenance={})
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_at_most_the_running_flight(
     tmp_path: Path, repository: Path
 ) -> None:

@@ -214,6 +214,7 @@ def test_collect_records_on_its_virtual_robot(arm: Path, genan: Callable, tmp_pa
     assert np.ptp(recorded.q, axis=0).min() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [("--trials", 2), ("--trials", 2, "--serve")])
 def test_a_policy_is_tried_on_it(
     arm: Path, trained: Path, genan: Callable, tmp_path: Path, flags: tuple
@@ -226,6 +227,7 @@ def test_a_policy_is_tried_on_it(
     assert (out / "robot-0" / "flights.h5").exists()
 
 
+@pytest.mark.slow
 def test_it_is_served_in_its_own_protocol(arm: Path) -> None:
     with served("virtual-bench-arm", seed=1) as (host, port):
         reached = open_robot("bench-arm-net", host=host, port=port)

@@ -60,6 +60,7 @@ def test_spread_is_that_of_the_labs_table() -> None:
     assert (low, high) == (pytest.approx(0.9 * 9.5), pytest.approx(1.1 * 29.0))
 
 
+@pytest.mark.slow
 def test_virtual_pamy2_identifies_like_the_real_one() -> None:
     robot = VirtualPamy2(seed=0)
     experiments = identify(robot)

@@ -44,6 +44,8 @@ from genan.robots.pamy2.wire import (
     unpack_command,
 )
 
+pytestmark = pytest.mark.realtime
+
 
 class Swing:
     """A controller that is never still, at the rate limit and beyond, and answers what it reads."""

@@ -154,6 +154,8 @@ def _substep(
 
 # --- ``VirtualPamy2``: the robot on the bench. What crosses its interface is what would cross i
 
+_PROGRAMS: dict[tuple[Any, ...], Callable[..., Any]] = {}
+_COMPILING = Lock()
 #: The robot is put together and left to hang for this long before anyone commands it [ticks].
 _HANG_TICKS = 1500
 
@@ -195,8 +197,6 @@ class VirtualPamy2(VirtualRobot):
                 f"{drift:g}."
             )
         self.seed = seed
-        self._programs: dict[tuple[Any, ...], Callable[..., Any]] = {}
-        self._compile_lock = Lock()
         self.hours = hours
         self._push: Float[np.ndarray, " 4"] | None = None
         with on_the_bench():
@@ -291,13 +291,14 @@ class VirtualPamy2(VirtualRobot):
         return parameters
 
     def _compiled(self, arguments: tuple[Any, ...], *, skip: int) -> Callable[..., Any]:
-        """The compiled program for a batch of this shape, made once for all threads."""
-        key = (arguments[3].shape, skip)
-        with self._compile_lock:
-            if key not in self._programs:
-                with compiling(f"the virtual PAMY2, {key[0][0]} at a time"):
-                    self._programs[key] = _run_batch.lower(*arguments, skip=skip).compile()
-            return self._programs[key]
+        """The compiled program for a batch of this shape, made once for all robots and threads."""
+        shape = arguments[3].shape
+        key = (jax.tree.structure(arguments), shape, skip)
+        with _COMPILING:
+            if key not in _PROGRAMS:
+                with compiling(f"the virtual PAMY2, {shape[0]} at a time"):
+                    _PROGRAMS[key] = _run_batch.lower(*arguments, skip=skip).compile()
+            return _PROGRAMS[key]
 
     def _checked(self, u: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*batch 4"]:
         low, high = self.robot.u_range
