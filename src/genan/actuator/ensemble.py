@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from genan.actuator.contract import Contract
 from genan.actuator.history import History
-from genan.actuator.network import Layer, Scaling, TorqueModel
+from genan.actuator.network import Layer, Precision, Scaling, TorqueModel
 from genan.errors import ActuatorError
 
 Positions = Float[Array | np.ndarray, "*batch rows nq"]
@@ -100,12 +100,10 @@ class Ensemble(eqx.Module):
         found: dict[str, Any] = json.loads(self.record_json)
         return found
 
-    @property
-    def model(self) -> TorqueModel:
+    def model(self, precision: Precision = "float32") -> TorqueModel:
         """What turns histories and one member's layers into its torque."""
-        return TorqueModel(
-            self.contract.history, self.contract.architecture.activation, self.scaling
-        )
+        activation = self.contract.architecture.activation
+        return TorqueModel(self.contract.history, activation, self.scaling, precision)
 
     def torque(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch nq"]:
         """Torque of the actuators on the joints, the mean over the members [N m or N].
@@ -121,7 +119,7 @@ class Ensemble(eqx.Module):
     ) -> Float[Array, "members *batch nq"]:
         """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for
         ``torque``."""
-        inputs, model = self.inputs(q_history, u_history), self.model
+        inputs, model = self.inputs(q_history, u_history), self.model()
         return jax.vmap(lambda layers: model.torque(layers, inputs))(self.layers)
 
     def disagreement(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch"]:
@@ -133,7 +131,7 @@ class Ensemble(eqx.Module):
         """Standardised network inputs; arguments as for ``torque``."""
         q, u = jnp.asarray(q_history), jnp.asarray(u_history)
         self._check(q, u)
-        return self.model.inputs(q, u)
+        return self.model().inputs(q, u)
 
     def member(self, index: int) -> "Ensemble":
         """Member ``index`` (counted from 0) alone, as an ensemble of one."""

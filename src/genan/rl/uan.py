@@ -25,7 +25,7 @@ from genan.actuator.dataset import Data, Dataset, gather, load_all
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.history import History
 from genan.actuator.losses import rollout
-from genan.actuator.network import Layer, Scaling, apply
+from genan.actuator.network import Layer, Scaling, TorqueModel
 from genan.actuator.samples import Samples, usable_rows
 from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings
 from genan.dynamics import Dynamics, load_dynamics
@@ -332,13 +332,13 @@ class HeldOutRollouts(eqx.Module):
     def distance(self, layers: tuple[Layer, ...]) -> Float[Array, ""]:
         """Mean distance from the recorded positions, cut at the bound [standard deviations]."""
         environment = self.environment
-        history, samples, scaling = environment.history, environment.samples, environment.scaling
+        history, samples = environment.history, environment.samples
+        activation = environment.settings.ppo.activation
+        model = TorqueModel(history, activation, environment.scaling)
         past = max(history.span, 1)
 
         def torque(q: Float[Array, "rows nq"], u: Float[Array, "rows nu"]) -> Float[Array, " nq"]:
-            x = (history.features(q, u) - scaling.input_mean) / scaling.input_std
-            y = apply(layers, x, activation=environment.settings.ppo.activation)
-            return y * scaling.torque_std + scaling.torque_mean
+            return model(layers, q, u)
 
         def one(start: Int[Array, ""]) -> Float[Array, ""]:
             q = jax.lax.dynamic_slice_in_dim(samples.q, start - past, past + 1 + self.steps)
@@ -369,7 +369,7 @@ def _prepare(
     starts, horizon = find_starts(lengths, learnt, settings.history, settings.horizon)
     environment = UanEnvironment(
         samples=dataset.samples,
-        scaling=Scaling.of_samples(dataset.samples, dataset.train_rows, settings.history),
+        scaling=dataset.scaling,
         dynamics=dynamics,
         std=jnp.std(dataset.samples.q[dataset.train_rows], axis=0),
         starts=jnp.asarray(starts),

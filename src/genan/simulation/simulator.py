@@ -4,6 +4,7 @@ Pure functions of a batch of states. The networks replace the active drive only:
 model says about gravity, springs and dampers acts as it did when the networks were fitted.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, final, runtime_checkable
 
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from genan.actuator import Ensemble
-from genan.actuator.network import Layer, Precision, apply
+from genan.actuator.network import Layer, Precision
 from genan.actuator.training import shuffled
 from genan.dynamics import Dynamics, load_dynamics
 from genan.dynamics.algebra import Rotation, Vector, plus
@@ -196,30 +197,26 @@ class EnsembleDrive(eqx.Module):
 
         Members drive equally many robots, or one more.
         """
-        x = self.ensemble.inputs(q_history, u_history)
+        x, torque = self.ensemble.inputs(q_history, u_history), self._torque()
         if self.ensemble.members == 1:
-            return self._scaled(self._apply(jax.tree.map(lambda a: a[0], self.ensemble.layers), x))
+            return torque(jax.tree.map(lambda a: a[0], self.ensemble.layers), x)
         robots, members = len(x), self.ensemble.members
         places = members * -(-robots // members)
         order = shuffled(jnp.arange(places, dtype=jnp.int32), places, word)
         grouped = x[jnp.minimum(order, robots - 1)].reshape(members, places // members, -1)
-        y = jax.vmap(self._apply)(self.ensemble.layers, grouped).reshape(places, -1)
-        return self._scaled(jnp.zeros_like(y).at[order].set(y, unique_indices=True)[:robots])
+        tau = jax.vmap(torque)(self.ensemble.layers, grouped).reshape(places, -1)
+        return jnp.zeros_like(tau).at[order].set(tau, unique_indices=True)[:robots]
 
     def disagreement(
         self, q_history: Float[Array, "robots rows nq"], u_history: Float[Array, "robots rows nu"]
     ) -> Float[Array, " robots"]:
         """Standard deviation of all members' torques, summed over the joints [N m]."""
         x = self.ensemble.inputs(q_history, u_history)
-        y = jax.vmap(self._apply, (0, None))(self.ensemble.layers, x)
-        return jnp.sum(self.ensemble.scaling.torque_std * jnp.std(y, axis=0), axis=-1)
+        tau = jax.vmap(self._torque(), (0, None))(self.ensemble.layers, x)
+        return jnp.sum(jnp.std(tau, axis=0), axis=-1)
 
-    def _apply(self, layers: tuple[Layer, ...], x: Array) -> Array:
-        activation = self.ensemble.contract.architecture.activation
-        return apply(layers, x, activation=activation, precision=self.precision)
-
-    def _scaled(self, y: Array) -> Array:
-        return y * self.ensemble.scaling.torque_std + self.ensemble.scaling.torque_mean
+    def _torque(self) -> Callable[[tuple[Layer, ...], Array], Array]:
+        return self.ensemble.model(self.precision).torque
 
 
 class HistoryBuffer(eqx.Module):
