@@ -202,6 +202,13 @@ def test_names_and_refusals(arm: Path) -> None:
             find_package(name)
 
 
+def test_robots_lists_it_next_to_broken_ones(arm: Path, genan: Callable) -> None:
+    listed = genan("robots")
+    assert listed.code == 0 and "no such folder" in listed.out and "planar" in listed.out
+    shown = genan("robots", "bench-arm")
+    assert shown.code == 0 and "runs on virtual-bench-arm, bench-arm-net" in shown.out
+
+
 def test_collect_records_on_its_virtual_robot(arm: Path, genan: Callable, tmp_path: Path) -> None:
     out = tmp_path / "data.h5"
     quick = ("--duration", 0.1, "--ramp", 0.02, "--settle", 0.02)
