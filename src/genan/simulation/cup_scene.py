@@ -47,7 +47,9 @@ from genan.simulation.cup_contact import (
 )
 from genan.simulation.simulator import Tip, bounds_of, rounded
 
-Joints, Vector3, Number = Float[Array, " nq"], Float[Array, " 3"], Float[Array, ""]
+Joints = Float[Array, " nq"]
+Vector3 = Float[Array, " 3"]
+Number = Float[Array, ""]
 
 #: Site of the model that is the cup frame.
 CUP_SITE = "cup"

@@ -15,7 +15,8 @@ from jaxtyping import Array, Bool, Float
 from genan.tasks.ball import MEASURED, NOISE_STEP, Court, FilterNoise, Triple
 from genan.tasks.ball.flight import AirDrag, Bounce, FlyingBall, Number, Truth, Vector3, step
 
-Mean, Matrix = Float[Array, " 9"], Float[Array, "9 9"]
+Mean = Float[Array, " 9"]
+Matrix = Float[Array, "9 9"]
 
 
 class FilterState(eqx.Module):
