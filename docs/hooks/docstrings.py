@@ -1,4 +1,5 @@
-"""How the reference reads docstrings: comments next to fields count, and brackets side by side are no link of Markdown."""
+"""How the reference reads docstrings: comments next to fields count, and brackets side by side are
+no link of Markdown."""
 
 import re
 from typing import Any
@@ -10,7 +11,8 @@ SIDE_BY_SIDE = re.compile(r"\](\s?)\[")
 
 
 class Brackets(Extension):
-    """Escapes the second of two pairs of brackets, which Markdown would take for the name of a link."""
+    """Escapes the second of two pairs of brackets, which Markdown would take for the name of a
+    link."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Called for every module, class, function and attribute."""

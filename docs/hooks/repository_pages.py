@@ -1,8 +1,9 @@
-"""What the site needs beyond docs/: examples, changelog and CONTRIBUTING as pages, and links to files of the repository.
+"""What the site needs beyond docs/: examples, changelog and CONTRIBUTING as pages, and links to
+files of the repository.
 
-In docs/ a link such as ``../examples/04_drive_a_mujoco_loop.py`` holds where the repository is looked at. On the site
-the file is a page of its own, made here from the file; a link to a file that has none is a warning, which ends a strict
-build.
+In docs/ a link such as ``../examples/04_drive_a_mujoco_loop.py`` holds where the repository is
+looked at. On the site the file is a page of its own, made here from the file; a link to a file that
+has none is a warning, which ends a strict build.
 """
 
 import ast
@@ -26,7 +27,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for each example and for each of ``PAGES``."""
     root = Path(config.config_file_path).parent
     for example in sorted((root / "examples").glob("*.py")):
-        files.append(File.generated(config, page_of(f"examples/{example.name}"), content=example_page(example)))
+        page = page_of(f"examples/{example.name}")
+        files.append(File.generated(config, page, content=example_page(example)))
     for name, page in PAGES.items():
         text = (root / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, page, content=text))
@@ -39,7 +41,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     docs = posixpath.basename(config.docs_dir)
 
     def led(link: re.Match[str]) -> str:
-        inside = posixpath.normpath(posixpath.join(docs, here, link["path"]))  # as seen from the repository's root
+        # As seen from the repository's root.
+        inside = posixpath.normpath(posixpath.join(docs, here, link["path"]))
         if inside.startswith(f"{docs}/"):
             return link[0]
         target = page_of(inside)
@@ -57,8 +60,10 @@ def page_of(path: str) -> str:
 
 
 def example_page(example: Path) -> str:
-    """An example as a page: the first line of its docstring as the title, the rest as text, and the program."""
+    """An example as a page: the first line of its docstring as the title, the rest as text, and the
+    program."""
     source = example.read_text(encoding="utf-8")
     title, _, rest = (ast.get_docstring(ast.parse(source)) or example.stem).partition("\n")
     source = re.sub(r'\A""".*?"""\n+', "", source, flags=re.S)
-    return f'# {title.rstrip(".:")}\n\n{rest.strip()}\n\n```python title="examples/{example.name}"\n{source}```\n'
+    block = f'```python title="examples/{example.name}"\n{source}```'
+    return f"# {title.rstrip('.:')}\n\n{rest.strip()}\n\n{block}\n"

@@ -91,7 +91,14 @@ def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(
 
 def test_ctrl_c_and_a_robot_that_vanishes_keep_what_is_done(genan, tmp_path: Path) -> None:
     on = ("transfer", "reacher", "--trials", 5)
-    answer = genan(*on, "--robot", "interrupted", "--out", tmp_path / "stopped")
+    readme = typed(
+        "genan transfer reacher --policy reacher --trials 20 --out transfer",
+        *("--robot", "interrupted"),
+        policy=bundled_policy("reacher"),
+        trials=5,
+        out=tmp_path / "stopped",
+    )
+    answer = genan(*readme)
     assert answer.code == 130 and "of 1" in answer.out, answer
     assert json.loads((tmp_path / "stopped" / "transfer.json").read_text())["trials_done"] == 1
     assert (tmp_path / "stopped" / "robot" / "flights.h5").exists()

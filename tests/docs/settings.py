@@ -40,13 +40,14 @@ ELSEWHERE: dict[str, str] = {
         ),  # where the logs are
         "cli/test_deploy": (
             "genan deploy reacher --robot my-arm --policy reacher --goal 20 40 --dry-run",
-            "genan deploy reacher --robot pamy2-udp --host 192.168.0.110 --policy runs/reacher --goal 10 30 20 0 "
-            "--dry-run",
+            "genan deploy reacher --robot pamy2-udp --host 192.168.0.110 --policy runs/reacher "
+            "--goal 10 30 20 0 --dry-run",
             "genan deploy reacher --robot virtual-pamy2 --goal 10 30 20 0 --record flights.h5",
         ),
         "cli/test_evaluate": (
             "genan evaluate --actuators runs/pamy2 --data new.h5 --out runs/new-log",
-            "genan evaluate --actuators runs/position --compare runs/torque --data test.h5 --true-torque",
+            "genan evaluate --actuators runs/position --compare runs/torque --data test.h5 "
+            "--true-torque",
         ),
         "cli/test_fit": (
             "genan fit --data new.h5 --robot pamy2 --from runs/pamy2 --out runs/pamy2-may",
@@ -65,14 +66,17 @@ ELSEWHERE: dict[str, str] = {
             "python -m experiments accuracy --size small",
             "python -m experiments all --size smoke",
             "python -m experiments history stride --size full",
-            "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 150000000 --out runs/ball-in-a-cup",
-            "genan train table-tennis --actuators runs/actuators --steps 25000000 --out runs/table-tennis",
+            "genan train ball-in-a-cup --actuators runs/actuators-cup --steps 150000000 --out "
+            "runs/ball-in-a-cup",
+            "genan train table-tennis --actuators runs/actuators --steps 25000000 --out "
+            "runs/table-tennis",
         ),
         "cli/test_train": (
             "genan train reacher --robot robot.toml --actuators actuators --out reacher",
             "genan train reacher --task.action-weight 250",
         ),
         "cli/test_transfer": (
+            "genan transfer reacher --policy reacher --trials 20 --out transfer",
             "genan transfer reacher --policy reacher --serve --trials 20 --out transfer",
             "genan transfer reacher --policy runs/reacher --trials 100",
             "genan transfer reacher --robot my-arm --policy reacher --trials 20",
@@ -98,7 +102,9 @@ ELSEWHERE: dict[str, str] = {
         ),
         "rl/test_train": (
             "genan train reacher",
-            "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 --steps 8000000 --out reacher",
+            "genan train reacher --actuators actuators --out reacher",
+            "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 "
+            "--steps 8000000 --out reacher",
             "genan train reacher --actuators runs/actuators --steps 20000000 --out runs/reacher",
         ),
     }.items()
@@ -108,6 +114,7 @@ ELSEWHERE: dict[str, str] = {
 #: Blocks of Python, by page and number (from 0), that other tests run with ``run_block``: what they
 #: need is made there.
 BLOCKS_ELSEWHERE: dict[tuple[str, int], str] = {
+    ("README.md", 0): "tests/rl/test_train.py",
     ("pamy2-protocol.md", 0): "tests/robots/pamy2/test_udp.py",
     ("policies.md", 0): "tests/rl/test_train.py",
     ("search.md", 0): "tests/experiments/test_search.py",
@@ -128,7 +135,8 @@ REPLACED: dict[str, str] = {
 PRELUDES: dict[str, str] = {
     "data-format.md": """
 import numpy as np
-my_logs = [(np.sin(0.1 * np.arange(2 * rows)).reshape(rows, 2), np.zeros((rows, 2))) for rows in (5, 9)]
+waves = [np.sin(0.1 * np.arange(2 * rows)).reshape(rows, 2) for rows in (5, 9)]
+my_logs = [(q, np.zeros_like(q)) for q in waves]
 """,
     "index.md": "import numpy as np; q_history, u_history = np.zeros((2, 4, 4))",
     "policies.md": """

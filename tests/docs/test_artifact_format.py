@@ -9,6 +9,8 @@ from tests.docs.blocks import ROOT, Program, steps
 
 from genan.actuator import artifact
 
+pytestmark = pytest.mark.docs
+
 BLOCKS = [step for step in steps(ROOT / "docs" / "artifact-format.md") if isinstance(step, Program)]
 
 

@@ -39,6 +39,8 @@ from tests.docs.typed import lines
 
 from genan.cli import VERBS, main
 
+pytestmark = pytest.mark.docs
+
 EXPERIMENTS = ("python", "-m", "experiments")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
@@ -113,12 +115,14 @@ def run_command(
     words = step.words[1:]
     verb, out = words[0], words[words.index("--out") + 1] if "--out" in words else None
     assert verb not in LONG, (
-        f"nothing runs {step}: give it to typed() in a test that runs genan {verb}, and name that test in ELSEWHERE"
+        f"nothing runs {step}: give it to typed() in a test that runs genan {verb}, and name that "
+        "test in ELSEWHERE"
     )
-    if out in PREPARED.get(step.page, ()):  # what was given to the commands before is now made anew
-        (folder / out).unlink() if (folder / out).is_file() else shutil.rmtree(
-            folder / out, ignore_errors=True
-        )
+    if out in PREPARED.get(step.page, ()):  # given to the commands before, made again by this one
+        if (folder / out).is_file():
+            (folder / out).unlink()
+        else:
+            shutil.rmtree(folder / out, ignore_errors=True)
     kitchen.run(smaller(words), folder, capsys)
 
 

@@ -18,6 +18,8 @@ import pytest
 
 from genan import __version__
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).parents[2]
 DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "genan"
 OUTSIDE = ("http:", "https:", "//", "mailto:")

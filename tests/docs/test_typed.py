@@ -4,13 +4,27 @@ sees."""
 import pytest
 from tests.docs.typed import typed
 
-TRAIN = "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 --steps 8000000 --out reacher"
+pytestmark = pytest.mark.docs
+
+TRAIN = (
+    "genan train reacher --actuators actuators --num-envs 512 --ppo.num-minibatches 8 "
+    "--steps 8000000 --out reacher"
+)
 
 
 def test_values_are_changed_and_flags_added() -> None:
     words = typed(TRAIN, "--judge", 4, num_envs=4, ppo__num_minibatches=2)
     assert words == [
-        *("train", "reacher", "--actuators", "actuators", "--num-envs", "4", "--ppo.num-minibatches", "2"),
+        *(
+            "train",
+            "reacher",
+            "--actuators",
+            "actuators",
+            "--num-envs",
+            "4",
+            "--ppo.num-minibatches",
+            "2",
+        ),
         *("--steps", "8000000", "--out", "reacher", "--judge", "4"),
     ]
     words = typed(

@@ -122,8 +122,28 @@ def test_the_documented_commands_train_the_same_policy(whole, tmp_path, monkeypa
         out="bundled",
     )
     assert main(bundled) == 0
-    for folder in ("runs/reacher", "reacher", "bundled"):
+    readme = typed(
+        "genan train reacher --actuators actuators --out reacher", *few, *flags, out="readme"
+    )
+    assert main(readme) == 0
+    for folder in ("runs/reacher", "reacher", "bundled", "readme"):
         same(whole, tmp_path / folder)
+
+
+def test_the_program_of_the_readme_goes_from_a_recording_to_a_policy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("data.h5", "0"), ("test.h5", "1")):
+        few = ["--trajectories", "4", "--seed", seed, "--out", name]
+        assert main(["collect", "--robot", "virtual-pamy2", *few]) == 0
+    chosen = preset("reacher")._replace(task=TASK, ppo=PPO)
+    monkeypatch.setattr("genan.rl.train.presets", lambda *_, **__: chosen)
+    smaller = {
+        'out="actuators")': 'out="actuators", members=2, hidden=(8,), epochs=1)',
+        "train=data)": "train=data, horizon=20)",
+        'out="reacher")': f'out="reacher", steps={SETTINGS.steps}, num_envs=4, judge=6, refill=8)',
+    }
+    left = run_block("README.md", 0, smaller=smaller)
+    assert left["training"].finished and left["policy"](np.zeros(16)).shape == (4,)
 
 
 def same(whole, folder):
