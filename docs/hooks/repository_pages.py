@@ -31,6 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page, content=example_page(example)))
     for name, page in PAGES.items():
         text = (root / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        text = re.sub(r"\]\((examples/\w+)\.py\)", r"](\1.md)", text)
         files.append(File.generated(config, page, content=text))
     return files
 
