@@ -139,12 +139,13 @@ waves = [np.sin(0.1 * np.arange(2 * rows)).reshape(rows, 2) for rows in (5, 9)]
 my_logs = [(q, np.zeros_like(q)) for q in waves]
 """,
     "index.md": "import numpy as np; q_history, u_history = np.zeros((2, 4, 4))",
-    "policies.md": """
+    "policy-format.md": """
 import jax, numpy as np
 from genan.actuator import load
 from genan.robot.package import bundled_actuators
 from genan.robot import Robot
-from genan.tasks.task import load_environment, task_settings
+from genan.tasks.registry import task_settings
+from genan.tasks.task import load_environment
 robot, ensemble = Robot.load("pamy2"), load(bundled_actuators("pamy2"))
 env = load_environment(task_settings("reacher"), ensemble, envs=2)
 key, observation = jax.random.key(0), np.zeros(16, np.float32)
@@ -265,7 +266,7 @@ PREPARED: dict[str, tuple[str, ...]] = {
     "actuators.md": ("train.h5", "test.h5", "new.h5"),
     "trust.md": ("train.h5", "test.h5", "new.h5", "runs/pamy2"),
     "export.md": ("train.h5", "runs/pamy2"),
-    "policies.md": ("runs/reacher",),
+    "policy-format.md": ("runs/reacher",),
     "report.md": ("runs of all kinds",),
 }
 
