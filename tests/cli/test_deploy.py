@@ -88,7 +88,7 @@ def test_the_readers_own_robot_is_flown(genan, robots: None, tmp_path: Path) -> 
     policy().save(tmp_path / "reacher")
     answer = genan(
         *typed(
-            "genan deploy reacher --robot my-arm --policy reacher --goal 20 40 --dry-run",
+            "genan deploy reacher --robot my-arm --policy my-reacher --goal 20 40 --dry-run",
             policy=tmp_path / "reacher",
         )
     )

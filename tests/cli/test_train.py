@@ -42,7 +42,7 @@ def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
         for word in (f"--task.{name.replace('_', '-')}", *getattr(TASK, name))
     ] + QUICK
     command = typed(
-        "genan train reacher --robot robot.toml --actuators actuators --out reacher",
+        "genan train reacher --robot robot.toml --actuators mine --out my-reacher",
         *("--task.action-weight", 250, *few),
         **mine,
         out=tmp_path / "run",

@@ -171,7 +171,7 @@ def test_the_readers_own_robot_is_tried(genan, tmp_path: Path) -> None:
     policy().save(tmp_path / "reacher")
     answer = genan(
         *typed(
-            "genan transfer reacher --robot my-arm --policy reacher --trials 20",
+            "genan transfer reacher --robot my-arm --policy my-reacher --trials 20",
             *("--out", tmp_path / "out"),
             policy=tmp_path / "reacher",
             trials=2,

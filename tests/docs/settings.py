@@ -39,7 +39,7 @@ ELSEWHERE: dict[str, str] = {
             "python benchmarks/real_logs.py logs --out runs/real",
         ),  # where the logs are
         "cli/test_deploy": (
-            "genan deploy reacher --robot my-arm --policy reacher --goal 20 40 --dry-run",
+            "genan deploy reacher --robot my-arm --policy my-reacher --goal 20 40 --dry-run",
             "genan deploy reacher --robot pamy2-udp --host 192.168.0.110 --policy runs/reacher "
             "--goal 10 30 20 0 --dry-run",
             "genan deploy reacher --robot virtual-pamy2 --goal 10 30 20 0 --record flights.h5",
@@ -72,14 +72,14 @@ ELSEWHERE: dict[str, str] = {
             "runs/table-tennis",
         ),
         "cli/test_train": (
-            "genan train reacher --robot robot.toml --actuators actuators --out reacher",
+            "genan train reacher --robot robot.toml --actuators mine --out my-reacher",
             "genan train reacher --task.action-weight 250",
         ),
         "cli/test_transfer": (
             "genan transfer reacher --policy reacher --trials 20 --out transfer",
             "genan transfer reacher --policy reacher --serve --trials 20 --out transfer",
             "genan transfer reacher --policy runs/reacher --trials 100",
-            "genan transfer reacher --robot my-arm --policy reacher --trials 20",
+            "genan transfer reacher --robot my-arm --policy my-reacher --trials 20",
             "genan transfer reacher --robot pamy2-udp --host 192.168.0.110 --trials 20",
         ),
         "cli/test_view": (

@@ -163,9 +163,12 @@ def run_other(step: Command, folder: Path) -> None:
         assert asked and {extra for part in asked for extra in part.split(",")} <= set(EXTRAS), str(
             step
         )
-        words = [word.replace(".[", "genan[") for word in rest]
+        command = [sys.executable, "-m", "pip", *rest, "--no-index"]
         done = subprocess.run(
-            [sys.executable, "-m", "pip", *words, "--no-index"], capture_output=True, text=True
+            [word.replace(".[", "genan[") for word in command],
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0 and "does not provide" not in done.stderr, (
             f"{step}\n{done.stderr}"
