@@ -116,7 +116,7 @@ ELSEWHERE: dict[str, str] = {
 BLOCKS_ELSEWHERE: dict[tuple[str, int], str] = {
     ("README.md", 0): "tests/rl/test_train.py",
     ("pamy2-protocol.md", 0): "tests/robots/pamy2/test_udp.py",
-    ("policies.md", 0): "tests/rl/test_train.py",
+    ("train.md", 0): "tests/rl/test_train.py",
     ("search.md", 0): "tests/experiments/test_search.py",
     ("transfer.md", 0): "tests/evaluation/test_transfer.py",
     ("transfer.md", 1): "tests/evaluation/test_transfer.py",
@@ -263,7 +263,7 @@ PREPARED: dict[str, tuple[str, ...]] = {
     "add-a-robot.md": ("the reader's logs",),
     "artifact-format.md": ("train.h5", "runs/pamy2"),
     "using-the-network.md": ("train.h5", "runs/pamy2"),
-    "actuators.md": ("train.h5", "test.h5", "new.h5"),
+    "fit.md": ("train.h5", "test.h5", "new.h5"),
     "trust.md": ("train.h5", "test.h5", "new.h5", "runs/pamy2"),
     "export.md": ("train.h5", "runs/pamy2"),
     "policy-format.md": ("runs/reacher",),

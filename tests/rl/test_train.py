@@ -90,7 +90,7 @@ def test_the_documented_program_trains_the_same_policy(whole, tmp_path, monkeypa
     chosen = preset("reacher")._replace(task=TASK, ppo=PPO)
     monkeypatch.setattr("genan.rl.train.presets", lambda *_, **__: chosen)
     few = f"steps={SETTINGS.steps}, num_envs=4, judge=6, refill=8"
-    result = run_block("policies.md", 0, smaller={"steps=10_000_000": few})["result"]
+    result = run_block("train.md", 0, smaller={"steps=10_000_000": few})["result"]
     same(whole, tmp_path / "runs" / "reacher")
     assert repr(result.policy) == repr(whole[1].policy)
 
