@@ -18,6 +18,7 @@ def test_sums_are_right_here() -> None:
     check_sums()
 
 
+@pytest.mark.slow
 def test_the_compiler_as_users_have_it_gives_the_tests_numbers(tmp_path: Path) -> None:
     """The tests compile with flags of their own (conftest.py); a fault that only full optimisation
     has shows here."""
@@ -51,6 +52,7 @@ def test_releases_that_do_not_know_the_flag_are_left_alone(monkeypatch: pytest.M
     assert os.environ["XLA_FLAGS"] == ""
 
 
+@pytest.mark.slow
 def test_jax_started_too_early_is_noticed() -> None:
     """Either this release is sound, or the check says in one sentence what to do."""
     code = "import jax; jax.numpy.ones(3).sum(); import genan.jax_setup as c; c.check_sums()"

@@ -106,6 +106,7 @@ def test_the_folder_holds_the_artifact_byte_by_byte(artifact: Path, tmp_path: Pa
     )
 
 
+@pytest.mark.slow
 def test_it_runs_where_there_is_numpy_alone(artifact: Path, tmp_path: Path) -> None:
     out = export.export_numpy(artifact, tmp_path / "out")
     program = f"""

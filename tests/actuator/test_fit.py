@@ -133,6 +133,7 @@ run.run(FitObserver(progress=lambda now: print(now.epoch, flush=True)))
 """
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     data = waves(Robot.load("two-link"), lengths=(90, 80, 100, 70, 85, 95))
     write(tmp_path / "data.h5", data)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.docs.typed import typed
+from tests.real_data import LOGS, needs
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -17,10 +18,7 @@ import real_logs  # noqa: E402
 
 from genan.data import load  # noqa: E402
 
-REAL = ROOT.parent / "shared" / "data" / "real"
-pytestmark = pytest.mark.skipif(
-    not REAL.is_dir(), reason=f"the recorded logs are not here ({REAL})"
-)
+pytestmark = [pytest.mark.slow, needs(LOGS)]
 
 CASES = {case.name: case for case in real_logs.CASES}
 
@@ -35,7 +33,7 @@ def test_swing_ups_of_the_double_pendulum_are_predicted_from_identification_runs
     words = typed(
         "python benchmarks/real_logs.py logs --out runs/real",
         *("--only", "double-pendulum"),
-        instead={"benchmarks/real_logs.py": real_logs.__file__, "logs": REAL},
+        instead={"benchmarks/real_logs.py": real_logs.__file__, "logs": LOGS},
         out=tmp_path,
     )
     done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True)
@@ -54,11 +52,11 @@ def test_a_servo_is_predicted_at_a_gain_it_never_had(
 ) -> None:
     """Better than every baseline with what the choice takes for this log, and the servo is seen."""
     case, train, test = CASES["xl330-800"], tmp_path / "train.h5", tmp_path / "test.h5"
-    real_logs.describe(case, REAL, tmp_path)
+    real_logs.describe(case, LOGS, tmp_path)
     text = (tmp_path / "robot.toml").read_text()
     assert "dt = 0.01 " in text and text.count("[[controls]]") == 3
     flags = ("--test", *case.test, "--test-out", test)
-    real_logs.run("import", REAL / "xl330.npz", "--robot", tmp_path, "--out", train, *flags)
+    real_logs.run("import", LOGS / "xl330.npz", "--robot", tmp_path, "--out", train, *flags)
     learnt, unseen = load(train), load(test)
     assert (len(set(learnt.recordings)), len(set(unseen.recordings))) == (8, 4)
     assert len(learnt) == 16 and len(unseen) == 4  # both phases to learn from, one to judge by

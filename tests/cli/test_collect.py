@@ -14,6 +14,8 @@ import pytest
 
 from genan.data import load, read_truth_for_evaluation_only, summary
 
+pytestmark = pytest.mark.slow
+
 #: Short trajectories keep the tests quick; everything else is as users have it.
 QUICK = ("--robot", "virtual-pamy2", "--duration", "0.2", "--ramp", "0.2", "--settle", "0.1")
 

@@ -161,6 +161,7 @@ def test_one_trajectory(refused: Callable, tmp_path: Path) -> None:
     assert "too few or too short to be cross-validated" in words
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_the_same_command_goes_on(
     genan: Callable, data: Path, tmp_path: Path
 ) -> None:

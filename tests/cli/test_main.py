@@ -10,6 +10,7 @@ from genan.cli import VERBS
 HEAVY = ("jax", "mujoco", "h5py", "matplotlib", "scipy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS)]
 )
@@ -53,6 +54,7 @@ def test_unknown_flag_is_refused_by_name(genan: Callable, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "genan", "--version"], capture_output=True, text=True, check=False

@@ -183,6 +183,7 @@ def test_the_readers_own_robot_is_tried(genan, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.realtime
 def test_a_robot_on_the_network_is_tried(
     genan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

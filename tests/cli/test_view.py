@@ -64,6 +64,7 @@ def policy(task: str) -> Path:
     return bundled_policy(task)
 
 
+@pytest.mark.slow
 def test_it_serves_until_ctrl_c_and_leaves_no_process_behind() -> None:
     command = [sys.executable, "-m", "genan", *typed("genan view --live", "--port", 0)]
     with subprocess.Popen(

@@ -1,13 +1,10 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
+from tests.real_data import LOGS, needs
 
 from genan.data import Channels, Trajectories, inspect
 from genan.data.inspection.words import obstacles
 from genan.robot import Robot
-
-REAL = Path(__file__).parents[3] / "shared" / "data" / "real"
 
 DT = 0.002
 
@@ -191,6 +188,8 @@ def test_short_and_duplicated_trajectories():
 # real logs
 
 
+@needs(LOGS)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shape", "quantum", "phrase"),
     [
@@ -205,9 +204,7 @@ def test_short_and_duplicated_trajectories():
     ],
 )
 def test_real_logs(name, shape, quantum, phrase):
-    if not (REAL / f"{name}.npz").exists():
-        pytest.skip(f"the recordings of real robots are not here ({REAL})")
-    log = np.load(REAL / f"{name}.npz")
+    log = np.load(LOGS / f"{name}.npz")
     cuts = list(zip(log["traj_start"], log["traj_end"], strict=True))
     q, u = log["q"], log["u"].astype(float)
     trajectories = recording(

@@ -252,6 +252,7 @@ def _run_to_the_end(path, count):
     assert child.returncode == 0
 
 
+@pytest.mark.slow
 def test_killed_at_ten_random_moments(tmp_path):
     count = 2000
     whole, broken = tmp_path / "whole.h5", tmp_path / "broken.h5"

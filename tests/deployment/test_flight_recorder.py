@@ -110,6 +110,7 @@ def test_a_killed_process_loses_at_most_the_running_flight(
     )
 
 
+@pytest.mark.slow
 def test_the_checking_script_finds_what_is_wrong(tmp_path: Path, repository: Path) -> None:
     path = tmp_path / "fast.h5"
     settings = SafetySettings(change=0.02)

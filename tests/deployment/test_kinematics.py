@@ -68,6 +68,7 @@ def test_a_robot_without_end_effector_is_refused():
         Kinematics(dataclasses.replace(Robot.load("pamy2"), end_effector=None))
 
 
+@pytest.mark.slow
 def test_no_jax_is_needed():
     code = (
         "import sys; from genan.deployment import ball_filter, ball_tracking, controller; from genan.robot import Robot; "

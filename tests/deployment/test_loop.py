@@ -269,6 +269,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         ramp(seconds=-1.0)
 
 
+@pytest.mark.slow
 def test_the_loop_needs_no_jax() -> None:
     script = (
         "import sys, genan.deployment.loop, genan.deployment.controller, genan.deployment.interface, "

@@ -144,6 +144,7 @@ transfer(lambda _: trials, robot_seeds=(None,), trials=5, out=sys.argv[1], finis
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_what_was_done(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(

@@ -20,6 +20,8 @@ from genan.data import load, write
 from genan.dynamics import load_dynamics
 from genan.robot import Robot
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*.py"))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.real_data import LOGS, needs
 from pyarrow import parquet
 
 from genan.data import load, summary
@@ -18,7 +19,6 @@ from genan.importing import ImportSettings, import_logs
 from genan.robot import Robot
 
 COLUMNS = ("shoulder", "elbow", "shoulder_command", "elbow_command")
-REAL = Path(__file__).parents[3] / "shared" / "data" / "real"
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +234,7 @@ import_logs([sys.argv[1]], replace(Robot.load("two-link"), dt=0.01), sys.argv[2]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_killed_half_way(robot, tmp_path, number):
     _, q, u = motion()
@@ -258,7 +259,8 @@ def test_killed_half_way(robot, tmp_path, number):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "a.npz"]
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason=f"the recorded logs are not here ({REAL})")
+@needs(LOGS)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dt", "bounds", "test", "counts"),
     [
@@ -268,8 +270,8 @@ def test_killed_half_way(robot, tmp_path, number):
     ],
 )
 def test_the_logs_of_real_robots(tmp_path, name, dt, bounds, test, counts):
-    archive = np.load(REAL / f"{name}.npz")
-    (tmp_path / "model.xml").write_text((REAL / f"{name}.xml").read_text())
+    archive = np.load(LOGS / f"{name}.npz")
+    (tmp_path / "model.xml").write_text((LOGS / f"{name}.xml").read_text())
     joints = (
         ["q0", "q1", "q2", "q3"]
         if name == "pamy1"
@@ -284,7 +286,7 @@ def test_the_logs_of_real_robots(tmp_path, name, dt, bounds, test, counts):
     )
     (tmp_path / "robot.toml").write_text(text)
     made = import_logs(
-        [REAL / f"{name}.npz"],
+        [LOGS / f"{name}.npz"],
         Robot.load(tmp_path),
         tmp_path / "a.h5",
         test_out=tmp_path / "t.h5",

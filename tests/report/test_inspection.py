@@ -73,6 +73,7 @@ def test_a_file_where_the_folder_should_be(tmp_path):
     assert (tmp_path / "taken").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_late():
     import subprocess
 

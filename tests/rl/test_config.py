@@ -58,6 +58,7 @@ def test_minibatches_must_be_equal() -> None:
     )
 
 
+@pytest.mark.slow
 def test_settings_are_json_and_need_no_jax() -> None:
     for settings in (preset(task, name).ppo for task in BUNDLED for name in ("fast", "paper")):
         again = json.loads(json.dumps(settings.settings()))

@@ -149,6 +149,7 @@ def test_the_folder_holds_the_artifact_byte_by_byte(run: Path, tmp_path: Path) -
     )
 
 
+@pytest.mark.slow
 def test_it_runs_where_there_is_numpy_alone(run: Path, tmp_path: Path) -> None:
     out = export.export_numpy(run, tmp_path / "out")
     program = f"""

@@ -235,6 +235,7 @@ def test_a_policy_is_tried_on_it(
 
 
 @pytest.mark.slow
+@pytest.mark.realtime
 def test_it_is_served_in_its_own_protocol(arm: Path) -> None:
     with served("virtual-bench-arm", seed=1) as (host, port):
         reached = open_robot("bench-arm-net", host=host, port=port)

@@ -248,6 +248,7 @@ for k in range(100_000):
 SERVE = "from genan.cli import main; raise SystemExit(main())"
 
 
+@pytest.mark.realtime
 @pytest.mark.slow
 def test_sigkill_of_the_client_the_served_virtual_robot_ramps_to_rest_within_100_ms(
     tmp_path: Path,

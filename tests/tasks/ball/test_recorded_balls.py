@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.real_data import BALLS, needs
 
 from experiments import launcher as fitting
 from genan.tasks.ball import Court
@@ -16,15 +17,12 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import ball as benchmark  # noqa: E402
 
-DATA = ROOT.parent / "shared" / "data" / "ball_trajectories.npz"
-pytestmark = pytest.mark.skipif(
-    not DATA.is_file(), reason=f"the recorded balls are not here ({DATA})"
-)
+pytestmark = needs(BALLS)
 
 
 @pytest.fixture(scope="module")
 def groups():
-    return benchmark.groups(DATA)
+    return benchmark.groups(BALLS)
 
 
 @pytest.mark.parametrize("name", ["originals_2019", "aimy_nospin_1140rpm"])
