@@ -169,7 +169,8 @@ def _model(joints: tuple[str, ...], hinge: np.ndarray, rng: np.random.Generator)
         opening.append(
             f'<body name="link_{i + 1}" pos="{_numbers(DOWN + rng.uniform(-0.1, 0.1, 3))}">'
             f'<inertial mass="{mass:.4f}" pos="{_numbers(com)}" diaginertia="{_numbers(moments)}"/>'
-            f'<joint name="{joint}" type="{kind}" axis="{_numbers(axis / np.linalg.norm(axis))}" armature="0.01"/>'
+            f'<joint name="{joint}" type="{kind}" axis="{_numbers(axis / np.linalg.norm(axis))}" '
+            'armature="0.01"/>'
         )
         closing.append(
             ('<site name="tip" pos="0 0 -0.1"/>' if i == len(joints) - 1 else "") + "</body>"

@@ -69,7 +69,8 @@ def test_from_logs_to_a_judged_model(
         genan("inspect data.h5 --robot robot.toml --out inspection", capsys)
         genan(f"fit --data data.h5 --robot robot.toml --out actuators {small}", capsys)
         genan(
-            "evaluate --actuators actuators --data test.h5 --robot robot.toml --horizon 50 --out judged",
+            "evaluate --actuators actuators --data test.h5 --robot robot.toml --horizon 50 --out "
+            "judged",
             capsys,
         )
     check_description(robot, tmp_path)

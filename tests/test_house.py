@@ -1,4 +1,5 @@
-"""What keeps the house small: one name for one thing, robots in their folders, files one can read."""
+"""What keeps the house small: one name for one thing, robots in their folders, files one can
+read."""
 
 import ast
 from collections import defaultdict

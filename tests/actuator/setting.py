@@ -1,6 +1,7 @@
 """Recordings that no simulator made, for any robot, and losses over them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -78,8 +79,10 @@ class Setting:
         way = [jax.random.normal(k, a.shape, a.dtype) for k, a in zip(keys, leaves, strict=True)]
         gradient = jax.tree.leaves(jax.grad(function)(self.layers))
         exact = sum(float(jnp.vdot(g, w)) for g, w in zip(gradient, way, strict=True))
-        moved = lambda h: jax.tree.unflatten(
-            structure, [a + h * w for a, w in zip(leaves, way, strict=True)]
-        )  # noqa: E731
+
+        def moved(h: float) -> Any:
+            steps = [a + h * w for a, w in zip(leaves, way, strict=True)]
+            return jax.tree.unflatten(structure, steps)
+
         h = 1e-5
         return exact, float(function(moved(h)) - function(moved(-h))) / (2 * h)

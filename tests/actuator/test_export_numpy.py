@@ -118,7 +118,8 @@ sys.path.insert(0, {str(out)!r})
 import numpy_runtime
 drive = numpy_runtime.load({str(out)!r}).drive([0.1, 0.2, 0.3], [0.0] * 5, dt=0.004)
 print(*drive([0.1, 0.2, 0.3], [0.5] * 5))
-packages = {{name.partition(".")[0] for name in set(sys.modules) - before if sys.modules[name] is not None}}
+new = {{name for name in set(sys.modules) - before if sys.modules[name] is not None}}
+packages = {{name.partition(".")[0] for name in new}}
 print(*packages - set(sys.stdlib_module_names))
 """
     command = [sys.executable, "-I", "-B", "-W", "error", "-c", program]

@@ -127,8 +127,8 @@ import sys
 import genan.actuator.fitting as fitting
 from genan.actuator import FitObserver, FitSettings, Fitting
 fitting.CHECKPOINT_SECONDS = 0.0
-run = Fitting(sys.argv[1], "two-link", FitSettings(hidden=(16,), members=2, epochs=300, batch_size=64, history_length=2),
-                  out=sys.argv[2])
+settings = FitSettings(hidden=(16,), members=2, epochs=300, batch_size=64, history_length=2)
+run = Fitting(sys.argv[1], "two-link", settings, out=sys.argv[2])
 run.run(FitObserver(progress=lambda now: print(now.epoch, flush=True)))
 """
 

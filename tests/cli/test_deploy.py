@@ -101,8 +101,8 @@ def test_a_robot_on_the_network_is_looked_at(genan, monkeypatch: pytest.MonkeyPa
     with served() as there:
         answer = genan(
             *typed(
-                "genan deploy reacher --robot pamy2-udp --host 192.168.0.110 --policy runs/reacher --goal 10 30 20 0 "
-                "--dry-run",
+                "genan deploy reacher --robot pamy2-udp --host 192.168.0.110 --policy "
+                "runs/reacher --goal 10 30 20 0 --dry-run",
                 *("--port", there.server.address[1], "--max-seconds", 0.3),
                 host="127.0.0.1",
                 policy=bundled_policy("reacher"),

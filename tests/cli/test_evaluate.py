@@ -51,9 +51,19 @@ def artifact(
     weight[:, 1, 0] = damping / robot.dt
     weight[:, 2, 0] = 0.01 * np.arange(members)
     contract = Contract(
-        name, robot.dt, robot.joint_names, ("rad",), robot.control_names, ("V",), History(1), Architecture(()), members,
-        "position", ((0.0, 0.0),), ((0.0, 0.0),),
-    )  # fmt: skip
+        name,
+        robot.dt,
+        robot.joint_names,
+        ("rad",),
+        robot.control_names,
+        ("V",),
+        History(1),
+        Architecture(()),
+        members,
+        "position",
+        ((0.0, 0.0),),
+        ((0.0, 0.0),),
+    )
     scaling = Scaling(jnp.zeros(4), jnp.ones(4), jnp.zeros(1), jnp.ones(1))
     layers = (Layer(jnp.asarray(weight), jnp.zeros((members, 1))),)
     return save(Ensemble(contract, layers, scaling, json.dumps(record or {})), folder)
@@ -86,10 +96,27 @@ def test_evaluate_prints_draws_and_keeps(
         "evaluate", "--actuators", ours, "--compare", other, "--data", judged_file, "--horizon", 100
     )
     assert answer.code == 0, answer.err
-    for word in ("ours", "other", "a member alone", "ridge ARX", "constant velocity", "standing still", "1 step",
-                 "100 steps", "diverged", "95 %", "Held control", "it settles", "rank correlation",
-                 "Compared with the baselines", "better in", "New to the model", "Verdict", "The model is off by",
-                 "report.html"):  # fmt: skip
+    for word in (
+        "ours",
+        "other",
+        "a member alone",
+        "ridge ARX",
+        "constant velocity",
+        "standing still",
+        "1 step",
+        "100 steps",
+        "diverged",
+        "95 %",
+        "Held control",
+        "it settles",
+        "rank correlation",
+        "Compared with the baselines",
+        "better in",
+        "New to the model",
+        "Verdict",
+        "The model is off by",
+        "report.html",
+    ):
         assert word in answer.out, word
     assert "left out" not in answer.out and "fitted to:" not in answer.out
     folder = ours / "evaluation"
@@ -123,9 +150,17 @@ def test_evaluate_prints_draws_and_keeps(
     assert (other / "actuator.json").read_bytes() == before
 
     again = genan(
-        "evaluate", "--actuators", ours, "--data", judged_file, "--horizon", 1000, "--train-data", judged_file,
+        "evaluate",
+        "--actuators",
+        ours,
+        "--data",
+        judged_file,
+        "--horizon",
+        1000,
+        "--train-data",
+        judged_file,
         "--no-report",
-    )  # fmt: skip
+    )
     assert (
         again.code == 0
         and "not 1000" in again.out
@@ -231,9 +266,14 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
         "evaluate", "--actuators", folder, "--cross-validate", 2
     )
     assert "from 2 to 4 parts" in refused(
-        "evaluate", "--actuators", artifact(tmp_path / "s", record={"settings": {"epochs": 1}}), "--cross-validate", 9,
-        "--data", judged_file,
-    )  # fmt: skip
+        "evaluate",
+        "--actuators",
+        artifact(tmp_path / "s", record={"settings": {"epochs": 1}}),
+        "--cross-validate",
+        9,
+        "--data",
+        judged_file,
+    )
     assert "one set of settings" in refused(
         "evaluate", "--actuators", folder, "--cross-validate", 2, "--data", judged_file, "--uan"
     )
@@ -245,8 +285,15 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
     plain = tmp_path / "plain.h5"
     write(plain, recording(0))
     message = refused(
-        "evaluate", "--actuators", folder, "--data", judged_file, "--true-torque", "--train-data", plain
-    )  # fmt: skip
+        "evaluate",
+        "--actuators",
+        folder,
+        "--data",
+        judged_file,
+        "--true-torque",
+        "--train-data",
+        plain,
+    )
     assert "no true torques" in message
 
 
@@ -254,8 +301,18 @@ def test_a_stranger_can_be_judged_with_his_robot(
     genan: Callable, tmp_path: Path, judged_file: Path
 ) -> None:
     folder = artifact(tmp_path / "b", members=1, name="my-own-arm")
-    answer = genan("evaluate", "--actuators", folder, "--data", judged_file, "--robot", "pendulum", "--horizon", 5,
-                   "--no-report")  # fmt: skip
+    answer = genan(
+        "evaluate",
+        "--actuators",
+        folder,
+        "--data",
+        judged_file,
+        "--robot",
+        "pendulum",
+        "--horizon",
+        5,
+        "--no-report",
+    )
     assert answer.code == 0, answer.err
 
 
@@ -272,7 +329,8 @@ def test_networks_on_true_torques_stand_beside(
     monkeypatch.setattr("genan.actuator.fit.true_torque_baseline", baseline)
     answer = genan(
         *typed(
-            "genan evaluate --actuators runs/position --compare runs/torque --data test.h5 --true-torque",
+            "genan evaluate --actuators runs/position --compare runs/torque --data test.h5 "
+            "--true-torque",
             *("--train-data", judged_file, "--horizon", 5, "--no-report"),
             actuators=folder,
             compare=other,

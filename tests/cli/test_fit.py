@@ -246,7 +246,8 @@ def test_few_data_get_a_chosen_model(genan: Callable, tmp_path: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of an artifact; TensorBoard's events carry the time of day and are no part of it."""
+    """Every file of an artifact; TensorBoard's events carry the time of day and are no part of
+    it."""
     found = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert set(found) == {"actuator.json", "model.safetensors", "reference.safetensors"}
     return found

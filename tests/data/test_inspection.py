@@ -178,8 +178,8 @@ def test_short_and_duplicated_trajectories():
     q, u = moving()
     text = sentences([*q, q[1], q[2][:4]], [*u, u[1], u[2][:4]])
     assert (
-        "1 of 8 trajectories are very short: number 7 (counted from 0) has 4 samples where 500 are usual."
-        in text
+        "1 of 8 trajectories are very short: number 7 (counted from 0) has 4 samples where 500 "
+        "are usual." in text
     )
     assert "Recorded twice: 1 trajectory; number 6 equals number 1 (counted from 0)" in text
 

@@ -219,8 +219,10 @@ _CHILD = textwrap.dedent("""
     import numpy as np
     from genan.data import Channels, Recorder
 
-    channels = Channels(dt=0.01, joints=("a", "b"), controls=("u",), control_range=np.array([[0.0], [1.0]]))
-    with Recorder.resume_or_create({path!r}, channels, provenance={{"seed": 3}}, truth={{"tau": 2}}) as recorder:
+    bounds = np.array([[0.0], [1.0]])
+    channels = Channels(dt=0.01, joints=("a", "b"), controls=("u",), control_range=bounds)
+    more = dict(provenance={{"seed": 3}}, truth={{"tau": 2}})
+    with Recorder.resume_or_create({path!r}, channels, **more) as recorder:
         print("ready", flush=True)
         for number in range(len(recorder), {count}):
             rng = np.random.default_rng([3, number])
@@ -303,7 +305,8 @@ _FILL = textwrap.dedent("""
     from genan.errors import DataError
 
     folder, mode = Path(sys.argv[1]), sys.argv[2]
-    channels = Channels(dt=0.01, joints=("a", "b"), controls=("u",), control_range=np.array([[0.0], [1.0]]))
+    bounds = np.array([[0.0], [1.0]])
+    channels = Channels(dt=0.01, joints=("a", "b"), controls=("u",), control_range=bounds)
     rng = np.random.default_rng(0)
 
     def attempt(path, count):

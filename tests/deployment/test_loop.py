@@ -272,7 +272,8 @@ def test_what_makes_no_sense_is_refused() -> None:
 @pytest.mark.slow
 def test_the_loop_needs_no_jax() -> None:
     script = (
-        "import sys, genan.deployment.loop, genan.deployment.controller, genan.deployment.interface, "
-        "genan.deployment.interface\nassert not {'jax', 'equinox'} & set(sys.modules)"
+        "import sys, genan.deployment.loop, genan.deployment.controller, "
+        "genan.deployment.interface, genan.deployment.interface\nassert not {'jax', 'equinox'} & "
+        "set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

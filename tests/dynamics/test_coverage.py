@@ -9,7 +9,8 @@ from genan.dynamics.mjx import MjxDynamics
 from genan.errors import RobotError
 
 ARM = """<mujoco>{option}<worldbody>{world}<body {body}>
-  <body {arm}><joint name="a" axis="0 1 0" {joint}/><geom type="capsule" size=".02" fromto="0 0 0 .3 0 0" {geom}/>
+  <body {arm}><joint name="a" axis="0 1 0" {joint}/>
+    <geom type="capsule" size=".02" fromto="0 0 0 .3 0 0" {geom}/>
     <site name="end" pos="0.3 0 0"/></body></body></worldbody>{tendon}</mujoco>"""
 SPATIAL = (
     '<tendon><spatial stiffness="{}"><site site="base"/>{}<site site="end"/></spatial></tendon>'
@@ -78,8 +79,8 @@ def test_more_joints_than_the_chain_unrolls_are_left_to_mjx(make_robot: Callable
     joints = "".join(f'<joint name="{name}" type="slide" armature="1"/>' for name in names[:6])
     hinges = "".join(f'<joint name="{name}" armature="1"/>' for name in names[6:])
     robot = make_robot(
-        f'<mujoco><worldbody><body>{joints}<geom size="0.1"/><body>{hinges}<geom size="0.1"/></body></body></worldbody>'
-        "</mujoco>",
+        f'<mujoco><worldbody><body>{joints}<geom size="0.1"/>'
+        f'<body>{hinges}<geom size="0.1"/></body></body></worldbody></mujoco>',
         names,
     )
     assert isinstance(load_dynamics(robot), MjxDynamics)
@@ -90,7 +91,8 @@ def test_more_joints_than_the_chain_unrolls_are_left_to_mjx(make_robot: Callable
 
 
 def test_settings_that_do_not_change_the_bare_arm_are_no_obstacle(make_robot: Callable) -> None:
-    option = '<option solver="PGS" cone="elliptic" integrator="RK4"><flag energy="enable" fwdinv="enable"/></option>'
+    flag = '<flag energy="enable" fwdinv="enable"/>'
+    option = f'<option solver="PGS" cone="elliptic" integrator="RK4">{flag}</option>'
     world = '<geom type="ellipsoid" size="1 1 1"/><geom type="plane" size="1 1 1"/>'
     robot = make_robot(arm({"option": option, "world": world}), ["a"])
     assert isinstance(load_dynamics(robot, engine="mjx"), MjxDynamics)

@@ -93,9 +93,10 @@ def test_a_batch_without_vmap_is_refused() -> None:
 
 
 TENDON = """<mujoco><worldbody><body><joint name="a" axis="0 1 0"/><geom size="0.1" pos="0 0 0.2"/>
-  <body pos="0 0 0.4"><joint name="b" axis="0 1 0"/><geom size="0.05" pos="0 0 0.1"/></body></body></worldbody>
-  <tendon><fixed stiffness="7" damping="0.3"><joint joint="a" coef="1"/><joint joint="b" coef="-2"/></fixed></tendon>
-  </mujoco>"""
+  <body pos="0 0 0.4"><joint name="b" axis="0 1 0"/><geom size="0.05" pos="0 0 0.1"/></body>
+  </body></worldbody>
+  <tendon><fixed stiffness="7" damping="0.3"><joint joint="a" coef="1"/><joint joint="b" coef="-2"/>
+  </fixed></tendon></mujoco>"""
 
 
 def test_the_engine_is_chosen_by_what_the_model_has(make_robot: Callable) -> None:
@@ -125,7 +126,8 @@ def test_mjx_agrees_with_mujoco_c_on_tendons(make_robot: Callable) -> None:
 
 
 def test_what_no_engine_reproduces_is_refused_by_name(make_robot: Callable) -> None:
-    mjcf = '<mujoco><worldbody><body><joint name="a" damping="1 0.5 0.2"/><geom size="0.1"/></body></worldbody></mujoco>'
+    body = '<body><joint name="a" damping="1 0.5 0.2"/><geom size="0.1"/></body>'
+    mjcf = f"<mujoco><worldbody>{body}</worldbody></mujoco>"
     with pytest.raises(
         RobotError, match="'polynomial joint damping', which genan cannot simulate as MuJoCo does"
     ):

@@ -95,8 +95,10 @@ def test_labels_by_mjx_retrace_too() -> None:
 
 def test_position_error_is_dt_squared_a_inverse_times_torque_error(make_robot: Callable) -> None:
     """Equation of the position loss, with damping: A is M + dt D, and M alone would be wrong."""
-    mjcf = """<mujoco><worldbody><body><joint name="a" axis="0 1 0" damping="60"/><geom size="0.1" pos="0 0 0.2"/>
-      <body pos="0 0 0.4"><joint name="b" axis="0 1 0" armature="0.02"/><geom size="0.05" pos="0 0 0.1"/></body>
+    mjcf = """<mujoco><worldbody><body><joint name="a" axis="0 1 0" damping="60"/>
+      <geom size="0.1" pos="0 0 0.2"/>
+      <body pos="0 0 0.4"><joint name="b" axis="0 1 0" armature="0.02"/>
+        <geom size="0.05" pos="0 0 0.1"/></body>
       </body></worldbody></mujoco>"""
     dynamics = load_dynamics(make_robot(mjcf, ["a", "b"]))
     with jax.enable_x64(True):

@@ -181,9 +181,14 @@ def test_evaluate_whole(carriage, ensemble, recorded):
     actuators = ensemble(carriage, damping=0.1, gain=0.2, members=3, scatter=0.02)
     told = []
     found = evaluate(
-        actuators, data, name="mine", compare={"other": actuators.member(0)}, train=data, horizon=100,
+        actuators,
+        data,
+        name="mine",
+        compare={"other": actuators.member(0)},
+        train=data,
+        horizon=100,
         progress=lambda *step: told.append(step),
-    )  # fmt: skip
+    )
     names = [errors.name for errors in found.table]
     assert names[:3] == ["mine", "other", "a member alone"] and names[3].startswith("ridge ARX")
     assert names[4:] == ["constant velocity", "standing still"]
@@ -222,12 +227,24 @@ def test_refusals(carriage, ensemble, recorded):
     with pytest.raises(RobotError, match="no robot 'nothing'"):
         evaluate(actuators, data, "nothing")
     settings = data.channels
-    slow = Channels(0.01, settings.joints, settings.controls, settings.control_range, settings.joint_units,
-                    settings.control_units)  # fmt: skip
+    slow = Channels(
+        0.01,
+        settings.joints,
+        settings.controls,
+        settings.control_range,
+        settings.joint_units,
+        settings.control_units,
+    )
     with pytest.raises(ActuatorError, match="Two rates"):
         evaluate(actuators, Trajectories(slow, data.q, data.u, data.lengths))
-    names = Channels(settings.dt, settings.joints, ("a", "b", "c"), settings.control_range, settings.joint_units,
-                     settings.control_units)  # fmt: skip
+    names = Channels(
+        settings.dt,
+        settings.joints,
+        ("a", "b", "c"),
+        settings.control_range,
+        settings.joint_units,
+        settings.control_units,
+    )
     with pytest.raises(ActuatorError, match="'push', 'pull', 'brake'"):
         evaluate(actuators, Trajectories(names, data.q, data.u, data.lengths))
     with pytest.raises(DataError, match="look 45 samples back"):

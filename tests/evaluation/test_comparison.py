@@ -20,9 +20,16 @@ def errors(
     each = np.repeat(sizes[:, None], k, axis=1).astype(float)
     at = marks(horizon, DT) - 1
     sums = ErrorSums(
-        tuple(map(str, range(count))), units, DT, each, each**2, np.ones(count, int), each[:, None] * steps,
-        (each[:, None] * steps[at]) ** 2, np.ones(count, int),
-    )  # fmt: skip
+        tuple(map(str, range(count))),
+        units,
+        DT,
+        each,
+        each**2,
+        np.ones(count, int),
+        each[:, None] * steps,
+        (each[:, None] * steps[at]) ** 2,
+        np.ones(count, int),
+    )
     return ModelErrors.of(name, tuple(f"j{i}" for i in range(len(units))), sums, diverged=0)
 
 
@@ -58,8 +65,8 @@ def test_a_worse_model_is_called_worse():
     one = found.comparisons[0]
     assert one.verdict == "worse" and one.wins == 0 and one.ratio == pytest.approx(0.5)
     assert (
-        "worse than ARX: 0.50 times (0.50 to 0.50) as accurate, better in 0 of 12 recordings; certain."
-        in one.sentence
+        "worse than ARX: 0.50 times (0.50 to 0.50) as accurate, better in 0 of 12 recordings; "
+        "certain." in one.sentence
     )
     assert found.spans == (None,) and "Not better than every baseline" in found.overall[0]
 

@@ -4,13 +4,12 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.real_data import LOGS, needs
 from pyarrow import parquet
+from tests.real_data import LOGS, needs
 
 from genan.data import load, summary
 from genan.data.inspection.timing import Timing

@@ -18,7 +18,8 @@ ARM = """
   <option timestep="0.004"/>
   <worldbody>
     <body name="a"><joint name="j1" axis="0 1 0" range="0.2 1"/><geom size=".1"/>
-      <body name="b"><joint name="s" type="slide" range="-0.1 0.2"/><geom size=".1"/><site name="tcp"/>
+      <body name="b"><joint name="s" type="slide" range="-0.1 0.2"/><geom size=".1"/>
+        <site name="tcp"/>
         <body name="c"><joint name="w"/><geom size=".1"/>SITES</body>
     </body></body>
   </worldbody>
@@ -114,10 +115,10 @@ def test_a_urdf_gives_limits_and_efforts(tmp_path: Path) -> None:
     inertia = '<mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/>'
     link = f'<link name="{{}}"><inertial>{inertia}</inertial></link>'
     urdf = f"""<robot name="two">{link.format("base")}{link.format("upper")}{link.format("lower")}
-    <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/>
-      <limit lower="-1" upper="2" effort="7" velocity="1"/></joint>
-    <joint name="rail" type="prismatic"><parent link="upper"/><child link="lower"/><axis xyz="0 0 1"/>
-      <limit lower="0" upper="0.5" effort="0" velocity="1"/></joint></robot>"""
+    <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/>
+      <axis xyz="0 1 0"/><limit lower="-1" upper="2" effort="7" velocity="1"/></joint>
+    <joint name="rail" type="prismatic"><parent link="upper"/><child link="lower"/>
+      <axis xyz="0 0 1"/><limit lower="0" upper="0.5" effort="0" velocity="1"/></joint></robot>"""
     (tmp_path / "two.urdf").write_text(urdf)
     new = draft(tmp_path / "two.urdf", model="two.urdf")
     robot = load(tmp_path, robot_toml(new))
@@ -133,8 +134,8 @@ def test_a_urdf_gives_limits_and_efforts(tmp_path: Path) -> None:
 def test_names_that_need_escapes(tmp_path: Path) -> None:
     path = tmp_path / "odd.xml"
     path.write_text(
-        '<mujoco model="a &quot;b&quot; \\ c"><worldbody><body><joint name="é &quot;1&quot;"/><geom size=".1"/></body>'
-        "</worldbody></mujoco>"
+        '<mujoco model="a &quot;b&quot; \\ c"><worldbody><body>'
+        '<joint name="é &quot;1&quot;"/><geom size=".1"/></body></worldbody></mujoco>'
     )
     text = robot_toml(draft(path, model="odd.xml"))
     assert tomllib.loads(text)["joints"][0]["name"] == 'é "1"'

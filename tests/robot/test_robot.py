@@ -8,7 +8,8 @@ from genan.errors import RobotError
 from genan.robot import LogColumn, LogEntry, Robot, robot_names
 
 ARM = """<mujoco><worldbody><body name="a">
-  <inertial mass="1" pos="0 0 -0.2" diaginertia="1e-3 1e-3 1e-3"/><joint name="one" axis="0 1 0" {first}/>
+  <inertial mass="1" pos="0 0 -0.2" diaginertia="1e-3 1e-3 1e-3"/>
+  <joint name="one" axis="0 1 0" {first}/>
   <body name="b" pos="0 0 -0.3"><inertial mass="1" pos="0 0 -0.2" diaginertia="1e-3 1e-3 1e-3"/>
     <joint name="two" {second}/></body></body></worldbody>{more}</mujoco>"""
 
@@ -145,7 +146,8 @@ def test_joint_order_may_differ_from_the_model(tmp_path: Path) -> None:
 def test_urdf_works(tmp_path: Path) -> None:
     inertia = '<inertia ixx="1e-2" iyy="1e-2" izz="1e-2" ixy="0" ixz="0" iyz="0"/>'
     link = f'<inertial><origin xyz="0 0 -0.1"/><mass value="1"/>{inertia}</inertial>'
-    urdf = f"""<robot name="arm"><link name="base"/><link name="l1">{link}</link><link name="l2">{link}</link>
+    urdf = f"""<robot name="arm"><link name="base"/>
+      <link name="l1">{link}</link><link name="l2">{link}</link>
       <joint name="one" type="revolute"><parent link="base"/><child link="l1"/><axis xyz="0 1 0"/>
         <limit lower="-1" upper="2" effort="1" velocity="1"/></joint>
       <joint name="two" type="prismatic"><parent link="l1"/><child link="l2"/><axis xyz="1 0 0"/>
@@ -156,7 +158,8 @@ def test_urdf_works(tmp_path: Path) -> None:
 
 
 def test_drive_of_the_model_is_taken_out(tmp_path: Path) -> None:
-    more = '<actuator><position joint="one" kp="100"/></actuator><keyframe><key qpos="0 0" ctrl="1"/></keyframe>'
+    more = '<actuator><position joint="one" kp="100"/></actuator>'
+    more += '<keyframe><key qpos="0 0" ctrl="1"/></keyframe>'
     robot = Robot.load(write(tmp_path, more=more))
     assert robot.mj_model.nu == 0 and robot.mj_model.nkey == 0
 

@@ -1,4 +1,5 @@
-"""A robot of another package: the documentation's folder, installed next to genan, and nothing else.
+"""A robot of another package: the documentation's folder, installed next to genan, and nothing
+else.
 
 Its code is that of docs/add-a-robot.md; what the page leaves open (the bus, a protocol) is here.
 """

@@ -17,7 +17,7 @@ from genan.simulation.cup_contact import CupSettings
 from genan.simulation.cup_scene import CupScene, CupState
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from cup_model import cup_model  # noqa: E402  isort: skip
+from cup_model import cup_model
 
 REST = np.deg2rad([0.0, 45.0, 45.0, 0.0])
 LYING = 0.004 + 0.025  # from the underside of the cup to the centre of a ball that lies in it

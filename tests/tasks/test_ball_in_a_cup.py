@@ -11,7 +11,7 @@ from tests.tasks.setting import environment
 from genan.tasks.ball_in_a_cup import BallBuffer, CupMemory
 
 
-def test_the_velocity_is_the_mean_of_finite_differences_and_a_missing_ball_changes_nothing_but_its_age():
+def test_the_velocity_is_the_mean_of_finite_differences_and_a_missing_ball_changes_its_age():
     period, rng = 0.01, np.random.default_rng(0)
     buffer = BallBuffer(jnp.zeros((1, 5, 3)), jnp.asarray([[0.04, 0.03, 0.02, 0.01, 0.0]]))
     seen_at, seen = [-4, -3, -2, -1, 0], [np.zeros(3)] * 5

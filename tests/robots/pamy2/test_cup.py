@@ -240,10 +240,12 @@ def test_swing_from_a_moving_hand_is_mujocos(touching_nothing: CupAndBall, play:
     length, mass = float(jnp.sum(toy.string.rest)), 1e7
     slides = "".join(f'<joint type="slide" axis="{axis}"/>' for axis in ("1 0 0", "0 1 0", "0 0 1"))
     model = mujoco.MjModel.from_xml_string(
-        f"""<mujoco><option timestep="{SUBSTEP}" integrator="RK4"/><worldbody><body gravcomp="1">{slides}
+        f"""<mujoco><option timestep="{SUBSTEP}" integrator="RK4"/>
+        <worldbody><body gravcomp="1">{slides}
         <inertial mass="{mass}" pos="0 0 0" diaginertia="1 1 1"/>
-        <body><joint type="ball"/><inertial mass="0.054" pos="0 0 -{length}" diaginertia="1e-9 1e-9 1e-9"/></body>
-        </body></worldbody></mujoco>"""
+        <body><joint type="ball"/>
+          <inertial mass="0.054" pos="0 0 -{length}" diaginertia="1e-9 1e-9 1e-9"/></body></body>
+        </worldbody></mujoco>"""
     )
     data = mujoco.MjData(model)
     swing = []

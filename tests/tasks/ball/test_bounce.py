@@ -71,9 +71,17 @@ def test_a_ball_leaves_with_the_spin_with_which_it_would_roll(direction):
     assert np.linalg.norm(after.spin) == pytest.approx(10.0 * np.linalg.norm(direction), rel=1e-6)
 
 
-@pytest.mark.parametrize(("x", "y", "meets"), [
-    (0.4, 1.0, True), (0.4, 0.15, False), (0.4, 2.99, False), (1.2, 1.0, False), (-0.4, 1.0, False), (1.15, 0.25, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "y", "meets"),
+    [
+        (0.4, 1.0, True),
+        (0.4, 0.15, False),
+        (0.4, 2.99, False),
+        (1.2, 1.0, False),
+        (-0.4, 1.0, False),
+        (1.15, 0.25, True),
+    ],
+)
 def test_only_the_table_is_a_table(x, y, meets):
     end, met = flight.step(ball((x, y, 0.797), (0, 0, -3)), 0.002, VACUUM, PLAIN, SCENE)
     assert bool(met) is meets

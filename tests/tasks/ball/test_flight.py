@@ -84,7 +84,8 @@ def test_derivatives_are_finite_at_rest():
 def test_the_engines_own_drag_is_too_strong():
     model = mujoco.MjModel.from_xml_string("""
       <mujoco><option density="1.2" viscosity="0" gravity="0 0 0" timestep="0.002"/>
-      <worldbody><body><freejoint/><geom type="sphere" size="0.02" mass="0.0027"/></body></worldbody></mujoco>""")
+      <worldbody><body><freejoint/><geom type="sphere" size="0.02" mass="0.0027"/></body>
+      </worldbody></mujoco>""")
     data = mujoco.MjData(model)
     recorded = Launcher.load().drag  # fitted to recorded balls
     assert AirDrag().drag == pytest.approx(recorded, rel=0.05)

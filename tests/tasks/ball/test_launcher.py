@@ -22,8 +22,11 @@ def test_launches_have_the_fitted_distribution():
     np.testing.assert_allclose(
         (launches.mean(axis=0) - np.array(GUN.launch)) / deviation, 0.0, atol=0.06
     )
-    np.testing.assert_allclose(np.cov(launches.T) / np.outer(deviation, deviation),
-                               np.array(GUN.covariance) / np.outer(deviation, deviation), atol=0.08)  # fmt: skip
+    np.testing.assert_allclose(
+        np.cov(launches.T) / np.outer(deviation, deviation),
+        np.array(GUN.covariance) / np.outer(deviation, deviation),
+        atol=0.08,
+    )
 
 
 def test_balls_come_to_the_arm_in_time():

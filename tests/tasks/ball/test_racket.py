@@ -55,9 +55,16 @@ def test_a_ball_that_is_not_hit_is_left_alone():
         np.testing.assert_array_equal(end.velocity, free.velocity)
 
 
-@pytest.mark.parametrize(("x", "z", "meets"), [
-    (0.083, 0.0, True), (0.085, 0.0, False), (0.0, 0.103, True), (0.0, 0.105, False), (0.07, 0.09, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "z", "meets"),
+    [
+        (0.083, 0.0, True),
+        (0.085, 0.0, False),
+        (0.0, 0.103, True),
+        (0.0, 0.105, False),
+        (0.07, 0.09, False),
+    ],
+)
 def test_the_blade_is_an_ellipse(x, z, meets):
     assert bool(struck(*straight((x, 0.03, z), (0, -5, 0)), pose(), pose())[0]) is meets
 
@@ -98,9 +105,13 @@ def test_a_moving_observer_sees_the_same_hit(drags_along, frame):
         *straight((0, 0.03, 0), (1, -4, 2)), pose(), pose((0, 0.002, 0)), DT, rubber, SCENE
     )[1]
     moving = strike(
-        *straight((0, 0.03, 0), np.array([1, -4, 2]) + frame), pose(), pose(np.array([0, 0.002, 0]) + DT * frame),
-        DT, rubber, SCENE,
-    )[1]  # fmt: skip
+        *straight((0, 0.03, 0), np.array([1, -4, 2]) + frame),
+        pose(),
+        pose(np.array([0, 0.002, 0]) + DT * frame),
+        DT,
+        rubber,
+        SCENE,
+    )[1]
     np.testing.assert_allclose(moving.velocity, rest.velocity + frame, atol=1e-4)
 
 

@@ -75,33 +75,57 @@ def spoilt(k, value, of=TIMES):
 TURNED = POSITIONS[:, [1, 0, 2]]
 
 
-@pytest.mark.parametrize(("times", "positions", "words"), [
-    (TIMES[:12], POSITIONS[:12], "12 samples are too few for a flight; record 20 or more"),
-    (TIMES, spoilt(30, np.nan, POSITIONS), "sample 30 is not a finite number"),
-    (spoilt(50, TIMES[49]), POSITIONS, "0.4900 s comes after 0.4900 s"),
-    (np.delete(TIMES, slice(40, 47)), np.delete(POSITIONS, slice(40, 47), 0), "0.080 s are missing after 0.390 s"),
-    (1e3 * TIMES, POSITIONS, "Are the stamps in seconds"),
-    (TIMES, spoilt(60, [3, 3, 3], POSITIONS), "the ball jumps by .* m at 0.6.0 s, more than 0.4 m"),
-    (TIMES, 1e3 * POSITIONS, "Are the positions in metres"),
-    (TIMES, POSITIONS * [1, 1, -1], "should fall along -z .* turn it into the world frame: the world frame has z up"),
-    (TIMES, POSITIONS[:, [2, 0, 1]], "should fall along -z"),
-    (TIMES, TURNED, "should come along -y to y = 0.6 m or nearer"),
-    (TIMES, POSITIONS * [1, -1, 1], "should come along -y"),
-    (TIMES, POSITIONS - [0, 0, 0.76], "stay above the table, whose surface is at z = 0.775 m"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("times", "positions", "words"),
+    [
+        (TIMES[:12], POSITIONS[:12], "12 samples are too few for a flight; record 20 or more"),
+        (TIMES, spoilt(30, np.nan, POSITIONS), "sample 30 is not a finite number"),
+        (spoilt(50, TIMES[49]), POSITIONS, "0.4900 s comes after 0.4900 s"),
+        (
+            np.delete(TIMES, slice(40, 47)),
+            np.delete(POSITIONS, slice(40, 47), 0),
+            "0.080 s are missing after 0.390 s",
+        ),
+        (1e3 * TIMES, POSITIONS, "Are the stamps in seconds"),
+        (
+            TIMES,
+            spoilt(60, [3, 3, 3], POSITIONS),
+            "the ball jumps by .* m at 0.6.0 s, more than 0.4 m",
+        ),
+        (TIMES, 1e3 * POSITIONS, "Are the positions in metres"),
+        (
+            TIMES,
+            POSITIONS * [1, 1, -1],
+            "should fall along -z .* turn it into the world frame: the world frame has z up",
+        ),
+        (TIMES, POSITIONS[:, [2, 0, 1]], "should fall along -z"),
+        (TIMES, TURNED, "should come along -y to y = 0.6 m or nearer"),
+        (TIMES, POSITIONS * [1, -1, 1], "should come along -y"),
+        (TIMES, POSITIONS - [0, 0, 0.76], "stay above the table, whose surface is at z = 0.775 m"),
+    ],
+)
 def test_refused_flights(tmp_path, times, positions, words):
     with pytest.raises(DataError, match=f"balls.npz, ball 0: .*{words}"):
         load(write(tmp_path, times, positions))
 
 
-@pytest.mark.parametrize(("arrays", "words"), [
-    ({"t": TIMES}, "should hold the arrays 't' and 'p', but holds 't'"),
-    ({"t": TIMES, "p": POSITIONS[:-1]}, r"p is float64 \(119, 3\)"),
-    ({"t": TIMES, "p": POSITIONS[:, :2]}, r"expected numbers of shape t \[rows\] and p \[rows, 3\]"),
-    ({"t": TIMES, "p": POSITIONS.astype(str)}, "expected numbers"),
-    ({"t": TIMES, "p": POSITIONS, "start": [0, 100]}, "'start' should go from 0 to the number of rows, 120"),
-    ({"t": TIMES, "p": POSITIONS, "start": [0, 80, 40, 120]}, "should increase"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"t": TIMES}, "should hold the arrays 't' and 'p', but holds 't'"),
+        ({"t": TIMES, "p": POSITIONS[:-1]}, r"p is float64 \(119, 3\)"),
+        (
+            {"t": TIMES, "p": POSITIONS[:, :2]},
+            r"expected numbers of shape t \[rows\] and p \[rows, 3\]",
+        ),
+        ({"t": TIMES, "p": POSITIONS.astype(str)}, "expected numbers"),
+        (
+            {"t": TIMES, "p": POSITIONS, "start": [0, 100]},
+            "'start' should go from 0 to the number of rows, 120",
+        ),
+        ({"t": TIMES, "p": POSITIONS, "start": [0, 80, 40, 120]}, "should increase"),
+    ],
+)
 def test_refused_npz(tmp_path, arrays, words):
     np.savez(tmp_path / "x.npz", **arrays)
     with pytest.raises(DataError, match=words):
@@ -109,7 +133,8 @@ def test_refused_npz(tmp_path, arrays, words):
 
 
 @pytest.mark.parametrize(("name", "text", "words"), [
-    ("x.csv", "t,x,y\n0,1,2\n", "should have rows under the columns 't', 'x', 'y', 'z', but has 't', 'x', 'y'"),
+    ("x.csv", "t,x,y\n0,1,2\n", "should have rows under the columns 't', 'x', 'y', 'z', but has "
+                                "'t', 'x', 'y'"),
     ("x.csv", "t,x,y,z\n", "should have rows"),
     ("x.csv", "t,x,y,z\n0,1,2,far\n", "something else than a number"),
     ("x.csv", "t,x,y,z\n0,1,2\n", "something else than a number"),
