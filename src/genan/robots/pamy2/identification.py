@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-# --- Linear identification of a joint: from a multisine experiment to natural frequency, dampin
-
-
 @dataclass(frozen=True)
 class TransferFunction:
-    """A second-order joint with delay."""
+    """A second-order joint with delay, fitted to a multisine experiment.
+
+    The excitation is periodic, so over whole periods the response at the excited lines is exact up
+    to nonlinearity: G(f) = Q(f) / D(f). To it is fitted, by least squares on the complex response
+    (which for a flat multisine is the simulation error of the output)::
+
+                            w0^2
+        G(s) = K  ----------------------------  exp(-s T)
+                   s^2 + 2 zeta w0 s + w0^2
+    """
 
     gain: float
     """K: output per input at rest, in the units of the experiment."""
@@ -273,9 +279,6 @@ def _counts(d: Float[np.ndarray, "T 4"]) -> Float[np.ndarray, "T 8"]:
     counts[:, 0::2] = AGONIST_ANCHOR + d
     counts[:, 1::2] = ANTAGONIST_ANCHOR - d
     return counts
-
-
-# --- Pictures of a bench identification: measured response and model per joint, and the loops o
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,6 @@ from genan.robots.pamy2.wire import (
     unpack_command,
 )
 
-# --- ``ServerLog``: what happened to a served robot, and when, one JSON object to a line.
-
 
 class ServerLog:
     """Writes events as they happen; what cannot be written is left out, the robot goes on."""

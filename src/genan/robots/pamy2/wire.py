@@ -86,49 +86,28 @@ def unpack_command(data: bytes) -> CommandTelegram | TelegramFault:
     return CommandTelegram(counter, connection, time, np.array(pressure))
 
 
-_SET_POINT = np.dtype(
-    [
-        ("angle", "<f4"),
-        ("valve_ago", "<f4"),
-        ("p_ago", "<f4"),
-        ("valve_antago", "<f4"),
-        ("p_antago", "<f4"),
-    ]
-)
+def _fields(kind: str, names: str) -> list[tuple[str, str]]:
+    return [(name, kind) for name in names.split()]
+
+
+_SET_POINT = np.dtype(_fields("<f4", "angle valve_ago p_ago valve_antago p_antago"))
 _JOINT = np.dtype(
     [
         ("errors", "<u4"),
         ("encoder", "<i4"),
-        ("angle", "<f4"),
-        ("speed", "<f4"),
-        ("p_ago", "<f4"),
-        ("valve_ago", "<f4"),
-        ("p_antago", "<f4"),
-        ("valve_antago", "<f4"),
+        *_fields("<f4", "angle speed p_ago valve_ago p_antago valve_antago"),
     ]
 )
 FROM_ROBOT = np.dtype(
     [
-        ("task", "<u4"),
-        ("set_point", "<u4"),
-        ("telegram", "<u4"),
-        ("not_close", "<u4"),
-        ("t_sent", "<u4"),
-        ("t_last_received", "<u4"),
-        ("t_sensors", "<u4"),
-        ("t_actuators", "<u4"),
-        ("t_set_points", "<u4"),
-        ("operation", "<u2"),
-        ("control", "<u2"),
-        ("pressure_mode", "<u2"),
-        ("quick_stop", "<u2"),
+        *_fields("<u4", "task set_point telegram not_close t_sent t_last_received"),
+        *_fields("<u4", "t_sensors t_actuators t_set_points"),
+        *_fields("<u2", "operation control pressure_mode quick_stop"),
         ("set_points", _SET_POINT, (4,)),
         ("joints", _JOINT, (4,)),
         ("pid", "<f4", (12, 4)),
-        ("supply_pressure", "<f4"),
-        ("ring_pressure", "<f4"),
-        ("system_errors", "<u4"),
-        ("io_errors", "<u4"),
+        *_fields("<f4", "supply_pressure ring_pressure"),
+        *_fields("<u4", "system_errors io_errors"),
     ]
 )
 """The telegram from the robot, field by field; times in us, angles in deg, speeds in deg/s,
@@ -177,8 +156,6 @@ def unpack_state(data: bytes) -> RobotTelegram | TelegramFault:
     return RobotTelegram(fields[2], fields[6], np.array(angle), np.array(speed), np.array(pressure))
 
 
-# --- ``TelegramOrder``: which of two telegrams is newer, though their counter goes round, and w
-
 RIVALS = 5
 """This many telegrams in a row that count up from an old number are a sender that started again."""
 QUIET = 0.01
@@ -221,8 +198,6 @@ class TelegramOrder:
         self._rival, self._rivals = None, 0
         return verdict
 
-
-# --- ``Wiring``: what stands between a joint and its numbers on the wire. Zero, sense, and musc
 
 JOINTS = 4
 
@@ -301,8 +276,6 @@ STRAIGHT = Wiring(
     zero=(0.0, 0.0, 0.0, 0.0), sense=(1, 1, 1, 1), crossed=(False, False, False, False)
 )
 
-
-# --- ``TelegramWriter``: the telegrams of a served robot, one for each period.
 
 ENCODER_COUNT = (360.0 / 200 / 100, 360.0 / 92 / 200, 360.0 / 72 / 200, 360.0 / 72 / 200)
 """Angle of one count of the encoders [deg], by the parts list (poles of the ring, counts to a

@@ -15,7 +15,10 @@ from jaxtyping import Array, Float
 
 from genan.robots.pamy2.virtual.columns import applied
 
-# --- Vectors as triples of scalars (or of rows of scalars), so that a batch of arms becomes one
+# Vectors as triples of scalars (or of rows of scalars), so that a batch of arms becomes one fused
+# loop.
+#
+# A plain 0.0 stays a plain 0.0: what is known to vanish costs nothing.
 
 Scalar = Array | float
 Vector = tuple[Scalar, Scalar, Scalar]
@@ -233,11 +236,13 @@ def _solve(a: list[list[Scalar]], b: list[Scalar]) -> list[Scalar]:
     return x
 
 
-# --- Encoders: incremental, so an angle is a whole number of counts, off by what the homing was
-
-
 class Encoder(eqx.Module):
-    """Parameters of the four encoders."""
+    """Parameters of the four encoders: incremental, so an angle is a whole number of counts.
+
+    ::
+
+        q_read = quantum floor(q / quantum + 1/2) + homing error
+    """
 
     quantum: Float[Array, "4"]
     """Angle of one count [rad]; zero reads the true angle."""
@@ -249,9 +254,6 @@ class Encoder(eqx.Module):
         quantum = jnp.where(self.quantum > 0.0, self.quantum, 1.0)
         counted = quantum * jnp.floor(q / quantum + 0.5)
         return jnp.where(self.quantum > 0.0, counted, q) + self.homing_error
-
-
-# --- Where the forearm is, how it moves with the joints, and what a pull on it does to them.
 
 
 class Forearm(NamedTuple):

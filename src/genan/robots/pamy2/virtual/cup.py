@@ -126,8 +126,6 @@ class Cup(eqx.Module):
         return Bend(bent[0], bent[1], jnp.where(bent[0], corner[:, 0], corner[:, 1]))
 
 
-# --- The string: pieces that pull when stretched, never push, and have a little mass.
-
 #: Which pieces pull is guessed, and corrected this often; the next step corrects the rest.
 _GUESSES = 3
 #: Keeps the direction of a piece defined whose end lies in the corner [m].
@@ -159,7 +157,15 @@ class StringPath(NamedTuple):
 
 
 class String(eqx.Module):
-    """A string from a point that it is tied to, over free points, to the ball's centre."""
+    """A string from a point that it is tied to, over free points, to the ball's centre.
+
+    Over one small step h the tensions T of all pieces are solved for together, implicitly, so that
+    a string much stiffer and lighter than the ball stays stable. With C the stretch that the points
+    run into without tension, and A the stretch that unit tensions take away again (a piece shares
+    its ends with its neighbours only, so A is tridiagonal)::
+
+        T = k (C - h^2 A T) + c d/dt (C - h^2 A T)    where that is positive, else T = 0
+    """
 
     rest: Float[Array, " pieces"]
     """Lengths of the pieces [m]; the last runs inside the ball."""
@@ -222,7 +228,10 @@ def _one_sided(
     return jnp.maximum(tension, 0.0)
 
 
-# --- Contact laws: a hard ball bounces off a spring and damper; a light string is laid on a sti
+# Contact laws: a hard ball bounces off a spring and damper; a light string is laid on a stiff pad,
+# implicitly.
+#
+# Velocities are relative to the body that is touched.
 
 #: Below this speed dry friction is viscous [m/s].
 _CREEP = 0.005
@@ -330,8 +339,6 @@ class StringContact(eqx.Module):
         return total(resistance), total(-hard * gap * touch.normal)
 
 
-# --- The toy in the robot's hand: cup, string and ball, and their pull on the arm.
-
 STEPS = 4
 """Steps of the toy in one substep of the arm."""
 
@@ -355,7 +362,12 @@ class CupAndBallState(eqx.Module):
 
 
 class CupAndBall(eqx.Module):
-    """Everything that is fixed about cup, string and ball."""
+    """Everything that is fixed about cup, string and ball, and their pull on the arm.
+
+    Each substep of the arm (0.5 ms) is cut into four for the toy. Over it the forearm moves with
+    the joints as in the middle of the substep; every force on string or ball is taken from the arm
+    again, at once.
+    """
 
     cup: Cup
     string: String
@@ -514,7 +526,11 @@ class CupAndBall(eqx.Module):
         return self.ball.force(Proximity(gap, surfaces.normal[:, :, -1]), velocity, spin, step)
 
 
-# --- The toy in numbers: one cup, string and ball for each specimen, each a little off the draw
+# The toy in numbers: one cup, string and ball for each specimen, each a little off the drawing.
+#
+# Tags as in ``parameters``. The cup, the ball's size and mass and the string's length
+# are as drawn; what is marked [A] is deliberately not what the simulation of the task assumes: a
+# policy must cope with the difference.
 
 PIECES = 11
 """Of the string. One inside the ball, the others 17 mm long: shorter than the forearm is thick, so

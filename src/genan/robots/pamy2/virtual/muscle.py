@@ -87,14 +87,27 @@ class Muscle(eqx.Module):
         return y_creep + (y - y_creep) * (h / (self.creep_time + h))
 
 
-# --- Air: from commanded pressures to the pressure in each muscle.
-
 ATMOSPHERE = 1.013
 """Atmospheric pressure [bar]; all pressures of the robot are gauge pressures."""
 
 
 class Air(eqx.Module):
-    """Parameters of valves, supply and volumes, one entry per muscle unless said otherwise."""
+    """Parameters of valves, supply and volumes, one entry per muscle unless said otherwise.
+
+    A command travels (transport delay), the valve's loop opens in proportion to the pressure error
+    up to its limits, valve and hose take a moment, the flow fills or vents the muscle's volume, and
+    a moving muscle compresses its own air::
+
+        dv/dt = (clip((p_command - p) / p_band, -1, 1) - v) / T_line
+        dp/dt = (v > 0 ? fill : vent) v psi(p) / (V / V0) - (p + p_atm) (dV/dt) / V
+
+        fill psi = fill rate x sqrt((p_supply - p) / (p_supply - p_ref)),   vent psi = vent rate x
+        sqrt(p / p_ref)
+
+    so the small-signal loop is of second order with the time constants p_band / rate, different for
+    filling and venting, and T_line, and large steps run into the flow limit. V = V0 (1 + v1 kappa):
+    a contracting muscle swells.
+    """
 
     band: Float[Array, "8"]
     """Pressure error that opens the valve fully [bar]."""
@@ -139,11 +152,25 @@ class Air(eqx.Module):
         return flow - (pressure + ATMOSPHERE) * self.swelling * kappa_rate / volume
 
 
-# --- Tendons: from muscle contraction to joint torque, over elastic strings that rub on their w
-
-
 class Tendon(eqx.Module):
-    """Parameters of the eight tendons."""
+    """Parameters of the eight tendons, elastic strings that rub where they bend.
+
+    A muscle's tendon calls for the contraction ``y_path = y0 + sum_j arm[m, j] (q_j - q_neutral_j)
+    + slack``. The string stretches by what the muscle contracts beyond it and carries tension only
+    when taut::
+
+        T_muscle = k max(y - y_path, 0)
+
+    On the way it bends through guides: Euler-Eytelwein (capstan) friction, growing with the tension
+    and with the angles of the joints on its route, against the direction w in [-1, 1] of sliding,
+    which builds up over a small distance (Dahl)::
+
+        wrap(q)  = wrap0_m + sum_j route[m, j] |q_j|
+        T_joint  = T_muscle exp(-mu wrap w),      w <- clip(w + dy / x_slide, -1, 1)
+        tau_j    = sum_m arm[m, j] T_joint
+
+    Off-diagonal arms couple the tendons of the distal joints to the joints they pass.
+    """
 
     arm: Float[Array, "8 4"]
     """Moment arms [m]: positive where the muscle pulls the joint towards positive angles."""

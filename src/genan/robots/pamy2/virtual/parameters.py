@@ -245,7 +245,12 @@ EFFECTS = tuple(_SWITCHES)
 """Effects that can be switched off, for tests and for studies of what each one does."""
 
 
-# --- One specimen of the design: no two robots leave the workshop the same, and none is quite i
+# One specimen of the design: no two robots leave the workshop the same, and none is quite its CAD
+# model.
+#
+# Every deviation is a seeded draw, fixed for the specimen's life::
+#
+#     value = design x (1 + spread N(0, 1)),   centre of mass and homing: design + spread N(0, 1)
 
 #: Relative spread of one standard deviation (absolute where a unit is given) [A].
 _MASS = 0.03
@@ -295,11 +300,24 @@ def specimen(design: Parameters, seed: int) -> Parameters:
     return dataclasses.replace(design, arm=arm, muscle=muscle, tendon=tendon, encoder=encoder)
 
 
-# --- Drift: what operating hours do to a robot. Temperature, tendon creep and wear, as function
-
-
 class Drift(eqx.Module):
-    """How one specimen ages; drawn once from its seed."""
+    """How one specimen ages with its operating hours; drawn once from its seed.
+
+    With t the operating hours since the robot was put together, and every magnitude scaled by
+    ``rate``::
+
+        warm(t)  = 1 - exp(-t / 0.5 h)                           muscles and guides warm up
+        creep(t) = log(1 + t / 2 h)                              strings and printed parts give way
+        wear(t)  = sqrt(t / 100 h)                               guides wear, friction rises
+        room(t)  = seeded sum of slow waves, about +-1           the room's temperature, and more
+
+        strength x (1 - 0.010 warm + 0.006 room)       damping x (1 - 0.10 warm - 0.03 room)
+        slack    + 0.5 mm creep x muscle's share
+        tendon friction x (1 - 0.05 warm + 0.15 wear + 0.03 room)
+
+    No figures are published for PAMY2; the magnitudes are chosen so that a day's work shifts
+    resting poses by a degree or so, as the paper's limitations describe.
+    """
 
     rate: Float[Array, ""]
     """Scale of all drift: 0 is a robot that never changes, 1 the usual."""

@@ -152,8 +152,6 @@ def _substep(
     )
 
 
-# --- ``VirtualPamy2``: the robot on the bench. What crosses its interface is what would cross i
-
 _PROGRAMS: dict[tuple[Any, ...], Callable[..., Any]] = {}
 _COMPILING = Lock()
 #: The robot is put together and left to hang for this long before anyone commands it [ticks].

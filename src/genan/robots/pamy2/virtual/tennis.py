@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-# --- Vectors as triples of plain floats: for a single ball quicker than arrays of three.
+# Vectors as triples of plain floats: for a single ball quicker than arrays of three.
 
 Triple = tuple[float, float, float]
 
@@ -202,9 +202,6 @@ def rebound(
     return BallState(ball.position, plus(ball.velocity, change), plus(ball.spin, turn))
 
 
-# --- The room of the table tennis: where arm, table and net stand, and what the ball does when
-
-
 class Obstacle(enum.Enum):
     """What the ball met within a step."""
 
@@ -216,7 +213,11 @@ class Obstacle(enum.Enum):
 
 @dataclass(frozen=True)
 class Room:
-    """Places and surfaces. [R] lab's source, [L] literature, [C] calibrated, [A] assumed."""
+    """Places and surfaces. [R] lab's source, [L] literature, [C] calibrated, [A] assumed.
+
+    World frame: z up, floor at z = 0, balls come along -y, the arm reaches to +x; the lab's
+    simulation and its recorded balls are given in it.
+    """
 
     base: Triple = (0.0, 0.0, 1.21)
     """Origin of the arm's base, its axes along the world's [m] [R]."""
@@ -336,14 +337,17 @@ class Room:
         return bounced, True
 
 
-# --- The true racket: where the true arm holds it, how this specimen was screwed on, and how ba
-
 Rows = tuple[Triple, Triple, Triple]
 
 
 @dataclass(frozen=True)
 class RacketModel:
-    """The racket and its spread. [R] lab's source, [D] from recorded hits, [A] assumed."""
+    """The racket and its spread. [R] lab's source, [D] from recorded hits, [A] assumed.
+
+    The blade is an elliptic plate. Its nearest point decides: over the face the ball is pushed
+    along the face's normal, at the rim away from the rim. Every hit has its own restitution,
+    tangential factor and local tilt: rubber is sponge, pimples and dust.
+    """
 
     half_width: float = 0.0743
     """Across the handle [m] [R]."""
@@ -497,8 +501,6 @@ def _tilted(normal: Triple, across: Triple, along: Triple, tilt: tuple[float, fl
     return unit(plus(normal, plus(scaled(tilt[0], across), scaled(tilt[1], along))))
 
 
-# --- The ball gun: the machine whose balls were recorded, with the spread that it had.
-
 #: What a shot is drawn in: x, y, z where the ball is first seen [m], speed [m/s], azimuth and
 #: elevation [rad], topspin and sidespin [rad/s].
 QUANTITIES = ("x", "y", "z", "speed", "azimuth", "elevation", "topspin", "sidespin")
@@ -506,7 +508,13 @@ QUANTITIES = ("x", "y", "z", "speed", "azimuth", "elevation", "topspin", "sidesp
 
 @dataclass(frozen=True)
 class BallGun:
-    """Means and spreads of a shot; all of them [C], fitted to recorded balls."""
+    """Means and spreads of a shot; all of them [C], fitted to recorded balls.
+
+    Its numbers were fitted to the 60 recorded balls of the group ``originals_2019`` (a commercial
+    ball gun, 2019-07-15; intelligent-soft-robots, BSD-3-Clause) under the physics of this package,
+    ball by ball; ``benchmarks/virtual_ball_gun.py`` repeats that and sets recorded and virtual
+    balls side by side.
+    """
 
     mean: tuple[float, ...] = (0.4636, 2.9513, 1.3729, 4.7128, 0.0510, 0.5012, 44.1, 4.4)
     """Of ``QUANTITIES``; azimuth is from -y towards +x."""
