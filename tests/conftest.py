@@ -2,11 +2,13 @@ import os
 import sys
 import tempfile
 import tomllib
+from collections.abc import Callable
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.commands import Answer, refusal, runner
 
 # One compile cache for the whole run, commands started by the tests included, and none of the
 # user's own.
@@ -70,3 +72,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def repository() -> Path:
     return Path(__file__).parents[1]
+
+
+@pytest.fixture
+def genan(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """Run a command in this process, as ``genan ARGUMENTS`` would."""
+    from genan.cli import main
+
+    return runner(main, capsys)
+
+
+@pytest.fixture
+def refused(genan: Callable[..., Answer]) -> Callable[..., str]:
+    """Run a command that must be refused in one sentence; returns the sentence."""
+    return refusal("genan", genan)

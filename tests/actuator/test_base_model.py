@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.actuator.driven import driven
+from tests.actuator.setting import driven
 
 import genan
 from genan.actuator import FitSettings, Fitting

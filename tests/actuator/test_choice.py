@@ -7,7 +7,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.actuator.driven import driven
+from tests.actuator.setting import driven
 
 from genan.actuator import FitSettings, artifact
 from genan.actuator.errors import HeldOutErrors, HeldOutSamples, judge_baselines, judge_ensemble

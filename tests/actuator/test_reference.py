@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from tests.evaluation.conftest import make_ensemble
+from tests.actuator.ensembles import make_ensemble
 
 from genan.actuator import Ensemble, History
 from genan.actuator.reference import FORMAT, NAME, REASONS, Reference, columns, digest_of, usable

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.actuator.driven import driven
-from tests.actuator.setting import waves
+from tests.actuator.setting import driven, waves
 from tests.docs.typed import typed
 
 from genan import files

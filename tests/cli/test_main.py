@@ -44,7 +44,9 @@ def test_unknown_verb_suggests_the_near_one(refused: Callable) -> None:
 
 
 def test_unknown_flag_is_refused_by_name(genan: Callable, tmp_path: Path) -> None:
-    answer = genan("collect", "--out", tmp_path / "a.h5", "--trajectorys", "3")
+    answer = genan(
+        "collect", "--robot", "virtual-pamy2", "--out", tmp_path / "a.h5", "--trajectorys", 3
+    )
     assert answer.code == 2
     assert (
         "--trajectorys" in answer.err

@@ -1,8 +1,8 @@
 """``genan train``: flags, words, Ctrl-C."""
 
 import pytest
+from tests.actuator.ensembles import make_ensemble
 from tests.docs.typed import typed
-from tests.evaluation.conftest import make_ensemble
 from tests.rl.policies import TASK
 from tests.rl.policies import ensemble as two_link_ensemble
 

@@ -1,55 +1,13 @@
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from tests.actuator.ensembles import make_ensemble
 
-from genan.actuator import Contract, Ensemble, History
-from genan.actuator.network import Layer, Scaling
-from genan.actuator.settings import Architecture
+from genan.actuator import Ensemble
 from genan.data import Channels, Trajectories
 from genan.robot import Robot
-
-
-def make_ensemble(
-    robot: Robot,
-    *,
-    history: History | None = None,
-    damping: float = 0.0,
-    gain: float = 0.0,
-    members: int = 1,
-    scatter: float = 0.0,
-    record: str = "{}",
-) -> Ensemble:
-    """Networks without a hidden layer: torque = gain u - damping velocity, each member a little off
-    by ``scatter``."""
-    history = history or History(1)
-    nq, nu = robot.nq, robot.nu
-    weight = np.zeros((members, history.inputs(nq, nu), nq), np.float32)
-    for j in range(nq):
-        weight[:, nq + j, j] = damping / (robot.dt * history.stride)
-        weight[:, nq * history.rows + min(j, nu - 1), j] = gain
-    rng = np.random.default_rng(0)
-    weight += (scatter * rng.normal(size=weight.shape)).astype(np.float32)
-    bias = (scatter * rng.normal(size=(members, nq))).astype(np.float32)
-    contract = Contract(
-        robot=robot.name,
-        dt=robot.dt,
-        joints=robot.joint_names,
-        joint_units=tuple(joint.unit for joint in robot.joints),
-        controls=robot.control_names,
-        control_units=tuple(control.unit for control in robot.controls),
-        history=history,
-        architecture=Architecture(()),
-        members=members,
-        loss="position",
-        q_seen=((0.0, 0.0),) * nq,
-        u_seen=((0.0, 0.0),) * nu,
-    )
-    inputs = history.inputs(nq, nu)
-    scaling = Scaling(jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(nq), jnp.ones(nq))
-    return Ensemble(contract, (Layer(jnp.asarray(weight), jnp.asarray(bias)),), scaling, record)
 
 
 def simulate(

@@ -6,9 +6,9 @@ import json
 import jax
 import numpy as np
 import pytest
+from tests.actuator.ensembles import make_ensemble
 from tests.docs.programs import run_block
 from tests.docs.typed import typed
-from tests.evaluation.conftest import make_ensemble
 from tests.tasks.setting import small
 
 from genan.actuator import save as save_actuators

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.actuator.ensembles import make
-from tests.evaluation.conftest import make_ensemble
+from tests.actuator.ensembles import make, make_ensemble
 
 from genan.actuator import History
 from genan.actuator.errors import rollouts

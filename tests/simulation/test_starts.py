@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.evaluation.conftest import make_ensemble
+from tests.actuator.ensembles import make_ensemble
 
 from genan.errors import SettingError
 from genan.robot import Robot

@@ -3,7 +3,7 @@ settled robots."""
 
 import dataclasses
 
-from tests.evaluation.conftest import make_ensemble
+from tests.actuator.ensembles import make_ensemble
 
 from genan.robot import Robot
 from genan.tasks.registry import TaskSettings, task_settings

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.evaluation.conftest import make_ensemble
+from tests.actuator.ensembles import make_ensemble
 from tests.tasks.setting import environment, small
 
 from genan.errors import ActuatorError, SettingError

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.actuator.ensembles import make_ensemble
 from tests.cli.pictures import Nothing
-from tests.evaluation.conftest import make_ensemble
 from tests.tasks.hold_pose import HOLD_POSE
 
 from genan import actuator

@@ -1,1 +1,0 @@
-from tests.cli.conftest import genan, refused  # noqa: F401
