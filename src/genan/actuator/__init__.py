@@ -16,34 +16,21 @@ if TYPE_CHECKING:
     from genan.actuator.history import History
     from genan.actuator.settings import FitSettings
 
-_HOMES = {
-    "Contract": "contract",
-    "Ensemble": "ensemble",
-    "FitObserver": "fitting",
-    "FitProgress": "fitting",
-    "FitSettings": "settings",
-    "Fitting": "fitting",
-    "History": "history",
-    "Window": "ensemble",
-    "load": "artifact",
-    "save": "artifact",
-}
+__all__ = ["Contract", "Ensemble", "FitObserver", "FitProgress", "FitSettings", "Fitting"]
+__all__ += ["History", "Window", "load", "save"]
 
-__all__ = [
-    "Contract",
-    "Ensemble",
-    "FitObserver",
-    "FitProgress",
-    "FitSettings",
-    "Fitting",
-    "History",
-    "Window",
-    "load",
-    "save",
-]
+_HOMES = {
+    "artifact": ("load", "save"),
+    "contract": ("Contract",),
+    "ensemble": ("Ensemble", "Window"),
+    "fitting": ("FitObserver", "FitProgress", "Fitting"),
+    "history": ("History",),
+    "settings": ("FitSettings",),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

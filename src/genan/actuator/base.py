@@ -40,12 +40,10 @@ RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Penalties that are tried, relative to the mean curvature of the loss."""
 
 OPERATIONS, FEWEST_SAMPLES = 2e10, 15_000
-"""What setting up the equations may cost, and samples that are used all the same; the others are
-passed over evenly."""
+"""Cost of setting up the equations, and samples used all the same; others are passed over."""
 
 BENDS = (0.02, 0.2)
-"""Speeds at which friction bends, as parts of each joint's root mean square speed: stiction and a
-softer onset."""
+"""Speeds at which friction bends, as parts of each joint's root mean square speed."""
 
 LEAST_ALIKE = 0.2
 """Correlation with the position above which a control can be where the joint is to go."""
@@ -169,8 +167,7 @@ class LinearSamples:
     hold: Float[np.ndarray, "n nq"]
     """Standardised torques that would keep the velocity."""
     response: Float[np.ndarray, "n nq nq"]
-    """What standardised torques do to the next position, in units of the scale; or to
-    themselves."""
+    """What standardised torques do to the next position, scaled; or to themselves."""
 
     def sums(
         self, used: Bool[np.ndarray, " inputs_and_one"], origin: Weights

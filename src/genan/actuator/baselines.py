@@ -58,8 +58,7 @@ class Baseline(Protocol):
 
 
 def one_step(baseline: Baseline, trajectories: Trajectories, rows: Rows) -> NextPositions:
-    """Predicted positions one sample after each of ``rows`` [n, nq] [rad or m]; each has ``past``
-    rows before it."""
+    """Predicted positions one sample after each of ``rows`` [n, nq] [rad or m]."""
     predicted = np.empty((len(rows), trajectories.channels.nq))
     for k in range(0, len(rows), _BLOCK):
         at = rows[k : k + _BLOCK, None].astype(np.int64) + np.arange(-baseline.past, 1)

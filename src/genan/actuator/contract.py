@@ -114,8 +114,7 @@ class Contract:
         self.check_channels(Channels.of_robot(robot), whose=f"robot {robot.name!r}")
 
     def check_channels(self, channels: Channels, *, whose: str) -> None:
-        """Refuse, by name, other joints, controls, units or another rate. ``whose``: for the
-        message."""
+        """Refuse, by name, other joints, controls, units or rate. ``whose``: for the message."""
         for name in ("joints", "joint_units", "controls", "control_units"):
             mine, theirs = getattr(self, name), getattr(channels, name)
             if mine != theirs:

@@ -31,8 +31,7 @@ MOST_COMPARED, LOOKED_AT = 300, 200
 """Recordings up to which commands are compared, and samples of each that are."""
 
 ALIKE = 0.1
-"""Commands that differ by less than this part of their deviation (root mean square) are the
-same."""
+"""Commands that differ by less than this part of their deviation are the same."""
 
 
 @dataclass(eq=False)
@@ -231,14 +230,10 @@ class Dataset:
         self, robot: Robot, architecture: Architecture, *, members: int, loss: str
     ) -> Contract:
         """The contract of networks that learn from this."""
-        channels = self.channels
+        names = ("dt", "joints", "joint_units", "controls", "control_units")
         return Contract(
             robot=robot.name,
-            dt=channels.dt,
-            joints=channels.joints,
-            joint_units=channels.joint_units,
-            controls=channels.controls,
-            control_units=channels.control_units,
+            **{name: getattr(self.channels, name) for name in names},
             history=self.history,
             architecture=architecture,
             members=members,

@@ -22,8 +22,7 @@ Controls = Float[Array | np.ndarray, "*batch rows nu"]
 
 
 class Window(eqx.Module):
-    """The last samples of one robot, as many as a history spans. Immutable: ``push`` gives the next
-    one."""
+    """The last samples of one robot, as a history spans. Immutable: ``push`` gives the next."""
 
     history: History = eqx.field(static=True)
     q: Float[Array, "positions nq"]
@@ -95,8 +94,7 @@ class Ensemble(eqx.Module):
 
     @property
     def record(self) -> dict[str, Any]:
-        """How it was made (settings, data, versions) and how good it is (metrics with
-        intervals)."""
+        """How it was made (settings, data, versions) and how good it is (with intervals)."""
         found: dict[str, Any] = json.loads(self.record_json)
         return found
 
@@ -117,14 +115,12 @@ class Ensemble(eqx.Module):
     def torques(
         self, q_history: Positions, u_history: Controls
     ) -> Float[Array, "members *batch nq"]:
-        """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for
-        ``torque``."""
+        """Torque of each member [members, ..., nq] [N m or N]; arguments as for ``torque``."""
         inputs, model = self.inputs(q_history, u_history), self.model()
         return jax.vmap(lambda layers: model.torque(layers, inputs))(self.layers)
 
     def disagreement(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch"]:
-        """Standard deviation of the torque over the members, summed over the joints [N m];
-        arguments as ``torque``."""
+        """Standard deviation of the torque over the members, summed over the joints [N m]."""
         return jnp.sum(jnp.std(self.torques(q_history, u_history), axis=0), axis=-1)
 
     def inputs(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch inputs"]:
@@ -143,16 +139,14 @@ class Ensemble(eqx.Module):
         return Ensemble(replace(self.contract, members=1), layers, self.scaling, self.record_json)
 
     def with_record(self, **entries: Any) -> "Ensemble":
-        """The same actuators with ``entries`` added to their record, or in place of those of the
-        same name."""
+        """The same actuators with ``entries`` in their record."""
         record = json.dumps({**self.record, **entries}, sort_keys=True)
         return Ensemble(self.contract, self.layers, self.scaling, record)
 
     def start(
         self, q: Float[Array | np.ndarray, " nq"], u: Float[Array | np.ndarray, " nu"]
     ) -> Window:
-        """The window of a robot at rest at ``q`` [rad or m] under ``u``: push what comes next, read
-        its histories."""
+        """The window of a robot at rest at ``q`` [rad or m] under ``u``, to push samples to."""
         return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))
 
     def _check(self, q: Array | np.ndarray, u: Array | np.ndarray) -> None:

@@ -41,8 +41,7 @@ JobProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 SAMPLES, ROLLOUTS = 1024, 256
-"""Samples predicted at once, and rollouts run at once at most: what keeps two cores' caches warm. A
-GPU wants more."""
+"""Samples and rollouts at once at most: what keeps two cores' caches warm. A GPU wants more."""
 _GPU_TIMES = 16
 
 HORIZON = 0.5
@@ -64,8 +63,7 @@ class StepBlock:
     part: slice
     """Which of the rows."""
     error: Float[np.ndarray, "models n nq"]
-    """Predicted minus recorded next position [rad or m]: of the ensemble's mean torque, then of
-    each member."""
+    """Predicted minus recorded next position [rad or m]: of the mean torque, then each member."""
     torque: Float[np.ndarray, "members n nq"]
     """Torque of each member [N m or N]."""
 
@@ -217,8 +215,7 @@ class HeldOutSamples:
 
     @classmethod
     def of(cls, dataset: Dataset, *, lead: int) -> "HeldOutSamples":
-        """Samples that have ``lead`` rows of their run before them, so that models of any history
-        see them."""
+        """Samples with ``lead`` rows of their run before them, for models of any history."""
         runs = [len(rows) for fold in dataset.units for unit in fold for rows in unit.rows]
         steps = max(1, min(round(HORIZON / dataset.channels.dt), int(np.median(runs)) - lead - 1))
         rows, starts = [], []
@@ -267,8 +264,7 @@ def judge_ensemble(
 def judge_baselines(
     trajectories: Trajectories, dataset: Dataset, held_out: HeldOutSamples
 ) -> tuple[HeldOutErrors, ...]:
-    """Standing still, constant velocity and ridge ARX, the last fitted without the fold that it is
-    judged on."""
+    """Standing still, constant velocity and ridge ARX, fitted without the fold it is judged on."""
     count = len(dataset.parts)
     models: list[Sequence[Baseline]] = [[StandingStill()] * count, [ConstantVelocity()] * count]
     if not dataset.cut:

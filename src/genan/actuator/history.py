@@ -80,8 +80,7 @@ class Terms:
     """For each joint, changes of position over one stride of the history at which tanh(change /
     this) bends [rad or m]; every joint has the same number of them. Empty: no such inputs."""
     turning: tuple[int, ...] = ()
-    """Joints, counted from 0, whose sine and cosine are inputs, and the products of these for every
-    pair of them."""
+    """Joints, counted from 0, whose sines and cosines, and these of all pairs, are inputs."""
     products: tuple[int, int] | None = None
     """Number of joints and of controls, where the products of each control with each position, and
     of every two controls, are inputs."""
@@ -225,11 +224,9 @@ class History:
     stride: int = 1
     """Samples from one of them to the next, s."""
     delta: bool = True
-    """Past samples as differences to the present one (the paper's delta histories); False gives
-    them as they are."""
+    """Past samples as differences to the present one (the paper's delta histories)."""
     delay: int = 0
-    """Samples that pass before a command does anything, d: the controls are those of t - d, t - d -
-    s, and so on."""
+    """Samples before a command does anything, d: controls are those of t - d, t - d - s, ..."""
     terms: Terms = NO_TERMS
     """What the network sees besides the history."""
 

@@ -34,13 +34,11 @@ DT_TOLERANCE = 1e-6
 
 
 class ActuatorsError(ValueError):
-    """The actuators are missing, damaged or used wrongly; the message is one sentence for a
-    person."""
+    """The actuators are missing, damaged or used wrongly; the message is for a person."""
 
 
 def load(folder: Path | str) -> Actuators:
-    """Read an export folder (or an artifact of 'genan fit') and check it: format, checksums,
-    shapes, finite numbers."""
+    """Read an export (or an artifact of 'genan fit'); check format, checksums and shapes."""
     folder = Path(folder)
     settings = _read_contract(folder)
     path = folder / WEIGHTS
@@ -147,8 +145,7 @@ class Actuators:
         return self.torques(q_history, u_history).mean(axis=0)
 
     def torques(self, q_history: Any, u_history: Any) -> np.ndarray:
-        """Torque that each member gives [members, ..., nq] [N m or N]; arguments as for
-        ``torque``."""
+        """Torque of each member [members, ..., nq] [N m or N]; arguments as for ``torque``."""
         q, u = _floats("q_history", q_history), _floats("u_history", u_history)
         self._check(q, u)
         leading = q.shape[:-2]
@@ -198,8 +195,7 @@ class Actuators:
     def _forward(
         self, x: np.ndarray, buffers: list[np.ndarray] | None = None, members: slice = slice(None)
     ) -> np.ndarray:
-        """Torques [members, batch, nq] for standardised inputs [batch, inputs], computed in
-        ``buffers`` if given."""
+        """Torques [members, batch, nq] for standardised inputs [batch, inputs]."""
         last = len(self._layers) - 1
         x = x[None]
         straight = None
@@ -282,8 +278,7 @@ class ActuatorDrive:
         self.reset(q, u)
 
     def reset(self, q: Any, u: Any) -> None:
-        """Start again, with a robot that has been at ``q`` [nq] under ``u`` [nu] for as long as the
-        history reaches."""
+        """Start again, with a robot that has been at ``q`` [nq] under ``u`` [nu] for long."""
         q, u = self._sample("q", q, self.actuators.nq), self._sample("u", u, self.actuators.nu)
         self._q[:], self._u[:] = q, u
 
@@ -399,8 +394,7 @@ def _read_contract(folder: Path) -> dict[str, Any]:
 
 
 def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
-    """Arrays of a safetensors file: length of the header (8 bytes, little-endian), header (JSON),
-    the numbers."""
+    """Arrays of a safetensors file: length of the header (8 bytes), header (JSON), numbers."""
     try:
         start = 8 + int.from_bytes(content[:8], "little")
         if start > len(content):

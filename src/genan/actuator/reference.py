@@ -40,8 +40,7 @@ MOST = 1000
 PART, LEVEL = 0.995, 0.99
 """Part of the held-out samples below each level, and of those with a score below 1."""
 RELEVANT = 0.25
-"""A command matters to a joint when swapping it changes the torque by this part of what the most
-important one does."""
+"""A command matters if swapping it changes a torque by this part of the largest change."""
 BLOCK = 1 << 11
 """Samples that the model is asked about at once."""
 _POOL, _CHECKED, _SCORED, _ASKED = 1 << 13, 1 << 15, 1 << 17, 1 << 15
@@ -53,16 +52,14 @@ class Scores:
     """How novel each sample of a recording is to a model."""
 
     score: Float[np.ndarray, "rows nq"]
-    """Beyond 1 the model should not be trusted; not a number where a trajectory is too young to
-    tell."""
+    """Beyond 1 the model should not be trusted; NaN where a trajectory is too young to tell."""
     reason: Int8[np.ndarray, "rows nq"]
     """Which of ``REASONS`` the score is due to."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What a model was trained on. The columns are q, their velocities, u, and the change of u over
-    the history."""
+    """What a model was trained on. Columns: q, velocities, u, and its change over the history."""
 
     digest: str
     """Of the model that it belongs to."""
@@ -161,8 +158,7 @@ class Reference:
         return self.digest == digest_of(ensemble)
 
     def score(self, ensemble: Ensemble, trajectories: Trajectories) -> Float[np.ndarray, "rows nq"]:
-        """How novel each sample is to each joint; beyond 1 lies 1 % of a recording like those
-        trained on."""
+        """How novel each sample is to each joint; of a known recording, 1 % lies beyond 1."""
         return self.assess(ensemble, trajectories).score
 
     def assess(self, ensemble: Ensemble, trajectories: Trajectories) -> Scores:
@@ -198,8 +194,7 @@ class Reference:
         return np.concatenate([self._beyond(x), self._nearest(x)[None]])
 
     def _beyond(self, x: Columns) -> Float[np.ndarray, "3 n nq"]:
-        """How far towards the ends of the range seen (and beyond: over 1) position, velocity and
-        command are."""
+        """How far position, velocity and command are towards the ends of the range."""
         nq, nu = self.relevance.shape
         off = x - self.middle
         room = np.where(off > 0.0, self.high - self.middle, self.middle - self.low)
@@ -286,8 +281,7 @@ def _mean_and_deviation(
 
 
 def disagreement(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Joints:
-    """Standard deviation of each joint's torque over the members [N m or N]; zero for one
-    network."""
+    """Standard deviation of each joint's torque over the members [N m or N]."""
     if ensemble.members == 1:
         return np.zeros((len(rows), data.channels.nq))
     found = [
@@ -298,8 +292,7 @@ def disagreement(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Joints:
 
 
 def relevance(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Float[np.ndarray, "nq nu"]:
-    """How much the torque of each joint changes when a command's history is swapped for another
-    sample's."""
+    """How much each joint's torque changes when a command's history is swapped."""
     q, u = _histories(ensemble, data, evenly(rows, BLOCK))
     other = np.random.default_rng(0).permutation(len(q))
     usual = _torques(ensemble, q, u)[0]
@@ -339,8 +332,7 @@ def _summary(
 
 
 def _representative(pool: Columns, weighted: Columns, most: int) -> Float[np.ndarray, "M F"]:
-    """Half of them evenly chosen, the others each the farthest from all so far, so that the rare is
-    there too."""
+    """Half of them evenly chosen, the others each the farthest from all so far."""
     if len(pool) <= most:
         return pool
     chosen = np.linspace(0, len(pool) - 1, most // 2).astype(np.int64).tolist()

@@ -36,11 +36,9 @@ class Samples(eqx.Module):
     u: Float[Array, "rows nu"]
     """Controls."""
     tau: Float[Array, "rows nq"]
-    """Torque that retraces the recording [N m or N]; zero in the first and last row of each
-    trajectory."""
+    """Torque that retraces the recording [N m or N]; 0 at both ends of a trajectory."""
     response: Float[Array, "rows packed"] | None
-    """dt^2 A(q)^-1, what a torque adds to the next position [rad/(N m)]: its lower triangle, row by
-    row."""
+    """dt^2 A(q)^-1, what a torque adds to the next position [rad/(N m)]: lower triangle."""
 
     @property
     def nq(self) -> int:

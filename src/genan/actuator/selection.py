@@ -36,15 +36,13 @@ LENGTHS = (1, 3, 5, 10)
 """Past samples that a linear model is tried with."""
 
 MANY = 80_000
-"""Samples from which the linear models matter less and networks take longer: fewer of them are
-tried."""
+"""Samples above which fewer models are tried: networks take longer then."""
 
 STEPS = 30_000, 50_000
 """Steps of training that a network gets, about: of few samples and of many."""
 
 BETTER = 0.99
-"""A freer model must bring the error below this part of the simpler one's: its epochs were chosen
-on the same fold."""
+"""Part of the simpler model's error that a freer one must stay below."""
 
 _DECAY = 0.1
 
@@ -73,8 +71,7 @@ class Candidate:
 def linear_candidates(
     settings: FitSettings, *, longest: int, delays: Sequence[int]
 ) -> list[Candidate]:
-    """Base torque models alone, of every kind, with histories of up to ``longest`` samples and each
-    of ``delays``."""
+    """Base torque models alone, with histories of up to ``longest`` samples and each delay."""
     lengths = [length for length in LENGTHS if length <= longest] or [max(1, longest)]
     if settings.history_length != FitSettings().history_length:
         lengths = [settings.history_length]
@@ -378,8 +375,7 @@ def decide(
 def _relative_errors(
     errors: HeldOutErrors, baselines: Sequence[HeldOutErrors]
 ) -> tuple[float, float]:
-    """Mean over the joints, one step ahead relative to constant velocity, and open loop relative to
-    standing still."""
+    """Means over the joints, relative to constant velocity and to standing still."""
     known, tiny = {one.name: one for one in baselines}, np.finfo(float).tiny
     speed, still = known["constant velocity"].one_step, known["standing still"].rollout
     ahead, end = errors.one_step / np.maximum(speed, tiny), errors.rollout / np.maximum(still, tiny)

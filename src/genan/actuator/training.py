@@ -16,14 +16,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt32
 
 from genan.actuator.dataset import Dataset
 from genan.actuator.losses import (
@@ -48,8 +48,7 @@ Hashed = UInt32[Array, " m"]
 Seed = UInt32[Array, "2"]
 
 CHUNK_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}
-"""Floating-point operations to run in one go: on a CPU a second or two, which is how long Ctrl-C
-may wait."""
+"""Operations to run in one go: on a CPU a second or two, as long as Ctrl-C may wait."""
 
 CHUNK_STEPS = {"cpu": 64, "gpu": 512}
 """Steps to run in one go at most; a GPU loses milliseconds whenever the host looks."""
@@ -137,8 +136,7 @@ class EnsembleTraining(eqx.Module):
     """For all members, or for each its own (filled up by repeating where one has fewer)."""
     validation_rows: Int[Array, "*members v"]
     validation_count: Int[Array, " members"] | None
-    """How many of its own validation rows count for each member; None: one list for all, and all of
-    it."""
+    """How many of its own validation rows count for each member; None: one list for all."""
     config: TrainingConfig = eqx.field(static=True)
 
     @property
@@ -184,7 +182,7 @@ class EnsembleTraining(eqx.Module):
             best_loss = _validation_losses(self, layers)
         return TrainingState(
             layers=layers,
-            adam=jax.vmap(self._optimiser().init)(layers),
+            adam=jax.vmap(optax.scale_by_adam().init)(layers),
             best=jax.tree.map(jnp.copy, layers),
             best_loss=jnp.asarray(best_loss, jnp.result_type(float)),
             best_epoch=jnp.zeros(members, jnp.int32),
@@ -199,13 +197,8 @@ class EnsembleTraining(eqx.Module):
         """The programs that train from states like ``state``, compiled at the same time."""
         lowered = _advance.lower(self, state), _close_epoch.lower(self, state)
         with ThreadPoolExecutor(len(lowered)) as threads:
-            return TrainingPrograms(self, *threads.map(lambda program: program.compile(), lowered))
-
-    def _keys(self, members: int) -> Key[Array, " members"]:
-        return jax.vmap(jax.random.key)(self.config.seed + jnp.arange(members))
-
-    def _optimiser(self) -> optax.GradientTransformation:
-        return optax.scale_by_adam()
+            programs = threads.map(lambda program: program.compile(), lowered)
+            return TrainingPrograms(*(partial(program, self) for program in programs))
 
     def _learning_rate(self, done: Array) -> Array:
         """Learning rate after ``done`` steps of all epochs."""
@@ -232,28 +225,19 @@ class EnsembleTraining(eqx.Module):
         return jnp.asarray(std, dtype) * jax.random.normal(key, (*shape, len(std)), dtype)
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingPrograms:
+class TrainingPrograms(NamedTuple):
     """What a training runs; each call uses up the state that it is given."""
 
-    training: EnsembleTraining
-    advance_: Any
-    close_epoch_: Any
-
-    def advance(self, state: TrainingState) -> TrainingState:
-        """One chunk further in the epoch."""
-        found: TrainingState = self.advance_(self.training, state)
-        return found
-
-    def close_epoch(self, state: TrainingState) -> tuple[TrainingState, PerMember]:
-        """Validate, keep the better weights, go to the next epoch; also the validation losses."""
-        found: tuple[TrainingState, Array] = self.close_epoch_(self.training, state)
-        return found
+    advance: Callable[[TrainingState], TrainingState]
+    """One chunk further in the epoch."""
+    close_epoch: Callable[[TrainingState], tuple[TrainingState, PerMember]]
+    """Validate, keep the better weights, go to the next epoch; also the validation losses."""
 
 
 @partial(jax.jit, donate_argnums=1)
 def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
-    members = training._keys(len(state.best_loss))
+    seeds = training.config.seed + jnp.arange(len(state.best_loss))
+    members = jax.vmap(jax.random.key)(seeds)
     draw = jax.vmap(
         lambda key, use: jax.random.fold_in(jax.random.fold_in(key, use), state.epoch),
         in_axes=(0, None),
@@ -263,7 +247,7 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
     count = training.train_rows.shape[-1]
     own = 0 if training.train_rows.ndim == 2 else None
     value_and_grad = jax.value_and_grad(training._mean_loss)
-    optimiser = training._optimiser()
+    optimiser = optax.scale_by_adam()
 
     def member(
         layers: Layers, adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array
