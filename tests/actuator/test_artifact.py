@@ -9,13 +9,14 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from genan.actuator import Ensemble, artifact
-from genan.actuator.contract import Contract
+from genan.actuator.contract import Contract, read_contract
 from genan.actuator.history import History
 from genan.actuator.network import Scaling, initialise
-from genan.actuator.settings import Architecture
+from genan.actuator.settings import Architecture, FitSettings
 from genan.data import Channels
 from genan.errors import ActuatorError
 from genan.robot import Robot
+from genan.robot.package import bundled_actuators
 
 CONTRACT = Contract(
     robot="two-link",
@@ -168,3 +169,15 @@ def test_members_mean_and_disagreement() -> None:
     each = np.stack([made.member(k).torque(q, u) for k in range(3)])
     np.testing.assert_allclose(made.torque(q, u), each.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(made.disagreement(q, u), each.std(axis=0).sum(), rtol=1e-4)
+
+
+def test_the_bundled_actuators_of_the_first_version_load_with_their_settings() -> None:
+    contract, record = read_contract(bundled_actuators("pamy2"))
+    assert "rate" in record["settings"]  # as genan 0.1 called it
+    settings = FitSettings.from_settings(record["settings"])
+    assert settings.architecture == contract.architecture and settings.learning_rate is None
+    made = artifact.load(bundled_actuators("pamy2"))
+    assert made.contract == contract
+    assert repr(made).startswith("Ensemble(robot 'pamy2', joints ") and "position loss" in repr(
+        made
+    )
