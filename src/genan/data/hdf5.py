@@ -1,5 +1,8 @@
-"""What recording asks of the operating system: one writer at a time, whole files or none, a full
-disk survived.
+"""Recordings on disk, in HDF5: what is where in the file, reading it with suspicion, writing it the
+same every time (``docs/data-format.md``). ``Recorder`` appends while recording.
+
+A finished file holds no time stamps and is written by one fixed sequence of operations: the same
+content is the same bytes.
 """
 
 import fcntl
@@ -29,6 +32,8 @@ from genan.data.trajectories import (
     rows_of,
 )
 from genan.errors import DataError, listing
+
+# --- The operating system: one writer at a time, whole files or none, a full disk survived.
 
 #: Descriptors of the locks this process holds; a forked worker must not keep them alive.
 _held: set[int] = set()
@@ -168,7 +173,7 @@ def refuse_existing(path: Path) -> None:
         )
 
 
-# --- The HDF5 layout of a recording: what is where in the file, reading it with suspicion, writ
+# --- The layout.
 
 FORMAT = "genan-trajectories"
 VERSION = 1
@@ -492,7 +497,7 @@ def _texts(values: Any) -> tuple[str, ...]:
     return tuple(_text(value) or "" for value in np.atleast_1d(values))
 
 
-# --- Recordings on disk: write a whole one, read all or some of its trajectories. ``Recorder``
+# --- Whole recordings.
 
 #: Time stamps may deviate from dt by this fraction of it.
 TIME_TOLERANCE = 0.01

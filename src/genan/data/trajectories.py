@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from genan.errors import DataError, listing
 from genan.robot import Robot
 
-# --- Names of recordings: which trajectories are pieces of the same one, so that a split keeps
+# --- Names of recordings: pieces of one are kept together by a split.
 
 #: Longest name of a recording [bytes of UTF-8].
 LONGEST_NAME = 256
@@ -407,7 +407,7 @@ def _place(
     )
 
 
-# --- ``Trajectories``: what was recorded, in memory. Trajectories of unequal length, one after
+# --- What was recorded.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,6 @@
-"""What each engine covers: a model that an engine would simulate wrongly is refused by name."""
+"""``ChainDynamics``: the dynamics specialised to one model, its constants folded in; and what each
+engine covers: a model that an engine would simulate wrongly is refused by name.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, final

@@ -1,10 +1,13 @@
-"""From a compiled MuJoCo model to the constants of a tree of one-joint links.
+"""Newton-Euler and composite rigid bodies on a tree of one-joint links, unrolled over scalars.
 
 Every joint gets a link whose frame has its origin on the joint and its z axis along it. A body with
 several joints becomes several links, all but the last without mass; a body without joints is part
 of the link that carries it. The x axis is perpendicular to the axis of the next joint too, as
 Denavit and Hartenberg have it: the constant rotation from a hinge to the next is then about x
 alone, which halves the arithmetic of an arm whose axes are not aligned.
+
+Every quantity of a link is written in the link's own frame: the axis is then (0, 0, 1), and the
+inertia is constant. Methods as in Featherstone, Rigid Body Dynamics Algorithms (2008), 5.3 and 6.2.
 """
 
 from collections.abc import Sequence
@@ -204,7 +207,7 @@ def _matrix(quaternion: Float[np.ndarray, " 4"]) -> Float[np.ndarray, "3 3"]:
     return matrix.reshape(3, 3)
 
 
-# --- Newton-Euler and composite rigid bodies on a tree of one-joint links, unrolled over scalar
+# --- The recursions.
 
 
 class Pose(NamedTuple):

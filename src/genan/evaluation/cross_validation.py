@@ -1,5 +1,8 @@
-"""Was it worth going on? ModelErrors of actuators before and after they went on learning, on the old
-data and on the new.
+"""Cross-validation by whole recordings: actuators fitted again without a part of their recordings,
+and judged on it; and errors before and after actuators went on learning.
+
+Every recording is left out once. What comes of it is how good the settings of a fit are on
+recordings that it has not seen, without a recording that was kept back for it.
 """
 
 import json
@@ -40,7 +43,7 @@ MOST = 200  # Trajectories that errors are measured on, at most.
 
 @dataclass(frozen=True, eq=False)
 class BeforeAndAfter:
-    """ModelErrors on one recording."""
+    """Errors on one recording."""
 
     recording: str  # Which recording, in words.
     trajectories: int  # How many of its trajectories were held out, and judged by.
@@ -51,8 +54,8 @@ class BeforeAndAfter:
 def compare_refit(
     before: Ensemble, after: Ensemble, robot: Robot, *, old: Path | None = None
 ) -> tuple[list[BeforeAndAfter], str | None]:
-    """ModelErrors on trajectories that neither fit learnt from; and, where the old recording is not to
-    be had, why.
+    """Errors on trajectories that neither fit learnt from; and, where the old recording is not to be
+    had, why.
 
     Args:
         before: the ensemble that was gone on from.
@@ -94,7 +97,7 @@ def _held_out(ensemble: Ensemble, path: Path | None) -> Trajectories:
     return trajectories.select(held_out[:MOST])
 
 
-# --- Cross-validation by whole recordings: actuators fitted anew without a part of their record
+# --- Cross-validation.
 
 FOLDS, PLAN = "folds", "folds.json"
 """Folder within the artifact for the fits of the folds, and the file in it that says what they are
@@ -191,7 +194,7 @@ def cross_validate(
     progress: JobProgress | None = None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> CrossValidation | None:
-    """Fit anew without each part, with the settings that ``ensemble`` was fitted with, and judge on
+    """Fit again without each part, with the settings that ``ensemble`` was fitted with, and judge on
     that part.
 
     Args:
@@ -204,8 +207,8 @@ def cross_validate(
         name: what to call the actuators.
         horizon: steps of the open-loop rollouts.
         seed: of the parts.
-        overwrite: fit all anew.
-        progress: told what is being done, how much of it is done, and how much there is.
+        overwrite: fit all again.
+        progress: called with what is being done, how much of it is done, and how much there is.
         stopping: asked often; None is returned soon after it says yes, and the same call goes on
             from there.
     """

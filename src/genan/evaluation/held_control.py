@@ -1,5 +1,9 @@
-"""Moments from which a control is held: found in a recording, made on the virtual robot, or frozen
-by hand.
+"""The held-control test: with its control held, does the model come to rest, and where the robot
+does?
+
+One-step errors do not show a limit cycle, and a policy trained in a simulator that swings by itself
+learns nonsense. Moments from which a control is held are found in the recording, played on the
+virtual robot that made it, or frozen by hand.
 """
 
 import hashlib
@@ -156,7 +160,7 @@ class SplineThenHold:
         return np.concatenate([u, np.repeat(u[-1:], round(duration / dt) - len(u), axis=0)])
 
 
-# --- The held-control test: with its control held, does the model come to rest, and where the r
+# --- The test.
 
 #: The model is run on for this long [s], and its speed read over the last of it [s].
 WHOLE, LAST = 5.0, 0.5

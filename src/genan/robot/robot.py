@@ -1,7 +1,6 @@
-"""From a model file (MJCF or URDF) to the compiled rigid-body model, and the refusal of what cannot
-work.
+"""``Robot``: what machine this is. Joints, controls, rate, and the rigid-body model behind them.
 
-The model that comes out is the bare arm: actuators, sensors and keyframes are taken out because the
+The compiled model is the bare arm: actuators, sensors and keyframes are taken out because the
 actuator network is the drive, and constraint forces (contacts, joint limits, dry friction) are off,
 so that inverse dynamics and stepping are exact inverses of each other. Passive terms (springs,
 dampers, armature, gravity) stay.
@@ -116,7 +115,7 @@ def _refuse(model: "mujoco.MjModel", path: Path) -> None:
         )
 
 
-# --- ``Robot``: what machine this is. Joints, controls, rate, and the rigid-body model behind t
+# --- The robot.
 
 #: Units that make sense for each kind of joint.
 _KIND_UNITS: dict[str, tuple[str, ...]] = {"hinge": ("rad", "deg"), "slide": ("m", "mm")}

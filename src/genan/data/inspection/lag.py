@@ -1,5 +1,11 @@
-"""Linear prediction of a joint from its own past and from commands of one delay or another, for
-``find_lag``.
+"""How long after a command the joints accelerate: the delay between u and what it does, in whole
+samples.
+
+For every candidate delay a joint's second difference is predicted linearly from its own past and
+from the commands of that age, and the delay at which least is left unexplained is the lag. Its past
+stands for what inertia, springs and friction do; whether a command is a position, a speed, a torque
+or a pressure that becomes a torque slowly is found out by trying each (``STRUCTURES``): the
+simplest that explains as much as the others counts.
 
 Positions carry noise, so their past is not used as it is, but as far as commands explain it
 (instrumental variables): everything is projected onto the commands of the last second. Noise has no
@@ -264,7 +270,7 @@ def orthonormal(
     return np.asarray(scaled @ (vectors[:, keep] / np.sqrt(values[keep])))
 
 
-# --- How long after a command the joints accelerate: the delay between u and what it does, in w
+# --- The delay of each joint.
 
 #: Rows looked at, about.
 _SAMPLES = 40_000
