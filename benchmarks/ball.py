@@ -198,12 +198,15 @@ def misses(
         )
     if not found:
         raise DataError(
-            f"None of the {len(balls)} balls was followed to the plane y = {y} m; there is nothing to check."
+            f"None of the {len(balls)} balls was followed to the plane y = {y} m; there is "
+            "nothing to check."
         )
     return Misses(*np.array(found).T)
 
 
-def halves(balls: tuple[RecordedBall, ...]) -> tuple[tuple[RecordedBall, ...], tuple[RecordedBall, ...]]:
+def halves(
+    balls: tuple[RecordedBall, ...],
+) -> tuple[tuple[RecordedBall, ...], tuple[RecordedBall, ...]]:
     """The first half to fit to, the second to judge by."""
     return balls[: len(balls) // 2], balls[len(balls) // 2 :]
 
@@ -211,10 +214,12 @@ def halves(balls: tuple[RecordedBall, ...]) -> tuple[tuple[RecordedBall, ...], t
 def check(flags: Check) -> None:
     scene = Court()
     print(
-        f"{'group':22} {'model of the filter':34} {'balls':>5} {'miss in the plane [cm]':>30} {'time':>11} {'ball':>9}"
+        f"{'group':22} {'model of the filter':34} {'balls':>5} {'miss in the plane [cm]':>30} "
+        f"{'time':>11} {'ball':>9}"
     )
     print(
-        f"{'':22} {'':34} {'':5} {'25 %':>9}{'median':>7}{'75 %':>7}{'95 %':>7} {'median':>11} {'median':>9}"
+        f"{'':22} {'':34} {'':5} {'25 %':>9}{'median':>7}{'75 %':>7}{'95 %':>7} {'median':>11} "
+        f"{'median':>9}"
     )
     for name, (balls, y) in groups(flags.data).items():
         learnt, held_out = halves(balls)
@@ -231,11 +236,13 @@ def check(flags: Check) -> None:
             )
             late, ball = 1e3 * np.median(found.time), 100 * np.median(found.ball)
             print(
-                f"{name:22} {words:34} {len(found.place):5}   {quarters} {late:+8.1f} ms {ball:6.1f} cm",
+                f"{name:22} {words:34} {len(found.place):5}   {quarters} {late:+8.1f} ms "
+                f"{ball:6.1f} cm",
                 flush=True,
             )
     print(
-        f"\nCrossing y = {PLANE} m: mean and deviation of time [s], x and z [m]; balls that are there by 1.09 s"
+        f"\nCrossing y = {PLANE} m: mean and deviation of time [s], x and z [m]; balls that are "
+        "there by 1.09 s"
     )
     for name, (balls, y) in groups(flags.data).items():
         if y == PLANE:
@@ -246,7 +253,8 @@ def check(flags: Check) -> None:
         "bundled launcher", [crossing(times, path, PLANE) for path in np.asarray(drawn.positions)]
     )
     print(
-        "\nFiltered observations of the bundled launcher's balls: median error of position [mm] and velocity [m/s]"
+        "\nFiltered observations of the bundled launcher's balls: median error of position [mm] "
+        "and velocity [m/s]"
     )
     truth = np.concatenate([drawn.positions, drawn.velocities], axis=-1)[:, :: round(0.01 / STEP)]
     error = np.asarray(drawn.observations) - truth
@@ -289,7 +297,7 @@ def steps() -> None:
     )
     for dt in (0.002, 0.01, 0.02):
         ours = jax.lax.fori_loop(
-            0, round(1.0 / dt), lambda _, ball: flight.step_free(ball, dt, air), start
+            0, round(1.0 / dt), lambda _, ball, dt=dt: flight.step_free(ball, dt, air), start
         ).position
         p, v = np.zeros(3), velocity
         for _ in range(round(1.0 / dt)):

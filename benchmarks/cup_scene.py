@@ -40,7 +40,8 @@ def main() -> None:
     model.opt.iterations, model.opt.ls_iterations = 4, 8
     print(f"{machine()}, JAX {jax.__version__} on {jax.devices()[0].device_kind}")
     print(
-        f"ball-in-a-cup, {arguments.steps} steps of {robot.dt} s, float32, random starts on the string's sphere"
+        f"ball-in-a-cup, {arguments.steps} steps of {robot.dt} s, float32, random starts on the "
+        "string's sphere"
     )
     print(f"MuJoCo C, one core    {in_c(model, scene) / 1e6:8.3f} M steps/s")
     for envs in arguments.envs:
@@ -55,8 +56,8 @@ def main() -> None:
             step, states = in_mjx(model, starts(scene, envs))
             compile_s, plain = timed(step, states, scene, envs, arguments.steps)
             print(
-                f"MJX,      {envs:6d} envs {plain / 1e6:8.3f} M steps/s, compiled in {compile_s:.1f} s; "
-                f"CupScene / MJX {speed / plain:.0f}",
+                f"MJX,      {envs:6d} envs {plain / 1e6:8.3f} M steps/s, compiled in "
+                f"{compile_s:.1f} s; CupScene / MJX {speed / plain:.0f}",
                 flush=True,
             )
 

@@ -38,15 +38,17 @@ def main() -> None:
         gradient_compile_s, gradient = backward(dynamics, arguments.batch)
         speeds[engine] = speed
         print(
-            f"{engine:<6} step             {speed / 1e6:8.2f} M steps/s, compiled in {compile_s:.1f} s; "
-            f"acceleration off by {error(robot, dynamics):.1e}"
+            f"{engine:<6} step             {speed / 1e6:8.2f} M steps/s, compiled in "
+            f"{compile_s:.1f} s; acceleration off by {error(robot, dynamics):.1e}"
         )
         print(
-            f"{engine:<6} 30-step gradient {gradient / 1e6:8.2f} M steps/s, compiled in {gradient_compile_s:.1f} s",
+            f"{engine:<6} 30-step gradient {gradient / 1e6:8.2f} M steps/s, compiled in "
+            f"{gradient_compile_s:.1f} s",
             flush=True,
         )
     print(
-        f"chain / MJX {speeds['chain'] / speeds['mjx']:.1f}, chain / MuJoCo C {speeds['chain'] / c:.1f}"
+        f"chain / MJX {speeds['chain'] / speeds['mjx']:.1f}, chain / MuJoCo C "
+        f"{speeds['chain'] / c:.1f}"
     )
 
 

@@ -73,10 +73,8 @@ def product_rate(members: int, batch: int, width: int, precision: str) -> float:
 
     @jax.jit
     def run(x: jax.Array, w: jax.Array) -> jax.Array:
-        step = lambda k, x: jnp.matmul(
-            x, w, precision="highest" if precision == "float32" else "default"
-        )  # noqa: E731
-        return jax.lax.fori_loop(0, rounds, step, x)
+        exact = "highest" if precision == "float32" else "default"
+        return jax.lax.fori_loop(0, rounds, lambda _, x: jnp.matmul(x, w, precision=exact), x)
 
     rounds = max(4, int(2e11 / (2 * members * batch * width**2)))
     run(x, w).block_until_ready()
@@ -99,9 +97,15 @@ def main(flags: Benchmark) -> None:
             maker.join()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         settings = FitSettings(
-            loss=flags.loss, rollout=flags.rollout, epochs=flags.epochs, members=flags.members, hidden=flags.hidden,
-            history_length=flags.history_length, batch_size=flags.batch_size, precision=flags.precision,
-        )  # fmt: skip
+            loss=flags.loss,
+            rollout=flags.rollout,
+            epochs=flags.epochs,
+            members=flags.members,
+            hidden=flags.hidden,
+            history_length=flags.history_length,
+            batch_size=flags.batch_size,
+            precision=flags.precision,
+        )
         start = time.perf_counter()
         fitting = Fitting(path, robot, settings, out=Path(folder) / "out")
         prepared = time.perf_counter()
@@ -124,13 +128,15 @@ def main(flags: Benchmark) -> None:
     )
     per_epoch = np.diff(marks).mean() if len(marks) > 1 else float("nan")
     print(
-        f"{rows} samples to learn from, {flags.members} networks of {weights} weights, batch {fitting.training.batch_size}"
+        f"{rows} samples to learn from, {flags.members} networks of {weights} weights, batch "
+        f"{fitting.training.batch_size}"
     )
     print(f"{'all included':<28} {done - start:8.2f} s")
     print(f"{'load, labels, scaling':<28} {prepared - start:8.2f} s")
     print(f"{'first epoch (compiles)':<28} {marks[0] - prepared:8.2f} s")
     print(
-        f"{'each further epoch':<28} {per_epoch:8.4f} s, {flags.members * rows / per_epoch:.3g} samples/s"
+        f"{'each further epoch':<28} {per_epoch:8.4f} s, {flags.members * rows / per_epoch:.3g} "
+        "samples/s"
     )
     if settings.architecture.hidden:
         rate = work / per_epoch
@@ -138,7 +144,8 @@ def main(flags: Benchmark) -> None:
             flags.members, fitting.training.batch_size, settings.hidden[0], fitting.precision
         )
         print(
-            f"{'arithmetic':<28} {rate / 1e9:8.0f} GFLOP/s, {rate / limit:.2f} of plain products in the same run",
+            f"{'arithmetic':<28} {rate / 1e9:8.0f} GFLOP/s, {rate / limit:.2f} of plain products "
+            "in the same run",
             end="",
         )
         print(f" ({limit / 1e9:.0f} GFLOP/s, {fitting.precision})")
@@ -147,7 +154,8 @@ def main(flags: Benchmark) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         print(
             f"{'memory':<28} {(peak - before * 1024) / 1e6:8.0f} MB above the start of the fit "
-            f"({before * 1024 / 1e6:.0f} MB), {(peak - before * 1024) / data:.2f} x the data's {data / 1e6:.0f} MB"
+            f"({before * 1024 / 1e6:.0f} MB), {(peak - before * 1024) / data:.2f} x the data's "
+            f"{data / 1e6:.0f} MB"
         )
 
 

@@ -8,4 +8,7 @@ from genan.provenance import processor
 
 def machine() -> str:
     """CPU, cores, system and Python."""
-    return f"{processor()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    return (
+        f"{processor()}, {os.cpu_count()} cores, {platform.system()}, Python "
+        f"{platform.python_version()}"
+    )

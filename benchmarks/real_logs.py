@@ -195,14 +195,16 @@ def main() -> None:
         "fit",
     ]
     print(
-        f"\n{machine()}\n\nOne step: root mean square by joint [1e-3 rad]; after {SECONDS} s: mean absolute [deg].\n"
+        f"\n{machine()}\n\nOne step: root mean square by joint [1e-3 rad]; after {SECONDS} s: "
+        "mean absolute [deg].\n"
     )
     for line in (columns, ["---"] * len(columns), *rows):
         print("|", " | ".join(line), "|")
     if len(means) > 1:
         mean = np.mean(means, axis=0)
         print(
-            f"\nxl330, mean over gains: model {mean[0]:.3f}, ridge ARX {mean[1]:.3f}, constant velocity {mean[2]:.3f}"
+            f"\nxl330, mean over gains: model {mean[0]:.3f}, ridge ARX {mean[1]:.3f}, constant "
+            f"velocity {mean[2]:.3f}"
         )
     for name, sentences in words:
         print(f"\n{name}, inspected:")

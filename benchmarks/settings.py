@@ -51,8 +51,8 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
 }
 #: The paper's figures for the real PAMY2 [deg] after 1 and 500 steps, in the order of the grid
 #: "history".
-PAPER = ((0.00898, 5.36), (0.00750, 4.68), (0.00678, 4.44), (0.00639, 4.20), (0.00636, 3.89), (0.00678, 4.10),
-         (0.00861, 4.01), (0.00978, 6.32), (0.01092, 15.5), (0.01088, 17.1))  # fmt: skip
+PAPER = ((0.00898, 5.36), (0.00750, 4.68), (0.00678, 4.44), (0.00639, 4.20), (0.00636, 3.89),
+         (0.00678, 4.10), (0.00861, 4.01), (0.00978, 6.32), (0.01092, 15.5), (0.01088, 17.1))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,12 @@ def main(flags: Settings) -> None:
     print(machine())
     networks = f"{flags.members} x {list(flags.hidden)}"
     print(
-        f"{len(train)} trajectories, {flags.epochs} epochs, {networks}; {len(test)} trajectories to judge by"
+        f"{len(train)} trajectories, {flags.epochs} epochs, {networks}; {len(test)} trajectories "
+        "to judge by"
     )
     print(
-        f"{'setting':<44} {'1 step [deg]':>25} {'500 steps [deg]':>22} {'diverged':>8} {'moving':>6} {'fit [s]':>7}"
+        f"{'setting':<44} {'1 step [deg]':>25} {'500 steps [deg]':>22} {'diverged':>8} "
+        f"{'moving':>6} {'fit [s]':>7}"
     )
     for k, settings in enumerate(GRIDS[flags.question]):
         start = time.perf_counter()
@@ -118,7 +120,8 @@ def main(flags: Settings) -> None:
             f"  paper {PAPER[k][0]:.4f}, {PAPER[k][1]:.3g}" if flags.question == "history" else ""
         )
         print(
-            f"{name:<44} {cells[0]:>25} {cells[1]:>22} {errors.diverged:>8} {moving:>6} {took:>7.1f}{paper}",
+            f"{name:<44} {cells[0]:>25} {cells[1]:>22} {errors.diverged:>8} {moving:>6} "
+            f"{took:>7.1f}{paper}",
             flush=True,
         )
         if flags.out is not None:

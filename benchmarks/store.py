@@ -87,18 +87,21 @@ def main() -> None:
         f"file                       {size / 1e6:8.1f} MB ({partial / 1e6:.1f} MB while recording)"
     )
     print(
-        f"append all                 {seconds['append']:8.2f} s ({1e3 * seconds['append'] / COUNT:.2f} ms each)"
+        f"append all                 {seconds['append']:8.2f} s "
+        f"({1e3 * seconds['append'] / COUNT:.2f} ms each)"
     )
     print(f"resume after a kill        {seconds['resume']:8.2f} s")
     print(f"finish                     {seconds['finish']:8.2f} s")
     print(f"open, count                {1e3 * seconds['summary']:8.1f} ms")
     ratio = seconds["read some"] / seconds["npy"]
     print(
-        f"open, read {READ}             {1e3 * seconds['read some']:8.1f} ms ({ratio:.1f} x the same rows from .npy)"
+        f"open, read {READ}             {1e3 * seconds['read some']:8.1f} ms ({ratio:.1f} x the "
+        "same rows from .npy)"
     )
     ratio = seconds["read all"] / seconds["npy whole"]
     print(
-        f"open, read all             {seconds['read all']:8.2f} s ({ratio:.1f} x np.load of the whole .npy)"
+        f"open, read all             {seconds['read all']:8.2f} s ({ratio:.1f} x np.load of the "
+        "whole .npy)"
     )
     print(f"fingerprint of all         {seconds['fingerprint']:8.2f} s")
 

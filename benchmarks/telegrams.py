@@ -63,7 +63,8 @@ def against_the_served_robot(seconds: float) -> None:
     steps = np.diff(times)
     p50, p99, worst = 1e6 * np.percentile(work, [50, 99, 100])
     print(
-        f"{'read and command, paced':<30}{p50:8.1f} us median, {p99:.1f} us p99, {worst:.1f} us worst"
+        f"{'read and command, paced':<30}{p50:8.1f} us median, {p99:.1f} us p99, {worst:.1f} us "
+        "worst"
     )
     repeated, skipped = int((steps == 0.0).sum()), int((steps > 0.003).sum())
     print(f"of {ticks} ticks {repeated} repeated, {skipped} skipped; {dict(robot.statistics)}")

@@ -46,10 +46,12 @@ def main() -> None:
         taken = time.perf_counter() - start
     low, high = found.interval
     print(
-        f"{arguments.task}: {arguments.trials} trials in {taken:.1f} s, the first after {first[0]:.1f} s"
+        f"{arguments.task}: {arguments.trials} trials in {taken:.1f} s, the first after "
+        f"{first[0]:.1f} s"
     )
     print(
-        f"  {found.succeeded} of {len(found.trials)} succeeded (95 % interval {100 * low:.1f} to {100 * high:.1f} %)"
+        f"  {found.succeeded} of {len(found.trials)} succeeded (95 % interval {100 * low:.1f} to "
+        f"{100 * high:.1f} %)"
     )
 
 

@@ -88,8 +88,8 @@ def live(seconds: float) -> None:
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     late = sum(b > robot.dt for b in busy)
     print(
-        f"live at 500 Hz for {wall:.1f} s: {100 * cpu / wall:.0f} % of a core, "
-        f"tick p50 {1e6 * np.percentile(busy, 50):.0f} us, p99 {1e6 * np.percentile(busy, 99):.0f} us, "
+        f"live at 500 Hz for {wall:.1f} s: {100 * cpu / wall:.0f} % of a core, tick p50 "
+        f"{1e6 * np.percentile(busy, 50):.0f} us, p99 {1e6 * np.percentile(busy, 99):.0f} us, "
         f"{late} of {ticks} ticks took longer than 2 ms"
     )
 

@@ -85,7 +85,8 @@ def main(path: str) -> None:
         simulator.step(drive(simulator.q, u))
     for size, q in zip(sizes[:, 0], simulator.q[:, 0], strict=True):
         print(
-            f"command {size:g}, after {STEPS * simulator.dt:g} s: {contract['joints'][0]} {q:.6f} rad"
+            f"command {size:g}, after {STEPS * simulator.dt:g} s: {contract['joints'][0]} {q:.6f} "
+            "rad"
         )
 
 

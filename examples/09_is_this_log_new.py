@@ -40,7 +40,8 @@ def main(actuators: str, train: str, new: str) -> None:
     number = int(np.searchsorted(log.offsets, worst, side="right")) - 1
     at = (worst - log.offsets[number]) * log.dt
     print(
-        f"most of all in recording {log.recordings[number]} after {at:.2f} s, score {found.score[worst].max():.1f}"
+        f"most of all in recording {log.recordings[number]} after {at:.2f} s, score "
+        f"{found.score[worst].max():.1f}"
     )
 
 

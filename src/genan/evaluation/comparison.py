@@ -274,12 +274,9 @@ class _Paired:
         unit: str,
         joint_ratios: tuple[float, ...],
     ) -> Comparison:
-        number = lambda values: float(values[row])  # noqa: E731
-        return Comparison(
-            baseline, steps, steps * dt, unit, number(self.ratio), number(self.low), number(self.high),
-            number(self.better), number(self.chance), int(self.wins[row]), int(self.recordings[row]),
-            number(self.rms_ratio), joint_ratios,
-        )  # fmt: skip
+        at = {name: values[row].item() for name, values in vars(self).items()}
+        at |= {"wins": int(self.wins[row]), "recordings": int(self.recordings[row])}
+        return Comparison(baseline, steps, steps * dt, unit, joint_ratios=joint_ratios, **at)
 
 
 def _draws(count: int) -> Float[np.ndarray, "draws G"]:

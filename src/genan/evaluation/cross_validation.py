@@ -54,8 +54,8 @@ class BeforeAndAfter:
 def compare_refit(
     before: Ensemble, after: Ensemble, robot: Robot, *, old: Path | None = None
 ) -> tuple[list[BeforeAndAfter], str | None]:
-    """Errors on trajectories that neither fit learnt from; and, where the old recording is not to be
-    had, why.
+    """Errors on trajectories that neither fit learnt from; and, where the old recording is not to
+    be had, why.
 
     Args:
         before: the ensemble that was gone on from.
@@ -194,8 +194,8 @@ def cross_validate(
     progress: JobProgress | None = None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> CrossValidation | None:
-    """Fit again without each part, with the settings that ``ensemble`` was fitted with, and judge on
-    that part.
+    """Fit again without each part, with the settings that ``ensemble`` was fitted with, and judge
+    on that part.
 
     Args:
         ensemble: the actuators whose settings are judged.

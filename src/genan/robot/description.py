@@ -164,7 +164,8 @@ def _control(entry: dict[str, Any], where: str) -> ControlEntry:
     for key, value in (("rest", rest), ("explore", explore[0]), ("explore", explore[1])):
         if not bounds[0] <= value <= bounds[1]:
             raise RobotError(
-                f"{where}: {key} {value:g} lies outside the control's range {bounds[0]:g} to {bounds[1]:g}."
+                f"{where}: {key} {value:g} lies outside the control's range {bounds[0]:g} to "
+                f"{bounds[1]:g}."
             )
     return ControlEntry(
         name, _text(entry, "unit", where, default="1"), bounds, rest, explore, _log(entry, where)
@@ -185,7 +186,8 @@ def _tables(table: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]
         or not all(isinstance(item, dict) for item in value)
     ):
         raise RobotError(
-            f"{where}: expected one or more [[{key}]] tables, found {'none' if not value else repr(value)}."
+            f"{where}: expected one or more [[{key}]] tables, found "
+            f"{'none' if not value else repr(value)}."
         )
     return value
 

@@ -92,14 +92,16 @@ class RobotDraft:
 def robot_toml(new: RobotDraft) -> str:
     """The text of ``robot.toml``, with a comment on everything, ``GUESS`` where it was guessed."""
     lines = [
-        "# A robot for genan. Lines marked GUESS could not be found out: check them, then run 'genan robots FILE'.",
+        "# A robot for genan. Lines marked GUESS could not be found out: check them, then run "
+        "'genan robots FILE'.",
         "",
         f"name = {quoted(new.name)}",
         f"model = {quoted(new.model)}  # MJCF or URDF, relative to this file",
         f"dt = {number(new.dt)}  # period of recording and simulation [s]; {new.dt_note}",
         *_end_effector(new),
         "",
-        "# Joints, in the order of q. Range and rest are in `unit`; without a range there is no limit.",
+        "# Joints, in the order of q. Range and rest are in `unit`; without a range there is no "
+        "limit.",
     ]
     for joint in new.joints:
         lines += _joint(joint)
@@ -126,7 +128,8 @@ def _end_effector(new: RobotDraft) -> list[str]:
         return [f"end_effector = {quoted(new.end_effector)}{note}"]
     if new.sites:
         return [
-            f"# end_effector = {quoted(new.sites[0])}  # a site that tasks refer to; the model's sites: {others}"
+            f"# end_effector = {quoted(new.sites[0])}  # a site that tasks refer to; the model's "
+            f"sites: {others}"
         ]
     return ["# end_effector = ...  # a site that tasks refer to; the model has none"]
 
@@ -323,7 +326,9 @@ def draft(path: Path, *, model: str) -> RobotDraft:
         name=title or path.stem,
         model=model,
         dt=dt,
-        dt_note=f"{GUESS}: the model's time step; put the period of your logs or of your control loop",
+        dt_note=(
+            f"{GUESS}: the model's time step; put the period of your logs or of your control loop"
+        ),
         joints=joints,
         controls=controls,
         controls_note=controls_note,
@@ -376,7 +381,8 @@ def _controls(
 ) -> tuple[tuple[ControlDraft, ...], str]:
     if model.nu == 0:
         guesses.append(
-            "The model has no actuators, so one control for each joint was made up; describe your own."
+            "The model has no actuators, so one control for each joint was made up; describe "
+            "your own."
         )
         controls = tuple(_made_up(model, joint) for joint in joints)
         return (

@@ -37,7 +37,8 @@ def compile_model(path: Path, *, dt: float) -> "mujoco.MjModel":
 
     if not path.is_file():
         raise RobotError(
-            f"The model file {path} does not exist; give an MJCF or URDF file, relative to robot.toml."
+            f"The model file {path} does not exist; give an MJCF or URDF file, relative to "
+            "robot.toml."
         )
     try:
         spec = mujoco.MjSpec.from_file(str(path))
@@ -93,25 +94,28 @@ def _refuse(model: "mujoco.MjModel", path: Path) -> None:
         if kind is not None:
             body = model.body(model.jnt_bodyid[i]).name
             raise RobotError(
-                f"Joint {model.joint(i).name!r} on body {body!r} of {path} is a {kind} joint; genan works with hinge "
-                "and slide joints on a fixed base, so replace it or fix the body to the world."
+                f"Joint {model.joint(i).name!r} on body {body!r} of {path} is a {kind} joint; "
+                "genan works with hinge and slide joints on a fixed base, so replace it or fix "
+                "the body to the world."
             )
     if model.neq:
         names = [model.equality(i).name or f"equality {i}" for i in range(model.neq)]
         raise RobotError(
-            f"{path} closes a loop by the equality constraints {listing(names)}; genan works with open chains, so "
-            "remove them or cut the loop."
+            f"{path} closes a loop by the equality constraints {listing(names)}; genan works with "
+            "open chains, so remove them or cut the loop."
         )
     if model.njnt == 0:
         raise RobotError(f"{path} has no joints; a robot needs at least one hinge or slide joint.")
     if model.nflex or model.nskin:
         raise RobotError(
-            f"{path} has flexible bodies; genan works with rigid bodies, so remove the flex elements."
+            f"{path} has flexible bodies; genan works with rigid bodies, so remove the flex "
+            "elements."
         )
     unnamed = [i for i in range(model.njnt) if not model.joint(i).name]
     if unnamed:
         raise RobotError(
-            f"Joint number {unnamed[0]} of {path} has no name; name every joint so that logs can refer to it."
+            f"Joint number {unnamed[0]} of {path} has no name; name every joint so that logs can "
+            "refer to it."
         )
 
 
@@ -199,8 +203,8 @@ class Robot:
             sites = [model.site(i).name for i in range(model.nsite)]
             if description.end_effector not in sites:
                 raise RobotError(
-                    f"{path}: end_effector {description.end_effector!r} is not a site of the model; its sites are: "
-                    f"{listing(sites)}."
+                    f"{path}: end_effector {description.end_effector!r} is not a site of the "
+                    f"model; its sites are: {listing(sites)}."
                 )
         return cls(
             name=description.name,
@@ -286,13 +290,14 @@ def _match_joints(wanted: tuple[str, ...], there: tuple[str, ...], path: Path) -
     missing = [name for name in wanted if name not in there]
     if missing:
         raise RobotError(
-            f"{path}: joint {listing(missing)} is not in the model; the model's joints are: {listing(there)}."
+            f"{path}: joint {listing(missing)} is not in the model; the model's joints are: "
+            f"{listing(there)}."
         )
     extra = [name for name in there if name not in wanted]
     if extra:
         raise RobotError(
-            f"{path}: the model also moves joint {listing(extra)}, which robot.toml does not list; add a [[joints]] "
-            "table for it or fix it in the model."
+            f"{path}: the model also moves joint {listing(extra)}, which robot.toml does not "
+            "list; add a [[joints]] table for it or fix it in the model."
         )
     return tuple(there.index(name) for name in wanted)
 
@@ -306,8 +311,8 @@ def _joint(entry: JointEntry, model: "mujoco.MjModel", index: int, path: Path) -
     unit = entry.unit or _KIND_UNITS[kind][0]
     if unit not in _KIND_UNITS[kind]:
         raise RobotError(
-            f"{path}: joint {entry.name!r} is a {kind} joint, so its unit must be one of {listing(_KIND_UNITS[kind])}, "
-            f"not {unit!r}."
+            f"{path}: joint {entry.name!r} is a {kind} joint, so its unit must be one of "
+            f"{listing(_KIND_UNITS[kind])}, not {unit!r}."
         )
     scale = JOINT_UNITS[unit]
     if entry.range is not None:
@@ -319,8 +324,8 @@ def _joint(entry: JointEntry, model: "mujoco.MjModel", index: int, path: Path) -
     rest = scale * entry.rest if entry.rest is not None else min(max(0.0, lower), upper)
     if not lower <= rest <= upper:
         raise RobotError(
-            f"{path}: joint {entry.name!r} rests at {rest:g} {_KIND_UNITS[kind][0]}, outside its range {lower:g} to "
-            f"{upper:g}."
+            f"{path}: joint {entry.name!r} rests at {rest:g} {_KIND_UNITS[kind][0]}, outside its "
+            f"range {lower:g} to {upper:g}."
         )
     return Joint(entry.name, kind, lower, upper, rest, entry.log)
 

@@ -94,7 +94,7 @@ class TimingMeter:
         return Timing(period, jitter, tuple(gaps[:GAPS_LISTED]), len(gaps), *counts)
 
 
-# --- Read a recording together with the regularity of its time stamps, also one that ``load`` r
+# --- Recordings with gaps, which ``load`` refuses.
 
 
 def load_with_timing(path: Path | str) -> tuple[Trajectories, Timing | None]:
