@@ -4,7 +4,7 @@ import pytest
 
 from genan.errors import SettingError
 from genan.evaluation.paper import paper_figure, paper_figures, paper_values
-from genan.intervals import wilson
+from genan.evaluation.statistics import wilson
 
 VARIANTS = (
     "position loss",

@@ -21,9 +21,9 @@ from genan.data import load as load_recording
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError
 from genan.evaluation import trials as setups
+from genan.evaluation.statistics import wilson
 from genan.evaluation.transfer import TransferResult, TransferTrial, transfer
 from genan.evaluation.trials import ReacherTrials, TrialSetup, load_policy, open_trials
-from genan.intervals import wilson
 from genan.rl.contract import PolicyError
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot import Robot

@@ -1,9 +1,10 @@
-"""How certain a mean is: bootstrap over recordings.
+"""How certain a mean or a success rate is: bootstrap over recordings, Wilson's interval.
 
 Samples of one recording, rollouts that start in it and pieces that it was cut into are not
 independent; so whole recordings are drawn again, with everything that belongs to them.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from jaxtyping import Float, Shaped
 
 from genan.errors import SettingError
 
-#: Times that the recordings are drawn anew.
+#: Times that the recordings are drawn again.
 RESAMPLES = 1000
 
 #: Columns that are resampled at once, so that a whole curve needs little memory.
@@ -82,3 +83,13 @@ def bootstrap(
             low[some], high[some] = np.quantile(share @ flat[:, some], [tail, 1.0 - tail], axis=0)
     shape = sums.shape[1:]
     return Estimate(mean.reshape(shape), low.reshape(shape), high.reshape(shape))
+
+
+def wilson(succeeded: int, trials: int, *, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's 95 % interval of a success rate."""
+    if trials < 1:
+        return 0.0, 1.0
+    p, n = succeeded / trials, trials
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(middle - half, 0.0), min(middle + half, 1.0)

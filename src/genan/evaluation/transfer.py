@@ -23,9 +23,9 @@ from genan.deployment.flight import FlightRecorder
 from genan.deployment.loop import ControlLoop
 from genan.deployment.safety import StopReason
 from genan.errors import DataError, SettingError
+from genan.evaluation.statistics import wilson
 from genan.evaluation.trials import PreparedTrial, TrialSetup, TrialVerdict
 from genan.files import write_atomically
-from genan.intervals import wilson
 from genan.provenance import versions
 from genan.tasks.registry import task_entry, task_names
 from genan.words import plural

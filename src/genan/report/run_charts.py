@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from genan.evaluation.paper import paper_figures
+from genan.evaluation.statistics import wilson
 from genan.evaluation.study_result import Figure, Series, Value
 from genan.evaluation.transfer import TransferResult
-from genan.intervals import wilson
 from genan.report.gather import ArtifactRecord, Found
 from genan.tasks.registry import task_entry, task_names
 from genan.words import reading_unit, slug, time_ahead
