@@ -24,8 +24,7 @@ class Imported:
     data: ImportedFile
     test: ImportedFile | None
     format: str
-    size: int
-    """Bytes of the logs."""
+    size: int  # Bytes of the logs.
 
 
 def import_logs(

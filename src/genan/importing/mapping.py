@@ -41,8 +41,7 @@ class MappedColumn:
 
     name: str
     column: str
-    unit: str
-    """In the log."""
+    unit: str  # In the log.
     factor: float
     shift: float
 
@@ -59,10 +58,8 @@ class ColumnMapping:
 
     joints: tuple[MappedColumn, ...]
     controls: tuple[MappedColumn, ...]
-    time: str | None
-    """Column of the time stamps where it is one of the log's columns."""
-    time_factor: float
-    """Seconds in a unit of ``time``."""
+    time: str | None  # Column of the time stamps where it is one of the log's columns.
+    time_factor: float  # Seconds in a unit of ``time``.
 
     @property
     def columns(self) -> tuple[str, ...]:

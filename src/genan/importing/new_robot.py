@@ -78,10 +78,8 @@ class ColumnSurvey:
 
     ranges: Mapping[str, tuple[float, float]]
     """Lowest and highest value of each column that has any, in the log's unit."""
-    period: float | None
-    """Time from one sample to the next [s]; None where there are no stamps."""
-    whole: bool = True
-    """Whether all of the log was read."""
+    period: float | None  # Time from one sample to the next [s]; None where there are no stamps.
+    whole: bool = True  # Whether all of the log was read.
     stride: int = 1
     """Fewest samples per step at which every joint's motion is clear of its encoder."""
 

@@ -139,16 +139,11 @@ class ImportedFile:
     recordings: int
     trajectories: int
     samples: int
-    duration: float
-    """What was recorded [s]; phases of the same samples count once."""
-    resampling: tuple[str, ...]
-    """What was done with the time stamps, in sentences."""
-    left_out: tuple[str, ...]
-    """What is not in it, in sentences."""
-    timing: Timing | None
-    """What the raw stamps say; None where the log has none."""
-    words: str
-    """``12 recordings of 3.2 min in all, as 24 trajectories at 100 Hz``."""
+    duration: float  # What was recorded [s]; phases of the same samples count once.
+    resampling: tuple[str, ...]  # What was done with the time stamps, in sentences.
+    left_out: tuple[str, ...]  # What is not in it, in sentences.
+    timing: Timing | None  # What the raw stamps say; None where the log has none.
+    words: str  # ``12 recordings of 3.2 min in all, as 24 trajectories at 100 Hz``.
 
 
 class OutputFile:

@@ -48,10 +48,8 @@ class ResampledPiece:
 
     q: Float[np.ndarray, "n nq"]
     u: Float[np.ndarray, "n nu"]
-    every: int
-    """k where every k-th sample was taken; 0: interpolated."""
-    phase: int
-    """Number of the sample with which it began."""
+    every: int  # k where every k-th sample was taken; 0: interpolated.
+    phase: int  # Number of the sample with which it began.
 
 
 @dataclass(eq=False)
@@ -61,10 +59,8 @@ class ResampledRecording:
     pieces: list[ResampledPiece] = field(default_factory=list)
     raw: list[Float[np.ndarray, "n nq"]] = field(default_factory=list)
     """Neighbouring positions before resampling, in the log's units, to measure the quantum from."""
-    stamps: Stamps | None = None
-    """Raw stamps of the leading stream [s]; None where it has none."""
-    period: float | None = None
-    """Usual time between two samples of the leading stream [s]."""
+    stamps: Stamps | None = None  # Raw stamps of the leading stream [s]; None where it has none.
+    period: float | None = None  # Usual time between two samples of the leading stream [s].
     faults: Faults = field(default_factory=Counter)
 
 
@@ -89,8 +85,7 @@ class Resampler:
 
     source: LogSource
     mapping: ColumnMapping
-    dt: float
-    """The robot's period [s]."""
+    dt: float  # The robot's period [s].
     settings: ImportSettings
 
     def resample(

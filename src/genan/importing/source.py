@@ -38,21 +38,18 @@ class Stream:
     names: tuple[str, ...]
     time: Float[np.ndarray, " n"] | None
     """Time stamps [s], in the order of the file, as they are; None where the log has none."""
-    values: Float[np.ndarray, "n k"]
-    """In the log's own units, one column for each name."""
+    values: Float[np.ndarray, "n k"]  # In the log's own units, one column for each name.
 
 
 @dataclass(frozen=True, eq=False)
 class RawRecording:
     """One recording of a log, before mapping and resampling."""
 
-    name: str
-    """Of its file, episode or trajectory; unique in the log."""
+    name: str  # Of its file, episode or trajectory; unique in the log.
     streams: tuple[Stream, ...]
     """One for each clock: a table has one, a bag one or more for each topic."""
     facts: Facts = field(default_factory=dict)
-    done: int = 0
-    """Bytes of the log that are read up to here, for the progress bar."""
+    done: int = 0  # Bytes of the log that are read up to here, for the progress bar.
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +58,7 @@ class LogSource:
 
     format: str
     path: Path
-    files: Sequence[Path]
-    """The files with the samples."""
+    files: Sequence[Path]  # The files with the samples.
     columns: Mapping[str, str]
     """Every column (``elbow`` in a table, ``/joint_states.position[elbow]`` in a bag), and what is
     known of it before reading."""
@@ -75,8 +71,7 @@ class LogSource:
     positions: Sequence[str] = ()
     """Columns that are the joint positions by the format's own rules, in order: taken for the
     robot's joints where no mapping is given and no column has a joint's name."""
-    commands: Sequence[str] = ()
-    """As ``positions``, for the controls."""
+    commands: Sequence[str] = ()  # As ``positions``, for the controls.
 
     @property
     def size(self) -> int:

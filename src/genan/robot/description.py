@@ -25,23 +25,19 @@ class LogColumn:
 
     column: str | None = None
     """Name of the column, topic field or array; None: nothing is said about it."""
-    unit: str | None = None
-    """Unit in the log; None: the one that the robot has it in."""
+    unit: str | None = None  # Unit in the log; None: the one that the robot has it in.
     scale: float = 1.0
-    offset: float = 0.0
-    """In ``unit``."""
+    offset: float = 0.0  # In ``unit``.
 
 
 @dataclass(frozen=True)
 class LogEntry:
     """The ``[import]`` table: how logs of other programs are read, see ``genan import``."""
 
-    time: str | None = None
-    """Column of the time stamps."""
+    time: str | None = None  # Column of the time stamps.
     time_unit: str | None = None
     format: str | None = None
-    gap: float | None = None
-    """A longer time without samples cuts a recording [s]."""
+    gap: float | None = None  # A longer time without samples cuts a recording [s].
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import mujoco
 
 
-GUESS = "GUESS"
-"""How the comment of a guess begins."""
+GUESS = "GUESS"  # How the comment of a guess begins.
 
 
 @dataclass(frozen=True)
@@ -25,20 +24,13 @@ class JointDraft:
 
     name: str
     kind: Literal["hinge", "slide"]
-    lower: float
-    """Lowest position [rad or m]; -inf where the model sets no limit."""
-    upper: float
-    """Highest position [rad or m]; +inf where the model sets no limit."""
-    rest: float
-    """Rest position [rad or m]."""
-    rest_note: str = ""
-    """Where the rest position comes from."""
-    log: str | None = None
-    """Column of the log that holds its position."""
-    log_unit: str | None = None
-    """Unit of that column, where it is not the SI unit."""
-    log_note: str = ""
-    """Why this column, where that was a guess; or why none."""
+    lower: float  # Lowest position [rad or m]; -inf where the model sets no limit.
+    upper: float  # Highest position [rad or m]; +inf where the model sets no limit.
+    rest: float  # Rest position [rad or m].
+    rest_note: str = ""  # Where the rest position comes from.
+    log: str | None = None  # Column of the log that holds its position.
+    log_unit: str | None = None  # Unit of that column, where it is not the SI unit.
+    log_note: str = ""  # Why this column, where that was a guess; or why none.
 
 
 @dataclass(frozen=True)
@@ -50,14 +42,10 @@ class ControlDraft:
     lower: float
     upper: float
     rest: float
-    range_note: str = ""
-    """Where the range comes from."""
-    unit_note: str = ""
-    """Where the unit comes from."""
-    log: str | None = None
-    """Column of the log that holds its values."""
-    joint: str | None = None
-    """Joint that it drives, where the model says so."""
+    range_note: str = ""  # Where the range comes from.
+    unit_note: str = ""  # Where the unit comes from.
+    log: str | None = None  # Column of the log that holds its values.
+    joint: str | None = None  # Joint that it drives, where the model says so.
 
 
 @dataclass(frozen=True)
@@ -65,19 +53,14 @@ class RobotDraft:
     """A whole ``robot.toml`` to be."""
 
     name: str
-    model: str
-    """The model file, as robot.toml is to call it."""
-    dt: float
-    """Period [s]."""
-    dt_note: str
-    """Where the period comes from."""
+    model: str  # The model file, as robot.toml is to call it.
+    dt: float  # Period [s].
+    dt_note: str  # Where the period comes from.
     joints: tuple[JointDraft, ...]
     controls: tuple[ControlDraft, ...]
-    controls_note: str
-    """Where the controls come from."""
+    controls_note: str  # Where the controls come from.
     end_effector: str | None = None
-    sites: tuple[str, ...] = ()
-    """Sites of the model."""
+    sites: tuple[str, ...] = ()  # Sites of the model.
     model_guesses: tuple[str, ...] = ()
     """What could not be found out of joints and sites and was guessed: one sentence each."""
     control_guesses: tuple[str, ...] = ()

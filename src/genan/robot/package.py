@@ -21,8 +21,7 @@ from typing import Any
 from genan.errors import ActuatorError, GenanError, RobotError, SettingError, listing
 
 GROUP = "genan.robots"
-VIRTUAL = "virtual-"
-"""Before a robot's name: the program that plays that robot."""
+VIRTUAL = "virtual-"  # Before a robot's name: the program that plays that robot.
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,7 @@ class RobotPackage:
     identify: str | None = None
     """Callable ``(virtual, *, seed)`` that identifies the robot's dynamics; what it gives can be
     printed (``lines()``, for rich) and saved as pictures (``save_figures(folder)``)."""
-    name: str = ""
-    """Name of the robot; filled in by the lookup, as is ``folder``."""
+    name: str = ""  # Name of the robot; filled in by the lookup, as is ``folder``.
     folder: Path = field(default_factory=Path)
 
     def load(self, what: str, task: str | None = None) -> Any:

@@ -135,10 +135,8 @@ class Joint:
     """Lowest position the robot may take [rad or m]; -inf where the model sets no limit."""
     upper: float
     """Highest position the robot may take [rad or m]; +inf where the model sets no limit."""
-    rest: float
-    """Position the robot rests at [rad or m]."""
-    log: LogColumn = field(default_factory=LogColumn)
-    """Where logs of other programs have it."""
+    rest: float  # Position the robot rests at [rad or m].
+    log: LogColumn = field(default_factory=LogColumn)  # Where logs of other programs have it.
 
     @property
     def unit(self) -> str:
@@ -154,13 +152,10 @@ class Control:
     unit: str
     lower: float
     upper: float
-    rest: float
-    """Value the control is brought to when the robot is stopped."""
+    rest: float  # Value the control is brought to when the robot is stopped.
     explore_lower: float
-    explore_upper: float
-    """Range that exploration draws from, inside ``lower`` to ``upper``."""
-    log: LogColumn = field(default_factory=LogColumn)
-    """Where logs of other programs have it."""
+    explore_upper: float  # Range that exploration draws from, inside ``lower`` to ``upper``.
+    log: LogColumn = field(default_factory=LogColumn)  # Where logs of other programs have it.
 
 
 @dataclass(frozen=True)
@@ -175,15 +170,11 @@ class Robot:
     description: str
     joints: tuple[Joint, ...]
     controls: tuple[Control, ...]
-    dt: float
-    """Period of recording and of simulation [s]."""
-    end_effector: str | None
-    """Site of the model that tasks refer to, where there is one."""
+    dt: float  # Period of recording and of simulation [s].
+    end_effector: str | None  # Site of the model that tasks refer to, where there is one.
     model_file: Path
-    dof: tuple[int, ...]
-    """For each joint, its coordinate in the model."""
-    log: LogEntry = field(default_factory=LogEntry)
-    """How logs of other programs are read."""
+    dof: tuple[int, ...]  # For each joint, its coordinate in the model.
+    log: LogEntry = field(default_factory=LogEntry)  # How logs of other programs are read.
 
     @classmethod
     def load(cls, source: str | Path) -> "Robot":

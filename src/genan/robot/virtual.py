@@ -24,8 +24,7 @@ class VirtualRobot(ABC):
     it ages, 1 is the usual).
     """
 
-    robot: Robot
-    """Its description."""
+    robot: Robot  # Its description.
     seed: int = 0
     hours: float = 0.0
     truth_sizes: ClassVar[Mapping[str, int]] = {}
@@ -33,8 +32,7 @@ class VirtualRobot(ABC):
     group: ClassVar[int] = 1
     """Trajectories that ``play`` computes at once; with more than 1, several threads call it."""
 
-    pushable: ClassVar[bool] = False
-    """Whether ``push`` works."""
+    pushable: ClassVar[bool] = False  # Whether ``push`` works.
 
     @abstractmethod
     def reset(self) -> None:

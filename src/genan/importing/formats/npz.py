@@ -32,8 +32,7 @@ class ArrayClock:
     """Arrays with the same rows, and their stamps."""
 
     time: str | None
-    columns: Mapping[str, tuple[str, int]]
-    """By name: the array and the number of its column."""
+    columns: Mapping[str, tuple[str, int]]  # By name: the array and the number of its column.
     rows: int
 
 

@@ -41,8 +41,7 @@ class BagTopic:
     type: str
     count: int
     wire: Wire
-    refused: str = ""
-    """Why its messages cannot be read; '': they can."""
+    refused: str = ""  # Why its messages cannot be read; '': they can.
 
 
 @dataclass(frozen=True, eq=False)

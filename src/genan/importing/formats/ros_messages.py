@@ -62,8 +62,7 @@ class MessageLayout:
 
     fields: Mapping[str, MessageField]
     """By path: ``position``, ``header.stamp.sec``, ``points[0].positions``."""
-    places: Int[np.ndarray, " m"]
-    """The bytes that hold lengths and names."""
+    places: Int[np.ndarray, " m"]  # The bytes that hold lengths and names.
     bytes: UInt8[np.ndarray, " m"]
     """What they are: another message of the same length with these has the same layout."""
 
@@ -204,8 +203,7 @@ class TopicReader:
     """Reads the numbers at ``paths`` from the messages of one topic of one recording."""
 
     types: Types
-    name: str
-    """Type of the messages."""
+    name: str  # Type of the messages.
     wire: Wire
     paths: tuple[str, ...]
     stamps: str = "auto"

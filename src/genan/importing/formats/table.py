@@ -185,15 +185,11 @@ def read_parquet(path: Path, names: Sequence[str]) -> Columns:
 class CsvDialect:
     """How a text table is written."""
 
-    delimiter: str
-    """One character; " " means any white space."""
-    names: tuple[str, ...]
-    """From the header, or "0", "1", ... without one."""
-    skip: int
-    """Lines before the first row of numbers."""
+    delimiter: str  # One character; " " means any white space.
+    names: tuple[str, ...]  # From the header, or "0", "1", ... without one.
+    skip: int  # Lines before the first row of numbers.
     decimal: str
-    empty: bool
-    """Whether there is no row of numbers."""
+    empty: bool  # Whether there is no row of numbers.
 
 
 def read_csv(path: Path, types: Mapping[str, str]) -> Columns:

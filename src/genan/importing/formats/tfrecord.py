@@ -46,13 +46,10 @@ class Episode:
 
     name: str
     facts: Facts
-    where: str
-    """For messages."""
-    done: int
-    """Bytes of the data set up to its end."""
+    where: str  # For messages.
+    done: int  # Bytes of the data set up to its end.
     steps: int
-    numbers: Mapping[str, np.ndarray]
-    """[steps, width] by name without ``steps/``."""
+    numbers: Mapping[str, np.ndarray]  # [steps, width] by name without ``steps/``.
     uneven: Mapping[str, int]
     """Lists that do not have the same number for each step: their lengths."""
 
