@@ -1,5 +1,4 @@
-"""A new robot's description, completed by what one of its logs says: columns, command ranges,
-period.
+"""A new robot's description, completed from one of its logs: columns, command ranges, period.
 
 Nothing is imported by a guess: it becomes a line of ``robot.toml`` that a person reads, and the
 import takes it from there. Names are compared word by word, ``/joint_states.position[left_elbow]``
@@ -25,7 +24,15 @@ from genan.data.inspection.timing import TimingMeter
 from genan.errors import DataError, SettingError, listing
 from genan.files import write_atomically
 from genan.importing.source import LogSource, open_source
-from genan.robot.draft import GUESS, ControlDraft, JointDraft, RobotDraft, draft, robot_toml
+from genan.robot.draft import (
+    ControlDraft,
+    DraftNote,
+    JointDraft,
+    RobotDraft,
+    draft,
+    guessed,
+    robot_toml,
+)
 
 #: Part of the span seen in the log that a control may go beyond it, on either side.
 MARGIN = 0.05
@@ -45,8 +52,7 @@ MOST_BYTES, MOST_SAMPLES = 500_000_000, 100_000
 #: How far a measured period may be from the one that was meant.
 NEAR = 1e-3
 
-#: Words of a joint position, of a command, of what is neither, and of what is sent along with a
-#: command.
+#: Words of a joint position, of a command, of what is neither, and of what goes with a command.
 POSITION, COMMAND, OTHER, BOOKKEEPING = (
     frozenset(text.split())
     for text in (
@@ -66,8 +72,7 @@ class ColumnGuess:
     """Columns by what they seem to be: of each joint, of the commands, and the others."""
 
     joints: dict[str, str]
-    by_order: bool
-    """Whether the joints were found by their number alone, ``q[0]``, ``q[1]``, ..., not by name."""
+    by_order: bool  # Whether the joints were found by number alone, ``q[0]``, ``q[1]``, ...
     controls: tuple[str, ...]
     rest: tuple[str, ...]
 
@@ -76,12 +81,10 @@ class ColumnGuess:
 class ColumnSurvey:
     """What was seen of some columns."""
 
-    ranges: Mapping[str, tuple[float, float]]
-    """Lowest and highest value of each column that has any, in the log's unit."""
+    ranges: Mapping[str, tuple[float, float]]  # Of each column that has values, in its unit.
     period: float | None  # Time from one sample to the next [s]; None where there are no stamps.
     whole: bool = True  # Whether all of the log was read.
-    stride: int = 1
-    """Fewest samples per step at which every joint's motion is clear of its encoder."""
+    stride: int = 1  # Fewest samples per step at which each joint's motion is clear.
 
 
 def new_robot(
@@ -91,8 +94,7 @@ def new_robot(
     out: Path | str | None = None,
     name: str | None = None,
 ) -> tuple[Path, RobotDraft]:
-    """Write a commented ``robot.toml`` for a robot that genan has never seen; returns its path, and
-    what was guessed.
+    """Write a commented ``robot.toml`` for a new robot; returns its path and what was guessed.
 
     Args:
         model: MJCF or URDF; it stays where it is, and robot.toml refers to it.
@@ -132,9 +134,8 @@ def complete(new: RobotDraft, source: LogSource) -> RobotDraft:
         commands=source.commands,
     )
     wanted = [*found.joints.values(), *found.controls]
-    seen = ColumnSurvey({}, source.period)
-    if wanted:
-        seen = survey(source, wanted, joints=len(found.joints))
+    nothing = ColumnSurvey({}, source.period)
+    seen = survey(source, wanted, joints=len(found.joints)) if wanted else nothing
     guesses = list(new.model_guesses)
     joints = tuple(_joint(joint, found, seen, guesses) for joint in new.joints)
     if found.by_order:
@@ -154,9 +155,10 @@ def _joint(
 ) -> JointDraft:
     column = found.joints.get(joint.name)
     if column is None:
-        rest = ", ".join(found.rest)
-        return replace(joint, log_note=f"{GUESS}: none was recognised; columns left: {rest}")
-    note = f"{GUESS}: by its number, in the order of the joints" if found.by_order else ""
+        none = guessed(f"none was recognised; columns left: {', '.join(found.rest)}")
+        return replace(joint, log_note=none)
+    by_order = guessed("by its number, in the order of the joints")
+    note = by_order if found.by_order else DraftNote()
     unit, far = FAR[joint.kind]
     furthest = max(map(abs, seen.ranges.get(column, (0.0, 0.0))))
     if furthest <= far:
@@ -167,46 +169,42 @@ def _joint(
 
 def _with_period(new: RobotDraft, seen: ColumnSurvey) -> RobotDraft:
     if seen.period is None:
-        guess = (
-            f"The log has no time stamps, so the period dt is the model's time step, {new.dt:g} s."
-        )
-        return replace(new, period_guesses=(guess,))
+        why = "The log has no time stamps, so the period dt is the model's time step"
+        return replace(new, period_guesses=(f"{why}, {new.dt:g} s.",))
     rate = f"{1.0 / seen.period:.4g} Hz"
     if seen.stride == 1:
-        return replace(new, dt=seen.period, dt_note=f"the log's, {rate}", period_guesses=())
+        note = DraftNote(f"the log's, {rate}")
+        return replace(new, dt=seen.period, dt_note=note, period_guesses=())
     dt = float(f"{seen.stride * seen.period:.9g}")
     guess = (
         f"The period dt is {dt:g} s, every {seen.stride}. sample of the log: from one sample to "
         f"the next the motion is lost in the encoders' steps. dt = {seen.period:g} takes all of "
         "them."
     )
-    note = f"{GUESS}: every {seen.stride}. sample of the log's {rate}"
+    note = guessed(f"every {seen.stride}. sample of the log's {rate}")
     return replace(new, dt=dt, dt_note=note, period_guesses=(guess,))
 
 
 def _with_controls(
     new: RobotDraft, found: ColumnGuess, seen: ColumnSurvey, where: str
 ) -> RobotDraft:
-    moving = [name for name in found.controls if name in seen.ranges]
-    moving = [name for name in moving if seen.ranges[name][0] < seen.ranges[name][1]]
+    spans = {name: seen.ranges.get(name, (0.0, 0.0)) for name in found.controls}
+    moving = [name for name, (low, high) in spans.items() if low < high]
     still = [name for name in found.controls if name not in moving]
     if not moving:
         left = [*found.rest, *still]
+        note = guessed(f"no column was recognised as a command: {', '.join(left)}.")
         guess = (
             "No column was recognised as a command; write log = ... to each control. Columns that "
             f"are left: {listing(left)}."
         )
-        return replace(
-            new,
-            controls_note=f"{GUESS}: no column was recognised as a command: {', '.join(left)}.",
-            control_guesses=(*new.control_guesses, guess),
-        )
+        return replace(new, controls_note=note, control_guesses=(*new.control_guesses, guess))
     names = _control_names(moving, [joint.name for joint in new.joints])
     controls = tuple(
-        _control(name, column, seen.ranges[column], new, where)
+        _control(name, column, spans[column], new, where)
         for name, column in zip(names, moving, strict=True)
     )
-    units = [(one.name, one.unit) for one in controls if one.unit_note.startswith(GUESS)]
+    units = [(one.name, one.unit) for one in controls if one.unit_note.guess]
     named = ", ".join(f"{name!r} in {unit}" for name, unit in units if unit != "1")
     none = listing(name for name, unit in units if unit == "1")
     away = ", ".join(f"{one.name!r} at {one.rest:g}" for one in controls if one.rest != 0.0)
@@ -218,13 +216,10 @@ def _with_controls(
         f"Controls that are never 0 rest where they are nearest to it: {away}.": away,
         f"The ranges of the controls are those seen in the log{share}, and a little more.": True,
     }
-    left_out = f"\n# Columns that never change and were left out: {', '.join(still)}."
-    return replace(
-        new,
-        controls=controls,
-        controls_note="Their number need not be that of the joints." + (left_out if still else ""),
-        control_guesses=tuple(sentence for sentence, given in sentences.items() if given),
-    )
+    about = "Their number need not be that of the joints."
+    about += f"\n# Columns that never change and were left out: {', '.join(still)}." * bool(still)
+    guesses = tuple(sentence for sentence, given in sentences.items() if given)
+    return replace(new, controls=controls, controls_note=DraftNote(about), control_guesses=guesses)
 
 
 def _control(
@@ -233,25 +228,23 @@ def _control(
     low, high = seen
     lower, upper = rounded_range(low, high)
     margin = f"{100 * MARGIN:g} % of that on either side"
-    note = f"{GUESS}: {low:.4g} to {high:.4g} in {where}, and {margin}"
-    said, unit, unit_note = words(column), "1", f"{GUESS}: none"
+    note = guessed(f"{low:.4g} to {high:.4g} in {where}, and {margin}")
+    said, unit, unit_note = words(column), "1", guessed("none")
     if named := [unit for unit, parts in UNITS.items() if parts & set(said)]:
         slides = [f"{joint.name}_command" for joint in new.joints if joint.kind == "slide"]
         unit = SLIDE_UNITS.get(named[0], named[0]) if name in slides else named[0]
-        unit_note = f"{GUESS}: by the column's name"
+        unit_note = guessed("by the column's name")
     for drive in new.controls:
         if drive.joint is not None and "".join(words(drive.name)) == "".join(said):
-            unit, unit_note = drive.unit, "the model's actuator of this name"
-            known = not drive.range_note.startswith(GUESS)
-            if known and drive.lower <= low and high <= drive.upper:
+            unit, unit_note = drive.unit, DraftNote("the model's actuator of this name")
+            if not drive.range_note.guess and drive.lower <= low and high <= drive.upper:
                 lower, upper, note = drive.lower, drive.upper, drive.range_note
     rest = min(max(float(f"{min(max(0.0, low), high):.6g}"), lower), upper)
     return ControlDraft(name, unit, lower, upper, rest, note, unit_note, log=column)
 
 
 def rounded_range(low: float, high: float) -> tuple[float, float]:
-    """A range around ``low`` to ``high`` with a margin and round ends; what is never negative stays
-    so."""
+    """A range with a margin and round ends; what is never negative stays so."""
     step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
     lower = math.floor((low - MARGIN * (high - low)) / step) * step
     upper = math.ceil((high + MARGIN * (high - low)) / step) * step
@@ -260,8 +253,7 @@ def rounded_range(low: float, high: float) -> tuple[float, float]:
 
 
 def _control_names(columns: Sequence[str], joints: Sequence[str]) -> list[str]:
-    """Short names for controls: the column's own where it is plain, the joint's, or what tells the
-    columns apart."""
+    """Short names: the column's where it is plain, the joint's, or what tells columns apart."""
     parts = [words(column) for column in columns]
     shared, most = 0, min(map(len, parts)) - 1 if len(parts) > 1 else 0
     while shared < most and len({part[shared] for part in parts}) == 1:
@@ -285,8 +277,7 @@ def _control_names(columns: Sequence[str], joints: Sequence[str]) -> list[str]:
 def survey(
     source: LogSource, names: Sequence[str], *, joints: int = 0, most: int = MOST_BYTES
 ) -> ColumnSurvey:
-    """How far columns of a log go (the first ``joints`` of them are positions) and how fast it was
-    sampled, up to the recording that reaches ``most`` bytes."""
+    """Ranges (the first ``joints`` columns are positions) and rate, from about ``most`` bytes."""
     ranges: dict[str, tuple[float, float]] = {}
     paths: dict[str, list[np.ndarray]] = {name: [] for name in names[:joints]}
     meter, whole = TimingMeter(), True
@@ -328,8 +319,7 @@ def _clear_stride(recordings: list[np.ndarray]) -> int:
 
 
 def round_period(period: float) -> float:
-    """The period that was meant [s]: a whole rate or a tenth of a millisecond, if one is nearer
-    than ``NEAR``."""
+    """The period that was meant [s]: a whole rate or a tenth of a millisecond, if one is near."""
     for meant in (1.0 / max(1, round(1.0 / period)), max(1, round(1e4 * period)) / 1e4):
         if abs(meant / period - 1.0) < NEAR:
             return meant
@@ -344,8 +334,7 @@ def guess_columns(
     positions: Sequence[str] = (),
     commands: Sequence[str] = (),
 ) -> ColumnGuess:
-    """Find the columns of joints and commands; columns of commands may have the names of actuators,
-    ``positions`` and ``commands`` are what the format's own rules say."""
+    """Columns of joints and commands; ``positions``, ``commands``: by the format's own rules."""
     found, by_order = _by_name([name for name in columns if name not in commands], joints), False
     if len(found) < len(joints):
         # names that fit some joints only may be numbers counted from elsewhere: q1, q2 in the log,
@@ -354,16 +343,11 @@ def guess_columns(
         if ordered:
             found, by_order = dict(zip(joints, ordered, strict=True)), True
     free = [column for column in columns if column not in found.values()]
-    controls = list(commands) or [
-        column
-        for column in free
-        if COMMAND.intersection(words(column)) and BOOKKEEPING.isdisjoint(words(column))
-    ]
-    controls = controls or [
-        column
-        for column in free
-        if any(_within(words(name), words(column)) is not None for name in actuators)
-    ]
+    said = {column: words(column) for column in free}
+    by_word = [c for c in free if COMMAND & set(said[c]) and BOOKKEEPING.isdisjoint(said[c])]
+    named = [words(name) for name in actuators]
+    by_actuator = [c for c in free if any(_within(name, said[c]) is not None for name in named)]
+    controls = list(commands) or by_word or by_actuator
     rest = tuple(column for column in free if column not in controls)
     return ColumnGuess(found, by_order, tuple(controls), rest)
 
@@ -394,8 +378,7 @@ def _by_name(columns: Sequence[str], joints: Sequence[str]) -> dict[str, str]:
 
 
 def _by_number(columns: Sequence[str], count: int) -> list[str]:
-    """The only columns with the same words but for a number, as many as there are joints, that
-    speak of positions."""
+    """The only ``count`` columns of positions whose names differ in a number alone."""
     families: dict[str, list[str]] = {}
     for column in columns:
         families.setdefault(re.sub(r"\d+(?=\D*$)", "#", column), []).append(column)

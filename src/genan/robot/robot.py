@@ -1,4 +1,4 @@
-"""``Robot``: what machine this is. Joints, controls, rate, and the rigid-body model behind them.
+"""``Robot``: joints, controls, rate, and the rigid-body model, compiled from MJCF or URDF.
 
 The compiled model is the bare arm: actuators, sensors and keyframes are taken out because the
 actuator network is the drive, and constraint forces (contacts, joint limits, dry friction) are off,
@@ -16,24 +16,20 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.errors import RobotError, listing
-from genan.robot.description import (
-    JOINT_UNITS,
-    ControlEntry,
-    JointEntry,
-    LogColumn,
-    LogEntry,
-    read_description,
-)
+from genan.robot.description import JOINT_UNITS, JointEntry, LogColumn, LogEntry, read_description
 from genan.robot.package import robot_folder, robot_names
 
 if TYPE_CHECKING:
-    import mujoco
+    from mujoco import MjModel
+
+#: Units that make sense for each kind of joint.
+_KIND_UNITS = {"hinge": ("rad", "deg"), "slide": ("m", "mm")}
 
 
-def compile_model(path: Path, *, dt: float) -> "mujoco.MjModel":
-    """Compile the model file at ``path`` with time step ``dt`` [s]; refuse by name what genan
-    cannot simulate."""
+def compile_model(path: Path, *, dt: float) -> "MjModel":
+    """Compile the model file with time step ``dt`` [s]; refuse what genan cannot simulate."""
     import mujoco
+    from mujoco import mjtDisableBit
 
     if not path.is_file():
         raise RobotError(
@@ -42,7 +38,8 @@ def compile_model(path: Path, *, dt: float) -> "mujoco.MjModel":
         )
     try:
         spec = mujoco.MjSpec.from_file(str(path))
-        _strip_drive(spec)
+        for element in [*spec.keys, *spec.sensors, *spec.actuators]:
+            spec.delete(element)
         model = spec.compile()
     except Exception as error:  # MuJoCo raises ValueError or FatalError depending on the fault
         reason = " ".join(str(error).split())
@@ -53,76 +50,63 @@ def compile_model(path: Path, *, dt: float) -> "mujoco.MjModel":
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     # Only the constraint solver is off. Implicit joint damping stays on: it is part of the matrix
     # the engine inverts.
-    model.opt.disableflags = int(
-        mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT
-    )
+    model.opt.disableflags = int(mjtDisableBit.mjDSBL_CONSTRAINT | mjtDisableBit.mjDSBL_CONTACT)
     return model
 
 
-def joint_names(model: "mujoco.MjModel") -> tuple[str, ...]:
+def joint_names(model: "MjModel") -> tuple[str, ...]:
     """Names of the model's joints, in the order of its coordinates."""
     return tuple(model.joint(i).name for i in range(model.njnt))
 
 
-def _strip_drive(spec: "mujoco.MjSpec") -> None:
-    for element in [*spec.keys, *spec.sensors, *spec.actuators]:
-        spec.delete(element)
+def joint_kind(model: "MjModel", index: int) -> Literal["hinge", "slide"]:
+    """Whether a joint turns or slides."""
+    from mujoco import mjtJoint
+
+    return "hinge" if model.jnt_type[index] == mjtJoint.mjJNT_HINGE else "slide"
 
 
-def _fold_switches(model: "mujoco.MjModel") -> None:
-    """What the file's flags switch off becomes zero, so that every engine reads one and the same
-    model."""
-    import mujoco
+def _fold_switches(model: "MjModel") -> None:
+    """What the file's flags switch off becomes zero, so that every engine reads the same model."""
+    from mujoco import mjtDisableBit
 
-    off = model.opt.disableflags
-    if off & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-        model.opt.gravity[:] = 0.0
-    if off & mujoco.mjtDisableBit.mjDSBL_SPRING:
-        model.jnt_stiffness[:] = 0.0
-        model.tendon_stiffness[:] = 0.0
-    if off & mujoco.mjtDisableBit.mjDSBL_DAMPER:
-        model.dof_damping[:] = 0.0
-        model.tendon_damping[:] = 0.0
+    for flag, arrays in (
+        (mjtDisableBit.mjDSBL_GRAVITY, (model.opt.gravity,)),
+        (mjtDisableBit.mjDSBL_SPRING, (model.jnt_stiffness, model.tendon_stiffness)),
+        (mjtDisableBit.mjDSBL_DAMPER, (model.dof_damping, model.tendon_damping)),
+    ):
+        for array in arrays if model.opt.disableflags & flag else ():
+            array[:] = 0.0
 
 
-def _refuse(model: "mujoco.MjModel", path: Path) -> None:
-    import mujoco
+def _refuse(model: "MjModel", path: Path) -> None:
+    from mujoco import mjtJoint
 
-    kinds = {int(mujoco.mjtJoint.mjJNT_FREE): "free", int(mujoco.mjtJoint.mjJNT_BALL): "ball"}
-    for i in range(model.njnt):
-        kind = kinds.get(int(model.jnt_type[i]))
-        if kind is not None:
-            body = model.body(model.jnt_bodyid[i]).name
-            raise RobotError(
-                f"Joint {model.joint(i).name!r} on body {body!r} of {path} is a {kind} joint; "
-                "genan works with hinge and slide joints on a fixed base, so replace it or fix "
-                "the body to the world."
-            )
-    if model.neq:
-        names = [model.equality(i).name or f"equality {i}" for i in range(model.neq)]
-        raise RobotError(
-            f"{path} closes a loop by the equality constraints {listing(names)}; genan works with "
+    kinds = {int(mjtJoint.mjJNT_FREE): "free", int(mjtJoint.mjJNT_BALL): "ball"}
+    odd = [i for i in range(model.njnt) if int(model.jnt_type[i]) in kinds]
+    unnamed = [i for i in range(model.njnt) if not model.joint(i).name]
+    loops = [model.equality(i).name or f"equality {i}" for i in range(model.neq)]
+    fault = ""
+    if odd:
+        body, kind = model.body(model.jnt_bodyid[odd[0]]).name, kinds[int(model.jnt_type[odd[0]])]
+        fault = (
+            f"Joint {model.joint(odd[0]).name!r} on body {body!r} of {path} is a {kind} joint; "
+            "genan works with hinge and slide joints on a fixed base, so replace it or fix the "
+            "body to the world."
+        )
+    elif loops:
+        fault = (
+            f"{path} closes a loop by the equality constraints {listing(loops)}; genan works with "
             "open chains, so remove them or cut the loop."
         )
-    if model.njnt == 0:
-        raise RobotError(f"{path} has no joints; a robot needs at least one hinge or slide joint.")
-    if model.nflex or model.nskin:
-        raise RobotError(
-            f"{path} has flexible bodies; genan works with rigid bodies, so remove the flex "
-            "elements."
-        )
-    unnamed = [i for i in range(model.njnt) if not model.joint(i).name]
-    if unnamed:
-        raise RobotError(
-            f"Joint number {unnamed[0]} of {path} has no name; name every joint so that logs can "
-            "refer to it."
-        )
-
-
-# --- The robot.
-
-#: Units that make sense for each kind of joint.
-_KIND_UNITS: dict[str, tuple[str, ...]] = {"hinge": ("rad", "deg"), "slide": ("m", "mm")}
+    elif model.njnt == 0:
+        fault = f"{path} has no joints; a robot needs at least one hinge or slide joint."
+    elif model.nflex or model.nskin:
+        fault = f"{path} has flexible bodies; genan works with rigid ones, so remove the flex."
+    elif unnamed:
+        fault = f"Joint number {unnamed[0]} of {path} has no name; give every joint one, for logs."
+    if fault:
+        raise RobotError(fault)
 
 
 @dataclass(frozen=True)
@@ -131,10 +115,8 @@ class Joint:
 
     name: str
     kind: Literal["hinge", "slide"]
-    lower: float
-    """Lowest position the robot may take [rad or m]; -inf where the model sets no limit."""
-    upper: float
-    """Highest position the robot may take [rad or m]; +inf where the model sets no limit."""
+    lower: float  # Lowest position it may take [rad or m]; -inf where the model sets no limit.
+    upper: float  # Highest position it may take [rad or m]; +inf where the model sets no limit.
     rest: float  # Position the robot rests at [rad or m].
     log: LogColumn = field(default_factory=LogColumn)  # Where logs of other programs have it.
 
@@ -180,39 +162,36 @@ class Robot:
     def load(cls, source: str | Path) -> "Robot":
         """Load an installed robot by name, or the ``robot.toml`` at a path or in a folder."""
         path = _find(source)
-        description = read_description(path)
-        model_file = path.parent / description.model
-        model = compile_model(model_file, dt=description.dt)
-        order = _match_joints(
-            tuple(joint.name for joint in description.joints), joint_names(model), path
-        )
-        joints = tuple(
-            _joint(entry, model, index, path)
-            for entry, index in zip(description.joints, order, strict=True)
-        )
-        if description.end_effector is not None:
-            sites = [model.site(i).name for i in range(model.nsite)]
-            if description.end_effector not in sites:
-                raise RobotError(
-                    f"{path}: end_effector {description.end_effector!r} is not a site of the "
-                    f"model; its sites are: {listing(sites)}."
-                )
+        about = read_description(path)
+        model_file = path.parent / about.model
+        model = compile_model(model_file, dt=about.dt)
+        order = _match_joints([joint.name for joint in about.joints], joint_names(model), path)
+        sites = [model.site(i).name for i in range(model.nsite)]
+        if about.end_effector is not None and about.end_effector not in sites:
+            raise RobotError(
+                f"{path}: end_effector {about.end_effector!r} is not a site of the model; its "
+                f"sites are: {listing(sites)}."
+            )
         return cls(
-            name=description.name,
-            description=description.description,
-            joints=joints,
-            controls=tuple(_control(entry) for entry in description.controls),
-            dt=description.dt,
-            end_effector=description.end_effector,
+            name=about.name,
+            description=about.description,
+            joints=tuple(
+                _joint(entry, model, index, path)
+                for entry, index in zip(about.joints, order, strict=True)
+            ),
+            controls=tuple(
+                Control(c.name, c.unit, *c.range, c.rest, *c.explore, c.log) for c in about.controls
+            ),
+            dt=about.dt,
+            end_effector=about.end_effector,
             model_file=model_file,
             dof=order,
-            log=description.log,
+            log=about.log,
         )
 
     @cached_property
-    def mj_model(self) -> "mujoco.MjModel":
-        """The compiled bare arm (see ``genan.robot.robot``), stepping at ``dt``. Do not modify
-        it."""
+    def mj_model(self) -> "MjModel":
+        """The compiled bare arm (see ``genan.robot.robot``), stepping at ``dt``; do not modify."""
         return compile_model(self.model_file, dt=self.dt)
 
     @property
@@ -267,8 +246,7 @@ def _find(source: str | Path) -> Path:
     if isinstance(source, str) and source in robot_names():
         return robot_folder(source) / "robot.toml"
     path = Path(source)
-    if path.is_dir():
-        path = path / "robot.toml"
+    path = path / "robot.toml" if path.is_dir() else path
     if path.is_file():
         return path
     raise RobotError(
@@ -277,41 +255,33 @@ def _find(source: str | Path) -> Path:
     )
 
 
-def _match_joints(wanted: tuple[str, ...], there: tuple[str, ...], path: Path) -> tuple[int, ...]:
-    missing = [name for name in wanted if name not in there]
-    if missing:
+def _match_joints(wanted: list[str], there: tuple[str, ...], path: Path) -> tuple[int, ...]:
+    if missing := [name for name in wanted if name not in there]:
         raise RobotError(
             f"{path}: joint {listing(missing)} is not in the model; the model's joints are: "
             f"{listing(there)}."
         )
-    extra = [name for name in there if name not in wanted]
-    if extra:
+    if extra := [name for name in there if name not in wanted]:
         raise RobotError(
-            f"{path}: the model also moves joint {listing(extra)}, which robot.toml does not "
-            "list; add a [[joints]] table for it or fix it in the model."
+            f"{path}: the model also moves joint {listing(extra)}, which robot.toml does not list; "
+            "add a [[joints]] table for it or fix it in the model."
         )
     return tuple(there.index(name) for name in wanted)
 
 
-def _joint(entry: JointEntry, model: "mujoco.MjModel", index: int, path: Path) -> Joint:
-    import mujoco
-
-    kind: Literal["hinge", "slide"] = (
-        "hinge" if model.jnt_type[index] == mujoco.mjtJoint.mjJNT_HINGE else "slide"
-    )
+def _joint(entry: JointEntry, model: "MjModel", index: int, path: Path) -> Joint:
+    kind = joint_kind(model, index)
     unit = entry.unit or _KIND_UNITS[kind][0]
     if unit not in _KIND_UNITS[kind]:
         raise RobotError(
             f"{path}: joint {entry.name!r} is a {kind} joint, so its unit must be one of "
             f"{listing(_KIND_UNITS[kind])}, not {unit!r}."
         )
-    scale = JOINT_UNITS[unit]
+    scale, lower, upper = JOINT_UNITS[unit], -math.inf, math.inf
     if entry.range is not None:
         lower, upper = (scale * bound for bound in entry.range)
     elif model.jnt_limited[index]:
-        lower, upper = (float(bound) for bound in model.jnt_range[index])
-    else:
-        lower, upper = -math.inf, math.inf
+        lower, upper = map(float, model.jnt_range[index])
     rest = scale * entry.rest if entry.rest is not None else min(max(0.0, lower), upper)
     if not lower <= rest <= upper:
         raise RobotError(
@@ -319,7 +289,3 @@ def _joint(entry: JointEntry, model: "mujoco.MjModel", index: int, path: Path) -
             f"range {lower:g} to {upper:g}."
         )
     return Joint(entry.name, kind, lower, upper, rest, entry.log)
-
-
-def _control(entry: ControlEntry) -> Control:
-    return Control(entry.name, entry.unit, *entry.range, entry.rest, *entry.explore, entry.log)
