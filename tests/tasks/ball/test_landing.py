@@ -40,15 +40,18 @@ def test_the_point_is_that_of_a_fine_integration(velocity):
     assert float(found.time) == pytest.approx(time, abs=5e-4)
 
 
-@pytest.mark.parametrize(("velocity", "outcome", "cleared"), [
-    ((-0.2, 4.0, 2.6), ReturnOutcome.SUCCESS, True),
-    ((-0.2, 8.0, 2.6), ReturnOutcome.LONG, True),
-    ((-0.2, 2.0, 1.0), ReturnOutcome.SHORT, False),  # comes down on the robot's half
-    ((-0.2, 6.0, -1.0), ReturnOutcome.SHORT, False),  # into the net
-    ((2.5, 4.0, 2.8), ReturnOutcome.SIDE, True),
-    ((0.0, -3.0, 1.0), ReturnOutcome.SHORT, False),
-    ((0.0, 6.0, 18.0), ReturnOutcome.LONG, True),  # still in the air
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("velocity", "outcome", "cleared"),
+    [
+        ((-0.2, 4.0, 2.6), ReturnOutcome.SUCCESS, True),
+        ((-0.2, 8.0, 2.6), ReturnOutcome.LONG, True),
+        ((-0.2, 2.0, 1.0), ReturnOutcome.SHORT, False),  # comes down on the robot's half
+        ((-0.2, 6.0, -1.0), ReturnOutcome.SHORT, False),  # into the net
+        ((2.5, 4.0, 2.8), ReturnOutcome.SIDE, True),
+        ((0.0, -3.0, 1.0), ReturnOutcome.SHORT, False),
+        ((0.0, 6.0, 18.0), ReturnOutcome.LONG, True),  # still in the air
+    ],
+)
 def test_outcomes(velocity, outcome, cleared):
     found = land(ball((0.6, 0.1, 1.35), velocity))
     assert ReturnOutcome(int(found.outcome)) is outcome
