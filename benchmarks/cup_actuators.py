@@ -96,13 +96,13 @@ def played(ensemble: actuator.Ensemble, u: np.ndarray, q: np.ndarray, qd: np.nda
     @jax.jit
     def run(u: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
         def step(state, row):
-            controls, word = row
-            state = simulator.step(state, controls, word=word)
+            controls, seed = row
+            state = simulator.step(state, controls, seed=seed)
             return state, state.scene.q
 
-        words = jax.random.bits(jax.random.key(0), (u.shape[1], 2))
+        seeds = jax.random.bits(jax.random.key(0), (u.shape[1], 2))
         start = simulator.start(ArmState(q, qd), u[:, 0])
-        return jnp.swapaxes(jax.lax.scan(step, start, (jnp.swapaxes(u, 0, 1), words))[1], 0, 1)
+        return jnp.swapaxes(jax.lax.scan(step, start, (jnp.swapaxes(u, 0, 1), seeds))[1], 0, 1)
 
     return np.asarray(run(*(jnp.asarray(x, jnp.float32) for x in (u, q, qd))))
 

@@ -33,12 +33,12 @@ def by_period(env: TaskEnvironment, state: EnvironmentState, deviation: float) -
         noise = jax.random.normal(key, (ROBOTS, env.action_size))
         change = settings.change * jnp.tanh(deviation * noise)
 
-        def period(robots, word):
+        def period(robots, seed):
             found = simulator.drive.disagreement(
                 *simulator._histories(robots, simulator._within(robots.u + change))
             )
             return simulator.step(
-                robots, simulator._within(robots.u + change), word=word
+                robots, simulator._within(robots.u + change), seed=seed
             ), jnp.mean(found)
 
         return jax.lax.scan(period, robots, jax.random.bits(key, (settings.repeat, 2)))

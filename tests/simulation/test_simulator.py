@@ -18,7 +18,7 @@ from genan.simulation import ArmScene, ArmState, Simulator
 from genan.simulation.simulator import HistoryBuffer
 
 ROBOT = Robot.load("pamy2")
-WORD = jnp.array([1, 2], jnp.uint32)
+SEED = jnp.array([1, 2], jnp.uint32)
 
 
 def ensemble_like(history, members=1):
@@ -66,7 +66,7 @@ def test_one_member_under_recorded_controls_is_the_rollout_of_the_evaluation(his
     state = simulator.start(arm, jnp.asarray(u[:, max(reach - 1, 0)]), past=past)
     controls = jnp.asarray(u[:, reach:]).swapaxes(0, 1)
     _, found = jax.lax.scan(
-        lambda s, u: (lambda s: (s, s.scene.q))(simulator.step(s, u, word=WORD)), state, controls
+        lambda s, u: (lambda s: (s, s.scene.q))(simulator.step(s, u, seed=SEED)), state, controls
     )
     np.testing.assert_allclose(found.swapaxes(0, 1), expected, atol=2e-6)
 

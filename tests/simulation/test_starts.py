@@ -43,8 +43,8 @@ def test_a_dropped_robot_is_where_holding_its_control_brings_it(settler):
     all_dropped = Settler(settler.simulator, dataclasses.replace(SETTLING, ramped=0.0))
     starts = jax.jit(lambda key: all_dropped.settle(2, key=key))(jax.random.key(1))
     mixed = jax.jit(lambda key: settler.settle(2, key=key))(jax.random.key(1))
-    simulator, word = settler.simulator, jnp.zeros(2, jnp.uint32)
-    step = jax.jit(lambda state, u: simulator.step(state, u, word=word))
+    simulator, seed = settler.simulator, jnp.zeros(2, jnp.uint32)
+    step = jax.jit(lambda state, u: simulator.step(state, u, seed=seed))
     for found in (starts, mixed):
         state = settler._at_pose(2, found.u)
         for _ in range(SETTLING.hold):

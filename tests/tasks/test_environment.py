@@ -72,10 +72,10 @@ def test_strange_robots_have_other_torques_and_call_their_controls_otherwise():
         env.observe(state)[:, 8:12], state.simulator.u + drawn.offset, atol=1e-6
     )
 
-    word = jax.random.bits(KEY, (2,))
+    seed = jax.random.bits(KEY, (2,))
     u = state.simulator.u + 0.01
-    after = env.simulator.step(state.simulator, u, word=word)
-    torque = env.simulator.drive.torque(*env.simulator._histories(state.simulator, u), word=word)
+    after = env.simulator.step(state.simulator, u, seed=seed)
+    torque = env.simulator.drive.torque(*env.simulator._histories(state.simulator, u), seed=seed)
     expected = jax.vmap(env.simulator.scene.step)(state.simulator.scene, drawn.gain * torque)
     np.testing.assert_allclose(after.scene.qd, expected.qd, rtol=1e-5, atol=1e-6)
     with pytest.raises(SettingError, match="torque_spread must lie from 0 to below 1"):

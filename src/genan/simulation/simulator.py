@@ -190,9 +190,9 @@ class EnsembleDrive(eqx.Module):
         q_history: Float[Array, "robots rows nq"],
         u_history: Float[Array, "robots rows nu"],
         *,
-        word: UInt32[Array, "2"],
+        seed: UInt32[Array, "2"],
     ) -> Float[Array, "robots nq"]:
-        """Torque of one random member for each robot [N m or N]; ``word``, 64 random bits, draws
+        """Torque of one random member for each robot [N m or N]; ``seed``, 64 random bits, draws
         them.
 
         Members drive equally many robots, or one more.
@@ -202,7 +202,7 @@ class EnsembleDrive(eqx.Module):
             return torque(jax.tree.map(lambda a: a[0], self.ensemble.layers), x)
         robots, members = len(x), self.ensemble.members
         places = members * -(-robots // members)
-        order = shuffled(jnp.arange(places, dtype=jnp.int32), places, word)
+        order = shuffled(jnp.arange(places, dtype=jnp.int32), places, seed)
         grouped = x[jnp.minimum(order, robots - 1)].reshape(members, places // members, -1)
         tau = jax.vmap(torque)(self.ensemble.layers, grouped).reshape(places, -1)
         return jnp.zeros_like(tau).at[order].set(tau, unique_indices=True)[:robots]
@@ -319,10 +319,10 @@ class Simulator(eqx.Module):
         return SimulatorState(scene, past, u, randomization)
 
     def step(
-        self, state: SimulatorState, u: Float[Array, "robots nu"], *, word: UInt32[Array, "2"]
+        self, state: SimulatorState, u: Float[Array, "robots nu"], *, seed: UInt32[Array, "2"]
     ) -> SimulatorState:
-        """One period later, under ``u``; ``word``, 64 random bits, draws each robot's member."""
-        tau = self.drive.torque(*self._histories(state, u), word=word)
+        """One period later, under ``u``; ``seed``, 64 random bits, draws each robot's member."""
+        tau = self.drive.torque(*self._histories(state, u), seed=seed)
         if state.randomization is not None:
             tau = tau * state.randomization.gain
         longer = state.past.with_present(jax.vmap(self.scene.q)(state.scene), u)
@@ -344,14 +344,14 @@ class Simulator(eqx.Module):
         Also the members' disagreement about the torque [N m], at the first of the periods: there
         alone all members are asked.
         """
-        words = jax.random.bits(key, (repeat, 2))
+        seeds = jax.random.bits(key, (repeat, 2))
         first = self._within(state.u + change)
         disagreement = self.drive.disagreement(*self._histories(state, first))
 
-        def further(state: SimulatorState, word: Array) -> tuple[SimulatorState, None]:
-            return self.step(state, self._within(state.u + change), word=word), None
+        def further(state: SimulatorState, seed: Array) -> tuple[SimulatorState, None]:
+            return self.step(state, self._within(state.u + change), seed=seed), None
 
-        return jax.lax.scan(further, state, words)[0], disagreement
+        return jax.lax.scan(further, state, seeds)[0], disagreement
 
     def _histories(self, state: SimulatorState, u: Array) -> tuple[Array, Array]:
         samples = state.past.with_present(jax.vmap(self.scene.q)(state.scene), u)

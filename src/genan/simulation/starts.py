@@ -107,21 +107,21 @@ class Settler(eqx.Module):
         rest = jnp.broadcast_to(jnp.asarray(settling.u_rest, u.dtype), u.shape)
         ramped = (jnp.arange(count) >= count - round(settling.ramped * count))[:, None]
         steps = settling.hold + (settling.ramp if settling.ramped else 0)
-        words = jax.random.bits(key, (steps, 2))
+        seeds = jax.random.bits(key, (steps, 2))
         dropped = self._at_pose(count, u)
 
         def step(state: SimulatorState, at: tuple[Array, Array]) -> tuple[SimulatorState, None]:
-            index, word = at
+            index, seed = at
             # All share one program: a dropped robot is dropped when ``hold`` steps are left.
-            anew = ~ramped & (index == steps - settling.hold)
-            pick = lambda new, old: jnp.where(anew.reshape(-1, *[1] * (old.ndim - 1)), new, old)  # noqa: E731
+            again = ~ramped & (index == steps - settling.hold)
+            pick = lambda new, old: jnp.where(again.reshape(-1, *[1] * (old.ndim - 1)), new, old)  # noqa: E731
             state = jax.tree.map(pick, dropped, state)
             share = jnp.clip((index + 1 - settling.hold) / settling.ramp, 0.0, 1.0).astype(u.dtype)
             control = jnp.where(ramped, rest + share * (u - rest), u)
-            return self.simulator.step(state, control, word=word), None
+            return self.simulator.step(state, control, seed=seed), None
 
         start = self._at_pose(count, jnp.where(ramped, rest, u))
-        end, _ = jax.lax.scan(step, start, (jnp.arange(steps), words))
+        end, _ = jax.lax.scan(step, start, (jnp.arange(steps), seeds))
         return Starts(end.scene, end.past, end.u, jnp.zeros((), jnp.int32))
 
     def _initial(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count nu"]:
