@@ -75,7 +75,8 @@ def open_lerobot(path: Path) -> LogSource:
         seen = set[int]()
         for episode, parts in groupby(_frames(files, places, period), lambda f: f[0]):
             _, times, values, done = zip(*parts, strict=True)
-            expected, facts = known.get(episode, (sum(map(len, values)), {"episode": float(episode)}))
+            unlisted = sum(map(len, values)), {"episode": float(episode)}
+            expected, facts = known.get(episode, unlisted)
             if episode in seen:
                 raise DataError(
                     f"{path} goes back to episode {episode}, which had ended; copy the set again."
