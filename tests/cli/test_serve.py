@@ -54,7 +54,9 @@ def test_other_addresses_than_this_computers_are_said(
             pass
 
     monkeypatch.setattr("genan.robots.pamy2.virtual.robot.VirtualPamy2", Arm)
-    monkeypatch.setattr("genan.robots.pamy2.server.Server.serve", lambda self, stop: None)
+    monkeypatch.setattr(
+        "genan.robots.pamy2.server.UdpServer.serve", lambda self, stop: self._socket.close()
+    )
     before = signal.getsignal(signal.SIGTERM)
     answer = genan(
         "serve",

@@ -34,6 +34,7 @@ def picture_size(path: Path) -> tuple[int, int]:
     return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("nq", "nu", "quantum"), [(1, 1, 0.0), (2, 3, 0.005), (4, 8, 0.0), (12, 12, 0.0)]
 )

@@ -151,6 +151,7 @@ def falls(paths: CupState):
     return jax.tree.map(lambda x: x[:12], paths)
 
 
+@pytest.mark.slow
 def test_a_ball_dropped_into_the_cup_stays_and_one_on_the_rim_does_not(
     scene: CupScene, falls: CupState
 ) -> None:
@@ -230,6 +231,7 @@ def test_energy_does_not_grow(scene: CupScene) -> None:
     assert fallen > 1.0
 
 
+@pytest.mark.slow
 def test_sweeps_are_enough(monkeypatch: pytest.MonkeyPatch, scene: CupScene) -> None:
     """One step from states of a fast swing equals that with many sweeps."""
     q = jnp.asarray(REST, jnp.float32) + 0.5 * jax.random.normal(jax.random.key(3), (200, 4))
@@ -281,6 +283,7 @@ def test_a_ball_beyond_the_string_is_put_on_its_sphere(scene: CupScene) -> None:
     np.testing.assert_allclose(scene.string_length(state), 0.2, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_balls_and_strings_of_their_own_are_those_of_the_settings(scene: CupScene) -> None:
     q = jnp.asarray(REST, jnp.float32)
     masses, lengths = jnp.asarray([0.04, 0.08]), jnp.asarray([0.15, 0.25])

@@ -31,6 +31,7 @@ def test_every_robot_is_driven_by_one_member_and_members_share_the_robots(robots
         assert counts.max() <= -(-robots // 3)
 
 
+@pytest.mark.slow
 def test_every_member_comes_to_every_robot_equally_often():
     q, u = histories(6)
     drive = EnsembleDrive(ENSEMBLE)

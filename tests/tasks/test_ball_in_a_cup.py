@@ -1,5 +1,6 @@
 """BallBuffer against NumPy, rewards, and episodes that start on the string's sphere."""
 
+import pytest
 import itertools
 
 import equinox as eqx
@@ -62,6 +63,7 @@ def test_ten_for_the_ball_in_the_cup_and_a_little_less_for_speed():
     assert task.weights == {"cup": 10.0, "velocity": 0.0025}
 
 
+@pytest.mark.slow
 def test_ball_and_string_can_differ_between_episodes():
     env = environment("ball-in-a-cup", envs=64, mass_spread=0.2, string_spread=0.1)
     scene = eqx.filter_jit(env.reset)(jax.random.key(0)).simulator.scene
@@ -73,6 +75,7 @@ def test_ball_and_string_can_differ_between_episodes():
         assert values.std() > 0.3 * middle * spread
 
 
+@pytest.mark.slow
 def test_the_way_leads_round_the_rim_and_what_is_come_nearer_adds_up():
     env = environment("ball-in-a-cup", envs=1, shaping_weight=10.0)
     task, scene = env.task, env.task.scene

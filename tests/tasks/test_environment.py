@@ -62,6 +62,7 @@ def test_observation_and_reward_are_the_papers(reacher, programs):
     assert np.all(np.asarray(outcome.terms["disagreement"]) < 0.0)
 
 
+@pytest.mark.slow
 def test_strange_robots_have_other_torques_and_call_their_controls_otherwise():
     env = environment("reacher", duration=0.05, torque_spread=0.2, control_spread=0.05)
     state = eqx.filter_jit(env.reset)(KEY)

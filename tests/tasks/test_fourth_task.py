@@ -46,6 +46,7 @@ def trained(actuators: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs
 
 
+@pytest.mark.slow
 def test_it_is_trained_and_played(
     trained: Path, actuators: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
@@ -59,6 +60,7 @@ def test_it_is_trained_and_played(
     assert "distance" in capsys.readouterr().out and (tmp_path / "film.gif").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_it_is_tried_on_a_virtual_robot_and_reported(trained: Path, capsys) -> None:
     flags = ["--policy", trained / "policy", "--out", trained / "transfer", "--trials", 2]
     assert main(["transfer", NAME, *map(str, flags)]) == 0
@@ -85,6 +87,7 @@ def test_it_is_watched_live(trained: Path) -> None:
     assert seen[-1].pushable and len(seen[-1].q)
 
 
+@pytest.mark.slow
 def test_gymnasium_has_it(actuators: Path) -> None:
     environments.register()
     env = environments.gymnasium.make(f"genan/{NAME}-v0", actuators=actuators, pool=4)

@@ -109,6 +109,7 @@ def test_the_floor_holds():
     assert abs(path.velocity[-1, 0]) < 0.05
 
 
+@pytest.mark.slow
 def test_the_jacobian_through_the_bounce_is_that_of_differences():
     def end(state):
         after, _ = flight.step(

@@ -29,6 +29,7 @@ def test_launches_have_the_fitted_distribution():
     )
 
 
+@pytest.mark.slow
 def test_balls_come_to_the_arm_in_time():
     balls = GUN.sample_balls(64, key=jax.random.key(1))
     assert balls.positions.shape == balls.velocities.shape == (64, 546, 3)
@@ -71,6 +72,7 @@ def test_the_camera_shows_the_latest_frame():
     assert np.std(age) == pytest.approx(GUN.camera_period / np.sqrt(12), rel=0.3)
 
 
+@pytest.mark.slow
 def test_a_fit_finds_the_launcher_again():
     quiet = dataclasses.replace(GUN, camera_period=0.0, noise=0.001)
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import ball as benchmark  # noqa: E402
 
-pytestmark = needs(BALLS)
+pytestmark = [pytest.mark.slow, needs(BALLS)]
 
 
 @pytest.fixture(scope="module")

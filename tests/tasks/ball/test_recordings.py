@@ -47,6 +47,7 @@ def test_groups(tmp_path):
         load(tmp_path / "g.npz")
 
 
+@pytest.mark.slow
 def test_replay_keeps_to_the_ball(tmp_path):
     rng = np.random.default_rng(0)
     noisy = POSITIONS + 0.003 * rng.standard_normal(POSITIONS.shape)
@@ -60,6 +61,7 @@ def test_replay_keeps_to_the_ball(tmp_path):
     np.testing.assert_allclose(balls.observations[0, 20:, :3], PATH.position[100:546:5], atol=0.03)
 
 
+@pytest.mark.slow
 def test_a_short_recording_is_flown_on(tmp_path):
     balls = to_balls(load(write(tmp_path, TIMES[:95], POSITIONS[:95])), GUN.filter())
     np.testing.assert_allclose(balls.positions[0, -1], PATH.position[545], atol=0.03)
