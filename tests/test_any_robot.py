@@ -18,6 +18,8 @@ from tests.any_robot import AnyRobot
 from genan.cli import main
 from genan.robot import Robot
 
+pytestmark = pytest.mark.slow
+
 TRAIN, TEST, SECONDS = 12, 6, 4.0
 
 #: Seed, format of the logs, and how the fit is kept small: the choice by cross-validation, or one

@@ -27,6 +27,7 @@ from genan.errors import SettingError
 QUICK = FitSettings(epochs=2, history_length=2, batch_size=256, hidden=(8,))
 
 
+@pytest.mark.slow
 def test_a_drive_of_a_known_kind_gets_a_model_of_that_kind(tmp_path: Path) -> None:
     ensemble, choice = Choosing(
         driven(delay=2), "pendulum", QUICK, out=tmp_path / "a", delays=(0, 2)
@@ -47,6 +48,7 @@ def test_a_drive_of_a_known_kind_gets_a_model_of_that_kind(tmp_path: Path) -> No
         Choosing(driven(delay=2), "pendulum", QUICK, out=tmp_path / "a")
 
 
+@pytest.mark.slow
 def test_a_stopped_choice_goes_on_where_it_was(tmp_path: Path) -> None:
     data, seen = driven(delay=0), []
     observer = FitObserver(
@@ -70,6 +72,7 @@ def test_a_stopped_choice_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(choice.judged) == 6 and ensemble.contract.history.delay == 0
 
 
+@pytest.mark.slow
 def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
     data = driven(delay=0)
     settings = FitSettings(base="linear", hidden=(), folds=4, members=4, history_length=2)

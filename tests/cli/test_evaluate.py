@@ -201,6 +201,7 @@ def test_without_the_training_recording_there_are_no_baselines(
         assert "unfit for training policies" in out
 
 
+@pytest.mark.slow
 def test_several_training_recordings(
     genan: Callable, refused: Callable, tmp_path: Path, judged_file: Path
 ) -> None:
@@ -297,6 +298,7 @@ def test_refusals(refused: Callable, tmp_path: Path, judged_file: Path) -> None:
     assert "no true torques" in message
 
 
+@pytest.mark.slow
 def test_a_stranger_can_be_judged_with_his_robot(
     genan: Callable, tmp_path: Path, judged_file: Path
 ) -> None:
@@ -316,6 +318,7 @@ def test_a_stranger_can_be_judged_with_his_robot(
     assert answer.code == 0, answer.err
 
 
+@pytest.mark.slow
 def test_networks_on_true_torques_stand_beside(
     genan: Callable, tmp_path: Path, judged_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +344,7 @@ def test_networks_on_true_torques_stand_beside(
     assert asked == [(judged_file, "pendulum", folder / "baselines" / "true-torque")]
 
 
+@pytest.mark.slow
 def test_cross_validation_is_printed_and_goes_on_after_an_interruption(
     genan: Callable, tmp_path: Path, judged_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

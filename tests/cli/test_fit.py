@@ -44,6 +44,7 @@ def test_fits_and_says_what_comes_next(genan: Callable, data: Path, tmp_path: Pa
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("length", "stride"), [(1, 1), (20, 1), (3, 5)])
 def test_the_shortest_longest_and_widest_history_of_the_paper_train(
     genan: Callable, data: Path, tmp_path: Path, length: int, stride: int
@@ -56,6 +57,7 @@ def test_the_shortest_longest_and_widest_history_of_the_paper_train(
     assert artifact.load(tmp_path / "run").contract.history.span == length * stride
 
 
+@pytest.mark.slow
 def test_plain_history_noise_and_other_losses_train(
     genan: Callable, data: Path, tmp_path: Path
 ) -> None:
@@ -73,6 +75,7 @@ def test_plain_history_noise_and_other_losses_train(
         assert answer.code == 0, answer.err
 
 
+@pytest.mark.slow
 def test_going_on_shows_errors_before_and_after(
     genan: Callable, data: Path, tmp_path: Path
 ) -> None:
@@ -147,6 +150,7 @@ def test_actuators_of_another_robot_are_not_gone_on_from(
     assert "The actuators were fitted for the joints" in words
 
 
+@pytest.mark.slow
 def test_one_trajectory(refused: Callable, tmp_path: Path) -> None:
     whole = waves(Robot.load("two-link"))
     write(tmp_path / "one.h5", Trajectories.from_list(whole.channels, [(whole[0].q, whole[0].u)]))
@@ -218,6 +222,7 @@ def test_data_that_cannot_say_anything_are_refused_unless_told_to_go_on(
     assert artifact.load(tmp_path / "run").contract.history.delay == 40
 
 
+@pytest.mark.slow
 def test_few_data_get_a_chosen_model(genan: Callable, tmp_path: Path) -> None:
     write(tmp_path / "few.h5", driven(delay=0))
     command = (
@@ -252,6 +257,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "settings"),
     [
@@ -284,6 +290,7 @@ def test_command_and_function_write_the_same_bytes(
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_a_fit_that_dies_before_its_last_file_is_not_finished(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def rows(out: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_policy_is_played_as_it_was_trained_and_filmed(
     genan, folder: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_one_that_knows_nothing_plays_in_the_place_of_an_old_film(
     assert any((here / f"reacher.{kind}").stat().st_size > 1000 for kind in ("mp4", "gif"))
 
 
+@pytest.mark.slow
 def test_the_bundled_policy_returns_a_ball(
     genan, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def actuators(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_policy_is_trained_and_a_second_time_refused(tmp_path, capsys):
     mine = {"robot": robot_folder("two-link") / "robot.toml"}
     mine["actuators"] = actuator.save(two_link_ensemble(), tmp_path / "mine")

@@ -59,6 +59,7 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PACKAGE.interfaces, "my-arm", f"{__name__}:MyArm")
 
 
+@pytest.mark.slow
 def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(
     genan, tmp_path, monkeypatch
 ) -> None:
@@ -140,6 +141,8 @@ def test_what_cannot_be_is_refused(refused, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.realtime
+@pytest.mark.slow
 def test_a_robot_is_served_for_the_trials_and_gone_after_them(
     genan, refused, tmp_path: Path
 ) -> None:

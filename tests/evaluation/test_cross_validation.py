@@ -74,6 +74,7 @@ def fitted(recorded) -> tuple[Ensemble, Trajectories, Robot]:
     return made, data, robot
 
 
+@pytest.mark.slow
 def test_every_recording_is_left_out_once_and_finished_folds_are_kept(fitted, tmp_path: Path):
     ensemble, data, robot = fitted
     folder, told = tmp_path / "folds", []
@@ -119,6 +120,7 @@ def test_every_recording_is_left_out_once_and_finished_folds_are_kept(fitted, tm
     assert "all but one of 2 parts of the 8 recordings" in cross_validation_verdict(found)[0]
 
 
+@pytest.mark.slow
 def test_the_command_does_the_same(fitted, tmp_path: Path):
     ensemble, data, _ = fitted
     write(tmp_path / "train.h5", data)
@@ -136,6 +138,7 @@ def test_the_command_does_the_same(fitted, tmp_path: Path):
     assert len(found["cross_validation"]) == 2
 
 
+@pytest.mark.slow
 def test_another_cross_validation_takes_the_place_of_the_first(tmp_path: Path):
     from genan.evaluation.cross_validation import _prepare
 

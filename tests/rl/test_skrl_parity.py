@@ -15,6 +15,8 @@ from genan.rl.ppo import AgentState, MiniBatch, objective, update
 pytest.importorskip("skrl", reason="the reference is skrl: pip install 'genan[skrl]'")
 from tests.rl.skrl_agent import SkrlAgent, stacked
 
+pytestmark = pytest.mark.slow
+
 ENVS, OBSERVATIONS, ACTIONS = 8, 5, 3
 BASE = PPOSettings(
     gamma=0.97,

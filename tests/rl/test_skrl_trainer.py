@@ -44,6 +44,7 @@ def trained(tmp_path_factory):
     return training, start, training.run(progress=lambda now: seen.append(now.steps)), seen
 
 
+@pytest.mark.slow
 def test_the_policy_is_skrls(trained) -> None:
     training, start, result, _ = trained
     policy = result.policy
@@ -58,6 +59,7 @@ def test_the_policy_is_skrls(trained) -> None:
     assert not eqx.tree_equal(start, training.learner.agent.networks)  # it did learn
 
 
+@pytest.mark.slow
 def test_it_is_saved_judged_and_says_who_trained(trained) -> None:
     training, _, result, seen = trained
     policy = result.policy
@@ -81,6 +83,7 @@ def test_it_is_saved_judged_and_says_who_trained(trained) -> None:
     ).all()
 
 
+@pytest.mark.slow
 def test_stopped_it_ends_with_what_was_learnt(trained, tmp_path, caplog, monkeypatch) -> None:
     training = copy(trained[0])  # with the programs that are compiled already
     monkeypatch.setattr("genan.rl.train.judge", lambda *_, **__: trained[2].judgement)
@@ -188,6 +191,7 @@ def test_parameters_go_there_and_back() -> None:
     assert eqx.tree_equal(from_flax(*to_flax(networks)), networks)
 
 
+@pytest.mark.slow
 def test_early_stop_order_of_recording_and_bootstrapped_ends() -> None:
     """What skrl has no switch for: kept in step with genan's own meaning of the settings."""
     env = Point(envs=8, horizon=3)

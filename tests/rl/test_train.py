@@ -43,6 +43,7 @@ def whole(tmp_path_factory):
     return run, run.run(progress=lambda now: seen.append((now.steps, now.seconds_left))), seen, out
 
 
+@pytest.mark.slow
 def test_a_finished_training_leaves_a_policy_with_its_record(whole):
     run, result, seen, out = whole
     assert run.updates == 4 and result.steps == 64 and result.finished and result.out == out
@@ -60,6 +61,7 @@ def test_a_finished_training_leaves_a_policy_with_its_record(whole):
     assert repr(result) == f"TrainingResult({loaded!r}, 64 steps)"
 
 
+@pytest.mark.slow
 def test_the_result_has_its_numbers_and_draws_them(whole):
     _, result, _, _ = whole
     assert [point["steps"] for point in result.curve] == [16, 32, 48, 64]
@@ -70,6 +72,7 @@ def test_the_result_has_its_numbers_and_draws_them(whole):
     assert upper.get_ylabel() == "success [%]" and lower.lines[0].get_xdata()[-1] == 64e-6
 
 
+@pytest.mark.slow
 def test_stopping_and_going_on_gives_the_same_policy_to_the_bit(whole, tmp_path):
     policy = whole[1].policy
     first = training(tmp_path)
@@ -84,6 +87,7 @@ def test_stopping_and_going_on_gives_the_same_policy_to_the_bit(whole, tmp_path)
     assert found.record == policy.record
 
 
+@pytest.mark.slow
 def test_the_documented_program_trains_the_same_policy(whole, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_actuators(ENSEMBLE, tmp_path / "runs" / "pamy2")
@@ -95,6 +99,7 @@ def test_the_documented_program_trains_the_same_policy(whole, tmp_path, monkeypa
     assert repr(result.policy) == repr(whole[1].policy)
 
 
+@pytest.mark.slow
 def test_the_documented_commands_train_the_same_policy(whole, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_actuators(ENSEMBLE, tmp_path / "actuators")
@@ -130,6 +135,7 @@ def test_the_documented_commands_train_the_same_policy(whole, tmp_path, monkeypa
         same(whole, tmp_path / folder)
 
 
+@pytest.mark.slow
 def test_the_program_of_the_readme_goes_from_a_recording_to_a_policy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, seed in (("data.h5", "0"), ("test.h5", "1")):
@@ -152,6 +158,7 @@ def same(whole, folder):
         assert (folder / name).read_bytes() == (whole[3] / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_without_an_ensemble_one_network_drives():
     alone = training(member=1)
     assert (
@@ -162,6 +169,7 @@ def test_without_an_ensemble_one_network_drives():
         training(member=2)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_training_is_refused_by_name(whole, tmp_path):
     run, *_ = whole
     save_checkpoint(tmp_path, run.learner, identity={**run.identity, "updates": 99}, beside=[])
@@ -174,6 +182,7 @@ def test_a_checkpoint_of_another_training_is_refused_by_name(whole, tmp_path):
         training(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_finished_folder_is_not_written_over(whole, tmp_path):
     *_, out = whole
     before = (out / WEIGHTS).read_bytes()

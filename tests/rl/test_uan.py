@@ -175,6 +175,7 @@ def test_an_early_end_costs_the_rest_of_the_episode() -> None:
     assert np.isfinite(outcome.observation).all() and after.step[6].tolist() == [6, 0]
 
 
+@pytest.mark.slow
 def test_the_ensemble_is_the_policys_mean_and_lives_as_an_artifact(
     driven: Trajectories, tmp_path: Path
 ) -> None:
@@ -204,6 +205,7 @@ def test_the_ensemble_is_the_policys_mean_and_lives_as_an_artifact(
     assert kept_uan(tmp_path / "nothing", driven.fingerprint, SMALL) is None
 
 
+@pytest.mark.slow
 def test_it_learns_to_track_a_pendulum(driven: Trajectories) -> None:
     settings = replace(SMALL, steps=40 * UPDATE, checks=4)
     ensemble = fit_uan(driven, "pendulum", settings=settings)
@@ -261,6 +263,7 @@ def test_refusals(driven: Trajectories) -> None:
         UanSettings(ppo=PPOSettings(scale_observations=False))
 
 
+@pytest.mark.slow
 def test_the_command_line_sets_it_beside(
     driven: Trajectories,
     tmp_path: Path,
