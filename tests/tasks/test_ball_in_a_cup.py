@@ -1,12 +1,12 @@
 """BallBuffer against NumPy, rewards, and episodes that start on the string's sphere."""
 
-import pytest
 import itertools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from tests.tasks.setting import environment
 
 from genan.tasks.ball_in_a_cup import BallBuffer, CupMemory
