@@ -2,8 +2,9 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -145,7 +146,17 @@ def evaluate_in_c(robot: Robot, q: np.ndarray, qd: np.ndarray, tau: np.ndarray) 
     return Reference(q, qd, tau, *results)
 
 
-@pytest.fixture(scope="session", params=[*robot_names(), *TREES])
+#: These take long to compile.
+LARGE = ("tree-5-shuffled", "tree-6", "tree-7")
+
+
+def robot_params(names: Iterable[str]) -> list[Any]:
+    """The robots of these names, the large trees in the slow tests."""
+    slow = [pytest.mark.slow]
+    return [pytest.param(name, marks=slow if name in LARGE else []) for name in names]
+
+
+@pytest.fixture(scope="session", params=robot_params([*robot_names(), *TREES]))
 def robot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Robot:
     """Every bundled robot and every random tree in turn."""
     if request.param in TREES:

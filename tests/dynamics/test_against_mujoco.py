@@ -83,7 +83,11 @@ def test_the_chain_agrees_with_mujoco_c(robot: Robot, reference: Any, dtype: str
 
 @pytest.mark.parametrize(
     ("robot", "dtype"),
-    [(name, dtype) for dtype, names in MJX_ROBOTS.items() for name in names],
+    [
+        pytest.param(name, dtype, marks=pytest.mark.slow if name != "pendulum" else [])
+        for dtype, names in MJX_ROBOTS.items()
+        for name in names
+    ],
     indirect=["robot"],
 )
 def test_mjx_agrees_with_mujoco_c(robot: Robot, reference: Any, dtype: str) -> None:

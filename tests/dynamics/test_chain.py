@@ -11,7 +11,9 @@ from genan.dynamics import load_dynamics
 from genan.robot import Robot
 
 
-@pytest.mark.parametrize("robot", ["pamy2", "tree-7"], indirect=True)
+@pytest.mark.parametrize(
+    "robot", ["pamy2", pytest.param("tree-7", marks=pytest.mark.slow)], indirect=True
+)
 def test_derivative_of_step_inverse_and_inertia(robot: Robot, reference: Any) -> None:
     dynamics = load_dynamics(robot, engine="chain")
     rng = np.random.default_rng(0)
