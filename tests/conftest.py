@@ -51,11 +51,14 @@ _use_the_entry_points_of_this_tree()
 #: The longest files come first, so that no process is left alone with one of them at the end.
 LONGEST = (
     "experiments/test_main.py",
-    "benchmarks/test_real_logs.py",
     "docs/test_commands.py",
+    "benchmarks/test_real_logs.py",
+    "examples/test_examples.py",
     "experiments/test_cluster.py",
     "cli/test_collect.py",
     "test_any_robot.py",
+    "rl/test_train.py",
+    "cli/test_fit.py",
 )
 
 

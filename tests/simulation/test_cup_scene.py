@@ -181,6 +181,7 @@ def test_nothing_overlaps(scene: CupScene, falls: CupState) -> None:
     assert min(wall.min(), bottom.min()) > -0.5e-3
 
 
+@pytest.mark.slow
 def test_friction_brakes_by_its_coefficient() -> None:
     """On a wide flat cup on a heavy ball's terms: the deceleration is friction times gravity."""
     scene = CupScene.load(
@@ -208,6 +209,7 @@ def test_string_holds_in_fast_swings(scene: CupScene, paths: CupState) -> None:
     assert (q_path < high + 0.1).all()
 
 
+@pytest.mark.slow
 def test_energy_does_not_grow(scene: CupScene) -> None:
     """The arm falls and throws the ball about, with no torque: what MuJoCo counts as energy goes
     down alone."""
@@ -245,6 +247,7 @@ def test_sweeps_are_enough(monkeypatch: pytest.MonkeyPatch, scene: CupScene) -> 
     assert np.quantile(np.abs(few.qpos - many.qpos), 0.99) < 1e-4
 
 
+@pytest.mark.slow
 def test_starts_lie_on_the_sphere_all_round_it(scene: CupScene) -> None:
     q = jnp.asarray([0.2, 0.6, 0.5, -0.4])
     balls = jax.vmap(lambda key: scene.on_sphere(q, key=key))(
