@@ -36,6 +36,7 @@ def test_a_policy_belongs_to_the_bundled_actuators_and_has_its_success_on_record
     assert policy.contract.task == task and judged["episodes"] == 1000 and judged["success"] >= 0.95
 
 
+@pytest.mark.slow
 def test_the_reacher_reaches():
     settings = dataclasses.replace(task_settings("reacher"), pool=32)
     env = load_environment(settings, actuator.load("pamy2"), envs=32)
@@ -45,6 +46,7 @@ def test_the_reacher_reaches():
     assert judged.succeeded >= 31 and judged.metrics["error"] < 1.0 and judged.faults == 0
 
 
+@pytest.mark.slow
 def test_the_ball_ends_in_the_cup_and_the_string_holds_in_all_swings():
     settings = dataclasses.replace(task_settings("ball-in-a-cup"), pool=32)
     env = load_environment(

@@ -84,6 +84,7 @@ def test_the_same_key_gives_the_same_bits_and_a_resumed_learner_goes_on_to_them(
     assert not equal(straight[0].agent, run(ppo.begin(jax.random.key(6)), 4)[0].agent)
 
 
+@pytest.mark.slow
 def test_early_stop_saves_steps(ppo) -> None:
     stop = replace(SMALL, kl_mode="stop", kl_threshold=1e-7)
     eager = PPO(ppo.env, stop)
@@ -94,6 +95,7 @@ def test_early_stop_saves_steps(ppo) -> None:
     assert int(report.losses.steps) == SMALL.num_epochs * SMALL.num_minibatches
 
 
+@pytest.mark.slow
 def test_where_no_episode_ended_there_is_no_mean() -> None:
     ppo = PPO(
         Point(envs=4, horizon=100),

@@ -101,6 +101,7 @@ def test_stopped_it_ends_with_what_was_learnt(trained, tmp_path, caplog, monkeyp
         make(out=tmp_path)
 
 
+@pytest.mark.slow
 def test_an_unfinished_training_of_genans_own_is_left_alone(trained, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(SkrlTraining, "_begin", lambda self: trained[0].learner)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")
