@@ -323,16 +323,16 @@ def _package(name: str, error: type[GenanError]) -> Any:
         ) from None
 
 
-def save_checkpoint(folder: Path, state: Any, *, identity: dict[str, Any], beside: Any) -> None:
+def save_checkpoint(folder: Path, state: Any, *, identity: dict[str, Any], extra: Any) -> None:
     """Write unfinished work in one file, so that continuing gives the same result.
 
     Args:
         folder: where to.
         state: a pytree of arrays.
         identity: which work it is.
-        beside: what else belongs to it, as JSON can hold it.
+        extra: what else belongs to it, as JSON can hold it.
     """
-    metadata = {"identity": json.dumps(identity, sort_keys=True), "beside": json.dumps(beside)}
+    metadata = {"identity": json.dumps(identity, sort_keys=True), "beside": json.dumps(extra)}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / CHECKPOINT, tensor_bytes(_named(state), metadata=metadata))
 
@@ -358,7 +358,7 @@ def load_checkpoint(
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        theirs, beside = json.loads(metadata["identity"]), json.loads(metadata["beside"])
+        theirs, extra = json.loads(metadata["identity"]), json.loads(metadata["beside"])
     except (SafetensorError, KeyError, ValueError) as error:
         raise GenanError(
             f"{path} cannot be read ({error}); remove it, or give --overwrite, to start the {work} "
@@ -371,7 +371,7 @@ def load_checkpoint(
             f"{path} is of another version of genan; give --overwrite to start the {work} again."
         )
     leaves = [jnp.asarray(arrays[name]) for name in expected]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves), beside
+    return jax.tree.unflatten(jax.tree.structure(like), leaves), extra
 
 
 def remove_checkpoint(folder: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class EventFile:
-    """One event file, written anew; every call of ``scalars`` is on the disk when it returns."""
+    """A new event file; every call of ``scalars`` is on the disk when it returns."""
 
     def __init__(self, folder: Path, *, name: str = "events.out.tfevents.0.genan") -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -172,7 +172,7 @@ def test_without_an_ensemble_one_network_drives():
 @pytest.mark.slow
 def test_a_checkpoint_of_another_training_is_refused_by_name(whole, tmp_path):
     run, *_ = whole
-    save_checkpoint(tmp_path, run.learner, identity={**run.identity, "updates": 99}, beside=[])
+    save_checkpoint(tmp_path, run.learner, identity={**run.identity, "updates": 99}, extra=[])
     with pytest.raises(
         SettingError, match="unfinished training of another kind .updates is 99 there and 4 here"
     ):

@@ -316,7 +316,7 @@ class Fitting:
     def _save(self) -> None:
         if self.out is not None:
             losses = [self.train_loss, self.validation_loss]
-            save_checkpoint(self.out, self.state, identity=self.identity, beside=losses)
+            save_checkpoint(self.out, self.state, identity=self.identity, extra=losses)
         self._saved = time.perf_counter()
 
     def _log(self, events: EventFile | None, epoch: int) -> None:

@@ -365,7 +365,7 @@ class PolicyTraining:
 
     def _save(self) -> None:
         if self.out is not None:
-            save_checkpoint(self.out, self.learner, identity=self.identity, beside=self.curve)
+            save_checkpoint(self.out, self.learner, identity=self.identity, extra=self.curve)
         self._saved = time.perf_counter()
 
     def _events(self) -> EventFile | None:
