@@ -1,8 +1,8 @@
 """Chromium for tests of web pages.
 
-A test file takes the fixture by importing its name:
+A test that takes the fixture ``browser`` has the marker of that name:
 
-    from tests.browser import Browser, browser as browser_fixture  # noqa: F401
+    from tests.browser import Browser
 
     def test_page(browser: Browser) -> None:
         sheet = browser.open("file:///.../report.html")

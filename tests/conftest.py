@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.browser import browser  # noqa: F401
 from tests.commands import Answer, refusal, runner
 
 # One compile cache for the whole run, commands started by the tests included, and none of the

@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from tests.browser import Browser, browser  # noqa: F401
+from tests.browser import Browser
 
 
-def test_errors_and_requests_to_elsewhere_are_seen(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_errors_and_requests_to_elsewhere_are_seen(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("<h1>quiet</h1>")
     browser.open(page.as_uri()).check()

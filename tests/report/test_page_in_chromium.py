@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tests.browser import Browser, browser  # noqa: F401
+from tests.browser import Browser
 from tests.report.material import write_all
 
 from genan.report.page import write_report
@@ -22,7 +22,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report([runs], folder / "report.html", files=False).path
 
 
-def test_charts_in_light_and_dark_and_on_a_phone(browser: Browser, report: Path) -> None:  # noqa: F811
+def test_charts_in_light_and_dark_and_on_a_phone(browser: Browser, report: Path) -> None:
     sheet = browser.open(report.as_uri())
     charts = sheet.page.evaluate(MARKS)
     assert len(charts) >= 12

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("viser", reason="The viewer needs viser: pip install genan[view].")
 
-from tests.browser import Browser, Sheet, browser  # noqa: F401
+from tests.browser import Browser, Sheet
 
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
@@ -75,8 +75,7 @@ def pixel(server: Any, sheet: Sheet, point: np.ndarray) -> np.ndarray:
 
 
 def test_the_goal_is_dragged_and_the_arm_follows(
-    browser: Browser,  # noqa: F811
-    live: tuple[Any, LivePage, ArmKinematics],
+    browser: Browser, live: tuple[Any, LivePage, ArmKinematics]
 ) -> None:
     server, page, body = live
     assert page.goal is not None
