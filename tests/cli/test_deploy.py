@@ -35,6 +35,7 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PACKAGE.interfaces, "stale", f"{__name__}:Stale")
 
 
+@pytest.mark.slow
 def test_the_bundled_reacher_reaches_and_is_recorded(genan, tmp_path: Path) -> None:
     path = tmp_path / "flights.h5"
     answer = genan(

@@ -77,6 +77,7 @@ def judged_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_evaluate_prints_draws_and_keeps(
     genan: Callable, tmp_path: Path, judged_file: Path
 ) -> None:

@@ -197,6 +197,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_data_that_cannot_say_anything_are_refused_unless_told_to_go_on(
     genan: Callable, refused: Callable, tmp_path: Path
 ) -> None:

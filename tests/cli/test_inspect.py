@@ -96,6 +96,7 @@ def test_pictures_cannot_go_into_a_file(refused: Callable, recording: Path, tmp_
     assert "taken" in refused("inspect", recording, "--out", tmp_path / "taken")
 
 
+@pytest.mark.slow
 def test_an_existing_folder_is_written_into_only_when_asked(
     genan: Callable, refused: Callable, recording: Path, tmp_path: Path
 ) -> None:
@@ -112,6 +113,7 @@ def test_an_existing_folder_is_written_into_only_when_asked(
         assert genan("inspect", recording).code == 0
 
 
+@pytest.mark.slow
 def test_a_raw_log_is_inspected_through_an_import(genan: Callable, tmp_path: Path) -> None:
     robot = Robot.load("pamy2")
     time = robot.dt * np.arange(1500)

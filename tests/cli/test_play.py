@@ -73,6 +73,7 @@ def test_a_policy_is_played_as_it_was_trained_and_filmed(
     assert same.code == 0 and rows(same.out) == rows(answer.out) and (here / "same.gif").exists()
 
 
+@pytest.mark.slow
 def test_one_that_knows_nothing_plays_in_the_place_of_an_old_film(
     genan, folder: Path, here: Path
 ) -> None:

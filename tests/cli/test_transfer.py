@@ -90,6 +90,7 @@ def test_trials_on_the_virtual_robot_are_counted_kept_and_filmed(
     assert video.stat().st_size > 0 and f"Wrote {video}" in answer.out
 
 
+@pytest.mark.slow
 def test_ctrl_c_and_a_robot_that_vanishes_keep_what_is_done(genan, tmp_path: Path) -> None:
     on = ("transfer", "reacher", "--trials", 5)
     readme = typed(
