@@ -5,6 +5,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from genan.actuator import Contract, Ensemble, History
 from genan.actuator.history import Servo, Terms
@@ -44,6 +45,10 @@ CASES = {
         "skip": True,
     },
 }
+
+#: Each case compiles a program of its own; these few are enough for the fast tests.
+FAST = ("one member", "linear", "relu", "delay", "stiction")
+CASE_NAMES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in CASES]
 
 
 def make(

@@ -111,6 +111,7 @@ def test_every_member_leaves_out_another_part(fitting: Fitting) -> None:
     assert all(not np.array_equal(weights[0], weights[k]) for k in (1, 2, 3))
 
 
+@pytest.mark.slow
 def test_actuators_with_a_base_can_be_gone_on_from(tmp_path: Path) -> None:
     data = driven(delay=1)
     made = {

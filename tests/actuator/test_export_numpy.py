@@ -8,7 +8,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.actuator.ensembles import CASES, make
+from tests.actuator.ensembles import CASE_NAMES, CASES, make
 
 from genan.actuator import Ensemble, export, numpy_runtime, save
 from genan.actuator.settings import ACTIVATIONS
@@ -28,7 +28,7 @@ def histories(ensemble: Ensemble, *leading: int) -> tuple[np.ndarray, np.ndarray
     return q.astype(np.float32), u.astype(np.float32)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CASE_NAMES)
 def test_gives_the_ensembles_torques(name: str, tmp_path: Path) -> None:
     ensemble = make(**CASES[name])
     folder = export.export_numpy(save(ensemble, tmp_path / "art"), tmp_path / "deep" / "out")

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from tests.actuator.ensembles import CASES, make
+from tests.actuator.ensembles import CASE_NAMES, CASES, make
 
 from genan.actuator import Contract, History, export, load, save
 from genan.actuator.settings import ACTIVATIONS
@@ -19,7 +19,7 @@ def session(path: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CASE_NAMES)
 def test_gives_the_ensembles_torques(name: str, tmp_path: Path) -> None:
     ensemble = make(**CASES[name])
     path = export.export_onnx(ensemble, tmp_path / "deep" / "arm.onnx")
