@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,7 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 class Lock:
-    """Exclusive right to write ``path``, through a lock file beside it; it ends with the process,
-    however that dies."""
+    """Exclusive right to write ``path``, by a lock file; it ends with the process."""
 
     def __init__(self, path: Path) -> None:
         """Take the lock, or refuse when somebody else has it."""
@@ -78,53 +77,55 @@ class Lock:
         except FileNotFoundError:
             return False
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Give the lock back and remove its file; a second call does nothing."""
         if self._descriptor in _held:
             self._path.unlink(missing_ok=True)
             _held.discard(self._descriptor)
             os.close(self._descriptor)
+            self._descriptor = -1  # its number may become that of another lock
 
 
 def reason(error: Exception) -> str:
     """What went wrong with a file, in a few words taken from an operating-system or HDF5 error."""
     text = " ".join(str(error).split())
-    system = re.search(r"error message = '([^']+)'", text)
-    if system:
+    if system := re.search(r"error message = '([^']+)'", text):
         text = system.group(1)
     elif isinstance(error, OSError) and error.strerror and not text.startswith("["):
         text = error.strerror
-    known = {
-        "No space left": "the disk is full",
-        "filter returned": "a checksum does not fit the samples",
-    }
+    known = {"No space left": "the disk is full"}
+    known |= {"filter returned": "a checksum does not fit the samples"}
     return next((words for sign, words in known.items() if sign in text), text)
+
+
+@contextmanager
+def refuse_unwritable(path: Path) -> Iterator[None]:
+    """A fault of the disk in this block becomes a ``DataError``."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise DataError(
+            f"{path} could not be written: {reason(error)}; nothing was left behind."
+        ) from None
 
 
 def abandon(file: h5py.File) -> None:
     """Close a file whose disk refuses to be written, leaving what is on the disk as it is.
 
     HDF5 tries again to write what it holds when it closes, fails again, and takes the process down
-    at exit. So its descriptor is pointed at memory first. Dataset objects of the file must still be
-    alive at this moment.
+    at exit. So its descriptor is pointed at a scratch file first, in memory where the system has
+    such. Dataset objects of the file must still be alive at this moment.
     """
     with suppress(OSError, RuntimeError, ValueError), _scratch() as scratch:
-        os.dup2(scratch, file.id.get_vfd_handle(), inheritable=False)
+        os.dup2(scratch.fileno(), file.id.get_vfd_handle(), inheritable=False)
     with suppress(OSError, RuntimeError, ValueError):
         file.close()
 
 
-@contextmanager
-def _scratch() -> Iterator[int]:
+def _scratch() -> Any:
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("genan")
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-    else:
-        with tempfile.TemporaryFile() as file:
-            yield file.fileno()
+        return os.fdopen(os.memfd_create("genan"))
+    return tempfile.TemporaryFile()
 
 
 @contextmanager
@@ -142,8 +143,7 @@ def new_file(path: Path) -> Iterator[h5py.File]:
 
 
 def publish(temporary: Path, path: Path) -> None:
-    """Give a finished file its name: on the disk first, then in one step, so that nobody sees half
-    of it."""
+    """Give a finished file its name: first on the disk, then in one step, never half of it."""
     _sync(temporary)
     temporary.replace(path)
     _sync(path.parent)
@@ -187,6 +187,7 @@ CHUNK_ROWS = 1024
 BLOCK_ROWS = 64 * CHUNK_ROWS
 #: Longest provenance [bytes]; HDF5 keeps an attribute under 64 KiB.
 PROVENANCE_BYTES = 60_000
+_NAMES = ("joints", "joint_units", "controls", "control_units")
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +198,7 @@ class Summary:
     channels: Channels
     provenance: Mapping[str, Any]
     lengths: Int[np.ndarray, " N"]  # Samples of each trajectory.
-    truth: Mapping[str, int]
-    """Name and number of columns of each dataset that is for evaluation only."""
+    truth: Mapping[str, int]  # Columns of each dataset that is for evaluation only.
     unfinished: bool  # Whether the recording is going on or was interrupted.
     recordings: tuple[str, ...]  # Name of the recording that each trajectory is a piece of [N].
 
@@ -225,10 +225,7 @@ def open_to_read(path: Path) -> Iterator[h5py.File]:
         raise DataError(f"There is no file {path}{_partial_hint(path)}.")
     try:
         if not h5py.is_hdf5(path):
-            with path.open(
-                "rb"
-            ):  # tells a file that may not be read from one that is something else
-                pass
+            path.open("rb").close()  # a file that may not be read is not one of another kind
             raise DataError(
                 f"{path} is not an HDF5 file, or its beginning is damaged; give a recording made "
                 "by genan."
@@ -244,9 +241,8 @@ def open_to_read(path: Path) -> Iterator[h5py.File]:
     try:
         yield file
     except (OSError, RuntimeError) as error:
-        raise DataError(
-            f"{path} is damaged: {reason(error)}; copy it again from its source."
-        ) from None
+        words = reason(error)
+        raise DataError(f"{path} is damaged: {words}; copy it again from its source.") from None
     finally:
         file.close()
 
@@ -255,10 +251,9 @@ def _open(path: Path) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError:
-        try:  # a recording that is going on, or whose process was killed, opens in this mode only
+        # a recording that is going on, or whose process was killed, opens in this mode only
+        with suppress(OSError, ValueError):
             return h5py.File(path, "r", swmr=True)
-        except (OSError, ValueError):
-            pass
         raise
 
 
@@ -267,7 +262,7 @@ def _partial_hint(path: Path) -> str:
     if not partial.is_file():
         return ""
     try:
-        held = counted(len(read_summary(partial)))
+        held = counted(len(summary(partial)))
     except DataError:
         held = "some trajectories"
     return (
@@ -276,10 +271,10 @@ def _partial_hint(path: Path) -> str:
     )
 
 
-def read_summary(path: Path) -> Summary:
-    """Read and check everything but the samples."""
-    with open_to_read(path) as file:
-        return summarise(file, path)
+def summary(path: Path | str) -> Summary:
+    """What is in the file at ``path``, checked, without reading its samples."""
+    with open_to_read(Path(path)) as file:
+        return summarise(file, Path(path))
 
 
 def summarise(file: h5py.File, path: Path) -> Summary:
@@ -290,24 +285,17 @@ def summarise(file: h5py.File, path: Path) -> Summary:
             f"be {FORMAT!r} and is {_text(file.attrs.get('format'))!r} (it holds "
             f"{listing(sorted(file))})."
         )
-    version = _attribute(file, path, "version")
-    if (
-        not np.issubdtype(np.asarray(version).dtype, np.integer)
-        or np.ndim(version)
-        or version > VERSION
-    ):
+    version = np.asarray(_attribute(file, path, "version"))
+    if version.dtype.kind not in "iu" or version.ndim or version > VERSION:
         raise DataError(
             f"{path} has format version {version} and this genan reads up to version {VERSION}; "
             "use a newer genan."
         )
     try:
         channels = Channels(
-            dt=float(_attribute(file, path, "dt")),
-            joints=_texts(_attribute(file, path, "joints")),
-            controls=_texts(_attribute(file, path, "controls")),
+            float(_attribute(file, path, "dt")),
             control_range=_attribute(file, path, "control_range"),
-            joint_units=_texts(_attribute(file, path, "joint_units")),
-            control_units=_texts(_attribute(file, path, "control_units")),
+            **{name: _texts(_attribute(file, path, name)) for name in _NAMES},
         )
         provenance = json.loads(_text(file.attrs.get("provenance", "{}")) or "")
         if not isinstance(provenance, dict):
@@ -323,25 +311,16 @@ def summarise(file: h5py.File, path: Path) -> Summary:
     truth = {
         name: _dataset(file, path, f"{TRUTH}/{name}", 2).shape[1] for name in file.get(TRUTH, ())
     }
-    columns = {
-        "q": channels.nq,
-        "u": channels.nu,
-        **{f"{TRUTH}/{name}": width for name, width in truth.items()},
-    }
+    columns = {"q": channels.nq, "u": channels.nu}
+    columns |= {f"{TRUTH}/{name}": width for name, width in truth.items()}
     for name, width in columns.items():
         dataset = _dataset(file, path, name, 2)
-        there = dataset.shape
-        # Rows beyond the last whole trajectory are one that was being written when the recording
-        # stopped.
-        if (
-            there[1] != width
-            or there[0] < rows
-            or (there[0] > rows and not unfinished)
-            or lengths.min(initial=1) < 1
-        ):
+        # Rows beyond the last whole trajectory were being written when the recording stopped.
+        there = min(len(dataset), rows) if unfinished else len(dataset)
+        if (there, dataset.shape[1]) != (rows, width) or lengths.min(initial=1) < 1:
             raise DataError(
                 f"{path}: the dataset {name!r} should be [{rows}, {width}], the lengths of "
-                f"{counted(len(lengths))} by the channels, and is {list(there)}."
+                f"{counted(len(lengths))} by the channels, and is {list(dataset.shape)}."
             )
         if unfinished and rows:
             _refuse_cut(dataset, rows, path)
@@ -360,15 +339,25 @@ def describe(file: h5py.File, channels: Channels, provenance: Mapping[str, Any])
     file.attrs["format"] = np.bytes_(FORMAT)
     file.attrs["version"] = np.int64(VERSION)
     file.attrs["dt"] = np.float64(channels.dt)
-    for name in ("joints", "joint_units", "controls", "control_units"):
-        # Texts of fixed length: those of variable length lie in a heap whose bytes are not always
-        # the same.
-        encoded = [entry.encode() for entry in getattr(channels, name)]
-        kind = h5py.string_dtype("utf-8", max(len(entry) for entry in encoded))
-        file.attrs[name] = np.array(encoded, dtype=kind)
+    for name in _NAMES:
+        file.attrs[name] = _fixed(getattr(channels, name))
     file.attrs["control_range"] = channels.control_range.astype("<f8")
-    file.attrs["provenance"] = np.array(
-        text.encode(), dtype=h5py.string_dtype("utf-8", len(text.encode()))
+    file.attrs["provenance"] = _fixed([text]).reshape(())
+
+
+def _fixed(texts: Sequence[str]) -> np.ndarray:
+    """Texts of fixed length: others lie in a heap whose bytes are not always the same."""
+    encoded = [text.encode() for text in texts]
+    return np.array(encoded, dtype=h5py.string_dtype("utf-8", max(map(len, encoded))))
+
+
+def growing_dataset(
+    file: h5py.File, name: str, *width: int, dtype: Any = "<f8", rows: int = CHUNK_ROWS, **more: Any
+) -> h5py.Dataset:
+    """A dataset without rows yet, of ``width`` columns, kept in chunks of ``rows``."""
+    shape, most, chunks = (0, *width), (None, *width), (rows, *width)
+    return file.create_dataset(
+        name, shape, dtype, maxshape=most, chunks=chunks, track_times=False, **more
     )
 
 
@@ -380,8 +369,7 @@ def write_finished(
     columns: Mapping[str, Any],
     recordings: Sequence[str] = (),
 ) -> None:
-    """Write a whole finished file at once: under a temporary name, onto the disk, then to ``path``
-    in one step.
+    """Write a whole finished file: under a temporary name, onto the disk, then to ``path``.
 
     Args:
         path: the file's name.
@@ -421,15 +409,10 @@ def write_finished(
 def write_lengths(
     file: h5py.File, lengths: Int[np.ndarray, " N"], recordings: Sequence[str]
 ) -> list[h5py.Dataset]:
-    """Write what cuts the rows into trajectories, and which recording each is of where they are not
-    all their own."""
+    """Write what cuts the rows into trajectories, and their recordings where these have names."""
     written = [file.create_dataset("length", data=lengths.astype("<i8"), track_times=False)]
     if tuple(recordings) not in ((), own_names(len(lengths))):
-        encoded = [name.encode() for name in recordings]
-        kind = h5py.string_dtype("utf-8", max(map(len, encoded)))  # fixed length: see ``describe``
-        written += [
-            file.create_dataset("recording", data=np.array(encoded, dtype=kind), track_times=False)
-        ]
+        written += [file.create_dataset("recording", data=_fixed(recordings), track_times=False)]
     return written
 
 
@@ -437,11 +420,8 @@ def _recordings(file: h5py.File, path: Path, count: int, unfinished: bool) -> tu
     if "recording" not in file:
         return own_names(count)
     dataset = file["recording"]
-    if (
-        not isinstance(dataset, h5py.Dataset)
-        or h5py.check_string_dtype(dataset.dtype) is None
-        or dataset.ndim != 1
-    ):
+    named = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
+    if not named or dataset.ndim != 1:
         raise DataError(
             f"{path}: the dataset 'recording' should be a list of names, one for each trajectory."
         )
@@ -457,22 +437,16 @@ def _recordings(file: h5py.File, path: Path, count: int, unfinished: bool) -> tu
 
 def _attribute(file: h5py.File, path: Path, name: str) -> Any:
     if name not in file.attrs:
-        raise DataError(
-            f"{path} lacks the attribute {name!r}; see docs/data-format.md for what a recording "
-            "holds."
-        )
+        raise DataError(f"{path} lacks the attribute {name!r}; see docs/data-format.md.")
     return file.attrs[name]
 
 
 def _refuse_cut(dataset: h5py.Dataset, rows: int, path: Path) -> None:
-    """HDF5 reads zeros beyond the end of an unfinished file; refuse one whose last counted rows are
-    not there."""
+    """Refuse an unfinished file whose last rows are not there: HDF5 would read zeros."""
     last = dataset.id.get_chunk_info_by_coord((rows - 1, 0)[: dataset.ndim])
     if last.byte_offset is None or last.byte_offset + last.size > path.stat().st_size:
-        raise DataError(
-            f"{path} is cut short: the end of {dataset.name!r} is missing; copy it again from its "
-            "source."
-        )
+        missing = f"the end of {dataset.name!r} is missing"
+        raise DataError(f"{path} is cut short: {missing}; copy it again from its source.")
 
 
 def _dataset(file: h5py.File, path: Path, name: str, ndim: int, *, kinds: str = "iuf") -> Any:
@@ -503,11 +477,6 @@ def _texts(values: Any) -> tuple[str, ...]:
 TIME_TOLERANCE = 0.01
 
 
-def summary(path: Path | str) -> Summary:
-    """What is in the file at ``path``, without reading its samples."""
-    return read_summary(Path(path))
-
-
 def write(
     path: Path | str, trajectories: Trajectories, *, truth: Mapping[str, np.ndarray] | None = None
 ) -> None:
@@ -530,23 +499,10 @@ def write(
         columns[f"{TRUTH}/{name}"] = values
     refuse_existing(path)
     make_folder(path.parent)
-    lock = Lock(path)
-    try:
+    with closing(Lock(path)), refuse_unwritable(path):
         refuse_existing(path)
-        write_finished(
-            path,
-            trajectories.channels,
-            trajectories.provenance,
-            trajectories.lengths,
-            columns,
-            trajectories.recordings,
-        )
-    except (OSError, RuntimeError) as error:
-        raise DataError(
-            f"{path} could not be written: {reason(error)}; nothing was left behind."
-        ) from None
-    finally:
-        lock.release()
+        t = trajectories
+        write_finished(path, t.channels, t.provenance, t.lengths, columns, t.recordings)
 
 
 def load(path: Path | str, indices: Sequence[int] | np.ndarray | None = None) -> Trajectories:
@@ -562,8 +518,7 @@ def load(path: Path | str, indices: Sequence[int] | np.ndarray | None = None) ->
         head = summarise(file, path)
         numbers = _numbers(head, indices)
         lengths = head.lengths[numbers]
-        q = _read(file, "q", head, numbers)
-        u = _read(file, "u", head, numbers)
+        q, u = (_read(file, name, head, numbers) for name in ("q", "u"))
         if "time" in file:
             _check_time(file, head, numbers)
     try:
@@ -581,8 +536,7 @@ def load(path: Path | str, indices: Sequence[int] | np.ndarray | None = None) ->
 def read_truth_for_evaluation_only(
     path: Path | str, indices: Sequence[int] | np.ndarray | None = None
 ) -> dict[str, Float[np.ndarray, "rows _"]]:
-    """What only a virtual robot knows, by name [rows, columns]; rows as in ``load``. Never to be
-    learnt from.
+    """What only a virtual robot knows, by name [rows, columns]; never to be learnt from.
 
     Args:
         path: the file.
@@ -610,8 +564,7 @@ def _numbers(head: Summary, indices: Sequence[int] | np.ndarray | None) -> Int[n
 
 
 def _read(file: h5py.File, name: str, head: Summary, numbers: Int[np.ndarray, " M"]) -> np.ndarray:
-    """Rows of the trajectories ``numbers``, in that order; neighbours in the file are read in one
-    go."""
+    """Rows of the trajectories ``numbers``, in that order; neighbours are read in one go."""
     dataset = file[name]
     chosen, position = np.unique(numbers, return_inverse=True)
     ends = np.cumsum(head.lengths)
@@ -648,8 +601,9 @@ def _check_time(file: h5py.File, head: Summary, numbers: Int[np.ndarray, " M"]) 
     wrong = np.flatnonzero(inside & ~(np.abs(step - dt) <= TIME_TOLERANCE * dt))
     if not len(wrong):
         return
-    index = int(np.searchsorted(np.cumsum(lengths), wrong[0], side="right"))
-    start = int(np.cumsum(lengths)[index] - lengths[index])
+    ends = np.cumsum(lengths)
+    index = int(np.searchsorted(ends, wrong[0], side="right"))
+    start = int(ends[index] - lengths[index])
     usual = float(np.median(step[start : start + int(lengths[index]) - 1]))
     number, sample = int(numbers[index]), int(wrong[0]) - start
     if usual > 0.0 and not abs(usual - dt) <= TIME_TOLERANCE * dt:

@@ -1,5 +1,4 @@
-"""``Recorder``: append trajectories while recording, lose at most the one being written, finish
-with one clean file.
+"""``Recorder``: append trajectories while recording, and finish with one clean file.
 
 While recording, everything lies in ``<file>.partial``, an HDF5 file in
 single-writer-multiple-reader mode: at any moment it can be read, and a killed process leaves it
@@ -10,7 +9,6 @@ count was never there.
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import h5py
@@ -24,13 +22,14 @@ from genan.data.hdf5 import (
     Summary,
     abandon,
     describe,
+    growing_dataset,
     make_folder,
     open_to_read,
     partial_path,
-    read_summary,
     reason,
     refuse_existing,
     summarise,
+    summary,
     write_finished,
 )
 from genan.data.trajectories import (
@@ -50,11 +49,9 @@ _NAME = h5py.string_dtype("utf-8", LONGEST_NAME)
 
 
 class Recorder:
-    """Writes one recording; use it in a ``with`` block, and call ``finish`` when all trajectories
-    are in.
+    """Writes one recording; use it in a ``with`` block, and call ``finish`` at its end.
 
-    Leaving the block without ``finish`` (an error, Ctrl-C) keeps the partial file, to go on from
-    later.
+    Leaving the block without ``finish`` (an error, Ctrl-C) keeps the partial file, to go on later.
     """
 
     def __init__(
@@ -66,14 +63,12 @@ class Recorder:
         resume: bool,
     ) -> None:
         """Use ``create`` or ``resume_or_create``."""
-        self.path = path
-        self.partial = partial_path(path)
-        self.channels = channels
+        self.path, self.partial, self.channels = path, partial_path(path), channels
         self.provenance: dict[str, Any] = json.loads(provenance_text(provenance))
         self._truth = dict(sorted(truth.items()))
         refuse_existing(path)
         make_folder(path.parent)
-        self._lock: Lock | None = Lock(path)
+        self._lock = Lock(path)
         self._file: h5py.File | None = None
         self._datasets: dict[str, Any] = {}
         self._lengths: list[int] = []
@@ -81,8 +76,7 @@ class Recorder:
         self._rows = 0
         try:
             refuse_existing(path)
-            previous = self._previous(resume) if self.partial.exists() else None
-            self._start(previous)
+            self._start(self._previous(resume) if self.partial.exists() else None)
         except BaseException:
             self.close()
             raise
@@ -116,22 +110,14 @@ class Recorder:
         provenance: Mapping[str, Any],
         truth: Mapping[str, int] | None = None,
     ) -> "Recorder":
-        """As ``create``, but go on after the last whole trajectory of an interrupted recording with
-        the same settings.
-
-        ``len(recorder)`` says how many trajectories are there already.
-        """
+        """As ``create``, or go on after the ``len(recorder)`` whole trajectories of an interrupted
+        recording with the same settings."""
         return cls(Path(path), channels, provenance, truth or {}, resume=True)
 
     def __enter__(self) -> "Recorder":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:
@@ -158,9 +144,7 @@ class Recorder:
                 its own.
         """
         if self._file is None:
-            raise DataError(
-                f"The recording into {self.path} is closed; begin it again to add to it."
-            )
+            raise DataError(f"The recording into {self.path} is closed; begin it again to add.")
         if dt is not None:
             self.channels.check_rate(dt, whose=f"trajectory {len(self)}")
         q, u = np.asarray(q, dtype=np.float64), np.asarray(u, dtype=np.float64)
@@ -171,10 +155,9 @@ class Recorder:
         try:
             for name, values in rows.items():
                 self._put(name, values, start, stop)
-            self._put(
-                "recording", np.array([label.encode()], dtype=_NAME), len(self), len(self) + 1
-            )
-            self._put("length", np.array([len(q)]), len(self), len(self) + 1)
+            name_row, length_row = np.array([label.encode()], dtype=_NAME), np.array([len(q)])
+            self._put("recording", name_row, len(self), len(self) + 1)
+            self._put("length", length_row, len(self), len(self) + 1)
         except (OSError, RuntimeError) as error:
             self._give_up()
             raise DataError(self._stopped(error)) from None
@@ -183,22 +166,15 @@ class Recorder:
         self._rows = stop
 
     def finish(self) -> Path:
-        """Make the finished file (the same bytes for the same content) and remove the partial
-        one."""
+        """Make the finished file (same content, same bytes) and remove the partial one."""
         if self._file is None:
-            raise DataError(
-                f"The recording into {self.path} is closed; begin it again to finish it."
-            )
+            raise DataError(f"The recording into {self.path} is closed; begin it again to finish.")
         if not self._lengths:
             raise DataError(
                 f"Zero trajectories were recorded, so {self.path} is not made; record at least one."
             )
         refuse_existing(self.path)
-        columns = {
-            name: dataset
-            for name, dataset in self._datasets.items()
-            if name not in ("length", "recording")
-        }
+        columns = {n: d for n, d in self._datasets.items() if n not in ("length", "recording")}
         lengths = np.array(self._lengths)
         try:
             write_finished(self.path, self.channels, self.provenance, lengths, columns, self._names)
@@ -209,27 +185,22 @@ class Recorder:
         return self.path
 
     def close(self, *, remove_partial: bool = False) -> None:
-        """Stop recording and let others have the file. What is recorded stays; a second call does
-        nothing."""
+        """Stop recording and let others have the file; a second call does nothing."""
         if self._file is not None:
             try:
                 self._file.flush()
                 self._file.close()
             except (OSError, RuntimeError):
                 abandon(self._file)
-            self._file = None
-            self._datasets = {}
+            self._file, self._datasets = None, {}
             if remove_partial:
                 self.partial.unlink(missing_ok=True)
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._lock.close()
 
     def _give_up(self) -> None:
         if self._file is not None:
             abandon(self._file)
-        self._file = None
-        self._datasets = {}
+        self._file, self._datasets = None, {}
         self.close()
 
     def _stopped(self, error: Exception) -> str:
@@ -241,7 +212,7 @@ class Recorder:
 
     def _previous(self, resume: bool) -> Summary | None:
         """The interrupted recording to go on from, if it is the same recording."""
-        there = read_summary(self.partial)
+        there = summary(self.partial)
         if len(there) == 0:
             return None
         if not resume:
@@ -249,17 +220,10 @@ class Recorder:
                 f"{self.partial} holds {counted(len(there))} of an unfinished recording; resume "
                 "it, choose another file name, or delete it."
             )
-        differing = differences(
-            {
-                "provenance": there.provenance,
-                **there.channels.settings(),
-                "truth": dict(there.truth),
-            },
-            {"provenance": self.provenance, **self.channels.settings(), "truth": self._truth},
-            "the partial has",
-            "asked",
-        )
-        if differing:
+        old, new = {"provenance": there.provenance}, {"provenance": self.provenance}
+        old |= there.channels.settings() | {"truth": dict(there.truth)}
+        new |= self.channels.settings() | {"truth": self._truth}
+        if differing := differences(old, new, "the partial has", "asked"):
             raise DataError(
                 f"{self.partial} holds {counted(len(there))} of a recording with other settings: "
                 f"{differing}; use another --out, or delete the partial file."
@@ -267,34 +231,19 @@ class Recorder:
         return there
 
     def _start(self, previous: Summary | None) -> None:
-        """Open the partial file. A killed one cannot be written again, so its whole trajectories
-        are copied."""
+        """Open the partial file; a killed one cannot be written again, so it is copied."""
         fresh = self.partial.with_name(self.partial.name + ".new")
         try:
             self._file = h5py.File(fresh, "w", libver="latest")
             self._file.attrs["unfinished"] = 1
             describe(self._file, self.channels, self.provenance)
             widths = {"q": self.channels.nq, "u": self.channels.nu}
-            widths.update({f"{TRUTH}/{name}": width for name, width in self._truth.items()})
+            widths |= {f"{TRUTH}/{name}": width for name, width in self._truth.items()}
             for name, width in widths.items():
-                self._datasets[name] = self._file.create_dataset(
-                    name,
-                    (0, width),
-                    "<f8",
-                    maxshape=(None, width),
-                    chunks=(CHUNK_ROWS, width),
-                    track_times=False,
-                )
-            self._datasets["length"] = self._file.create_dataset(
-                "length", (0,), "<i8", maxshape=(None,), chunks=(CHUNK_ROWS,), track_times=False
-            )
-            self._datasets["recording"] = self._file.create_dataset(
-                "recording",
-                (0,),
-                _NAME,
-                maxshape=(None,),
-                chunks=(CHUNK_ROWS // 16,),
-                track_times=False,
+                self._datasets[name] = growing_dataset(self._file, name, width)
+            self._datasets["length"] = growing_dataset(self._file, "length", dtype="<i8")
+            self._datasets["recording"] = growing_dataset(
+                self._file, "recording", dtype=_NAME, rows=CHUNK_ROWS // 16
             )
             if previous is not None:
                 self._copy(previous)
@@ -311,14 +260,11 @@ class Recorder:
         with open_to_read(previous.path) as source:
             there = summarise(source, previous.path)
             for name, target in self._datasets.items():
-                if name == "recording":
-                    target.resize(len(there), axis=0)
-                    target[:] = np.array(
-                        [entry.encode() for entry in there.recordings], dtype=_NAME
-                    )
-                    continue
-                count = len(there) if name == "length" else there.samples
+                count = len(there) if name in ("length", "recording") else there.samples
                 target.resize(count, axis=0)
+                if name == "recording":
+                    target[:] = np.array([n.encode() for n in there.recordings], dtype=_NAME)
+                    continue
                 for start in range(0, count, BLOCK_ROWS):
                     stop = min(start + BLOCK_ROWS, count)
                     target[start:stop] = source[name][start:stop]

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from genan.errors import DataError, listing
-from genan.robot import Robot
+from genan.robot import Control, Joint, Robot
 
 # --- Names of recordings: pieces of one are kept together by a split.
 
@@ -34,20 +34,17 @@ def checked_names(names: Sequence[str], count: int) -> tuple[str, ...]:
         )
     if names and len(names) != count:
         raise DataError(
-            f"There are {count} trajectories and {len(names)} names of recordings; give one for "
-            "each."
+            f"There are {count} trajectories and {len(names)} recordings' names; give one for each."
         )
-    for name in names:
-        if len(name.encode()) > LONGEST_NAME:
-            raise DataError(
-                f"A recording's name has at most {LONGEST_NAME} bytes; {name[:40]!r}... has more."
-            )
+    if long := [name for name in names if len(name.encode()) > LONGEST_NAME]:
+        raise DataError(
+            f"A recording's name has at most {LONGEST_NAME} bytes; {long[0][:40]!r}... has more."
+        )
     return tuple(names) or own_names(count)
 
 
 def recording_numbers(names: Sequence[str]) -> Int[np.ndarray, " N"]:
-    """Number of each trajectory's recording, counted from 0 in the order in which the recordings
-    first appear."""
+    """Number of each trajectory's recording, from 0 in the order in which they first appear."""
     first = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return np.array([first[name] for name in names], dtype=np.int64)
 
@@ -55,21 +52,15 @@ def recording_numbers(names: Sequence[str]) -> Int[np.ndarray, " N"]:
 def joined_names(parts: Sequence[tuple[str, ...]], *, same_origin: bool) -> tuple[str, ...]:
     """The names of several lists of recordings as one list.
 
-    The same name in two lists is the same recording where both come from the same origin, and
-    another one otherwise: then it is told apart by the number of its list (``"0/run 1"``, ``"1/run
-    1"``).
+    The same name in two lists is the same recording where both come from the same origin, else
+    another one, distinguished by the number of its list (``"0/run 1"``, ``"1/run 1"``).
     """
     if all(names == own_names(len(names)) for names in parts):
         return own_names(sum(map(len, parts)))
-    several = sum(len(set(names)) for names in parts) > len(
-        {name for names in parts for name in names}
-    )
-    apart = several and not same_origin
-    return tuple(
-        f"{number}/{name}" if apart else name
-        for number, names in enumerate(parts)
-        for name in names
-    )
+    names = [name for part in parts for name in part]
+    if same_origin or sum(len(set(part)) for part in parts) == len(set(names)):
+        return tuple(names)
+    return tuple(f"{number}/{name}" for number, part in enumerate(parts) for name in part)
 
 
 # --- What the columns of a recording mean: rate, joints, controls, units and ranges.
@@ -88,25 +79,27 @@ class Channels:
     dt: float  # Sampling period [s].
     joints: tuple[str, ...]  # Name of each column of q.
     controls: tuple[str, ...]  # Name of each column of u.
-    control_range: np.ndarray
-    """[2, nu]: lowest and highest value each control may take, in its unit; infinite where there is
-    no bound."""
+    control_range: np.ndarray  # [2, nu]: lowest and highest value of each control, or infinite.
     joint_units: tuple[str, ...] = ()  # "rad" or "m" for each joint; left out: "rad" for all.
-    control_units: tuple[str, ...] = ()
-    """Unit of each control, any text; left out: "1" (no unit) for all."""
+    control_units: tuple[str, ...] = ()  # Of each control, any text; left out: "1" for all.
 
     def __post_init__(self) -> None:
-        _set(self, "dt", _period(self.dt))
-        _set(self, "joints", _names(self.joints, "joint"))
-        _set(self, "controls", _names(self.controls, "control"))
-        _set(self, "joint_units", _units(self.joint_units, "rad", len(self.joints), "joint"))
-        _set(self, "control_units", _units(self.control_units, "1", len(self.controls), "control"))
-        for name, unit in zip(self.joints, self.joint_units, strict=True):
+        joints, controls = _names(self.joints, "joint"), _names(self.controls, "control")
+        checked = {
+            "dt": _period(self.dt),
+            "joints": joints,
+            "controls": controls,
+            "joint_units": _units(self.joint_units, "rad", len(joints), "joint"),
+            "control_units": _units(self.control_units, "1", len(controls), "control"),
+            "control_range": _bounds(self.control_range, controls),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        for name, unit in zip(joints, self.joint_units, strict=True):
             if unit not in JOINT_UNITS:
                 raise DataError(
                     f"Joint {name!r} is in {unit!r}; convert it to one of {listing(JOINT_UNITS)}."
                 )
-        _set(self, "control_range", _bounds(self.control_range, self.controls))
 
     @classmethod
     def of_robot(cls, robot: Robot) -> "Channels":
@@ -142,39 +135,25 @@ class Channels:
         }
 
     def check_rate(self, dt: float, *, whose: str) -> None:
-        """Refuse another sampling period than this one. ``dt``: the other period [s]; ``whose``:
-        for the message."""
+        """Refuse another sampling period ``dt`` [s] than this one; ``whose``: for the message."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             raise DataError(
-                f"Two rates: the recording is sampled at {_rate(self.dt)}, {whose} at "
-                f"{_rate(dt)}; resample one, because what is learnt at one rate is wrong at "
-                "another."
+                f"Two rates: the recording is sampled at {_rate(self.dt)}, {whose} at {_rate(dt)}; "
+                "resample one, because what is learnt at one rate is wrong at another."
             )
 
     def check_robot(self, robot: Robot) -> None:
-        """Refuse, by name, a robot with other joints, other controls, other units or another
-        rate."""
+        """Refuse, by name, a robot with other joints, controls, units, or another rate."""
         _same_names(self.joints, robot.joint_names, "joint", robot.name)
         _same_names(self.controls, robot.control_names, "control", robot.name)
-        for kind, mine, theirs in (
-            ("Joint", (self.joints, self.joint_units), [joint.unit for joint in robot.joints]),
-            (
-                "Control",
-                (self.controls, self.control_units),
-                [control.unit for control in robot.controls],
-            ),
-        ):
-            for name, unit, other in zip(*mine, theirs, strict=True):
-                if unit != other:
-                    raise DataError(
-                        f"{kind} {name!r} is in {unit!r} in the recording and in {other!r} on "
-                        f"robot {robot.name!r}; convert the recording."
-                    )
+        theirs: list[Joint | Control] = [*robot.joints, *robot.controls]
+        for unit, other in zip((*self.joint_units, *self.control_units), theirs, strict=True):
+            if unit != other.unit:
+                raise DataError(
+                    f"{type(other).__name__} {other.name!r} is in {unit!r} in the recording and in "
+                    f"{other.unit!r} on robot {robot.name!r}; convert the recording."
+                )
         self.check_rate(robot.dt, whose=f"robot {robot.name!r}")
-
-
-def _set(channels: Channels, name: str, value: object) -> None:
-    object.__setattr__(channels, name, value)
 
 
 def _rate(dt: float) -> str:
@@ -182,12 +161,7 @@ def _rate(dt: float) -> str:
 
 
 def _period(dt: float) -> float:
-    if (
-        not (np.isscalar(dt) or np.ndim(dt) == 0)
-        or not np.isreal(dt)
-        or not math.isfinite(dt)
-        or not dt > 0.0
-    ):
+    if np.ndim(dt) or not np.isreal(dt) or not 0.0 < dt < math.inf:
         raise DataError(f"The sampling period dt must be a positive number of seconds, not {dt!r}.")
     return float(dt)
 
@@ -197,8 +171,7 @@ def _names(names: Sequence[str], kind: str) -> tuple[str, ...]:
         raise DataError(f"The {kind}s must be a list of names, not {names!r}.")
     if not names:
         raise DataError(f"There are no {kind}s; a recording needs at least one.")
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in names if list(names).count(name) > 1}):
         raise DataError(
             f"The {kind} {listing(twice)} is listed twice; every {kind} needs its own name."
         )
@@ -221,11 +194,10 @@ def _bounds(bounds: Any, controls: tuple[str, ...]) -> Float[np.ndarray, "2 nu"]
             f"control_range must be [2, {len(controls)}], lowest then highest of each control, "
             f"not {list(array.shape)}."
         )
-    for name, lower, upper in zip(controls, *array, strict=True):
-        if not lower < upper:
+    for name, low, high in zip(controls, *array, strict=True):
+        if not low < high:
             raise DataError(
-                f"Control {name!r} has the range {lower:g} to {upper:g}; the first must be below "
-                "the second."
+                f"Control {name!r} has the range {low:g} to {high:g}; the second must be higher."
             )
     array.flags.writeable = False
     return array
@@ -234,13 +206,12 @@ def _bounds(bounds: Any, controls: tuple[str, ...]) -> Float[np.ndarray, "2 nu"]
 def _same_names(mine: tuple[str, ...], theirs: tuple[str, ...], kind: str, robot: str) -> None:
     if mine == theirs:
         return
-    missing = [name for name in theirs if name not in mine]
-    extra = [name for name in mine if name not in theirs]
-    if missing or extra:
-        faults = [f"lacks the {kind} {listing(missing)}"] if missing else []
-        faults += (
-            [f"has the {kind} {listing(extra)}, which the robot does not have"] if extra else []
-        )
+    faults = []
+    if missing := [name for name in theirs if name not in mine]:
+        faults.append(f"lacks the {kind} {listing(missing)}")
+    if extra := [name for name in mine if name not in theirs]:
+        faults.append(f"has the {kind} {listing(extra)}, which the robot does not have")
+    if faults:
         raise DataError(
             f"The recording {' and '.join(faults)}; robot {robot!r} has the {kind}s "
             f"{listing(theirs)}."
@@ -275,27 +246,23 @@ def check_samples(
         lengths: samples of each trajectory [N].
         numbers: what to call the trajectories in a message [N]; counted from 0 when left out.
     """
-    for name, array, kind, names in (
-        ("q", q, "joint", channels.joints),
-        ("u", u, "control", channels.controls),
-    ):
+    both = (("q", q, "joint", channels.joints), ("u", u, "control", channels.controls))
+    for name, array, kind, names in both:
         if np.ndim(array) != 2 or array.shape[1] != len(names):
             raise DataError(
                 f"{name} must be [samples, {len(names)}], one column for each {kind} "
                 f"({', '.join(names)}), not {list(np.shape(array))}."
             )
     if np.ndim(lengths) != 1:
+        shape = list(np.shape(lengths))
         raise DataError(
-            "The lengths must be one number for each trajectory, not of shape "
-            f"{list(np.shape(lengths))}."
+            f"The lengths must be one number for each trajectory, not of shape {shape}."
         )
     if len(lengths) == 0:
         raise DataError("There are zero trajectories; a recording needs at least one.")
     if not len(q) == len(u) == int(np.sum(lengths)):
-        raise DataError(
-            f"q has {len(q)} samples, u has {len(u)} and the lengths add up to "
-            f"{int(np.sum(lengths))}."
-        )
+        sizes = f"q has {len(q)} samples, u has {len(u)}"
+        raise DataError(f"{sizes} and the lengths add up to {int(np.sum(lengths))}.")
     if int(np.min(lengths)) < SHORTEST:
         number = int(np.argmin(lengths))
         raise DataError(
@@ -303,20 +270,19 @@ def check_samples(
             f"has {int(lengths[number])} samples; the shortest that has an acceleration has "
             f"{SHORTEST}."
         )
-    for label, array, names in (("Joint", q, channels.joints), ("Control", u, channels.controls)):
+    for _, array, kind, names in both:
         finite = np.isfinite(array)
         if not finite.all():
             name, place, where = _place(~finite, names, lengths, numbers)
             raise DataError(
-                f"{label} {name} is {array[place]} {where}; cut the trajectory there or leave it "
-                "out."
+                f"{kind.title()} {name} is {array[place]} {where}; cut the trajectory there or "
+                "leave it out."
             )
     lower, upper = channels.control_range
     span = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * RANGE_TOLERANCE
     if (u.min(axis=0) < lower - span).any() or (u.max(axis=0) > upper + span).any():
-        name, (row, column), where = _place(
-            (u < lower - span) | (u > upper + span), channels.controls, lengths, numbers
-        )
+        outside = (u < lower - span) | (u > upper + span)
+        name, (row, column), where = _place(outside, channels.controls, lengths, numbers)
         raise DataError(
             f"Control {name} is {u[row, column]:.9g} {where}, outside its range {lower[column]:g} "
             f"to {upper[column]:g}; correct the command or the range."
@@ -365,8 +331,7 @@ def provenance_text(provenance: Mapping[str, Any]) -> str:
 def differences(
     mine: Mapping[str, Any], theirs: Mapping[str, Any], my_words: str, their_words: str
 ) -> str:
-    """The settings in which two tables differ, as words: ``seed (partial has 1, asked 2)``; empty
-    when equal."""
+    """The settings in which two tables differ: ``seed (partial has 1, asked 2)``; or nothing."""
     mine, theirs = _flat(mine), _flat(theirs)
     keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
     return ", ".join(
@@ -375,15 +340,11 @@ def differences(
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A table of tables as one table: ``{"versions": {"numpy": "2"}}`` becomes ``{"versions.numpy":
-    "2"}``."""
+    """``{"versions": {"numpy": "2"}}`` as ``{"versions.numpy": "2"}``."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        flat.update(
-            _flat(value, f"{prefix}{key}.")
-            if isinstance(value, Mapping)
-            else {f"{prefix}{key}": value}
-        )
+        inner = isinstance(value, Mapping)
+        flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
     return flat
 
 
@@ -393,18 +354,14 @@ def _place(
     lengths: np.ndarray,
     numbers: Sequence[int] | np.ndarray | None,
 ) -> tuple[str, tuple[int, int], str]:
-    """Name of the first faulty channel, its (row, column), and its trajectory and sample in
-    words."""
+    """Name of the first faulty channel, its (row, column), and where that is, in words."""
     row, column = (int(axis[0]) for axis in np.nonzero(fault))
     ends = np.cumsum(lengths)
     index = int(np.searchsorted(ends, row, side="right"))
     sample = row - int(ends[index] - lengths[index])
     number = index if numbers is None else int(numbers[index])
-    return (
-        repr(names[column]),
-        (row, column),
-        f"in trajectory {number} at sample {sample} (counted from 0)",
-    )
+    where = f"in trajectory {number} at sample {sample} (counted from 0)"
+    return repr(names[column]), (row, column), where
 
 
 # --- What was recorded.
@@ -415,8 +372,7 @@ class Trajectory:
     """One uninterrupted recording."""
 
     q: Float[np.ndarray, "T nq"]  # Joint positions [rad or m].
-    u: Float[np.ndarray, "T nu"]
-    """Controls, in their units; row t is what was commanded while q moved from t to t + 1."""
+    u: Float[np.ndarray, "T nu"]  # Controls, in their units; row t moves q from t to t + 1.
     dt: float  # Sampling period [s].
 
     def __len__(self) -> int:
@@ -430,8 +386,7 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Recorded joint positions and controls, checked on construction: finite, within range, long
-    enough.
+    """Recorded joint positions and controls, checked: finite, within range, long enough.
 
     The rows of all trajectories follow each other in ``q`` and ``u``; ``lengths`` cuts them.
     Nothing may be differentiated or split across a cut.
@@ -503,11 +458,10 @@ class Trajectories:
         """All trajectories of several recordings with the same channels, in order."""
         if not parts:
             raise DataError("There is nothing to concatenate; give at least one recording.")
+        first = parts[0].channels.settings()
         for number, part in enumerate(parts):
-            differing = differences(
-                parts[0].channels.settings(), part.channels.settings(), "the first has", "this one"
-            )
-            if differing:
+            mine = part.channels.settings()
+            if differing := differences(first, mine, "the first has", "this one"):
                 raise DataError(
                     f"Recording {number} (counted from 0) does not fit the first: {differing}."
                 )
@@ -525,10 +479,9 @@ class Trajectories:
         )
 
     def __repr__(self) -> str:
-        seconds = len(self.q) * self.dt
         return (
             f"Trajectories({len(self)} trajectories, {len(self.q)} samples at {1 / self.dt:.6g} Hz "
-            f"({seconds:.4g} s); joints {', '.join(self.joints)}; controls "
+            f"({len(self.q) * self.dt:.4g} s); joints {', '.join(self.joints)}; controls "
             f"{', '.join(self.controls)})"
         )
 
@@ -581,17 +534,14 @@ class Trajectories:
 
     @cached_property
     def recording_numbers(self) -> Int[np.ndarray, " N"]:
-        """Number of each trajectory's recording, counted from 0 in the order in which the
-        recordings first appear."""
+        """Number of each trajectory's recording, from 0 in the order of first appearance."""
         return recording_numbers(self.recordings)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of names, units, dt, lengths, q and u: the same for the same content, however it
-        is stored."""
-        settings = {
-            key: value for key, value in self.channels.settings().items() if key != "control_range"
-        }
+        """SHA-256 of names, units, dt, lengths, q and u: the same however they are stored."""
+        settings = self.channels.settings()
+        del settings["control_range"]
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for array, dtype in ((self.lengths, "<i8"), (self.q, "<f8"), (self.u, "<f8")):
             digest.update(np.ascontiguousarray(array, dtype=dtype).data)
@@ -609,8 +559,7 @@ class Trajectories:
     def padded(
         self,
     ) -> tuple[Float[np.ndarray, "N T nq"], Float[np.ndarray, "N T nu"], Bool[np.ndarray, "N T"]]:
-        """(q [N, T, nq], u [N, T, nu], mask [N, T]): T is the longest; padding is zero and its mask
-        False."""
+        """(q [N, T, nq], u [N, T, nu], mask [N, T]), padded with zeros where the mask is False."""
         mask = np.arange(self.lengths.max()) < self.lengths[:, None]
         q = np.zeros((*mask.shape, self.channels.nq))
         u = np.zeros((*mask.shape, self.channels.nu))
@@ -618,8 +567,7 @@ class Trajectories:
         return q, u, mask
 
     def check_robot(self, robot: Robot) -> None:
-        """Refuse, by name, a robot with other joints, controls, units or rate, or narrower control
-        ranges."""
+        """Refuse a robot with other joints, controls, units or rate, or narrower ranges."""
         self.channels.check_robot(robot)
         try:
             check_samples(Channels.of_robot(robot), self.q, self.u, self.lengths)

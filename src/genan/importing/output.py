@@ -1,9 +1,8 @@
-"""One recording file of an import: checked trajectories go in, counts and words for the provenance
-come out."""
+"""One recording file of an import: checked trajectories go in, the words about them come out."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from math import pi
 from pathlib import Path
@@ -14,14 +13,14 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.data.hdf5 import (
-    CHUNK_ROWS,
     Lock,
     describe,
+    growing_dataset,
     make_folder,
     new_file,
     publish,
-    reason,
     refuse_existing,
+    refuse_unwritable,
     write_lengths,
 )
 from genan.data.inspection.measures import find_quantum, find_resting_quantum
@@ -32,6 +31,9 @@ from genan.importing.mapping import ColumnMapping, convert
 from genan.importing.resample import Faults, ResampledRecording
 from genan.importing.settings import ImportSettings
 from genan.robot import Robot
+
+Positions = Float[np.ndarray, "n nq"]
+Controls = Float[np.ndarray, "n nu"]
 
 #: A hinge that goes further from zero [rad] was hardly logged in radians, a slide [m] hardly in
 #: metres; and what it was logged in then.
@@ -73,21 +75,11 @@ class TrajectoryWriter:
         # Kept to the end: a dataset that is let go while the disk is full takes the process down.
         self._datasets: dict[str, h5py.Dataset] = {}
         for name, width in (("q", channels.nq), ("u", channels.nu)):
-            self._datasets[name] = file.create_dataset(
-                name,
-                (0, width),
-                "<f8",
-                maxshape=(None, width),
-                chunks=(CHUNK_ROWS, width),
-                fletcher32=True,
-                track_times=False,
-            )
+            self._datasets[name] = growing_dataset(file, name, width, fletcher32=True)
 
-    def append(
-        self, q: Float[np.ndarray, "n nq"], u: Float[np.ndarray, "n nu"], recording: str
-    ) -> None:
+    def append(self, q: Positions, u: Controls, recording: str) -> None:
         """Add one trajectory; the caller has checked it."""
-        with self._reported():
+        with refuse_unwritable(self.path):
             for name, values in (("q", q), ("u", u)):
                 dataset = self._datasets[name]
                 start = len(dataset)
@@ -98,37 +90,25 @@ class TrajectoryWriter:
 
     def finish(self, provenance: Mapping[str, Any]) -> None:
         """Write what says what the file is, and bring it onto the disk."""
-        with self._reported():
+        with refuse_unwritable(self.path):
             describe(self._file, self.channels, provenance)
             written = write_lengths(self._file, np.array(self.lengths), self.names)
             self._datasets |= {dataset.name: dataset for dataset in written}
             self._file.flush()
 
-    @contextmanager
-    def _reported(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, RuntimeError) as error:
-            raise DataError(
-                f"{self.path} could not be written: {reason(error)}; nothing was left behind."
-            ) from None
-
 
 @contextmanager
 def open_writer(path: Path, channels: Channels, *, overwrite: bool) -> Iterator[TrajectoryWriter]:
-    """A recording file to write; it gets its name at the end of the block, and nothing is left
-    behind where the block fails."""
+    """A recording file to write; it gets its name at the end of the block, unless that fails."""
     if not overwrite:
         refuse_existing(path)
     make_folder(path.parent)
-    lock, temporary = Lock(path), path.with_name(path.name + ".writing")
-    try:
+    temporary = path.with_name(path.name + ".writing")
+    with closing(Lock(path)):
         with new_file(temporary) as file:
             writer = TrajectoryWriter(path, file, channels)
             yield writer
         publish(temporary, path)
-    finally:
-        lock.release()
 
 
 @dataclass(frozen=True)
@@ -157,11 +137,9 @@ class OutputFile:
         phases: Literal["all", "first"],
     ) -> None:
         self.writer, self.robot, self.settings, self.phases = writer, robot, settings, phases
-        self._used: list[str] = []
-        """Recordings that gave at least one trajectory."""
+        self._used: list[str] = []  # recordings that gave at least one trajectory
         self._empty: list[str] = []
-        self._recorded = 0
-        """Samples of the first phases alone: what was recorded, at the robot's rate."""
+        self._recorded = 0  # samples of the first phases alone: what was recorded
         self._every: Counter[int] = Counter()
         self._short = 0
         self._faults: Faults = Counter()
@@ -214,7 +192,7 @@ class OutputFile:
                 "positions": settings.positions,
                 "commands": "hold",
                 "gap": settings.gap or f"{GAP_PERIODS:g} periods",
-                "phases": settings.phases,
+                "phases": self.phases,
                 "declared_rate": settings.rate,
                 "every": {str(every): count for every, count in sorted(self._every.items())},
             },
@@ -272,7 +250,7 @@ class OutputFile:
             for j, name in enumerate(self.robot.joint_names)
         }
 
-    def _check_units(self, q: Float[np.ndarray, "n nq"], recording: str) -> None:
+    def _check_units(self, q: Positions, recording: str) -> None:
         if max(-q.min(), q.max()) <= min(FARTHEST[joint.unit][0] for joint in self.robot.joints):
             return
         low, high = q.min(axis=0), q.max(axis=0)
@@ -286,9 +264,7 @@ class OutputFile:
                     "--accept-units if it is right."
                 )
 
-    def _within_range(
-        self, u: Float[np.ndarray, "n nu"], recording: str
-    ) -> Float[np.ndarray, "n nu"]:
+    def _within_range(self, u: Controls, recording: str) -> Controls:
         lower, upper = self.writer.channels.control_range
         if u.min() >= lower.max() and u.max() <= upper.min():
             return u

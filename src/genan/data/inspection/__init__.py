@@ -40,22 +40,15 @@ class Inspection:
     longest: float
     joints: tuple[JointInspection, ...]
     controls: tuple[ControlInspection, ...]
-    pairs_covered: dict[tuple[str, str], float]
-    """For each pair of joints, part of the cells visited on a grid of their positions."""
+    pairs_covered: dict[tuple[str, str], float]  # Part of a grid of two joints' positions.
     suspicious: tuple[str, ...]  # What looks wrong, one sentence each.
     timing: Timing | None  # Regularity of the log's time stamps; None where it had none.
     lag: Lag  # From commands to accelerations.
     spectrum: Spectrum  # Which frequencies are excited.
-    decimation: int | None
-    """Samples per step at which every joint's motion stands clear of its encoder; None where none
-    tried is enough."""
-    verdict: tuple[str, ...]
-    """What is good, what to record again, what to do before training: one sentence each."""
-    data: Trajectories | None = field(default=None, repr=False)
-    """The recording that was looked at, for ``plot``."""
-    phases: float = 1.0
-    """How many of the trajectories show the same motion: every k-th sample of a log, taken in all k
-    ways."""
+    decimation: int | None  # Samples per step at which every joint's motion is clear, if any.
+    verdict: tuple[str, ...]  # What is good, to record again, to do before training: sentences.
+    data: Trajectories | None = field(default=None, repr=False)  # What was looked at.
+    phases: float = 1.0  # How many trajectories show the same motion (see ``import --phases``).
 
     def __repr__(self) -> str:
         head = (
@@ -67,8 +60,7 @@ class Inspection:
         return "\n".join([head, *lines])
 
     def table(self) -> dict[str, list[Any]]:
-        """What each joint did, a list for each column (as ``pandas.DataFrame`` takes it); SI
-        units."""
+        """What each joint did, in SI units: a list for each column, for ``pandas.DataFrame``."""
         rows = [asdict(joint) for joint in self.joints]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
@@ -97,10 +89,9 @@ def inspect(
         measure_joint(trajectories, motion, column, robot, bounds[:, column], quantum, spectrum)
         for column, quantum in enumerate(quanta)
     )
-    controls = tuple(
-        measure_control(trajectories, column, spectrum)
-        for column in range(len(trajectories.controls))
-    )
+    columns = range(len(trajectories.controls))
+    controls = tuple(measure_control(trajectories, column, spectrum) for column in columns)
+    grid = [cells(q, ends) for q, ends in zip(trajectories.q.T, bounds.T, strict=True)]
     pairs = itertools.combinations(range(len(joints)), 2)
     durations = trajectories.lengths * trajectories.dt
     strides = [joint.clear_stride for joint in joints if joint.lowest < joint.highest]
@@ -114,10 +105,7 @@ def inspect(
         joints=joints,
         controls=controls,
         pairs_covered={
-            (joints[a].name, joints[b].name): covered(
-                cells(trajectories.q[:, a], bounds[:, a]), cells(trajectories.q[:, b], bounds[:, b])
-            )
-            for a, b in pairs
+            (joints[a].name, joints[b].name): covered(grid[a], grid[b]) for a, b in pairs
         },
         suspicious=(
             *irregular(timing, trajectories.dt),
@@ -126,9 +114,7 @@ def inspect(
         timing=timing,
         lag=find_lag(trajectories, quanta=quanta),
         spectrum=spectrum,
-        decimation=None
-        if None in strides
-        else max((stride for stride in strides if stride), default=1),
+        decimation=None if None in strides else max(filter(None, strides), default=1),
         verdict=(),
         data=trajectories,
         phases=_phases(trajectories),
@@ -139,7 +125,8 @@ def inspect(
 def _phases(trajectories: Trajectories) -> float:
     """As the import wrote it down: every k-th sample of a log in all k ways, or in one."""
     made = trajectories.provenance.get("import", {}).get("resampling", {})
-    if not any("all" in words and "phases" in words for words in made.get("words", [])):
+    counts = {int(every): int(count) for every, count in made.get("every", {}).items()}
+    if made.get("phases") != "all" or not counts:
         return 1.0
-    counts = {int(every): int(count) for every, count in made["every"].items()}
-    return sum(every * count for every, count in counts.items()) / max(1, sum(counts.values()))
+    # 0: interpolated
+    return sum(max(1, every) * count for every, count in counts.items()) / sum(counts.values())

@@ -35,9 +35,7 @@ MODEL_ERROR = 0.01
 class Structure:
     """A way for commands to act: how often they are integrated before they are a position."""
 
-    degree: int
-    """0: the position is a copy of the command; 1: it moves at that speed; 2: so it accelerates; 3:
-    through a lag."""
+    degree: int  # 0: a command is a position; 1: a speed; 2: an acceleration; 3: through a lag.
     past: int  # Past positions that count, one stride apart.
     price: float  # By how much it must be better than others, in units of the noise's variance.
     factor: float = 1.0  # How many times better it must be.
@@ -57,17 +55,15 @@ DIRECT = STRUCTURES[2]
 
 @dataclass(frozen=True, eq=False)
 class Commands:
-    """The commands of a recording, prepared once for all joints that are looked at with one
-    stride."""
+    """The commands of a recording, prepared once for all joints looked at with one stride."""
 
     rows: Int[np.ndarray, " rows"]  # Samples whose position is predicted.
     stride: int
     moving: Int[np.ndarray, " moving"]  # Columns of the controls that change.
     delays: Int[np.ndarray, " delays"]
     instruments: Float[np.ndarray, "rows instruments"]  # Orthonormal.
+    # commands averaged over a stride once, twice, ...: what a degree of integration makes of them
     splines: tuple[Float[np.ndarray, "samples moving"], ...]
-    """Commands averaged over a stride once, twice, ...: what a degree of integration makes of
-    them."""
     raw: Float[np.ndarray, "samples moving"]  # Standardised.
     _taps: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
@@ -84,11 +80,7 @@ class Commands:
         count = int((lengths[enough] - reach).sum())
         if count < FEWEST or not len(moving):
             return None
-        chosen = np.flatnonzero(enough)
-        first, last = (
-            trajectories.offsets[chosen] + reach,
-            trajectories.offsets[chosen] + lengths[chosen],
-        )
+        first, last = trajectories.offsets[:-1][enough] + reach, trajectories.offsets[1:][enough]
         rows = np.concatenate([np.arange(a, b, stride) for a, b in zip(first, last, strict=True)])
         rows = rows[:: max(1, len(rows) // ROWS)]
         u = trajectories.u[:, moving]
@@ -100,14 +92,10 @@ class Commands:
         splines = [averaged(raw, stride)]
         for _ in range(3):
             splines.append(averaged(splines[-1], stride))
-        for degree, weights in (
-            (2, (0.5, 0.5)),
-            (3, (1 / 6, 4 / 6, 1 / 6)),
-        ):  # a command is held for a whole sample
-            held = splines[degree].copy()
-            held[2:] = sum(
-                w * splines[degree][2 - k : len(held) - k] for k, w in enumerate(weights)
-            )
+        # a command is held for a whole sample
+        for degree, weights in ((2, (0.5, 0.5)), (3, (1 / 6, 4 / 6, 1 / 6))):
+            free, held = splines[degree], splines[degree].copy()
+            held[2:] = sum(w * free[2 - k : len(held) - k] for k, w in enumerate(weights))
             splines[degree] = held
         sums = np.cumsum(splines[0], axis=0)
         columns = [

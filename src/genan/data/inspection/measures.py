@@ -61,19 +61,13 @@ class JointInspection:
     speed_p99: float  # Speed that 1 % of the samples exceed.
     speed_highest: float
     quantum: float | None  # Smallest step of the encoder; None where the values are not quantised.
-    second_difference: float
-    """Root mean square of q_{t+1} - 2 q_t + q_{t-1}: what a step of acceleration adds."""
-    limits: tuple[float, float] | None
-    """Lowest and highest position the robot may take, where a robot was given and has limits."""
+    second_difference: float  # Root mean square of q_{t+1} - 2 q_t + q_{t-1}.
+    limits: tuple[float, float] | None  # Of the robot, where one was given and has limits.
     limits_covered: float | None  # Part of the range between the limits that was visited.
     phase_covered: float  # Part of the cells visited on a grid of position and velocity.
-    signal: float
-    """Root mean square of the part of ``second_difference`` that is motion, not the sensor."""
-    noise: float
-    """Root mean square of the rest of ``second_difference``: rounding and sensor noise."""
-    clear_stride: int | None
-    """Fewest samples per step at which motion adds a quantum (or the noise's equal); None where
-    none is enough."""
+    signal: float  # Root mean square of the part of ``second_difference`` that is motion.
+    noise: float  # Root mean square of the rest of it: rounding and sensor noise.
+    clear_stride: int | None  # Fewest samples per step at which motion adds a quantum, if any.
     stuck: float  # Part of the time that the joint stands still while a command changes.
     stuck_count: int  # How often it does.
     stuck_longest: float  # For how long at most [s].
@@ -103,8 +97,7 @@ class ControlInspection:
     highest: float  # Range it took.
     saturated: float  # Part of the samples at either bound; zero for a switch.
     fastest: float  # Largest rate of change.
-    covered: float
-    """Part of the cells visited on a grid of the control and its rate, over the range it took."""
+    covered: float  # Part of the cells visited on a grid of the control and its rate.
     excited: float  # Frequency below which 95 % of its power is [Hz].
 
 
@@ -117,8 +110,7 @@ def measure_joint(
     quantum: float | None,
     spectrum: "Spectrum",
 ) -> JointInspection:
-    """One joint's numbers; ``bounds``: ends of the grid of its positions, ``quantum``: the
-    encoder's smallest step [rad or m]."""
+    """One joint's numbers; ``bounds``: ends of the grid of its positions [rad or m]."""
     q, qd, dt = trajectories.q[:, column], motion.qd[:, column], trajectories.dt
     speed = np.abs(qd)
     median, p99, p999 = np.quantile(speed, [0.5, 0.99, 0.999]).tolist()
@@ -230,12 +222,8 @@ def measure_spectrum(trajectories: Trajectories) -> Spectrum:
     """Spectra of every joint and control, over pieces of the recording that no cut goes through."""
     dt, lengths = trajectories.dt, trajectories.lengths
     size = int(min(np.median(lengths), max(16, round(_PIECE / dt))))
-    starts = np.concatenate(
-        [
-            np.arange(start, start + length - size + 1, max(1, size // 2))
-            for start, length in zip(trajectories.offsets[:-1], lengths, strict=True)
-        ]
-    )
+    ends = zip(trajectories.offsets[:-1], trajectories.offsets[1:], strict=True)
+    starts = np.concatenate([np.arange(a, b - size + 1, max(1, size // 2)) for a, b in ends])
     starts = starts[:: max(1, len(starts) // _PIECES)]
     window = np.hanning(size + 1)[:size] if size > 3 else np.ones(size)
 
@@ -305,8 +293,7 @@ class Resolution:
     motion: tuple[float, ...]  # The part of it that is motion.
 
     def clear_stride(self, quantum: float | None, times: float) -> int | None:
-        """Fewest samples per step at which motion is ``times`` the quantum, or the noise where
-        there is none."""
+        """Fewest samples per step at which motion is ``times`` the quantum, or else the noise."""
         floor = times * (quantum if quantum else np.sqrt(2.0) * self.noise)
         steps = zip(self.strides, self.motion, strict=True)
         return next((stride for stride, motion in steps if motion >= floor), None)
@@ -346,8 +333,7 @@ def _variance(q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"], str
 def _separate(
     strides: Int[np.ndarray, " K"], variance: Float[np.ndarray, " K"], quantum: float | None
 ) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
-    """Variance at each stride that is motion, and that is noise: non-negative least squares of
-    relative errors."""
+    """Variance at each stride that is motion, and that is noise, by relative least squares."""
     from scipy.optimize import nnls
 
     k = strides.astype(np.float64)
@@ -404,8 +390,7 @@ def find_resting_quantum(
 
 
 def joint_quanta(trajectories: Trajectories) -> tuple[float | None, ...]:
-    """Quantum of each joint [rad or m] as it was recorded: what an import wrote down, else what the
-    samples show."""
+    """Quantum of each joint [rad or m]: what an import wrote down, else what the samples show."""
     imported = trajectories.provenance.get("import")
     written = imported.get("quantum") if isinstance(imported, dict) else None
     quanta: list[float | None] = []

@@ -1,6 +1,4 @@
-"""How regularly a log was sampled, told from its time stamps: period, jitter, gaps, stamps twice or
-backwards.
-"""
+"""How regularly a log was sampled, by its time stamps: period, jitter, gaps, stamps that repeat."""
 
 import math
 from collections.abc import Mapping
@@ -34,8 +32,7 @@ class Gap:
 class Timing:
     """When the samples of a log were taken, by its own time stamps."""
 
-    period: float
-    """Median time from one sample to the next [s]; NaN where no stamp follows another."""
+    period: float  # Median time from one sample to the next [s]; NaN where there are not two.
     jitter: float  # Standard deviation of the steps that are no gaps, relative to the period.
     gaps: tuple[Gap, ...]  # The first ones, see ``GAPS_LISTED``.
     gap_count: int
@@ -98,20 +95,15 @@ class TimingMeter:
 
 
 def load_with_timing(path: Path | str) -> tuple[Trajectories, Timing | None]:
-    """The recording, and what its time stamps say: those in the file, else those of the log it was
-    imported from.
+    """The recording, and what the stamps in the file, or of the log it was imported from, say.
 
     Gaps and jitter are measured, not refused; two rates in one file still are.
     """
     path = Path(path)
     with open_to_read(path) as file:
         head = summarise(file, path)
-        stamped = (
-            "time" in file
-            and len(head) > 0
-            and file["time"].ndim == 1
-            and len(file["time"]) >= head.samples
-        )
+        stamped = "time" in file and len(head) > 0 and file["time"].ndim == 1
+        stamped = stamped and len(file["time"]) >= head.samples
         time, q, u = (
             file[name][: head.samples] if stamped else np.zeros(0) for name in ("time", "q", "u")
         )
@@ -126,10 +118,9 @@ def load_with_timing(path: Path | str) -> tuple[Trajectories, Timing | None]:
             load(path)  # refuses two rates in its own words
         meter.add(f"trajectory {number}", stamps)
         stop += length
+    about = (head.lengths, head.provenance, head.recordings)
     try:
-        return Trajectories(
-            head.channels, q, u, head.lengths, head.provenance, head.recordings
-        ), meter.result()
+        return Trajectories(head.channels, q, u, *about), meter.result()
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
 
