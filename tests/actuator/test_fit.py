@@ -55,7 +55,10 @@ def same(a: Ensemble, b: Ensemble) -> bool:
     )
 
 
-@pytest.mark.parametrize("loss", ["position", "torque", "multi-step"])
+@pytest.mark.parametrize(
+    "loss",
+    ["position", *(pytest.param(x, marks=pytest.mark.slow) for x in ("torque", "multi-step"))],
+)
 def test_a_known_drive_is_found(driven: Trajectories, loss: str) -> None:
     """Torques of the fit on positions it has seen the likes of, against the law that made them."""
     extra = {"rollout": 5} if loss == "multi-step" else {}
@@ -81,6 +84,7 @@ def test_a_known_drive_is_found(driven: Trajectories, loss: str) -> None:
     assert np.abs(tau - law).mean() < 0.05 * law.std()
 
 
+@pytest.mark.slow
 def test_members_differ_and_are_those_of_fits_with_their_own_seed(driven: Trajectories) -> None:
     two = genan.fit(driven, "pendulum", **SMALL, seed=5)
     second = genan.fit(driven, "pendulum", **{**SMALL, "members": 1}, seed=6)
@@ -155,6 +159,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_weights(tmp_path: Path) -> 
     assert ensemble is not None and same(ensemble, whole)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_fit_is_refused_by_name(
     driven: Trajectories, tmp_path: Path
 ) -> None:
@@ -209,6 +214,7 @@ def test_a_fit_that_breaks_at_once_says_that_nothing_is_kept(
     assert not (tmp_path / artifact.CONTRACT).exists()
 
 
+@pytest.mark.slow
 def test_going_on_from_an_ensemble_keeps_its_scaling_and_improves_on_new_data(
     driven: Trajectories,
 ) -> None:

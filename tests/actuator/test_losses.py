@@ -49,6 +49,7 @@ def test_closed_form_error_is_that_of_one_engine_step(name: str) -> None:
             np.testing.assert_allclose(error[k], stepped - q[t + 1], rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pamy2", "carriage"])
 def test_closed_form_error_in_single_precision(name: str) -> None:
     """To float32's rounding of a position."""
@@ -64,6 +65,7 @@ def test_closed_form_error_in_single_precision(name: str) -> None:
     np.testing.assert_allclose(error, stepped - q[rows + 1], atol=1e-6 * float(jnp.abs(q).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["torque", "position"])
 def test_one_step_gradients_equal_finite_differences(kind: str) -> None:
     robot = Robot.load("pamy2")
@@ -78,6 +80,7 @@ def test_one_step_gradients_equal_finite_differences(kind: str) -> None:
     assert exact == pytest.approx(numeric, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pamy2", "carriage"])
 def test_multi_step_gradient_through_ten_steps_equals_finite_differences(name: str) -> None:
     robot = Robot.load(name)
