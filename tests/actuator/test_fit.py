@@ -107,6 +107,7 @@ def test_the_best_epoch_is_kept_and_patience_stops_a_member(driven: Trajectories
     assert training["epochs"] == max(training["best_epoch"]) + 3
 
 
+@pytest.mark.slow
 def test_stopping_and_going_on_gives_the_same_weights_to_the_bit(
     driven: Trajectories, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ def squares(layers, x, precision):
     return jnp.mean(apply(layers, x, activation="tanh", precision=precision) ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [(), (40,), (5, 8)])
 def test_bfloat16_gives_the_output_and_the_gradient_of_float32_within_its_rounding(batch):
     x = jax.random.normal(jax.random.key(1), (*batch, 6))
@@ -24,6 +25,7 @@ def test_bfloat16_gives_the_output_and_the_gradient_of_float32_within_its_roundi
         assert np.linalg.norm(a - b) <= 0.02 * np.linalg.norm(a)
 
 
+@pytest.mark.slow
 def test_the_gradient_of_float32_equals_finite_differences():
     x = jax.random.normal(jax.random.key(1), (40, 6))
     with jax.enable_x64(True):

@@ -80,6 +80,7 @@ def test_what_is_no_servo(what: str) -> None:
     assert found(q, u) == ()
 
 
+@pytest.mark.slow
 def test_a_gain_that_was_never_seen_is_extrapolated_to() -> None:
     """tau = 3 on gain (goal - q) - 0.3 qd, learnt at the gains 1 and 2, asked at 5."""
     robot = Robot.load("pendulum")

@@ -11,6 +11,7 @@ def order(count: int, word: tuple[int, int]) -> np.ndarray:
     return np.asarray(shuffled(jnp.arange(count), count, jnp.asarray(word, jnp.uint32)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 97, 1000, 10_001, 47_808, 1_000_003])
 def test_every_number_comes_once(count: int) -> None:
     for word in ((0, 0), (1, 2), (4_000_000_000, 77)):

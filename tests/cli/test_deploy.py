@@ -85,6 +85,7 @@ def test_dry_runs_limits_and_faults_have_their_exit_codes(
     assert load(tmp_path / "stale.h5").lengths.tolist() == [101]
 
 
+@pytest.mark.slow
 def test_the_readers_own_robot_is_flown(genan, robots: None, tmp_path: Path) -> None:
     policy().save(tmp_path / "reacher")
     answer = genan(

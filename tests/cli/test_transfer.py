@@ -112,6 +112,7 @@ def test_ctrl_c_and_a_robot_that_vanishes_keep_what_is_done(genan, tmp_path: Pat
     assert json.loads((tmp_path / "gone" / "transfer.json").read_text())["trials_done"] == 2
 
 
+@pytest.mark.slow
 def test_another_run_is_replaced_only_when_asked(genan, refused, tmp_path: Path) -> None:
     on = ("transfer", "reacher", "--robot", "memory", "--out", tmp_path / "out")
     assert genan(*on, "--trials", 2).code == 0
@@ -174,6 +175,7 @@ def test_a_robot_is_served_for_the_trials_and_gone_after_them(
     )
 
 
+@pytest.mark.slow
 def test_the_readers_own_robot_is_tried(genan, tmp_path: Path) -> None:
     policy().save(tmp_path / "reacher")
     answer = genan(

@@ -38,6 +38,7 @@ def test_gradients_agree_with_finite_differences(engine: str, name: str) -> None
                 np.testing.assert_allclose(gradient[j], (up - down) / 2e-6, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["chain", "mjx"])
 def test_batch_equals_loop(engine: str) -> None:
     dynamics = load_dynamics(Robot.load("two-link"), engine=engine)
@@ -111,6 +112,7 @@ def test_the_chain_refuses_by_name_what_it_does_not_cover(make_robot: Callable) 
         load_dynamics(make_robot(TENDON, ["a", "b"]), engine="chain")
 
 
+@pytest.mark.slow
 def test_mjx_agrees_with_mujoco_c_on_tendons(make_robot: Callable) -> None:
     import mujoco
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
+import pytest
 
 from genan.data import finite_differences
 from genan.dynamics import Dynamics, load_dynamics
@@ -82,6 +83,7 @@ def test_labels_retrace_the_recording_to_rounding(robot: Robot) -> None:
     np.testing.assert_allclose(retraced_in_c(robot, q, tau), q[2:], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_labels_by_mjx_retrace_too() -> None:
     robot = Robot.load("carriage")
     dynamics = load_dynamics(robot, engine="mjx")

@@ -93,6 +93,7 @@ def picture_size(path: Path) -> tuple[int, int]:
 NAMES = ["error.png", "rollouts.png", "held-control.png", "trust.png"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [

@@ -66,6 +66,7 @@ def in_c(model: mujoco.MjModel, state: CupState, tau: np.ndarray) -> np.ndarray:
     return np.array(positions)
 
 
+@pytest.mark.slow
 def test_equals_mujoco_c() -> None:
     """A taut swing of all joints with one of them at its limit, and a ball that lies and slides in
     the moving cup."""

@@ -22,6 +22,7 @@ def members_of(drive, q, u, seed):
     return distance.argmin(axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robots", [3, 10, 30])
 def test_every_robot_is_driven_by_one_member_and_members_share_the_robots(robots):
     drive = EnsembleDrive(ENSEMBLE)

@@ -29,6 +29,7 @@ def test_the_velocity_is_the_mean_of_finite_differences_and_a_missing_ball_chang
         np.testing.assert_allclose(buffer.velocity[0], np.mean(steps, axis=0), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_an_episode_starts_on_the_sphere_at_rest_and_is_measured_with_noise():
     env = environment("ball-in-a-cup", envs=256)
     state = eqx.filter_jit(env.reset)(jax.random.key(0))

@@ -188,6 +188,7 @@ def test_hanging_ball_pulls_at_the_joints_with_its_weight(toy: CupAndBall) -> No
     )
 
 
+@pytest.mark.slow
 def test_small_swing_has_the_period_of_a_pendulum(touching_nothing: CupAndBall, play: Play) -> None:
     position, _, _ = play(touching_nothing, swung(touching_nothing, np.radians(4.0)))
     x = position[:, 0, -1] - start(touching_nothing)[0]
@@ -261,6 +262,7 @@ def test_swing_from_a_moving_hand_is_mujocos(touching_nothing: CupAndBall, play:
     np.testing.assert_allclose(position[:, :, -1], swing, atol=0.005 * reach)
 
 
+@pytest.mark.slow
 def test_free_arm_and_ball_exchange_energy_and_gain_none(touching_nothing: CupAndBall) -> None:
     """An arm that hangs without drive or friction, as MuJoCo counts its energy, and a string
     without damping."""

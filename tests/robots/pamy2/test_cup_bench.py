@@ -70,6 +70,7 @@ def put(
 OVER_THE_RIM = [(0.041, 0.0, 0.372), (-0.042, 0.0, 0.372), (-0.042, 0.0, 0.368)]
 
 
+@pytest.mark.slow
 def test_ball_hangs_still_below_the_cup(bench: CupBench) -> None:
     bench.reset()
     q = bench.read()

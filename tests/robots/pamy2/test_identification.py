@@ -78,6 +78,7 @@ def test_virtual_pamy2_identifies_like_the_real_one() -> None:
     assert (widths > 2.0).all() and (widths < 10.0).all()
 
 
+@pytest.mark.slow
 def test_without_friction_there_is_no_loop() -> None:
     smooth = VirtualPamy2(seed=0, without=("hysteresis", "capstan", "bearing", "quantisation"))
     widths = np.degrees([loop.width for loop in hysteresis(smooth)])

@@ -88,6 +88,7 @@ def test_true_torques_explain_the_motion(robot: VirtualPamy2) -> None:
         assert np.std(residual) < 0.05 * np.std(np.array(expected)[inner, joint])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", [effect for effect in EFFECTS if effect != "quantisation"])
 def test_every_effect_can_be_switched_off_and_matters(robot: VirtualPamy2, effect: str) -> None:
     pressures = bar_from_control(sweep(400))[None]

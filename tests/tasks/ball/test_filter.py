@@ -115,6 +115,7 @@ def test_noise_added_does_not_depend_on_the_number_of_steps():
     np.testing.assert_allclose(once.covariance, twice.covariance, rtol=0.02, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [100.0, 179.0])
 def test_ticks_see_no_later_measurement(rate):
     times = jnp.arange(round(1.09 * rate)) / rate
