@@ -17,7 +17,10 @@ def state(nq: int, dtype: str = "float32") -> list[jax.Array]:
     return [jnp.asarray(x, dtype) for x in np.random.default_rng(1).normal(size=(3, nq))]
 
 
-@pytest.mark.parametrize(("engine", "name"), [("chain", "carriage"), ("mjx", "pendulum")])
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [("chain", "carriage"), pytest.param("mjx", "pendulum", marks=pytest.mark.slow)],
+)
 def test_gradients_agree_with_finite_differences(engine: str, name: str) -> None:
     dynamics = load_dynamics(Robot.load(name), engine=engine)
     with jax.enable_x64(True):
