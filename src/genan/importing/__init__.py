@@ -1,5 +1,4 @@
-"""Logs of other programs into recordings: a module for each format, one mapping and one resampling
-for all of them."""
+"""Logs of other programs into recordings: a module per format, one mapping, one resampling."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -36,17 +36,16 @@ def import_logs(
     settings: ImportSettings | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Imported:
-    """Read logs, bring them to the robot's joints, controls, units and rate, and write them as one
-    recording file. One recording at a time is in memory; a file that is not finished never has its
-    name.
+    """Bring logs to the robot's joints, controls, units and rate, and write one recording file.
+
+    One recording at a time is in memory; a file that is not finished never has its name.
 
     Args:
         sources: log files or folders of logs.
         robot: whose they are.
         out: file to make (HDF5).
         test_out: file for the recordings that ``settings.test`` names.
-        settings: mapping, rate, choice of recordings; left out: everything from robot.toml and the
-            logs.
+        settings: mapping, rate, choice of recordings; left out: from robot.toml and the logs.
         progress: called after each recording with the bytes read and the bytes there are.
     """
     settings = settings or ImportSettings()
@@ -134,8 +133,6 @@ def _refuse_empty(file: OutputFile, kind: str, settings: ImportSettings) -> None
     if file.writer.lengths:
         return
     chosen = f" by the patterns {listing(settings.patterns)}" if settings.patterns else ""
-    raise DataError(
-        "No trajectory is left for "
-        f"{'the test file ' if kind == 'test' else ''}{file.writer.path}{chosen}, so nothing was "
-        f"written. {' '.join((*file.resampling(), *file.left_out()))}".strip()
-    )
+    target = f"{'the test file ' if kind == 'test' else ''}{file.writer.path}{chosen}"
+    why = " ".join((*file.resampling(), *file.left_out()))
+    raise DataError(f"No trajectory is left for {target}, so nothing was written. {why}".strip())

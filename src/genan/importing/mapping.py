@@ -1,5 +1,4 @@
-"""Which column of a log is which joint or control, in which unit: from flags, from robot.toml, or
-from the names."""
+"""Which column of a log is which joint or control, and in which unit."""
 
 import math
 import re
@@ -15,6 +14,8 @@ from genan.errors import DataError, SettingError, listing
 from genan.importing.settings import ImportSettings
 from genan.importing.source import LogSource, no_column
 from genan.robot import Control, Joint, Robot
+
+Samples = Float[np.ndarray, "n k"]
 
 #: Seconds in each unit that time stamps may be in.
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -36,8 +37,7 @@ _PREFIXES = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "c": 1e-2, "h": 1e2, "
 
 @dataclass(frozen=True)
 class MappedColumn:
-    """One joint or control and where it comes from: its value is ``factor`` * logged + ``shift``,
-    in the unit of the robot."""
+    """A joint or control in the robot's unit: ``factor`` * logged + ``shift``."""
 
     name: str
     column: str
@@ -73,11 +73,8 @@ class ColumnMapping:
         return named | ({"time": self.time} if self.time else {})
 
 
-def convert(
-    values: Float[np.ndarray, "n k"], entries: Sequence[MappedColumn]
-) -> Float[np.ndarray, "n k"]:
-    """The columns of a log in the robot's units; bit for bit what was logged where the units are
-    the same."""
+def convert(values: Samples, entries: Sequence[MappedColumn]) -> Samples:
+    """The columns of a log in the robot's units; bit for bit the same where the units are."""
     converted = np.ascontiguousarray(values, dtype=np.float64)
     factor = np.array([entry.factor for entry in entries])
     shift = np.array([entry.shift for entry in entries])
@@ -87,8 +84,7 @@ def convert(
 
 
 def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> ColumnMapping:
-    """Find the column of every joint and control; flags win over robot.toml, and robot.toml over
-    the names."""
+    """The column of every joint and control: from flags, else robot.toml, else by its name."""
     both = (*robot.joint_names, *robot.control_names)
     known = {"joints": robot.joint_names, "controls": robot.control_names}
     for flag in ("joints", "controls", "units", "scale", "offset"):
@@ -101,10 +97,8 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
     there = list(source.columns)
     if not there:
         raise DataError(f"{source.path} has no columns of numbers, so there is nothing to import.")
-    joints = _columns(robot.joints, settings.joints, there, source.positions, "joint", source)
-    controls = _columns(
-        robot.controls, settings.controls, there, source.commands, "control", source
-    )
+    joints = _columns(robot.joints, settings.joints, source.positions, "joint", source)
+    controls = _columns(robot.controls, settings.controls, source.commands, "control", source)
     by_column: dict[str, str] = {}
     for name, column in (*joints.items(), *controls.items()):
         if by_column.setdefault(column, name) != name:
@@ -115,39 +109,33 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
     # robot.toml speaks of tables; other formats stamp their samples themselves
     time = settings.time or (robot.log.time if robot.log.time in there else None)
     if time is not None:
-        _refuse_missing({"time": time}, there, source)
+        _refuse_missing({"time": time}, source)
     unit = settings.time_unit or (None if settings.time else robot.log.time_unit)
     return ColumnMapping(
-        joints=tuple(_mapped(joint, joints, settings, "joint") for joint in robot.joints),
-        controls=tuple(
-            _mapped(control, controls, settings, "control") for control in robot.controls
-        ),
-        time=time,
-        time_factor=time_factor(unit or time_unit_in_name(time or "")),
+        tuple(_mapped(joint, joints, settings, "joint") for joint in robot.joints),
+        tuple(_mapped(control, controls, settings, "control") for control in robot.controls),
+        time,
+        time_factor(unit or time_unit_in_name(time or "")),
     )
 
 
 def _columns(
     channels: Sequence[Joint | Control],
     flags: Mapping[str, str],
-    there: Sequence[str],
     ordered: Sequence[str],
     kind: str,
     source: LogSource,
 ) -> dict[str, str]:
     """Column of each joint, or of each control."""
     found = {
-        channel.name: flags.get(channel.name)
-        or channel.log.column
-        or _by_name(channel.name, kind, there)
-        for channel in channels
+        one.name: flags.get(one.name) or one.log.column or _by_name(one.name, kind, source.columns)
+        for one in channels
     }
     if any(found.values()) or not ordered:
         wanted = {name: column or name for name, column in found.items()}
-        todo = (
-            f'; say which is which with --{kind}s NAME=COLUMN, or with log = "COLUMN" in robot.toml'
-        )
-        _refuse_missing(wanted, there, source, todo)
+        flag = f"--{kind}s NAME=COLUMN"
+        todo = f'; say which is which with {flag}, or with log = "COLUMN" in robot.toml'
+        _refuse_missing(wanted, source, todo)
         return wanted
     if len(ordered) != len(channels):
         raise DataError(
@@ -158,13 +146,12 @@ def _columns(
     return dict(zip(found, ordered, strict=True))
 
 
-def _by_name(name: str, kind: str, there: Sequence[str]) -> str | None:
+def _by_name(name: str, kind: str, there: Mapping[str, str]) -> str | None:
     """The one column with the name of a joint or control: plain, as ROS or as MuJoCo write it."""
     if name in there:
         return name
-    like = [
-        column for column in there if column == f"{name}_{'qpos' if kind == 'joint' else 'ctrl'}"
-    ]
+    like = [f"{name}_{'qpos' if kind == 'joint' else 'ctrl'}"]
+    like = [column for column in like if column in there]
     if kind == "joint":
         like += [column for column in there if column.endswith(f".position[{name}]")]
     return like[0] if len(like) == 1 else None
@@ -180,11 +167,9 @@ def _mapped(
     return MappedColumn(name, columns[name], unit, scale * factor, offset * factor)
 
 
-def _refuse_missing(
-    wanted: Mapping[str, str], there: Sequence[str], source: LogSource, todo: str = ""
-) -> None:
-    missing = {name: column for name, column in wanted.items() if column not in there}
-    if missing:
+def _refuse_missing(wanted: Mapping[str, str], source: LogSource, todo: str = "") -> None:
+    there = list(source.columns)
+    if missing := {name: column for name, column in wanted.items() if column not in there}:
         words = [f"{c!r} (for {n!r})" if n != c else repr(c) for n, c in missing.items()]
         near = get_close_matches(next(iter(missing.values())), there, n=1, cutoff=0.8)
         hint = f" (is it {near[0]!r}?)" if near else ""
@@ -192,8 +177,7 @@ def _refuse_missing(
 
 
 def unit_factor(unit: str, wanted: str, *, what: str) -> float:
-    """What a number in ``unit`` (such as deg, mV, kPa) is multiplied by to be in ``wanted``;
-    ``what`` names it in the refusal."""
+    """Factor from ``unit`` (such as deg, mV, kPa) to ``wanted``; ``what``: for the refusal."""
     unit_plain, wanted_plain = (re.sub(r"[\s·*]", "", name) for name in (unit, wanted))
     if unit_plain == wanted_plain:
         return 1.0
@@ -228,9 +212,6 @@ def time_factor(unit: str) -> float:
 
 
 def time_unit_in_name(column: str) -> str:
-    """The unit that the name of a time column ends with (``stamp_ns``, ``time [ms]``); seconds
-    where it has none."""
-    ending = re.search(
-        r"[_\s\[(.]\s*(s|ms|us|ns|sec|msec|usec|nsec)[\])]?$", column.strip().lower()
-    )
+    """The unit that a time column's name ends with (``stamp_ns``, ``time [ms]``), else seconds."""
+    ending = re.search(r"[_\s\[(.]\s*([mun]?s(ec)?)[\])]?$", column.strip().lower())
     return "s" if ending is None else ending.group(1).removesuffix("ec")

@@ -36,10 +36,13 @@ HOLD_TOLERANCE = 1e-3
 Stamps = Float[np.ndarray, " n"]
 Samples = Float[np.ndarray, "n k"]
 Times = Float[np.ndarray, " m"]
+Values = Float[np.ndarray, "m k"]
+Known = Bool[np.ndarray, " m"]
+Phases = Literal["all", "first"]
 
+#: Samples that are dropped (stamped like the one before, or a little before it, or with a value
+#: that is not finite), times without samples, and jumps back in time.
 Faults = Counter[Literal["duplicated", "out of order", "not finite", "gap", "restart"]]
-"""Faults of a recording: samples that are dropped because they are stamped like the one before or a
-little before it, or have a value that is not finite; times without samples; jumps back in time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +74,7 @@ class CleanStream:
     names: tuple[str, ...]
     time: Stamps
     values: Samples
-    breaks: Bool[np.ndarray, " n"]
-    """Whether a break is before each sample; always before the first."""
+    breaks: Bool[np.ndarray, " n"]  # Whether one is before each sample; always before the first.
 
     def part(self, rows: slice) -> "CleanStream":
         """Some samples."""
@@ -88,9 +90,7 @@ class Resampler:
     dt: float  # The robot's period [s].
     settings: ImportSettings
 
-    def resample(
-        self, recording: RawRecording, phases: Literal["all", "first"] = "all"
-    ) -> ResampledRecording:
+    def resample(self, recording: RawRecording, phases: Phases = "all") -> ResampledRecording:
         """The trajectories of a recording; ``phases``: see ``ImportSettings``."""
         found = ResampledRecording()
         where = f"Recording {recording.name!r} of {self.source.path}"
@@ -191,9 +191,8 @@ class Resampler:
 
     def _values_at(
         self, at: Times, taken: slice | None, streams: Sequence[CleanStream]
-    ) -> tuple[np.ndarray, np.ndarray, Bool[np.ndarray, " m"]]:
-        """q, u and whether both are known, at the times ``at`` [s]; ``taken`` are the samples of
-        the leading stream at just these times."""
+    ) -> tuple[np.ndarray, np.ndarray, Known]:
+        """q, u and whether both are known at times [s]; ``taken``: the leading stream's samples."""
         known, found = np.ones(len(at), dtype=bool), []
         for entries in (self.mapping.joints, self.mapping.controls):
             values = np.empty((len(at), len(entries)))
@@ -225,10 +224,9 @@ def median_period(time: Stamps) -> float | None:
 
 def clean(
     time: Stamps, values: Samples, gap: float, faults: Faults, *, drop: bool = True
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m k"], Bool[np.ndarray, " m"]]:
-    """Stamps and samples without those that are twice, out of order or (``drop``) not finite, and
-    whether a break is before each: a step longer than ``gap`` [s], a jump back by more than that, a
-    lost sample."""
+) -> tuple[Times, Values, Known]:
+    """Stamps and samples that are in order and (``drop``) finite, and whether a break is before
+    each: a step longer than ``gap`` [s], a jump back by more than that, a lost sample."""
     finite = np.isfinite(time)
     if drop:
         finite &= np.isfinite(values).all(axis=1)
@@ -266,8 +264,7 @@ def clean(
 
 
 def uniform_multiple(time: Stamps, dt: float) -> int:
-    """How many of the rising stamps [s] there are in each ``dt`` [s], where they are uniform; 0
-    where they are not."""
+    """How many of the stamps [s] there are in each ``dt`` [s]; 0 where they are not uniform."""
     if len(time) < 2:
         return 0
     mean = float(time[-1] - time[0]) / (len(time) - 1)
@@ -279,10 +276,10 @@ def uniform_multiple(time: Stamps, dt: float) -> int:
 
 
 def sample_times(
-    time: Stamps, dt: float, phases: Literal["all", "first"]
+    time: Stamps, dt: float, phases: Phases
 ) -> list[tuple[Float[np.ndarray, " _"], slice | None]]:
-    """Times at which to take samples every ``dt`` [s] between rising stamps [s], one entry for each
-    phase, and the samples that were taken at just these times (None: to be interpolated)."""
+    """For each phase, times every ``dt`` [s] between rising stamps [s], and the samples that were
+    taken at just these times (None: to be interpolated)."""
     if k := uniform_multiple(time, dt):
         wanted = range(min(k if phases == "all" else 1, len(time)))
         return [(time[phase::k], slice(phase, None, k)) for phase in wanted]
@@ -290,9 +287,7 @@ def sample_times(
     return [(np.minimum(time[0] + dt * np.arange(count), time[-1]), None)]
 
 
-def held(
-    time: Stamps, values: Samples, at: Times, dt: float
-) -> tuple[Float[np.ndarray, "m k"], Bool[np.ndarray, " m"]]:
+def held(time: Stamps, values: Samples, at: Times, dt: float) -> tuple[Values, Known]:
     """The last sample at or before each time, and whether there is one and it is finite."""
     rows = np.searchsorted(time, at + HOLD_TOLERANCE * dt, side="right") - 1
     there = values[np.maximum(rows, 0)]
@@ -301,7 +296,7 @@ def held(
 
 def between(
     time: Stamps, values: Samples, at: Times, method: Literal["interpolate", "nearest"]
-) -> tuple[Float[np.ndarray, "m k"], Int[np.ndarray, " m"]]:
+) -> tuple[Values, Int[np.ndarray, " m"]]:
     """Positions at the times ``at`` [s], and the number of the sample after each."""
     if len(time) == 1:
         return np.repeat(values, len(at), axis=0), np.zeros(len(at), dtype=np.int64)

@@ -18,8 +18,7 @@ _DATE = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[-_T ](\d\d)[h:-]?(\d\d)[m:-]?(\d\d)
 
 @dataclass(frozen=True)
 class ImportSettings:
-    """How logs become trajectories. What is left out is taken from robot.toml, and then from the
-    log itself."""
+    """How logs become trajectories; what is left out comes from robot.toml, else from the log."""
 
     joints: Mapping[str, str] = field(default_factory=dict)
     """Column of the log for each joint."""
@@ -80,8 +79,7 @@ class ImportSettings:
 
 
 class RecordingSelection:
-    """Sorts recordings by patterns: ``run_*`` (name), ``kind=sysid`` (what the log says of it),
-    ``last:20%``."""
+    """Sorts recordings by patterns: ``run_*`` (name), ``kind=sysid`` (a fact), ``last:20%``."""
 
     def __init__(self, settings: ImportSettings, recordings: Sequence[tuple[str, "Facts"]]) -> None:
         """``recordings``: name and facts of all, in the order of the logs."""
@@ -124,9 +122,7 @@ class RecordingSelection:
     def _refuse_useless(self, pattern: str, recordings: Sequence[tuple[str, "Facts"]]) -> None:
         if any(self._matches(pattern, name, facts) for name, facts in recordings):
             return
-        known = sorted(
-            {f"{key}={value}" for _, facts in recordings for key, value in facts.items()}
-        )
+        known = sorted({f"{key}={x}" for _, facts in recordings for key, x in facts.items()})
         said = f"; they say of themselves: {listing(known[:20])}" if known else ""
         more = f" and {len(recordings) - 6} more" if len(recordings) > 6 else ""
         names = listing(name for name, _ in recordings[:6])

@@ -27,8 +27,8 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "csv": ("table",),
 }
 
+#: What a log says of a recording (``kind``, ``kp_firmware``, ...), to choose recordings by.
 Facts = Mapping[str, str | float]
-"""What a log says of a recording (``kind``, ``kp_firmware``, ...), to choose recordings by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,7 @@ class Stream:
     """The samples of columns that were recorded together, on one clock."""
 
     names: tuple[str, ...]
-    time: Float[np.ndarray, " n"] | None
-    """Time stamps [s], in the order of the file, as they are; None where the log has none."""
+    time: Float[np.ndarray, " n"] | None  # Stamps as they are [s]; None where there are none.
     values: Float[np.ndarray, "n k"]  # In the log's own units, one column for each name.
 
 
@@ -46,8 +45,7 @@ class RawRecording:
     """One recording of a log, before mapping and resampling."""
 
     name: str  # Of its file, episode or trajectory; unique in the log.
-    streams: tuple[Stream, ...]
-    """One for each clock: a table has one, a bag one or more for each topic."""
+    streams: tuple[Stream, ...]  # One for each clock: in a bag, one or more for each topic.
     facts: Facts = field(default_factory=dict)
     done: int = 0  # Bytes of the log that are read up to here, for the progress bar.
 
@@ -59,18 +57,14 @@ class LogSource:
     format: str
     path: Path
     files: Sequence[Path]  # The files with the samples.
-    columns: Mapping[str, str]
-    """Every column (``elbow`` in a table, ``/joint_states.position[elbow]`` in a bag), and what is
-    known of it before reading."""
+    columns: Mapping[str, str]  # Every column, and what is known of it before reading.
     read: Callable[[Sequence[str]], Iterator[RawRecording]]
     """Reads the named columns of every recording; a name that is not there is refused."""
     recordings: Sequence[tuple[str, Facts]] | None = None
     """Name and facts of every recording in the order of ``read``; None: only reading tells."""
-    period: float | None = None
-    """Sampling period [s] that the log declares, for streams without time stamps."""
+    period: float | None = None  # Declared sampling period [s], for streams without stamps.
     positions: Sequence[str] = ()
-    """Columns that are the joint positions by the format's own rules, in order: taken for the
-    robot's joints where no mapping is given and no column has a joint's name."""
+    """Joint positions by the format's own rules, in order, where neither mapping nor name tells."""
     commands: Sequence[str] = ()  # As ``positions``, for the controls.
 
     @property
@@ -94,8 +88,8 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
         raise SettingError(f"There is no format {format!r}; the formats are: {listing(FORMATS)}.")
     if stamps != "auto" and format != "rosbag":
         raise SettingError(
-            f"{path} is in the format {format!r}; only samples of a bag have two time stamps to "
-            "choose from, so leave out --stamps."
+            f"{path} is in the format {format!r}; only samples of a bag have two time stamps, so "
+            "leave out --stamps."
         )
     for library in FORMATS[format][1:]:
         try:
@@ -139,23 +133,20 @@ def no_column(
 
 def natural_order(name: str) -> list[tuple[int, str]]:
     """Sort key that counts as a person would: run_2 before run_10."""
-    return [
-        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)
-    ]
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def files_in(path: Path, endings: tuple[str, ...]) -> dict[str, Path]:
-    """The file itself, or the files below a folder with one of the endings (hidden ones are left
-    out), by the name of their recording: their place without the ending."""
-    files = {path.name: path}
+    """The file, or the files with one of the endings below a folder (without hidden ones), by
+    recording: their place without the ending."""
+    files, ends = {path.name: path}, "|".join(map(re.escape, endings))
     if path.is_dir():
         below = {file.relative_to(path).as_posix(): file for file in path.rglob("*")}
-        wanted = re.compile(
-            rf"(?!(.*/)?[._]).*({'|'.join(map(re.escape, endings))})", re.IGNORECASE
-        )
+        wanted = re.compile(rf"(?!(.*/)?[._]).*({ends})", re.IGNORECASE)
         names = [name for name in below if wanted.fullmatch(name) and below[name].is_file()]
         files = {name: below[name] for name in sorted(names, key=natural_order)}
-    ending = re.compile(f"(?<=.)({'|'.join(map(re.escape, endings))})$", re.IGNORECASE)
+    ending = re.compile(f"(?<=.)({ends})$", re.IGNORECASE)
     short = [ending.sub("", name) for name in files]
     return {
         name if short.count(name) == 1 else full: file

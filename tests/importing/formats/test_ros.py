@@ -348,7 +348,7 @@ def test_empty_bags_are_refused(tmp_path: Path, ros2: Any) -> None:
         open_rosbag(tmp_path / "zero.bag")
     (tmp_path / "folder").mkdir()
     assert not is_rosbag(tmp_path / "folder")
-    with pytest.raises(DataError, match="no bag in it"):
+    with pytest.raises(DataError, match="has no bag"):
         open_rosbag(tmp_path / "folder")
 
 

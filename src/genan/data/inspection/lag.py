@@ -124,8 +124,7 @@ class Response:
     """One joint's second difference at a stride and its past, projected onto the instruments."""
 
     commands: Commands
-    own: Float[np.ndarray, "rows own"]
-    """Further instruments, orthonormal and orthogonal to the commands: the joints' older past."""
+    own: Float[np.ndarray, "rows own"]  # Further, orthogonal instruments: the joints' older past.
     bend: Float[np.ndarray, " instruments"]
     past: Float[np.ndarray, "instruments past"]
     noise: float  # Variance of one sample that no model has to explain.
@@ -135,9 +134,7 @@ class Response:
     def of(
         cls, commands: Commands, q: Float[np.ndarray, "samples nq"], column: int, shift: int = 0
     ) -> "Response | None":
-        """``q``: positions averaged over a stride; ``shift``: rows by which the joints are moved
-        away from the commands, to see what chance does.
-        """
+        """``q``: averaged over a stride; ``shift``: rows away from the commands, to see chance."""
         rows, s = np.roll(commands.rows, shift), commands.stride
         joint = q[:, column]
         bend = joint[rows] - 2.0 * joint[rows - s] + joint[rows - 2 * s]
@@ -154,13 +151,10 @@ class Response:
         rest = rest - shared @ (shared.T @ rest) - own @ (own.T @ rest)
         basis = orthonormal(rest[:, :-1], rank=1e-12)
         left = rest[:, -1] - basis @ (basis.T @ rest[:, -1])
-        noise = float((left**2).sum()) / max(
-            1, len(rows) - shared.shape[1] - own.shape[1] - basis.shape[1]
-        )
-        noise = max(noise, MODEL_ERROR**2 * float(np.mean(bend**2)))
-        both = np.vstack(
-            [shared.T @ np.column_stack([past, bend]), own.T @ np.column_stack([past, bend])]
-        )
+        free = max(1, len(rows) - shared.shape[1] - own.shape[1] - basis.shape[1])
+        noise = max(float((left**2).sum()) / free, MODEL_ERROR**2 * float(np.mean(bend**2)))
+        motion = np.column_stack([past, bend])
+        both = np.vstack([shared.T @ motion, own.T @ motion])
         return cls(commands, own, both[:, -1], both[:, :-1], noise)
 
     def taps(self, degree: int) -> Float[np.ndarray, "delays instruments moving"]:
@@ -175,17 +169,15 @@ class Response:
     def left(
         self, structure: Structure, taps: Float[np.ndarray, "delays instruments taps"]
     ) -> Float[np.ndarray, " delays"]:
-        """Sum of squares along the instruments that past and taps leave, in units of the noise's
-        variance."""
+        """Sum of squares that past and taps leave, in units of the noise's variance."""
         past = orthonormal(self.past[:, : self.past.shape[1] - 3 + structure.past], rank=1e-10)
         bend = self.bend - past @ (past.T @ self.bend)
         taps = taps / np.sqrt((taps**2).sum(axis=1, keepdims=True) + 1e-300)
         taps = taps - past @ (past.T @ taps)
         across = np.swapaxes(taps, 1, 2)
         along = across @ bend
-        gain = np.linalg.solve(across @ taps + 1e-10 * np.eye(taps.shape[2]), along[:, :, None])[
-            :, :, 0
-        ]
+        normal = across @ taps + 1e-10 * np.eye(taps.shape[2])
+        gain = np.linalg.solve(normal, along[:, :, None])[:, :, 0]
         return np.asarray(np.maximum(0.0, bend @ bend - (along * gain).sum(axis=1)) / self.noise)
 
 
@@ -196,8 +188,7 @@ def features(
     stride: int,
     speed: float,
 ) -> Float[np.ndarray, "rows features"]:
-    """What a joint's acceleration may depend on: positions, speeds, gravity, drag, dry friction; a
-    lag comes last."""
+    """What a joint's acceleration may depend on: position, speed, gravity, friction, a lag."""
     joint = q[:, column]
     level = float(joint[rows].mean())
     step = joint[rows] - joint[rows - stride]
@@ -221,8 +212,7 @@ def features(
 def _windows(
     fine: int, memory: int, stride: int, controls: int, widest: float
 ) -> list[tuple[int, int]]:
-    """Age of the youngest, and number, of the commands that each instrument averages: single ones,
-    then more."""
+    """Age of the youngest, and number, of the commands that each instrument averages."""
     width = float(max(1, fine * controls // INSTRUMENTS))
     place, windows = 0.0, []
     while place + width <= memory:
@@ -236,8 +226,7 @@ def _windows(
 def averaged(
     values: Float[np.ndarray, "rows columns"], stride: int
 ) -> Float[np.ndarray, "rows columns"]:
-    """Mean of each sample and the ``stride`` - 1 before it; the first ones of a trajectory mix with
-    the one before."""
+    """Mean of each sample and the ``stride`` - 1 before it, trajectory boundaries ignored."""
     if stride == 1:
         return values
     total = np.cumsum(values, axis=0)
@@ -249,8 +238,7 @@ def averaged(
 def orthonormal(
     columns: Float[np.ndarray, "rows k"], *, rank: float = 1e-6
 ) -> Float[np.ndarray, "rows r"]:
-    """An orthonormal basis of the columns' span; directions that add nearly nothing are left
-    out."""
+    """An orthonormal basis of the columns' span, without directions that add nearly nothing."""
     sizes = np.sqrt((columns**2).sum(axis=0))
     scaled = columns[:, sizes > 0.0] / sizes[sizes > 0.0]
     values, vectors = np.linalg.eigh(scaled.T @ scaled)
@@ -285,14 +273,11 @@ class JointLag:
     """What commands do to one joint, and when."""
 
     joint: str
-    steps: int | None
-    """Samples from a command to the acceleration it makes; None where it cannot be told."""
+    steps: int | None  # Samples from a command to the acceleration it makes; None: unknown.
     lowest: int
     highest: int  # Range of delays that the data does not rule out [samples].
-    control: str | None
-    """The control with the strongest effect on this joint; None where no effect is seen."""
-    explained: float
-    """Part of what the joint's own past leaves open that commands explain, at the best delay."""
+    control: str | None  # That with the strongest effect on this joint; None: none is seen.
+    explained: float  # Part that commands explain of what the past leaves open, at the best delay.
     chance: float  # The same for commands of another time, at their best: what chance explains.
     delays: tuple[int, ...]  # Delays that were tried [samples].
     curve: tuple[float, ...]  # Part explained at each of them.
@@ -302,9 +287,7 @@ class JointLag:
 class Lag:
     """The delay between commands and motion."""
 
-    steps: int | None
-    """Samples for ``genan fit --delay``: the shortest lag of the joints that tell one; None where
-    none does."""
+    steps: int | None  # For ``genan fit --delay``: the shortest lag of the joints that tell one.
     dt: float  # Sampling period [s].
     joints: tuple[JointLag, ...]
 
@@ -401,8 +384,7 @@ def _joint_lag(
 
 
 def _costs(response: Response, structure: Structure) -> Float[np.ndarray, " delays"]:
-    """What a structure leaves at each delay, and a price for its parameters, in units of the
-    noise's variance."""
+    """What a structure leaves at each delay, and its price, in units of the noise's variance."""
     return response.left(structure, response.taps(structure.degree)) + _price(response, structure)
 
 
@@ -422,24 +404,19 @@ def _explained(
 def _strongest(response: Response, delay: int) -> int:
     """The control that explains most on its own, as a column of u; ``delay``: its index."""
     taps = response.taps(DIRECT.degree)[delay : delay + 1]
-    left = [
-        response.left(DIRECT, taps[:, :, control : control + 1])[0]
-        for control in range(taps.shape[2])
-    ]
+    left = [response.left(DIRECT, taps[:, :, [k]])[0] for k in range(taps.shape[2])]
     return int(response.commands.moving[int(np.argmin(left))])
 
 
 def _copied(commands: Commands, q: Float[np.ndarray, " rows"], quantum: float | None) -> int | None:
-    """Index of the delay at which the position is the command itself, scaled and shifted; None
-    where it is not."""
+    """Index of the delay at which the position is the command, scaled and shifted, if any."""
     rows = commands.rows[:: max(1, len(commands.rows) // 1000)]
     values = commands.raw[(rows - 1)[:, None] - commands.delays]
     joint = q[rows] - q[rows].mean()
     taps = np.moveaxis(values - values.mean(axis=0), 1, 0)
     across = np.swapaxes(taps, 1, 2)
-    gains = np.linalg.solve(
-        across @ taps + 1e-9 * len(joint) * np.eye(taps.shape[2]), (across @ joint)[:, :, None]
-    )
+    normal = across @ taps + 1e-9 * len(joint) * np.eye(taps.shape[2])
+    gains = np.linalg.solve(normal, (across @ joint)[:, :, None])
     left = np.sqrt(np.mean((joint - (taps @ gains)[:, :, 0]) ** 2, axis=1))
     close = max(0.5 * (quantum or 0.0), 1e-3 * float(joint.std()))
     return int(np.argmin(left)) if left.min() < close else None
@@ -448,6 +425,5 @@ def _copied(commands: Commands, q: Float[np.ndarray, " rows"], quantum: float | 
 def _thinned(trajectories: Trajectories) -> Trajectories:
     """Whole trajectories, spread over the recording, of some ``_SAMPLES`` rows together."""
     every = max(1, len(trajectories.q) // _SAMPLES)
-    return (
-        trajectories if every == 1 else trajectories.select(np.arange(len(trajectories))[::every])
-    )
+    numbers = np.arange(len(trajectories))[::every]
+    return trajectories if every == 1 else trajectories.select(numbers)

@@ -25,6 +25,9 @@ from genan.errors import DataError, SettingError, listing
 from genan.importing.formats.ros_messages import TopicReader, Types, Wire
 from genan.importing.source import LogSource, RawRecording, Stream, natural_order
 
+#: Topic, time of receipt [ns] and raw bytes of each message.
+Messages = Iterator[tuple[str, int, bytes]]
+
 #: A row of more numbers than this is listed by its first one: an image, a cloud of points.
 LISTED = 64
 
@@ -50,9 +53,7 @@ class Bag:
 
     name: str
     files: Sequence[Path]
-    messages: Callable[[Collection[str], bool], Iterator[tuple[str, int, bytes]]]
-    """Topic, time of receipt [ns] and raw bytes of each message of some topics, or of the first
-    message of each of them."""
+    messages: Callable[[Collection[str], bool], Messages]  # Of some topics, or the first of each.
     topics: dict[str, BagTopic] = field(default_factory=dict)
     definitions: dict[tuple[Wire, str, str, str], None] = field(default_factory=dict)
     """Of message types in the files: wire, type, language and text."""
@@ -88,7 +89,7 @@ def _library_bag(path: Path, name: str) -> Bag:
     open_bag: Any = rosbag1.Reader if wire == "ros1" else rosbag2.Reader
     firsts: dict[str, tuple[str, int, bytes]] = {}
 
-    def messages(topics: Collection[str], first: bool) -> Iterator[tuple[str, int, bytes]]:
+    def messages(topics: Collection[str], first: bool) -> Messages:
         if first:
             yield from (firsts[topic] for topic in topics if topic in firsts)
             return
@@ -110,9 +111,8 @@ def _library_bag(path: Path, name: str) -> Bag:
     return bag
 
 
-def _ros1_messages(reader: Any, wanted: Sequence[Any]) -> Iterator[tuple[str, int, bytes]]:
-    """Chunk after chunk, by the library's index; letting it parse the header of each message takes
-    2.6 times as long."""
+def _ros1_messages(reader: Any, wanted: Sequence[Any]) -> Messages:
+    """Chunk after chunk, by the library's index; its own iteration takes 2.6 times as long."""
     chunks: dict[int, list[tuple[int, int, str]]] = {}
     for connection in wanted:
         for entry in reader.indexes[connection.id]:
@@ -136,7 +136,7 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
 
     parts: list[tuple[Path, dict[int, str], dict[int, frozenset[int]]]] = []
 
-    def messages(topics: Collection[str], first: bool) -> Iterator[tuple[str, int, bytes]]:
+    def messages(topics: Collection[str], first: bool) -> Messages:
         for topic in topics if first else ():
             yield from islice(messages([topic], False), 1)
         for path, channels, chunks in parts if not first else ():
@@ -158,8 +158,8 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
 def _add_topics(
     bag: Bag, path: Path, file: BinaryIO
 ) -> tuple[dict[int, str], dict[int, frozenset[int]]]:
-    """Topics and counts of an MCAP file, from its summary or else from all of it; returns the topic
-    of each channel, and the channels of each chunk by its place."""
+    """Add the topics of an MCAP file, by its summary or else by all of it; returns the topic of
+    each channel, and the channels of each chunk by its place."""
     from mcap.reader import make_reader
     from mcap.records import Channel, Message, Schema
     from mcap.stream_reader import StreamReader
@@ -217,9 +217,7 @@ def _records(
         at = file.tell()
 
 
-def _messages_of(
-    chunk: Any, path: Path, at: int, wanted: Mapping[int, str]
-) -> Iterator[tuple[str, int, bytes]]:
+def _messages_of(chunk: Any, path: Path, at: int, wanted: Mapping[int, str]) -> Messages:
     """The messages of a chunk. An object of each, as the library makes, takes 4 times as long."""
     from mcap.stream_reader import CRCValidationError, get_chunk_data_stream
 
@@ -299,10 +297,8 @@ def open_bag(path: Path, name: str) -> Bag:
     parts = _mcap_parts(path) if path.is_dir() else [path] if path.suffix == ".mcap" else []
     bag = _mcap_bag(parts, name) if parts else _library_bag(path, name)
     if not any(topic.count for topic in bag.topics.values()):
-        what = bag if bag.topics else "no topics"
-        raise DataError(
-            f"The bag {name!r} is empty: it has {what} and not one message; leave it out."
-        )
+        what = f"it has {bag if bag.topics else 'no topics'} and not one message"
+        raise DataError(f"The bag {name!r} is empty: {what}; leave it out.")
     return bag
 
 
@@ -333,15 +329,12 @@ def is_rosbag(path: Path) -> bool:
 
 
 def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
-    """A bag (``.bag``, ``.mcap``, ``.db3``, a folder with ``metadata.yaml``), or a folder of bags,
-    one recording each; for ``stamps`` see ``TopicReader``."""
+    """A bag, or a folder of bags, one recording each; for ``stamps`` see ``TopicReader``."""
     if stamps not in ("auto", "header", "receipt"):
         raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
     paths = bags_in(path)
     if not paths:
-        raise DataError(
-            f"{path} has no bag in it: no .bag, .mcap or .db3 file and no metadata.yaml."
-        )
+        raise DataError(f"{path} has no bag: no .bag, .mcap or .db3 file and no metadata.yaml.")
     stems = [bag.name if bag.is_dir() else bag.stem for bag in paths]
     names = stems if len(set(stems)) == len(stems) else [bag.name for bag in paths]
     bags = [open_bag(bag, name) for bag, name in zip(paths, names, strict=True)]
@@ -367,8 +360,7 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
 
 
 def _columns(bags: Sequence[Bag], stamps: str) -> dict[str, str]:
-    """Every number of the first message of every topic; topics that cannot be read are passed over,
-    and refused when they are asked for."""
+    """Every number of the first message of every topic that can be read."""
     found: dict[str, str] = {}
     done: set[str] = set()
     for bag in bags:
@@ -430,8 +422,7 @@ def _read(bag: Bag, names: Sequence[str], stamps: str, done: int) -> RawRecordin
 
 
 def _groups(seen: np.ndarray) -> list[list[int]]:
-    """Columns that were found together; several programs may publish joints of their own on one
-    topic. A column belongs to the group in which it was first seen."""
+    """Columns first seen together: several programs may publish joints on one topic."""
     free, groups = np.ones(seen.shape[1], bool), []
     while (seen & free).any():
         first = seen[np.argmax((seen & free).any(axis=1))] & free

@@ -15,16 +15,12 @@ from jaxtyping import Bool, Float, Int, UInt8
 
 from genan.errors import DataError
 
+#: How bytes are laid out: CDR (ROS 2, numbers at multiples of their size) or ROS 1 (packed).
 Wire = Literal["cdr", "ros1"]
-"""How the bytes are laid out: CDR (ROS 2, every number at a multiple of its size) or ROS 1
-(packed)."""
-
+#: Message types as the rosbags library parses them: (constants, [(field, description), ...]).
 Types = Mapping[str, tuple[Any, Sequence[tuple[str, Any]]]]
-"""Definitions of message types as the rosbags library parses them: name -> (constants, [(field,
-description), ...])."""
 
-#: Fields of texts that name the entries of the sequences next to them, as ``name`` does in
-#: ``sensor_msgs/JointState``.
+#: Fields of texts that name the entries of the sequences next to them (as in JointState).
 NAME_FIELDS = ("name", "names", "joint_names", "interface_names")
 #: Points of a trajectory are moments, not joints: they are counted, never named.
 _COUNTED = ("points",)
@@ -34,11 +30,9 @@ _NUMBERS = {"bool": "u1", "byte": "i1", "char": "u1", "float32": "f4", "float64"
     f"{sign}int{8 * size}": f"{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
 }
 _BASE, _NAME, _ARRAY, _SEQUENCE = 1, 2, 3, 4  # rosbags.interfaces.Nodetype
-#: Messages in messages deeper than this are no robot's; a definition that contains itself would
-#: never end.
+#: Messages in messages deeper than this are no robot's; the definition contains itself.
 _DEPTH = 32
-#: Header and receipt are of one clock when messages are received so long after their stamps, in the
-#: median [ns].
+#: Header and receipt are of one clock when the one is so long after the other, in the median [ns].
 SAME_CLOCK = (-20_000_000, 250_000_000)
 #: Layouts that are kept for messages of one length (joints in another order are another layout),
 #: and messages that are read together.
@@ -47,24 +41,21 @@ _KEPT, _BLOCK = 32, 1 << 16
 
 @dataclass(frozen=True)
 class MessageField:
-    """A number, or a row of numbers, in a message: first byte, type of NumPy, how many (None: one
-    number, not a row), and the name of each, where the message names them."""
+    """A number, or a row of numbers, in a message."""
 
-    offset: int
+    offset: int  # First byte.
     dtype: str
-    count: int | None
-    labels: tuple[str, ...] = ()
+    count: int | None  # None: one number, not a row.
+    labels: tuple[str, ...] = ()  # Name of each, where the message names them.
 
 
 @dataclass(frozen=True, eq=False)
 class MessageLayout:
     """The places of all numbers of a message."""
 
-    fields: Mapping[str, MessageField]
-    """By path: ``position``, ``header.stamp.sec``, ``points[0].positions``."""
+    fields: Mapping[str, MessageField]  # By path: ``position``, ``points[0].positions``.
     places: Int[np.ndarray, " m"]  # The bytes that hold lengths and names.
-    bytes: UInt8[np.ndarray, " m"]
-    """What they are: another message of the same length with these has the same layout."""
+    bytes: UInt8[np.ndarray, " m"]  # What these are in every message of this layout.
 
     def find(self, path: str) -> MessageField | None:
         """The one number at ``path`` (``position[elbow]``, ``data[3]``, ``twist.linear.x``)."""
@@ -116,8 +107,7 @@ class _Walk:
     def message(
         self, name: str, paths: tuple[str, ...], scope: tuple[tuple[str, ...], ...], depth: int
     ) -> None:
-        """The fields of a message of type ``name``; ``paths`` lead to it, ``scope`` are the names
-        around it."""
+        """The fields of a message; ``paths`` lead to it, ``scope`` are the names around it."""
         if name not in self.types:
             raise DataError(
                 f"The file has no definition of the message type {name!r}; record with definitions."
@@ -210,8 +200,7 @@ class TopicReader:
     """Time of a sample: its message's ``header.stamp``, or when the recorder received it; auto: the
     header's, where there is one that is not zero and of the recorder's clock (that of a simulation
     or another computer is not, and topics without a header could not be aligned with it)."""
-    labels: set[str] = field(default_factory=set)
-    """Names that were seen where a path was not, for the message when one is missing."""
+    labels: set[str] = field(default_factory=set)  # Names seen where a path was not.
     _layouts: dict[int, list[MessageLayout]] = field(default_factory=dict)
 
     def any_layout(self) -> MessageLayout:
@@ -221,8 +210,7 @@ class TopicReader:
     def read(
         self, messages: Sequence[bytes], receipt: Sequence[int]
     ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n k"], Bool[np.ndarray, "n k"], bool]:
-        """Time [ns] and numbers of each message, whether it had them, and whether the time is the
-        header's."""
+        """Time [ns] and numbers of each message, whether they were there, if by the header."""
         n, k = len(messages), len(self.paths)
         values, seen, stamp = np.zeros((n, k)), np.zeros((n, k), bool), np.full(n, -1, np.int64)
         for this, data, rows in self._alike(messages):

@@ -20,8 +20,8 @@ from genan.errors import DataError, listing
 from genan.importing.mapping import time_factor, time_unit_in_name
 from genan.importing.source import LogSource, RawRecording, Stream, files_in, no_column
 
+#: Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN.
 Columns = dict[str, np.ndarray]
-"""Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN."""
 
 CSV, PARQUET = (".csv", ".tsv", ".txt", ".csv.gz"), (".parquet", ".pq")
 _TIME = re.compile(
@@ -94,9 +94,8 @@ def _open(
             time = time_column(there)
             wanted = tuple(dict.fromkeys([*names, *([time] if time else [])]))
             values = as_matrix(list(read_file(file, wanted).values()))
-            stamps = None
-            if time is not None:
-                stamps = values[:, wanted.index(time)] * time_factor(time_unit_in_name(time))
+            second = time_factor(time_unit_in_name(time or ""))
+            stamps = values[:, wanted.index(time)] * second if time else None
             done += file.stat().st_size
             yield RawRecording(recording, (Stream(wanted, stamps, values),), {}, done)
 
@@ -270,8 +269,7 @@ def sniff(path: Path) -> CsvDialect:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """The first that gives the same number of cells, more than one, in all lines; else the one with
-    most cells."""
+    """The first with the same number of cells, more than one, in all lines; else with the most."""
     fewest = {}
     for delimiter in (",", ";", "\t", "|", " "):
         counts = {len(_cells(line, delimiter)) for line in lines}

@@ -1,5 +1,4 @@
-"""TFRecord files, and the episodes (RLDS) that TensorFlow Datasets writes into them, without
-TensorFlow.
+"""TFRecord files with episodes (RLDS) of TensorFlow Datasets, without TensorFlow.
 
 A column is a number of the steps: ``observation/state:3``, ``action:0``, ``reward``. An episode is
 a recording; where steps in its middle are marked as first or last, each stretch between the marks
@@ -50,8 +49,7 @@ class Episode:
     done: int  # Bytes of the data set up to its end.
     steps: int
     numbers: Mapping[str, np.ndarray]  # [steps, width] by name without ``steps/``.
-    uneven: Mapping[str, int]
-    """Lists that do not have the same number for each step: their lengths."""
+    uneven: Mapping[str, int]  # Lengths of lists that are not the same for each step.
 
     def columns(self) -> dict[str, tuple[str, int]]:
         """List and place of each column."""
@@ -62,8 +60,7 @@ class Episode:
         }
 
     def stretches(self) -> list[tuple[str, int, int]]:
-        """Name, first step and end of each; one begins where a step is marked as first, and after
-        one that is marked as last."""
+        """Name, first step and end of each, by the marks of first and last steps."""
         marks = np.zeros(self.steps, bool)
         for name, shift in (("is_first", 0), ("is_last", 1)):
             if name in self.numbers:
