@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from genan.actuator.reference import REASONS
-from genan.cli.terminal import print_sentences, table
+from genan.cli.terminal import print_sentences, print_table, table
 from genan.words import interval, number, reading_unit, shortened
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def print_evaluation(console: "Console", found: "Evaluation") -> None:
         _print(
             console, f"• {held.name}: {held.verdict}", "green" if held.fit_for_training else "red"
         )
-    console.print(_held_table(found.held[0]))
+    print_table(console, _held_table(found.held[0]))
     if found.torques is not None:
         parts = zip(found.torques.joints, found.torques.correlation, strict=True)
         _print(
@@ -89,7 +89,7 @@ def _print(console: "Console", text: str, style: str = "") -> None:
 def _print_errors(console: "Console", found: "Evaluation | CrossValidation") -> None:
     """The errors of all models, of each joint, and how the model compares with the baselines."""
     console.print()
-    console.print(_models(found))
+    print_table(console, _models(found))
     _print(console, _brackets(found), "dim")
     console.print()
     count = len(found.errors.joints)
@@ -101,7 +101,7 @@ def _print_errors(console: "Console", found: "Evaluation | CrossValidation") -> 
             means = errors.one_step.mean if step is None else errors.curve.mean[step]
             pairs = zip(units, means[:count], strict=True)
             rows.append([errors.name, *(number(factor * mean) for (_, factor), mean in pairs)])
-        console.print(table([title, *names], rows, left=(title,)))
+        print_table(console, table([title, *names], rows, left=(title,)))
         console.print()
     if found.comparison is None:
         return
@@ -183,7 +183,7 @@ def _print_novelty(console: "Console", novelty: "Novelty") -> None:
         ]
         for j, joint in enumerate(novelty.joints)
     ]
-    console.print(table(columns, rows, left=("joint", "mostly")))
+    print_table(console, table(columns, rows, left=("joint", "mostly")))
     _print(
         console,
         "Error: one step ahead. r: rank correlation of score and error; of all joints along "
@@ -204,6 +204,5 @@ def _print_novelty(console: "Console", novelty: "Novelty") -> None:
         ]
         columns = ["recording", "joint", "from [s]", "to [s]", "score", "why"]
         made = table(columns, rows, left=("recording", "joint", "why"))
-        made.columns[-1].no_wrap = False
-        console.print(made)
+        print_table(console, made)
     console.print()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from genan.cli.terminal import check_folder, print_sentences, table
+from genan.cli.terminal import check_folder, print_sentences, print_table, table
 from genan.words import duration, number, reading_unit
 
 if TYPE_CHECKING:
@@ -71,15 +71,11 @@ class Inspect:
             trajectories.check_robot(robot)
         found = inspect(trajectories, robot, timing=timing)
         console = Console(highlight=False)
-        for part in (
-            _head(head, found, trajectories.fingerprint),
-            _joint_table(found),
-            _sensing_table(found),
-            _control_table(found),
-            f"[dim]{COLUMNS}{_pairs(found)}[/dim]",
-        ):
-            console.print(part)
+        console.print(_head(head, found, trajectories.fingerprint), "")
+        for made in (_joint_table(found), _sensing_table(found), _control_table(found)):
+            print_table(console, made)
             console.print()
+        console.print(f"[dim]{COLUMNS}{_pairs(found)}[/dim]", "")
         print_sentences(console, "Suspicious", "yellow", found.suspicious, "Nothing suspicious.")
         console.print()
         print_sentences(console, "Verdict", "cyan", found.verdict)
@@ -154,11 +150,11 @@ def _sensing_table(found: "Inspection") -> "Table":
                 "-" if joint.quantum is None else number(factor * joint.quantum),
                 number(factor * joint.signal),
                 number(factor * joint.noise),
-                f"{100 * joint.signal_share:.2g} %",
+                f"{number(100 * joint.signal_share)} %",
                 "-" if joint.clear_stride is None else f"{joint.clear_stride} x dt",
                 lag_words(lag.steps, found.dt),
                 lag.control or "-",
-                f"{100 * joint.stuck:.2g} %",
+                f"{number(100 * joint.stuck)} %",
             ]
         )
     return table([*columns, "lag", "most by", "stuck"], rows, left=("joint", "unit"))
@@ -188,6 +184,11 @@ def _pairs(found: "Inspection") -> str:
     if not parts:
         return ""
     first, second = min(parts, key=lambda pair: parts[pair])
+    if len(parts) == 1:
+        return (
+            f" Positions of {first} with {second}: {100 * parts[first, second]:.0f} % of their "
+            "cells."
+        )
     least, most = 100 * min(parts.values()), 100 * max(parts.values())
     return (
         f" Pairs of positions: {least:.0f} to {most:.0f} % of their cells ({first} with {second} "

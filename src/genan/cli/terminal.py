@@ -127,6 +127,12 @@ def table(
     return made
 
 
+def print_table(console: "Console", made: "Table") -> None:
+    """Print a table in its own width: where the screen is narrower its lines go on, uncut."""
+    made.width = console.measure(made, options=console.options.update(max_width=1000)).maximum
+    console.print(made, crop=False)
+
+
 def print_sentences(
     console: "Console", title: str, colour: str, sentences: Sequence[str], otherwise: str = ""
 ) -> None:

@@ -255,6 +255,8 @@ def _print_result(console: "Console", found: "Result", *, robot: str) -> None:
     """One line for each robot, and one for all of them."""
     from rich.table import Table
 
+    from genan.cli.terminal import print_table
+
     entry = task_entry(found.task)
     # The first is success, which has its own column; where there are but two, so has the other.
     shown = list(found.outcomes())[2 if len(entry.outcomes) == 2 else 1 :]
@@ -283,8 +285,7 @@ def _print_result(console: "Console", found: "Result", *, robot: str) -> None:
             *([_number(part.mean(entry.number[0]))] if entry.number else []),
             *(str(counts.get(name, 0)) for name in shown),
         )
-    table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
-    console.print(table, crop=False)
+    print_table(console, table)
     if len(found.completed) < len(found.trials):
         console.print(f"{found.words}.")
 

@@ -136,7 +136,7 @@ def obstacles(
     if best and samples >= _FEWEST and best.signal_share < LEAST_MOTION:
         stride = inspection.decimation
         found.append(
-            f"The signal is under the sensor's noise: at most {100 * best.signal_share:.2g} % of "
+            f"The signal is under the sensor's noise: at most {_percent(best.signal_share)} of "
             f"the one-step second differences' variance is motion (joint {best.name!r}), where "
             f"{100 * LEAST_MOTION:.0f} % is the least; "
             + (
@@ -351,7 +351,7 @@ def _resolution(found: "Inspection") -> str:
         return ""
     worst = min(moving, key=lambda joint: joint.signal_share)
     share = (
-        f"{100 * worst.signal_share:.2g} % of the one-step accelerations' variance is motion "
+        f"{_percent(worst.signal_share)} of the one-step accelerations' variance is motion "
         f"(joint {worst.name!r})"
     )
     now = f"{1.0 / found.dt:.4g} Hz"
