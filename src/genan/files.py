@@ -28,11 +28,9 @@ Tree = TypeVar("Tree")
 
 CHECKPOINT = "checkpoint.safetensors"
 
-OPSET, OLDEST_OPSET = 17, 13
-"""Operators of version 17 run on every onnxruntime since 1.12 (2022)."""
+OPSET, OLDEST_OPSET = 17, 13  # Operators of version 17 run on every onnxruntime since 1.12 (2022).
 
-Check = Callable[[Path], None]
-"""Raises where the export at a path is not what it should be."""
+Check = Callable[[Path], None]  # Raises where the export at a path is not what it should be.
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -52,25 +50,17 @@ def write_atomically(path: Path, content: bytes) -> None:
 class ArtifactFormat:
     """One kind of artifact: its files, its version, and how to speak of it."""
 
-    format: str
-    """Name of the format, as in the contract file."""
-    version: int
-    """The newest version that is read and, unless an older one is asked for, written."""
-    weights: str
-    """Name of the file with the arrays."""
+    format: str  # Name of the format, as in the contract file.
+    version: int  # The newest version that is read and, unless an older one is asked for, written.
+    weights: str  # Name of the file with the arrays.
     contract: str
     """Name of the file with the contract; it is written last, so it says that all is there."""
     error: type[GenanError]
-    none: str
-    """How a message begins where there is none: "There are no actuators"."""
-    origin: str
-    """Where one comes from: "the --out of 'genan fit'"."""
-    again: str
-    """How to make another one: "fit again"."""
-    unfinished: str
-    """What to say where there is a checkpoint in its place."""
-    oldest: int | None = None
-    """The oldest version that is read; left out: the newest alone."""
+    none: str  # How a message begins where there is none: "There are no actuators".
+    origin: str  # Where one comes from: "the --out of 'genan fit'".
+    again: str  # How to make another one: "fit again".
+    unfinished: str  # What to say where there is a checkpoint in its place.
+    oldest: int | None = None  # The oldest version that is read; left out: the newest alone.
     others: tuple[tuple[str, str], ...] = ()
     """Contract files of other formats that may be given by mistake, and what they belong to."""
 

@@ -48,14 +48,11 @@ BENDS = (0.02, 0.2)
 LEAST_ALIKE = 0.2
 """Correlation with the position above which a control can be where the joint is to go."""
 
-BEHIND = (0.0, 0.05, 0.1, 0.2, 0.4)
-"""How far a position may be behind its goal [s]."""
+BEHIND = (0.0, 0.05, 0.1, 0.2, 0.4)  # How far a position may be behind its goal [s].
 
-MOST_APART = 10.0
-"""Ratio of the deviations of position and goal up to which it can be one."""
+MOST_APART = 10.0  # Ratio of the deviations of position and goal up to which it can be one.
 
-MOST_ROWS = 100_000
-"""Samples that servos are looked for in."""
+MOST_ROWS = 100_000  # Samples that servos are looked for in.
 
 
 def find_servos(trajectories: Trajectories, numbers: Numbers) -> tuple[Servo, ...]:
@@ -160,12 +157,9 @@ def uses(kind: str, history: History, nq: int, nu: int) -> Bool[np.ndarray, " in
 class LinearSamples:
     """The samples of some recordings, as a linear model wants them."""
 
-    x: Float[np.ndarray, "n inputs_and_one"]
-    """Standardised inputs and, last, ones."""
-    y: Float[np.ndarray, "n nq"]
-    """Standardised torques."""
-    hold: Float[np.ndarray, "n nq"]
-    """Standardised torques that would keep the velocity."""
+    x: Float[np.ndarray, "n inputs_and_one"]  # Standardised inputs and, last, ones.
+    y: Float[np.ndarray, "n nq"]  # Standardised torques.
+    hold: Float[np.ndarray, "n nq"]  # Standardised torques that would keep the velocity.
     response: Float[np.ndarray, "n nq nq"]
     """What standardised torques do to the next position, scaled; or to themselves."""
 

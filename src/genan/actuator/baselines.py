@@ -21,8 +21,7 @@ Products = Float[np.ndarray, "k k"]
 Origin = Float[np.ndarray, " k"]
 NextPositions = Float[np.ndarray, "n nq"]
 
-ORDERS = (1, 2, 3, 5, 10)
-"""Past samples that are tried."""
+ORDERS = (1, 2, 3, 5, 10)  # Past samples that are tried.
 
 RIDGES = np.logspace(-12, 0, 13)
 """Ridges that are tried, relative to the variance of a standardised feature."""
@@ -112,16 +111,13 @@ class ConstantVelocity:
 class Arx:
     """A fitted ARX model; one matrix for each of the last samples."""
 
-    order: int
-    """Past samples besides the present one, n."""
-    ridge: float
-    """Weight of the penalty, relative to the variance of a standardised feature."""
+    order: int  # Past samples besides the present one, n.
+    ridge: float  # Weight of the penalty, relative to the variance of a standardised feature.
     q_weights: Float[np.ndarray, "rows nq nq"]
     """What each position adds to the target, oldest first [n + 1, nq, nq]."""
     u_weights: Float[np.ndarray, "rows nu nq"]
     """What each control adds to the target, oldest first [n + 1, nu, nq]."""
-    offset: Float[np.ndarray, " nq"]
-    """[rad or m]"""
+    offset: Float[np.ndarray, " nq"]  # [rad or m]
     name: str = "ridge ARX"
 
     @property

@@ -32,34 +32,23 @@ KIND = ArtifactFormat(
     others=(("policy.json", "a policy"),),
 )
 
-DT_TOLERANCE = 1e-6
-"""Two time steps are the same when they differ by less than this fraction."""
+DT_TOLERANCE = 1e-6  # Two time steps are the same when they differ by less than this fraction.
 
 
 @dataclass(frozen=True)
 class Contract:
     """Rate, channels, history and shape of an ensemble. Hashable: part of a compiled program."""
 
-    robot: str
-    """Name of the robot it was fitted for."""
-    dt: float
-    """Sampling period of the history and of the simulation step [s]."""
-    joints: tuple[str, ...]
-    """Joints, in the order of q and tau."""
-    joint_units: tuple[str, ...]
-    """"rad" (torque in N m) or "m" (force in N) for each joint."""
-    controls: tuple[str, ...]
-    """Controls, in the order of u."""
-    control_units: tuple[str, ...]
-    """Unit of each control."""
-    history: History
-    """What the network sees of the past."""
-    architecture: Architecture
-    """Shape of each member."""
-    members: int
-    """Networks in the ensemble."""
-    loss: str
-    """Loss it was trained with."""
+    robot: str  # Name of the robot it was fitted for.
+    dt: float  # Sampling period of the history and of the simulation step [s].
+    joints: tuple[str, ...]  # Joints, in the order of q and tau.
+    joint_units: tuple[str, ...]  # "rad" (torque in N m) or "m" (force in N) for each joint.
+    controls: tuple[str, ...]  # Controls, in the order of u.
+    control_units: tuple[str, ...]  # Unit of each control.
+    history: History  # What the network sees of the past.
+    architecture: Architecture  # Shape of each member.
+    members: int  # Networks in the ensemble.
+    loss: str  # Loss it was trained with.
     q_seen: tuple[tuple[float, float], ...]
     """Lowest and highest position of each joint in the training data [rad or m]."""
     u_seen: tuple[tuple[float, float], ...]

@@ -24,14 +24,12 @@ from genan.robot import Robot
 Rows = Int[np.ndarray, " n"]
 SomeRows = Int[np.ndarray, "_"]
 
-FEWEST_WHOLE = 3
-"""Recordings (or kinds of commands) from which on whole ones are left out."""
+FEWEST_WHOLE = 3  # Recordings (or kinds of commands) from which on whole ones are left out.
 
 MOST_COMPARED, LOOKED_AT = 300, 200
 """Recordings up to which commands are compared, and samples of each that are."""
 
-ALIKE = 0.1
-"""Commands that differ by less than this part of their deviation are the same."""
+ALIKE = 0.1  # Commands that differ by less than this part of their deviation are the same.
 
 
 @dataclass(eq=False)
@@ -39,8 +37,7 @@ class SharedData:
     """A recording in memory that several models are fitted to: read once and labelled once."""
 
     trajectories: Trajectories
-    paths: list[Path]
-    """Files that it was read from."""
+    paths: list[Path]  # Files that it was read from.
     dynamics: Dynamics
     samples: dict[bool, Samples] = field(default_factory=dict)
     """On the device, with responses and without."""
@@ -66,8 +63,7 @@ class FoldUnit:
     """What is never divided: a recording, or a stretch of one where there are too few."""
 
     name: str
-    rows: tuple[SomeRows, ...]
-    """Rows to learn from or to be judged at, in runs without a gap."""
+    rows: tuple[SomeRows, ...]  # Rows to learn from or to be judged at, in runs without a gap.
 
     @property
     def all_rows(self) -> Rows:
@@ -192,26 +188,18 @@ class Dataset:
 
     channels: Channels
     samples: Samples
-    history: History
-    """What the networks see, with the terms that the data give."""
+    history: History  # What the networks see, with the terms that the data give.
     parts: tuple[SomeRows, ...]
     """Rows to learn from and rows to select by; or, with folds, the rows of each fold."""
-    folded: bool
-    """Whether ``parts`` are folds, of which each network leaves out another."""
-    units: tuple[tuple[FoldUnit, ...], ...]
-    """With folds, the recordings of each; else nothing."""
-    cut: bool
-    """Whether the recordings were too few and had to be cut to be folds."""
+    folded: bool  # Whether ``parts`` are folds, of which each network leaves out another.
+    units: tuple[tuple[FoldUnit, ...], ...]  # With folds, the recordings of each; else nothing.
+    cut: bool  # Whether the recordings were too few and had to be cut to be folds.
     validation_trajectories: Int[np.ndarray, " k"]
     """Which trajectories were held out, counted from 0; with folds: all, each by some network."""
-    q_seen: Float[np.ndarray, "2 nq"]
-    """Lowest and highest positions to learn from [rad or m]."""
-    u_seen: Float[np.ndarray, "2 nu"]
-    """Lowest and highest controls to learn from."""
-    scaling: Scaling
-    """Of the samples to learn from."""
-    origin: dict[str, Any]
-    """Where it comes from, for the record."""
+    q_seen: Float[np.ndarray, "2 nq"]  # Lowest and highest positions to learn from [rad or m].
+    u_seen: Float[np.ndarray, "2 nu"]  # Lowest and highest controls to learn from.
+    scaling: Scaling  # Of the samples to learn from.
+    origin: dict[str, Any]  # Where it comes from, for the record.
 
     @property
     def train_rows(self) -> Rows:

@@ -25,10 +25,8 @@ class Window(eqx.Module):
     """The last samples of one robot, as a history spans. Immutable: ``push`` gives the next."""
 
     history: History = eqx.field(static=True)
-    q: Float[Array, "positions nq"]
-    """Positions [sH + 1, nq] [rad or m], oldest first."""
-    u: Float[Array, "controls nu"]
-    """Controls [sH + d + 1, nu], oldest first."""
+    q: Float[Array, "positions nq"]  # Positions [sH + 1, nq] [rad or m], oldest first.
+    u: Float[Array, "controls nu"]  # Controls [sH + d + 1, nu], oldest first.
 
     @classmethod
     def at_rest(cls, history: History, q: Float[Array, " nq"], u: Float[Array, " nu"]) -> "Window":
@@ -61,12 +59,9 @@ class Ensemble(eqx.Module):
     for slides). Leading axes are batches.
     """
 
-    contract: Contract = eqx.field(static=True)
-    """Rate, channels, history and shape."""
-    layers: tuple[Layer, ...]
-    """Weights of all members, stacked along the first axis."""
-    scaling: Scaling
-    """How inputs and torques are standardised; the same for all members."""
+    contract: Contract = eqx.field(static=True)  # Rate, channels, history and shape.
+    layers: tuple[Layer, ...]  # Weights of all members, stacked along the first axis.
+    scaling: Scaling  # How inputs and torques are standardised; the same for all members.
     record_json: str = eqx.field(static=True, default="{}")
     """How it was made and how good it is, as JSON text (see ``record``)."""
 

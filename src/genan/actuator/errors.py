@@ -47,8 +47,7 @@ _GPU_TIMES = 16
 HORIZON = 0.5
 """Length of the rollouts that models are chosen by [s]; less where the recordings are shorter."""
 
-MOST_ROWS, MOST_STARTS = 4000, 100
-"""Samples and rollouts of each fold that models are chosen by."""
+MOST_ROWS, MOST_STARTS = 4000, 100  # Samples and rollouts of each fold that models are chosen by.
 
 
 def at_once(count: int) -> int:
@@ -60,12 +59,10 @@ def at_once(count: int) -> int:
 class StepBlock:
     """One-step predictions for some of the rows."""
 
-    part: slice
-    """Which of the rows."""
+    part: slice  # Which of the rows.
     error: Float[np.ndarray, "models n nq"]
     """Predicted minus recorded next position [rad or m]: of the mean torque, then each member."""
-    torque: Float[np.ndarray, "members n nq"]
-    """Torque of each member [N m or N]."""
+    torque: Float[np.ndarray, "members n nq"]  # Torque of each member [N m or N].
 
 
 def step_blocks(
@@ -184,8 +181,7 @@ class HeldOutErrors:
     """Root mean square errors on what was left out, over all folds together."""
 
     name: str
-    one_step: Bound
-    """Of the next position [rad or m]."""
+    one_step: Bound  # Of the next position [rad or m].
     rollout: Bound
     """Of the position at the end of a rollout, cut at the range of the joint [rad or m]."""
 
@@ -208,10 +204,8 @@ class HeldOutSamples:
 
     rows: tuple[Int[np.ndarray, "_"], ...]
     starts: tuple[Int[np.ndarray, "_"], ...]
-    steps: int
-    """Of a rollout."""
-    bound: Bound
-    """Where an error is cut [rad or m]."""
+    steps: int  # Of a rollout.
+    bound: Bound  # Where an error is cut [rad or m].
 
     @classmethod
     def of(cls, dataset: Dataset, *, lead: int) -> "HeldOutSamples":

@@ -31,8 +31,7 @@ MOST_TO_CHOOSE = 150_000
 """Samples up to which the model is chosen by cross-validation without being asked for, and up to
 which ``fit`` keeps a reference to them; of more, 'genan evaluate' does."""
 
-MOST_TO_INSPECT = 10_000
-"""Samples of a larger recording that are looked at before a fit."""
+MOST_TO_INSPECT = 10_000  # Samples of a larger recording that are looked at before a fit.
 
 
 def fit(

@@ -36,11 +36,9 @@ from genan.provenance import versions
 from genan.robot import Robot
 from genan.tensorboard import EventFile
 
-CHECKPOINT_SECONDS = 10.0
-"""Time between two checkpoints [s]; a killed fit loses no more than this."""
+CHECKPOINT_SECONDS = 10.0  # Time between two checkpoints [s]; a killed fit loses no more than this.
 
-EVENTS = "tensorboard"
-"""Folder of the TensorBoard events within a fit's folder."""
+EVENTS = "tensorboard"  # Folder of the TensorBoard events within a fit's folder.
 
 
 class FitDivergedError(ActuatorError):
@@ -55,22 +53,17 @@ class FitInterruptedError(GenanError):
 class FitProgress:
     """How far a fit is."""
 
-    epoch: int
-    """Whole epochs done."""
-    epochs: int
-    """Epochs to do."""
-    share: float
-    """Part of the present epoch that is done, 0 to 1."""
+    epoch: int  # Whole epochs done.
+    epochs: int  # Epochs to do.
+    share: float  # Part of the present epoch that is done, 0 to 1.
     train: list[float]
     """Each member's mean training loss in the last whole epoch; empty before there is one."""
     validation: list[float]
     """Each member's validation loss after the last whole epoch; empty before there is one."""
-    best_epoch: list[int]
-    """Epoch of each member's lowest validation loss so far."""
+    best_epoch: list[int]  # Epoch of each member's lowest validation loss so far.
     samples_per_second: float
     """Samples that all members together have learnt from per second, in this run."""
-    seconds_left: float
-    """Estimated time to the last epoch [s]."""
+    seconds_left: float  # Estimated time to the last epoch [s].
 
 
 @dataclass(frozen=True)
@@ -83,10 +76,8 @@ class FitObserver:
     """When the data are ready and training begins or continues; not for candidates of a choice."""
     candidate: Callable[[str, int, int], None] = lambda name, number, total: None
     """With name, number and count, when a choice tries the next candidate."""
-    progress: Callable[[FitProgress], None] = lambda now: None
-    """After every chunk of training."""
-    stopping: Callable[[], bool] = lambda: False
-    """Whether to stop at the next safe point."""
+    progress: Callable[[FitProgress], None] = lambda now: None  # After every chunk of training.
+    stopping: Callable[[], bool] = lambda: False  # Whether to stop at the next safe point.
 
 
 class Fitting:

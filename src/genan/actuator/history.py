@@ -35,12 +35,9 @@ class Servo:
     """
 
     joint: int
-    goal: int
-    """The control that is the position to go to, in the joint's unit."""
-    switches: tuple[int, ...] = ()
-    """Controls without which there is no pull."""
-    gains: tuple[int, ...] = ()
-    """Controls that the pull is proportional to."""
+    goal: int  # The control that is the position to go to, in the joint's unit.
+    switches: tuple[int, ...] = ()  # Controls without which there is no pull.
+    gains: tuple[int, ...] = ()  # Controls that the pull is proportional to.
 
     def __post_init__(self) -> None:
         if not self.count:
@@ -84,8 +81,7 @@ class Terms:
     products: tuple[int, int] | None = None
     """Number of joints and of controls, where the products of each control with each position, and
     of every two controls, are inputs."""
-    servos: tuple[Servo, ...] = ()
-    """Joints whose pull to a commanded position is an input."""
+    servos: tuple[Servo, ...] = ()  # Joints whose pull to a commanded position is an input.
     standing: tuple[tuple[int, float], ...] = ()
     """Joints with stiction, counted from 0, and the change of position over one stride of the
     history above which one counts as moving [rad or m]. Inputs: what it then holds against, times
@@ -219,16 +215,13 @@ NO_TERMS = Terms()
 class History:
     """Which past samples the network sees, and how."""
 
-    length: int = 3
-    """Past samples besides the present one, H."""
-    stride: int = 1
-    """Samples from one of them to the next, s."""
+    length: int = 3  # Past samples besides the present one, H.
+    stride: int = 1  # Samples from one of them to the next, s.
     delta: bool = True
     """Past samples as differences to the present one (the paper's delta histories)."""
     delay: int = 0
     """Samples before a command does anything, d: controls are those of t - d, t - d - s, ..."""
-    terms: Terms = NO_TERMS
-    """What the network sees besides the history."""
+    terms: Terms = NO_TERMS  # What the network sees besides the history.
 
     def __post_init__(self) -> None:
         for name, least, unit in (

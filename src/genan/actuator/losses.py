@@ -70,10 +70,8 @@ class Batch(eqx.Module):
 
     samples: Samples
     rows: Int[Array, " batch"]
-    q_noise: Float[Array, "batch window nq"] | None = None
-    """On the positions [rad or m]."""
-    u_noise: Float[Array, "batch controls nu"] | None = None
-    """On the controls."""
+    q_noise: Float[Array, "batch window nq"] | None = None  # On the positions [rad or m].
+    u_noise: Float[Array, "batch controls nu"] | None = None  # On the controls.
 
     def seen(self, q: Array, u: Array) -> tuple[Array, Array]:
         """Positions and controls [batch, ...] as the network sees them."""

@@ -43,8 +43,7 @@ class Skip(Layer):
     """
 
     low: Float[Array, "... inputs"]
-    high: Float[Array, "... inputs"]
-    """Range of the standardised inputs."""
+    high: Float[Array, "... inputs"]  # Range of the standardised inputs.
 
 
 class Scaling(eqx.Module):
@@ -52,10 +51,8 @@ class Scaling(eqx.Module):
 
     input_mean: Float[Array, " inputs"]
     input_std: Float[Array, " inputs"]
-    torque_mean: Float[Array, " nq"]
-    """[N m or N]"""
-    torque_std: Float[Array, " nq"]
-    """[N m or N]"""
+    torque_mean: Float[Array, " nq"]  # [N m or N]
+    torque_std: Float[Array, " nq"]  # [N m or N]
 
     @classmethod
     def of_samples(
@@ -90,8 +87,7 @@ class TorqueModel(eqx.Module):
     history: History = eqx.field(static=True)
     activation: str = eqx.field(static=True)
     scaling: Scaling
-    precision: Precision = eqx.field(static=True, default="float32")
-    """Of the matrix products."""
+    precision: Precision = eqx.field(static=True, default="float32")  # Of the matrix products.
 
     def inputs(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch inputs"]:
         """Standardised network inputs; positions [rad or m] and controls, oldest first."""

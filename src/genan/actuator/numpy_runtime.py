@@ -29,8 +29,7 @@ import numpy as np
 WEIGHTS, CONTRACT = "model.safetensors", "actuator.json"
 FORMAT = "genan actuators"
 VERSIONS = (1, 2, 3)
-DT_TOLERANCE = 1e-6
-"""Two time steps are the same when they differ by less than this fraction."""
+DT_TOLERANCE = 1e-6  # Two time steps are the same when they differ by less than this fraction.
 
 
 class ActuatorsError(ValueError):

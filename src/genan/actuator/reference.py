@@ -33,16 +33,13 @@ FORMAT = "genan reference 1"
 REASONS = ("position", "velocity", "command", "combination", "disagreement")
 """What makes a sample novel, in the order of their numbers."""
 
-BYTES = 96_000
-"""Room for the representative samples, so that the file stays small."""
-MOST = 1000
-"""Representative samples at most."""
+BYTES = 96_000  # Room for the representative samples, so that the file stays small.
+MOST = 1000  # Representative samples at most.
 PART, LEVEL = 0.995, 0.99
 """Part of the held-out samples below each level, and of those with a score below 1."""
 RELEVANT = 0.25
 """A command matters if swapping it changes a torque by this part of the largest change."""
-BLOCK = 1 << 11
-"""Samples that the model is asked about at once."""
+BLOCK = 1 << 11  # Samples that the model is asked about at once.
 _POOL, _CHECKED, _SCORED, _ASKED = 1 << 13, 1 << 15, 1 << 17, 1 << 15
 _FOLDS = 5
 
@@ -53,30 +50,23 @@ class Scores:
 
     score: Float[np.ndarray, "rows nq"]
     """Beyond 1 the model should not be trusted; NaN where a trajectory is too young to tell."""
-    reason: Int8[np.ndarray, "rows nq"]
-    """Which of ``REASONS`` the score is due to."""
+    reason: Int8[np.ndarray, "rows nq"]  # Which of ``REASONS`` the score is due to.
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
     """What a model was trained on. Columns: q, velocities, u, and its change over the history."""
 
-    digest: str
-    """Of the model that it belongs to."""
-    points: Float[np.ndarray, "M F"]
-    """Representative samples, standardised."""
+    digest: str  # Of the model that it belongs to.
+    points: Float[np.ndarray, "M F"]  # Representative samples, standardised.
     middle: Float[np.ndarray, " F"]
     """Median of each column [rad or m, per s, units of the controls]."""
-    low: Float[np.ndarray, " F"]
-    """What 0.5 % of the samples are below, in the same units."""
-    high: Float[np.ndarray, " F"]
-    """What 0.5 % of the samples are above."""
-    spread: Float[np.ndarray, " F"]
-    """Standard deviation of each column."""
+    low: Float[np.ndarray, " F"]  # What 0.5 % of the samples are below, in the same units.
+    high: Float[np.ndarray, " F"]  # What 0.5 % of the samples are above.
+    spread: Float[np.ndarray, " F"]  # Standard deviation of each column.
     relevance: Float[np.ndarray, "nq nu"]
     """How much each command matters to each joint, relative to the one that matters most."""
-    levels: Float[np.ndarray, "5 nq"]
-    """What makes each of ``REASONS`` 1."""
+    levels: Float[np.ndarray, "5 nq"]  # What makes each of ``REASONS`` 1.
 
     @classmethod
     def of(

@@ -24,17 +24,14 @@ Lengths = Int[np.ndarray, " N"]
 Rows = Int[np.ndarray, " n"]
 States = Float[np.ndarray, "n nq"]
 
-BLOCK = 1 << 17
-"""Rows that are prepared at once."""
+BLOCK = 1 << 17  # Rows that are prepared at once.
 
 
 class Samples(eqx.Module):
     """All rows of a recording; which of them are samples, ``usable_rows`` says."""
 
-    q: Float[Array, "rows nq"]
-    """Positions [rad or m]."""
-    u: Float[Array, "rows nu"]
-    """Controls."""
+    q: Float[Array, "rows nq"]  # Positions [rad or m].
+    u: Float[Array, "rows nu"]  # Controls.
     tau: Float[Array, "rows nq"]
     """Torque that retraces the recording [N m or N]; 0 at both ends of a trajectory."""
     response: Float[Array, "rows packed"] | None

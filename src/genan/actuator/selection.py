@@ -26,23 +26,17 @@ from genan.actuator.settings import FitSettings
 from genan.errors import ActuatorError
 from genan.robot import Robot
 
-CANDIDATES = "candidates"
-"""Folder of the unfinished choice within the folder of a fit."""
+CANDIDATES = "candidates"  # Folder of the unfinished choice within the folder of a fit.
 
-FOLDS = 5
-"""Folds that the recordings are cut into; each network leaves out another."""
+FOLDS = 5  # Folds that the recordings are cut into; each network leaves out another.
 
-LENGTHS = (1, 3, 5, 10)
-"""Past samples that a linear model is tried with."""
+LENGTHS = (1, 3, 5, 10)  # Past samples that a linear model is tried with.
 
-MANY = 80_000
-"""Samples above which fewer models are tried: networks take longer then."""
+MANY = 80_000  # Samples above which fewer models are tried: networks take longer then.
 
-STEPS = 30_000, 50_000
-"""Steps of training that a network gets, about: of few samples and of many."""
+STEPS = 30_000, 50_000  # Steps of training that a network gets, about: of few samples and of many.
 
-BETTER = 0.99
-"""Part of the simpler model's error that a freer one must stay below."""
+BETTER = 0.99  # Part of the simpler model's error that a freer one must stay below.
 
 _DECAY = 0.1
 
@@ -56,10 +50,8 @@ _CHOSEN = (
 class Candidate:
     """One model to try."""
 
-    name: str
-    """Short, for a table and a folder."""
-    words: str
-    """What it is, for a sentence."""
+    name: str  # Short, for a table and a folder.
+    words: str  # What it is, for a sentence.
     settings: FitSettings
 
     @property
@@ -160,8 +152,7 @@ class JudgedCandidate:
     errors: HeldOutErrors
     one_step: float
     """Mean over the joints of the error one step ahead, relative to constant velocity."""
-    rollout: float
-    """The same open loop, relative to standing still."""
+    rollout: float  # The same open loop, relative to standing still.
 
     @property
     def score(self) -> float:
@@ -180,15 +171,11 @@ class ModelChoice:
 
     judged: tuple[JudgedCandidate, ...]
     baselines: tuple[HeldOutErrors, ...]
-    linear: JudgedCandidate
-    """The best linear model."""
+    linear: JudgedCandidate  # The best linear model.
     chosen: JudgedCandidate
-    steps: int
-    """Of the rollouts."""
-    dt: float
-    """[s]"""
-    cut: bool
-    """Whether recordings had to be cut to be cross-validated."""
+    steps: int  # Of the rollouts.
+    dt: float  # [s]
+    cut: bool  # Whether recordings had to be cut to be cross-validated.
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -27,10 +27,8 @@ _OLD_NAMES = {"batch": "batch_size", "rate": "learning_rate"}
 class Architecture:
     """Shape of the network."""
 
-    hidden: tuple[int, ...] = (512, 512)
-    """Neurons of each hidden layer."""
-    activation: str = "tanh"
-    """What each hidden layer ends in."""
+    hidden: tuple[int, ...] = (512, 512)  # Neurons of each hidden layer.
+    activation: str = "tanh"  # What each hidden layer ends in.
     skip: bool = False
     """Whether a linear function of the inputs is added to what the hidden layers give."""
 
@@ -56,14 +54,10 @@ class FitSettings:
     balance: bool = False
     """Let every joint count the same in the position loss, relative to how much its speed changes;
     otherwise joints that move more count more."""
-    rollout: int | None = None
-    """Steps of the multi-step loss; left out: 10."""
-    history_length: int = 3
-    """Past samples that the network sees besides the present one."""
-    history_stride: int = 1
-    """Samples from one of them to the next."""
-    delta: bool = True
-    """Give the network past samples as differences to the present one."""
+    rollout: int | None = None  # Steps of the multi-step loss; left out: 10.
+    history_length: int = 3  # Past samples that the network sees besides the present one.
+    history_stride: int = 1  # Samples from one of them to the next.
+    delta: bool = True  # Give the network past samples as differences to the present one.
     delay: int = 0
     """Whole samples between a command and the first thing it does, as 'genan inspect' finds it: the
     networks see commands that much older, here, in simulation and on the robot."""
@@ -73,12 +67,9 @@ class FitSettings:
     """Standard deviation of white noise on the control history in training, as a part of each
     control's own deviation. Recorded controls are smooth, a policy's are not: for actuators that
     policies are trained on, take 0.01."""
-    hidden: tuple[int, ...] = (512, 512)
-    """Neurons of each hidden layer."""
-    activation: str = "tanh"
-    """What hidden layers end in: tanh, relu, elu or softsign."""
-    members: int = 5
-    """Networks in the ensemble."""
+    hidden: tuple[int, ...] = (512, 512)  # Neurons of each hidden layer.
+    activation: str = "tanh"  # What hidden layers end in: tanh, relu, elu or softsign.
+    members: int = 5  # Networks in the ensemble.
     base: str = "none"
     """Torque model, fitted in closed form, that the networks add to: none, linear (in the history),
     parametric (gain, spring, viscous and Coulomb friction, offset, gravity) or both. Without hidden
@@ -102,12 +93,9 @@ class FitSettings:
     more), or 2e-4 when continuing from an ensemble."""
     schedule: str = "cosine"
     """How the learning rate continues: cosine (down to zero at the last epoch) or constant."""
-    validation: float = 0.2
-    """Part of the trajectories that is held out to select by."""
-    seed: int = 0
-    """Of the first member; the others count on from it."""
-    split_seed: int = 0
-    """Which trajectories are held out."""
+    validation: float = 0.2  # Part of the trajectories that is held out to select by.
+    seed: int = 0  # Of the first member; the others count on from it.
+    split_seed: int = 0  # Which trajectories are held out.
     precision: str = "auto"
     """Of training's matrix products: float32, tf32, bfloat16; auto is bfloat16 on a GPU and float32
     elsewhere."""

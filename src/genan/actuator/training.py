@@ -92,18 +92,13 @@ class TrainingConfig:
     batch_size: int
     learning_rate: float
     schedule: str
-    patience: int | None
-    """Epochs without a better validation loss after which a member stops."""
+    patience: int | None  # Epochs without a better validation loss after which a member stops.
     history_noise: tuple[float, ...]
     """Standard deviation of the white noise on each joint's position history [rad or m]."""
-    control_noise: tuple[float, ...]
-    """The same for each control, in its unit."""
-    weight_decay: float
-    """Of the matrices, per unit of learning rate."""
-    seed: int
-    """Of the first member; member k has seed + k."""
-    chunk: int = 64
-    """Most steps to run in one go."""
+    control_noise: tuple[float, ...]  # The same for each control, in its unit.
+    weight_decay: float  # Of the matrices, per unit of learning rate.
+    seed: int  # Of the first member; member k has seed + k.
+    chunk: int = 64  # Most steps to run in one go.
 
 
 class TrainingState(eqx.Module):
@@ -111,18 +106,14 @@ class TrainingState(eqx.Module):
 
     layers: Layers
     adam: optax.OptState
-    best: Layers
-    """Weights at the lowest validation loss so far."""
+    best: Layers  # Weights at the lowest validation loss so far.
     best_loss: PerMember
     best_epoch: Int[Array, " members"]
     """Epochs trained when it was reached, counted from 1; 0: before any."""
     stopped: Bool[Array, " members"]
-    epoch: Int[Array, ""]
-    """Whole epochs done."""
-    step: Int[Array, ""]
-    """Steps done in the present epoch."""
-    loss_sum: PerMember
-    """Of the present epoch's steps."""
+    epoch: Int[Array, ""]  # Whole epochs done.
+    step: Int[Array, ""]  # Steps done in the present epoch.
+    loss_sum: PerMember  # Of the present epoch's steps.
     fault_step: Int[Array, " members"]
     """Step of the present epoch at which the loss was first not finite; -1: none."""
 
@@ -228,8 +219,7 @@ class EnsembleTraining(eqx.Module):
 class TrainingPrograms(NamedTuple):
     """What a training runs; each call uses up the state that it is given."""
 
-    advance: Callable[[TrainingState], TrainingState]
-    """One chunk further in the epoch."""
+    advance: Callable[[TrainingState], TrainingState]  # One chunk further in the epoch.
     close_epoch: Callable[[TrainingState], tuple[TrainingState, PerMember]]
     """Validate, keep the better weights, go to the next epoch; also the validation losses."""
 

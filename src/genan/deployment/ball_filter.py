@@ -36,8 +36,7 @@ Balls = Inexact[np.ndarray, "balls 9"]
 class BallEstimate(NamedTuple):
     """What is known of the ball."""
 
-    mean: Float[np.ndarray, " 9"]
-    """Position [m], velocity [m/s], spin [rad/s]."""
+    mean: Float[np.ndarray, " 9"]  # Position [m], velocity [m/s], spin [rad/s].
     covariance: Float[np.ndarray, "9 9"]
 
 
@@ -47,14 +46,10 @@ class NumpyBallFilter:
 
     bounce: Float[np.ndarray, "6 6"]
     """Velocity [m/s] and spin [rad/s] after a bounce by those before."""
-    drag: float
-    """[1/m]"""
-    magnus: float = 0.0057
-    """Per unit of spin and speed [-]."""
-    gravity: float = 9.81
-    """[m/s^2]"""
-    first_spin: Triple = (0.0, 0.0, 0.0)
-    """Spin that balls are taken to start with [rad/s]."""
+    drag: float  # [1/m]
+    magnus: float = 0.0057  # Per unit of spin and speed [-].
+    gravity: float = 9.81  # [m/s^2]
+    first_spin: Triple = (0.0, 0.0, 0.0)  # Spin that balls are taken to start with [rad/s].
     noise: FilterNoise = field(default_factory=FilterNoise)
     scene: Court = field(default_factory=Court)
 

@@ -41,14 +41,10 @@ class BallSource(Protocol):
 class ObservedBall(NamedTuple):
     """What a policy is told."""
 
-    position: Float[np.ndarray, " 3"]
-    """Estimated centre now [m]."""
-    velocity: Float[np.ndarray, " 3"]
-    """Estimated velocity now [m/s]."""
-    hit: bool
-    """Whether it has been seen to fly back."""
-    lost: bool
-    """Whether nothing has been seen of it for so long that the estimate is a mere guess."""
+    position: Float[np.ndarray, " 3"]  # Estimated centre now [m].
+    velocity: Float[np.ndarray, " 3"]  # Estimated velocity now [m/s].
+    hit: bool  # Whether it has been seen to fly back.
+    lost: bool  # Whether nothing has been seen of it for so long that the estimate is a mere guess.
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,7 @@ class TrackingRules:
 
     jump: float = 0.4
     """A measurement this far from the last one, and from the prediction, is not this ball [m]."""
-    speed: float = 60.0
-    """Nor is one that the ball would have reached only at this speed [m/s]."""
+    speed: float = 60.0  # Nor is one that the ball would have reached only at this speed [m/s].
     lost_after: float = 0.2
     """Without a measurement for so long the ball is lost [s]: 20 steps of 10 ms."""
     returned: float = 0.5

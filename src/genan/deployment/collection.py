@@ -20,26 +20,21 @@ from genan.errors import SettingError
 from genan.robot.virtual import VirtualRobot
 from genan.signals import Signal, Spline
 
-MOST_WORKERS = 8
-"""Groups of trajectories computed at once at most, on machines with many cores."""
+MOST_WORKERS = 8  # Groups of trajectories computed at once at most, on machines with many cores.
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to record; the same plan gives the same recording."""
 
-    seed: int = 0
-    """Seed of the exploration signals."""
-    signal: Signal = field(default_factory=Spline)
-    """What the controls do."""
+    seed: int = 0  # Seed of the exploration signals.
+    signal: Signal = field(default_factory=Spline)  # What the controls do.
     bounds: Float[np.ndarray, "2 nu"] | None = None
     """Lowest and highest control that the signal draws from; None: the exploration range."""
-    duration: float = 2.0
-    """Length of a trajectory [s]."""
+    duration: float = 2.0  # Length of a trajectory [s].
     ramp: float = 2.0
     """Time in which the controls are brought from rest to the trajectory's first [s]."""
-    settle: float = 1.0
-    """Time for which the first control is held before recording starts [s]."""
+    settle: float = 1.0  # Time for which the first control is held before recording starts [s].
 
     @property
     def cycle(self) -> float:

@@ -49,14 +49,10 @@ class FlightSummary:
     ticks: int
     missed: int
     """Periods that passed without a tick, because the one before came too late or took too long."""
-    seconds: float
-    """Periods, missed ones included, as time [s]."""
-    work: Spread
-    """From the beginning of a tick until its command was handed over."""
-    lateness: Spread
-    """From when a tick should have begun until it did."""
-    stop: Stop
-    """Why it ended; ``stop.reason.is_lateness`` where a computer was too busy."""
+    seconds: float  # Periods, missed ones included, as time [s].
+    work: Spread  # From the beginning of a tick until its command was handed over.
+    lateness: Spread  # From when a tick should have begun until it did.
+    stop: Stop  # Why it ended; ``stop.reason.is_lateness`` where a computer was too busy.
 
     def __str__(self) -> str:
         return (
@@ -76,34 +72,24 @@ class Flight:
     """Everything that a control loop read and sent between its start and the rest at its end."""
 
     robot: Robot
-    stop: Stop
-    """Why it ended."""
-    phases: tuple[str, ...]
-    """Names of its controllers in order, and at last the ramp to rest."""
-    dry: bool
-    """Whether nothing of this was really sent."""
-    change: float
-    """The rate limit it kept: largest change of a control in one period."""
-    u_start: Float[np.ndarray, " nu"]
-    """The controls before its first tick."""
-    missed: int
-    """Periods that passed without a tick."""
+    stop: Stop  # Why it ended.
+    phases: tuple[str, ...]  # Names of its controllers in order, and at last the ramp to rest.
+    dry: bool  # Whether nothing of this was really sent.
+    change: float  # The rate limit it kept: largest change of a control in one period.
+    u_start: Float[np.ndarray, " nu"]  # The controls before its first tick.
+    missed: int  # Periods that passed without a tick.
     time: Float[np.ndarray, " ticks"]
     """Time of the reading by the robot's clock [s]; NaN where there was none."""
     loop_time: Float[np.ndarray, " ticks"]
     """Time of the tick by the loop's clock, from the start [s]."""
-    lateness: Float[np.ndarray, " ticks"]
-    """How much later it was than it should have been [s]."""
+    lateness: Float[np.ndarray, " ticks"]  # How much later it was than it should have been [s].
     work: Float[np.ndarray, " ticks"]
     """Time from the beginning of the tick until its command was handed over [s]."""
     q: Float[np.ndarray, "ticks nq"]
     """Joint positions as they were read [rad or m]; NaN where there was no reading."""
-    u: Float[np.ndarray, "ticks nu"]
-    """Controls as they were sent, in their units."""
-    delivered: Bool[np.ndarray, " ticks"]
-    """Whether the robot took the command."""
-    phase: Int[np.ndarray, " ticks"]
-    """Whose turn it was, as an index of ``phases``."""
+    u: Float[np.ndarray, "ticks nu"]  # Controls as they were sent, in their units.
+    delivered: Bool[np.ndarray, " ticks"]  # Whether the robot took the command.
+    phase: Int[np.ndarray, " ticks"]  # Whose turn it was, as an index of ``phases``.
     reason: Int[np.ndarray, " ticks"]
     """``StopReason.code`` at the tick that saw a reason to stop, 0 elsewhere."""
 
@@ -159,8 +145,7 @@ class TickLog:
         return {name: column[: self._count].copy() for name, column in self._columns.items()}
 
 
-SHORTEST = 0.1
-"""Shorter pieces between two gaps are not kept as trajectories [s]."""
+SHORTEST = 0.1  # Shorter pieces between two gaps are not kept as trajectories [s].
 
 BROKEN_SENSOR = frozenset(
     StopReason[name] for name in ("READING", "VELOCITY", "STALE", "FROZEN", "CLOCK", "LOST")

@@ -132,8 +132,7 @@ class Reading:
 
     time: float
     """When it was measured [s], by the robot's own clock; the same time is the same reading."""
-    q: Float[np.ndarray, " nq"]
-    """Joint positions [rad or m]."""
+    q: Float[np.ndarray, " nq"]  # Joint positions [rad or m].
     extra: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
     """Whatever else it reports, by name (as ``pressure`` [bar])."""
 
@@ -141,10 +140,8 @@ class Reading:
 class Sighting(NamedTuple):
     """What a ball tracker reports at one moment."""
 
-    time: float
-    """When the frame was exposed [s], by the loop's clock."""
-    position: Float[np.ndarray, " 3"]
-    """Centre of the ball [m], in the frame of the task."""
+    time: float  # When the frame was exposed [s], by the loop's clock.
+    position: Float[np.ndarray, " 3"]  # Centre of the ball [m], in the frame of the task.
 
 
 class RobotInterface(ABC):
@@ -153,10 +150,8 @@ class RobotInterface(ABC):
     The loop calls ``connect``, then ``read`` and ``command`` in turn, and ``stop`` however it ends.
     """
 
-    robot: Robot
-    """Its description: joints, controls, ranges, period."""
-    clock: Clock
-    """The time that the loop is paced by."""
+    robot: Robot  # Its description: joints, controls, ranges, period.
+    clock: Clock  # The time that the loop is paced by.
 
     @abstractmethod
     def connect(self) -> None:

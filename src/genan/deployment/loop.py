@@ -25,8 +25,7 @@ from genan.deployment.safety import Guard, SafetySettings, Stop, StopReason
 from genan.errors import SettingError
 from genan.robot import Robot
 
-TO_REST = "to rest"
-"""Name of the last phase of every flight."""
+TO_REST = "to rest"  # Name of the last phase of every flight.
 
 
 class RampTo(Controller):

@@ -49,8 +49,7 @@ class Stop:
     """The end of a flight."""
 
     reason: StopReason
-    detail: str = ""
-    """What was seen: which joint, how far, how late."""
+    detail: str = ""  # What was seen: which joint, how far, how late.
 
     @property
     def sound(self) -> bool:
@@ -85,17 +84,14 @@ class SafetySettings:
     """A joint faster than this stops the flight [rad/s or m/s]; explorations reach 15.5."""
     stale: float = 0.04
     """Longest time without a new reading [s]: the delay of the robot's own valves and air."""
-    frozen: float = 0.1
-    """Longest time in which no joint moves by a count of its encoder [s] ..."""
+    frozen: float = 0.1  # Longest time in which no joint moves by a count of its encoder [s] ...
     frozen_travel: float = 0.3
     """... while a control travels this far, in its unit. The largest of 2500 exploration
     trajectories and 60 trials: 60 ms, 0.15."""
     leap: float = 0.05
     """The robot's clock may run ahead of the loop's by this between two readings [s]."""
-    late: float = 0.04
-    """Longest delay of a tick [s], for the same reason."""
-    late_ticks: int = 10
-    """Ticks in a row of which each is late by a period or more."""
+    late: float = 0.04  # Longest delay of a tick [s], for the same reason.
+    late_ticks: int = 10  # Ticks in a row of which each is late by a period or more.
     rounding: float = 1e-3
     """A robot may round a control by this much, in its unit; where it sends something else than it
     was told, the loop goes on from what was sent."""

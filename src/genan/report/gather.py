@@ -36,8 +36,7 @@ LOOKED_FOR = (
 class Found(Generic[T]):
     """Something that was found."""
 
-    label: str
-    """Its place, from the folder that everything is in."""
+    label: str  # Its place, from the folder that everything is in.
     path: Path
     content: T
 
@@ -46,10 +45,8 @@ class Found(Generic[T]):
 class ArtifactRecord:
     """Fitted actuators or a policy, without the weights."""
 
-    contract: Any
-    """``genan.actuator.Contract`` or ``genan.rl.contract.PolicyContract``."""
-    record: Mapping[str, Any]
-    """How it was made."""
+    contract: Any  # ``genan.actuator.Contract`` or ``genan.rl.contract.PolicyContract``.
+    record: Mapping[str, Any]  # How it was made.
 
 
 @dataclass(frozen=True)
@@ -58,17 +55,14 @@ class Material:
 
     studies: tuple[Found[StudyResult], ...] = ()
     searches: tuple[Found[SearchResult], ...] = ()
-    evaluations: tuple[Found[Any], ...] = ()
-    """``genan.evaluation.record.EvaluationRecord``."""
+    evaluations: tuple[Found[Any], ...] = ()  # ``genan.evaluation.record.EvaluationRecord``.
     transfers: tuple[Found[TransferResult], ...] = ()
     policies: tuple[Found[ArtifactRecord], ...] = ()
     actuators: tuple[Found[ArtifactRecord], ...] = ()
     inspections: tuple[Found[InspectionRecord], ...] = ()
-    pictures: tuple[Found[None], ...] = ()
-    """Pictures of recordings, of the robot and of models."""
+    pictures: tuple[Found[None], ...] = ()  # Pictures of recordings, of the robot and of models.
     films: tuple[Found[None], ...] = ()
-    broken: tuple[Found[str], ...] = ()
-    """What could not be read, and why."""
+    broken: tuple[Found[str], ...] = ()  # What could not be read, and why.
 
     def counted(self) -> str:
         """How much there is of what: "7 studies, 1 film"."""

@@ -24,14 +24,11 @@ class InspectionRecord:
 
     file: str
     trajectories: int
-    duration: float
-    """All trajectories together [s]."""
-    dt: float
-    """Between two samples [s]."""
+    duration: float  # All trajectories together [s].
+    dt: float  # Between two samples [s].
     joints: tuple[Mapping[str, Any], ...]
     """Each with ``name``, ``unit``, ``lowest``, ``highest``, ``speed_p99``, ``phase_covered``."""
-    suspicious: tuple[str, ...]
-    """What looks wrong, one sentence each."""
+    suspicious: tuple[str, ...]  # What looks wrong, one sentence each.
     versions: Mapping[str, str]
 
     @classmethod

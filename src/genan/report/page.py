@@ -25,8 +25,7 @@ from genan.tasks.registry import task_entry, task_names
 from genan.version import __version__
 
 TITLE = "What a robot's actuators do, learnt from motion alone"
-CONTENTS = "contents.csv"
-"""In the folder next to the page: every file there, and what it shows."""
+CONTENTS = "contents.csv"  # In the folder next to the page: every file there, and what it shows.
 #: Bytes of film, and of pictures, in the page; written as text they become a third more.
 FILM_ROOM, PICTURE_ROOM = 9_000_000, 1_500_000
 #: Runs that a row names, at most.
@@ -41,12 +40,9 @@ class WrittenReport:
     """A report that is on the disk."""
 
     path: Path
-    files: Path
-    """Folder of its pictures and tables."""
-    count: int
-    """How many there are."""
-    size: int
-    """Of the page [bytes]."""
+    files: Path  # Folder of its pictures and tables.
+    count: int  # How many there are.
+    size: int  # Of the page [bytes].
     material: Material
 
 
@@ -54,8 +50,7 @@ class WrittenReport:
 class _Charts:
     """The charts of a page so far, by a name that no other has."""
 
-    files: str | None
-    """Name of the folder of their files; None where there are none."""
+    files: str | None  # Name of the folder of their files; None where there are none.
     drawn: dict[str, Figure] = field(default_factory=dict)
 
     def __call__(self, chart: Figure, prefix: str = "") -> dict[str, Any]:

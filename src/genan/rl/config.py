@@ -22,14 +22,11 @@ class PPOSettings:
     initial noise and no entropy bonus, compared with the paper.
     """
 
-    gamma: float = 0.98
-    """Discount: weight of a reward one step later."""
+    gamma: float = 0.98  # Discount: weight of a reward one step later.
     gae_lambda: float = 0.95
     """Lambda of generalised advantage estimation: 0 trusts the value network, 1 the rewards."""
-    learning_rate: float = 3e-4
-    """Adam's learning rate, at the start."""
-    entropy_coef: float = 0.0
-    """Weight of the entropy bonus."""
+    learning_rate: float = 3e-4  # Adam's learning rate, at the start.
+    entropy_coef: float = 0.0  # Weight of the entropy bonus.
     entropy_in_gradient: bool = True
     """Let the entropy bonus move the policy, as skrl 2 does; skrl 1.4 on JAX only reported it."""
     clip_range: float = 0.2
@@ -39,17 +36,13 @@ class PPOSettings:
     scaler]; 0: any distance, as in skrl 1.4."""
     value_coef: float = 1.0
     """Weight of the value loss; it only matters where the gradient is clipped."""
-    num_steps_per_env: int = 64
-    """Steps of each environment between two updates."""
-    num_minibatches: int = 16
-    """Parts that an epoch splits the steps into."""
-    num_epochs: int = 5
-    """Passes over the steps in an update."""
+    num_steps_per_env: int = 64  # Steps of each environment between two updates.
+    num_minibatches: int = 16  # Parts that an epoch splits the steps into.
+    num_epochs: int = 5  # Passes over the steps in an update.
     shuffle: bool = True
     """Draw the minibatches in a new random order each epoch, as skrl 2 does; skrl 1.4 took them as
     recorded."""
-    max_grad_norm: float = 1.0
-    """Longest gradient of each network; 0: any."""
+    max_grad_norm: float = 1.0  # Longest gradient of each network; 0: any.
     kl_mode: str = "adaptive"
     """What the KL divergence from the old policy does: stop (leave the epoch where it passes
     kl_threshold), adaptive (steer the learning rate after each epoch) or none."""
@@ -58,33 +51,25 @@ class PPOSettings:
     kl_factor: float = 2.0
     """Adaptive: the learning rate changes where the divergence is this many times above or below
     kl_threshold."""
-    learning_rate_factor: float = 1.5
-    """Adaptive: by how much it changes."""
-    min_learning_rate: float = 1e-6
-    """Adaptive: lowest learning rate."""
-    max_learning_rate: float = 5e-4
-    """Adaptive: highest learning rate; skrl's own default is 1e-2."""
+    learning_rate_factor: float = 1.5  # Adaptive: by how much it changes.
+    min_learning_rate: float = 1e-6  # Adaptive: lowest learning rate.
+    max_learning_rate: float = 5e-4  # Adaptive: highest learning rate; skrl's own default is 1e-2.
     time_limit: str = "terminal"
     """What the end of an episode means: terminal (nothing comes after it) or bootstrap (it would
     have gone on; the value before the last step stands for the rest, since the observation after it
     is the next episode's)."""
     hidden: tuple[int, ...] = (64, 64, 64, 64)
     """Neurons of each hidden layer, of the policy and of the value network."""
-    activation: str = "leaky_relu"
-    """What hidden layers end in: leaky_relu, elu or tanh."""
+    activation: str = "leaky_relu"  # What hidden layers end in: leaky_relu, elu or tanh.
     output_gain: float = 0.01
     """Factor on the initial weights of the policy's last layer: a small one starts with the control
     held; 1 is Flax's own start."""
-    init_std: float = 0.3
-    """Standard deviation of the actions before the squashing, at the start."""
-    min_std: float = math.exp(-20.0)
-    """Lowest standard deviation."""
-    max_std: float = math.exp(2.0)
-    """Highest standard deviation."""
+    init_std: float = 0.3  # Standard deviation of the actions before the squashing, at the start.
+    min_std: float = math.exp(-20.0)  # Lowest standard deviation.
+    max_std: float = math.exp(2.0)  # Highest standard deviation.
     scale_observations: bool = True
     """Standardise observations by their running mean and standard deviation."""
-    scale_values: bool = True
-    """The same for values."""
+    scale_values: bool = True  # The same for values.
     precision: str = "float32"
     """Of the updates' matrix products on a GPU: float32, or tf32 (factors rounded to 10 bits)."""
 
@@ -181,17 +166,13 @@ def convert_ppo_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 class TrainSettings:
     """How much to train, and on what."""
 
-    num_envs: int = 1024
-    """Episodes that run side by side."""
-    steps: int | None = None
-    """Policy steps, all episodes together; left out: what the preset says."""
-    seed: int = 0
-    """Of everything random."""
+    num_envs: int = 1024  # Episodes that run side by side.
+    steps: int | None = None  # Policy steps, all episodes together; left out: what the preset says.
+    seed: int = 0  # Of everything random.
     member: int | None = None
     """Train on this network of the ensemble alone (counted from 0): without an ensemble, as in the
     paper's ablation."""
-    judge: int = 1000
-    """Episodes by which the finished policy is judged."""
+    judge: int = 1000  # Episodes by which the finished policy is judged.
     refill: int = 2048
     """Steps of each environment after which an eighth of the pool of starts is settled again."""
     precision: Literal["auto", "float32", "tf32"] = "auto"
@@ -216,10 +197,8 @@ class ChosenPreset(NamedTuple):
 
     task: TaskSettings
     ppo: PPOSettings
-    num_envs: int
-    """Episodes side by side."""
-    steps: int
-    """Policy steps, all episodes together."""
+    num_envs: int  # Episodes side by side.
+    steps: int  # Policy steps, all episodes together.
 
 
 def preset(task: str, name: str | None = None, *, robot: str | None = None) -> ChosenPreset:

@@ -58,10 +58,8 @@ class ObservationPart:
     """Neighbouring entries of an observation that belong together."""
 
     name: str
-    size: int
-    """Number of entries."""
-    words: str = ""
-    """What they are, with their unit; for a person."""
+    size: int  # Number of entries.
+    words: str = ""  # What they are, with their unit; for a person.
 
 
 @dataclass(frozen=True)
@@ -69,32 +67,22 @@ class PolicyContract:
     """What a policy was trained for; hashable, so that it can be part of a compiled program."""
 
     task: str
-    constants_json: str
-    """The task's settings, as JSON text (see ``constants``)."""
+    constants_json: str  # The task's settings, as JSON text (see ``constants``).
     robot: str
-    dt: float
-    """Period of the robot [s]."""
-    joints: tuple[str, ...]
-    """Joints, in the order of q."""
-    joint_units: tuple[str, ...]
-    """"rad" or "m" for each joint."""
-    controls: tuple[str, ...]
-    """Controls, in the order of u."""
+    dt: float  # Period of the robot [s].
+    joints: tuple[str, ...]  # Joints, in the order of q.
+    joint_units: tuple[str, ...]  # "rad" or "m" for each joint.
+    controls: tuple[str, ...]  # Controls, in the order of u.
     control_units: tuple[str, ...]
-    u_range: tuple[tuple[float, float], ...]
-    """Lowest and highest value of each control."""
+    u_range: tuple[tuple[float, float], ...]  # Lowest and highest value of each control.
     action_repeat: int
     """Periods of the robot to a step of the policy; the action is added at each of them."""
-    action_scale: float
-    """Largest action: change of a control in one period of the robot."""
-    layout: tuple[ObservationPart, ...]
-    """What an observation is made of, in order."""
+    action_scale: float  # Largest action: change of a control in one period of the robot.
+    layout: tuple[ObservationPart, ...]  # What an observation is made of, in order.
     clip: float | None
     """Bound of standardised observations [standard deviations]; None: they have none."""
-    hidden: tuple[int, ...]
-    """Neurons of each hidden layer."""
-    activation: str
-    """What hidden layers end in: leaky_relu, elu or tanh."""
+    hidden: tuple[int, ...]  # Neurons of each hidden layer.
+    activation: str  # What hidden layers end in: leaky_relu, elu or tanh.
     actuators_sha256: str
     """Fingerprint of the actuators (see ``genan.rl.policy.actuator_fingerprint``)."""
 

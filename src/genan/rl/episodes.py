@@ -24,8 +24,7 @@ Agent: TypeAlias = Callable[[Array, PRNGKeyArray], Array]
 Act: TypeAlias = Callable[[Float[Array, "envs observation"]], Float[Array, "envs action"]]
 """The same without chance."""
 
-LARGEST = 9.0
-"""The largest action before squashing: its tanh is 1 in float32."""
+LARGEST = 9.0  # The largest action before squashing: its tanh is 1 in float32.
 _NEVER = 2**31 - 1  # steps after which an environment would start its episodes again by itself
 
 

@@ -34,8 +34,7 @@ _OPERATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "tanh": ("Tanh", {}),
 }
 
-Run = Callable[[np.ndarray], np.ndarray]
-"""From observations [count, n] to actions [count, nu]."""
+Run = Callable[[np.ndarray], np.ndarray]  # From observations [count, n] to actions [count, nu].
 
 
 def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:

@@ -38,8 +38,7 @@ except ImportError:
         "Gymnasium is not installed; 'pip install genan[gymnasium]' brings it."
     ) from None
 
-POOL = 256
-"""Robots that are settled before the first episode."""
+POOL = 256  # Robots that are settled before the first episode.
 VIEWER = (
     "genan.viewer.rendering:load_renderer",
     "genan.viewer.stage:Stage",

@@ -19,10 +19,8 @@ from genan.rl.config import PPOSettings
 POLICY, VALUE = 0, 1
 ACTIVATION_FUNCTIONS = {"leaky_relu": jax.nn.leaky_relu, "elu": jax.nn.elu, "tanh": jnp.tanh}
 PRECISION_NAMES = {"float32": "highest", "tf32": "default"}
-CLIP = 5.0
-"""Standardised numbers are kept within this [standard deviations]."""
-EPSILON = 1e-8
-"""Added to the standard deviation that is divided by."""
+CLIP = 5.0  # Standardised numbers are kept within this [standard deviations].
+EPSILON = 1e-8  # Added to the standard deviation that is divided by.
 
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 

@@ -41,10 +41,8 @@ NAMES_0_1 = {
     "log_deviation": "log_std",
 }
 """What version 1 of the format called entries of the contract and arrays."""
-DT_TOLERANCE = 1e-6
-"""Two time steps are the same when they differ by less than this fraction."""
-LEAK = np.float32(0.01)
-"""Slope of leaky_relu below zero."""
+DT_TOLERANCE = 1e-6  # Two time steps are the same when they differ by less than this fraction.
+LEAK = np.float32(0.01)  # Slope of leaky_relu below zero.
 
 
 class NumpyPolicyError(ValueError):

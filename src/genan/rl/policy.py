@@ -50,14 +50,10 @@ _NAMES_0_1 = {"scale.deviation": "scale.std", "log_deviation": "log_std"}
 class Policy(eqx.Module):
     """A trained policy: from observations to what is added to the controls [..., nu]."""
 
-    contract: PolicyContract = eqx.field(static=True)
-    """Task, robot, rate, observation and shape."""
-    layers: tuple[Layer, ...]
-    """The policy network; weights are [inputs, outputs]."""
-    scale_mean: Float[Array, " observation"]
-    """What is subtracted from an observation."""
-    scale_std: Float[Array, " observation"]
-    """What the rest is divided by."""
+    contract: PolicyContract = eqx.field(static=True)  # Task, robot, rate, observation and shape.
+    layers: tuple[Layer, ...]  # The policy network; weights are [inputs, outputs].
+    scale_mean: Float[Array, " observation"]  # What is subtracted from an observation.
+    scale_std: Float[Array, " observation"]  # What the rest is divided by.
     log_std: Float[Array, " action"]
     """Logarithm of the actions' standard deviation in training, before the squashing."""
     record_json: str = eqx.field(static=True, default="{}")

@@ -36,12 +36,10 @@ environment)."""
 class Environment(Protocol):
     """Many episodes at once in one compiled program; one that ends starts again by itself."""
 
-    envs: int
-    """How many."""
+    envs: int  # How many.
     observation_size: int
     action_size: int
-    horizon: int
-    """Steps of an episode."""
+    horizon: int  # Steps of an episode.
 
     def reset(self, key: PRNGKeyArray) -> Any:
         """State of all environments at the start of an episode: a pytree of arrays."""

@@ -75,8 +75,7 @@ _log = logging.getLogger(__name__)
 
 Flags = Bool[Array, "envs 1"]
 Step = tuple[Float[Array, "envs observation"], Float[Array, "envs 1"], Flags, Flags, dict[str, Any]]
-Parameters = dict[str, Any]
-"""A model's, as Flax keeps them."""
+Parameters = dict[str, Any]  # A model's, as Flax keeps them.
 
 
 class SkrlEnvironment(Wrapper):
@@ -89,8 +88,7 @@ class SkrlEnvironment(Wrapper):
     rollout: RolloutState | None  # the episodes; None before the first reset
     key: PRNGKeyArray  # what the next step draws from
     done: Bool[Array, " envs"]  # which episodes ended at the last step
-    state_space = None
-    """What a value network could see beyond the observation: nothing."""
+    state_space = None  # What a value network could see beyond the observation: nothing.
 
     def __init__(self, env: Environment, *, key: PRNGKeyArray) -> None:
         """Wraps ``env``; ``key`` draws the starts and what happens by chance."""

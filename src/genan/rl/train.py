@@ -54,14 +54,11 @@ class TrainingResult:
     policy: Policy
     judgement: Judgement | None
     """How good the policy is in the simulator; None where the training was stopped before."""
-    steps: int
-    """Policy steps, all episodes together."""
+    steps: int  # Policy steps, all episodes together.
     curve: list[dict[str, float | int]]
     """Numbers of every update by name: ``steps``, "episode/success", "reward/mean", ..."""
-    faults: int
-    """Episodes that ran away in the simulator."""
-    out: Path | None
-    """Folder of the policy, if it was saved."""
+    faults: int  # Episodes that ran away in the simulator.
+    out: Path | None  # Folder of the policy, if it was saved.
 
     @property
     def finished(self) -> bool:

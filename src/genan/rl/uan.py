@@ -39,8 +39,7 @@ from genan.rl.ppo import PPO
 from genan.robot import Robot
 from genan.tasks.task import StepOutcome
 
-LOSS = "uan"
-"""What the contract of such actuators calls the way they were trained."""
+LOSS = "uan"  # What the contract of such actuators calls the way they were trained.
 CHECK_STEPS = 500
 """Steps of the rollouts that the policy is selected by, fewer where the trajectories are
 shorter."""
@@ -61,18 +60,13 @@ weaker one learns less."""
 class UanSettings:
     """How an unsupervised actuator network learns; ``docs/actuators.md`` has the measurements."""
 
-    history_length: int = 3
-    """Past samples that the network sees besides the present one."""
-    history_stride: int = 1
-    """Samples from one of them to the next."""
-    delta: bool = True
-    """Give the network past samples as differences to the present one."""
-    num_envs: int = 256
-    """Episodes side by side."""
+    history_length: int = 3  # Past samples that the network sees besides the present one.
+    history_stride: int = 1  # Samples from one of them to the next.
+    delta: bool = True  # Give the network past samples as differences to the present one.
+    num_envs: int = 256  # Episodes side by side.
     horizon: int | None = None
     """Steps of an episode, from a random sample on; left out: a whole trajectory (the median)."""
-    steps: int = 4_000_000
-    """Steps of all episodes together, rounded up to whole updates."""
+    steps: int = 4_000_000  # Steps of all episodes together, rounded up to whole updates.
     tracking_weight: float = 1.0
     """Of the distance to the recorded positions [standard deviations, mean over the joints]."""
     smoothness_weight: float = 0.001
@@ -80,15 +74,11 @@ class UanSettings:
     bound: float = 5.0
     """An episode ends where a joint is further than this from the recording [its standard
     deviations]."""
-    validation: float = 0.2
-    """Part of the trajectories that is held out to select by."""
-    checks: int = 20
-    """How often the policy is tried on them; the best one is kept."""
+    validation: float = 0.2  # Part of the trajectories that is held out to select by.
+    checks: int = 20  # How often the policy is tried on them; the best one is kept.
     seed: int = 0
-    split_seed: int = 0
-    """Which trajectories are held out."""
-    ppo: PPOSettings = PPO_SETTINGS
-    """How the policy learns; its network is the actuators'."""
+    split_seed: int = 0  # Which trajectories are held out.
+    ppo: PPOSettings = PPO_SETTINGS  # How the policy learns; its network is the actuators'.
 
     def __post_init__(self) -> None:
         counts = "num_envs steps checks horizon"

@@ -37,30 +37,23 @@ _LIGHT = 1e-6
 class CupSettings:
     """All numbers, in SI units. The paper gives the ball's mass and the string's length alone."""
 
-    ball_mass: float = 0.054
-    """Mass of the ball [kg] (paper, ball-in-a-cup)."""
+    ball_mass: float = 0.054  # Mass of the ball [kg] (paper, ball-in-a-cup).
     string_length: float = 0.20
     """From the attachment point to the ball's centre [m] (paper, table of hyperparameters)."""
-    ball_radius: float = 0.025
-    """Radius of the ball [m]: 54 g are then 825 kg/m^3, hard wood."""
-    cup_radius: float = 0.045
-    """Outer radius of the cup [m], as drawn in the robot's model."""
-    cup_height: float = 0.080
-    """Outer height of the cup [m], as drawn in the robot's model."""
+    ball_radius: float = 0.025  # Radius of the ball [m]: 54 g are then 825 kg/m^3, hard wood.
+    cup_radius: float = 0.045  # Outer radius of the cup [m], as drawn in the robot's model.
+    cup_height: float = 0.080  # Outer height of the cup [m], as drawn in the robot's model.
     thickness: float = 0.004
     """Of wall and bottom [m]: the opening is 82 mm wide and 76 mm deep. Edges are round."""
     attachment: float = -0.040
     """Height of the string's attachment on the cup's axis [m]: the middle of the underside."""
-    restitution: float = 0.5
-    """Speed after an impact over the speed before it, along the normal."""
+    restitution: float = 0.5  # Speed after an impact over the speed before it, along the normal.
     bounce_speed: float = 0.1
     """Slower impacts do not rebound [m/s]; gravity adds a fifth of this in a step of 2 ms."""
     friction: float = 0.1
     """Coulomb coefficient between ball and cup; the ball does not turn: sliding and rolling."""
-    recovery: float = 0.2
-    """Part of an overlap of two bodies that is taken back in a step."""
-    recovery_speed: float = 0.5
-    """Highest speed at which an overlap is taken back [m/s]."""
+    recovery: float = 0.2  # Part of an overlap of two bodies that is taken back in a step.
+    recovery_speed: float = 0.5  # Highest speed at which an overlap is taken back [m/s].
 
     def __post_init__(self) -> None:
         sizes = ("ball_mass", "string_length", "ball_radius", "cup_radius", "cup_height")
@@ -120,8 +113,7 @@ class Capsule:
 class ContactPoint(NamedTuple):
     """One place where the ball may be held or pushed."""
 
-    normal: Vector
-    """Direction of the force on the ball, in the cup frame."""
+    normal: Vector  # Direction of the force on the ball, in the cup frame.
     distance: Scalar
     """How far the ball can still move against ``normal`` [m]; negative in an overlap."""
 
@@ -192,8 +184,7 @@ def _norm(v: Vector) -> tuple[Scalar, Scalar]:
 class ImpulseResponse(NamedTuple):
     """How the n joints and the ball answer to impulses."""
 
-    joints: Sequence[Sequence[Scalar]]
-    """M^-1, the inverse of the arm's inertia."""
+    joints: Sequence[Sequence[Scalar]]  # M^-1, the inverse of the arm's inertia.
     coupling: Sequence[Vector]
     """M^-1 C^T by rows: what an impulse on the ball takes from each joint's velocity."""
     ball: Symmetric
@@ -224,8 +215,7 @@ class ImpulseRow(NamedTuple):
     """A direction of an impulse, and how joints and ball answer to a unit of it."""
 
     direction: Vector
-    step: Scalar
-    """Impulse for a unit of velocity along the direction [kg]."""
+    step: Scalar  # Impulse for a unit of velocity along the direction [kg].
     ball: Vector
     joints: list[Scalar]
 

@@ -64,10 +64,8 @@ _LIMIT_RECOVERY = 0.5
 class CupMount:
     """The cup on the last link of an arm, and what else the ball can hit."""
 
-    tip: Tip
-    """The cup frame on the last link."""
-    links: tuple[Capsule, ...]
-    """The capsules of the body that carries the cup."""
+    tip: Tip  # The cup frame on the last link.
+    links: tuple[Capsule, ...]  # The capsules of the body that carries the cup.
 
     @classmethod
     def read(cls, robot: Robot) -> "CupMount":
@@ -103,8 +101,7 @@ class CupMount:
 class CupState(eqx.Module):
     """One scene between two steps: joints first, then the ball in world coordinates."""
 
-    qpos: Float[Array, "*batch coordinates"]
-    """Joint positions [rad] and the ball's centre [m]."""
+    qpos: Float[Array, "*batch coordinates"]  # Joint positions [rad] and the ball's centre [m].
     qvel: Float[Array, "*batch coordinates"]
     """Joint velocities [rad/s] and the ball's velocity [m/s]."""
     ball_mass: Float[Array, "*batch"] | None = None
@@ -124,8 +121,7 @@ class CupScene(eqx.Module):
     settings: CupSettings = eqx.field(static=True)
     mount: CupMount = eqx.field(static=True)
     lower: tuple[float, ...] = eqx.field(static=True)
-    upper: tuple[float, ...] = eqx.field(static=True)
-    """Joint limits [rad]."""
+    upper: tuple[float, ...] = eqx.field(static=True)  # Joint limits [rad].
 
     @classmethod
     def load(cls, robot: Robot | str, settings: CupSettings | None = None) -> "CupScene":

@@ -26,8 +26,7 @@ class Divergence(eqx.Module):
     """How many episodes diverged, and the state and action that the first one did with."""
 
     count: Int[Array, ""]
-    state: SimulatorState
-    """One robot's, just before; a batch of one."""
+    state: SimulatorState  # One robot's, just before; a batch of one.
     action: Float[Array, "1 action"]
 
     @classmethod

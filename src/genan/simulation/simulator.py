@@ -53,10 +53,8 @@ class Scene(Protocol):
 class ArmState(eqx.Module):
     """An arm between two steps."""
 
-    q: Float[Array, "*batch nq"]
-    """Joint positions [rad or m]."""
-    qd: Float[Array, "*batch nq"]
-    """Joint velocities [rad/s or m/s]."""
+    q: Float[Array, "*batch nq"]  # Joint positions [rad or m].
+    qd: Float[Array, "*batch nq"]  # Joint velocities [rad/s or m/s].
 
 
 @final
@@ -68,8 +66,7 @@ class ArmScene(eqx.Module):
 
     dynamics: Dynamics
     lower: tuple[float, ...] = eqx.field(static=True)
-    upper: tuple[float, ...] = eqx.field(static=True)
-    """Joint limits [rad or m]."""
+    upper: tuple[float, ...] = eqx.field(static=True)  # Joint limits [rad or m].
 
     @classmethod
     def load(cls, robot: Robot | str) -> "ArmScene":
@@ -115,10 +112,8 @@ class Tip:
     """The end effector's site on an arm's last link, with unrolled forward kinematics."""
 
     links: tuple[Link, ...]
-    position: Vector
-    """Origin of the site in the last link's frame [m]."""
-    rotation: Rotation
-    """Axes of the site as columns, in the last link's frame."""
+    position: Vector  # Origin of the site in the last link's frame [m].
+    rotation: Rotation  # Axes of the site as columns, in the last link's frame.
 
     @classmethod
     def read(cls, robot: Robot) -> "Tip":
@@ -222,10 +217,8 @@ class EnsembleDrive(eqx.Module):
 class HistoryBuffer(eqx.Module):
     """The recent past of many robots, before the present step, oldest first."""
 
-    q: Float[Array, "robots span nq"]
-    """Positions [rad or m]."""
-    u: Float[Array, "robots reach nu"]
-    """Controls."""
+    q: Float[Array, "robots span nq"]  # Positions [rad or m].
+    u: Float[Array, "robots reach nu"]  # Controls.
 
     def with_present(self, q: Array, u: Array) -> tuple[Array, Array]:
         """Positions and controls with the present ones at the end."""
@@ -239,10 +232,8 @@ class HistoryBuffer(eqx.Module):
 class DomainRandomization(eqx.Module):
     """How robots differ from the one that was recorded: other wear, other specimens."""
 
-    gain: Float[Array, "robots nq"]
-    """Factor on the torque."""
-    offset: Float[Array, "robots nu"]
-    """What a robot's controls are called, less what they do."""
+    gain: Float[Array, "robots nq"]  # Factor on the torque.
+    offset: Float[Array, "robots nu"]  # What a robot's controls are called, less what they do.
 
     @classmethod
     def drawn(
@@ -257,11 +248,9 @@ class DomainRandomization(eqx.Module):
 class SimulatorState(eqx.Module):
     """Many robots between two steps."""
 
-    scene: Any
-    """The scene's own states."""
+    scene: Any  # The scene's own states.
     past: HistoryBuffer
-    u: Float[Array, "robots nu"]
-    """Controls that were commanded last."""
+    u: Float[Array, "robots nu"]  # Controls that were commanded last.
     randomization: DomainRandomization | None = None
     """How each robot differs from what the networks learnt; None where none does."""
 
@@ -277,8 +266,7 @@ class Simulator(eqx.Module):
     drive: EnsembleDrive
     scene: Scene
     u_lower: tuple[float, ...] = eqx.field(static=True)
-    u_upper: tuple[float, ...] = eqx.field(static=True)
-    """Range of the controls."""
+    u_upper: tuple[float, ...] = eqx.field(static=True)  # Range of the controls.
 
     @classmethod
     def build(

@@ -25,13 +25,10 @@ from genan.simulation.simulator import ArmScene, ArmState, HistoryBuffer, Simula
 class Starts(eqx.Module):
     """Settled robots."""
 
-    arm: ArmState
-    """Positions and velocities."""
+    arm: ArmState  # Positions and velocities.
     past: HistoryBuffer
-    u: Float[Array, "pool nu"]
-    """Controls that they rest under."""
-    oldest: Int[Array, ""]
-    """The robot to replace next."""
+    u: Float[Array, "pool nu"]  # Controls that they rest under.
+    oldest: Int[Array, ""]  # The robot to replace next.
 
     def __len__(self) -> int:
         """Number of robots."""
@@ -64,14 +61,11 @@ class Settling:
     """Range that the initial controls are drawn from, uniformly (paper: u_init)."""
     q: tuple[float, ...]
     """Pose that a robot is dropped from [rad or m] (paper: 0, 45, 45, 0 degrees)."""
-    u_rest: tuple[float, ...]
-    """Control that a ramp starts from."""
+    u_rest: tuple[float, ...]  # Control that a ramp starts from.
     hold: int = 500
     """Steps a dropped robot is held for, and one at rest before its ramp (paper: 500)."""
-    ramp: int = 1000
-    """Steps of a ramp (paper: 2 s at 500 Hz)."""
-    ramped: float = 0.5
-    """Part of the robots that are ramped instead of dropped."""
+    ramp: int = 1000  # Steps of a ramp (paper: 2 s at 500 Hz).
+    ramped: float = 0.5  # Part of the robots that are ramped instead of dropped.
 
     def __post_init__(self) -> None:
         if not len(self.u_lower) == len(self.u_upper) == len(self.u_rest):

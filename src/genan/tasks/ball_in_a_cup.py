@@ -20,10 +20,8 @@ from genan.tasks.task import Task
 class BallBuffer(eqx.Module):
     """The last measured ball positions in the cup frame, oldest first."""
 
-    positions: Float[Array, "robots buffer 3"]
-    """[m]"""
-    ages: Float[Array, "robots buffer"]
-    """How long ago [s]."""
+    positions: Float[Array, "robots buffer 3"]  # [m]
+    ages: Float[Array, "robots buffer"]  # How long ago [s].
 
     @property
     def position(self) -> Float[Array, "robots 3"]:
@@ -53,8 +51,7 @@ class CupMemory(eqx.Module):
     buffer: BallBuffer
     distance: Float[Array, " robots"]
     """How far the ball still has to go to be inside the cup, round the rim [m]."""
-    nearer: Float[Array, " robots"]
-    """How much less that is than a step ago [m]."""
+    nearer: Float[Array, " robots"]  # How much less that is than a step ago [m].
 
 
 @final
@@ -63,8 +60,7 @@ class BallInACup(Task):
 
     settings: BallInACupSettings = eqx.field(static=True)
     scene: CupScene
-    period: float = eqx.field(static=True)
-    """Between two steps of the policy [s]."""
+    period: float = eqx.field(static=True)  # Between two steps of the policy [s].
 
     @classmethod
     def load(cls, robot: Robot, settings: BallInACupSettings) -> "BallInACup":

@@ -43,27 +43,19 @@ class BallInACupSettings(TaskSettings):
     name = "ball-in-a-cup"
     robot = "pamy2-cup"
 
-    ball_mass: float = 0.054
-    """[kg]"""
-    string_length: float = 0.20
-    """[m]"""
-    noise: float = 0.005
-    """Standard deviation of a measured ball position, each axis [m]."""
-    dropout: float = 0.05
-    """Probability that a measurement is missing."""
-    buffer: int = 5
-    """Ball positions that the velocity is averaged over."""
-    cup_reward: float = 10.0
-    """For every step with the ball in the cup."""
-    velocity_weight: float = 0.0025
-    """Of the penalty -|joint velocity|^2 [s^2/rad^2]."""
+    ball_mass: float = 0.054  # [kg]
+    string_length: float = 0.20  # [m]
+    noise: float = 0.005  # Standard deviation of a measured ball position, each axis [m].
+    dropout: float = 0.05  # Probability that a measurement is missing.
+    buffer: int = 5  # Ball positions that the velocity is averaged over.
+    cup_reward: float = 10.0  # For every step with the ball in the cup.
+    velocity_weight: float = 0.0025  # Of the penalty -|joint velocity|^2 [s^2/rad^2].
     shaping_weight: float = 0.0
     """Of the distance that the ball has come nearer to the inside of the cup in a step, round the
     rim [1/m] (not in the paper: 0)."""
     mass_spread: float = 0.0
     """Randomised ball: half width of its mass's range, as a part (not in the paper: 0)."""
-    string_spread: float = 0.0
-    """The same of the string's length."""
+    string_spread: float = 0.0  # The same of the string's length.
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,20 +74,14 @@ class TableTennisSettings(TaskSettings):
     name = "table-tennis"
     robot = "pamy2"
 
-    duration: float = 1.09
-    """Length of an episode [s]."""
-    balls: int = 1000
-    """Balls drawn from the launcher (the paper replays 100 recorded ones)."""
+    duration: float = 1.09  # Length of an episode [s].
+    balls: int = 1000  # Balls drawn from the launcher (the paper replays 100 recorded ones).
     launcher: str = "ballgun-2019"
     """Launcher that the balls are drawn from: a bundled one, or a JSON file."""
-    recordings: Path | None = None
-    """File of recorded balls to replay instead."""
-    ball_seed: int = 0
-    """Of the balls that are drawn."""
-    hit_weight: float = 10.0
-    """For the first contact of ball and racket (not given in the paper)."""
-    landing_weight: float = 50.0
-    """Of the landing reward, 0 to 1 (not given in the paper)."""
+    recordings: Path | None = None  # File of recorded balls to replay instead.
+    ball_seed: int = 0  # Of the balls that are drawn.
+    hit_weight: float = 10.0  # For the first contact of ball and racket (not given in the paper).
+    landing_weight: float = 50.0  # Of the landing reward, 0 to 1 (not given in the paper).
     landing: str = "lab"
     """The landing reward: lab, 1 - (d / 2.96)^(3/4), or printed, 1 - 2.96 d^(3/4), with the
     distance d from the target [m]."""

@@ -26,8 +26,7 @@ from typing import Any, ClassVar
 from genan.errors import SettingError, listing
 from genan.robot.package import find_package, robot_names
 
-GROUP = "genan.tasks"
-"""Entry points of this group name task entries of other packages."""
+GROUP = "genan.tasks"  # Entry points of this group name task entries of other packages.
 
 BUNDLED = {
     "reacher": "genan.tasks.bundled:REACHER",
@@ -54,15 +53,12 @@ class TaskSettings:
     """What all tasks have in common; the values are the paper's unless a line says otherwise."""
 
     name: ClassVar[str]
-    robot: ClassVar[str]
-    """The robot that the task is made for."""
+    robot: ClassVar[str]  # The robot that the task is made for.
 
-    duration: float = 2.0
-    """Length of an episode [s]."""
+    duration: float = 2.0  # Length of an episode [s].
     action_repeat: int = 5
     """Periods of the robot to a step of the policy; the action is added at each of them."""
-    action_scale: float = 0.01
-    """Largest change of a control in one period."""
+    action_scale: float = 0.01  # Largest change of a control in one period.
     u_lower: tuple[float, ...] = ()
     """Lowest initial controls; left out: the robot's own for this task."""
     u_upper: tuple[float, ...] = ()
@@ -78,14 +74,11 @@ class TaskSettings:
     each episode (not in the paper: 0)."""
     control_spread: float = 0.0
     """The same, of an offset between a control's name and its effect (not in the paper: 0)."""
-    pool: int = 4096
-    """Settled robots kept to start from (not in the paper)."""
-    action_weight: float = 1250.0
-    """Of the penalty -|change of control|^2."""
+    pool: int = 4096  # Settled robots kept to start from (not in the paper).
+    action_weight: float = 1250.0  # Of the penalty -|change of control|^2.
     disagreement_weight: float = 0.025
     """Of the penalty -(std of the members' torques, summed over joints) [1/(N m)]."""
-    limit_weight: float = 1.0
-    """Of the penalty for being near joint limits."""
+    limit_weight: float = 1.0  # Of the penalty for being near joint limits.
     limit_margin: float = math.radians(5.0)
     """Where that penalty begins, before a limit [rad]; it grows linearly to 1 per joint at the
     limit (shape and margin are not in the paper)."""
@@ -179,27 +172,21 @@ class TrainingPreset:
     """Settings of PPO (``genan.rl.config.PPOSettings``) that differ from their defaults."""
     task: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the task that differ from their defaults."""
-    num_envs: int = 1024
-    """Episodes that run side by side."""
-    steps: int = 30_000_000
-    """Steps of the policy, all episodes together (not in the paper)."""
+    num_envs: int = 1024  # Episodes that run side by side.
+    steps: int = 30_000_000  # Steps of the policy, all episodes together (not in the paper).
 
 
 @dataclass(frozen=True)
 class TaskEntry:
     """Everything that is known of a task by its name."""
 
-    settings: type[TaskSettings]
-    """Its constants, which carry its name."""
+    settings: type[TaskSettings]  # Its constants, which carry its name.
     task: Any
     """The ``Task`` class, or where it is as "module:Class"; its ``load(robot, settings)`` makes
     one."""
-    trial: Any
-    """The ``TrialSetup`` class, or where it is as "module:Class"."""
-    title: str
-    """The task's name in a sentence."""
-    summary: str
-    """What is to be done, in one sentence."""
+    trial: Any  # The ``TrialSetup`` class, or where it is as "module:Class".
+    title: str  # The task's name in a sentence.
+    summary: str  # What is to be done, in one sentence.
     outcomes: tuple[str, ...] = ("success", "failure")
     """What can become of a trial, success first; apart from these, why it was stopped."""
     observation: Mapping[str, str] = field(default_factory=dict)
@@ -210,16 +197,14 @@ class TaskEntry:
     """How it is trained, by name; the first one is used unless asked otherwise."""
     number: tuple[str, str] | None = None
     """A number of the trials whose mean is shown: its name in a verdict, and the heading."""
-    attempt: str = "trial"
-    """What one trial is called where someone watches."""
+    attempt: str = "trial"  # What one trial is called where someone watches.
     scenery: Any = None
     """A function that adds what a picture shows next to the arm to a ``mujoco.MjSpec``, or where it
     is as "module:function"; None: nothing. See ``genan.viewer.stage``."""
     base: tuple[float, float, float] | None = None
     """Where the robot's base is in the task's frame, whose floor is z = 0 [m]; None: the task's
     frame is the base's own."""
-    film_after: float = 0.0
-    """A film of a trial goes on this long after the policy's turn [s]."""
+    film_after: float = 0.0  # A film of a trial goes on this long after the policy's turn [s].
 
     @property
     def name(self) -> str:

@@ -31,17 +31,12 @@ class RallyState(eqx.Module):
     """Arm, racket and ball between two steps."""
 
     arm: ArmState
-    racket: RacketPose
-    """In the world frame, as everything of the ball."""
-    racket_velocity: Float[Array, "*batch 3"]
-    """Over the last step [m/s]."""
+    racket: RacketPose  # In the world frame, as everything of the ball.
+    racket_velocity: Float[Array, "*batch 3"]  # Over the last step [m/s].
     ball: FlyingBall
-    flight: Int[Array, "*batch"]
-    """Which of the balls it is."""
-    clock: Int[Array, "*batch"]
-    """Steps since it was launched."""
-    hit: Bool[Array, "*batch"]
-    """Whether the racket has hit it."""
+    flight: Int[Array, "*batch"]  # Which of the balls it is.
+    clock: Int[Array, "*batch"]  # Steps since it was launched.
+    hit: Bool[Array, "*batch"]  # Whether the racket has hit it.
 
 
 @final
@@ -123,14 +118,10 @@ class RallyScene(eqx.Module):
 class RallyMemory(eqx.Module):
     """What has come of an episode so far."""
 
-    hit: Bool[Array, " robots"]
-    """Whether the ball was hit, at the last step of the policy."""
-    just_hit: Bool[Array, " robots"]
-    """Whether that step was the first such."""
-    landing: Float[Array, " robots"]
-    """Worth of the landing point, 0 to 1; 0 before the hit."""
-    outcome: Int[Array, " robots"]
-    """How the return ends (``ReturnOutcome``); -1 before the hit."""
+    hit: Bool[Array, " robots"]  # Whether the ball was hit, at the last step of the policy.
+    just_hit: Bool[Array, " robots"]  # Whether that step was the first such.
+    landing: Float[Array, " robots"]  # Worth of the landing point, 0 to 1; 0 before the hit.
+    outcome: Int[Array, " robots"]  # How the return ends (``ReturnOutcome``); -1 before the hit.
 
 
 @final

@@ -89,26 +89,20 @@ class StepOutcome(eqx.Module):
     observation: Float[Array, "envs observation"]
     """After the step; where the episode ended, the first one of the next episode."""
     reward: Float[Array, " envs"]
-    terms: dict[str, Float[Array, " envs"]]
-    """The reward's terms by name, before their weights."""
-    done: Bool[Array, " envs"]
-    """Where the episode ended with this step."""
+    terms: dict[str, Float[Array, " envs"]]  # The reward's terms by name, before their weights.
+    done: Bool[Array, " envs"]  # Where the episode ended with this step.
     success: Float[Array, " envs"]
     """1 where an episode ended well, 0 where it did not; without meaning while it goes on."""
-    metrics: dict[str, Float[Array, " envs"]]
-    """More numbers about the episodes that ended."""
+    metrics: dict[str, Float[Array, " envs"]]  # More numbers about the episodes that ended.
 
 
 class EnvironmentState(eqx.Module):
     """All episodes between two steps."""
 
     simulator: SimulatorState
-    memory: Any
-    """The task's own."""
-    step: Int[Array, " envs"]
-    """Steps that each episode has taken."""
-    starts: Starts
-    """Settled robots to start from."""
+    memory: Any  # The task's own.
+    step: Int[Array, " envs"]  # Steps that each episode has taken.
+    starts: Starts  # Settled robots to start from.
     divergence: Divergence
     """The first state that led to numbers that are not finite, if there was one."""
 
@@ -125,11 +119,9 @@ class TaskEnvironment(eqx.Module):
     simulator: Simulator
     settler: Settler
     envs: int = eqx.field(static=True)
-    horizon: int = eqx.field(static=True)
-    """Steps of an episode."""
+    horizon: int = eqx.field(static=True)  # Steps of an episode.
     q_lower: tuple[float, ...] = eqx.field(static=True)
-    q_upper: tuple[float, ...] = eqx.field(static=True)
-    """Joint limits [rad or m]."""
+    q_upper: tuple[float, ...] = eqx.field(static=True)  # Joint limits [rad or m].
     stagger: bool = eqx.field(static=True, default=True)
     """Let the first episodes end at different times, so that later ones do too."""
 

@@ -15,8 +15,7 @@ import trimesh
 from genan.viewer.rendering import Trails, surface
 from genan.viewer.stage import Poses, Snapshot, Stage
 
-RGBA = tuple[float, float, float, float]
-"""Red, green, blue and opacity, from 0 to 1."""
+RGBA = tuple[float, float, float, float]  # Red, green, blue and opacity, from 0 to 1.
 
 #: Colours of the simulated arms: the chosen one, each member alone, and of the goal.
 GHOST: RGBA = (0.0, 0.447, 0.698, 0.4)

@@ -23,12 +23,10 @@ class _GhostState(eqx.Module):
 
     q: Float[Array, "models samples nq"]
     """Past positions of each ghost, oldest first, the present one last [rad or m]."""
-    qd: Float[Array, "models nq"]
-    """Their velocities [rad/s or m/s]."""
+    qd: Float[Array, "models nq"]  # Their velocities [rad/s or m/s].
     robot_q: Float[Array, "more nq"]
     """Past positions of the robot: at least two, for its velocity [rad or m]."""
-    u: Float[Array, "controls nu"]
-    """Past controls."""
+    u: Float[Array, "controls nu"]  # Past controls.
 
 
 class GhostSimulation:

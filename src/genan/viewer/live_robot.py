@@ -60,38 +60,28 @@ class LiveSettings:
 class LiveOrder:
     """What the page asks of the robot; what is left out stays as it is."""
 
-    goal: Float[np.ndarray, " nq"] | None = None
-    """Joint positions to reach from now on [rad or m]."""
-    trial: bool = False
-    """Begin the next trial."""
+    goal: Float[np.ndarray, " nq"] | None = None  # Joint positions to reach from now on [rad or m].
+    trial: bool = False  # Begin the next trial.
     push: Float[np.ndarray, " 3"] | None = None
     """Push at the tip, in the frame of the base [N], for ``seconds``."""
     seconds: float = 0.2
-    restart: bool = False
-    """Begin again, after a stop or at any time."""
-    hours: float | None = None
-    """Go on with the same robot at another age [h]."""
+    restart: bool = False  # Begin again, after a stop or at any time.
+    hours: float | None = None  # Go on with the same robot at another age [h].
 
 
 @dataclass(frozen=True)
 class LiveReport:
     """What happened since the last one."""
 
-    q: Float[np.ndarray, "ticks nq"]
-    """Read at the beginning of each tick [rad or m]."""
-    u: Float[np.ndarray, "ticks nu"]
-    """Commanded in it."""
-    placed: bool
-    """Whether the arm was put somewhere else before these ticks."""
-    status: str
-    """What it is doing, for a person."""
-    speed: float
-    """Time of the robot over that of the wall."""
+    q: Float[np.ndarray, "ticks nq"]  # Read at the beginning of each tick [rad or m].
+    u: Float[np.ndarray, "ticks nu"]  # Commanded in it.
+    placed: bool  # Whether the arm was put somewhere else before these ticks.
+    status: str  # What it is doing, for a person.
+    speed: float  # Time of the robot over that of the wall.
     pushable: bool
     markers: Mapping[str, np.ndarray] = field(default_factory=dict)
     """What else there is, as in ``genan.viewer.stage.Snapshot``."""
-    trials: int = 0
-    """Those that were judged so far, and the ``successes`` among them."""
+    trials: int = 0  # Those that were judged so far, and the ``successes`` among them.
     successes: int = 0
 
 

@@ -49,8 +49,7 @@ MEAN, NONE = "mean of the ensemble", "nobody (hidden)"
 MEASURED, SIMULATED, AIM = "#222222", COLOURS[0], COLOURS[2]
 FAINT = "rgba(86,180,233,0.45)"
 
-Opened = Callable[[str], None]
-"""Gets the page's address when it can be looked at."""
+Opened = Callable[[str], None]  # Gets the page's address when it can be looked at.
 
 
 @contextlib.contextmanager

@@ -27,8 +27,7 @@ Line = tuple[Float[np.ndarray, "points 3"], tuple[float, ...], float]
 class Renderer(Protocol):
     """Makes pictures."""
 
-    rendered: bool
-    """Whether OpenGL makes them; else they are drawn flat."""
+    rendered: bool  # Whether OpenGL makes them; else they are drawn flat.
 
     def frame(self, now: Snapshot) -> UInt8[np.ndarray, "height width 3"]:
         """The picture of a moment."""

@@ -31,16 +31,11 @@ POINTS = 150
 class ReplayedTrajectory:
     """One trajectory, and what is simulated along it."""
 
-    number: int
-    """In the recording, counted from 0."""
-    q: Float[np.ndarray, "T nq"]
-    """Recorded positions [rad or m]."""
-    u: Float[np.ndarray, "T nu"]
-    """Recorded controls."""
-    dt: float
-    """[s]"""
-    simulated: GhostMotion | None = None
-    """What the actuators make of it, once that is computed."""
+    number: int  # In the recording, counted from 0.
+    q: Float[np.ndarray, "T nq"]  # Recorded positions [rad or m].
+    u: Float[np.ndarray, "T nu"]  # Recorded controls.
+    dt: float  # [s]
+    simulated: GhostMotion | None = None  # What the actuators make of it, once that is computed.
 
     @property
     def duration(self) -> float:

@@ -70,10 +70,8 @@ Limits = tuple[Float[np.ndarray, " nq"], Float[np.ndarray, " nq"]]
 class Snapshot:
     """What moves, at one moment."""
 
-    q: Float[np.ndarray, " nq"]
-    """Joint positions [rad or m]."""
-    goal: Float[np.ndarray, " nq"] | None = None
-    """Joint positions to reach [rad or m]."""
+    q: Float[np.ndarray, " nq"]  # Joint positions [rad or m].
+    goal: Float[np.ndarray, " nq"] | None = None  # Joint positions to reach [rad or m].
     markers: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Position [3] of each moving thing and points [points, 3] of each line, in the task's frame
     [m]; what is not named is not there."""

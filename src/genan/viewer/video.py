@@ -43,8 +43,7 @@ Picture = UInt8[np.ndarray, "height width 3"]
 class Clip:
     """What a film shows of one episode or trial."""
 
-    moments: Sequence[Snapshot]
-    """``FPS`` of them to a second, the first at the time ``start`` [s]."""
+    moments: Sequence[Snapshot]  # ``FPS`` of them to a second, the first at the time ``start`` [s].
     caption: str
     """Written into the pictures, with the time and, after ``end`` [s], with the ``result``."""
     result: str

@@ -38,16 +38,11 @@ class TransferFunction:
                    s^2 + 2 zeta w0 s + w0^2
     """
 
-    gain: float
-    """K: output per input at rest, in the units of the experiment."""
-    natural_frequency: float
-    """w0 / 2 pi [Hz]."""
-    damping: float
-    """zeta."""
-    delay: float
-    """T [s]."""
-    fit: float
-    """Share of the response's power that the model explains, at most 1."""
+    gain: float  # K: output per input at rest, in the units of the experiment.
+    natural_frequency: float  # w0 / 2 pi [Hz].
+    damping: float  # zeta.
+    delay: float  # T [s].
+    fit: float  # Share of the response's power that the model explains, at most 1.
 
     def response(self, frequency: Float[np.ndarray, " lines"]) -> Complex[np.ndarray, " lines"]:
         """G(2 pi i f) at the frequencies [Hz]."""
@@ -115,17 +110,12 @@ def _response(
 class LabResult:
     """One identification of one joint of the real robot."""
 
-    joint: int
-    """Joint, from 0."""
-    highest: float
-    """Highest frequency of the multisine [Hz]."""
-    natural_frequency: float
-    """[Hz]."""
+    joint: int  # Joint, from 0.
+    highest: float  # Highest frequency of the multisine [Hz].
+    natural_frequency: float  # [Hz].
     damping: float
-    gain: float
-    """[deg per 1000 counts of differential pressure]."""
-    delay: float
-    """[s]."""
+    gain: float  # [deg per 1000 counts of differential pressure].
+    delay: float  # [s].
 
 
 #: The real PAMY2, 29.02.2024 (0-3 Hz) and 04.12.2023 (0-10 Hz).
@@ -154,8 +144,7 @@ both ends."""
 QUANTITIES = {"natural_frequency": ".2f", "damping": ".2f", "gain": ".1f"}
 """What is compared, and how it is printed."""
 
-DELAYS = (0.010, 0.040)
-"""Span of the delays in the lab's table [s]."""
+DELAYS = (0.010, 0.040)  # Span of the delays in the lab's table [s].
 
 _PERIOD = 10.0
 _PERIODS = 3
@@ -168,10 +157,8 @@ class Experiment:
     """One joint, one band: measured response, model fitted to it, the real robot's figures."""
 
     real: LabResult
-    frequency: Float[np.ndarray, " lines"]
-    """[Hz]."""
-    response: Complex[np.ndarray, " lines"]
-    """[deg per 1000 counts]."""
+    frequency: Float[np.ndarray, " lines"]  # [Hz].
+    response: Complex[np.ndarray, " lines"]  # [deg per 1000 counts].
     model: TransferFunction
 
     def within(self, quantity: str) -> bool:
@@ -195,12 +182,9 @@ class HysteresisLoop:
     """A quasi-static sweep of one control, up and down."""
 
     joint: int
-    u: Float[np.ndarray, " samples"]
-    """The swept control."""
-    q: Float[np.ndarray, " samples"]
-    """The joint's angle [rad]."""
-    width: float
-    """Largest distance between the two branches [rad]."""
+    u: Float[np.ndarray, " samples"]  # The swept control.
+    q: Float[np.ndarray, " samples"]  # The joint's angle [rad].
+    width: float  # Largest distance between the two branches [rad].
 
 
 def spread(joint: int, quantity: str) -> tuple[float, float]:

@@ -19,8 +19,7 @@ from jaxtyping import Float
 BAR_PER_COUNT = 0.0002
 BAR_AT_ZERO = -1.7888
 
-HARD_LIMITS = (0.2, 4.0)
-"""Pressures [bar] that the robot's controller accepts at all."""
+HARD_LIMITS = (0.2, 4.0)  # Pressures [bar] that the robot's controller accepts at all.
 
 MUSCLES = 8
 

@@ -75,21 +75,17 @@ class ServerLog:
             self._file = None
 
 
-MOST_AT_ONCE = 64
-"""Telegrams taken in one period, so that a flood cannot hold the robot."""
-LARGEST = 2048
-"""Longest datagram to take whole [bytes]."""
+MOST_AT_ONCE = 64  # Telegrams taken in one period, so that a flood cannot hold the robot.
+LARGEST = 2048  # Longest datagram to take whole [bytes].
 
-AT_REST = 1e-3
-"""Pressures this near to those of rest need no ramp [bar]."""
+AT_REST = 1e-3  # Pressures this near to those of rest need no ramp [bar].
 
 
 @runtime_checkable
 class Plant(Protocol):
     """What is served: a robot that is moved on by a period at a time."""
 
-    dt: float
-    """Its period [s]."""
+    dt: float  # Its period [s].
 
     def read(self) -> Float[np.ndarray, "4"]:
         """Joint positions [rad]."""
@@ -106,8 +102,7 @@ class ServerSettings:
 
     watchdog: float = 0.04
     """After this long without a valid telegram of its client the robot ramps itself to rest [s]."""
-    ramp: float = 1.0
-    """How long that takes [s]; the lab's own software takes 3 s when it ends."""
+    ramp: float = 1.0  # How long that takes [s]; the lab's own software takes 3 s when it ends.
     release: float = 0.5
     """After this long without a valid telegram another client may have the robot [s]."""
     rate: float = 15.0

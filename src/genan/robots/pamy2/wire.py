@@ -18,13 +18,10 @@ from jaxtyping import Float
 
 from genan.robots.pamy2.pressures import HARD_LIMITS, MUSCLES
 
-CONNECTED, LEAVING = 1, 0
-"""The connection word: stay, or let go of the robot."""
-PRESSURE_CONTROL = 1
-"""The only control word that is used; 2 would command positions."""
+CONNECTED, LEAVING = 1, 0  # The connection word: stay, or let go of the robot.
+PRESSURE_CONTROL = 1  # The only control word that is used; 2 would command positions.
 
-HIGHEST_ANGLE = 360.0
-"""No joint reports an angle beyond this [deg]."""
+HIGHEST_ANGLE = 360.0  # No joint reports an angle beyond this [deg].
 SENSOR_RANGE = (-0.5, 10.5)
 """The pressure sensors measure 0 to 10 bar (Festo SPTW-P10R); with room for their error [bar]."""
 
@@ -48,12 +45,9 @@ class TelegramFault(Enum):
 class CommandTelegram(NamedTuple):
     """What a client asks of the robot."""
 
-    counter: int
-    """Number of the telegram, modulo 2**16."""
-    connection: int
-    """``CONNECTED``, or ``LEAVING``."""
-    time: int
-    """The client's clock [us], modulo 2**32."""
+    counter: int  # Number of the telegram, modulo 2**16.
+    connection: int  # ``CONNECTED``, or ``LEAVING``.
+    time: int  # The client's clock [us], modulo 2**32.
     pressure: Float[np.ndarray, "8"]
     """Asked for [bar]: agonist and antagonist of joint 1, of joint 2, and so on."""
 
@@ -119,21 +113,16 @@ _STATE = struct.Struct("<9I4H20f" + 4 * "Ii6f" + "50f2I")
 _POINTS = slice(13, 33)
 _JOINTS = tuple(slice(35 + 8 * k, 41 + 8 * k) for k in range(4))
 """Angle, speed, and pressure and valve of agonist and antagonist, of each joint."""
-_REST = slice(65, 115)
-"""Gains, and pressures of supply and ring."""
+_REST = slice(65, 115)  # Gains, and pressures of supply and ring.
 
 
 class RobotTelegram(NamedTuple):
     """What the robot reports, as far as a client uses it."""
 
-    telegram: int
-    """Number of the telegram, modulo 2**32."""
-    time: int
-    """When the sensors were read [us], by the robot's clock, modulo 2**32."""
-    angle: Float[np.ndarray, "4"]
-    """Joint angles [deg], in the zero and sense of the wire."""
-    speed: Float[np.ndarray, "4"]
-    """Joint speeds [deg/s], as the robot's controller reckons them."""
+    telegram: int  # Number of the telegram, modulo 2**32.
+    time: int  # When the sensors were read [us], by the robot's clock, modulo 2**32.
+    angle: Float[np.ndarray, "4"]  # Joint angles [deg], in the zero and sense of the wire.
+    speed: Float[np.ndarray, "4"]  # Joint speeds [deg/s], as the robot's controller reckons them.
     pressure: Float[np.ndarray, "8"]
     """Measured pressures [bar], agonist and antagonist of joint 1, of joint 2, and so on."""
 
@@ -211,10 +200,8 @@ class Wiring:
         q = sense (angle + zero),    angle on the wire [deg]
     """
 
-    zero: tuple[float, float, float, float]
-    """Added to the angle on the wire [deg]."""
-    sense: tuple[int, int, int, int]
-    """+1 or -1."""
+    zero: tuple[float, float, float, float]  # Added to the angle on the wire [deg].
+    sense: tuple[int, int, int, int]  # +1 or -1.
     crossed: tuple[bool, bool, bool, bool]
     """Joints whose agonist is commanded in the wire's place of the antagonist, and the other way
     round; what the sensors measure is never crossed."""
@@ -284,8 +271,7 @@ SPEED_PERIODS = 5
 """The speed is the difference of angles over this many periods; how the real controller reckons it
 is not known."""
 
-WORD = 0xFFFFFFFF
-"""Counters and times go round at 32 bits."""
+WORD = 0xFFFFFFFF  # Counters and times go round at 32 bits.
 
 
 class TelegramWriter:

@@ -22,43 +22,33 @@ class Table:
 
     centre: Triple = (0.4, 1.57, 0.775)
     """Centre of the top surface [m]; the net stands above it, along x."""
-    half_width: float = 0.7625
-    """Along x [m]."""
-    half_length: float = 1.37
-    """Along y [m]."""
+    half_width: float = 0.7625  # Along x [m].
+    half_length: float = 1.37  # Along y [m].
     net_height: float = 0.1525
     """Above the top surface [m]. The lab's box ends 0.1325 m above it: it stands on the centre of
     the table's board."""
-    net_half_width: float = 0.7825
-    """Along x [m]."""
+    net_half_width: float = 0.7825  # Along x [m].
 
 
 @dataclass(frozen=True)
 class Blade:
     """The racket: an elliptic plate of the size of the lab's mesh, 148.5 x 188.2 mm."""
 
-    half_width: float = 0.074
-    """Across the handle [m]."""
-    half_length: float = 0.094
-    """Along the handle [m]."""
-    half_thickness: float = 0.0056
-    """Half of 7.6 mm of blade and two rubbers of 1.8 mm [m]."""
+    half_width: float = 0.074  # Across the handle [m].
+    half_length: float = 0.094  # Along the handle [m].
+    half_thickness: float = 0.0056  # Half of 7.6 mm of blade and two rubbers of 1.8 mm [m].
 
 
 @dataclass(frozen=True)
 class Court:
     """Everything the ball can meet, in the world frame."""
 
-    base: Triple = (0.0, 0.0, 1.21)
-    """Origin of the arm's base [m]; its axes are the world's."""
+    base: Triple = (0.0, 0.0, 1.21)  # Origin of the arm's base [m]; its axes are the world's.
     table: Table = field(default_factory=Table)
     blade: Blade = field(default_factory=Blade)
-    ball_radius: float = 0.02
-    """[m]"""
-    ball_mass: float = 0.0027
-    """[kg]"""
-    floor: float = 0.0
-    """Height of the floor [m]."""
+    ball_radius: float = 0.02  # [m]
+    ball_mass: float = 0.0027  # [kg]
+    floor: float = 0.0  # Height of the floor [m].
 
     @property
     def contact_height(self) -> float:
@@ -90,20 +80,14 @@ class FilterNoise:
     covariances; so does this.
     """
 
-    measurement: float = 1e-3
-    """Of a measured position, each axis [m^2]."""
-    position: float = 1e-4
-    """Added to the position over 10 ms [m^2]."""
-    velocity: float = 1e-2
-    """Added to the velocity over 10 ms [m^2/s^2]."""
-    spin: float = 1e-4
-    """Added to the spin over 10 ms [rad^2/s^2]."""
-    bounce: float = 0.0
-    """Added to the velocity when the ball bounces [m^2/s^2]."""
+    measurement: float = 1e-3  # Of a measured position, each axis [m^2].
+    position: float = 1e-4  # Added to the position over 10 ms [m^2].
+    velocity: float = 1e-2  # Added to the velocity over 10 ms [m^2/s^2].
+    spin: float = 1e-4  # Added to the spin over 10 ms [rad^2/s^2].
+    bounce: float = 0.0  # Added to the velocity when the ball bounces [m^2/s^2].
     first_velocity: float = 100.0
     """Of the velocity at the first measurement, when nothing is known of it [m^2/s^2]."""
-    first_spin: float = 1.0
-    """Of the spin at the first measurement [rad^2/s^2]."""
+    first_spin: float = 1.0  # Of the spin at the first measurement [rad^2/s^2].
 
 
 #: What the recorded balls show: 5 mm of camera noise and age of frames, hardly a push in flight,

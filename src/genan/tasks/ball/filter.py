@@ -22,8 +22,7 @@ Matrix = Float[Array, "9 9"]
 class FilterState(eqx.Module):
     """Estimate and its covariance."""
 
-    mean: Float[Array, "*n 9"]
-    """Position [m], velocity [m/s], spin [rad/s]."""
+    mean: Float[Array, "*n 9"]  # Position [m], velocity [m/s], spin [rad/s].
     covariance: Float[Array, "*n 9 9"]
 
 

@@ -46,12 +46,9 @@ LANDING_STEPS = 8
 class FlyingBall(eqx.Module):
     """State of a ball in the world frame."""
 
-    position: Float[Array, "*n 3"]
-    """Centre [m]."""
-    velocity: Float[Array, "*n 3"]
-    """[m/s]"""
-    spin: Float[Array, "*n 3"]
-    """Angular velocity [rad/s]."""
+    position: Float[Array, "*n 3"]  # Centre [m].
+    velocity: Float[Array, "*n 3"]  # [m/s]
+    spin: Float[Array, "*n 3"]  # Angular velocity [rad/s].
 
     @classmethod
     def without_spin(
@@ -65,12 +62,9 @@ class FlyingBall(eqx.Module):
 class AirDrag:
     """What the air does to the ball; defaults of the lab's Kalman filter (Ma et al. 2022)."""
 
-    drag: Number = 0.1062
-    """[1/m]"""
-    magnus: Number = 0.0057
-    """Per unit of spin and speed [-]."""
-    gravity: float = 9.81
-    """[m/s^2]"""
+    drag: Number = 0.1062  # [1/m]
+    magnus: Number = 0.0057  # Per unit of spin and speed [-].
+    gravity: float = 9.81  # [m/s^2]
 
     def acceleration(self, velocity: Vector3, spin: Vector3) -> Vector3:
         """Acceleration of the ball [m/s^2]."""
@@ -105,8 +99,7 @@ def time_to_height(ball: FlyingBall, height: Number, air: AirDrag) -> Float[Arra
 class Bounce(eqx.Module):
     """Velocity and spin after a bounce as a linear map of those before."""
 
-    matrix: Float[Array, "6 6"]
-    """Rows and columns: velocity [m/s], then spin [rad/s]."""
+    matrix: Float[Array, "6 6"]  # Rows and columns: velocity [m/s], then spin [rad/s].
 
     @classmethod
     def of_velocity(cls, velocity_map: tuple[tuple[float, ...], ...] = FILTER_MAP) -> "Bounce":
@@ -182,8 +175,7 @@ def _above(ball: FlyingBall, height: float) -> FlyingBall:
 class RacketPose(eqx.Module):
     """Where the racket is, in the world frame: an elliptic plate with two equal faces."""
 
-    position: Vector3
-    """Centre of the blade [m]."""
+    position: Vector3  # Centre of the blade [m].
     rotation: Float[Array, "3 3"]
     """Columns: across the handle, normal of the face, along the handle (as the site's axes)."""
 
@@ -200,10 +192,8 @@ class RacketPose(eqx.Module):
 class Rubber:
     """How the ball leaves the racket (pam_mujoco)."""
 
-    restitution: Number = 0.78
-    """Along the normal, e [-]."""
-    tangential: Number = 0.78
-    """Part of the velocity within the face that is left [-]."""
+    restitution: Number = 0.78  # Along the normal, e [-].
+    tangential: Number = 0.78  # Part of the velocity within the face that is left [-].
     drags_along: bool = False
     """Whether the face carries the ball along: the tangential factor then holds relative to the
     face's velocity. The lab's model, the default, leaves the face's own tangential velocity out."""
@@ -293,14 +283,11 @@ def strike(
 class ReturnOutcome(enum.IntEnum):
     """How a return ends."""
 
-    SUCCESS = 0
-    """On the opponent's half, over the net."""
-    SHORT = 1
-    """On the robot's side of the net, or into the net."""
+    SUCCESS = 0  # On the opponent's half, over the net.
+    SHORT = 1  # On the robot's side of the net, or into the net.
     LONG = 2
     """Beyond the opponent's end, or longer in the air than a ball could be that comes down."""
-    SIDE = 3
-    """Beyond the net, but past the side of the table."""
+    SIDE = 3  # Beyond the net, but past the side of the table.
 
 
 class Landing(eqx.Module):
@@ -309,12 +296,10 @@ class Landing(eqx.Module):
     point: Vector3
     """Centre of the ball where it comes down to the table's height, on the table or off it; where
     it meets the net, the foot of the net below [m]."""
-    time: Float[Array, ""]
-    """From now until then [s]."""
+    time: Float[Array, ""]  # From now until then [s].
     cleared: Truth
     """Whether it crossed the net's plane towards the opponent without touching the net."""
-    outcome: Int[Array, ""]
-    """A ``ReturnOutcome``."""
+    outcome: Int[Array, ""]  # A ``ReturnOutcome``.
 
 
 def landing(ball: FlyingBall, air: AirDrag, court: Court) -> Landing:

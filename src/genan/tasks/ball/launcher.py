@@ -32,8 +32,7 @@ class Balls(eqx.Module):
 
     positions: Float[Array, "*n steps 3"]
     """True position at 0, 2, 4, ... ms, in the world frame [m]."""
-    velocities: Float[Array, "*n steps 3"]
-    """True velocity at the same times [m/s]."""
+    velocities: Float[Array, "*n steps 3"]  # True velocity at the same times [m/s].
     observations: Float[Array, "*n ticks 6"]
     """Filtered position [m] and velocity [m/s] at 0, 10, 20, ... ms: what a policy sees."""
 
@@ -55,30 +54,20 @@ def count(duration: float, step: float) -> int:
 class Launcher:
     """A launcher's balls in the world frame; spreads are standard deviations between balls."""
 
-    launch: tuple[float, ...]
-    """Mean of position [m] and velocity [m/s] at the first sample (6)."""
-    covariance: tuple[tuple[float, ...], ...]
-    """Of the same (6 x 6)."""
-    spin: Triple
-    """Mean launch spin [rad/s]."""
-    spin_spread: Triple
-    """[rad/s]"""
-    drag: float
-    """[1/m]"""
-    normal: float
-    """Part of the vertical speed that a bounce leaves [-]."""
+    launch: tuple[float, ...]  # Mean of position [m] and velocity [m/s] at the first sample (6).
+    covariance: tuple[tuple[float, ...], ...]  # Of the same (6 x 6).
+    spin: Triple  # Mean launch spin [rad/s].
+    spin_spread: Triple  # [rad/s]
+    drag: float  # [1/m]
+    normal: float  # Part of the vertical speed that a bounce leaves [-].
     normal_spread: float
-    tangential: float
-    """Part of the horizontal speed that a bounce leaves [-]."""
+    tangential: float  # Part of the horizontal speed that a bounce leaves [-].
     tangential_spread: float
-    roll: float
-    """Spin that a bounce gives, per horizontal speed before it [rad/m]."""
-    noise: float
-    """Of a measured position, each axis, white [m]."""
+    roll: float  # Spin that a bounce gives, per horizontal speed before it [rad/m].
+    noise: float  # Of a measured position, each axis, white [m].
     camera_period: float
     """Between two frames [s]; the robot gets the latest one. 0: it is never old."""
-    source: str
-    """Which recordings it was fitted to."""
+    source: str  # Which recordings it was fitted to.
 
     @classmethod
     def load(cls, file: str | Path = "ballgun-2019") -> "Launcher":

@@ -39,10 +39,8 @@ NEAREST, APPROACH = 0.6, 1.0
 class RecordedBall:
     """One ball as a tracker saw it."""
 
-    times: Float[np.ndarray, " n"]
-    """Stamps, from 0 [s]."""
-    positions: Float[np.ndarray, "n 3"]
-    """Measured centre, in the world frame [m]."""
+    times: Float[np.ndarray, " n"]  # Stamps, from 0 [s].
+    positions: Float[np.ndarray, "n 3"]  # Measured centre, in the world frame [m].
     name: str = "ball"
 
 

@@ -22,8 +22,7 @@ from genan.robots.pamy2.virtual.columns import applied
 
 Scalar = Array | float
 Vector = tuple[Scalar, Scalar, Scalar]
-Turn = tuple[Scalar, Scalar]
-"""Cosine and sine of an angle."""
+Turn = tuple[Scalar, Scalar]  # Cosine and sine of an angle.
 
 ZERO: Vector = (0.0, 0.0, 0.0)
 
@@ -111,30 +110,21 @@ AXES = (2, 1, 1, 2)
 class RigidArm(eqx.Module):
     """Rigid bodies and passive joint elements."""
 
-    offset: Float[Array, "4 3"]
-    """Joint origin in the frame of the link before it [m]."""
-    mass: Float[Array, "4"]
-    """Link masses [kg]."""
-    centre: Float[Array, "4 3"]
-    """Centre of mass from the joint origin [m]."""
+    offset: Float[Array, "4 3"]  # Joint origin in the frame of the link before it [m].
+    mass: Float[Array, "4"]  # Link masses [kg].
+    centre: Float[Array, "4 3"]  # Centre of mass from the joint origin [m].
     inertia: Float[Array, "4 6"]
     """Inertia about the centre of mass: xx, yy, zz, xy, xz, yz [kg m^2]."""
-    stop: Float[Array, "2 4"]
-    """Lower and upper end stops [rad]."""
+    stop: Float[Array, "2 4"]  # Lower and upper end stops [rad].
     stop_stiffness: Float[Array, "4"]
     """Rubber of the end stops [N m/rad]; hardens with the square of the indentation too."""
-    stop_damping: Float[Array, "4"]
-    """Damping of the rubber [N m s/rad]."""
+    stop_damping: Float[Array, "4"]  # Damping of the rubber [N m s/rad].
     hose_stiffness: Float[Array, "4"]
     """Bending of hoses, guides and cables about the neutral pose [N m/rad]."""
-    q_neutral: Float[Array, "4"]
-    """Pose in which the hoses are relaxed [rad]."""
-    viscosity: Float[Array, "4"]
-    """Viscous friction of the joint [N m s/rad]."""
-    bearing_friction: Float[Array, "4"]
-    """Dry friction of bearings and seals [N m]."""
-    bearing_distance: Float[Array, "4"]
-    """Angle over which dry friction builds up (Dahl) [rad]."""
+    q_neutral: Float[Array, "4"]  # Pose in which the hoses are relaxed [rad].
+    viscosity: Float[Array, "4"]  # Viscous friction of the joint [N m s/rad].
+    bearing_friction: Float[Array, "4"]  # Dry friction of bearings and seals [N m].
+    bearing_distance: Float[Array, "4"]  # Angle over which dry friction builds up (Dahl) [rad].
 
     def passive_torque(
         self, q: Float[Array, "4"], qd: Float[Array, "4"], bearing: Float[Array, "4"]
@@ -244,10 +234,8 @@ class Encoder(eqx.Module):
         q_read = quantum floor(q / quantum + 1/2) + homing error
     """
 
-    quantum: Float[Array, "4"]
-    """Angle of one count [rad]; zero reads the true angle."""
-    homing_error: Float[Array, "4"]
-    """What the homing of this specimen is off by [rad]."""
+    quantum: Float[Array, "4"]  # Angle of one count [rad]; zero reads the true angle.
+    homing_error: Float[Array, "4"]  # What the homing of this specimen is off by [rad].
 
     def read(self, q: Float[Array, "4"]) -> Float[Array, "4"]:
         """Angle that the robot reports [rad] at the true angle q [rad]."""
@@ -259,8 +247,7 @@ class Encoder(eqx.Module):
 class Forearm(NamedTuple):
     """The last link in one pose, seen from the robot's base frame: z up, origin at its foot."""
 
-    origin: Float[Array, "3"]
-    """Origin of the link, the elbow [m]."""
+    origin: Float[Array, "3"]  # Origin of the link, the elbow [m].
     axes: Float[Array, "3 3"]
     """The link's x, y and z axes in the world, one per row; z runs along the forearm."""
     jacobian: Float[Array, "6 4"]

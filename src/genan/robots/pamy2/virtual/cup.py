@@ -24,19 +24,15 @@ class Proximity(NamedTuple):
 
     gap: Float[Array, "surfaces *points"]
     """Distance to each [m], negative inside; infinite where it is not to be touched."""
-    normal: Float[Array, "3 surfaces *points"]
-    """Direction away from it."""
+    normal: Float[Array, "3 surfaces *points"]  # Direction away from it.
 
 
 class Bend(NamedTuple):
     """Pieces of string that are bent over an edge of the cup."""
 
-    over_rim: Bool[Array, " pieces"]
-    """Whether the piece lies over the rim,"""
-    over_lower_edge: Bool[Array, " pieces"]
-    """or over the lower edge."""
-    corner: Float[Array, "3 pieces"]
-    """Where it is bent [m]."""
+    over_rim: Bool[Array, " pieces"]  # Whether the piece lies over the rim,
+    over_lower_edge: Bool[Array, " pieces"]  # or over the lower edge.
+    corner: Float[Array, "3 pieces"]  # Where it is bent [m].
 
 
 class Cup(eqx.Module):
@@ -44,18 +40,13 @@ class Cup(eqx.Module):
 
     underside: Float[Array, ""]
     """x of the underside in the forearm's axes [m]; the cup opens towards -x."""
-    reach: Float[Array, ""]
-    """z of the cup's axis in the forearm's axes [m]."""
-    radius: Float[Array, ""]
-    """From the axis to the middle of the wall [m]."""
-    height: Float[Array, ""]
-    """From the underside to the rim [m]."""
+    reach: Float[Array, ""]  # z of the cup's axis in the forearm's axes [m].
+    radius: Float[Array, ""]  # From the axis to the middle of the wall [m].
+    height: Float[Array, ""]  # From the underside to the rim [m].
     half_wall: Float[Array, ""]
     """Half the thickness of wall and bottom, and the rounding of the edges [m]."""
-    tube: Float[Array, "2"]
-    """z of the forearm tube's ends [m]."""
-    tube_radius: Float[Array, ""]
-    """Of the forearm [m]."""
+    tube: Float[Array, "2"]  # z of the forearm tube's ends [m].
+    tube_radius: Float[Array, ""]  # Of the forearm [m].
 
     def half_plane(self, point: Float[Array, "3 *points"]) -> tuple[Array, Array]:
         """Radius and height of points in the cup [m]."""
@@ -137,12 +128,9 @@ _NEARLY = 1e-4
 class StringPath(NamedTuple):
     """The way of a string: from point to point, over corners where pieces are bent."""
 
-    points: Float[Array, "3 points"]
-    """From the end that is tied to the ball's centre [m]."""
-    corner: Float[Array, "3 pieces"]
-    """Of the pieces that are bent [m]."""
-    bent: Bool[Array, " pieces"]
-    """Which are."""
+    points: Float[Array, "3 points"]  # From the end that is tied to the ball's centre [m].
+    corner: Float[Array, "3 pieces"]  # Of the pieces that are bent [m].
+    bent: Bool[Array, " pieces"]  # Which are.
 
     def measured(
         self,
@@ -167,18 +155,12 @@ class String(eqx.Module):
         T = k (C - h^2 A T) + c d/dt (C - h^2 A T)    where that is positive, else T = 0
     """
 
-    rest: Float[Array, " pieces"]
-    """Lengths of the pieces [m]; the last runs inside the ball."""
-    stiffness: Float[Array, " pieces"]
-    """Of each piece [N/m]."""
-    damping: Float[Array, " pieces"]
-    """Of each piece [N s/m]."""
-    mass: Float[Array, " pieces"]
-    """Of the points after the first [kg]; the last is the ball."""
-    drag: Float[Array, " pieces"]
-    """Of the same points in air [N s^2/m^2]."""
-    bending: Float[Array, ""]
-    """Friction within the string against bending [N s/m]."""
+    rest: Float[Array, " pieces"]  # Lengths of the pieces [m]; the last runs inside the ball.
+    stiffness: Float[Array, " pieces"]  # Of each piece [N/m].
+    damping: Float[Array, " pieces"]  # Of each piece [N s/m].
+    mass: Float[Array, " pieces"]  # Of the points after the first [kg]; the last is the ball.
+    drag: Float[Array, " pieces"]  # Of the same points in air [N s^2/m^2].
+    bending: Float[Array, ""]  # Friction within the string against bending [N s/m].
 
     def tension(
         self, way: StringPath, ahead: StringPath, mobility: Float[Array, "6 pieces"], step: float
@@ -240,20 +222,13 @@ _CREEP = 0.005
 class BallContact(eqx.Module):
     """How the ball rebounds, rubs and rolls."""
 
-    radius: Float[Array, ""]
-    """Of the ball [m]."""
-    mass: Float[Array, ""]
-    """Of the ball [kg]; it is solid and even."""
-    stiffness: Float[Array, ""]
-    """Of ball on surface [N/m]."""
-    damping: Float[Array, ""]
-    """In the contact [N s/m]; sets the restitution."""
-    friction: Float[Array, ""]
-    """Coefficient of dry friction."""
-    rolling: Float[Array, ""]
-    """Coefficient of rolling resistance."""
-    spin_decay: Float[Array, ""]
-    """Rate at which string and air stop a turning ball [1/s]."""
+    radius: Float[Array, ""]  # Of the ball [m].
+    mass: Float[Array, ""]  # Of the ball [kg]; it is solid and even.
+    stiffness: Float[Array, ""]  # Of ball on surface [N/m].
+    damping: Float[Array, ""]  # In the contact [N s/m]; sets the restitution.
+    friction: Float[Array, ""]  # Coefficient of dry friction.
+    rolling: Float[Array, ""]  # Coefficient of rolling resistance.
+    spin_decay: Float[Array, ""]  # Rate at which string and air stop a turning ball [1/s].
 
     def force(
         self, touch: Proximity, velocity: Float[Array, "3"], spin: Float[Array, "3"], step: float
@@ -305,14 +280,10 @@ def damping_for(
 class StringContact(eqx.Module):
     """How the string lies on things."""
 
-    stiffness: Float[Array, ""]
-    """Of the string pressed flat [N/m]."""
-    relaxation: Float[Array, ""]
-    """Time in which a string pressed too deep comes out again [s]."""
-    friction: Float[Array, ""]
-    """Coefficient of dry friction."""
-    radius: Float[Array, ""]
-    """Of the string [m]."""
+    stiffness: Float[Array, ""]  # Of the string pressed flat [N/m].
+    relaxation: Float[Array, ""]  # Time in which a string pressed too deep comes out again [s].
+    friction: Float[Array, ""]  # Coefficient of dry friction.
+    radius: Float[Array, ""]  # Of the string [m].
 
     def laid(
         self, touch: Proximity, velocity: Float[Array, "3 points"], step: float
@@ -339,8 +310,7 @@ class StringContact(eqx.Module):
         return total(resistance), total(-hard * gap * touch.normal)
 
 
-STEPS = 4
-"""Steps of the toy in one substep of the arm."""
+STEPS = 4  # Steps of the toy in one substep of the arm.
 
 #: The unit matrix as xx, yy, zz, xy, xz, yz.
 _IDENTITY = np.array([[1.0], [1.0], [1.0], [0.0], [0.0], [0.0]])
@@ -349,16 +319,11 @@ _IDENTITY = np.array([[1.0], [1.0], [1.0], [0.0], [0.0], [0.0]])
 class CupAndBallState(eqx.Module):
     """What the toy remembers, in the robot's base frame. The last point is the ball's centre."""
 
-    position: Float[Array, "3 pieces"]
-    """Of the string's free points and the ball [m]."""
-    velocity: Float[Array, "3 pieces"]
-    """Of the same [m/s]."""
-    spin: Float[Array, "3"]
-    """Of the ball [rad/s]."""
-    tension: Float[Array, ""]
-    """With which the string pulls at the ball [N]."""
-    caught: Bool[Array, ""]
-    """Whether the string touches the forearm or the cup's rim."""
+    position: Float[Array, "3 pieces"]  # Of the string's free points and the ball [m].
+    velocity: Float[Array, "3 pieces"]  # Of the same [m/s].
+    spin: Float[Array, "3"]  # Of the ball [rad/s].
+    tension: Float[Array, ""]  # With which the string pulls at the ball [N].
+    caught: Bool[Array, ""]  # Whether the string touches the forearm or the cup's rim.
 
 
 class CupAndBall(eqx.Module):

@@ -51,8 +51,7 @@ class Wrapping:
     upright.
     """
 
-    pull: float = 0.25
-    """The string carries at least this share of the ball's weight,"""
+    pull: float = 0.25  # The string carries at least this share of the ball's weight,
     short: float = 0.90
     """the ball is nearer to where the string is tied than this share of its length,"""
     lasting: float = 0.2

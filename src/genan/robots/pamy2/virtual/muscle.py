@@ -25,28 +25,20 @@ from jaxtyping import Array, Float
 class Muscle(eqx.Module):
     """Parameters of the eight muscles; every field has one entry per muscle, or one for all."""
 
-    length: Float[Array, "8"]
-    """Nominal length [m]."""
-    static: Float[Array, "6"]
-    """a1 [N/bar], a2 [N], a3 [1/%], a4 [N/(% bar)], a5 [N/bar], a6 [N]."""
+    length: Float[Array, "8"]  # Nominal length [m].
+    static: Float[Array, "6"]  # a1 [N/bar], a2 [N], a3 [1/%], a4 [N/(% bar)], a5 [N/bar], a6 [N].
     strength: Float[Array, "8"]
     """Factor on the static force: no two muscles are the same, and rubber softens when warm."""
-    damping: Float[Array, "8"]
-    """c0 [N s/m]."""
-    damping_pressure: Float[Array, "8"]
-    """c1 [N s/(m bar)]."""
-    creep_stiffness: Float[Array, "8"]
-    """k_creep [N/m]."""
-    creep_time: Float[Array, ""]
-    """T [s]."""
+    damping: Float[Array, "8"]  # c0 [N s/m].
+    damping_pressure: Float[Array, "8"]  # c1 [N s/(m bar)].
+    creep_stiffness: Float[Array, "8"]  # k_creep [N/m].
+    creep_time: Float[Array, ""]  # T [s].
     slip_force: Float[Array, "8"]
     """Braid friction with all elements slipping, at the reference pressure [N]."""
     slip_share: Float[Array, " elements"]
     """Share of the slip force that each Maxwell element carries; sums to one."""
-    slip_distance: Float[Array, " elements"]
-    """Contraction after which each element slips [m]."""
-    slip_pressure: Float[Array, ""]
-    """p_ref [bar]."""
+    slip_distance: Float[Array, " elements"]  # Contraction after which each element slips [m].
+    slip_pressure: Float[Array, ""]  # p_ref [bar].
 
     def static_force(self, pressure: Float[Array, "8"], y: Float[Array, "8"]) -> Float[Array, "8"]:
         """Static force [N] at pressure [bar] and contraction y [m], before the cut at zero."""
@@ -87,8 +79,7 @@ class Muscle(eqx.Module):
         return y_creep + (y - y_creep) * (h / (self.creep_time + h))
 
 
-ATMOSPHERE = 1.013
-"""Atmospheric pressure [bar]; all pressures of the robot are gauge pressures."""
+ATMOSPHERE = 1.013  # Atmospheric pressure [bar]; all pressures of the robot are gauge pressures.
 
 
 class Air(eqx.Module):
@@ -109,20 +100,15 @@ class Air(eqx.Module):
     a contracting muscle swells.
     """
 
-    band: Float[Array, "8"]
-    """Pressure error that opens the valve fully [bar]."""
+    band: Float[Array, "8"]  # Pressure error that opens the valve fully [bar].
     fill_rate: Float[Array, "8"]
     """Pressure rise with the valve fully open at the reference pressure [bar/s]."""
     vent_rate: Float[Array, "8"]
     """Pressure fall with the valve fully open at the reference pressure [bar/s]."""
-    supply: Float[Array, ""]
-    """Supply pressure [bar]."""
-    reference: Float[Array, ""]
-    """p_ref [bar]."""
-    swelling: Float[Array, ""]
-    """v1: growth of the volume with contraction [1/%]."""
-    line_time: Float[Array, "8"]
-    """T_line of valve spool and hose [s]."""
+    supply: Float[Array, ""]  # Supply pressure [bar].
+    reference: Float[Array, ""]  # p_ref [bar].
+    swelling: Float[Array, ""]  # v1: growth of the volume with contraction [1/%].
+    line_time: Float[Array, "8"]  # T_line of valve spool and hose [s].
 
     def opened(
         self,
@@ -174,22 +160,15 @@ class Tendon(eqx.Module):
 
     arm: Float[Array, "8 4"]
     """Moment arms [m]: positive where the muscle pulls the joint towards positive angles."""
-    q_neutral: Float[Array, "4"]
-    """Pose at which every muscle has its assembly contraction [rad]."""
+    q_neutral: Float[Array, "4"]  # Pose at which every muscle has its assembly contraction [rad].
     y_assembly: Float[Array, "8"]
     """y0: contraction at the neutral pose with a taut, unstretched string [m]."""
-    stiffness: Float[Array, "8"]
-    """k of string, guides and mounts together [N/m]."""
-    slack: Float[Array, "8"]
-    """Elongation by creep of string and printed parts [m]."""
-    friction: Float[Array, "8"]
-    """mu of string on guide."""
-    wrap: Float[Array, "8"]
-    """wrap0: fixed bending angle of the route [rad]."""
-    route: Float[Array, "8 4"]
-    """Share of each joint's angle that adds to the bending of the route."""
-    slide_distance: Float[Array, ""]
-    """x_slide [m]."""
+    stiffness: Float[Array, "8"]  # k of string, guides and mounts together [N/m].
+    slack: Float[Array, "8"]  # Elongation by creep of string and printed parts [m].
+    friction: Float[Array, "8"]  # mu of string on guide.
+    wrap: Float[Array, "8"]  # wrap0: fixed bending angle of the route [rad].
+    route: Float[Array, "8 4"]  # Share of each joint's angle that adds to the bending of the route.
+    slide_distance: Float[Array, ""]  # x_slide [m].
 
     def path(self, q: Float[Array, "4"]) -> Float[Array, "8"]:
         """Contraction y_path [m] that pose q [rad] calls for."""

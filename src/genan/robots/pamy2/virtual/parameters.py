@@ -33,8 +33,7 @@ class Parameters(eqx.Module):
     tendon: Tendon
     air: Air
     encoder: Encoder
-    delay: int = eqx.field(static=True, default=DELAY_TICKS)
-    """Transport delay [ticks of 2 ms]."""
+    delay: int = eqx.field(static=True, default=DELAY_TICKS)  # Transport delay [ticks of 2 ms].
     toy: CupAndBall | None = None
     """Cup, string and ball in the robot's hand, if it plays with them."""
 
@@ -50,8 +49,7 @@ class Parameters(eqx.Module):
         return parameters
 
 
-END_EFFECTORS = ("racket", "cup")
-"""What the arm can hold."""
+END_EFFECTORS = ("racket", "cup")  # What the arm can hold.
 
 
 def design(end_effector: str = "racket") -> Parameters:
@@ -319,14 +317,10 @@ class Drift(eqx.Module):
     resting poses by a degree or so, as the paper's limitations describe.
     """
 
-    rate: Float[Array, ""]
-    """Scale of all drift: 0 is a robot that never changes, 1 the usual."""
-    share: Float[Array, "8"]
-    """Share of the tendon creep that each muscle's string takes."""
-    period: Float[Array, "waves"]
-    """Periods of the slow waves [h]."""
-    phase: Float[Array, "waves"]
-    """Phases of the slow waves [rad]."""
+    rate: Float[Array, ""]  # Scale of all drift: 0 is a robot that never changes, 1 the usual.
+    share: Float[Array, "8"]  # Share of the tendon creep that each muscle's string takes.
+    period: Float[Array, "waves"]  # Periods of the slow waves [h].
+    phase: Float[Array, "waves"]  # Phases of the slow waves [rad].
 
     @classmethod
     def drawn(cls, seed: int, *, rate: float) -> "Drift":

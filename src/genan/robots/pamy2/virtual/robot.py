@@ -25,8 +25,7 @@ from genan.robots.pamy2.pressures import HARD_LIMITS, bar_from_control
 from genan.robots.pamy2.virtual.cup import CupAndBallState
 from genan.robots.pamy2.virtual.parameters import Drift, Parameters, design, specimen
 
-TICK = 0.002
-"""Period of the robot's interface [s]: 500 Hz."""
+TICK = 0.002  # Period of the robot's interface [s]: 500 Hz.
 SUBSTEPS = 4
 _H = TICK / SUBSTEPS
 
@@ -34,30 +33,19 @@ _H = TICK / SUBSTEPS
 class PamyState(eqx.Module):
     """What the robot remembers from one tick to the next."""
 
-    q: Float[Array, "4"]
-    """True joint angles [rad]."""
-    qd: Float[Array, "4"]
-    """True joint velocities [rad/s]."""
-    y: Float[Array, "8"]
-    """Muscle contractions [m]."""
-    y_creep: Float[Array, "8"]
-    """Relaxed contractions of the rubber [m]."""
-    slip: Float[Array, "8 elements"]
-    """Maxwell elements of the braid friction [m]."""
-    slide: Float[Array, "8"]
-    """Sliding direction of the tendons, -1 to 1."""
-    bearing: Float[Array, "4"]
-    """Build-up of the bearing friction, -1 to 1."""
-    pressure: Float[Array, "8"]
-    """Muscle pressures [bar]."""
-    opening: Float[Array, "8"]
-    """Valve openings, -1 (venting) to 1 (filling)."""
+    q: Float[Array, "4"]  # True joint angles [rad].
+    qd: Float[Array, "4"]  # True joint velocities [rad/s].
+    y: Float[Array, "8"]  # Muscle contractions [m].
+    y_creep: Float[Array, "8"]  # Relaxed contractions of the rubber [m].
+    slip: Float[Array, "8 elements"]  # Maxwell elements of the braid friction [m].
+    slide: Float[Array, "8"]  # Sliding direction of the tendons, -1 to 1.
+    bearing: Float[Array, "4"]  # Build-up of the bearing friction, -1 to 1.
+    pressure: Float[Array, "8"]  # Muscle pressures [bar].
+    opening: Float[Array, "8"]  # Valve openings, -1 (venting) to 1 (filling).
     tau: Float[Array, "4"]
     """Torque on the links by all but gravity, inertia and toy [N m]: of an ideal sensor."""
-    commands: Float[Array, "delay 8"]
-    """Pressure commands on their way [bar], oldest first."""
-    toy: CupAndBallState | None = None
-    """String and ball, where the robot holds a cup with them."""
+    commands: Float[Array, "delay 8"]  # Pressure commands on their way [bar], oldest first.
+    toy: CupAndBallState | None = None  # String and ball, where the robot holds a cup with them.
 
 
 def state_at(
@@ -173,8 +161,7 @@ class VirtualPamy2(VirtualRobot):
     the last bit.
     """
 
-    dt = TICK
-    """Period of the interface [s]."""
+    dt = TICK  # Period of the interface [s].
     group = 64
     pushable = True
     truth_sizes: ClassVar[Mapping[str, int]] = {"tau": 4, "pressure": 8, "q": 4, "qd": 4}

@@ -60,42 +60,31 @@ def mixed(a: Triple, b: Triple, part: float) -> Triple:
     return a[0] + part * (b[0] - a[0]), a[1] + part * (b[1] - a[1]), a[2] + part * (b[2] - a[2])
 
 
-STEP = 0.0005
-"""Longest step of the flight [s]."""
+STEP = 0.0005  # Longest step of the flight [s].
 
 
 class BallState(NamedTuple):
     """Where the ball is and what it does, in the world frame."""
 
-    position: Triple
-    """Centre [m]."""
-    velocity: Triple
-    """[m/s]"""
-    spin: Triple
-    """Angular velocity [rad/s]."""
+    position: Triple  # Centre [m].
+    velocity: Triple  # [m/s]
+    spin: Triple  # Angular velocity [rad/s].
 
 
 @dataclass(frozen=True)
 class BallPhysics:
     """Ball and air. [R] lab's source, [L] literature, [C] fitted to balls, [A] assumed."""
 
-    mass: float = 0.0027
-    """[kg] [R]"""
-    radius: float = 0.02
-    """[m] [R]"""
-    gravity: float = 9.808
-    """[m/s^2], the lab's ball models [R]."""
-    density: float = 1.18
-    """Of the air [kg/m^3], the lab's ball models [R]."""
-    drag: float = 0.388
-    """C_D [C]."""
-    lift_slope: float = 2.26
-    """C_L per spin ratio S, of a ball that spins slowly [C]."""
+    mass: float = 0.0027  # [kg] [R]
+    radius: float = 0.02  # [m] [R]
+    gravity: float = 9.808  # [m/s^2], the lab's ball models [R].
+    density: float = 1.18  # Of the air [kg/m^3], the lab's ball models [R].
+    drag: float = 0.388  # C_D [C].
+    lift_slope: float = 2.26  # C_L per spin ratio S, of a ball that spins slowly [C].
     lift_saturation: float = 8.0
     """How much less a quick spin lifts: C_L S stays below slope / saturation [A]; the slope above
     was fitted to it."""
-    spin_decay: float = 0.05
-    """Share of the spin that the air takes in a second [1/s] [A]."""
+    spin_decay: float = 0.05  # Share of the spin that the air takes in a second [1/s] [A].
 
     @cached_property
     def _air(self) -> float:
@@ -219,36 +208,23 @@ class Room:
     simulation and its recorded balls are given in it.
     """
 
-    base: Triple = (0.0, 0.0, 1.21)
-    """Origin of the arm's base, its axes along the world's [m] [R]."""
+    base: Triple = (0.0, 0.0, 1.21)  # Origin of the arm's base, its axes along the world's [m] [R].
     table: Triple = (0.4, 1.57, 0.775)
     """Middle of the table's top; the net stands above it, along x [m] [R]."""
-    half_width: float = 0.7625
-    """Of the table, along x [m] [R]."""
-    half_length: float = 1.37
-    """Of the table, along y [m] [R]."""
-    net_height: float = 0.1525
-    """Above the top [m]; the rules."""
-    net_half_width: float = 0.915
-    """Along x, posts included [m]; the rules."""
-    friction: float = 0.25
-    """mu of the ball on the table [L: Nakashima et al. 2010]."""
-    grip: float = 0.424
-    """Largest part of the touching point's sliding that a bounce takes [C]."""
-    restitution: float = 0.927
-    """Of the table, at the mean impact [C]."""
-    restitution_slope: float = -0.04
-    """Change with the speed of the impact [s/m] [C]."""
-    impact: float = 3.9
-    """Mean vertical speed of the impact [m/s] [C]."""
-    restitution_spread: float = 0.012
-    """Standard deviation from bounce to bounce [C]."""
-    tape_restitution: float = 0.4
-    """Of the net's upper edge [A]."""
+    half_width: float = 0.7625  # Of the table, along x [m] [R].
+    half_length: float = 1.37  # Of the table, along y [m] [R].
+    net_height: float = 0.1525  # Above the top [m]; the rules.
+    net_half_width: float = 0.915  # Along x, posts included [m]; the rules.
+    friction: float = 0.25  # mu of the ball on the table [L: Nakashima et al. 2010].
+    grip: float = 0.424  # Largest part of the touching point's sliding that a bounce takes [C].
+    restitution: float = 0.927  # Of the table, at the mean impact [C].
+    restitution_slope: float = -0.04  # Change with the speed of the impact [s/m] [C].
+    impact: float = 3.9  # Mean vertical speed of the impact [m/s] [C].
+    restitution_spread: float = 0.012  # Standard deviation from bounce to bounce [C].
+    tape_restitution: float = 0.4  # Of the net's upper edge [A].
     net_speed: float = 0.08
     """Part of its speed that the ball keeps when it runs into the net, backwards [A]."""
-    floor_restitution: float = 0.75
-    """[A]"""
+    floor_restitution: float = 0.75  # [A]
 
     @property
     def net_top(self) -> float:
@@ -349,22 +325,15 @@ class RacketModel:
     tangential factor and local tilt: rubber is sponge, pimples and dust.
     """
 
-    half_width: float = 0.0743
-    """Across the handle [m] [R]."""
-    half_length: float = 0.0941
-    """Along the handle [m] [R]."""
-    half_thickness: float = 0.006
-    """Blade and rubbers [m] [A]."""
-    reach: float = 0.361
-    """From the elbow to the middle of the blade [m] [R]."""
-    reach_spread: float = 0.003
-    """Of that, between specimens [m] [A]."""
+    half_width: float = 0.0743  # Across the handle [m] [R].
+    half_length: float = 0.0941  # Along the handle [m] [R].
+    half_thickness: float = 0.006  # Blade and rubbers [m] [A].
+    reach: float = 0.361  # From the elbow to the middle of the blade [m] [R].
+    reach_spread: float = 0.003  # Of that, between specimens [m] [A].
     mount_spread: float = math.radians(0.5)
     """How crooked the racket is screwed on, about each axis across its normal [rad] [A]."""
-    restitution: float = 0.70
-    """Mean of the normal restitution [D]."""
-    restitution_spread: float = 0.08
-    """From hit to hit [D]."""
+    restitution: float = 0.70  # Mean of the normal restitution [D].
+    restitution_spread: float = 0.08  # From hit to hit [D].
     tangential: tuple[float, float] = (0.5, 0.9)
     """Least and most that is left of the speed along the face, without spin [D]."""
     unevenness: float = math.radians(1.0)
@@ -374,10 +343,8 @@ class RacketModel:
 class Racket(NamedTuple):
     """Where the racket is, in the world frame."""
 
-    position: Triple
-    """Middle of the blade [m]."""
-    axes: Rows
-    """Across the handle, normal of the face, along the handle: rows, each of length 1."""
+    position: Triple  # Middle of the blade [m].
+    axes: Rows  # Across the handle, normal of the face, along the handle: rows, each of length 1.
 
 
 class Hit(NamedTuple):
@@ -385,8 +352,7 @@ class Hit(NamedTuple):
 
     restitution: float
     tangential: float
-    tilt: tuple[float, float]
-    """Of the normal across and along the handle [rad]."""
+    tilt: tuple[float, float]  # Of the normal across and along the handle [rad].
 
 
 class Hand:

@@ -42,16 +42,11 @@ _LONGEST = 5.0
 class RallyOutcome(enum.Enum):
     """What became of a ball."""
 
-    SUCCESS = "success"
-    """After the hit it first touched the opponent's half of the table."""
-    TOO_LONG = "too long"
-    """It flew over the opponent's end."""
-    TOO_SHORT = "too short"
-    """It came down on the robot's side of the net, or fell from the net."""
-    SIDE = "side"
-    """It passed the net and came down beside the table."""
-    MISSED = "missed"
-    """The racket did not touch it."""
+    SUCCESS = "success"  # After the hit it first touched the opponent's half of the table.
+    TOO_LONG = "too long"  # It flew over the opponent's end.
+    TOO_SHORT = "too short"  # It came down on the robot's side of the net, or fell from the net.
+    SIDE = "side"  # It passed the net and came down beside the table.
+    MISSED = "missed"  # The racket did not touch it.
 
 
 class TennisBench(VirtualPamy2):

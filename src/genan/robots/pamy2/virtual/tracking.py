@@ -20,35 +20,24 @@ from genan.errors import SettingError
 class TrackerModel:
     """How a tracker sees. [R] lab's source, [D] from recordings, [A] assumed."""
 
-    rate: float
-    """Frames per second [Hz]."""
-    delay: float
-    """From the exposure until the measurement can be read, on average [s]."""
-    delay_jitter: float
-    """Standard deviation of the delay [s]; frames never overtake each other."""
-    noise: float
-    """Standard deviation of each axis, white [m]."""
+    rate: float  # Frames per second [Hz].
+    delay: float  # From the exposure until the measurement can be read, on average [s].
+    delay_jitter: float  # Standard deviation of the delay [s]; frames never overtake each other.
+    noise: float  # Standard deviation of each axis, white [m].
     registration: float = 0.0
     """Standard deviation of each axis of a constant error, drawn once for a seed: how well the
     tracker's frame is known [m]."""
     reflection_rate: float = 0.0
     """Reflections that begin in a second [1/s]: for a while the position is off, the same way."""
-    reflection_time: float = 0.02
-    """Mean length of one [s]."""
-    reflection_size: float = 0.0
-    """Standard deviation of its error, each axis [m]."""
-    outlier_rate: float = 0.0
-    """Share of the frames that show something else than the ball."""
-    outlier_size: float = 0.3
-    """How far away such a thing is, each axis, standard deviation [m]."""
-    gap_rate: float = 0.0
-    """Gaps that begin in a second [1/s]."""
-    gap_time: float = 0.02
-    """Mean length of one [s]."""
+    reflection_time: float = 0.02  # Mean length of one [s].
+    reflection_size: float = 0.0  # Standard deviation of its error, each axis [m].
+    outlier_rate: float = 0.0  # Share of the frames that show something else than the ball.
+    outlier_size: float = 0.3  # How far away such a thing is, each axis, standard deviation [m].
+    gap_rate: float = 0.0  # Gaps that begin in a second [1/s].
+    gap_time: float = 0.02  # Mean length of one [s].
     hidden_gap_rate: float = 0.0
     """The same when the ball is wholly hidden [1/s]; in between, in proportion."""
-    hidden_gap_time: float = 0.02
-    """[s]"""
+    hidden_gap_time: float = 0.02  # [s]
 
 
 VICON = TrackerModel(
