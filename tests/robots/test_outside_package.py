@@ -245,6 +245,7 @@ def test_it_is_served_in_its_own_protocol(arm: Path) -> None:
     assert flight.stop.reason.name == "FINISHED" and np.ptp(flight.q[:, 0]) > 0.01
 
 
+@pytest.mark.slow
 def test_a_recording_of_it_is_viewed(
     arm: Path, genan: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +266,7 @@ def test_a_recording_of_it_is_viewed(
     assert answer.code == 0 and looked == [200], answer
 
 
+@pytest.mark.slow
 def test_it_is_watched_live(arm: Path, trained: Path) -> None:
     from genan.viewer.live_robot import LiveReport, LiveRobot, LiveSettings
 

@@ -37,11 +37,11 @@ def ensemble_like(history, members=1):
 
 HISTORIES = [
     History(3),
-    History(2, stride=3),
-    History(0),
-    History(1, delta=False),
+    pytest.param(History(2, stride=3), marks=pytest.mark.slow),
+    pytest.param(History(0), marks=pytest.mark.slow),
+    pytest.param(History(1, delta=False), marks=pytest.mark.slow),
     History(2, stride=2, delay=3),
-    History(0, delay=2),
+    pytest.param(History(0, delay=2), marks=pytest.mark.slow),
 ]
 
 

@@ -42,6 +42,7 @@ def test_same_seed_same_angles_other_seed_other_angles(robot: VirtualPamy2) -> N
     assert np.abs(q - other).max() > np.radians(0.1)
 
 
+@pytest.mark.slow
 def test_raising_a_control_moves_its_joint_up(robot: VirtualPamy2) -> None:
     held = np.zeros((8, 1500, 4))
     for joint in range(4):
@@ -70,6 +71,7 @@ def test_command_reports_what_was_sent_and_refuses_what_is_out_of_range(
         VirtualPamy2(hours=-1.0)
 
 
+@pytest.mark.slow
 def test_true_torques_explain_the_motion(robot: VirtualPamy2) -> None:
     """MuJoCo's inverse dynamics of the true motion, but for the few percent that this arm is off
     the model."""
@@ -109,6 +111,7 @@ def test_command_takes_its_delay_to_arrive(robot: VirtualPamy2) -> None:
     )  # given at tick 10, six ticks on the way, seen at the next reading
 
 
+@pytest.mark.slow
 def test_drift_moves_the_resting_pose(robot: VirtualPamy2) -> None:
     held = np.zeros((2, 2000, 4))
     q, _ = robot.run(bar_from_control(held), hours=np.array([0.0, 20.0]), keep=1)
@@ -120,6 +123,7 @@ def test_drift_moves_the_resting_pose(robot: VirtualPamy2) -> None:
     np.testing.assert_array_equal(steady[0], steady[1])
 
 
+@pytest.mark.slow
 def test_trajectory_depends_on_its_number_alone(robot: VirtualPamy2) -> None:
     plan = Plan(duration=0.2, ramp=0.2, settle=0.1)
     whole = list(collect(robot, plan, start=0, stop=VirtualPamy2.group + 6))
@@ -133,6 +137,7 @@ def test_trajectory_depends_on_its_number_alone(robot: VirtualPamy2) -> None:
         np.testing.assert_array_equal(a.truth["tau"], b.truth["tau"])
 
 
+@pytest.mark.slow
 def test_trajectories_start_settled_and_stay_at_the_stops(robot: VirtualPamy2) -> None:
     recordings = list(collect(robot, Plan(), start=0, stop=VirtualPamy2.group))
     start_speed = np.degrees([np.abs(r.truth["qd"][0]) for r in recordings])

@@ -273,6 +273,7 @@ def server() -> UdpServer:
     listening.close()
 
 
+@pytest.mark.slow
 def test_fuzz_server_nothing_raises_and_no_state_changes(server: UdpServer) -> None:
     rng = np.random.default_rng(0)
     seeds = [pack_command(k, k, PRESSURE) for k in (0, 1, 40000)] + [
@@ -310,6 +311,7 @@ def test_fuzz_server_nothing_raises_and_no_state_changes(server: UdpServer) -> N
         assert server.counts[why.value] > 100, why
 
 
+@pytest.mark.slow
 def test_fuzz_client_nothing_raises_and_no_state_changes() -> None:
     rng = np.random.default_rng(1)
     client = Pamy2Udp()
