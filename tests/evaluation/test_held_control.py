@@ -132,6 +132,7 @@ def test_usual_speed_does_not_jump_between_trajectories(pendulum):
     np.testing.assert_allclose(usual_speed(data), [1.0])
 
 
+@pytest.mark.slow
 def test_a_virtual_robots_recording_gets_held_controls_from_it():
     robot = Robot.load("pamy2")
     rng = np.random.default_rng(0)

@@ -45,6 +45,7 @@ def changed(policy: NumpyPolicy, **constants: object) -> NumpyPolicy:
     return other
 
 
+@pytest.mark.slow
 def test_reacher_trials_are_judged_by_where_the_arm_is_and_everything_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +156,7 @@ def test_a_killed_run_leaves_what_was_done(tmp_path: Path) -> None:
     assert len(load_recording(tmp_path / "robot" / "flights.h5.partial").lengths) == 2
 
 
+@pytest.mark.slow
 def test_table_tennis_returns_the_ball_and_keeps_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +226,7 @@ def cup_trials(cup_policy: NumpyPolicy) -> TrialSetup:
     return open_trials(cup_policy, seed=0)
 
 
+@pytest.mark.slow
 def test_a_ball_that_nobody_swings_is_never_in_the_cup(
     cup_trials: TrialSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +244,7 @@ def test_a_ball_that_nobody_swings_is_never_in_the_cup(
     )
 
 
+@pytest.mark.slow
 def test_the_documented_program_catches_the_ball_with_a_tracker_of_its_own(
     cup_trials: TrialSetup,
 ) -> None:
