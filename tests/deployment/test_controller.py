@@ -73,6 +73,7 @@ def test_a_tasks_observation_begins_with_the_policy_and_sees_every_tick_after(
     assert [t for _, t in task.calls][:3] == pytest.approx([0.1, 0.1, 0.102])
 
 
+@pytest.mark.slow
 def test_it_reaches_on_the_virtual_robot(policy: NumpyPolicy) -> None:
     robot = VirtualInterface("pamy2", seed=3)
     start = np.array([0.0, -0.3, -0.1, 0.0])

@@ -50,6 +50,7 @@ def passing(desk: Desk, seconds: float) -> Story:
         ticks += len(desk.last.q)
 
 
+@pytest.mark.slow
 def test_the_arm_follows_the_goal_is_pushed_stopped_restarted_and_aged() -> None:
     goal, far = np.array([0.5, 0.6, 0.3, -0.2]), {}
 
@@ -85,6 +86,7 @@ def test_the_arm_follows_the_goal_is_pushed_stopped_restarted_and_aged() -> None
     assert desk.seen[0].placed and not any(ticks.placed for ticks in desk.seen[1:20])
 
 
+@pytest.mark.slow
 def test_a_ball_is_played_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arena, "RAMP", 0.3)  # not to wait for it
 

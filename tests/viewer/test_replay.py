@@ -33,6 +33,7 @@ def recording(tmp_path: Path) -> RecordingFile:
     return RecordingFile(tmp_path / "r.h5")
 
 
+@pytest.mark.slow
 def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: RecordingFile) -> None:
     use_cache()
     ensemble, dynamics, data = (
