@@ -90,7 +90,7 @@ def test_a_refused_trajectory_changes_nothing(make, path):
                 {"dt": 0.01},
                 r"Two rates: the recording is sampled at 500 Hz .* trajectory 1 at 100 Hz",
             ),
-            ({"truth": {}}, "truth should hold 'tau' and holds none"),
+            ({"truth": {}}, "truth should be 'tau', not none"),
             ({"truth": {"tau": q[:3]}}, r"truth 'tau' of trajectory 1 must be finite numbers"),
             ({"truth": {"tau": nan}}, r"truth 'tau' of trajectory 1 must be finite numbers"),
         ):

@@ -67,9 +67,7 @@ def test_nothing_is_overwritten(stored, make, path):
         lambda: write(path, make(1)),
         lambda: Recorder.create(path, stored.channels, provenance={}),
     ):
-        with pytest.raises(
-            DataError, match="exists already and is left as it is; choose another file name"
-        ):
+        with pytest.raises(DataError, match="exists already; choose another file name"):
             attempt()
     assert path.read_bytes() == before and sorted(path.parent.iterdir()) == [path]
 
@@ -169,10 +167,7 @@ def test_a_damaged_file(stored, path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda f: f.attrs.modify("version", 2),
-            "has format version 2 and this genan reads up to version 1",
-        ),
+        (lambda f: f.attrs.modify("version", 2), "has format version 2; this genan reads up to 1"),
         (lambda f: f.attrs.modify("dt", -1.0), "describes itself wrongly: The sampling period dt"),
         (lambda f: f.attrs.modify("provenance", "[1]"), "provenance must be a JSON table"),
         (lambda f: f.attrs.modify("provenance", "{"), "describes itself wrongly"),
@@ -235,7 +230,9 @@ def test_a_fault_is_named_by_its_number_in_the_file(stored, path):
     load(path, [0, 1, 2, 4])
     with pytest.raises(DataError, match="Joint 'shoulder' is inf in trajectory 3 at sample 2"):
         load(path, [1, 3])
-    with pytest.raises(DataError, match=r"data.h5: There is no trajectory 5; the recording has 5"):
+    with pytest.raises(
+        DataError, match=r"data.h5: There is no trajectory 5; the recording has 0 to 4"
+    ):
         load(path, [5])
 
 

@@ -47,7 +47,7 @@ def test_select_and_concatenate(make):
         == 2
     )
     for wrong, message in (
-        ([5], "no trajectory 5; the recording has 5"),
+        ([5], "no trajectory 5; the recording has 0 to 4"),
         ([-1], "no trajectory -1"),
         ([], "Zero"),
     ):
@@ -189,8 +189,7 @@ def test_a_robot_with_a_narrower_range_is_refused():
     )
     u = np.repeat(wider.control_range[1:], 3, axis=0)
     with pytest.raises(
-        DataError,
-        match=r"Robot 'pendulum' cannot have made this recording: Control .* outside its range",
+        DataError, match=r"Robot 'pendulum' cannot have recorded this: Control .* outside its range"
     ):
         Trajectories(wider, np.zeros((3, 1)), u, np.array([3])).check_robot(robot)
     Trajectories(wider, np.zeros((3, 1)), u / 2, np.array([3])).check_robot(robot)

@@ -168,9 +168,7 @@ def make_folder(folder: Path) -> None:
 def refuse_existing(path: Path) -> None:
     """Refuse to write over a file."""
     if path.exists():
-        raise DataError(
-            f"{path} exists already and is left as it is; choose another file name or move it away."
-        )
+        raise DataError(f"{path} exists already; choose another file name or move it away.")
 
 
 # --- The layout.
@@ -227,8 +225,7 @@ def open_to_read(path: Path) -> Iterator[h5py.File]:
         if not h5py.is_hdf5(path):
             path.open("rb").close()  # a file that may not be read is not one of another kind
             raise DataError(
-                f"{path} is not an HDF5 file, or its beginning is damaged; give a recording made "
-                "by genan."
+                f"{path} is not an HDF5 file, or its beginning is damaged; give a recording."
             )
         file = _open(path)
     except OSError as error:
@@ -288,8 +285,7 @@ def summarise(file: h5py.File, path: Path) -> Summary:
     version = np.asarray(_attribute(file, path, "version"))
     if version.dtype.kind not in "iu" or version.ndim or version > VERSION:
         raise DataError(
-            f"{path} has format version {version} and this genan reads up to version {VERSION}; "
-            "use a newer genan."
+            f"{path} has format version {version}; this genan reads up to {VERSION}: update it."
         )
     try:
         channels = Channels(
@@ -547,8 +543,7 @@ def read_truth_for_evaluation_only(
         head = summarise(file, path)
         if not head.truth:
             raise DataError(
-                f"{path} holds no truth for evaluation; only recordings of a virtual robot may "
-                "have it."
+                f"{path} holds no truth for evaluation; only virtual robots can record it."
             )
         numbers = _numbers(head, indices)
         return {name: _read(file, f"{TRUTH}/{name}", head, numbers) for name in head.truth}

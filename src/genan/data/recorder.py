@@ -170,9 +170,7 @@ class Recorder:
         if self._file is None:
             raise DataError(f"The recording into {self.path} is closed; begin it again to finish.")
         if not self._lengths:
-            raise DataError(
-                f"Zero trajectories were recorded, so {self.path} is not made; record at least one."
-            )
+            raise DataError(f"Zero trajectories were recorded, so {self.path} is not made.")
         refuse_existing(self.path)
         columns = {n: d for n, d in self._datasets.items() if n not in ("length", "recording")}
         lengths = np.array(self._lengths)
@@ -282,7 +280,7 @@ class Recorder:
     def _checked_truth(self, truth: Mapping[str, np.ndarray], length: int) -> dict[str, np.ndarray]:
         if set(truth) != set(self._truth):
             raise DataError(
-                f"The truth should hold {listing(self._truth)} and holds {listing(sorted(truth))}."
+                f"The truth should be {listing(self._truth)}, not {listing(sorted(truth))}."
             )
         for name, width in self._truth.items():
             if np.shape(truth[name]) != (length, width) or not np.isfinite(truth[name]).all():

@@ -34,9 +34,7 @@ def split(
         )
     count = int(of.max(initial=-1)) + 1
     if not 0.0 < fraction < 1.0:
-        raise SettingError(
-            f"The fraction to train on must lie between 0 and 1, not at {fraction:g}."
-        )
+        raise SettingError(f"The fraction to train on must lie between 0 and 1, not {fraction:g}.")
     if count < 2:
         kind, pieces = (
             ("recordings", f" of {len(of)} trajectories")

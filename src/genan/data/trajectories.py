@@ -29,17 +29,13 @@ def own_names(count: int) -> tuple[str, ...]:
 def checked_names(names: Sequence[str], count: int) -> tuple[str, ...]:
     """One name for each of ``count`` trajectories, or a refusal; none at all: ``own_names``."""
     if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
-        raise DataError(
-            f"The recordings must be a list of names, one for each trajectory, not {names!r}."
-        )
+        raise DataError(f"The recordings must be a list of names, one each, not {names!r}.")
     if names and len(names) != count:
         raise DataError(
             f"There are {count} trajectories and {len(names)} recordings' names; give one for each."
         )
     if long := [name for name in names if len(name.encode()) > LONGEST_NAME]:
-        raise DataError(
-            f"A recording's name has at most {LONGEST_NAME} bytes; {long[0][:40]!r}... has more."
-        )
+        raise DataError(f"A name has at most {LONGEST_NAME} bytes; {long[0][:40]!r}... has more.")
     return tuple(names) or own_names(count)
 
 
@@ -172,18 +168,14 @@ def _names(names: Sequence[str], kind: str) -> tuple[str, ...]:
     if not names:
         raise DataError(f"There are no {kind}s; a recording needs at least one.")
     if twice := sorted({name for name in names if list(names).count(name) > 1}):
-        raise DataError(
-            f"The {kind} {listing(twice)} is listed twice; every {kind} needs its own name."
-        )
+        raise DataError(f"The {kind} {listing(twice)} is listed twice; each needs its own name.")
     return tuple(names)
 
 
 def _units(units: Sequence[str], default: str, count: int, kind: str) -> tuple[str, ...]:
     units = tuple(units) or (default,) * count
     if len(units) != count:
-        raise DataError(
-            f"There are {count} {kind}s and {len(units)} {kind} units; give one unit for each."
-        )
+        raise DataError(f"There are {count} {kind}s and {len(units)} {kind} units; give one each.")
     return units
 
 
@@ -255,9 +247,7 @@ def check_samples(
             )
     if np.ndim(lengths) != 1:
         shape = list(np.shape(lengths))
-        raise DataError(
-            f"The lengths must be one number for each trajectory, not of shape {shape}."
-        )
+        raise DataError(f"The lengths must be one number per trajectory, not of shape {shape}.")
     if len(lengths) == 0:
         raise DataError("There are zero trajectories; a recording needs at least one.")
     if not len(q) == len(u) == int(np.sum(lengths)):
@@ -298,10 +288,7 @@ def check_indices(indices: Sequence[int] | np.ndarray, count: int) -> Int[np.nda
         raise DataError("Zero trajectories were chosen; choose at least one.")
     if chosen.min() < 0 or chosen.max() >= count:
         wrong = int(chosen[(chosen < 0) | (chosen >= count)][0])
-        raise DataError(
-            f"There is no trajectory {wrong}; the recording has {count}, counted from 0 to "
-            f"{count - 1}."
-        )
+        raise DataError(f"There is no trajectory {wrong}; the recording has 0 to {count - 1}.")
     return chosen.astype(np.int64)
 
 
@@ -462,9 +449,7 @@ class Trajectories:
         for number, part in enumerate(parts):
             mine = part.channels.settings()
             if differing := differences(first, mine, "the first has", "this one"):
-                raise DataError(
-                    f"Recording {number} (counted from 0) does not fit the first: {differing}."
-                )
+                raise DataError(f"Recording {number} (from 0) does not fit the first: {differing}.")
         origins = [part.provenance for part in parts]
         same = all(origin == origins[0] for origin in origins)
         return cls(
@@ -572,6 +557,4 @@ class Trajectories:
         try:
             check_samples(Channels.of_robot(robot), self.q, self.u, self.lengths)
         except DataError as error:
-            raise DataError(
-                f"Robot {robot.name!r} cannot have made this recording: {error}"
-            ) from None
+            raise DataError(f"Robot {robot.name!r} cannot have recorded this: {error}") from None

@@ -97,9 +97,7 @@ def _check(sources: Sequence[Path | str], paths: dict[str, Path], settings: Impo
     if not sources:
         raise SettingError("There is nothing to import; give one or more logs.")
     if (test is None) != (not settings.test):
-        raise SettingError(
-            "Give --test (which recordings) and --test-out (their file) together, or neither."
-        )
+        raise SettingError("Give --test (which recordings) and --test-out (their file) together.")
     if test is not None and test.absolute() == out.absolute():
         raise SettingError(f"--out and --test-out are both {out}; give two files.")
     for path in sources:

@@ -103,8 +103,7 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
     for name, column in (*joints.items(), *controls.items()):
         if by_column.setdefault(column, name) != name:
             raise SettingError(
-                f"The column {column!r} is given for both {by_column[column]!r} and {name!r}; each "
-                "needs its own."
+                f"The column {column!r} is given for both {by_column[column]!r} and {name!r}."
             )
     # robot.toml speaks of tables; other formats stamp their samples themselves
     time = settings.time or (robot.log.time if robot.log.time in there else None)

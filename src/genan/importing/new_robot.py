@@ -108,8 +108,7 @@ def new_robot(
     path = folder / "robot.toml"
     if path.exists():
         raise SettingError(
-            f"{path} exists and may hold what you wrote; give another --out, or move it away to "
-            "begin again."
+            f"{path} exists and may hold what you wrote; give another --out, or move it away."
         )
     new = draft(model, model=Path(os.path.relpath(model, folder)).as_posix())
     new = new if name is None else replace(new, name=name)

@@ -125,8 +125,7 @@ class Resampler:
         missing = wanted.difference(*(stream.names for stream in streams))
         if streams and missing:
             raise DataError(
-                f"{where} has no samples of {min(missing)!r}; leave it out with --without, or map "
-                "another column."
+                f"{where} has no samples of {min(missing)!r}; leave it out with --without."
             )
         streams.sort(key=lambda stream: joints[0] not in stream.names)
         cleaned: list[CleanStream] = []

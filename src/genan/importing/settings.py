@@ -69,7 +69,7 @@ class ImportSettings:
         for name, value in self.scale.items():
             if not math.isfinite(value) or value == 0.0:
                 raise SettingError(
-                    f"The scale of {name!r} must be a number other than 0, not {value:g}."
+                    f"The scale of {name!r} must be finite and not 0, not {value:g}."
                 )
 
     @property
@@ -89,9 +89,7 @@ class RecordingSelection:
             if pattern.startswith("last:"):
                 share = _LAST.match(pattern)
                 if share is None or not 0.0 < float(share.group(1)) < 100.0:
-                    raise SettingError(
-                        f"Write the last part of the recordings as last:20%, not {pattern!r}."
-                    )
+                    raise SettingError(f"Write the last recordings as last:20%, not {pattern!r}.")
                 names = [name for name, _ in recordings]
                 self._last[pattern] = _last(names, float(share.group(1)) / 100.0)
             self._refuse_useless(pattern, recordings)
@@ -126,9 +124,7 @@ class RecordingSelection:
         said = f"; they say of themselves: {listing(known[:20])}" if known else ""
         more = f" and {len(recordings) - 6} more" if len(recordings) > 6 else ""
         names = listing(name for name, _ in recordings[:6])
-        raise DataError(
-            f"No recording fits the pattern {pattern!r}; there are {names}{more}{said}."
-        )
+        raise DataError(f"No recording fits {pattern!r}; there are {names}{more}{said}.")
 
 
 def _last(names: list[str], share: float) -> frozenset[str]:

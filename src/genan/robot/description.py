@@ -166,7 +166,7 @@ def _entries(table: dict[str, Any], kind: str, read: Callable[..., T], where: st
     names = [entry["name"] for entry in value]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise RobotError(
-            f"{where}: {kind} {listing(twice)} is listed twice; every {kind} needs its own name."
+            f"{where}: {kind} {listing(twice)} is listed twice; each needs its own name."
         )
     return entries
 

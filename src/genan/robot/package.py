@@ -98,7 +98,7 @@ def find_package(name: str) -> RobotPackage:
         raise _broken(name, module, error) from None
     if not isinstance(package, RobotPackage):
         raise RobotError(
-            f"PACKAGE of {module} must be a RobotPackage and is a {type(package).__name__}."
+            f"PACKAGE of {module} must be a RobotPackage, not a {type(package).__name__}."
         )
     return replace(package, name=name, folder=folder)
 
@@ -190,12 +190,10 @@ def _module(name: str) -> str:
     """Module of the robot's folder."""
     values = {point.value for point in entry_points(group=GROUP, name=name)}
     if not values:
-        raise RobotError(
-            f"There is no robot {name!r}; the installed robots are: {listing(robot_names())}."
-        )
+        raise RobotError(f"There is no robot {name!r}; installed are: {listing(robot_names())}.")
     if len(values) > 1:
         raise RobotError(
-            f"Two packages call a robot {name!r}: {listing(sorted(values))}; uninstall one of them."
+            f"Two packages call a robot {name!r}: {listing(sorted(values))}; uninstall one."
         )
     (value,) = values
     if ":" in value:

@@ -122,7 +122,7 @@ def test_a_trajectory_of_mujoco_sysid_has_three_clocks(tmp_path):
         ),
         (
             {"times": Q[:, 0], "data": U, "signal_mapping": np.asarray('{"a": [0, [7]]}')},
-            "does not have",
+            "names columns that .* lacks",
         ),
     ],
 )

@@ -221,7 +221,7 @@ def test_parts_of_a_split_bag_are_one_recording(tmp_path: Path, ros2: Any) -> No
     assert {chunk.name for chunk in chunks} == {"split"}
     np.testing.assert_array_equal(_together(chunks)["/cmd.data[2]"][1], np.tile(u[:, 2], 2))
     (folder / "split_1.mcap").unlink()
-    with pytest.raises(DataError, match=r"lacks the files 'split_1.mcap'"):
+    with pytest.raises(DataError, match=r"lacks 'split_1.mcap'"):
         open_rosbag(folder)
 
 

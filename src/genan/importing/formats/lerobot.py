@@ -79,7 +79,7 @@ def open_lerobot(path: Path) -> LogSource:
             expected, facts = known.get(episode, unlisted)
             if episode in seen:
                 raise DataError(
-                    f"{path} goes back to episode {episode}, which had ended; copy the set again."
+                    f"{path} goes back to episode {episode}, which had ended; copy it again."
                 )
             seen.add(episode)
             if expected != sum(map(len, values)):
@@ -191,6 +191,4 @@ def _episodes(meta: Path) -> dict[int, tuple[int, Facts]]:
             found[int(row["episode_index"])] = (int(row["length"]), facts)
         return found
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"The episodes in {meta} cannot be read ({error}); copy them again."
-        ) from None
+        raise DataError(f"The episodes in {meta} cannot be read ({error}); copy again.") from None

@@ -102,9 +102,7 @@ class _Archive:
                 names = [name.removesuffix(".npy") for name in file.namelist()]
                 self.headers = {name: self._header(file, name) for name in names}
         except (zipfile.BadZipFile, OSError) as error:
-            raise DataError(
-                f"{path} is no readable .npz archive ({error}); copy it again."
-            ) from None
+            raise DataError(f"{path} is no readable .npz archive ({error}); copy again.") from None
         if not self.headers:
             raise DataError(f"{path} is an archive without arrays; there is nothing to import.")
         self.period = self._period()
@@ -171,8 +169,7 @@ class _Archive:
         rows = sampled["q"][0] if "q" in sampled else usual
         if "u" in sampled and sampled["u"][0] != rows:
             raise DataError(
-                f"{self.path}: q has {rows} rows and u has {sampled['u'][0]}; they must be of the "
-                "same samples."
+                f"{self.path}: q has {rows} rows and u has {sampled['u'][0]}; they must be equal."
             )
         time = next((name for name in _TIMES if sampled.get(name) == (rows,)), None)
         columns: dict[str, tuple[str, int]] = {}
@@ -194,9 +191,7 @@ class _Archive:
         if mapping in self.headers and (signals := self._signals(mapping)):
             columns = {name: (data, k) for name, k in signals.items()}
             if not all(0 <= k < width for k in signals.values()):
-                raise DataError(
-                    f"{self.path}: {mapping!r} names columns that {data!r} does not have."
-                )
+                raise DataError(f"{self.path}: {mapping!r} names columns that {data!r} lacks.")
         return ArrayClock(f"{prefix}times", columns, shape[0])
 
     def _signals(self, mapping: str) -> dict[str, int]:
@@ -225,8 +220,7 @@ class _Archive:
         for name, entries in texts.items():
             if entries and len(entries) != len(starts):
                 raise DataError(
-                    f"{self.path}: traj_{name} has {len(entries)} entries for {len(starts)} "
-                    "recordings."
+                    f"{self.path}: traj_{name} has {len(entries)} entries for {len(starts)}."
                 )
         facts: list[dict[str, Any]] = [{"kind": kind} for kind in texts["kind"]]
         facts = facts or [{} for _ in starts]

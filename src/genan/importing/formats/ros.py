@@ -317,9 +317,7 @@ def _mcap_parts(folder: Path) -> list[Path]:
     except (YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
         raise DataError(f"{about} is damaged ({error}); run 'ros2 bag reindex {folder}'.") from None
     if missing := [path.name for path in paths if not path.is_file()]:
-        raise DataError(
-            f"The bag {folder} lacks the files {listing(missing)} that its metadata.yaml lists."
-        )
+        raise DataError(f"The bag {folder} lacks {listing(missing)}, which metadata.yaml lists.")
     return paths
 
 

@@ -102,9 +102,7 @@ def open_tfrecord(path: Path) -> LogSource:
     """A TFRecord file, or a folder of the shards of a data set."""
     files = _shards(path)
     if not files:
-        raise DataError(
-            f"{path} has no TFRecord file in it (*.tfrecord or *.tfrecord-00000-of-00008)."
-        )
+        raise DataError(f"{path} has no TFRecord file (*.tfrecord or *.tfrecord-00000-of-00008).")
     folder = files[0].parent
     widths = _step_widths(folder / "features.json")
     names = [path.name, files[0].name, *(parent.name for parent in files[0].absolute().parents)]
