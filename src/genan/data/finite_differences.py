@@ -12,8 +12,7 @@ from genan.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Motion at every sample that has both neighbours: all but the first and the last of each
-    trajectory."""
+    """Motion at every sample that has both neighbours in its trajectory."""
 
     rows: Int[np.ndarray, " M"]
     """Row of q that each sample here belongs to; M = rows of q minus two for each trajectory."""

@@ -36,11 +36,8 @@ def split(
     if not 0.0 < fraction < 1.0:
         raise SettingError(f"The fraction to train on must lie between 0 and 1, not {fraction:g}.")
     if count < 2:
-        kind, pieces = (
-            ("recordings", f" of {len(of)} trajectories")
-            if len(of) > count
-            else ("trajectories", "")
-        )
+        pieces = f" of {len(of)} trajectories" if len(of) > count else ""
+        kind = "recordings" if pieces else "trajectories"
         raise DataError(
             f"A split needs at least 2 {kind}, one for each part; there is {count}{pieces}."
         )

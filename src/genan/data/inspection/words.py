@@ -86,15 +86,12 @@ def irregular(timing: Timing | None, dt: float) -> Iterator[str]:
         )
     for count, how in ((timing.duplicated, "equal to"), (timing.reversed, "earlier than")):
         if count:
-            verb = "stamp is" if count == 1 else "stamps are"
-            yield (
-                f"{count} of {timing.samples} time {verb} {how} the one before; is the clock right?"
-            )
+            stamps = f"{timing.samples} time {'stamp is' if count == 1 else 'stamps are'}"
+            yield f"{count} of {stamps} {how} the one before; is the clock right?"
     if timing.period > 0.0 and abs(timing.period - dt) > PERIOD * dt:
         yield (
             f"The log was sampled every {1e3 * timing.period:.4g} ms and the recording is at "
-            f"{1e3 * dt:.4g} ms: it was resampled, so what happened in between is interpolated or "
-            "left out."
+            f"{1e3 * dt:.4g} ms: what happened in between is interpolated or left out."
         )
 
 
@@ -151,10 +148,8 @@ def obstacles(
 def _joint_range(joint: JointInspection, q: Float[np.ndarray, " rows"]) -> Iterator[str]:
     name = f"Joint {joint.name!r}"
     if joint.lowest == joint.highest:
-        yield (
-            f"{name} never moves: it stays at {_angle(joint.lowest, joint)} in every sample; is it "
-            "connected?"
-        )
+        place = f"it stays at {_angle(joint.lowest, joint)} in every sample"
+        yield f"{name} never moves: {place}; is it connected?"
         return
     if joint.unit == "rad" and joint.highest - joint.lowest > DEGREES_SPAN:
         yield (
@@ -163,8 +158,7 @@ def _joint_range(joint: JointInspection, q: Float[np.ndarray, " rows"]) -> Itera
         )
     if joint.limits is not None:
         lower, upper = joint.limits
-        beyond = (q < lower) | (q > upper)
-        if beyond.any():
+        if (beyond := (q < lower) | (q > upper)).any():
             excess = max(lower - joint.lowest, joint.highest - upper)
             yield (
                 f"{name} is beyond the robot's limits ({_angle(lower, joint)} to "
@@ -264,11 +258,8 @@ def _coarse(joints: Sequence[JointInspection]) -> Iterator[str]:
 def _control_range(control: ControlInspection) -> Iterator[str]:
     name, lower, upper = f"Control {control.name!r}", control.lower, control.upper
     if control.lowest == control.highest:
-        value = control.lowest + 0.0  # no negative zero
-        yield (
-            f"{name} never changes: it is {value:.4g} in every sample, so nothing can be learnt "
-            "about it."
-        )
+        value = f"it is {control.lowest + 0.0:.4g} in every sample"  # no negative zero
+        yield f"{name} never changes: {value}, so nothing can be learnt about it."
         return
     if control.saturated > SATURATED:
         yield (
@@ -339,9 +330,7 @@ def _clock(found: "Inspection") -> str:
 
 
 def _quanta(found: "Inspection") -> str:
-    steps = [
-        f"{joint.name} by {_angle(joint.quantum, joint)}" for joint in found.joints if joint.quantum
-    ]
+    steps = [f"{one.name} by {_angle(one.quantum, one)}" for one in found.joints if one.quantum]
     return f"Encoders step: {', '.join(steps)}." if steps else ""
 
 
@@ -415,11 +404,9 @@ def _excitation(found: "Inspection") -> str:
 
 
 def _again(found: "Inspection") -> Iterator[str]:
-    dead = [joint.name for joint in found.joints if joint.lowest == joint.highest]
-    if dead:
+    if dead := [joint.name for joint in found.joints if joint.lowest == joint.highest]:
         yield f"Record again with joint {listing(dead)} connected: it never moves."
-    still = [control.name for control in found.controls if control.lowest == control.highest]
-    if still:
+    if still := [control.name for control in found.controls if control.lowest == control.highest]:
         yield f"Leave out, or vary in a new recording, control {listing(still)}: it never changes."
     for joint in found.joints:
         if joint.stiction:
