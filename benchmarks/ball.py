@@ -28,7 +28,7 @@ import tyro
 from machine import machine
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from experiments import launcher as fitting  # noqa: E402  isort: skip
+from experiments import launcher as fitting  # isort: skip
 
 from genan.errors import DataError, GenanError
 from genan.tasks.ball import Court, flight
