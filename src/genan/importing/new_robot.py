@@ -216,7 +216,8 @@ def _with_controls(
         f"The ranges of the controls are those seen in the log{share}, and a little more.": True,
     }
     about = "Their number need not be that of the joints."
-    about += f"\n# Columns that never change and were left out: {', '.join(still)}." * bool(still)
+    if still:
+        about += f"\n# Columns that never change and were left out: {', '.join(still)}."
     guesses = tuple(sentence for sentence, given in sentences.items() if given)
     return replace(new, controls=controls, controls_note=DraftNote(about), control_guesses=guesses)
 

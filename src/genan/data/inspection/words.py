@@ -132,15 +132,11 @@ def obstacles(
     best = max(moving, key=lambda joint: joint.signal_share, default=None)
     if best and samples >= _FEWEST and best.signal_share < LEAST_MOTION:
         stride = inspection.decimation
+        every = f"take every {_ordinal(stride)} sample." if stride else ""
         found.append(
             f"The signal is under the sensor's noise: at most {_percent(best.signal_share)} of "
             f"the one-step second differences' variance is motion (joint {best.name!r}), where "
-            f"{100 * LEAST_MOTION:.0f} % is the least; "
-            + (
-                f"take every {_ordinal(stride)} sample."
-                if stride
-                else "move faster or measure finer."
-            )
+            f"{100 * LEAST_MOTION:.0f} % is the least; {every or 'move faster or measure finer.'}"
         )
     return tuple(found)
 
