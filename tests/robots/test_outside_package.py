@@ -183,7 +183,7 @@ def test_names_and_refusals(arm: Path) -> None:
     for name, error, words in (
         ("pamy3", SettingError, "no robot 'pamy3'.*'bench-arm-net', .*'virtual-pamy2'"),
         ("virtual-pendulum", SettingError, "no robot 'virtual-pendulum'"),
-        ("virtual-pamy3", RobotError, "no robot 'pamy3'; the installed robots are: .*'bench-arm'"),
+        ("virtual-pamy3", RobotError, "no robot 'pamy3'; installed are: .*'bench-arm'"),
         ("no-robot", RobotError, "must be a RobotInterface and is a Namespace"),
     ):
         with pytest.raises(error, match=words):
@@ -196,7 +196,7 @@ def test_names_and_refusals(arm: Path) -> None:
         ("broken", "cannot be loaded.*no such folder; reinstall"),
         ("a-class", "must name the module of a folder, not argparse:Namespace"),
         ("a-file", "cannot be loaded.*no such folder"),
-        ("no-package", "must be a RobotPackage and is a int"),
+        ("no-package", "must be a RobotPackage, not a int"),
         ("twice", "Two packages.*'one', 'two'"),
     ):
         with pytest.raises(RobotError, match=words):
