@@ -16,6 +16,7 @@ from genan.errors import DataError
 PLANTS = ("torque", "pressure", "goal")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLANTS)
 def test_a_clean_log_raises_no_alarm(kind):
     one = recorded(kind, "multisine", nq=2, dt=0.01, count=20)
