@@ -179,6 +179,7 @@ def test_a_checkpoint_of_another_fit_is_refused_by_name(
     assert artifact.load(tmp_path).record["training"]["epochs"] == 1
 
 
+@pytest.mark.slow
 def test_a_loss_that_breaks_stops_the_fit_and_keeps_the_best(
     driven: Trajectories, tmp_path: Path
 ) -> None:

@@ -20,7 +20,9 @@ from genan.actuator.samples import Samples
 from genan.dynamics import Dynamics, load_dynamics
 from genan.robot import Robot, robot_names
 
-ROBOTS = robot_names()
+ROBOTS = [
+    pytest.param(name, marks=[] if name == "pamy2" else pytest.mark.slow) for name in robot_names()
+]
 
 
 def mujoco_next(robot: Robot, q: np.ndarray, before: np.ndarray, tau: np.ndarray) -> np.ndarray:

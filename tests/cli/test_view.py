@@ -128,6 +128,7 @@ def test_recordings_and_flights_are_shown(
         ), answer
 
 
+@pytest.mark.slow
 def test_table_tennis_is_shown_on_an_old_robot(visited: Callable) -> None:
     answer = visited(*typed("genan view --live table-tennis --hours 50", "--port", 0))
     assert (

@@ -5,6 +5,8 @@ from tests.data.plants import KINDS, recorded
 from genan.data import Trajectories
 from genan.data.inspection.lag import find_lag
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ def bends(trajectories) -> np.ndarray:
     return np.concatenate([np.diff(one.q[:, 0], 2) for one in trajectories])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "signal", "dt", "quantum", "noise"),
     [

@@ -74,6 +74,7 @@ def test_every_kind_of_step_equals_jax(step):
     assert grounded > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [100.0, 179.0])
 def test_a_whole_ball_equals_jax(judge, rate):
     rng = np.random.default_rng(1)

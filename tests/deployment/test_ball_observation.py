@@ -20,6 +20,8 @@ from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.bundled import BallInACupSettings, TableTennisSettings
 from genan.tasks.table_tennis import RallyScene, TableTennis
 
+pytestmark = pytest.mark.slow
+
 CUP, RACKET = Robot.load("pamy2-cup"), Robot.load("pamy2")
 DT, REPEAT, STEPS = 0.002, 5, 20
 TIMES = DT * np.arange(STEPS * REPEAT + 1)

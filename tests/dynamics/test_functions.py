@@ -55,6 +55,7 @@ def test_batch_equals_loop(engine: str) -> None:
             np.testing.assert_allclose(together[k], alone, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["chain", "mjx"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_results_have_the_precision_of_the_arguments(engine: str, dtype: str) -> None:

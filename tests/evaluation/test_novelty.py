@@ -28,6 +28,7 @@ def shifted(data: Trajectories, first: int, last: int) -> Trajectories:
     return Trajectories(data.channels, q, data.u, data.lengths, recordings=tuple("abcd"))
 
 
+@pytest.mark.slow
 def test_a_planted_excursion_is_found_by_time_and_joint(carriage, ensemble, recorded):
     actuators = ensemble(
         carriage, history=History(2), damping=0.1, gain=0.2, members=2, scatter=0.01

@@ -171,6 +171,7 @@ def test_a_task_is_searched_for_success(store: Store) -> None:
     assert result.defaults is not None and result.defaults.value == 62.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["smoke", "full"])
 @pytest.mark.parametrize("what", SEARCHES)
 def test_every_setting_can_be_tried(what: str, size: str) -> None:

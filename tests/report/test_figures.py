@@ -167,6 +167,7 @@ def test_honest_disagreement_is_recognised():
     )
 
 
+@pytest.mark.slow
 def test_results_can_be_plotted():
     from matplotlib.figure import Figure
 

@@ -35,6 +35,7 @@ def actions(count: int, *, envs: int = 1, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-1.0, 1.0, (count, envs, 2)).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_gymnasiums_checker_has_nothing_to_say_pictures_included() -> None:
     env = make()
     check_env(env.unwrapped)

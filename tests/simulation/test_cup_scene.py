@@ -19,6 +19,8 @@ from genan.simulation.cup_scene import CupScene, CupState
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from cup_model import cup_model
 
+pytestmark = pytest.mark.slow
+
 REST = np.deg2rad([0.0, 45.0, 45.0, 0.0])
 LYING = 0.004 + 0.025  # from the underside of the cup to the centre of a ball that lies in it
 SOFT = CupSettings(restitution=0.0, friction=0.0)  # what MuJoCo's contacts can be
@@ -66,7 +68,6 @@ def in_c(model: mujoco.MjModel, state: CupState, tau: np.ndarray) -> np.ndarray:
     return np.array(positions)
 
 
-@pytest.mark.slow
 def test_equals_mujoco_c() -> None:
     """A taut swing of all joints with one of them at its limit, and a ball that lies and slides in
     the moving cup."""
@@ -152,7 +153,6 @@ def falls(paths: CupState):
     return jax.tree.map(lambda x: x[:12], paths)
 
 
-@pytest.mark.slow
 def test_a_ball_dropped_into_the_cup_stays_and_one_on_the_rim_does_not(
     scene: CupScene, falls: CupState
 ) -> None:
@@ -182,7 +182,6 @@ def test_nothing_overlaps(scene: CupScene, falls: CupState) -> None:
     assert min(wall.min(), bottom.min()) > -0.5e-3
 
 
-@pytest.mark.slow
 def test_friction_brakes_by_its_coefficient() -> None:
     """On a wide flat cup on a heavy ball's terms: the deceleration is friction times gravity."""
     scene = CupScene.load(
@@ -210,7 +209,6 @@ def test_string_holds_in_fast_swings(scene: CupScene, paths: CupState) -> None:
     assert (q_path < high + 0.1).all()
 
 
-@pytest.mark.slow
 def test_energy_does_not_grow(scene: CupScene) -> None:
     """The arm falls and throws the ball about, with no torque: what MuJoCo counts as energy goes
     down alone."""
@@ -234,7 +232,6 @@ def test_energy_does_not_grow(scene: CupScene) -> None:
     assert fallen > 1.0
 
 
-@pytest.mark.slow
 def test_sweeps_are_enough(monkeypatch: pytest.MonkeyPatch, scene: CupScene) -> None:
     """One step from states of a fast swing equals that with many sweeps."""
     q = jnp.asarray(REST, jnp.float32) + 0.5 * jax.random.normal(jax.random.key(3), (200, 4))
@@ -248,7 +245,6 @@ def test_sweeps_are_enough(monkeypatch: pytest.MonkeyPatch, scene: CupScene) -> 
     assert np.quantile(np.abs(few.qpos - many.qpos), 0.99) < 1e-4
 
 
-@pytest.mark.slow
 def test_starts_lie_on_the_sphere_all_round_it(scene: CupScene) -> None:
     q = jnp.asarray([0.2, 0.6, 0.5, -0.4])
     balls = jax.vmap(lambda key: scene.on_sphere(q, key=key))(
@@ -287,7 +283,6 @@ def test_a_ball_beyond_the_string_is_put_on_its_sphere(scene: CupScene) -> None:
     np.testing.assert_allclose(scene.string_length(state), 0.2, rtol=1e-6)
 
 
-@pytest.mark.slow
 def test_balls_and_strings_of_their_own_are_those_of_the_settings(scene: CupScene) -> None:
     q = jnp.asarray(REST, jnp.float32)
     masses, lengths = jnp.asarray([0.04, 0.08]), jnp.asarray([0.15, 0.25])

@@ -74,6 +74,7 @@ def test_it_is_tried_on_a_virtual_robot_and_reported(trained: Path, capsys) -> N
     assert HOLD_POSE.summary in page and HOLD_POSE.title in page and "pushed away" in page
 
 
+@pytest.mark.slow
 def test_it_is_watched_live(trained: Path) -> None:
     seen: list[LiveReport] = []
 

@@ -15,6 +15,8 @@ from genan.tasks.ball.launcher import Balls
 from genan.tasks.registry import task_settings
 from genan.tasks.task import load_task
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def env():

@@ -15,6 +15,8 @@ from genan.robots.pamy2.virtual.cup import CupAndBall, CupAndBallState, damping_
 from genan.robots.pamy2.virtual.cup import cup_and_ball as toy_of
 from genan.robots.pamy2.virtual.parameters import design
 
+pytestmark = pytest.mark.slow
+
 SUBSTEP = 5e-4
 UPRIGHT = np.radians([0.0, 45.0, 45.0, 0.0])
 Play = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -188,7 +190,6 @@ def test_hanging_ball_pulls_at_the_joints_with_its_weight(toy: CupAndBall) -> No
     )
 
 
-@pytest.mark.slow
 def test_small_swing_has_the_period_of_a_pendulum(touching_nothing: CupAndBall, play: Play) -> None:
     position, _, _ = play(touching_nothing, swung(touching_nothing, np.radians(4.0)))
     x = position[:, 0, -1] - start(touching_nothing)[0]
@@ -262,7 +263,6 @@ def test_swing_from_a_moving_hand_is_mujocos(touching_nothing: CupAndBall, play:
     np.testing.assert_allclose(position[:, :, -1], swing, atol=0.005 * reach)
 
 
-@pytest.mark.slow
 def test_free_arm_and_ball_exchange_energy_and_gain_none(touching_nothing: CupAndBall) -> None:
     """An arm that hangs without drive or friction, as MuJoCo counts its energy, and a string
     without damping."""

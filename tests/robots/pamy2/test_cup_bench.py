@@ -17,6 +17,8 @@ from genan.robots.pamy2.virtual.cup_bench import CupBench, CupOutcome
 from genan.robots.pamy2.virtual.parameters import design
 from genan.robots.pamy2.virtual.robot import VirtualPamy2Cup, on_the_bench
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def documented() -> dict[str, Any]:
@@ -70,7 +72,6 @@ def put(
 OVER_THE_RIM = [(0.041, 0.0, 0.372), (-0.042, 0.0, 0.372), (-0.042, 0.0, 0.368)]
 
 
-@pytest.mark.slow
 def test_ball_hangs_still_below_the_cup(bench: CupBench) -> None:
     bench.reset()
     q = bench.read()

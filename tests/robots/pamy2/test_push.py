@@ -7,6 +7,7 @@ from genan.robots.pamy2.virtual.cup_bench import CupBench
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 
 
+@pytest.mark.slow
 def test_a_push_of_zero_changes_nothing_to_the_last_bit_and_a_real_one_moves_the_arm() -> None:
     use_cache()
     robot = VirtualPamy2()

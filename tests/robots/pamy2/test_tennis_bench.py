@@ -28,6 +28,8 @@ from genan.robots.pamy2.virtual.tennis import (
 )
 from genan.robots.pamy2.virtual.tennis_bench import RallyOutcome, TennisBench
 
+pytestmark = pytest.mark.slow
+
 BALL, ROOM = BallPhysics(), Room()
 STILL = (0.0, 0.0, 0.0)
 
@@ -288,7 +290,6 @@ def test_a_trial_is_a_ball_and_balls_come_to_the_arm():
 # The bench
 
 
-@pytest.mark.slow
 def test_a_ball_that_nobody_hits_is_missed(bench):
     bench.reset()
     bench.launch(0)
@@ -307,7 +308,6 @@ def test_the_documented_program_follows_a_ball_to_its_end(documented):
     )  # it came to the arm, and past it
 
 
-@pytest.mark.slow
 def test_finish_flies_the_same_ball_and_the_arm_does_not_tick(bench):
     bench.reset()
     bench.launch(1)
