@@ -335,7 +335,7 @@ def test_a_trial_lost_to_a_busy_computer_is_no_failure_of_the_policy(tmp_path: P
     found = TransferResult("reacher", tuple(trial(k, reason) for k, reason in enumerate(reasons)))
     assert (found.succeeded, len(found.completed)) == (3, 4)
     assert found.words == (
-        "3 of 4 completed trials succeeded; 2 were stopped because this computer was late"
+        "3 of 4 completed trials succeeded; 2 were stopped because a computer was late"
     )
     assert found.interval == wilson(3, 4)
     found.save(tmp_path)

@@ -96,7 +96,7 @@ class TransferResult:
             return f"{self.succeeded} of {plural(len(self.trials), 'trial')} succeeded"
         count = f"{self.succeeded} of {plural(len(self.completed), 'completed trial')} succeeded"
         stopped = "1 was stopped" if late == 1 else f"{late} were stopped"
-        return f"{count}; {stopped} because this computer was late"
+        return f"{count}; {stopped} because a computer was late"
 
     @property
     def robot_seeds(self) -> tuple[int | None, ...]:
