@@ -33,7 +33,7 @@ TINY = replace(
     test=3,
     horizon=20,
     histories=(1,),
-    fit={"members": 1, "hidden": [8], "epochs": 1, "batch": 256},
+    fit={"members": 1, "hidden": [8], "epochs": 1, "batch_size": 256},
 )
 LONG = 3000
 """Trajectories of a recording that takes longer than anybody waits here."""
