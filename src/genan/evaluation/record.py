@@ -13,13 +13,14 @@ from genan.actuator.reference import REASONS
 from genan.errors import DataError
 from genan.evaluation.accuracy import ModelErrors
 from genan.evaluation.actuators import Evaluation
-from genan.evaluation.comparison import BaselineComparison
+from genan.evaluation.comparison import BaselineComparison, Comparison
 from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.novelty import Novelty
 from genan.evaluation.study_result import Value
 from genan.provenance import versions
 
 EVALUATION = "evaluation.json"
+STRETCH_KEYS = {"begin": "from", "end": "to", "known": "trained"}  # Of ``Stretch``, in the file.
 
 
 def as_json(found: Evaluation | CrossValidation) -> dict[str, Any]:
@@ -101,10 +102,20 @@ def comparison_as_json(comparison: BaselineComparison) -> dict[str, Any]:
         "recordings": comparison.recordings,
         "overall": list(comparison.overall),
         "better_than_all": dict(zip(comparison.units, comparison.spans, strict=True)),
-        "comparisons": [
-            plain(one) | {n: getattr(one, n) for n in ("verdict", "certainty", "sentence")}
-            for one in comparison.comparisons
-        ],
+        "comparisons": [_comparison(one) for one in comparison.comparisons],
+    }
+
+
+def _comparison(one: Comparison) -> dict[str, Any]:
+    content = plain(one, without=("ratio", "low", "high", "better", "wins"))
+    return {
+        **content,
+        "ratio": {"mean": plain(one.ratio), "low": plain(one.low), "high": plain(one.high)},
+        "probability_better": plain(one.better),
+        "better_in": one.wins,
+        "verdict": one.verdict,
+        "certainty": one.certainty,
+        "sentence": one.sentence,
     }
 
 
@@ -116,7 +127,10 @@ def _novelty(found: Novelty) -> dict[str, Any]:
         "beyond_any_joint": plain(found.anywhere),
         "reasons": {name: plain(row) for name, row in zip(REASONS, found.reasons, strict=True)},
         "recordings": {name: plain(part) for name, part in found.recordings},
-        "stretches": plain(found.stretches),
+        "stretches": [
+            {STRETCH_KEYS.get(key, key): value for key, value in plain(one).items()}
+            for one in found.stretches
+        ],
         "rank_correlation": {
             "one_step": of_joints(found.step_correlation),
             "rollout": of_joints(found.rollout_correlation),
@@ -213,8 +227,8 @@ class EvaluationRecord:
 
 
 def _stretch(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Version 0.1 wrote "from" and "to"."""
-    return {{"from": "begin", "to": "end"}.get(key, key): value for key, value in content.items()}
+    names = {key: name for name, key in STRETCH_KEYS.items()}
+    return {names.get(key, key): value for key, value in content.items()}
 
 
 def _model(name: str, content: dict[str, Any], column: int) -> ModelRecord:
