@@ -293,7 +293,7 @@ def test_the_command_line_sets_it_beside(
     ]
     assert main([*map(str, arguments)]) == 2 and "--train-data" in capsys.readouterr().err
     arguments += ["--train-data", recording]
-    for words in (f"trained for {UPDATE} steps in", f"trained earlier, {UPDATE} steps"):
+    for words in (f"s for {UPDATE} steps, in", f"trained earlier for {UPDATE} steps"):
         assert main([*map(str, arguments)]) == 2
         said = " ".join(capsys.readouterr().err.split())
         assert words in said and "That is enough." in said
