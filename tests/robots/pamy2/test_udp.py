@@ -236,7 +236,7 @@ def test_server_that_starts_again_is_noticed(tmp_path: Path) -> None:
             stack.enter_context(served(port))
 
         # A server takes a while to start, the longer the more runs beside it.
-        patient = replace(PATIENT, stale=20.0, frozen=20.0)
+        patient = replace(PATIENT, stale=20.0, frozen=20.0, late=20.0)
         flight, robot = fly(proxy, tmp_path, patient, 10_000, restart, lost_after=20.0)
     assert flight.stop.reason is StopReason.CLOCK and "back" in flight.stop.detail, flight.stop
     assert robot.statistics["robot started again"] == 1
