@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 
-LINES, FILES = 40_300, 190
+LINES, FILES = 40_224, 189
 """What there is today. They only fall; the aim is 30,000 lines in 160 files."""
 
 
@@ -26,6 +26,17 @@ def test_the_package_does_not_grow() -> None:
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES)
     assert lines <= LINES and len(MODULES) <= FILES
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
+
+
+def test_no_line_is_over_100_characters() -> None:
+    """ruff lets a line pass that a pragma makes too long."""
+    long = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in MODULES
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 100
+    ]
+    assert not long
 
 
 def test_pamy2_is_named_in_its_own_folder() -> None:

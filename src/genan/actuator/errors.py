@@ -194,8 +194,8 @@ class HeldOutErrors:
         bound: Bound,
     ) -> "HeldOutErrors":
         """From the differences in each fold."""
-        rms = lambda parts: np.sqrt((cut_errors(np.concatenate(parts), bound)[0] ** 2).mean(axis=0))  # noqa: E731
-        return cls(name, rms(ahead), rms(ends))
+        cut = (cut_errors(np.concatenate(parts), bound)[0] for parts in (ahead, ends))
+        return cls(name, *(np.sqrt((size**2).mean(axis=0)) for size in cut))
 
 
 @dataclass(frozen=True, eq=False)

@@ -292,7 +292,10 @@ def _metadata(ensemble: Ensemble) -> dict[str, str]:
 
 def _readme(contract: Contract) -> str:
     history, dt, nq, nu = contract.history, contract.dt, contract.nq, contract.nu
-    pairs = lambda names, units: ", ".join(f"{n} [{u}]" for n, u in zip(names, units, strict=True))  # noqa: E731
+
+    def pairs(names: Sequence[str], units: Sequence[str]) -> str:
+        return ", ".join(f"{n} [{u}]" for n, u in zip(names, units, strict=True))
+
     late = f"\n(of u_history: {history.delay} dt ago, because a command acts no sooner)"
     return f"""Actuators of the robot {contract.robot}, fitted by genan.
 They need Python and NumPy, nothing else.

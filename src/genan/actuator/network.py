@@ -4,13 +4,13 @@ The members of an ensemble are stacked along a leading axis of the weights.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from genan.actuator.history import History
 from genan.actuator.samples import Samples, sum_over
@@ -18,6 +18,7 @@ from genan.actuator.settings import Architecture
 
 Positions = Float[Array, "*batch rows nq"]
 Controls = Float[Array, "*batch rows nu"]
+Tree = TypeVar("Tree")
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 """Of the matrix products. float32 is exact everywhere; tf32 lets a GPU round the factors to 10
@@ -187,3 +188,12 @@ def _product_backward(kept: tuple[Array, Array], cotangent: Array) -> tuple[Arra
 
 
 _product.defvjp(_product_forward, _product_backward)
+
+
+def pick_rows(which: Bool[Array, "..."], new: Tree, old: Tree) -> Tree:
+    """Rows of ``new`` where ``which`` [n] (or [n, 1]) is true, of ``old`` elsewhere; their arrays
+    have n rows."""
+    rows = which.reshape(-1)
+    pick = lambda a, b: jnp.where(rows.reshape(-1, *[1] * (a.ndim - 1)), a, b)  # noqa: E731
+    picked: Tree = jax.tree.map(pick, new, old)
+    return picked

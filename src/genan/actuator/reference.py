@@ -127,7 +127,8 @@ class Reference:
         try:
             with safe_open(path, framework="np") as file:
                 about = file.metadata() or {}
-                arrays = {name: file.get_tensor(name).astype(np.float64) for name in file.keys()}  # noqa: SIM118
+                names = list(file.keys())
+                arrays = {name: file.get_tensor(name).astype(np.float64) for name in names}
         except (SafetensorError, OSError, ValueError) as error:
             raise ActuatorError(f"{path} cannot be read ({error}); {again}.") from None
         named = [field.name for field in fields(cls)[1:]]

@@ -36,7 +36,7 @@ from genan.actuator.losses import (
     multi_step_scale,
     position_scale,
 )
-from genan.actuator.network import Layer, Precision, Skip, TorqueModel
+from genan.actuator.network import Layer, Precision, Skip, TorqueModel, pick_rows
 from genan.actuator.samples import Samples
 from genan.actuator.settings import FitSettings
 from genan.dynamics import Dynamics
@@ -280,13 +280,10 @@ def _close_epoch(
     if patience is not None:
         stopped |= epoch - best_epoch >= patience
 
-    def pick(new: Array, old: Array) -> Array:
-        return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
     return TrainingState(
         layers=state.layers,
         adam=state.adam,
-        best=jax.tree.map(pick, state.layers, state.best),
+        best=pick_rows(better, state.layers, state.best),
         best_loss=jnp.where(better, loss, state.best_loss),
         best_epoch=best_epoch,
         stopped=stopped,

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from genan.actuator.network import pick_rows
 from genan.jax_setup import QUICK
 from genan.tasks.task import EnvironmentState, TaskEnvironment
 
@@ -84,8 +85,7 @@ def begin(
     scene, memory = environment.task.begin(arm, key=task_key)
     fresh = (environment.simulator.start(scene, u, past=past), memory, jnp.zeros_like(state.step))
     now = lambda s: (s.simulator, s.memory, s.step)  # noqa: E731
-    pick = lambda new, old: jnp.where(which.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
-    return eqx.tree_at(now, state, jax.tree.map(pick, fresh, now(state)))
+    return eqx.tree_at(now, state, pick_rows(which, fresh, now(state)))
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]

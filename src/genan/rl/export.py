@@ -82,11 +82,11 @@ def difference_numpy(policy: Policy, folder: Path | str) -> float:
     # The runtime treats a batch, one observation, and one in parts differently.
     names, sizes = zip(*exported.layout, strict=True)
     ends = np.cumsum(sizes)[:-1]
-    by_parts = lambda x: exported.act(**dict(zip(names, np.split(x, ends), strict=True)))  # noqa: E731
+    named = lambda x: dict(zip(names, np.split(x, ends), strict=True))  # noqa: E731
     runs: tuple[Run, ...] = (
         exported,
         lambda x: np.stack([exported(row) for row in x]),
-        lambda x: np.stack([by_parts(row) for row in x]),
+        lambda x: np.stack([exported.act(**named(row)) for row in x]),
     )
     return float(np.max([difference(policy, run) for run in runs]))
 

@@ -25,7 +25,7 @@ from genan.actuator.dataset import Data, Dataset, gather, load_all
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.history import History
 from genan.actuator.losses import rollout
-from genan.actuator.network import Layer, Scaling, TorqueModel
+from genan.actuator.network import Layer, Scaling, TorqueModel, pick_rows
 from genan.actuator.samples import Samples, usable_rows
 from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings
 from genan.dynamics import Dynamics, load_dynamics
@@ -198,8 +198,7 @@ class UanEnvironment(eqx.Module):
         reward = weights[0] * tracking + weights[1] * smoothness
 
         done = lost | (after.step >= self.horizon)
-        pick = lambda new, old: jnp.where(done.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
-        following = jax.tree.map(pick, self._begin(key), after)
+        following = pick_rows(done, self._begin(key), after)
         terms = {"tracking": tracking, "smoothness": smoothness}
         success, last = jnp.where(lost, 0.0, jnp.ones_like(reward)), jnp.where(lost, bound, mean)
         observation, metrics = self.observe(following), {"distance": last}

@@ -241,8 +241,9 @@ class DomainRandomization(eqx.Module):
     ) -> "DomainRandomization":
         """Gains within 1 +- ``gain`` and offsets within +- ``offset``, uniform and independent."""
         gain_key, offset_key = jax.random.split(key)
-        draw = lambda key, n: jax.random.uniform(key, (robots, n), minval=-1.0, maxval=1.0)  # noqa: E731
-        return cls(1.0 + gain * draw(gain_key, nq), offset * draw(offset_key, nu))
+        gains = jax.random.uniform(gain_key, (robots, nq), minval=-1.0, maxval=1.0)
+        offsets = jax.random.uniform(offset_key, (robots, nu), minval=-1.0, maxval=1.0)
+        return cls(1.0 + gain * gains, offset * offsets)
 
 
 class SimulatorState(eqx.Module):

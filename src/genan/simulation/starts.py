@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from genan.actuator.network import pick_rows
 from genan.errors import SettingError
 from genan.simulation.simulator import ArmScene, ArmState, HistoryBuffer, Simulator, SimulatorState
 
@@ -108,8 +109,7 @@ class Settler(eqx.Module):
             index, seed = at
             # All share one program: a dropped robot is dropped when ``hold`` steps are left.
             again = ~ramped & (index == steps - settling.hold)
-            pick = lambda new, old: jnp.where(again.reshape(-1, *[1] * (old.ndim - 1)), new, old)  # noqa: E731
-            state = jax.tree.map(pick, dropped, state)
+            state = pick_rows(again, dropped, state)
             share = jnp.clip((index + 1 - settling.hold) / settling.ramp, 0.0, 1.0).astype(u.dtype)
             control = jnp.where(ramped, rest + share * (u - rest), u)
             return self.simulator.step(state, control, seed=seed), None

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from genan.actuator import Ensemble
-from genan.actuator.network import Precision
+from genan.actuator.network import Precision, pick_rows
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation.divergence import Divergence
@@ -234,11 +234,8 @@ class TaskEnvironment(eqx.Module):
         )
         terms, success, metrics = jax.tree.map(lambda a: jnp.where(sound, a, 0.0), results)
         done = (state.step + 1 >= self.horizon) | ~sound
-        simulator, memory = jax.tree.map(
-            lambda new, old: jnp.where(done.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-            self._begin(state.starts, key=begin_key),
-            (after, memory),
-        )
+        begun = self._begin(state.starts, key=begin_key)
+        simulator, memory = pick_rows(done, begun, (after, memory))
         following = EnvironmentState(
             simulator,
             memory,
