@@ -16,7 +16,7 @@ import numpy as np
 
 import genan
 from genan.data import Channels, Recorder
-from genan.evaluation import evaluate
+from genan.evaluation.actuators import evaluate
 from genan.robot import Robot
 from genan.signals import Spline
 

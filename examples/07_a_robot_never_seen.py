@@ -13,7 +13,7 @@ from pathlib import Path
 
 import genan
 from genan.data import inspect, load
-from genan.evaluation import evaluate
+from genan.evaluation.actuators import evaluate
 from genan.importing import ImportSettings, import_logs
 from genan.importing.new_robot import new_robot
 from genan.robot import Robot

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 
-LINES, FILES = 40_224, 189
+LINES, FILES = 40_222, 189
 """What there is today. They only fall; the aim is 30,000 lines in 160 files."""
 
 

@@ -9,7 +9,6 @@ from genan.actuator.errors import recorded_past, rollouts
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, DataError, RobotError, SettingError
-from genan.evaluation import evaluate
 from genan.evaluation.accuracy import (
     divergence_bound,
     judge_baseline,
@@ -17,6 +16,7 @@ from genan.evaluation.accuracy import (
     plan,
     with_overall,
 )
+from genan.evaluation.actuators import evaluate
 from genan.evaluation.record import as_json, headline
 from genan.robot import Robot
 

@@ -7,9 +7,8 @@ from tests.data.plants import recorded
 
 from genan.data import inspect
 from genan.errors import DataError
-from genan.evaluation import Evaluation
 from genan.evaluation.accuracy import Calibration, ModelErrors, TorqueComparison, with_overall
-from genan.evaluation.actuators import Overlay
+from genan.evaluation.actuators import Evaluation, Overlay
 from genan.evaluation.held_control import HeldControl
 from genan.evaluation.novelty import Novelty, Stretch, Strip
 from genan.evaluation.statistics import Estimate

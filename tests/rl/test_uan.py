@@ -277,7 +277,7 @@ def test_the_command_line_sets_it_beside(
         raise DataError("That is enough.")
 
     monkeypatch.setattr("genan.rl.uan.UanSettings", lambda: SMALL)
-    monkeypatch.setattr("genan.evaluation.evaluate", evaluate)
+    monkeypatch.setattr("genan.evaluation.actuators.evaluate", evaluate)
     recording, ours = tmp_path / "train.h5", tmp_path / "ours"
     write(recording, driven)
     fit_uan(driven, "pendulum", settings=SMALL, out=ours)

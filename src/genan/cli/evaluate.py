@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from genan.actuator import Ensemble
     from genan.data import Trajectories
-    from genan.evaluation import Evaluation
+    from genan.evaluation.actuators import Evaluation
     from genan.evaluation.cross_validation import CrossValidation
     from genan.robot import Robot
 
@@ -97,8 +97,7 @@ class Evaluate:
     ) -> int:
         from genan.actuator import load, save
         from genan.cli.evaluation_tables import print_evaluation
-        from genan.evaluation import evaluate
-        from genan.evaluation.actuators import training_data
+        from genan.evaluation.actuators import evaluate, training_data
         from genan.evaluation.record import headline
         from genan.report.verdict import verdict
 

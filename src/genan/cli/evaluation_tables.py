@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from genan.evaluation import Evaluation
+    from genan.evaluation.actuators import Evaluation
     from genan.evaluation.cross_validation import CrossValidation
     from genan.evaluation.held_control import HeldControl
     from genan.evaluation.novelty import Novelty

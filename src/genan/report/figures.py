@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genan.data import Inspection
-from genan.evaluation import Evaluation
 from genan.evaluation.accuracy import Calibration, ModelErrors, TorqueComparison
-from genan.evaluation.actuators import Overlay
+from genan.evaluation.actuators import Evaluation, Overlay
 from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.held_control import PART
 from genan.evaluation.novelty import Novelty

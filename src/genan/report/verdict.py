@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from genan.evaluation import Evaluation
 from genan.evaluation.accuracy import ModelErrors
+from genan.evaluation.actuators import Evaluation
 from genan.evaluation.comparison import BaselineComparison
 from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.novelty import Novelty, Stretch

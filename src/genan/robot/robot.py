@@ -194,6 +194,10 @@ class Robot:
         """The compiled bare arm (see ``genan.robot.robot``), stepping at ``dt``; do not modify."""
         return compile_model(self.model_file, dt=self.dt)
 
+    def __repr__(self) -> str:
+        joints, controls = ", ".join(self.joint_names), ", ".join(self.control_names)
+        return f"Robot({self.name!r}: joints {joints}; controls {controls}; {1 / self.dt:.6g} Hz)"
+
     @property
     def nq(self) -> int:
         """Number of joints."""

@@ -274,15 +274,27 @@ class Simulator(eqx.Module):
         cls,
         ensemble: Ensemble,
         robot: Robot | str,
-        scene: Scene,
+        scene: Scene | None = None,
         *,
         precision: Precision = "float32",
     ) -> "Simulator":
-        """The simulator of ``robot``; actuators of another robot or rate are refused."""
+        """The simulator of ``robot``; actuators of another robot or rate are refused.
+
+        Args:
+            ensemble: what drives it.
+            robot: a robot, or the name of an installed one.
+            scene: what else there is; left out: the bare arm.
+            precision: of the networks' matrix products.
+        """
         robot = Robot.load(robot) if isinstance(robot, str) else robot
+        scene = ArmScene.load(robot) if scene is None else scene
         ensemble.contract.check_robot(robot)
         ensemble.contract.check_rate(scene.dt, whose="the scene")
         return cls(EnsembleDrive(ensemble, precision), scene, *bounds_of(robot.u_range))
+
+    def __repr__(self) -> str:
+        scene, dt = type(self.scene).__name__, self.scene.dt
+        return f"Simulator({scene} at {1 / dt:.6g} Hz, driven by {self.drive.ensemble})"
 
     @property
     def nu(self) -> int:

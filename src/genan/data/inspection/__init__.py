@@ -59,7 +59,7 @@ class Inspection:
         lines += [f"  suspicious: {sentence}" for sentence in self.suspicious]
         return "\n".join([head, *lines])
 
-    def table(self) -> dict[str, list[Any]]:
+    def to_table(self) -> dict[str, list[Any]]:
         """What each joint did, in SI units: a list for each column, for ``pandas.DataFrame``."""
         rows = [asdict(joint) for joint in self.joints]
         return {name: [row[name] for row in rows] for name in rows[0]}
