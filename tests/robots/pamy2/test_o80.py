@@ -6,7 +6,7 @@ from tests.robots.pamy2.udp_proxy import thread
 
 from genan.deployment.interface import ConnectionLostError, StepClock
 from genan.errors import SettingError
-from genan.robots.pamy2.o80 import O80Robot
+from genan.robots.pamy2.client import O80Robot
 from genan.robots.pamy2.pressures import BAR_PER_COUNT, bar_from_counts
 
 

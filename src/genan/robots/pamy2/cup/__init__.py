@@ -7,5 +7,5 @@ _HERE = "genan.robots.pamy2"
 PACKAGE = RobotPackage(
     virtual=f"{_HERE}.virtual.robot:VirtualPamy2Cup",
     benches={"ball-in-a-cup": f"{_HERE}.virtual.cup_bench:CupBench"},
-    tasks={"ball-in-a-cup": f"{_HERE}.tasks:BALL_IN_A_CUP"},
+    tasks={"ball-in-a-cup": f"{_HERE}:BALL_IN_A_CUP"},
 )
