@@ -10,7 +10,7 @@ import math
 import mujoco
 
 from genan.robot import Robot
-from genan.simulation.cup_contact import CupSettings
+from genan.simulation.cup_scene import CupSettings
 
 #: Constraints as stiff as MuJoCo takes them.
 _SOLIMP = [0.9999, 0.9999, 0.001, 0.5, 2.0]

@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from genan.deployment.ball_filter import BallEstimate, NumpyBallFilter
+from genan.deployment.ball_tracking import BallEstimate, NumpyBallFilter
 from genan.errors import DataError
 from genan.tasks.ball import FilterNoise
 from genan.tasks.ball import filter as trained

@@ -8,8 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genan.deployment.ball_filter import NumpyBallFilter
-from genan.deployment.ball_tracking import BallTracker, Rally, Sighting, TrackedBall
+from genan.deployment.ball_tracking import (
+    BallTracker,
+    NumpyBallFilter,
+    Rally,
+    Sighting,
+    TrackedBall,
+)
 from genan.deployment.controller import TaskObservation
 from genan.errors import SettingError
 from genan.robot import Robot

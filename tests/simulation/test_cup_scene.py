@@ -13,8 +13,7 @@ import pytest
 from genan.errors import RobotError, SettingError
 from genan.robot import Robot
 from genan.simulation import cup_scene
-from genan.simulation.cup_contact import CupSettings
-from genan.simulation.cup_scene import CupScene, CupState
+from genan.simulation.cup_scene import CupScene, CupSettings, CupState
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from cup_model import cup_model

@@ -7,8 +7,13 @@ from typing import Any, Protocol, cast, final, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.ball_filter import NumpyBallFilter
-from genan.deployment.ball_tracking import BallSource, BallTracker, Rally, TrackedBall
+from genan.deployment.ball_tracking import (
+    BallSource,
+    BallTracker,
+    NumpyBallFilter,
+    Rally,
+    TrackedBall,
+)
 from genan.deployment.flight import Flight
 from genan.deployment.interface import Reading, RobotInterface, VirtualInterface
 from genan.evaluation.trials import PreparedTrial, TrialSetup, TrialVerdict

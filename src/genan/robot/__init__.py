@@ -1,8 +1,7 @@
 """What machine is this? ``Robot``: joints, controls, rate and rigid-body model."""
 
-from genan.robot.description import LogColumn, LogEntry
 from genan.robot.package import RobotPackage, find_package, robot_names
-from genan.robot.robot import Control, Joint, Robot
+from genan.robot.robot import Control, Joint, LogColumn, LogEntry, Robot
 
 __all__ = [
     "Control",

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from genan.robot import Robot
-from genan.simulation.cup_contact import CupSettings
-from genan.simulation.cup_scene import CupScene, CupState
+from genan.simulation.cup_scene import CupScene, CupSettings, CupState
 from genan.simulation.simulator import ArmState
 from genan.tasks.bundled import BallInACupSettings
 from genan.tasks.task import Task

@@ -37,7 +37,7 @@ def add_ball(spec: Any, radius: float, colour: Colour) -> None:
 
 def add_wooden_ball(spec: Any) -> None:
     """Of ball-in-a-cup: the ball. The cup is the robot's."""
-    from genan.simulation.cup_contact import CupSettings
+    from genan.simulation.cup_scene import CupSettings
 
     add_ball(spec, CupSettings().ball_radius, (0.10, 0.38, 0.78, 1.0))
 
