@@ -10,7 +10,7 @@ import pytest
 from tests.data.plants import recorded
 
 from genan.data import inspect, write
-from genan.data.inspection.timing import TimingMeter, load_with_timing
+from genan.data.inspection.measures import TimingMeter, load_with_timing
 from genan.errors import DataError
 
 PLANTS = ("torque", "pressure", "goal")

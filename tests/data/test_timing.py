@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from genan.data.inspection.timing import GAPS_LISTED, Timing, TimingMeter
+from genan.data.inspection.measures import GAPS_LISTED, Timing, TimingMeter
 
 
 def measured(*recordings: np.ndarray, chunk: int = 97) -> Timing:

@@ -12,7 +12,7 @@ from pyarrow import parquet
 from tests.real_data import LOGS, needs
 
 from genan.data import load, summary
-from genan.data.inspection.timing import Timing
+from genan.data.inspection.measures import Timing
 from genan.errors import DataError, SettingError
 from genan.importing import ImportSettings, import_logs
 from genan.robot import Robot

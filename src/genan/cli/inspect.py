@@ -48,7 +48,7 @@ class Inspect:
         from rich.console import Console
 
         from genan.data import inspect, summary
-        from genan.data.inspection.timing import load_with_timing
+        from genan.data.inspection.measures import load_with_timing
         from genan.report.inspection import save_figures
         from genan.report.inspection_record import save_inspection
         from genan.report.page import save_inspection_page

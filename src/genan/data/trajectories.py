@@ -12,7 +12,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.errors import DataError, listing
+from genan.errors import DataError, SettingError, listing
 from genan.robot import Control, Joint, Robot
 
 # --- Names of recordings: pieces of one are kept together by a split.
@@ -558,3 +558,85 @@ class Trajectories:
             check_samples(Channels.of_robot(robot), self.q, self.u, self.lengths)
         except DataError as error:
             raise DataError(f"Robot {robot.name!r} cannot have recorded this: {error}") from None
+
+
+# --- Velocities and accelerations from positions, by the differences that a symplectic step ret
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Motion at every sample that has both neighbours in its trajectory."""
+
+    rows: Int[np.ndarray, " M"]
+    """Row of q that each sample here belongs to; M = rows of q minus two for each trajectory."""
+    qd: Float[np.ndarray, "M nq"]  # Velocities (q_t - q_{t-1}) / dt [rad/s or m/s].
+    qdd: Float[np.ndarray, "M nq"]
+    """Accelerations (q_{t+1} - 2 q_t + q_{t-1}) / dt^2 [rad/s^2 or m/s^2]."""
+
+
+def finite_differences(
+    q: Float[np.ndarray, "rows nq"], *, lengths: Int[np.ndarray, " N"], dt: float
+) -> Differences:
+    """Differentiate positions, never across the boundary of two trajectories.
+
+    With these two definitions the step qd' = qd + dt qdd, q' = q + dt qd' gives back q_{t+1} from
+    q_t: the labels retrace the data.
+
+    Args:
+        q: positions of all trajectories, one after the other [rows, nq] [rad or m].
+        lengths: samples of each trajectory [N], each at least 3.
+        dt: sampling period [s].
+    """
+    shortest = int(lengths.min()) if len(lengths) else 0
+    if len(q) != int(lengths.sum()) or shortest < SHORTEST:
+        raise DataError(
+            f"The lengths of the trajectories must each be at least {SHORTEST} and add up to the "
+            f"{len(q)} rows of q; the shortest is {shortest} and they add up to "
+            f"{int(lengths.sum())}."
+        )
+    starts = np.cumsum(lengths) - lengths
+    rows = rows_of(starts + 1, lengths - 2)
+    step = q[1:] - q[:-1]
+    arriving, leaving = step[rows - 1], step[rows]
+    return Differences(rows=rows, qd=arriving / dt, qdd=(leaving - arriving) / dt**2)
+
+
+# --- Training and validation: split by whole recordings, never by sample.
+
+
+def split(
+    trajectories: Trajectories | Sequence[str] | int, *, fraction: float = 0.8, seed: int
+) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " held_out"]]:
+    """Two lists of trajectory numbers, disjoint and together complete, each in rising order and
+    never empty.
+
+    Neighbouring samples of one trajectory are nearly equal, and so are pieces of one recording: a
+    split through either would test on what was learnt. All trajectories of a recording are in the
+    same list.
+
+    Args:
+        trajectories: trajectories, or the name of each one's recording [N], or the number of
+            trajectories where each is a recording of its own; at least 2 recordings.
+        fraction: part of the recordings in the first list, between 0 and 1 (rounded to whole
+            recordings).
+        seed: the same seed gives the same split.
+    """
+    if isinstance(trajectories, int):
+        of = np.arange(trajectories)
+    else:
+        of = recording_numbers(
+            trajectories.recordings if isinstance(trajectories, Trajectories) else trajectories
+        )
+    count = int(of.max(initial=-1)) + 1
+    if not 0.0 < fraction < 1.0:
+        raise SettingError(f"The fraction to train on must lie between 0 and 1, not {fraction:g}.")
+    if count < 2:
+        pieces = f" of {len(of)} trajectories" if len(of) > count else ""
+        kind = "recordings" if pieces else "trajectories"
+        raise DataError(
+            f"A split needs at least 2 {kind}, one for each part; there is {count}{pieces}."
+        )
+    cut = min(max(round(fraction * count), 1), count - 1)
+    order = np.random.default_rng(seed).permutation(count)
+    first = np.isin(of, order[:cut])
+    return np.flatnonzero(first), np.flatnonzero(~first)

@@ -16,11 +16,11 @@ import numpy as np
 
 from genan.data.inspection.measures import (
     CLEAR,
+    TimingMeter,
     find_quantum,
     find_resting_quantum,
     measure_resolution,
 )
-from genan.data.inspection.timing import TimingMeter
 from genan.errors import DataError, SettingError, listing
 from genan.files import write_atomically
 from genan.importing.source import LogSource, open_source

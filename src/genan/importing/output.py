@@ -23,8 +23,13 @@ from genan.data.hdf5 import (
     refuse_unwritable,
     write_lengths,
 )
-from genan.data.inspection.measures import find_quantum, find_resting_quantum
-from genan.data.inspection.timing import GAP_PERIODS, Timing, TimingMeter
+from genan.data.inspection.measures import (
+    GAP_PERIODS,
+    Timing,
+    TimingMeter,
+    find_quantum,
+    find_resting_quantum,
+)
 from genan.data.trajectories import SHORTEST, Channels, counted
 from genan.errors import DataError
 from genan.importing.mapping import ColumnMapping, convert

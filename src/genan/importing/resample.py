@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.data.inspection.timing import GAP_PERIODS
+from genan.data.inspection.measures import GAP_PERIODS
 from genan.errors import DataError, SettingError
 from genan.importing.mapping import ColumnMapping
 from genan.importing.settings import ImportSettings

@@ -11,8 +11,12 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.data import Inspection, Trajectories, finite_differences
-from genan.data.inspection.measures import ControlInspection, JointInspection, measure_resolution
-from genan.data.inspection.timing import GAPS_LISTED
+from genan.data.inspection.measures import (
+    GAPS_LISTED,
+    ControlInspection,
+    JointInspection,
+    measure_resolution,
+)
 from genan.report.style import COLOURS, GREY, density, heading, panels, plain_ticks, save, style
 from genan.words import reading_unit, with_unit
 

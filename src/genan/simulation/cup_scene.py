@@ -44,7 +44,7 @@ from genan.dynamics.algebra import (
     unrotate,
 )
 from genan.dynamics.base import check_shapes
-from genan.dynamics.newton_euler import Pose, composite_inertia, newton_euler, place
+from genan.dynamics.chain import Pose, composite_inertia, newton_euler, place
 from genan.errors import RobotError, SettingError
 from genan.robot import Robot
 from genan.simulation.simulator import Tip, bounds_of, rounded

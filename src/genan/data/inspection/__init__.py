@@ -4,23 +4,23 @@ import itertools
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from genan.data.finite_differences import finite_differences
 from genan.data.inspection.lag import Lag, find_lag
 from genan.data.inspection.measures import (
     ControlInspection,
     JointInspection,
     Spectrum,
+    Timing,
     cells,
     covered,
     grid_bounds,
+    imported_timing,
     joint_quanta,
     measure_control,
     measure_joint,
     measure_spectrum,
 )
-from genan.data.inspection.timing import Timing, imported_timing
 from genan.data.inspection.words import irregular, suspicious, verdict
-from genan.data.trajectories import Trajectories
+from genan.data.trajectories import Trajectories, finite_differences
 from genan.plotting import draw
 from genan.robot import Robot
 

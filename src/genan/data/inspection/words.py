@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from genan.data.inspection.measures import ControlInspection, JointInspection, runs
-from genan.data.inspection.timing import Timing
+from genan.data.inspection.measures import ControlInspection, JointInspection, Timing, runs
 from genan.data.trajectories import Trajectories, counted
 from genan.errors import listing
 
