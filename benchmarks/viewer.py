@@ -26,8 +26,7 @@ from machine import machine
 
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
-from genan.viewer.live_page import LivePage
-from genan.viewer.live_robot import REPORT, LiveProcess, LiveSettings
+from genan.viewer.live import REPORT, LivePage, LiveProcess, LiveSettings
 from genan.viewer.page import FRAMES, GhostActuators, serving, show
 
 LIMITS = np.deg2rad([-50.0, 20.0, -50.0, -50.0]), np.deg2rad([50.0, 60.0, 50.0, 50.0])

@@ -4,8 +4,7 @@ import re
 from tests.data.plants import recorded
 
 from genan.data import inspect, summary, write
-from genan.report.inspection import save_figures
-from genan.report.inspection_record import InspectionRecord, save_inspection
+from genan.report.inspection import InspectionRecord, save_figures, save_inspection
 from genan.report.page import save_inspection_page
 
 

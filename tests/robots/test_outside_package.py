@@ -268,7 +268,7 @@ def test_a_recording_of_it_is_viewed(
 
 @pytest.mark.slow
 def test_it_is_watched_live(arm: Path, trained: Path) -> None:
-    from genan.viewer.live_robot import LiveReport, LiveRobot, LiveSettings
+    from genan.viewer.live import LiveReport, LiveRobot, LiveSettings
 
     reports: list[LiveReport] = []
 

@@ -19,7 +19,7 @@ from genan.robot import Robot
 from genan.tasks import registry
 from genan.tasks.bundled import REACHER
 from genan.tasks.registry import register, task_entry, task_names
-from genan.viewer.live_robot import LiveReport, LiveRobot, LiveSettings
+from genan.viewer.live import LiveReport, LiveRobot, LiveSettings
 
 NAME = HOLD_POSE.name
 

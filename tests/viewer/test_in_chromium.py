@@ -18,8 +18,7 @@ from tests.browser import Browser, Sheet
 
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
-from genan.viewer.live_page import LivePage
-from genan.viewer.live_robot import LiveProcess, LiveSettings
+from genan.viewer.live import LivePage, LiveProcess, LiveSettings
 from genan.viewer.page import GhostActuators, serving, show
 from genan.viewer.stage import ArmKinematics
 

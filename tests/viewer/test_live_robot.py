@@ -6,7 +6,7 @@ import pytest
 from genan.evaluation import trials as arena
 from genan.jax_setup import use_cache
 from genan.robot.package import bundled_policy
-from genan.viewer.live_robot import LiveOrder, LiveReport, LiveRobot, LiveSettings
+from genan.viewer.live import LiveOrder, LiveReport, LiveRobot, LiveSettings
 
 Story = Iterator[list[LiveOrder]]
 

@@ -11,8 +11,7 @@ pytest.importorskip("viser", reason="The viewer needs viser: pip install genan[v
 from genan.data import Channels, Trajectories, write
 from genan.errors import SettingError
 from genan.robot import Robot
-from genan.viewer.live_page import LivePage
-from genan.viewer.live_robot import REPORT, LiveOrder, LiveProcess, LiveReport, LiveSettings
+from genan.viewer.live import REPORT, LiveOrder, LivePage, LiveProcess, LiveReport, LiveSettings
 from genan.viewer.page import GhostActuators, serving
 from genan.viewer.replay import RecordingFile, ReplayPage
 

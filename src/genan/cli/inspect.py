@@ -49,8 +49,7 @@ class Inspect:
 
         from genan.data import inspect, summary
         from genan.data.inspection.measures import load_with_timing
-        from genan.report.inspection import save_figures
-        from genan.report.inspection_record import save_inspection
+        from genan.report.inspection import save_figures, save_inspection
         from genan.report.page import save_inspection_page
         from genan.robot import Robot
 
@@ -137,7 +136,7 @@ def _joint_table(found: "Inspection") -> "Table":
 
 def _sensing_table(found: "Inspection") -> "Table":
     """How finely each joint is measured, what drives it, and when."""
-    from genan.report.inspection_record import lag_words
+    from genan.report.inspection import lag_words
 
     columns = ["joint", "unit", "quantum", "1-step signal", "noise", "is motion", "clear at"]
     rows = []

@@ -100,7 +100,7 @@ class Play:
         _print_episodes(console, environment, played)
         stage = Stage(robot, entry)
         if path is None:
-            from genan.viewer.video import play_in_window
+            from genan.viewer.rendering import play_in_window
 
             play_in_window(environment, played, stage)
         else:
@@ -122,7 +122,7 @@ class Play:
             )
 
     def _film_path(self, console: "Console") -> Path:
-        from genan.viewer.video import film_path
+        from genan.viewer.rendering import film_path
 
         wanted = self.video or Path(f"{self.task}.mp4")
         path = film_path(wanted)
@@ -190,7 +190,7 @@ def _film(
     from rich.console import Console
     from rich.progress import track
 
-    from genan.viewer import rendering, video
+    from genan.viewer import rendering
 
     renderer = rendering.load_renderer(stage)
     if not renderer.rendered:
@@ -199,12 +199,14 @@ def _film(
     for k in range(environment.envs):
         caption = f"{name}   episode {k + 1} of {environment.envs}"
         result = _result(played, k, ("success", "no success"))
-        clips.append(video.episode_clip(environment, played, k, caption=caption, result=result))
+        clips.append(rendering.episode_clip(environment, played, k, caption=caption, result=result))
     screen = Console(stderr=True)
-    bar = track(video.film(clips, renderer), "filming", total=sum(map(len, clips)), console=screen,
-                transient=True, disable=not screen.is_terminal)  # fmt: skip
+    bar = track(
+        rendering.film(clips, renderer), "filming", total=sum(map(len, clips)), console=screen,
+        transient=True, disable=not screen.is_terminal,
+    )  # fmt: skip
     try:
-        video.write_film(iter(bar), path)
+        rendering.write_film(iter(bar), path)
     finally:
         renderer.close()
     console.print(f"Wrote {path}")

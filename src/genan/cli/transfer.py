@@ -221,8 +221,8 @@ class Transfer:
         from genan.evaluation.transfer import robot_folder
         from genan.robot import Robot
         from genan.viewer import rendering
+        from genan.viewer.rendering import film, film_path, trial_clip, write_film
         from genan.viewer.stage import Stage
-        from genan.viewer.video import film, film_path, trial_clip, write_film
 
         robot, entry = Robot.load(found.about["contract"]["robot"]), task_entry(self.task)
         renderer = rendering.load_renderer(Stage(robot, entry))

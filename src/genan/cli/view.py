@@ -50,7 +50,7 @@ class View:
         from functools import partial
 
         from genan.cli.terminal import interruptible
-        from genan.viewer.live_page import view_live
+        from genan.viewer.live import view_live
         from genan.viewer.replay import view_recording
 
         replays = {"trajectory": self.trajectory, "robot": self.robot}

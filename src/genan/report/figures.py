@@ -13,7 +13,7 @@ from genan.evaluation.actuators import Evaluation, Overlay
 from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.held_control import PART
 from genan.evaluation.novelty import Novelty
-from genan.report.style import COLOURS, GREY, density, heading, panels, plain_ticks, save, style
+from genan.plotting import COLOURS, GREY, density, heading, panels, plain_ticks, save, style
 from genan.words import reading_unit, shortened, with_unit
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from genan.actuator.contract import read_contract as read_actuators
 from genan.errors import DataError, GenanError
 from genan.evaluation.study_result import SEARCH_SUFFIX, SUFFIX, SearchResult, StudyResult
 from genan.evaluation.transfer import RESULT, TransferResult
-from genan.report.inspection_record import FILE as INSPECTION
-from genan.report.inspection_record import InspectionRecord
+from genan.report.inspection import FILE as INSPECTION
+from genan.report.inspection import InspectionRecord
 from genan.rl.contract import read_contract as read_policy
 from genan.words import plural
 

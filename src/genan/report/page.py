@@ -16,10 +16,10 @@ from genan.data import Inspection, Summary
 from genan.errors import SettingError
 from genan.evaluation.study_result import Figure, Value
 from genan.files import write_atomically
-from genan.report import run_charts
+from genan.report import charts as run_charts
 from genan.report.charts import chart_files, chart_svg, chart_table, write_csv
 from genan.report.gather import PICTURES, Found, Material, gather
-from genan.report.inspection_record import lag_words
+from genan.report.inspection import lag_words
 from genan.robot.package import VIRTUAL, robot_folder, robot_names
 from genan.tasks.registry import task_entry, task_names
 from genan.version import __version__

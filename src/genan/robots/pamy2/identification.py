@@ -15,7 +15,7 @@ from jaxtyping import Complex, Float
 from scipy.optimize import least_squares
 
 from genan.errors import SettingError
-from genan.report.style import COLOURS, GREY, style
+from genan.plotting import COLOURS, GREY, style
 from genan.robots.pamy2.pressures import bar_from_control, bar_from_counts
 from genan.robots.pamy2.virtual.robot import VirtualPamy2
 from genan.signals import Multisine

@@ -18,8 +18,7 @@ from genan.robot import Robot
 from genan.simulation import ArmState
 from genan.tasks.reacher import Reacher
 from genan.tasks.registry import task_entry, task_settings
-from genan.viewer import video
-from genan.viewer.rendering import load_renderer
+from genan.viewer import rendering
 from genan.viewer.stage import Snapshot, Stage
 
 SIZE = (64, 36)
@@ -51,14 +50,14 @@ def decoded(path: Path) -> np.ndarray:
 
 def test_an_mp4_holds_the_pictures(tmp_path: Path) -> None:
     path = tmp_path / "film.mp4"
-    video.write_film(iter(frames(12)), path)
+    rendering.write_film(iter(frames(12)), path)
     np.testing.assert_allclose(decoded(path).mean(axis=(1, 2, 3)), 10.0 * np.arange(12), atol=4.0)
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_gif_holds_every_second_picture_at_half_the_size(tmp_path: Path) -> None:
     path = tmp_path / "film.gif"
-    video.write_film(iter(frames(12)), path, fps=50.0)
+    rendering.write_film(iter(frames(12)), path, fps=50.0)
     with Image.open(path) as found:
         assert found.n_frames == 6 and found.size == (32, 18) and found.info["duration"] == 40
 
@@ -68,15 +67,15 @@ def test_without_an_encoder_the_film_becomes_a_gif(
 ) -> None:
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert video.film_path(Path("a/film.mp4")) == Path("a/film.gif")
+    assert rendering.film_path(Path("a/film.mp4")) == Path("a/film.gif")
     with pytest.raises(SettingError, match=r"pip install genan\[video\]"):
-        video.write_film(iter(frames(2)), tmp_path / "film.mp4")
+        rendering.write_film(iter(frames(2)), tmp_path / "film.mp4")
     assert not list(tmp_path.iterdir())
 
 
 def test_other_formats_are_refused() -> None:
     with pytest.raises(SettingError, match="'.mp4', '.gif', not as 'film.avi'"):
-        video.film_path(Path("film.avi"))
+        rendering.film_path(Path("film.avi"))
 
 
 class Slate:
@@ -117,15 +116,17 @@ def test_episodes_are_filmed_at_real_time_up_to_where_they_ran_away() -> None:
         sound,
     )
     slate, environment = Slate(), SimpleNamespace(task=task, period=0.01)
-    clips = [video.episode_clip(environment, played, k, caption="a", result="won") for k in (0, 1)]
-    pictures = list(video.film(clips, slate))
+    clips = [
+        rendering.episode_clip(environment, played, k, caption="a", result="won") for k in (0, 1)
+    ]
+    pictures = list(rendering.film(clips, slate))
     assert slate.episodes == 2 and slate.moments == [*range(0, 21, 2), *range(0, 9, 2)]
     assert len(pictures) == sum(map(len, clips)) == 11 + 5 + 2 * 29
 
 
 def test_a_caption_is_written_into_the_upper_left_corner() -> None:
     plain = np.full((120, 200, 3), 255, np.uint8)
-    changed = np.argwhere(np.any(video.captioned(plain, "reacher") != plain, axis=-1))
+    changed = np.argwhere(np.any(rendering.captioned(plain, "reacher") != plain, axis=-1))
     assert len(changed) > 20 and changed[:, 0].max() < 20 and changed[:, 1].max() < 100
 
 
@@ -142,14 +143,14 @@ def test_a_film_shows_the_policys_turn_with_the_ball_and_the_string(tmp_path: Pa
         balls / "0003.npz", time=time, ball=ball, string=np.stack([0.5 * ball, ball], axis=1)[::10]
     )
     trial = TransferTrial(3, 0, True, "in the cup", "", [], None)
-    clip = video.trial_clip(tmp_path, trial, caption="cup")
+    clip = rendering.trial_clip(tmp_path, trial, caption="cup")
     assert (clip.start, clip.end) == pytest.approx((-0.5, 0.998)) and len(clip.moments) == 75
     moment = clip.moments[10]  # 0.2 s later
     np.testing.assert_allclose(moment.markers["ball"], 7.0 + 0.3 + 0.2, atol=1e-9)
     np.testing.assert_allclose(moment.markers["string"][-1], moment.markers["ball"], atol=0.021)
     np.testing.assert_allclose(moment.q, q[250])
-    renderer = load_renderer(Stage(Robot.load("pamy2-cup"), task_entry("ball-in-a-cup")))
-    frames = list(video.film([replace(clip, moments=clip.moments[:1])], renderer))
+    renderer = rendering.load_renderer(Stage(Robot.load("pamy2-cup"), task_entry("ball-in-a-cup")))
+    frames = list(rendering.film([replace(clip, moments=clip.moments[:1])], renderer))
     renderer.close()
     assert len(frames) == 30
 
@@ -162,4 +163,4 @@ def test_a_trial_without_a_reading_is_refused(tmp_path: Path) -> None:
         ticks / "0000.npz", about=np.array('{"phases": ["PolicyController", "to rest"]}'), **nothing
     )
     with pytest.raises(DataError, match="nothing to film"):
-        video.trial_clip(tmp_path, TransferTrial(0, None, False, "", "", [], None), caption="")
+        rendering.trial_clip(tmp_path, TransferTrial(0, None, False, "", "", [], None), caption="")
