@@ -32,8 +32,7 @@ from experiments import launcher as fitting  # isort: skip
 
 from genan.errors import DataError, GenanError
 from genan.tasks.ball import Court, flight
-from genan.tasks.ball.filter import BallFilter, track
-from genan.tasks.ball.flight import AirDrag, FlyingBall
+from genan.tasks.ball.flight import AirDrag, BallFilter, FlyingBall, track
 from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball.recordings import RecordedBall, load, read
 

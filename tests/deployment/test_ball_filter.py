@@ -8,7 +8,7 @@ import pytest
 from genan.deployment.ball_tracking import BallEstimate, NumpyBallFilter
 from genan.errors import DataError
 from genan.tasks.ball import FilterNoise
-from genan.tasks.ball import filter as trained
+from genan.tasks.ball import flight as trained
 from genan.tasks.ball.launcher import Launcher
 
 

@@ -12,9 +12,8 @@ from tests.actuator.ensembles import make as make_ensemble
 from genan.actuator import Ensemble, History
 from genan.actuator.network import Layer
 from genan.rl.config import PPOSettings
-from genan.rl.networks import Networks, RunningScaler
 from genan.rl.policy import Policy
-from genan.rl.ppo import AgentState
+from genan.rl.ppo import AgentState, Networks, RunningScaler
 from genan.robot import Robot
 from genan.tasks.bundled import ReacherSettings
 from genan.tasks.task import TaskEnvironment, load_environment

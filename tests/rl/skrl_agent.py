@@ -16,8 +16,7 @@ from skrl.resources.schedulers.jax import KLAdaptiveLR
 
 from genan.actuator.network import Layer
 from genan.rl.config import PPOSettings
-from genan.rl.networks import Networks
-from genan.rl.ppo import Experience
+from genan.rl.ppo import Experience, Networks
 
 _ACTIVATIONS = {"leaky_relu": linen.leaky_relu, "elu": linen.elu, "tanh": linen.tanh}
 

@@ -6,15 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 from tests.rl.policies import TASK, ensemble
 
-from genan.rl.episodes import (
+from genan.tasks.task import (
     begin,
+    load_environment,
     random_agent,
     record_episodes,
     unsquashed,
     without_end,
     zero_agent,
 )
-from genan.tasks.task import load_environment
 
 ENVIRONMENT = load_environment(
     replace(TASK, duration=0.1, pool=8), ensemble(), envs=3, robot="two-link", stagger=False

@@ -9,12 +9,11 @@ import pytest
 
 from genan import actuator
 from genan.errors import ActuatorError, GenanError
-from genan.rl.episodes import judge
 from genan.rl.policy import Policy
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators, bundled_policy, robot_folder
 from genan.tasks.registry import task_settings
-from genan.tasks.task import load_environment
+from genan.tasks.task import judge, load_environment
 
 
 def test_everything_together_is_small():

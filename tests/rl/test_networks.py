@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from genan.rl.config import PPOSettings
-from genan.rl.networks import POLICY, VALUE, Gaussian, Networks, RunningScaler
+from genan.rl.ppo import POLICY, VALUE, Gaussian, Networks, RunningScaler
 
 SETTINGS = PPOSettings(hidden=(7, 5), activation="elu", init_std=0.5)
 

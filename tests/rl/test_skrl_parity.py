@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from genan.rl.config import PPOSettings
-from genan.rl.networks import Gaussian
-from genan.rl.ppo import AgentState, MiniBatch, objective, update
+from genan.rl.ppo import AgentState, Gaussian, MiniBatch, objective, update
 
 pytest.importorskip("skrl", reason="the reference is skrl: pip install 'genan[skrl]'")
 from tests.rl.skrl_agent import SkrlAgent, stacked

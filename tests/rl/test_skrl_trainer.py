@@ -16,7 +16,7 @@ from tests.rl.policies import TASK, ensemble, robot
 from genan.actuator.network import Layer
 from genan.errors import SettingError
 from genan.rl.config import PPOSettings, TrainSettings, preset
-from genan.rl.networks import Networks
+from genan.rl.ppo import Networks
 from genan.rl.train import train
 
 pytest.importorskip("skrl", reason="the trainer is skrl: pip install 'genan[skrl]'")

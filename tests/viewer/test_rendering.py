@@ -13,11 +13,11 @@ from PIL import Image
 
 from genan.errors import DataError, SettingError
 from genan.evaluation.transfer import TransferTrial
-from genan.rl.episodes import Episodes
 from genan.robot import Robot
 from genan.simulation import ArmState
 from genan.tasks.reacher import Reacher
 from genan.tasks.registry import task_entry, task_settings
+from genan.tasks.task import Episodes
 from genan.viewer import rendering
 from genan.viewer.stage import Snapshot, Stage
 

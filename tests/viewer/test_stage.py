@@ -11,9 +11,9 @@ from genan.simulation import ArmState
 from genan.tasks.ball.flight import AirDrag
 from genan.tasks.ball.launcher import Balls
 from genan.tasks.ball_in_a_cup import BallInACup
+from genan.tasks.bundled import sagging
 from genan.tasks.reacher import Reacher
 from genan.tasks.registry import task_entry, task_settings
-from genan.tasks.scenery import sagging
 from genan.tasks.table_tennis import RallyScene, TableTennis
 from genan.tasks.task import Task
 from genan.viewer.rendering import FlatRenderer, GLRenderer, Renderer, load_renderer

@@ -17,9 +17,8 @@ from genan.words import plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from genan.rl.episodes import Episodes
     from genan.rl.policy import Policy
-    from genan.tasks.task import TaskEnvironment
+    from genan.tasks.task import Episodes, TaskEnvironment
 
 #: Robots that are settled before the first episode: enough that episodes start differently.
 _POOL = 16
@@ -67,10 +66,9 @@ class Play:
         import jax
 
         from genan.actuator import load
-        from genan.rl.episodes import random_agent, record_episodes, zero_agent
         from genan.robot import Robot
         from genan.robot.package import bundled_actuators
-        from genan.tasks.task import load_environment
+        from genan.tasks.task import load_environment, random_agent, record_episodes, zero_agent
         from genan.viewer.stage import Stage
 
         policy, entry = self._policy(), task_entry(self.task)

@@ -1,4 +1,4 @@
-"""The ball's Kalman filter for a control loop: ``genan.tasks.ball.filter.BallFilter`` in NumPy and
+"""The ball's Kalman filter for a control loop: ``genan.tasks.ball.flight.BallFilter`` in NumPy and
 double precision.
 
 The same mathematics: flight by the midpoint rule, through the bounce on the table with its instant,

@@ -23,11 +23,17 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.actuator import Ensemble, load
 from genan.errors import GenanError, SettingError
-from genan.rl.episodes import begin, unsquashed, without_end
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.tasks.registry import TaskSettings, imported, task_entry, task_names, task_settings
-from genan.tasks.task import EnvironmentState, TaskEnvironment, load_environment
+from genan.tasks.task import (
+    EnvironmentState,
+    TaskEnvironment,
+    begin,
+    load_environment,
+    unsquashed,
+    without_end,
+)
 
 try:
     import gymnasium

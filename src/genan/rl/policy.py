@@ -36,8 +36,7 @@ from genan.rl.contract import (
     find_policy,
     parse_contract,
 )
-from genan.rl.networks import ACTIVATION_FUNCTIONS, CLIP, EPSILON, POLICY
-from genan.rl.ppo import AgentState
+from genan.rl.ppo import ACTIVATION_FUNCTIONS, CLIP, EPSILON, POLICY, AgentState
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
 from genan.tasks.task import TaskEnvironment

@@ -26,27 +26,25 @@ from genan.errors import SettingError
 from genan.files import CHECKPOINT
 from genan.jax_setup import QUICK
 from genan.rl.config import PPOSettings
-from genan.rl.episodes import Judgement
-from genan.rl.networks import (
-    ACTIVATION_FUNCTIONS,
-    POLICY,
-    PRECISION_NAMES,
-    VALUE,
-    Networks,
-    RunningScaler,
-)
 from genan.rl.policy import Policy
 from genan.rl.ppo import (
+    ACTIVATION_FUNCTIONS,
+    POLICY,
     PPO,
+    PRECISION_NAMES,
+    VALUE,
     AgentState,
     Environment,
     LearnerState,
     Losses,
+    Networks,
     RolloutState,
+    RunningScaler,
     StepResults,
     UpdateReport,
 )
 from genan.rl.train import PolicyTraining, ProgressFunction, TrainingResult
+from genan.tasks.task import Judgement
 
 try:
     import gymnasium

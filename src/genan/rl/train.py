@@ -21,14 +21,13 @@ from genan.jax_setup import QUICK, compiling
 from genan.rl.config import PPOSettings, TrainSettings
 from genan.rl.config import preset as presets
 from genan.rl.contract import CONTRACT, WEIGHTS
-from genan.rl.episodes import Judgement, judge
 from genan.rl.policy import Policy, actuator_fingerprint
 from genan.rl.ppo import PPO, LearnerState, UpdateReport
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.simulation.divergence import write_divergence
 from genan.tasks.registry import TaskSettings, task_entry
-from genan.tasks.task import load_environment
+from genan.tasks.task import Judgement, judge, load_environment
 from genan.tensorboard import EventFile
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
 from genan.rl.config import ACTIVATIONS as PPO_ACTIVATIONS
 from genan.rl.config import PPOSettings, check_fields
-from genan.rl.networks import POLICY
-from genan.rl.ppo import PPO
+from genan.rl.ppo import POLICY, PPO
 from genan.robot import Robot
 from genan.tasks.task import StepOutcome
 

@@ -141,7 +141,7 @@ class BallInACup(Task):
 
     def markers(self, scene: CupState, memory: Any) -> dict[str, Any]:
         """The ball, and the string from the cup to it."""
-        from genan.tasks.scenery import sagging
+        from genan.tasks.bundled import sagging
 
         ball = np.asarray(jax.vmap(lambda state: self.scene.ball(state)[0])(scene))
         start = np.asarray(jax.vmap(lambda s: self.scene.attachment(self.scene.q(s)))(scene))

@@ -25,8 +25,7 @@ from genan.viewer.stage import LINE_COLOUR, Snapshot, Stage, snapshots
 
 if TYPE_CHECKING:
     from genan.evaluation.transfer import TransferTrial
-    from genan.rl.episodes import Episodes
-    from genan.tasks.task import Task, TaskEnvironment
+    from genan.tasks.task import Episodes, Task, TaskEnvironment
 
 
 #: Width and height of a picture [pixels].

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.robot import Robot
-from genan.tasks.scenery import add_box
+from genan.tasks.bundled import add_box
 
 if TYPE_CHECKING:
     from genan.tasks.registry import TaskEntry

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from genan.tasks.ball import Court, FilterNoise, flight
-from genan.tasks.ball.filter import BallFilter, filtered, track
-from genan.tasks.ball.flight import AirDrag, Bounce, FlyingBall
+from genan.tasks.ball.flight import AirDrag, BallFilter, Bounce, FlyingBall, filtered, track
 
 LAUNCH = FlyingBall(
     jnp.array([0.46, 2.95, 1.37]), jnp.array([0.24, -4.15, 2.28]), jnp.array([36.0, 0.0, 0.0])

@@ -19,8 +19,7 @@ from jaxtyping import Array, Float
 
 from genan.errors import DataError, listing
 from genan.tasks.ball import Court, FilterNoise, Triple
-from genan.tasks.ball.filter import BallFilter, filtered
-from genan.tasks.ball.flight import AirDrag, Bounce, FlyingBall, fly
+from genan.tasks.ball.flight import AirDrag, BallFilter, Bounce, FlyingBall, filtered, fly
 
 #: Length of an episode, step of the simulation and of the policy [s] (paper: 1.09 s, 500 Hz, 100
 #: Hz).

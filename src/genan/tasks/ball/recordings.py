@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 
 from genan.errors import DataError, listing
 from genan.tasks.ball import Court
-from genan.tasks.ball.filter import BallFilter, at_ticks, filtered, smoothed
+from genan.tasks.ball.flight import BallFilter, at_ticks, filtered, smoothed
 from genan.tasks.ball.launcher import DURATION, STEP, TICK, Balls, count
 
 #: Fewest samples, longest time between two of them [s] and farthest distance between them [m].
