@@ -12,7 +12,8 @@ from genan.evaluation.actuators import Evaluation, Overlay
 from genan.evaluation.held_control import HeldControl
 from genan.evaluation.novelty import Novelty, Stretch, Strip
 from genan.evaluation.statistics import Estimate
-from genan.report.figures import error_figure, inspection_figure, save_figures, trust_figure
+from genan.report.figures import error_figure, save_figures, trust_figure
+from genan.report.inspection import signals_figure
 
 
 def estimate(values: np.ndarray, units: tuple[str, ...], *, known: bool = True) -> Estimate:
@@ -172,6 +173,6 @@ def test_results_can_be_plotted():
 
     one = recorded("torque", "steps", nq=2, dt=0.01, delay=0.03)
     found = inspect(one)
-    with_data, without = inspection_figure(found), inspection_figure(replace(found, data=None))
+    with_data, without = signals_figure(found), signals_figure(replace(found, data=None))
     assert len(with_data.axes) == 4 and len(without.axes) == 3
     assert isinstance(error_figure(evaluation(2)), Figure)

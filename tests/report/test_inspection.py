@@ -40,7 +40,7 @@ def picture_size(path: Path) -> tuple[int, int]:
 )
 def test_pictures_of_any_size(tmp_path, nq, nu, quantum):
     trajectories = recording(nq, nu, quantum=quantum)
-    paths = save_figures(trajectories, inspect(trajectories), tmp_path / "new" / "folder")
+    paths = save_figures(inspect(trajectories), tmp_path / "new" / "folder")
     assert [path.name for path in paths] == ["trajectories.png", "coverage.png", "signals.png"]
     for path in paths:
         width, height = picture_size(path)
@@ -52,15 +52,15 @@ def test_a_recording_that_hardly_moves(tmp_path):
     still = Trajectories(
         trajectories.channels, 0 * trajectories.q, 0 * trajectories.u, trajectories.lengths
     )
-    for path in save_figures(still, inspect(still), tmp_path):
+    for path in save_figures(inspect(still), tmp_path):
         assert min(picture_size(path)) > 300
 
 
 def test_pictures_are_made_again(tmp_path):
     trajectories = recording(1, 1)
-    first, *_ = save_figures(trajectories, inspect(trajectories), tmp_path)
+    first, *_ = save_figures(inspect(trajectories), tmp_path)
     first.write_bytes(b"old")
-    save_figures(trajectories, inspect(trajectories), tmp_path)
+    save_figures(inspect(trajectories), tmp_path)
     assert min(picture_size(first)) > 200
 
 
@@ -70,7 +70,7 @@ def test_a_file_where_the_folder_should_be(tmp_path):
     with pytest.raises(
         DataError, match=r"could not be written into .*taken: .*; give another --out"
     ):
-        save_figures(trajectories, inspect(trajectories), tmp_path / "taken")
+        save_figures(inspect(trajectories), tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"
 
 

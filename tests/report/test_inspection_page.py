@@ -12,7 +12,7 @@ def test_one_file_that_asks_for_nothing(tmp_path):
     one = recorded("torque", "steps", nq=2, dt=0.01, delay=0.03, quantum=1e-3)
     write(tmp_path / "<b>.h5", one)
     head, found = summary(tmp_path / "<b>.h5"), inspect(one)
-    pictures = save_figures(one, found, tmp_path / "out")
+    pictures = save_figures(found, tmp_path / "out")
     page = save_inspection_page(found, head, pictures, tmp_path / "out").read_text(encoding="utf-8")
     assert "Inspection of &lt;b&gt;.h5" in page and "<b>.h5" not in page
     assert all(

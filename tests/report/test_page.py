@@ -52,7 +52,7 @@ class Outline(HTMLParser):
 @pytest.fixture
 def quick(monkeypatch):
     """No drawing by Matplotlib: for tests of what is written."""
-    monkeypatch.setattr(pages, "chart_svg", lambda chart: "<svg></svg>")
+    monkeypatch.setattr("genan.report.charts.chart_svg", lambda chart: "<svg></svg>")
     monkeypatch.setattr("genan.report.charts._saved", lambda figure, form, **_: form.encode())
 
 
@@ -231,7 +231,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch, quick):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(pages, "chart_files", lambda chart: interrupted(None, None))
+        patched.setattr("genan.report.charts.chart_files", lambda _: interrupted(None, None))
         with pytest.raises(KeyboardInterrupt):
             write_report([tmp_path / "runs"], tmp_path / "report.html")
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]

@@ -79,7 +79,7 @@ class Inspect:
         console.print()
         print_sentences(console, "Verdict", "cyan", found.verdict)
         console.print()
-        pictures = save_figures(trajectories, found, folder)
+        pictures = save_figures(found, folder)
         record = save_inspection(found, head, trajectories.fingerprint, folder)
         page = save_inspection_page(found, head, pictures, folder)
         for path in (*pictures, record, page):

@@ -127,7 +127,7 @@ class Evaluation:
 
     def plot(self) -> "Figure":
         """Error over time of every model, open loop (a matplotlib figure)."""
-        return draw("error_figure", self)
+        return draw("figures.error_figure", self)
 
 
 def evaluate(

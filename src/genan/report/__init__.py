@@ -1,6 +1,6 @@
 """Show me: figures of recordings and results, and one HTML page of everything that runs left.
 
 ``figures`` and ``inspection`` draw (Matplotlib, imported late); ``gather`` finds and reads runs;
-``charts`` and ``run_charts`` draw them for the page, which ``page`` makes with ``templates/``;
-``verdict`` says what to do with an evaluation.
+``charts`` draws them for the page, which ``page`` makes with ``templates/``; ``verdict`` says what
+to do with an evaluation.
 """

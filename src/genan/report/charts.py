@@ -1,6 +1,6 @@
 """The charts of the report: bars, lines or shares with intervals, ours next to the paper's, as SVG
-in the page, as PNG and PDF for papers and slides, and as a table.
-"""
+in the page, as PNG and PDF for papers and slides, and as a table; and the charts of single runs, in
+the form that studies have theirs."""
 
 import csv
 import io
@@ -8,9 +8,9 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -19,7 +19,7 @@ from genan.evaluation.paper import paper_figures
 from genan.evaluation.statistics import wilson
 from genan.evaluation.study_result import Figure, Series, Value
 from genan.evaluation.transfer import TransferResult
-from genan.plotting import COLOURS, panels, plain_ticks, style
+from genan.plotting import COLOURS, plain_ticks, style
 from genan.report.gather import ArtifactRecord, Found
 from genan.tasks.registry import task_entry, task_names
 from genan.words import interval, reading_unit, slug, time_ahead, with_unit
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
+Curve = Mapping[float, Value | None]  # Values by their place along the axis.
+Trials = Sequence[Found[TransferResult]]
+Artifacts = Sequence[Found[ArtifactRecord]]
 
 #: Colours in use: black, the last one, cannot be seen on a dark page.
 _INKS = COLOURS[:-1]
@@ -35,124 +38,62 @@ _INKS = COLOURS[:-1]
 _BANDED = 20
 #: A quantity over more than this ratio gets a logarithmic axis.
 _WIDE = 30.0
-_MARKERS = ("o", "s", "D", "^", "X", "v")
+_MARKERS = "osD^Xv"
 _DASHES = ((), (5, 1.5), (5, 1.5, 1, 1.5), (8, 2), (1, 1.2), (8, 2, 1, 2))
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
 #: Text, and ground, of a chart in the page: replaced by the page's own colours.
 _INK, _GROUND = "#0b0c0d", "#fdfcfb"
 #: A cell that begins like this is a formula to a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_UNDATED = {"Date": None, "Creator": None}
-_SVG_IDS = re.compile(r' id="[A-Za-z0-9.]+_\d+"')
+#: Parts of an SVG that the page has no use for.
+_NEEDLESS = re.compile(
+    r'<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>| id="[A-Za-z0-9.]+_\d+"', re.DOTALL
+)
+#: Lines, series of trials, and points of a line in one chart, at most.
+LINES, TOGETHER, POINTS = 6, 8, 60
+#: The paper's names of outcomes, where they differ from ours.
+_PAPER_OUTCOMES = {"too long": "return too long", "too short": "return too short",
+                   "missed": "missed ball"}  # fmt: skip
 
 
 def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
-    """The chart as a Matplotlib figure; ``titled``: with its title and quantity above."""
-    lying = chart.kind == "stacked"
-    names = _bar_names(chart) if lying else []
-    left = 0.12 + 0.062 * max((len(name) for name in names), default=0) if lying else 0.55
-    wide = 4.7 - left
+    """The chart as a Matplotlib figure, ``titled`` and with its quantity, or without.
+
+    The panel is the whole figure: what is around it is in a file that is saved "tight".
+    """
+    from matplotlib.figure import Figure as Picture
+
+    wide, high = 4.1, 1.9
     if chart.kind == "bars":
         wide = min(7.4, max(3.6, 0.28 * len(chart.places) * len(_rows(chart)) + 0.9))
-    height = 0.26 * len(names) if lying else 1.9
-    legend, lines = _legend_rows(chart, left + wide)
-    title = 0.42 if titled else 0.0
-    above, below = 0.12 + 0.17 * lines + title, 0.22 + 0.18 * bool(chart.axis or lying)
-    if chart.kind == "bars":
-        below += 0.12 * (max(_wrapped(place).count("\n") for place in chart.places))
-    figure, ((panel,),) = panels(
-        1, across=1, size=(wide, height), margin=(left, 0.16, above, below)
-    )
+    elif chart.kind == "stacked":
+        wide, high = 3.1, 0.26 * len(chart.places) * (1 + _compared(chart))
+    figure = Picture(figsize=(wide, high))
+    panel = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     {"bars": _bars, "lines": _lines, "stacked": _stacked}[chart.kind](panel, chart)
-    panel.grid(visible=False, axis="y" if lying else "x")
-    inch = 1.0 / figure.get_figheight()
-    if titled:
-        figure.suptitle(_plain(chart.title), x=0.01, y=1.0 - 0.05 * inch, ha="left", va="top")
-        words = "" if lying else _plain(with_unit(chart.quantity, chart.unit))
-        figure.text(0.01, 1.0 - 0.22 * inch, words, va="top", color="#555555")
-    handles, texts = panel.get_legend_handles_labels()
-    if len(texts) > 1:
-        figure.legend(
-            handles, texts, loc="upper left", ncols=legend,
-            bbox_to_anchor=(0.0, 1.0 - title * inch), handlelength=2.2, borderaxespad=0.1,
-            columnspacing=1.2, labelspacing=0.3,
+    quantity = _plain(textwrap.fill(with_unit(chart.quantity, chart.unit), 40))
+    if chart.kind == "stacked":
+        panel.set(xlabel=quantity, xlim=(0.0, 100.0))
+        panel.grid(visible=False, axis="y")
+    else:
+        panel.set(xlabel=_plain(chart.axis), ylabel=quantity if titled else "")
+        panel.grid(visible=False, axis="x")
+        if panel.get_yscale() == "linear":
+            panel.set_ylim(bottom=0.0, top=102.0 if chart.unit == "%" else None)
+    _, names = panel.get_legend_handles_labels()
+    title = _plain(chart.title) if titled else ""
+    if len(names) > 1:
+        across = max(
+            1, min(3, len(names), int(max(wide, 4.1) / (0.5 + 0.06 * max(map(len, names)))))
+        )
+        panel.legend(
+            loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=across, title=title,
+            title_fontproperties={"weight": "bold", "size": 9.0}, alignment="left",
+            handlelength=2.2, borderaxespad=0.1, columnspacing=1.2, labelspacing=0.3,
         )  # fmt: skip
+    else:
+        panel.set_title(title, loc="left", fontweight="bold", fontsize=9.0)
     return figure
-
-
-def chart_svg(chart: Figure) -> str:
-    """The chart as an SVG element that takes the text colour of the page around it."""
-    inks = {"text_color": _INK, "axes_labelcolor": _INK, "xtick_color": _INK, "ytick_color": _INK}
-    with _quiet(), style(**inks, svg_fonttype="none", svg_hashsalt=chart.name):
-        drawn = draw_chart(chart, titled=False)
-        svg = _saved(drawn, "svg", transparent=True, metadata=_UNDATED).decode()
-    svg = _SVG_IDS.sub("", svg[svg.index("<svg") :])
-    largest = f'style="max-width:{1.75 * 72.0 * drawn.get_figwidth():.0f}px"'
-    svg = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', largest, svg, count=1)
-    svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>", "", svg, flags=re.DOTALL)
-    return svg.replace(_INK, "currentColor").replace(_GROUND, "var(--page)")
-
-
-def chart_files(chart: Figure) -> dict[str, bytes]:
-    """The chart as ``png``, ``pdf`` and ``csv``; the same chart gives the same bytes."""
-    with _quiet(), style():
-        figure = draw_chart(chart)
-        return {
-            "png": _saved(figure, "png"),
-            "pdf": _saved(figure, "pdf", metadata={"CreationDate": None}),
-            "csv": chart_csv(chart),
-        }
-
-
-def _saved(figure: "Picture", form: str, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=form, **options)
-    return buffer.getvalue()
-
-
-def _quiet() -> Any:
-    """A run may be named in a script that the font does not have."""
-    return warnings.catch_warnings(action="ignore", category=UserWarning)
-
-
-def chart_table(chart: Figure) -> tuple[list[str], list[list[str]]]:
-    """Header and rows as a person reads them: a row for each place and series."""
-    several, compared = len(chart.series) > 1, _compared(chart)
-    shown = [cells for cells in _cells(chart) if cells[2] or cells[3]]
-    some = {
-        name for _, _, ours, _ in shown for name in ("count", "note") if getattr(ours, name, None)
-    }
-    extra = sorted(some)
-    header = [chart.axis or "run", *([""] if several else []), with_unit("ours", chart.unit)]
-    header += [with_unit("the paper's", chart.unit)] if compared else []
-    rows = []
-    for place, name, ours, paper in shown:
-        row = [_place(place), *([name] if several else []), _words(ours, chart.unit)]
-        row += [_words(paper, chart.unit)] if compared else []
-        rows.append([*row, *(str(getattr(ours, part, None) or "") for part in extra)])
-    return [*header, *({"count": "of", "note": "note"}[name] for name in extra)], rows
-
-
-def chart_csv(chart: Figure) -> bytes:
-    """Every number with all its digits, in the chart's unit."""
-    parts = ("mean", "low", "high")
-    names = ("value", "low", "high", "count", "paper value", "paper low", "paper high", "note")
-    rows: list[Sequence[object]] = [(chart.axis or "place", "series", *names)]
-    for place, name, ours, paper in _cells(chart):
-        mine, theirs = ([getattr(one, part, None) for part in parts] for one in (ours, paper))
-        more = [getattr(ours, part, None) for part in ("count", "note")]
-        rows.append((place, name, *mine, more[0], *theirs, more[1]))
-    return write_csv(rows)
-
-
-def write_csv(rows: Sequence[Sequence[object]]) -> bytes:
-    """Rows as CSV that a spreadsheet takes for text and numbers only, never for a formula."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for row in rows:
-        harmful = [isinstance(cell, str) and cell.startswith(_FORMULA) for cell in row]
-        writer.writerow(f"'{x}" if bad else x for x, bad in zip(row, harmful, strict=True))
-    return text.getvalue().encode()
 
 
 def _bars(panel: "Axes", chart: Figure) -> None:
@@ -162,20 +103,19 @@ def _bars(panel: "Axes", chart: Figure) -> None:
         x = np.arange(len(values)) + (at - 0.5 * (len(rows) - 1)) * wide
         mean, low, high = _numbers(values)
         look = _filled(ink, "//////" if paper else "")
-        panel.bar(x, mean, 0.92 * wide, label=_plain(name), edgecolor=ink, **look)
+        panel.bar(x, mean, 0.92 * wide, label=_plain(name), **look)
         _whiskers(panel, x, mean, low, high, _INK)
-    panel.set_xticks(range(len(chart.places)), [_wrapped(place) for place in chart.places])
+    names = ["\n".join(textwrap.wrap(_place(place), 14)) for place in chart.places]
+    panel.set_xticks(range(len(names)), [*map(_plain, names)])
     if len(chart.places) * len(rows) <= 4:
         panel.set_xlim(-1.0, len(chart.places))
-    _axes(panel, chart)
 
 
 def _lines(panel: "Axes", chart: Figure) -> None:
     banded, means = len(chart.places) > _BANDED, []
     for k, (name, values, ink, paper) in enumerate(_rows(chart)):
-        there = [at for at, value in enumerate(values) if value is not None]
-        x = np.array([float(chart.places[at]) for at in there])
-        mean, low, high = _numbers([values[at] for at in there])
+        x, (mean, low, high) = np.array(chart.places, float), _numbers(values)
+        x, mean, low, high = (row[np.isfinite(mean)] for row in (x, mean, low, high))
         means += mean.tolist()
         panel.plot(
             x, mean, color=ink, label=_plain(name), markerfacecolor=_GROUND if paper else ink,
@@ -191,38 +131,30 @@ def _lines(panel: "Axes", chart: Figure) -> None:
     if chart.unit != "%" and means and 0.0 < _WIDE * min(means) < max(means):
         panel.set_yscale("log")
     plain_ticks(panel)
-    _axes(panel, chart)
 
 
 def _stacked(panel: "Axes", chart: Figure) -> None:
     """Lying bars, so that names of any length can be read; the paper's below ours."""
-    names, compared = _bar_names(chart), _compared(chart)
-    left = [0.0] * len(names)
-    for k, series in enumerate(chart.series):
-        paper = series.paper or (None,) * len(chart.places)
-        pairs = zip(series.values, paper, strict=True)
-        values = [value for pair in pairs for value in (pair if compared else pair[:1])]
-        parts = [0.0 if value is None else value.mean for value in values]
-        ink, hatch = _INKS[k % len(_INKS)], _HATCHES[k % len(_HATCHES)]
-        panel.barh(
-            range(len(names)), parts, left=left, height=0.7, edgecolor=ink,
-            label=_plain(series.name), **_filled(ink, hatch),
-        )  # fmt: skip
-        left = [a + b for a, b in zip(left, parts, strict=True)]
-    panel.set_yticks(range(len(names)), [_plain(name) for name in names])
+    whose = (" (ours)", " (the paper's)") if _compared(chart) else ("",)
+    names = [_plain(f"{_place(place)}{which}") for place in chart.places for which in whose]
+    left = np.zeros(len(names))
+    for k, one in enumerate(chart.series):
+        both = [_numbers(row or (None,) * len(chart.places))[0] for row in (one.values, one.paper)]
+        parts = np.nan_to_num(np.stack(both[: len(whose)], axis=1).ravel())
+        look = _filled(_INKS[k % len(_INKS)], _HATCHES[k % len(_HATCHES)])
+        panel.barh(range(len(names)), parts, 0.7, left, label=_plain(one.name), **look)
+        left = left + parts
+    panel.set_yticks(range(len(names)), names)
     panel.set_ylim(len(names) - 0.5, -0.5)
-    panel.set_xlim(0.0, 100.0)
-    panel.set_xlabel(_plain(with_unit(chart.quantity, chart.unit)))
+
+
+def _whiskers(panel: "Axes", x: Any, mean: Any, low: Any, high: Any, ink: str) -> None:
+    ends = np.maximum([mean - low, high - mean], 0.0)
+    panel.errorbar(x, mean, yerr=ends, fmt="none", ecolor=ink, elinewidth=0.9, capsize=2.0)
 
 
 def _filled(ink: str, hatch: str) -> dict[str, Any]:
-    return {"facecolor": _GROUND, "hatch": hatch} if hatch else {"facecolor": ink}
-
-
-def _axes(panel: "Axes", chart: Figure) -> None:
-    panel.set_xlabel(_plain(chart.axis))
-    if panel.get_yscale() == "linear":
-        panel.set_ylim(bottom=0.0, top=102.0 if chart.unit == "%" else None)
+    return {"edgecolor": ink, "facecolor": _GROUND if hatch else ink, "hatch": hatch or None}
 
 
 def _numbers(values: Sequence[Value | None]) -> Float[np.ndarray, "3 N"]:
@@ -231,62 +163,28 @@ def _numbers(values: Sequence[Value | None]) -> Float[np.ndarray, "3 N"]:
     return np.array(rows, np.float64).reshape(-1, 3).T
 
 
-def _whiskers(panel: "Axes", x: Any, mean: Any, low: Any, high: Any, ink: str) -> None:
-    ends = np.maximum([mean - low, high - mean], 0.0)
-    panel.errorbar(x, mean, yerr=ends, fmt="none", ecolor=ink, elinewidth=0.9, capsize=2.0)
-
-
 def _rows(chart: Figure) -> list[tuple[str, tuple[Value | None, ...], str, bool]]:
     """What is drawn: name, values, colour, and whether it is the paper's."""
     alone, compared = len(chart.series) == 1, _compared(chart)
     found = []
-    for k, series in enumerate(chart.series):
-        ours = "ours" if alone else f"{series.name} (ours)"
-        ink, other = _INKS[k % len(_INKS)], _INKS[1 if alone else k % len(_INKS)]
-        found.append((ours if compared else series.name, series.values, ink, False))
-        if any(value is not None for value in series.paper):
-            name = "the paper's" if alone else f"{series.name} (the paper's)"
-            found.append((name, series.paper, other, True))
+    for k, one in enumerate(chart.series):
+        ours, paper = (
+            ("ours", "the paper's")
+            if alone
+            else (f"{one.name} (ours)", f"{one.name} (the paper's)")
+        )
+        found.append((ours if compared else one.name, one.values, _INKS[k % len(_INKS)], False))
+        if any(value is not None for value in one.paper):
+            found.append((paper, one.paper, _INKS[1 if alone else k % len(_INKS)], True))
     return found
-
-
-def _bar_names(chart: Figure) -> list[str]:
-    whose = (" (ours)", " (the paper's)") if _compared(chart) else ("",)
-    return [f"{_place(place)}{which}" for place in chart.places for which in whose]
-
-
-def _legend_rows(chart: Figure, width: float) -> tuple[int, int]:
-    """Columns and rows of the legend."""
-    stacked = chart.kind == "stacked"
-    names = [s.name for s in chart.series] if stacked else [name for name, *_ in _rows(chart)]
-    if len(names) < 2:
-        return 1, 0
-    across = max(1, min(3, len(names), int(width / (0.5 + 0.06 * max(map(len, names))))))
-    return across, math.ceil(len(names) / across)
-
-
-def _cells(chart: Figure) -> list[tuple[str | float, str, Value | None, Value | None]]:
-    return [
-        (place, series.name, series.values[at], series.paper[at] if series.paper else None)
-        for at, place in enumerate(chart.places)
-        for series in chart.series
-    ]
 
 
 def _compared(chart: Figure) -> bool:
     return any(value is not None for series in chart.series for value in series.paper)
 
 
-def _words(value: Value | None, unit: str) -> str:
-    return "–" if value is None else interval(value.mean, value.low, value.high, unit)
-
-
 def _place(place: str | float) -> str:
     return place if isinstance(place, str) else f"{place:g}"
-
-
-def _wrapped(place: str | float) -> str:
-    return _plain("\n".join(textwrap.wrap(_place(place), 14)))
 
 
 def _plain(text: str) -> str:
@@ -294,18 +192,85 @@ def _plain(text: str) -> str:
     return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
-# --- Charts of single runs, in the form that studies have theirs: error over time, fitting, tra
+def chart_svg(chart: Figure) -> str:
+    """The chart as an SVG element that takes the text colour of the page around it."""
+    inks = dict.fromkeys(("text_color", "axes_labelcolor", "xtick_color", "ytick_color"), _INK)
+    with style(**inks, svg_fonttype="none", svg_hashsalt=chart.name):
+        drawn = draw_chart(chart, titled=False)
+        undated = {"Date": None, "Creator": None}
+        svg = _saved(drawn, "svg", transparent=True, metadata=undated).decode()
+    svg = _NEEDLESS.sub("", svg[svg.index("<svg") :])
+    width = lambda found: f'style="max-width:{1.75 * float(found[1]):.0f}px"'  # noqa: E731
+    svg = re.sub(r'width="([\d.]+)pt" height="[\d.]+pt"', width, svg, count=1)
+    return svg.replace(_INK, "currentColor").replace(_GROUND, "var(--page)")
 
-T = TypeVar("T")
 
-#: Lines, series of trials, and points of a line in one chart, at most.
-LINES, TOGETHER, POINTS = 6, 8, 60
-_PAPER_OUTCOMES = {
-    "too long": "return too long",
-    "too short": "return too short",
-    "missed": "missed ball",
-}
-"""The paper's names of outcomes, where they differ from ours."""
+def chart_files(chart: Figure) -> dict[str, bytes]:
+    """The chart as ``png``, ``pdf`` and ``csv``; the same chart gives the same bytes."""
+    with style():
+        figure = draw_chart(chart)
+        pdf = _saved(figure, "pdf", metadata={"CreationDate": None})
+        return {"png": _saved(figure, "png"), "pdf": pdf, "csv": chart_csv(chart)}
+
+
+def _saved(figure: "Picture", form: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    # A run may be named in a script that the font does not have.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        figure.savefig(buffer, format=form, bbox_inches="tight", **options)
+    return buffer.getvalue()
+
+
+def chart_table(chart: Figure) -> tuple[list[str], list[list[str]]]:
+    """Header and rows as a person reads them: a row for each place and series."""
+    shown = [cells for cells in _cells(chart) if cells[2] or cells[3]]
+    several, compared = len(chart.series) > 1, _compared(chart)
+
+    def words(value: Value | None) -> str:
+        return "–" if value is None else interval(value.mean, value.low, value.high, chart.unit)
+
+    columns = [
+        (chart.axis or "run", [_place(place) for place, _, _, _ in shown]),
+        ("", [name for _, name, _, _ in shown if several]),
+        (with_unit("ours", chart.unit), [words(ours) for _, _, ours, _ in shown]),
+        (with_unit("the paper's", chart.unit), [words(one) for *_, one in shown if compared]),
+        ("of", [str(getattr(ours, "count", None) or "") for _, _, ours, _ in shown]),
+        ("note", [getattr(ours, "note", None) or "" for _, _, ours, _ in shown]),
+    ]
+    kept = [(name, column) for name, column in columns if any(column)]
+    rows = zip(*(column for _, column in kept), strict=True)
+    return [name for name, _ in kept], [list(row) for row in rows]
+
+
+def chart_csv(chart: Figure) -> bytes:
+    """Every number with all its digits, in the chart's unit."""
+    parts = ("mean", "low", "high")
+    names = ("value", "low", "high", "count", "paper value", "paper low", "paper high", "note")
+    rows: list[Sequence[object]] = [(chart.axis or "place", "series", *names)]
+    for place, name, ours, paper in _cells(chart):
+        mine = [getattr(ours, part, None) for part in (*parts, "count")]
+        theirs = [getattr(paper, part, None) for part in parts]
+        rows.append((place, name, *mine, *theirs, getattr(ours, "note", None)))
+    return write_csv(rows)
+
+
+def write_csv(rows: Sequence[Sequence[object]]) -> bytes:
+    """Rows as CSV that a spreadsheet takes for text and numbers only, never for a formula."""
+    text = io.StringIO()
+    harmful = lambda cell: isinstance(cell, str) and cell.startswith(_FORMULA)  # noqa: E731
+    csv.writer(text, lineterminator="\n").writerows(
+        [f"'{cell}" if harmful(cell) else cell for cell in row] for row in rows
+    )
+    return text.getvalue().encode()
+
+
+def _cells(chart: Figure) -> list[tuple[str | float, str, Value | None, Value | None]]:
+    """Place, series, our value and the paper's."""
+    return [
+        (place, series.name, series.values[at], series.paper[at] if series.paper else None)
+        for at, place in enumerate(chart.places)
+        for series in chart.series
+    ]
 
 
 def task_words(task: str) -> str:
@@ -354,80 +319,72 @@ def error_chart(found: Found[Any]) -> Figure:
         }
         for model in run.models[:LINES]
     }
-    chart = _lines_run_charts(
-        lines, f"error-{slug(found.label)}", "Error over how far is simulated ahead",
-        "simulated ahead [s]", "mean absolute joint position error", unit,
-    )  # fmt: skip
     caption = (
         f"Every model starts from recorded states of {run.trajectories} trajectories, gets the "
         f"recorded controls and runs on alone, in steps of {time_ahead(run.dt)}. Bands are 95 % "
         "intervals over recordings."
     )
-    return replace(chart, logarithmic=True, caption=caption)
+    return _line_chart(
+        lines, f"error-{slug(found.label)}", "Error over how far is simulated ahead",
+        "simulated ahead [s]", "mean absolute joint position error", unit, logarithmic=True,
+        caption=caption,
+    )  # fmt: skip
 
 
-def validation_losses(run: ArtifactRecord) -> list[float]:
+def validation_losses(run: ArtifactRecord) -> dict[float, Value | None]:
     """Loss of each epoch on what was held out, mean over the members; empty where not all are
-    numbers.
-    """
+    numbers."""
     epochs = (run.record.get("training") or {}).get("validation_loss") or ()
     means = [sum(epoch) / len(epoch) for epoch in epochs]
-    return means if all(map(math.isfinite, means)) else []
+    sound = all(map(math.isfinite, means))
+    return {float(k): Value(mean) for k, mean in enumerate(means, start=1) if sound}
 
 
-def loss_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
+def loss_charts(found: Artifacts) -> Iterator[Figure]:
     """Validation loss of each epoch of a fit; a chart for each loss."""
-    rows: dict[str, dict[str, dict[float, Value | None]]] = {}
-    for one in found:
-        losses = validation_losses(one.content)
-        if losses:
-            rows.setdefault(one.content.contract.loss, {})[one.label] = {
-                float(k): Value(loss) for k, loss in enumerate(losses, start=1)
-            }
-    words = "loss on trajectories held out, mean over the members"
-    return [
-        _lines_run_charts(
-            some, f"fitting-{slug(loss)}{part}", f"Fitting, {loss} loss", "epoch", words, "1"
-        )
-        for loss in sorted(rows)
-        for part, some in _parts(rows[loss])
-    ]
+    words = ("epoch", "loss on trajectories held out, mean over the members", "1")
+    for loss, suffix, lines in _curves(found, lambda run: run.contract.loss, validation_losses):
+        yield _line_chart(lines, f"fitting-{slug(loss)}{suffix}", f"Fitting, {loss} loss", *words)
 
 
-def training_charts(found: Sequence[Found[ArtifactRecord]]) -> list[Figure]:
+def training_charts(found: Artifacts) -> Iterator[Figure]:
     """Success in simulation while training; a chart for each task."""
-    rows: dict[str, dict[str, dict[float, Value | None]]] = {}
-    for one in found:
-        curve: dict[float, Value | None] = {
-            float(f"{at['steps'] / 1e6:.4g}"): Value(100.0 * at["episode/success"])
-            for at in one.content.record.get("curve") or ()
-            if at.get("episode/success") is not None and math.isfinite(at["episode/success"])
-        }
-        if curve:
-            rows.setdefault(one.content.contract.task, {})[one.label] = curve
+
+    def curve(run: ArtifactRecord) -> dict[float, Value | None]:
+        rows = [(at["steps"], at.get("episode/success")) for at in run.record.get("curve") or ()]
+        sound = [(steps, part) for steps, part in rows if part is not None and math.isfinite(part)]
+        return {float(f"{steps / 1e6:.4g}"): Value(100.0 * part) for steps, part in sound}
+
     words = ("million steps of the simulator", "episodes that succeed, in simulation", "%")
-    return [
-        _lines_run_charts(
-            some, f"training-{slug(task)}{part}", f"Training {task_words(task)}", *words
-        )
-        for task in sorted(rows)
-        for part, some in _parts(rows[task])
-    ]
+    for task, suffix, lines in _curves(found, lambda run: run.contract.task, curve):
+        title = f"Training {task_words(task)}"
+        yield _line_chart(lines, f"training-{slug(task)}{suffix}", title, *words)
 
 
-def transfer_charts(found: Sequence[Found[TransferResult]]) -> list[Figure]:
+def _curves(
+    found: Artifacts, group: Callable[[Any], str], curve: Callable[[ArtifactRecord], Curve]
+) -> Iterator[tuple[str, str, dict[str, Curve]]]:
+    """Group, suffix and lines of each chart of those runs that have a curve."""
+    rows: dict[str, list[tuple[str, Curve]]] = {}
+    for one in found:
+        if line := curve(one.content):
+            rows.setdefault(group(one.content), []).append((one.label, line))
+    for name in sorted(rows):
+        yield from ((name, suffix, dict(some)) for suffix, some in _parts(rows[name]))
+
+
+def transfer_charts(found: Trials) -> Iterator[Figure]:
     """Success of all, of each robot where there are several, and what became of the trials."""
-    done = {one.label: one for one in found if one.content.trials}
-    charts = [_success_chart(list(some.values()), part) for part, some in _parts(done, TOGETHER)]
-    several = {label: one for label, one in done.items() if len(one.content.robot_seeds) > 1}
-    charts += [_robots_chart(list(some.values()), part) for part, some in _parts(several)]
-    for task in sorted({one.content.task for one in done.values()}):
-        some = [one for one in done.values() if one.content.task == task]
-        charts.append(_outcomes_chart(task, some))
-    return charts
+    done = [one for one in found if one.content.trials]
+    for suffix, some in _parts(done, TOGETHER):
+        yield _success_chart(some, suffix)
+    for suffix, some in _parts([one for one in done if len(one.content.robot_seeds) > 1]):
+        yield _robots_chart(some, suffix)
+    for task in sorted({one.content.task for one in done}):
+        yield _outcomes_chart(task, [one for one in done if one.content.task == task])
 
 
-def _success_chart(done: Sequence[Found[TransferResult]], suffix: str) -> Figure:
+def _success_chart(done: Trials, suffix: str) -> Figure:
     known = [paper_figures().get(f"transfer-{one.content.task}") for one in done]
     paper = tuple(None if one is None else one.series["success"][0] for one in known)
     rows = Series("success", tuple(success(one.content) for one in done), paper)
@@ -437,44 +394,43 @@ def _success_chart(done: Sequence[Found[TransferResult]], suffix: str) -> Figure
             " The paper's bars are its main policy of the task on the real robot, 100 trials: "
             "another robot, so a landmark rather than a rival."
         )
-    title, words = "Transfer: trials that succeed", "trials that succeed"
-    places = _places(done)
-    return Figure(f"transfer-success{suffix}", title, "bars", "", places, words, "%", (rows,),
-                  caption=caption)  # fmt: skip
+    return Figure(
+        f"transfer-success{suffix}", "Transfer: trials that succeed", "bars", "", _places(done),
+        "trials that succeed", "%", (rows,), caption=caption,
+    )  # fmt: skip
 
 
-def _robots_chart(some: Sequence[Found[TransferResult]], suffix: str) -> Figure:
+def _robots_chart(some: Trials, suffix: str) -> Figure:
     seeds = sorted({seed for one in some for seed in one.content.robot_seeds if seed is not None})
     rows = [
         tuple(success(one.content.on(k)) if k in one.content.robot_seeds else None for k in seeds)
         for one in some
     ]
-    series = tuple(Series(*row) for row in zip(_places(some), rows, strict=True))
-    places, title = tuple(f"robot {seed}" for seed in seeds), "Transfer, robot by robot"
-    caption = "Robots of one design differ in masses, friction, tendons and encoder zeros."
-    return Figure(f"transfer-robots{suffix}", title, "bars", "", places, "trials that succeed", "%",
-                  series, caption=caption)  # fmt: skip
+    return Figure(
+        f"transfer-robots{suffix}", "Transfer, robot by robot", "bars", "",
+        tuple(f"robot {seed}" for seed in seeds), "trials that succeed", "%",
+        tuple(map(Series, _places(some), rows)),
+        caption="Robots of one design differ in masses, friction, tendons and encoder zeros.",
+    )  # fmt: skip
 
 
-def _outcomes_chart(task: str, some: Sequence[Found[TransferResult]]) -> Figure:
-    figure = paper_figures().get(f"{task}-outcomes")
+def _outcomes_chart(task: str, some: Trials) -> Figure:
+    paper = paper_figures().get(f"{task}-outcomes")
     counts = [(one.content.outcomes(), len(one.content.trials)) for one in some]
-    names = dict.fromkeys(name for each, _ in counts for name in each)
-    rows = {name: [_share(each.get(name, 0), total) for each, total in counts] for name in names}
-    places, caption = [one.label for one in some], ""
-    series = [Series(name, tuple(row)) for name, row in rows.items()]
-    if figure is not None:
-        theirs = {name: figure.series.get(_PAPER_OUTCOMES.get(name, name)) for name in rows}
-        last = {name: values[0] if values else None for name, values in theirs.items()}
-        series = [Series(name, (*row, last[name])) for name, row in rows.items()]
-        places.append("the paper's")
-        caption = "The paper's row is its main policy on the real robot."
-    title = f"What became of the trials: {task_words(task)}"
-    return Figure(f"transfer-outcomes-{slug(task)}", title, "stacked", "", tuple(places),
-                  "share of all trials", "%", tuple(series), caption=caption)  # fmt: skip
+    series = []
+    for name in dict.fromkeys(name for each, _ in counts for name in each):
+        theirs = paper.series.get(_PAPER_OUTCOMES.get(name, name), (None,)) if paper else ()
+        ours = [_share(each.get(name, 0), total) for each, total in counts]
+        series.append(Series(name, (*ours, *theirs[:1])))
+    return Figure(
+        f"transfer-outcomes-{slug(task)}", f"What became of the trials: {task_words(task)}",
+        "stacked", "", (*(one.label for one in some), *(["the paper's"] if paper else [])),
+        "share of all trials", "%", tuple(series),
+        caption="The paper's row is its main policy on the real robot." if paper else "",
+    )  # fmt: skip
 
 
-def _places(done: Sequence[Found[TransferResult]]) -> tuple[str, ...]:
+def _places(done: Trials) -> tuple[str, ...]:
     """What each series of trials is called: the task, and the run where one task has several."""
     tasks = [one.content.task for one in done]
     return tuple(
@@ -483,24 +439,22 @@ def _places(done: Sequence[Found[TransferResult]]) -> tuple[str, ...]:
     )
 
 
-def _lines_run_charts(
-    lines: Mapping[str, Mapping[float, Value | None]],
+def _line_chart(
+    lines: Mapping[str, Curve],
     name: str,
     title: str,
     axis: str,
     quantity: str,
     unit: str,
+    **more: Any,
 ) -> Figure:
     """Lines whose points are at places of their own."""
     places = tuple(sorted({place for line in lines.values() for place in line}))
-    series = tuple(
-        Series(row, tuple(line.get(place) for place in places)) for row, line in lines.items()
-    )
-    return Figure(name, title, "lines", axis, places, quantity, unit, series)
+    series = tuple(Series(row, tuple(map(line.get, places))) for row, line in lines.items())
+    return Figure(name, title, "lines", axis, places, quantity, unit, series, **more)
 
 
-def _parts(rows: Mapping[str, T], most: int = LINES) -> list[tuple[str, dict[str, T]]]:
+def _parts(items: Sequence[Any], most: int = LINES) -> list[tuple[str, list[Any]]]:
     """At most ``most`` at a time, and a suffix for each part of several."""
-    items = list(rows.items())
-    parts = [dict(items[k : k + most]) for k in range(0, len(items), most)]
+    parts = [list(items[k : k + most]) for k in range(0, len(items), most)]
     return [(f"-{k}" if len(parts) > 1 else "", part) for k, part in enumerate(parts, start=1)]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from genan.data import Inspection
 from genan.evaluation.accuracy import Calibration, ModelErrors, TorqueComparison
 from genan.evaluation.actuators import Evaluation, Overlay
 from genan.evaluation.cross_validation import CrossValidation
@@ -53,30 +52,16 @@ def save_figures(evaluation: Evaluation | CrossValidation, folder: Path) -> tupl
     return save(figures, folder)
 
 
-def inspection_figure(inspection: Inspection) -> "Figure":
-    """Lag, resolution and frequencies of an inspected recording."""
-    from genan.report.inspection import signals_figure
-
-    return signals_figure(inspection, inspection.data)
-
-
 @style()
 def error_figure(evaluation: Evaluation | CrossValidation) -> "Figure":
     """Mean absolute error over how far is simulated ahead: all joints together, and each joint."""
     errors = evaluation.errors
     nq, units = len(errors.joints), len(errors.columns) - len(errors.joints)
     each = nq if nq > units else 0  # one joint of each unit: there is no mean
-    figure, (above, below) = panels(
-        units, each, across=ACROSS, gap=(0.45, 0.52), wide={0: 2.2 if units == 1 else 1.5}
-    )
-    for panel, column in zip((*above, *below), (*range(nq, nq + units), *range(each)), strict=True):
+    tall = {0: 2.2 if units == 1 else 1.5}
+    figure, (above, below) = panels(units, each, across=ACROSS, gap=(0.45, 0.52), wide=tall)
+    for column, panel in enumerate(above, start=nq):
         _draw_curves(panel, evaluation, column)
-        if column < nq:
-            heading(panel, errors.joints[column])
-            panel.set_xlabel("ahead [s]")
-            if column % ACROSS and errors.units[column] == errors.units[column - 1]:
-                panel.set_ylabel("")
-            continue
         members = [j for j in range(nq) if errors.joint_units[j] == errors.units[column]]
         name = "All joints" if len(members) > 1 else errors.joints[members[0]]
         known = ", 95 % interval" if np.isfinite(errors.curve.low).all() else ""
@@ -84,6 +69,12 @@ def error_figure(evaluation: Evaluation | CrossValidation) -> "Figure":
         panel.set_xlabel("simulated ahead from recorded states [s]")
         box = panel.get_position()
         panel.set_position((box.x0, box.y0, 0.75 * box.width, box.height))
+    for column, panel in enumerate(below):
+        _draw_curves(panel, evaluation, column)
+        heading(panel, errors.joints[column])
+        panel.set_xlabel("ahead [s]")
+        if column % ACROSS and errors.units[column] == errors.units[column - 1]:
+            panel.set_ylabel("")
     legend = above[0].get_legend_handles_labels()
     figure.legend(*legend, loc="upper right", bbox_to_anchor=(1, 0.97))
     return figure
@@ -93,24 +84,24 @@ def _draw_curves(panel: "Axes", evaluation: Evaluation | CrossValidation, column
     unit, factor = reading_unit(evaluation.errors.units[column])
     steps = np.unique(np.geomspace(1, evaluation.horizon, POINTS).round().astype(int))
     time = steps * evaluation.dt
-
-    def draw(errors: ModelErrors, *, band: bool = False, **look: Any) -> None:
+    drawn: list[tuple[ModelErrors, bool, dict[str, Any]]] = [
+        (one, False, {"color": "#555555", "linestyle": line, "label": _name(one)})
+        for line, one in zip(LINES, evaluation.baselines, strict=False)
+    ]
+    if isinstance(evaluation, Evaluation):
+        for k, one in enumerate(evaluation.members):
+            label = "" if k else "its members alone"
+            drawn.append((one, False, {"color": COLOURS[4], "linewidth": 0.5, "label": label}))
+        for colour, one in zip(OTHERS, evaluation.compared, strict=False):
+            drawn.append((one, True, {"color": colour, "label": _name(one)}))
+    ours = {"color": COLOURS[0], "linewidth": 1.6, "label": evaluation.name}
+    for errors, band, look in (*drawn, (evaluation.errors, True, ours)):
         curve = errors.curve[steps - 1, column].times(factor)
         positive = np.where(curve.mean > 0.0, curve.mean, np.nan)
         panel.plot(time, positive, marker="o" if len(steps) == 1 else None, **look)
         if band and np.isfinite(curve.low).all():
             area = {"color": look["color"], "alpha": 0.22, "linewidth": 0}
             panel.fill_between(time, curve.low, curve.high, **area)
-
-    for line, errors in zip(LINES, evaluation.baselines, strict=False):
-        draw(errors, color="#555555", linestyle=line, label=_name(errors))
-    if isinstance(evaluation, Evaluation):
-        for k, errors in enumerate(evaluation.members):
-            label = "its members alone" if k == 0 else None
-            draw(errors, color=COLOURS[4], linewidth=0.5, label=label)
-        for colour, errors in zip(OTHERS, evaluation.compared, strict=False):
-            draw(errors, band=True, color=colour, label=_name(errors))
-    draw(evaluation.errors, band=True, color=COLOURS[0], linewidth=1.6, label=evaluation.name)
     some = any((errors.curve.mean[:, column] > 0.0).any() for errors in evaluation.table)
     panel.set(xscale="log", yscale="log" if some else "linear", ylabel=f"error [{unit}]")
     panel.set_xlim(0.95 * time[0], 1.05 * time[-1] if len(time) > 1 else 2.0 * time[0])
@@ -125,22 +116,20 @@ def _name(errors: ModelErrors) -> str:
 @style()
 def rollout_figure(evaluation: Evaluation) -> "Figure":
     """The best, the median and the worst rollout over the recording, one row per joint."""
-    overlays, joints = evaluation.overlays, evaluation.errors.joints
+    overlays, errors = evaluation.overlays, evaluation.errors
     figure, grid = panels(
-        *[len(overlays)] * len(joints), across=len(overlays), size=(2.2, 0.95), gap=(0.35, 0.14),
-        margin=(0.7, 0.12, 0.3, 0.62),
+        *[len(overlays)] * len(errors.joints), across=len(overlays), size=(2.2, 0.95),
+        gap=(0.35, 0.14), margin=(0.7, 0.12, 0.3, 0.62),
     )  # fmt: skip
-    for column, overlay in enumerate(overlays):
-        for row, name in enumerate(joints):
-            unit, factor = reading_unit(evaluation.errors.joint_units[row])
-            panel = grid[row][column]
+    for row, axes in enumerate(grid):
+        unit, factor = reading_unit(errors.joint_units[row])
+        for panel, overlay in zip(axes, overlays, strict=True):
             _draw_overlay(panel, overlay, row, factor, evaluation.dt)
-            if column == 0:
-                panel.set_ylabel(with_unit(name, unit))
-            if row < len(joints) - 1:
-                panel.tick_params(labelbottom=False)
-        heading(grid[0][column], f"{overlay.title.capitalize()} (trajectory {overlay.trajectory})")
-        grid[-1][column].set_xlabel("time open loop [s]")
+            panel.tick_params(labelbottom=axes is grid[-1])
+        axes[0].set_ylabel(with_unit(errors.joints[row], unit))
+    for top, bottom, overlay in zip(grid[0], grid[-1], overlays, strict=True):
+        heading(top, f"{overlay.title.capitalize()} (trajectory {overlay.trajectory})")
+        bottom.set_xlabel("time open loop [s]")
     figure.align_ylabels([row[0] for row in grid])
     figure.legend(*grid[0][0].get_legend_handles_labels(), loc="lower center", ncols=3)
     return figure
@@ -159,12 +148,11 @@ def _draw_overlay(panel: "Axes", overlay: Overlay, joint: int, factor: float, dt
         )  # fmt: skip
     panel.plot(time, recorded, color="black", linewidth=1.1, label="recording")
     panel.plot(time, predicted, color=COLOURS[0], linewidth=1.1, label="ensemble")
-    lowest, highest = float(recorded.min()), float(recorded.max())
-    low, high, margin = lowest, highest, 1.5 * max(highest - lowest, 1e-3 * factor)
-    for values in (predicted[np.isfinite(predicted)], members[:, finite]):
-        # What runs away leaves the picture.
-        low = max(min(low, float(values.min(initial=low))), lowest - margin)
-        high = min(max(high, float(values.max(initial=high))), highest + margin)
+    lowest, highest = recorded.min(), recorded.max()
+    margin = 1.5 * max(highest - lowest, 1e-3 * factor)
+    shown = np.vstack([recorded, predicted, np.where(finite, members, np.nan)])
+    # What runs away leaves the picture.
+    low, high = np.clip([np.nanmin(shown), np.nanmax(shown)], lowest - margin, highest + margin)
     panel.set_ylim(low - 0.08 * (high - low) - 1e-9, high + 0.08 * (high - low) + 1e-9)
     panel.set_xlim(0.0, time[-1])
     panel.locator_params(axis="y", nbins=4)
@@ -176,28 +164,27 @@ def held_control_figure(evaluation: Evaluation) -> "Figure":
     first = evaluation.held[0]
     nq = len(first.joints)
     title = textwrap.fill(f"{first.name}: {first.verdict}", 118 if nq > 2 else 66)
-    lines = title.count("\n") + 1
+    above = 0.55 + 0.15 * title.count("\n")
     figure, (axes,) = panels(
-        nq, across=min(ACROSS, max(nq, 2)), gap=(0.42, 0.55),
-        margin=(0.6, 0.12, 0.4 + 0.15 * lines, 0.72),
-    )  # fmt: skip
+        nq, across=min(ACROSS, max(nq, 2)), gap=(0.42, 0.55), margin=(0.6, 0.12, above, 0.72)
+    )
+    curves = [
+        (one.speed, one.name, colour, one is first)
+        for colour, one in zip(COLOURS[:4], evaluation.held, strict=False)
+    ]
+    if first.robot_speed is not None:
+        curves.insert(0, (first.robot_speed, "robot", "black", True))
     for j, panel in enumerate(axes):
         unit, factor = reading_unit(first.joint_units[j])
         usual = factor * float(first.usual_speed[j])
         floor = FLOOR * max(usual, 1e-9 * factor)
-        curves = [
-            (held.speed, color, held.name, held is first)
-            for color, held in zip(COLOURS[:4], evaluation.held, strict=False)
-        ]
-        if first.robot_speed is not None:
-            curves.insert(0, (first.robot_speed, "black", "robot", True))
-        for speed, color, label, band in curves:
+        for speed, name, colour, band in curves:
             thin = max(1, speed.shape[1] // POINTS)
             low, median, high = np.maximum(factor * speed[:, ::thin, j], floor)
             time = first.dt * (1 + thin * np.arange(len(median)))
             if band:
-                panel.fill_between(time, low, high, color=color, alpha=0.15, linewidth=0)
-            panel.plot(time, median, color=color, label=label)
+                panel.fill_between(time, low, high, color=colour, alpha=0.15, linewidth=0)
+            panel.plot(time, median, color=colour, label=name)
         words = f"{100 * PART:g} % of usual speed"
         panel.axhline(PART * usual, color=GREY, linewidth=0.8, linestyle=":", label=words)
         panel.set(yscale="log", xlabel="held for [s]")
@@ -205,7 +192,7 @@ def held_control_figure(evaluation: Evaluation) -> "Figure":
         if j % ACROSS == 0 or first.joint_units[j] != first.joint_units[j - 1]:
             panel.set_ylabel(f"speed [{unit}/s]")
         heading(panel, first.joints[j])
-        plain_ticks(panel, "y")
+        plain_ticks(panel)
     figure.suptitle(title, x=0.01, y=1.0 - 0.05 / figure.get_figheight(), ha="left", va="top")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncols=3)
     return figure
@@ -214,8 +201,7 @@ def held_control_figure(evaluation: Evaluation) -> "Figure":
 @style()
 def trust_figure(evaluation: Evaluation) -> "Figure":
     """How far to trust the model: true torques where they are known, whether its members disagree
-    where it is wrong, and where the log is new to it.
-    """
+    where it is wrong, and where the log is new to it."""
     torques, calibration, novelty = evaluation.torques, evaluation.calibration, evaluation.novelty
     nq = 0 if torques is None else len(torques.joints)
     strips = () if novelty is None else novelty.strips[:STRIPS]
@@ -224,9 +210,9 @@ def trust_figure(evaluation: Evaluation) -> "Figure":
         nq + len(calibration), len(strips), across=ACROSS, size=(1.6, 1.4), gap=(0.5, 0.55),
         margin=(0.6, 0.65 if strips else 0.12, 0.35, 0.42), wide={1: tall},
     )  # fmt: skip
-    for j, panel in enumerate(above[:nq]):
-        assert torques is not None
-        _draw_torque(panel, torques, j)
+    if torques is not None:
+        for j, panel in enumerate(above[:nq]):
+            _draw_torque(panel, torques, j)
     for panel, one in zip(above[nq:], calibration, strict=True):
         _draw_disagreement(panel, one)
     if novelty is not None and strips:
@@ -238,7 +224,7 @@ def _draw_torque(panel: "Axes", torques: TorqueComparison, joint: int) -> None:
     unit = {"rad": "N m", "m": "N"}[torques.joint_units[joint]]
     thin = slice(None, None, max(1, len(torques.true) // COUNTED))
     true, predicted = torques.true[thin, joint], torques.predicted[thin, joint]
-    low, high = np.quantile(np.concatenate([true, predicted]), [0.001, 0.999])
+    low, high = np.quantile([true, predicted], [0.001, 0.999])
     margin = 0.05 * (high - low) + 1e-9
     edges = np.linspace(low - margin, high + margin, BINS + 1)
     density(panel, true, predicted, edges, edges)
@@ -260,8 +246,9 @@ def _draw_disagreement(panel: "Axes", calibration: Calibration) -> None:
         return
     seen = seen[:: max(1, len(seen) // COUNTED)]
     if len(seen) > 5000:
-        edges = [np.geomspace(*_ends(values[seen]), BINS + 1) for values in (x, y)]
-        density(panel, x[seen], y[seen], edges[0], edges[1])
+        ends = [np.quantile(values[seen], [0.0005, 0.9995]) for values in (x, y)]
+        edges = [np.geomspace(0.999 * low, 1.001 * high, BINS + 1) for low, high in ends]
+        density(panel, x[seen], y[seen], *edges)
     else:
         panel.plot(x[seen], y[seen], ".", ms=3, color=COLOURS[4], alpha=0.6, markeredgewidth=0)
     middle, quartiles = calibration.bins()
@@ -270,9 +257,9 @@ def _draw_disagreement(panel: "Axes", calibration: Calibration) -> None:
         middle, median, yerr=np.maximum([median - low, high - median], 0.0), fmt="o-",
         color=COLOURS[1], ms=3, elinewidth=0.9,
     )  # fmt: skip
-    panel.set(xscale="log", yscale="log", xlabel="disagreement [N m]")
     where = "torque, 1 step" if calibration.steps is None else f"{calibration.steps} steps"
-    panel.set_ylabel(f"error ({where}) [{'of the bound' if unit == '1' else unit}]")
+    words = f"error ({where}) [{'of the bound' if unit == '1' else unit}]"
+    panel.set(xscale="log", yscale="log", xlabel="disagreement [N m]", ylabel=words)
     plain_ticks(panel)
     heading(panel, "Disagreement", f"rank r {calibration.rank_correlation:.2f}")
 
@@ -282,10 +269,9 @@ def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> Non
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
-    top = max(_NOVELTY)
+    top, nq = max(_NOVELTY), len(novelty.joints)
     steps = [(at / top, colour) for at, colour in _NOVELTY.items()]
-    shades = LinearSegmentedColormap.from_list("novelty", steps)
-    nq, scale = len(novelty.joints), Normalize(0.0, top)
+    shades, scale = LinearSegmentedColormap.from_list("novelty", steps), Normalize(0.0, top)
     for panel, strip in zip(axes, novelty.strips, strict=False):
         panel.imshow(
             strip.score.T, cmap=shades, norm=scale, aspect="auto", interpolation="nearest",
@@ -302,8 +288,3 @@ def _draw_novelty(figure: "Figure", axes: list["Axes"], novelty: Novelty) -> Non
     bar = figure.add_axes((1.0 - 0.52 / figure.get_figwidth(), box.y0, 0.01, box.height))
     figure.colorbar(ScalarMappable(scale, shades), cax=bar, ticks=[0.0, 1.0, 2.0, 3.0])
     bar.set_title("score", fontsize=6.5, color=GREY)
-
-
-def _ends(values: np.ndarray) -> tuple[float, float]:
-    low, high = (float(end) for end in np.quantile(values, [0.0005, 0.9995]))
-    return (low, high) if low < high else (0.9 * low, 1.1 * low)

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -17,19 +19,9 @@ from genan.words import plural
 
 T = TypeVar("T")
 
-FILMS = (".mp4", ".gif")
-PICTURES = {
-    "data": ("trajectories", "coverage", "signals", "frequency-response", "hysteresis"),
-    "actuators": ("rollouts", "held-control", "trust"),
-}
-"""PNG pictures of ``inspect``, ``identify`` and ``evaluate``, by the section they belong to."""
-JOBS = ("job.json", "seconds.json", "folds.json")
+JOBS = {"job.json", "seconds.json", "folds.json"}
 """A folder with one of these is a job of a study, or holds the fits of a cross-validation. What
 they found is in the result of the whole."""
-LOOKED_FOR = (
-    f"*{SUFFIX}, *{SEARCH_SUFFIX}, evaluation.json, {RESULT}, policy.json, actuator.json, "
-    f"{INSPECTION}, .mp4 and .gif"
-)
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ class Material:
     policies: tuple[Found[ArtifactRecord], ...] = ()
     actuators: tuple[Found[ArtifactRecord], ...] = ()
     inspections: tuple[Found[InspectionRecord], ...] = ()
-    pictures: tuple[Found[None], ...] = ()  # Pictures of recordings, of the robot and of models.
+    pictures: tuple[Found[str], ...] = ()  # PNGs, and the section that each belongs to.
     films: tuple[Found[None], ...] = ()
     broken: tuple[Found[str], ...] = ()  # What could not be read, and why.
 
@@ -90,72 +82,61 @@ def gather(runs: Sequence[Path], *, leave_out: Path | None = None) -> Material:
     """
     gone = [run for run in runs if not run.exists()]
     if gone:
-        raise DataError(
-            f"There is no {gone[0]}; give files or folders that genan's commands wrote."
-        )
+        raise DataError(f"There is no {gone[0]}; give files or folders of genan's commands.")
     paths = sorted({path.absolute() for run in runs for path in _files(run, leave_out)})
     if not paths:
-        where = ", ".join(str(run) for run in runs)
-        raise DataError(f"There is nothing of genan in {where}: looked for {LOOKED_FOR}.")
+        where = ", ".join(map(str, runs))
+        raise DataError(f"There is nothing of genan in {where}: looked for {_LOOKED_FOR}.")
     top = Path(os.path.commonpath([path.parent for path in paths]))
     found: dict[str, list[Found[Any]]] = {}
     for path in paths:
-        kind, load = _kind(path)
-        label = path.relative_to(top)
+        kind, load = _reader(path.name)
+        label, name = path.relative_to(top), str(path.relative_to(top))
         try:
-            found.setdefault(kind, []).append(Found(_short(label), path, load(path)))
+            content = load(path)
         except (GenanError, OSError, ValueError, KeyError, TypeError) as error:
             words = str(error).removeprefix(f"{path} ").rstrip(".")
-            if isinstance(error, OSError):
-                words = str(error.strerror or error)
-            found.setdefault("broken", []).append(Found(str(label), path, words))
-    material = Material(**{kind: tuple(each) for kind, each in found.items() if each})
-    if not any(each for kind, each in found.items() if kind != "broken"):
+            kind, content = "broken", (isinstance(error, OSError) and error.strerror) or words
+        else:  # A run is called by its folder; what a folder may hold many of, by its own name.
+            name = name.removesuffix(SUFFIX).removesuffix(SEARCH_SUFFIX)
+            name = str(label.parent) if path.name in _READERS and label.parent != Path() else name
+        found.setdefault(kind, []).append(Found(name, path, content))
+    material = Material(**{kind: tuple(each) for kind, each in found.items()})
+    if found.keys() == {"broken"}:
         names = "; ".join(f"{each.path}: {each.content}" for each in material.broken)
         raise DataError(f"Nothing of what was found can be read: {names}.")
     return material
 
 
 def _files(run: Path, leave_out: Path | None) -> Iterator[Path]:
-    """The files of ``run`` that are of a kind we know."""
+    """The files of ``run`` that are of a kind we know; a file given by name in any case."""
     if not run.is_dir():
         yield run
         return
     for folder, below, names in os.walk(run):
         here = Path(folder)
-        hidden = {name for name in (*below, *names) if name.startswith(".")}
-        below[:] = sorted(
-            name for name in set(below) - hidden if (here / name).absolute() != leave_out
-        )
-        if here != run and any(name in names for name in JOBS):
+        seen = sorted(name for name in below if not name.startswith("."))
+        below[:] = [name for name in seen if (here / name).absolute() != leave_out]
+        if here != run and JOBS.intersection(names):
             below.clear()
             continue
-        known = (name for name in names if name not in hidden and _kind(Path(name))[0] != "broken")
-        yield from (here / name for name in known)
+        known = (name for name in names if _reader(name)[0] != "broken")
+        yield from (here / name for name in known if not name.startswith("."))
 
 
-def _kind(path: Path) -> tuple[str, Callable[[Path], Any]]:
-    """What sort of file it is by its name, and what reads it."""
-    for suffix, kind in _SUFFIXES:
-        if path.name.lower().endswith(suffix):
-            return kind
-    return _KINDS.get(path.name, ("broken", _unknown))
+def _reader(name: str) -> tuple[str, Callable[[Path], Any]]:
+    """Of a file by its name: what of ``Material`` it belongs to, and what reads it."""
+    found = (one for pattern, one in _READERS.items() if fnmatchcase(name.lower(), pattern))
+    return next(found, ("broken", _refuse))
 
 
-def _short(label: Path) -> str:
-    """A run is called by its folder; files of which a folder may hold many, by their own names."""
-    for suffix in (SUFFIX, SEARCH_SUFFIX):
-        if label.name.endswith(suffix):
-            return str(label).removesuffix(suffix)
-    return str(label.parent) if label.name in _KINDS and label.parent != Path() else str(label)
+def _refuse(path: Path) -> None:
+    raise DataError(f"it is none of {_LOOKED_FOR}")
 
 
-def _unknown(path: Path) -> None:
-    raise DataError(f"it is none of {LOOKED_FOR}")
-
-
-def _exists(path: Path) -> None:
+def _exists(path: Path, *, section: str | None = None) -> str | None:
     path.stat()
+    return section
 
 
 def _load_evaluation(path: Path) -> Any:
@@ -170,16 +151,24 @@ def _load_transfer(path: Path) -> TransferResult:
     return found
 
 
-_SUFFIXES: tuple[tuple[str | tuple[str, ...], tuple[str, Callable[[Path], Any]]], ...] = (
-    (SUFFIX, ("studies", StudyResult.load)),
-    (SEARCH_SUFFIX, ("searches", SearchResult.load)),
-    (FILMS, ("films", _exists)),
-)
-_KINDS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
+_PICTURES = {
+    "data": ("trajectories", "coverage", "signals", "frequency-response", "hysteresis"),
+    "actuators": ("rollouts", "held-control", "trust"),
+}
+"""Pictures of ``inspect``, ``identify`` and ``evaluate``, by the section they belong to."""
+_READERS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
+    f"*{SUFFIX}": ("studies", StudyResult.load),
+    f"*{SEARCH_SUFFIX}": ("searches", SearchResult.load),
     "evaluation.json": ("evaluations", _load_evaluation),
     RESULT: ("transfers", _load_transfer),
     "policy.json": ("policies", lambda path: ArtifactRecord(*read_policy(path.parent))),
     "actuator.json": ("actuators", lambda path: ArtifactRecord(*read_actuators(path.parent))),
     INSPECTION: ("inspections", InspectionRecord.load),
-    **{f"{name}.png": ("pictures", _exists) for names in PICTURES.values() for name in names},
+    "*.mp4": ("films", _exists),
+    "*.gif": ("films", _exists),
+} | {
+    f"{name}.png": ("pictures", partial(_exists, section=section))
+    for section, names in _PICTURES.items()
+    for name in names
 }
+_LOOKED_FOR = ", ".join(name for name in _READERS if not name.endswith(".png"))

@@ -1,6 +1,6 @@
-"""Pictures of a recording: some of its trajectories, where it has been, and what its signals say
-about encoder, lag and frequencies.
-"""
+"""A recording that was inspected: pictures of its trajectories, of where it has been and of what
+its signals say about encoder, lag and frequencies; and ``inspection.json``, which ``genan inspect``
+keeps and ``genan report`` reads."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from genan.data import Inspection, Summary, Trajectories, finite_differences
+from genan.data import Inspection, Summary, finite_differences
 from genan.data.inspection.measures import (
     GAPS_LISTED,
     ControlInspection,
@@ -30,130 +30,180 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 Channel = JointInspection | ControlInspection
 
+FORMAT, VERSION = "genan inspection", 1
+FILE = "inspection.json"
 #: Trajectories drawn over each other, samples of each, and panels next to each other, at most.
 SHOWN, SAMPLES, ACROSS = 4, 1500, 6
 #: Cells along each axis of a density, and samples it is counted from.
 BINS, COUNTED = 64, 200_000
 #: Faintest density and faintest power drawn, relative to the strongest.
 FAINTEST, FAINTEST_POWER = 1e-3, 1e-6
+_DOTTED: dict[str, Any] = {"color": GREY, "linewidth": 0.7, "linestyle": ":"}
 
 
-def save_figures(
-    trajectories: Trajectories, inspection: Inspection, folder: Path
-) -> tuple[Path, ...]:
-    """Write ``trajectories.png``, ``coverage.png`` and ``signals.png`` into ``folder``."""
+def save_figures(inspection: Inspection, folder: Path) -> tuple[Path, ...]:
+    """Write ``trajectories.png``, ``coverage.png`` and ``signals.png`` into ``folder``; return
+    their paths. The inspection must still have its data."""
     figures = {
-        "trajectories.png": trajectories_figure(trajectories, inspection),
-        "coverage.png": coverage_figure(trajectories, inspection),
-        "signals.png": signals_figure(inspection, trajectories),
+        "trajectories.png": trajectories_figure(inspection),
+        "coverage.png": coverage_figure(inspection),
+        "signals.png": signals_figure(inspection),
     }
     return save(figures, folder)
 
 
 @style()
-def trajectories_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure":
+def trajectories_figure(inspection: Inspection) -> "Figure":
     """Positions on the left and controls on the right of a few trajectories."""
-    numbers = np.unique(np.linspace(0, len(trajectories) - 1, SHOWN).round().astype(int)).tolist()
-    channels: tuple[Sequence[Channel], ...] = (inspection.joints, inspection.controls)
-    rows = max(len(group) for group in channels)
+    assert inspection.data is not None
+    numbers = np.unique(np.linspace(0, len(inspection.data) - 1, SHOWN).round().astype(int))
+    some = [inspection.data[k] for k in numbers.tolist()]
+    sides: tuple[Sequence[Channel], ...] = (inspection.joints, inspection.controls)
     figure, (grid,) = panels(
-        2 * rows, across=2, size=(3.3, 0.8), gap=(0.75, 0.4), margin=(0.65, 0.12, 0.4, 0.72)
-    )
-    for side, (title, group) in enumerate(zip(("Positions", "Controls"), channels, strict=True)):
-        axes = grid[side::2][: len(group)]
-        for empty in grid[side::2][len(group) :]:
-            empty.remove()
-        for column, (panel, channel) in enumerate(zip(axes, group, strict=True)):
+        2 * max(map(len, sides)), across=2, size=(3.3, 0.8), gap=(0.75, 0.4),
+        margin=(0.65, 0.12, 0.4, 0.72),
+    )  # fmt: skip
+    for side, channels in enumerate(sides):
+        axes = grid[side::2]
+        for column, (panel, channel) in enumerate(zip(axes, channels, strict=False)):
             unit, factor = reading_unit(channel.unit) if side == 0 else (channel.unit, 1.0)
-            for colour, k in zip(COLOURS, numbers, strict=False):
-                one = trajectories[k]
+            for colour, k, one in zip(COLOURS, numbers, some, strict=False):
                 thin = slice(None, None, max(1, len(one) // SAMPLES))
-                values = (one.q if side == 0 else one.u)[thin, column]
+                values = factor * (one.q, one.u)[side][thin, column]
                 time = one.dt * np.arange(len(one))[thin]
-                panel.plot(time, factor * values, color=colour, label=f"trajectory {k}")
-            heading(panel, with_unit(channel.name, unit), title if column == 0 else "")
+                panel.plot(time, values, color=colour, label=f"trajectory {k}")
+            note = "" if column else ("Positions", "Controls")[side]
+            heading(panel, with_unit(channel.name, unit), note)
             panel.margins(x=0.01, y=0.12)
             panel.locator_params(axis="y", nbins=4)
-            _mark_bounds(panel, channel, factor)
-        axes[-1].set_xlabel("time [s]")
-    figure.legend(
-        *grid[0].get_legend_handles_labels(), loc="lower center", ncols=SHOWN, handlelength=1.5
-    )
+            for bound in _bounds(channel):
+                panel.axhline(factor * bound, **_DOTTED)
+        axes[len(channels) - 1].set_xlabel("time [s]")
+        for empty in axes[len(channels) :]:
+            empty.remove()
+    legend = grid[0].get_legend_handles_labels()
+    figure.legend(*legend, loc="lower center", ncols=SHOWN, handlelength=1.5)
     return figure
 
 
 @style()
-def coverage_figure(trajectories: Trajectories, inspection: Inspection) -> "Figure":
+def coverage_figure(inspection: Inspection) -> "Figure":
     """Where the recording has been: density of position and velocity, of pairs of positions, and
-    of each control.
-    """
-    joints, controls = inspection.joints, inspection.controls
-    motion = finite_differences(trajectories.q, lengths=trajectories.lengths, dt=trajectories.dt)
+    of each control."""
+    data, joints, controls = inspection.data, inspection.joints, inspection.controls
+    assert data is not None
+    motion = finite_differences(data.q, lengths=data.lengths, dt=data.dt)
     stride = max(1, len(motion.rows) // COUNTED)
-    some = motion.rows[::stride]
-    positions: list[Any] = []
-    velocities: list[Any] = []
+    positions, velocities = [], []  # Values, edges of cells, label and limits of each axis.
     for column, joint in enumerate(joints):
-        q, qd, quantum = trajectories.q[some, column], motion.qd[::stride, column], joint.quantum
         unit, factor = reading_unit(joint.unit)
-        limits = [factor * limit for limit in joint.limits or ()]
-        positions.append((*_cells(factor * q, factor * (quantum or 0.0)), joint.name, unit, limits))
-        step = factor * (quantum or 0.0) / trajectories.dt
-        velocities.append((*_cells(factor * qd, step, tail=0.0005), "velocity", f"{unit}/s", []))
-    phases = [
-        (*each, joint.phase_covered)
-        for *each, joint in zip(positions, velocities, joints, strict=True)
-    ]
-    pairs = [
-        (*positions[k : k + 2], inspection.pairs_covered[a.name, b.name])
-        for k, (a, b) in enumerate(pairwise(joints))
-    ]
-    groups: list[tuple[str, Sequence[Any]]] = [("Position and velocity", phases)]
-    groups += [("Positions of neighbouring joints", pairs)] if pairs else []
-    groups.append(("Controls", controls))
+        quantum, limits = factor * (joint.quantum or 0.0), factor * np.array(joint.limits or ())
+        q = factor * data.q[motion.rows[::stride], column]
+        qd = factor * motion.qd[::stride, column]
+        positions.append((q, _edges(q, quantum), with_unit(joint.name, unit), limits))
+        edges = _edges(qd, quantum / data.dt, tail=0.0005)
+        velocities.append((qd, edges, f"velocity [{unit}/s]", np.empty(0)))
+    titles = ("Position and velocity", "Positions of neighbouring joints", "Controls")
     across = min(ACROSS, max(len(joints), len(controls)))
     figure, grid = panels(
-        *(len(members) for _, members in groups), across=across,
-        size=(1.25 if across > 1 else 2.6, 1.05), gap=(0.62, 0.78), margin=(0.65, 0.15, 0.5, 0.42),
+        len(joints), len(joints) - 1, len(controls), across=across, gap=(0.62, 0.78),
+        size=(1.25 if across > 1 else 2.6, 1.05), margin=(0.65, 0.15, 0.5, 0.42),
     )  # fmt: skip
-    for (title, members), axes in zip(groups, grid, strict=True):
+    for title, axes in zip(titles, grid, strict=True):
+        if not axes:
+            continue
         box, inch = axes[0].get_position(), 1.0 / figure.get_figheight()
         figure.text(box.x0, box.y1 + 0.2 * inch, title, fontsize=9, fontweight="bold")
-        for column, (panel, member) in enumerate(zip(axes, members, strict=True)):
-            panel.locator_params(axis="both", nbins=4)
-            if members is controls:
-                u = trajectories.u[::stride, column]
-                counts, edges = np.histogram(u, bins=50)
-                panel.stairs(100.0 * counts / len(u), edges, fill=True, color=COLOURS[0])
-                panel.set_xlabel(with_unit(member.name, member.unit))
-                panel.set_ylabel("samples [%]" if column % across == 0 else "")
-                _mark_bounds(panel, member, 1.0, vertical=True)
-            else:
-                _draw_density(panel, *member)
+        for panel in axes:
+            panel.locator_params(nbins=4)
+    for panel, x, y, joint in zip(grid[0], positions, velocities, joints, strict=True):
+        _draw_density(panel, x, y, joint.phase_covered)
+    for k, (a, b) in enumerate(pairwise(joints)):
+        covered = inspection.pairs_covered[a.name, b.name]
+        _draw_density(grid[1][k], positions[k], positions[k + 1], covered)
+    for column, (panel, control) in enumerate(zip(grid[2], controls, strict=True)):
+        u = data.u[::stride, column]
+        counts, edges = np.histogram(u, bins=50)
+        panel.stairs(100.0 * counts / len(u), edges, fill=True, color=COLOURS[0])
+        panel.set_xlabel(with_unit(control.name, control.unit))
+        panel.set_ylabel("samples [%]" if column % across == 0 else "")
+        for bound in _bounds(control):
+            panel.axvline(bound, **_DOTTED)
     return figure
 
 
+def _edges(
+    values: Float[np.ndarray, " M"], quantum: float, *, tail: float = 0.0
+) -> Float[np.ndarray, " edges"]:
+    """Edges of cells over all but a tail of the values; whole quanta wide, so that rounding makes
+    no stripes."""
+    low, high = (float(value) for value in np.quantile(values, [tail, 1.0 - tail]))
+    low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
+    width = (high - low) / BINS
+    if quantum:
+        width, start = max(1, round(width / quantum)) * quantum, float(values.flat[0])
+        low = start + (round((low - start) / quantum) - 0.5) * quantum
+    return low + width * np.arange(math.ceil((high - low) / width) + 1)
+
+
+def _draw_density(panel: "Axes", x: Any, y: Any, covered: float) -> None:
+    """Each axis: values, edges of cells, label, and limits, which the axis reaches."""
+    density(panel, x[0], y[0], x[1], y[1], faintest=FAINTEST)
+    panel.set(xlabel=x[2], ylabel=y[2])
+    panel.set_xlim(min([x[1][0], *x[3]]), max([x[1][-1], *x[3]]))
+    panel.set_ylim(min([y[1][0], *y[3]]), max([y[1][-1], *y[3]]))
+    for draw, limits in ((panel.axvline, x[3]), (panel.axhline, y[3])):
+        for limit in limits:
+            draw(limit, **_DOTTED)
+    heading(panel, "", f"{100 * covered:.0f} % covered")
+
+
+def _bounds(channel: Channel) -> list[float]:
+    """A joint's limits or a control's bounds, where they are near enough to be drawn."""
+    if isinstance(channel, JointInspection):
+        bounds = channel.limits or ()
+    else:
+        bounds = (channel.lower, channel.upper)
+    span = channel.highest - channel.lowest
+    return [b for b in bounds if channel.lowest - span <= b <= channel.highest + span]
+
+
 @style()
-def signals_figure(inspection: Inspection, trajectories: Trajectories | None = None) -> "Figure":
-    """Lag from command to motion, spectra, motion against the encoder (where the trajectories are
-    given), and gaps in the time stamps (where there are some).
-    """
-    gaps = inspection.timing is not None and bool(inspection.timing.gaps)
+def signals_figure(inspection: Inspection) -> "Figure":
+    """Lag from command to motion, spectra, motion against the encoder (where the inspection still
+    has its data), and gaps in the time stamps (where there are some)."""
+    timing, spectrum = inspection.timing, inspection.spectrum
+    gaps = timing.gaps if timing is not None else ()
     figure, grid = panels(
-        1 if trajectories is None else 2, 2, int(gaps), across=2, size=(3.1, 1.6),
+        1 if inspection.data is None else 2, 2, min(len(gaps), 1), across=2, size=(3.1, 1.6),
         gap=(0.75, 0.62), margin=(0.6, 0.12, 0.3, 0.42),
     )  # fmt: skip
     _draw_lag(grid[0][0], inspection)
-    if trajectories is not None:
-        _draw_resolution(grid[0][1], inspection, trajectories)
-    spectrum = inspection.spectrum
-    _draw_spectrum(grid[1][0], "Commands", inspection, spectrum.controls, inspection.controls)
-    _draw_spectrum(grid[1][1], "Motion", inspection, spectrum.joints, inspection.joints)
-    if gaps:
-        _draw_gaps(grid[2][0], inspection)
+    if inspection.data is not None:
+        _draw_resolution(grid[0][1], inspection)
+    spectra: list[tuple[str, np.ndarray, Sequence[Channel]]] = [
+        ("Commands", spectrum.controls, inspection.controls),
+        ("Motion", spectrum.joints, inspection.joints),
+    ]
+    for panel, (title, powers, channels) in zip(grid[1], spectra, strict=True):
+        for colour, power, channel in zip(cycle(COLOURS), powers, channels, strict=False):
+            if power.max() > 0.0:
+                power = power[1:] / power.max()
+                panel.plot(spectrum.frequencies[1:], power, color=colour, label=channel.name)
+                panel.axvline(channel.excited, color=colour, linewidth=0.5, linestyle=":")
+        panel.set(xscale="log", yscale="log", xlabel="frequency [Hz]", ylim=(FAINTEST_POWER, 2.0))
+        panel.set_ylabel("power, of the strongest")
+        plain_ticks(panel)
+        heading(panel, title, "dotted: 95 % of the power is below")
+    if timing is not None and gaps:
+        (panel,) = grid[2]
+        panel.vlines([gap.time for gap in gaps], 0.0, [gap.length for gap in gaps], COLOURS[0])
+        panel.set(xlabel="time in the recording [s]", ylabel="length [s]")
+        panel.set_ylim(bottom=0.0)
+        first = f"first {GAPS_LISTED} of " if timing.gap_count > GAPS_LISTED else ""
+        heading(panel, "Gaps", f"{first}{timing.gap_count}{'' if first else ' in all'}")
     for panel in (panel for row in grid for panel in row):
         handles, labels = panel.get_legend_handles_labels()
         if handles:
@@ -178,15 +228,16 @@ def _draw_lag(panel: "Axes", inspection: Inspection) -> None:
     heading(panel, "Lag from command to motion", "dotted: chance; dashed: lag")
 
 
-def _draw_resolution(panel: "Axes", inspection: Inspection, trajectories: Trajectories) -> None:
+def _draw_resolution(panel: "Axes", inspection: Inspection) -> None:
     """What acceleration adds to the position over 1, 2, 3, ... samples, in encoder steps."""
-    for column, joint in enumerate(inspection.joints):
+    data = inspection.data
+    assert data is not None
+    for column, (colour, joint) in enumerate(zip(cycle(COLOURS), inspection.joints, strict=False)):
         if joint.lowest == joint.highest:
             continue
-        found = measure_resolution(trajectories.q[:, column], trajectories.lengths, joint.quantum)
+        found = measure_resolution(data.q[:, column], data.lengths, joint.quantum)
         floor = joint.quantum or np.sqrt(2.0) * joint.noise or 1.0
         motion, total = np.array(found.motion) / floor, np.array(found.differences) / floor
-        colour = COLOURS[column % len(COLOURS)]
         panel.plot(found.strides, total, color=colour, linewidth=0.7, linestyle=":")
         positive = np.where(motion > 0.0, motion, np.nan)
         panel.plot(found.strides, positive, color=colour, marker=".", label=joint.name)
@@ -196,82 +247,6 @@ def _draw_resolution(panel: "Axes", inspection: Inspection, trajectories: Trajec
     panel.set(xscale="log", yscale="log", xlabel="samples per step", ylabel="encoder steps")
     plain_ticks(panel)
     heading(panel, "Motion over the encoder", "dotted: recorded; dashed: advised")
-
-
-def _draw_spectrum(
-    panel: "Axes",
-    title: str,
-    inspection: Inspection,
-    powers: np.ndarray,
-    channels: Sequence[Channel],
-) -> None:
-    """Power over frequency; 95 % of it is below the dotted line."""
-    for colour, power, channel in zip(cycle(COLOURS), powers, channels, strict=False):
-        if power.max() > 0.0:
-            frequency = inspection.spectrum.frequencies[1:]
-            panel.plot(frequency, power[1:] / power.max(), color=colour, label=channel.name)
-            panel.axvline(channel.excited, color=colour, linewidth=0.5, linestyle=":")
-    panel.set(xscale="log", yscale="log", xlabel="frequency [Hz]", ylim=(FAINTEST_POWER, 2.0))
-    panel.set_ylabel("power, of the strongest")
-    plain_ticks(panel)
-    heading(panel, title, "dotted: 95 % of the power is below")
-
-
-def _draw_gaps(panel: "Axes", inspection: Inspection) -> None:
-    """When the first gaps begin, and how long they are."""
-    timing = inspection.timing
-    assert timing is not None
-    panel.vlines([g.time for g in timing.gaps], 0.0, [g.length for g in timing.gaps], COLOURS[0])
-    panel.set(xlabel="time in the recording [s]", ylabel="length [s]")
-    panel.set_ylim(bottom=0.0)
-    some = f"first {GAPS_LISTED} of {timing.gap_count}"
-    heading(panel, "Gaps", some if timing.gap_count > GAPS_LISTED else f"{timing.gap_count} in all")
-
-
-def _draw_density(panel: "Axes", x: Any, y: Any, covered: float) -> None:
-    """Each axis: values, edges of cells, name, unit, and limits, which the axis reaches."""
-    density(panel, x[0], y[0], x[1], y[1], faintest=FAINTEST)
-    panel.set(xlabel=with_unit(x[2], x[3]), ylabel=with_unit(y[2], y[3]))
-    axes = ((x, panel.axvline, panel.set_xlim), (y, panel.axhline, panel.set_ylim))
-    for (_, edges, _, _, limits), draw, fit in axes:
-        fit(min([edges[0], *limits]), max([edges[-1], *limits]))
-        for limit in limits:
-            draw(limit, color=GREY, linewidth=0.7, linestyle=":")
-    heading(panel, "", f"{100 * covered:.0f} % covered")
-
-
-def _mark_bounds(panel: "Axes", channel: Channel, factor: float, *, vertical: bool = False) -> None:
-    """Dotted lines at a joint's limits or a control's bounds, where they are near enough."""
-    if isinstance(channel, JointInspection):
-        bounds = channel.limits or ()
-    else:
-        bounds = (channel.lower, channel.upper)
-    low, high = channel.lowest, channel.highest
-    for bound in bounds:
-        if math.isfinite(bound) and 2 * low - high <= bound <= 2 * high - low:
-            draw = panel.axvline if vertical else panel.axhline
-            draw(factor * bound, color=GREY, linewidth=0.7, linestyle=":")
-
-
-def _cells(
-    values: Float[np.ndarray, " M"], quantum: float, *, tail: float = 0.0
-) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, " edges"]]:
-    """The values, and edges of cells over all but a tail of them; whole quanta wide, so that
-    rounding makes no stripes.
-    """
-    low, high = (float(value) for value in np.quantile(values, [tail, 1.0 - tail]))
-    low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
-    width = (high - low) / BINS
-    if quantum:
-        width, start = max(1, round(width / quantum)) * quantum, float(values.flat[0])
-        low = start + (round((low - start) / quantum) - 0.5) * quantum
-    return values, low + width * np.arange(math.ceil((high - low) / width) + 1)
-
-
-# --- ``inspection.json``: what ``genan inspect`` keeps and ``genan report`` reads.
-
-FORMAT, VERSION = "genan inspection", 1
-FILE = "inspection.json"
 
 
 @dataclass(frozen=True)
@@ -297,11 +272,9 @@ class InspectionRecord:
             for joint in content["joints"]:
                 numbers = ("lowest", "highest", "speed_p99", "phase_covered")
                 joint |= {name: float(joint[name]) for name in numbers}
+            kinds = {"file": str, "trajectories": int, "duration": float, "dt": float}
             return cls(
-                file=str(content["file"]),
-                trajectories=int(content["trajectories"]),
-                duration=float(content["duration"]),
-                dt=float(content["dt"]),
+                **{name: kind(content[name]) for name, kind in kinds.items()},
                 joints=tuple(content["joints"]),
                 suspicious=tuple(map(str, content["suspicious"])),
                 versions=dict(content.get("versions") or {}),
@@ -315,10 +288,7 @@ class InspectionRecord:
 def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: Path) -> Path:
     """Write ``inspection.json`` into ``folder``; returns the file. SI units (rad or m, s)."""
     numbers = asdict(replace(found, data=None))
-    _, pairs, spectrum, verdict = (
-        numbers.pop(name) for name in ("data", "pairs_covered", "spectrum", "verdict")
-    )
-    numbers["timing"] = None if found.timing is None else found.timing.as_json()
+    pairs, spectrum, _ = map(numbers.pop, ("pairs_covered", "spectrum", "data"))
     for joint, measured in zip(numbers["joints"], found.joints, strict=True):
         joint["signal_share"] = measured.signal_share
     content = {
@@ -327,30 +297,20 @@ def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: 
         "file": head.path.name,
         "fingerprint": fingerprint,
         "unfinished": head.unfinished,
+        "words": numbers.pop("verdict"),
         "verdict": " ".join(found.suspicious) or "Nothing suspicious.",
-        "words": list(verdict),
         **numbers,
         "spectrum": {name: np.round(values, 9).tolist() for name, values in spectrum.items()},
-        "pairs_covered": [
-            {"joints": list(pair), "covered": covered} for pair, covered in pairs.items()
-        ],
+        "pairs_covered": [{"joints": pair, "covered": part} for pair, part in pairs.items()],
         "provenance": head.provenance,
         "versions": versions(),
     }
-    text = json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
-    write_atomically(folder / FILE, text.encode())
+    # None for what is not a finite number: a control may have no bound.
+    plain = json.loads(json.dumps(content), parse_constant=lambda _: None)
+    write_atomically(folder / FILE, f"{json.dumps(plain, indent=1)}\n".encode())
     return folder / FILE
 
 
 def lag_words(steps: int | None, dt: float) -> str:
     """A joint's lag as a person reads it: "3 (6 ms)"."""
     return "unknown" if steps is None else f"{steps} ({1e3 * steps * dt:.3g} ms)"
-
-
-def _plain(part: Any) -> Any:
-    """None for what is not a finite number: a control may have no bound."""
-    if isinstance(part, dict):
-        return {key: _plain(value) for key, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [_plain(value) for value in part]
-    return None if isinstance(part, float) and not math.isfinite(part) else part

@@ -2,11 +2,11 @@
 recording. One HTML file each, which opens offline and asks for nothing from anywhere."""
 
 import base64
+import itertools
 import os
-import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,10 +15,9 @@ from genan import words
 from genan.data import Inspection, Summary
 from genan.errors import SettingError
 from genan.evaluation.study_result import Figure, Value
-from genan.files import write_atomically
-from genan.report import charts as run_charts
-from genan.report.charts import chart_files, chart_svg, chart_table, write_csv
-from genan.report.gather import PICTURES, Found, Material, gather
+from genan.files import place_folder, write_atomically
+from genan.report import charts
+from genan.report.gather import Found, Material, gather
 from genan.report.inspection import lag_words
 from genan.robot.package import VIRTUAL, robot_folder, robot_names
 from genan.tasks.registry import task_entry, task_names
@@ -30,8 +29,6 @@ CONTENTS = "contents.csv"  # In the folder next to the page: every file there, a
 FILM_ROOM, PICTURE_ROOM = 9_000_000, 1_500_000
 #: Runs that a row names, at most.
 NAMED = 4
-#: Tiles with large numbers, at most.
-TILES = 8
 _TYPES = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png"}
 
 
@@ -44,26 +41,6 @@ class WrittenReport:
     count: int  # How many there are.
     size: int  # Of the page [bytes].
     material: Material
-
-
-@dataclass
-class _Charts:
-    """The charts of a page so far, by a name that no other has."""
-
-    files: str | None  # Name of the folder of their files; None where there are none.
-    drawn: dict[str, Figure] = field(default_factory=dict)
-
-    def __call__(self, chart: Figure, prefix: str = "") -> dict[str, Any]:
-        """What the page needs to show the chart."""
-        name = stem = words.slug(f"{prefix}-{chart.name}" if prefix else chart.name)
-        k = 2
-        while name in self.drawn:
-            name, k = f"{stem}-{k}", k + 1
-        self.drawn[name] = chart
-        header, rows = chart_table(chart)
-        kinds = () if self.files is None else ("png", "pdf", "csv")
-        links = {kind.upper(): quote(f"{self.files}/{name}.{kind}") for kind in kinds}
-        return {"name": name, "chart": chart, "header": header, "rows": rows, "links": links}
 
 
 def write_report(
@@ -83,20 +60,37 @@ def write_report(
         title: of the page.
         files: whether to write the charts as PNG, PDF and CSV too.
     """
-    check_out(out, overwrite=overwrite)
-    folder = files_folder(out)
+    folder = check_out(out, overwrite=overwrite)
     material = gather(runs, leave_out=folder.absolute())
-    charts = _Charts(folder.name if files else None)
-    page = _render("report.html", title=title, **_context(material, charts, out.parent))
+    drawn: dict[str, Figure] = {}
+
+    def named(chart: Figure, prefix: str = "") -> str:
+        """A name for the chart that no other in the page has."""
+        stem = words.slug(f"{prefix}-{chart.name}" if prefix else chart.name)
+        more = (f"{stem}-{k}" for k in itertools.count(2))
+        name = next(name for name in itertools.chain([stem], more) if name not in drawn)
+        drawn[name] = chart
+        return name
+
+    page = _render(
+        "report.html", title=title, material=material, named=named, files=folder.name * files,
+        pictures=_embedded(material.pictures, PICTURE_ROOM, out.parent), tasks=_tasks(material),
+        films=_embedded(material.films, FILM_ROOM, out.parent), hardware=_hardware(material),
+        robots=_robots(material), versions=_versions(material),
+    )  # fmt: skip
     content = {
         f"{name}.{kind}": data
-        for name, chart in (charts.drawn if files else {}).items()
-        for kind, data in chart_files(chart).items()
+        for name, chart in (drawn if files else {}).items()
+        for kind, data in charts.chart_files(chart).items()
     }
-    rows = [(name, charts.drawn[name.rpartition(".")[0]].title) for name in sorted(content)]
+    rows = [(name, drawn[name.rpartition(".")[0]].title) for name in sorted(content)]
     out.parent.mkdir(parents=True, exist_ok=True)
     if files:
-        _write_files(folder, {**content, CONTENTS: write_csv([("file", "what"), *rows])})
+        content[CONTENTS] = charts.write_csv([("file", "what"), *rows])
+        earlier = _earlier(folder)
+        place_folder(folder, content, lambda _: None)
+        for name in earlier - content.keys():
+            (folder / name).unlink(missing_ok=True)
     write_atomically(out, page)
     return WrittenReport(out, folder, len(rows), len(page), material)
 
@@ -105,145 +99,98 @@ def save_inspection_page(
     found: Inspection, head: Summary, pictures: tuple[Path, ...], folder: Path
 ) -> Path:
     """Write ``inspection.html`` into ``folder``, with the pictures inside; returns the file."""
-    shown = _files_in_page([Found("", path, None) for path in pictures], sys.maxsize, folder)
+    shown = _embedded([Found("", path, None) for path in pictures], sys.maxsize, folder)
     title = f"Inspection of {head.path.name}"
     page = _render("inspection.html", title=title, found=found, pictures=shown, lag_words=lag_words)
     write_atomically(folder / "inspection.html", page)
     return folder / "inspection.html"
 
 
-def files_folder(out: Path) -> Path:
-    """The folder next to the page ``out``."""
-    return out.with_name(f"{out.stem}_files")
-
-
-def check_out(out: Path, *, overwrite: bool) -> None:
-    """Refuse a page that is there already, or that is no page."""
-    if out.is_dir():
-        raise SettingError(
-            f"{out} is a folder; give the name of a file by --out, such as {out / 'report.html'}."
-        )
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise SettingError(
-            f"The report is an HTML file, so --out should end in .html, not "
-            f"{out.suffix or out.name!r}."
-        )
-    files = files_folder(out)
-    if files.exists() and not files.is_dir():
-        raise SettingError(
-            f"{files} is a file, but the report's pictures and tables go to a folder of that name."
-        )
+def check_out(out: Path, *, overwrite: bool) -> Path:
+    """The folder that goes with the page ``out``; a page that is there already, or that is none, is
+    refused."""
+    files = out.with_name(f"{out.stem}_files")
     there = next((path for path in (out, files) if path.exists()), None)
-    if there is not None and not overwrite:
-        raise SettingError(
-            f"{there} exists; give another --out, or --overwrite to replace the earlier report."
-        )
+    for wrong, message in (
+        (out.is_dir(), f"{out} is a folder; give a file by --out, such as {out / 'report.html'}."),
+        (
+            out.suffix.lower() not in (".html", ".htm"),
+            f"The report is an HTML file, so --out should end in .html, not {out.name!r}.",
+        ),
+        (
+            files.is_file(),
+            f"{files} is a file, but the report's pictures and tables go to a folder of that name.",
+        ),
+        (
+            there is not None and not overwrite,
+            f"{there} exists; give another --out, or --overwrite to replace the earlier report.",
+        ),
+    ):
+        if wrong:
+            raise SettingError(message)
+    return files
+
+
+def _earlier(folder: Path) -> set[str]:
+    """What an earlier report put into ``folder``, by its list."""
+    listed = folder / CONTENTS
+    text = listed.read_text(encoding="utf-8", errors="replace") if listed.is_file() else ""
+    names = {line.partition(",")[0] for line in text.splitlines()[1:]}
+    mine = (".png", ".pdf", ".csv")
+    return {name for name in names if Path(name).name == name and name.endswith(mine)}
 
 
 def _render(template: str, **context: Any) -> bytes:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    loader = PackageLoader("genan.report")
     environment = Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=StrictUndefined, extensions=["jinja2.ext.do"],
+        loader=PackageLoader("genan.report"), autoescape=True, trim_blocks=True,
+        lstrip_blocks=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"],
     )  # fmt: skip
     for function in (
         words.number, words.percent, words.duration, words.plural, words.slug, words.interval,
-        words.reading_unit, words.with_unit, words.time_ahead, run_charts.task_words, _measured,
+        words.reading_unit, words.with_unit, words.time_ahead, charts.task_words, _measured,
         _listed,
     ):  # fmt: skip
         environment.filters[function.__name__.lstrip("_")] = function
-    environment.filters["svg"] = chart_svg
-    page = environment.get_template(template).render(version=__version__, **context)
-    return page.encode("utf-8", errors="replace")
+    environment.globals |= {"plots": charts, "version": __version__, **context}
+    return environment.get_template(template).render().encode("utf-8", errors="replace")
 
 
-def _context(material: Material, charts: _Charts, folder: Path) -> dict[str, Any]:
-    """Everything that the report's template shows."""
-    done = [found for found in material.transfers if found.content.trials]
-    studies = [
-        {
-            "found": found,
-            "anchor": words.slug(f"study-{found.label}"),
-            "charts": [
-                charts(figure, f"{found.content.study}-{found.content.size}")
-                for figure in found.content.figures
-            ],
-        }
-        for found in material.studies
-    ]
-    pictures = _files_in_page(material.pictures, PICTURE_ROOM, folder)
-    return {
-        "material": material,
-        "tiles": [(one, run_charts.success(one.content)) for one in done] * (len(done) <= TILES),
-        "robots": _about_robots(material),
-        "tasks": _about_tasks(material),
-        "transfer_charts": [charts(one) for one in run_charts.transfer_charts(material.transfers)],
-        "error_charts": [charts(run_charts.error_chart(one)) for one in material.evaluations],
-        "loss_charts": [charts(one) for one in run_charts.loss_charts(material.actuators)],
-        "training_charts": [charts(one) for one in run_charts.training_charts(material.policies)],
-        "studies": studies,
-        "pictures": {
-            section: [one for one in pictures if one["found"].path.stem in names]
-            for section, names in PICTURES.items()
-        },
-        "films": _files_in_page(material.films, FILM_ROOM, folder),
-        "versions": _versions(material),
-        "hardware": _hardware(material),
-        "success": run_charts.success,
-        "judged": run_charts.judged,
-        "epochs": lambda run: len(run_charts.validation_losses(run)),
-    }
-
-
-def _files_in_page(found: Sequence[Found[Any]], room: int, folder: Path) -> list[dict[str, Any]]:
-    """Films or pictures: inside the page while there is room (small ones first), linked beyond."""
-    inside: set[Path] = set()
+def _embedded(found: Sequence[Found[Any]], room: int, folder: Path) -> list[dict[str, Any]]:
+    """Films or pictures: inside the page while there is room (small ones first), linked from
+    ``folder`` beyond."""
+    shown = {}
     sizes = {one.path: one.path.stat().st_size for one in found}
-    for path in sorted(sizes, key=lambda path: (sizes[path], path)):
-        room -= sizes[path]
+    for one in sorted(found, key=lambda one: (sizes[one.path], one.path)):
+        room -= sizes[one.path]
+        suffix, address = one.path.suffix.lower(), os.path.relpath(one.path, folder.absolute())
+        address = quote(address.replace(os.sep, "/"))
         if room >= 0:
-            inside.add(path)
-    return [
-        {
+            content = base64.b64encode(one.path.read_bytes()).decode()
+            address = f"data:{_TYPES[suffix]};base64,{content}"
+        shown[one.path] = {
             "found": one,
-            "inside": one.path in inside,
-            "address": _address(one.path, None if one.path in inside else folder),
+            "inside": room >= 0,
+            "address": address,
             "size": f"{sizes[one.path] / 1e6:.1f} MB",
-            "moving": one.path.suffix.lower() == ".mp4",
+            "moving": suffix == ".mp4",
         }
-        for one in found
-    ]
-
-
-def _address(path: Path, start: Path | None) -> str:
-    """Where the file is from the folder ``start``; None: an address that holds all of it."""
-    if start is not None:
-        return quote(os.path.relpath(path, start.absolute()).replace(os.sep, "/"))
-    content = base64.b64encode(path.read_bytes()).decode()
-    return f"data:{_TYPES[path.suffix.lower()]};base64,{content}"
-
-
-def _made_with(material: Material) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Each run that says so, and the versions it was made with."""
-    for artifact in (*material.actuators, *material.policies):
-        yield artifact.label, artifact.content.record.get("versions") or {}
-    read: tuple[Found[Any], ...] = (*material.inspections, *material.evaluations)
-    yield from ((one.label, one.content.versions) for one in read)
-    for transfer in material.transfers:
-        yield transfer.label, transfer.content.about.get("versions") or {}
-    for study in material.studies:
-        yield from ((study.label, job.versions) for job in study.content.jobs)
-    for search in material.searches:
-        yield from ((search.label, versions) for versions in search.content.versions)
+    return [shown[one.path] for one in found]
 
 
 def _versions(material: Material) -> list[tuple[str, str, str]]:
     """Package, version, and the runs that were made with it."""
-    rows = _grouped(
-        (pair, label) for label, found in _made_with(material) for pair in found.items()
-    )
+    artifacts = (*material.actuators, *material.policies)
+    read: tuple[Found[Any], ...] = (*material.inspections, *material.evaluations)
+    made = [
+        *((one.label, one.content.record.get("versions")) for one in artifacts),
+        *((one.label, one.content.versions) for one in read),
+        *((one.label, one.content.about.get("versions")) for one in material.transfers),
+        *((one.label, job.versions) for one in material.studies for job in one.content.jobs),
+        *((one.label, each) for one in material.searches for each in one.content.versions),
+    ]
+    rows = _grouped((pair, label) for label, found in made for pair in (found or {}).items())
     rows.sort(key=lambda row: row[0][0] not in ("genan", "python"))
     return [(*pair, runs) for pair, runs in rows]
 
@@ -266,23 +213,18 @@ def _grouped(pairs: Iterable[tuple[Any, str]]) -> list[tuple[Any, str]]:
     found: dict[Any, dict[str, None]] = {}
     for key, run in pairs:
         found.setdefault(key, {})[run] = None
-    return [
-        (
-            key,
-            ", ".join(list(runs)[:NAMED]) + f" and {len(runs) - NAMED} more" * (len(runs) > NAMED),
-        )
-        for key, runs in sorted(found.items())
-    ]
+    more = lambda runs: f" and {len(runs) - NAMED} more" * (len(runs) > NAMED)  # noqa: E731
+    return [(key, ", ".join([*runs][:NAMED]) + more(runs)) for key, runs in sorted(found.items())]
 
 
-def _about_tasks(material: Material) -> list[str]:
+def _tasks(material: Material) -> list[str]:
     """What each task is that runs are about."""
     found = {one.content.task for one in material.transfers}
     found |= {one.content.contract.task for one in material.policies}
     return [task_entry(name).summary for name in task_names() if name in found]
 
 
-def _about_robots(material: Material) -> list[str]:
+def _robots(material: Material) -> list[str]:
     """What the folder of each robot says about it in ``about.txt``."""
     found = {str(one.content.about.get("robot", "")) for one in material.transfers}
     found |= {one.content.contract.robot for one in (*material.actuators, *material.policies)}
@@ -293,7 +235,7 @@ def _about_robots(material: Material) -> list[str]:
 
 def _measured(value: Value | None, unit: str, factor: float = 1.0, ends: bool = True) -> str:
     """A value with its interval and unit: "4.44 (4.31 to 4.59) deg"."""
-    value = run_charts.scaled(value, factor)
+    value = charts.scaled(value, factor)
     if value is None:
         return "without bound"
     low, high = (value.low, value.high) if ends else (None, None)
@@ -302,26 +244,3 @@ def _measured(value: Value | None, unit: str, factor: float = 1.0, ends: bool = 
 
 def _listed(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
-
-
-def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write them, all or none, and remove what only an earlier report put there."""
-    new = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    try:
-        new.mkdir(parents=True)
-        for name, content in files.items():
-            (new / name).write_bytes(content)
-        if not folder.exists():
-            new.replace(folder)
-            return
-        listed = folder / CONTENTS
-        text = listed.read_text(encoding="utf-8", errors="replace") if listed.is_file() else ""
-        for line in text.splitlines()[1:]:
-            name = line.partition(",")[0]
-            mine = Path(name).name == name and name.endswith((".png", ".pdf", ".csv"))
-            if mine and name not in files:
-                (folder / name).unlink(missing_ok=True)
-        for name in files:
-            (new / name).replace(folder / name)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)

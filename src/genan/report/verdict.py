@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from genan.evaluation.accuracy import ModelErrors
 from genan.evaluation.actuators import Evaluation
 from genan.evaluation.comparison import BaselineComparison
 from genan.evaluation.cross_validation import CrossValidation
@@ -15,55 +14,51 @@ ENOUGH = 8
 
 def verdict(found: Evaluation) -> tuple[str, ...]:
     """Three to six sentences that a laboratory can act on."""
-    sentences = [accuracy_words(found.errors, found.horizon, found.dt)]
+    sentences = [_accuracy(found)]
     if found.is_training_data:
         sentences.append(
             "These are the data that the model was fitted to: judge it on others, or give "
             "--cross-validate 5, before you trust it."
         )
-    sentences += trust_words(found.comparison)
     held = found.held[0]
+    words = f"Held controls: {held.verdict}"
     if held.fit_for_training:
-        sentences.append("With its control held it comes to rest: policies can be trained with it.")
+        words = "With its control held it comes to rest: policies can be trained with it."
     elif held.compared:
-        sentences.append(
-            "Do not train policies with it: with its control held it does not come to rest."
-        )
-    else:
-        sentences.append(f"Held controls: {held.verdict}")
-    if found.novelty is not None:
-        sentences.append(novelty_words(found.novelty))
-    return (*sentences, next_words(found.novelty, found.comparison))
+        words = "Do not train policies with it: with its control held it does not come to rest."
+    new = () if found.novelty is None else (novelty_words(found.novelty),)
+    last = next_words(found.novelty, found.comparison)
+    return (*sentences, *_trust(found.comparison), words, *new, last)
 
 
 def cross_validation_verdict(found: CrossValidation) -> tuple[str, ...]:
     """The same of a cross-validation."""
-    accurate = accuracy_words(found.errors, found.horizon, found.dt)
+    accurate = _accuracy(found)
     return (
         f"Fitted with these settings to all but one of {len(found.folds)} parts of the "
         f"{found.recordings} recordings, and judged on the one left out: "
         f"{accurate[0].lower()}{accurate[1:]}",
-        *trust_words(found.comparison),
+        *_trust(found.comparison),
         "This holds for new recordings of the same kind; for another kind, judge it on one "
         "(--data).",
     )
 
 
-def accuracy_words(errors: ModelErrors, horizon: int, dt: float) -> str:
+def _accuracy(found: Evaluation | CrossValidation) -> str:
     """How far the model is off."""
-    words = []
+    errors, words = found.errors, []
     for k, unit in enumerate(errors.units[len(errors.joints) :], start=len(errors.joints)):
         name, factor = reading_unit(unit)
         step, last = factor * errors.one_step.mean[k], factor * errors.curve.mean[-1, k]
+        ahead = time_ahead(found.horizon * found.dt)
         words.append(
-            f"{number(step)} {name} one step ahead and {number(last)} {name} after "
-            f"{time_ahead(horizon * dt)}"
+            f"{number(step)} {name} one step ahead and {number(last)} {name} after {ahead}"
         )
     ran = f"; {errors.diverged} of {errors.rollouts} rollouts ran away" if errors.diverged else ""
     return f"The model is off by {' and '.join(words)} (mean absolute error){ran}."
 
 
-def trust_words(comparison: BaselineComparison | None) -> tuple[str, ...]:
+def _trust(comparison: BaselineComparison | None) -> tuple[str, ...]:
     """How far ahead it is worth more than the baselines."""
     without = "How good that is cannot be said without baselines; give the training recording by "
     return (f"{without}--train-data.",) if comparison is None else comparison.overall
@@ -71,18 +66,15 @@ def trust_words(comparison: BaselineComparison | None) -> tuple[str, ...]:
 
 def novelty_words(novelty: Novelty) -> str:
     """Where not to trust it."""
-    parts = ", ".join(
-        f"{joint} {100 * part:.2g} %"
-        for joint, part in zip(novelty.joints, novelty.beyond, strict=True)
-    )
-    new = [joint for joint, is_new in zip(novelty.joints, novelty.new, strict=True) if is_new]
-    if not new:
+    shares = zip(novelty.joints, novelty.beyond, strict=True)
+    parts = ", ".join(f"{joint} {100 * part:.2g} %" for joint, part in shares)
+    if not novelty.new.any():
         return (
             "Nothing much in this log is new to it (beyond what it was trained on: "
             f"{parts}; 1 % is usual)."
         )
-    worst = next((one for one in novelty.stretches if one.joint in new), None)
-    where = ""
+    new = {novelty.joints[j] for j in np.flatnonzero(novelty.new)}
+    worst, where = next((one for one in novelty.stretches if one.joint in new), None), ""
     if worst is not None:
         place = f"recording {shortened(worst.recording)}, {worst.begin:.2f} to {worst.end:.2f} s"
         where = f", first of all {place}, {worst.joint}: {why_words(worst)}"
@@ -110,8 +102,8 @@ def why_words(one: Stretch) -> str:
 def next_words(novelty: Novelty | None, comparison: BaselineComparison | None) -> str:
     """What to record next."""
     if novelty is not None and novelty.new.any():
-        joints = [novelty.joints[j] for j in np.flatnonzero(novelty.new)]
         first = {one.joint: one for one in reversed(novelty.stretches)}
+        joints = [novelty.joints[j] for j in np.flatnonzero(novelty.new)]
         wanted = enumeration([_wish(joint, first.get(joint)) for joint in joints])
         return f"Record next {wanted}; then fit with the new recordings as well."
     if comparison is not None and comparison.recordings < ENOUGH:

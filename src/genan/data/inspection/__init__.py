@@ -66,7 +66,7 @@ class Inspection:
 
     def plot(self) -> "Figure":
         """What was recorded, joint by joint (a matplotlib figure)."""
-        return draw("inspection_figure", self)
+        return draw("inspection.signals_figure", self)
 
 
 def inspect(
