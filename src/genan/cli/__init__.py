@@ -1,10 +1,10 @@
 """The command line: ``genan VERB``. One file per verb, imported only when that verb is used."""
 
 import importlib
-import keyword
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from genan import __version__
 
@@ -26,28 +26,35 @@ VERBS = {
     "report": "make one HTML page of everything that runs have left",
     "view": "look at recordings, and at the robot live, in 3-D in a browser",
     "fault": "show the state in which a simulation ran away",
-    "identify": "identify a robot's linear dynamics and hysteresis, beside the real robot's",
+    "identify": "identify a robot's linear dynamics and hysteresis, compared with the real robot's",
 }
 
-INTERRUPTED = 130
-REFUSED = 2
+REFUSED = 2  # Exit code of a command that was refused.
+
+_FILES = {"import": "import_", "new-robot": "robots"}  # Of the verbs whose file has another name.
+_MOVED = "moved out of the package: in a clone of the repository, 'python -m experiments' lists"
+_USAGE = """usage: genan VERB [flags]
+
+Learn what a robot's actuators do from joint positions alone.
+
+verbs:
+{verbs}
+
+'genan VERB --help' shows the flags of a verb; 'genan --version' the version."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 done, 2 refused, 130 interrupted."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_usage())
+    verb, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if verb in ("-h", "--help", "help"):
+        width = max(map(len, VERBS))
+        print(_USAGE.format(verbs="\n".join(f"  {v:<{width}}  {line}" for v, line in VERBS.items())))
         return 0
-    verb, *rest = arguments
     if verb in ("-V", "--version"):
         print(f"genan {__version__}")
         return 0
     if verb in ("study", "search"):
-        return _refuse(
-            f"The {'studies' if verb == 'study' else 'searches'} moved out of the package: in a "
-            "clone of the repository, 'python -m experiments' lists and runs them."
-        )
+        return _refuse(f"The {'studies' if verb == 'study' else 'searches'} {_MOVED} and runs them.")
     if verb not in VERBS:
         near = get_close_matches(verb, VERBS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "'genan --help' lists the verbs."
@@ -55,24 +62,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(verb, rest)
 
 
-def _run(verb: str, arguments: list[str]) -> int:
+def command(verb: str, arguments: Sequence[str]) -> Any:
+    """The flags that ``arguments`` give to a verb; ``run()`` does what they ask for."""
     import tyro
 
+    module = importlib.import_module(f"genan.cli.{_FILES.get(verb, verb)}")
+    if hasattr(module, "parse"):  # its flags depend on each other
+        return module.parse(arguments)
+    kind = getattr(module, verb.title().replace("-", ""))
+    return tyro.cli(kind, prog=f"genan {verb}", args=arguments)
+
+
+def _run(verb: str, arguments: list[str]) -> int:
+    from genan.cli.terminal import INTERRUPTED
     from genan.errors import GenanError
 
-    module = importlib.import_module(
-        f"genan.cli.{verb.replace('-', '_')}" + "_" * keyword.iskeyword(verb)
-    )
     _show_log()
     try:
-        if hasattr(module, "parse"):  # its flags depend on each other
-            command = module.parse(arguments)
-        else:
-            kind = getattr(module, verb.title().replace("-", ""))
-            command = tyro.cli(
-                kind, prog=f"genan {verb}", description=module.__doc__, args=arguments
-            )
-        return int(command.run())
+        return int(command(verb, arguments).run())
     except GenanError as error:
         return _refuse(str(error))
     except KeyboardInterrupt:
@@ -80,14 +87,10 @@ def _run(verb: str, arguments: list[str]) -> int:
         return INTERRUPTED
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        return _refuse(
-            f"The system refused to go on{where}: {error.strerror or error}; mend that and run "
-            "again."
-        )
+        reason = error.strerror or error
+        return _refuse(f"The system refused to go on{where}: {reason}; fix that and run again.")
     except MemoryError:
-        return _refuse(
-            "Out of memory; ask for less at once, or close other programs, and run again."
-        )
+        return _refuse("Out of memory; ask for less at once or close other programs.")
 
 
 def _refuse(sentence: str) -> int:
@@ -99,25 +102,12 @@ def _show_log() -> None:
     """Show what the package says about itself (compiling, mostly), one line each."""
     import logging
 
-    from rich.console import Console
+    from genan.cli.terminal import console
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            Console(stderr=True, highlight=False, markup=False).print(
-                record.getMessage(), style="dim"
-            )
+            console(stderr=True).print(record.getMessage(), style="dim")
 
     log = logging.getLogger("genan")
     log.setLevel(logging.INFO)
     log.handlers = [Lines()]
-
-
-def _usage() -> str:
-    width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {verb:<{width}}  {line}" for verb, line in VERBS.items())
-    return (
-        "usage: genan VERB [flags]\n\n"
-        "Learn what a robot's actuators do from joint positions alone.\n\n"
-        f"verbs:\n{verbs}\n\n"
-        "'genan VERB --help' shows the flags of a verb; 'genan --version' the version."
-    )

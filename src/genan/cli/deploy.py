@@ -1,137 +1,109 @@
-"""Run a policy on a robot, once.
-
-The controls are ramped to the initial ones, the policy acts for as long as an episode of its task,
-and the controls are brought to rest. Ctrl-C does that at any time; so does whatever the safety
-limits see (docs/deployment.md). Exit code 1: it was stopped by one of them.
-"""
+"""``genan deploy``."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tyro
 
-from genan.errors import SettingError, listing
+from genan.cli.terminal import INTERRUPTED, console, given, interruptible, refuse
+from genan.errors import listing
+from genan.jax_setup import use_cache
+from genan.provenance import versions
+from genan.robot.package import VIRTUAL, bundled_policy
 
 if TYPE_CHECKING:
     from genan.deployment.flight import Flight
     from genan.deployment.interface import RobotInterface
     from genan.rl.numpy_policy import NumpyPolicy
 
-#: Tasks that need nothing but the robot.
-TASKS = ("reacher",)
-#: The paper's ramp before each trial [s].
-RAMP = 2.0
-#: Exit code of a flight that a safety limit ended.
-STOPPED = 1
+TASKS = ("reacher",)  # Tasks that need nothing but the robot.
+STOPPED = 1  # Exit code of a flight that a safety limit ended.
 
 
 @dataclass(frozen=True)
 class Deploy:
-    """Flags of ``genan deploy``."""
+    """Run a policy on a robot, once.
 
-    task: tyro.conf.Positional[str]
-    """The task: reacher."""
+    The controls are ramped to the initial ones, the policy acts for as long as an episode of its
+    task, and the controls are brought to rest. Ctrl-C does that at any time; so does whatever the
+    safety limits see (docs/deployment.md). Exit code 1: it was stopped by one of them.
+    """
+
+    task: tyro.conf.Positional[str]  # The task: reacher.
     robot: str | None = None
     """Robot to run on: virtual-NAME, or an interface that a robot's package offers; left out, the
     virtual one of the robot that the policy was trained for."""
     policy: Path | None = None
     """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes
     with genan."""
-    goal: tuple[float, ...] | None = None
+    goal: tuple[float, ...] = ()
     """Joint position to reach [degrees, or m for slides], one number for each joint."""
     initial: tuple[float, ...] | None = None
     """Controls to start from, ramped to over 2 s; left out, the middle of those that the policy was
     trained from."""
-    record: Path | None = None
-    """File to record to (HDF5); it must not exist yet."""
+    record: Path | None = None  # File to record to (HDF5); it must not exist yet.
     max_seconds: float = math.inf
     """Longest time that may pass before the controls are brought to rest [s]."""
-    dry_run: bool = False
-    """Do everything but send: the robot is read, and stays as it is."""
-    realtime: bool = False
-    """Pace the virtual robot to real time; others always are."""
-    robot_seed: int | None = None
-    """Which specimen of the virtual robot."""
-    hours: float | None = None
-    """Operating hours behind the virtual robot [h]."""
-    host: str | None = None
-    """Address of a robot on the network."""
-    port: int | None = None
-    """Its port."""
+    dry_run: bool = False  # Do everything but send: the robot is read, and stays as it is.
+    realtime: bool = False  # Pace the virtual robot to real time; others always are.
+    robot_seed: int | None = None  # Which specimen of the virtual robot.
+    hours: float | None = None  # Operating hours behind the virtual robot [h].
+    host: str | None = None  # Address of a robot on the network.
+    port: int | None = None  # Its port.
 
     def run(self) -> int:
         """Deploy; exit code."""
-        import numpy as np
-        from rich.console import Console
-
-        from genan.cli import INTERRUPTED
-        from genan.cli.terminal import interruptible
+        there = listing(TASKS)
+        refuse(
+            (self.task not in TASKS, f"There is no task {self.task!r} to deploy; there are: {there}.")
+        )
+        from genan.deployment.interface import open_robot
         from genan.deployment.loop import TO_REST
         from genan.deployment.safety import StopReason
         from genan.evaluation.trials import load_policy
-        from genan.robot.package import VIRTUAL, bundled_policy
 
-        if self.task not in TASKS:
-            raise SettingError(
-                f"There is no task {self.task!r} to deploy; there are: {listing(TASKS)}."
-            )
         policy = load_policy(self.policy or bundled_policy(self.task), self.task)
         name = self.robot or VIRTUAL + policy.contract["robot"]
-        robot = self._robot(name)
+        flags = given(seed=self.robot_seed, hours=self.hours, host=self.host, port=self.port)
+        if name.startswith(VIRTUAL):
+            use_cache()
+            flags["paced"] = self.realtime
+        robot = open_robot(name, **flags)
         arm = robot.robot
-        goal = () if self.goal is None else self.goal
-        if len(goal) != arm.nq:
-            raise SettingError(
-                f"Give --goal, {arm.nq} numbers, one for each of the joints "
-                f"{listing(arm.joint_names)}, not {len(goal)}."
-            )
+        joints = f"{arm.nq} numbers, one for each of the joints {listing(arm.joint_names)}"
+        refuse((len(self.goal) != arm.nq, f"Give --goal, {joints}, not {len(self.goal)}."))
         units = [math.pi / 180.0 if joint.unit == "rad" else 1.0 for joint in arm.joints]
-        with interruptible() as interrupt:
-            target = np.multiply(goal, units)
-            flight = self._fly(policy, robot, name, target, lambda: interrupt.requested)
-        console = Console(highlight=False, markup=False, soft_wrap=True)
-        console.print(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
+        with interruptible() as stopping:
+            flight = self._fly(policy, robot, name, np.multiply(self.goal, units), stopping)
+        say = console().print
+        say(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
         if flight.stop.sound and not flight.dry:
-            error = np.abs(flight.q[flight.during(TO_REST).start] / units - goal)
+            error = np.abs(flight.q[flight.during(TO_REST).start] / units - self.goal)
             parts = zip(arm.joint_names, error, strict=True)
-            console.print(
+            say(
                 f"distance to the goal at the end: {error.mean():.2f} on average "
                 f"({', '.join(f'{joint} {e:.2f}' for joint, e in parts)}) [degrees or m]"
             )
         if self.record is not None:
             kept = self.record if self.record.exists() else self.record.with_suffix(".ticks")
-            console.print(f"Wrote {kept}")
-        if interrupt.requested:
+            say(f"Wrote {kept}")
+        if stopping():
             return INTERRUPTED
         return 0 if flight.stop.reason in (StopReason.FINISHED, StopReason.TIME) else STOPPED
-
-    def _robot(self, name: str) -> "RobotInterface":
-        from genan.deployment.interface import open_robot
-        from genan.jax_setup import use_cache
-        from genan.robot.package import VIRTUAL
-
-        asked = {"seed": self.robot_seed, "hours": self.hours, "host": self.host, "port": self.port}
-        settings: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
-        if name.startswith(VIRTUAL):
-            use_cache()
-            settings["paced"] = self.realtime
-        return open_robot(name, **settings)
 
     def _fly(
         self, policy: "NumpyPolicy", robot: "RobotInterface", name: str, goal: Any, stopping: Any
     ) -> "Flight":
-        from contextlib import nullcontext
-
-        import numpy as np
-
         from genan.deployment.controller import Goal, PolicyController
         from genan.deployment.flight import FlightRecorder
         from genan.deployment.interface import DryRun
         from genan.deployment.loop import ControlLoop, RampTo
         from genan.deployment.safety import SafetySettings
-        from genan.provenance import versions
+        from genan.evaluation.trials import RAMP
 
         arm, contract = robot.robot, policy.contract
         safety = replace(SafetySettings(), change=policy.action_scale)
@@ -143,7 +115,7 @@ class Deploy:
             "robot": name,
             "robot_seed": self.robot_seed or 0,
             "task": self.task,
-            "goal_degrees": list(self.goal or ()),
+            "goal_degrees": list(self.goal),
             "policy": str(self.policy or "bundled"),
             "actuators_sha256": contract["actuators_sha256"],
             "dry_run": self.dry_run,
@@ -151,11 +123,8 @@ class Deploy:
         }
         recorder = FlightRecorder(self.record, arm, provenance=about) if self.record else None
         loop = ControlLoop(
-            DryRun(robot) if self.dry_run else robot,
-            safety=safety,
-            recorder=recorder,
-            stopping=stopping,
-            max_seconds=self.max_seconds,
-        )
+            DryRun(robot) if self.dry_run else robot, safety=safety, recorder=recorder,
+            stopping=stopping, max_seconds=self.max_seconds,
+        )  # fmt: skip
         with recorder or nullcontext(), loop:
             return loop.run(ramp, controller)

@@ -1,73 +1,62 @@
-"""Show the state in which a simulation ran away: what was running, and where every number stood
-just before."""
+"""``genan fault``."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
 import tyro
 
+from genan.cli.terminal import console, print_table
 from genan.errors import DataError
 from genan.words import plural
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = dict[str, np.ndarray]
+Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Flags of ``genan fault``."""
+    """Show the state in which a simulation ran away: what was running, and where every number was
+    just before."""
 
-    file: tyro.conf.Positional[Path]
-    """The file that a simulation left when it ran away."""
+    file: tyro.conf.Positional[Path]  # The file that a simulation left when it ran away.
 
     def run(self) -> int:
         """Print it; exit code."""
-        import numpy as np
-        from rich.console import Console
-        from rich.table import Table
-
         from genan.simulation.divergence import read_divergence
 
         found, about = read_divergence(self.file)
         arrays = {name: array[0] for name, array in found.items()}  # a batch of one
         name_q, name_qd = _joints(arrays)
-        u = arrays["u"]
-        past_q, past_u = (
-            arrays.get("past.q", np.empty((0, 0))),
-            arrays.get("past.u", np.empty((0, 0))),
-        )
+        past_q, past_u = (arrays.get(name, np.empty((0, 0))) for name in ("past.q", "past.u"))
         nq = past_q.shape[1] or len(arrays[name_q])  # what a scene holds next to them comes after
-        q, qd = arrays[name_q][:nq], arrays[name_qd][:nq]
-        console = Console(highlight=False, markup=False, soft_wrap=True)
+        out = console()
         episodes = plural(about.pop("count", 1), "episode")
-        console.print(f"{episodes} ran away; this is the state before the first did.")
+        out.print(f"{episodes} ran away; this is the state before the first did.")
         for name, value in about.items():
-            console.print(f"{name}: {value}")
-        head = [*(f"q{k + 1} [deg]" for k in range(nq)), *(f"u{k + 1}" for k in range(len(u)))]
-        table = Table("step", *head, box=None, pad_edge=False)
-        for k, (position, control) in enumerate(zip([*past_q, q], [*past_u, u], strict=True)):
-            numbers = _numbers(np.degrees(position)).split() + _numbers(control).split()
-            table.add_row(str(k - len(past_q)), *numbers)
-        for column in table.columns:
-            column.justify = "right"
-        console.print("", table, "", sep="\n")
-        console.print(f"velocities [deg/s]: {_numbers(np.degrees(qd))}")
+            out.print(f"{name}: {value}")
+        positions, controls = [*past_q, arrays[name_q][:nq]], [*past_u, arrays["u"]]
+        head = [*(f"q{k + 1} [deg]" for k in range(nq)), *(f"u{k + 1}" for k in range(len(arrays["u"])))]
+        rows = [
+            [str(k - len(past_q)), *_numbers(np.degrees(q)), *_numbers(u)]
+            for k, (q, u) in enumerate(zip(positions, controls, strict=True))
+        ]
+        print_table(out, ["step", *head], rows)
+        shown = {"velocities [deg/s]": np.degrees(arrays[name_qd][:nq])}
         if "action" in arrays:
-            console.print(f"action (before squashing): {_numbers(arrays['action'])}")
+            shown["action (before squashing)"] = arrays["action"]
         for name, array in arrays.items():
             if name.startswith("scene.") and name not in (name_q, name_qd):
-                console.print(f"{name.removeprefix('scene.')}: {_numbers(np.ravel(array))}")
+                shown[name.removeprefix("scene.")] = np.ravel(array)
         for name, what in ((name_q, "position [m]"), (name_qd, "velocity [m/s]")):
             if len(arrays[name]) > nq:
-                console.print(f"ball {what}: {_numbers(arrays[name][nq:])}")
-        console.print("", _verdict(arrays), sep="\n")
+                shown[f"ball {what}"] = arrays[name][nq:]
+        for name, array in shown.items():
+            out.print(f"{name}: {'  '.join(_numbers(array))}")
+        out.print(_verdict(arrays))
         return 0
 
 
-def _joints(arrays: "Arrays") -> tuple[str, str]:
+def _joints(arrays: Arrays) -> tuple[str, str]:
     """Names of the arrays that hold joint positions and velocities, in any task's scene."""
     for q, qd in (("q", "qd"), ("qpos", "qvel")):
         for name in arrays:
@@ -76,10 +65,8 @@ def _joints(arrays: "Arrays") -> tuple[str, str]:
     raise DataError("The fault holds no joint positions, so it cannot be shown.")
 
 
-def _verdict(arrays: "Arrays") -> str:
+def _verdict(arrays: Arrays) -> str:
     """Which entry is not finite, or the largest one."""
-    import numpy as np
-
     largest, where = -1.0, ""
     for name, array in arrays.items():
         for index, value in np.ndenumerate(np.asarray(array, np.float64)):
@@ -91,5 +78,5 @@ def _verdict(arrays: "Arrays") -> str:
     return f"All numbers are finite before the step; the largest is {where}."
 
 
-def _numbers(values: "np.ndarray") -> str:
-    return "  ".join(f"{float(value):.4g}" for value in values)
+def _numbers(values: np.ndarray) -> list[str]:
+    return [f"{float(value):.4g}" for value in values]

@@ -1,27 +1,29 @@
-"""List the robots there are, or check a robot.toml with its model and show what genan understands
-of it."""
+"""``genan robots`` and ``genan new-robot``."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
+import numpy as np
 import tyro
 
-if TYPE_CHECKING:
-    from genan.robot import Robot
+from genan.cli.terminal import console, print_table
+from genan.errors import RobotError
+from genan.robot import Robot, robot_names
+from genan.robot.package import VIRTUAL, find_package
+from genan.words import plural
 
 
 @dataclass(frozen=True)
 class Robots:
-    """Flags of ``genan robots``."""
+    """List the robots there are, or check a robot.toml with its model and show what genan
+    understands of it."""
 
     robot: Annotated[str | None, tyro.conf.Positional] = None
     """An installed robot's name, or the path of a robot.toml; left out: list the installed ones."""
 
     def run(self) -> int:
-        """Print the list, or one robot."""
-        from genan.errors import RobotError
-        from genan.robot import Robot, robot_names
-
+        """Print the list, or one robot; exit code."""
         if self.robot is not None:
             _show(Robot.load(self.robot))
             return 0
@@ -33,33 +35,59 @@ class Robots:
         return 0
 
 
-def _show(robot: "Robot") -> None:
-    import numpy as np
-    from rich.console import Console
-    from rich.table import Table
-
-    from genan.robot.package import VIRTUAL, find_package, robot_names
-
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{robot.name}: {robot.description}", style="bold")
-    console.print(
-        f"{robot.nq} joints, {robot.nu} controls, {1.0 / robot.dt:g} Hz, model {robot.model_file}"
-    )
+def _show(robot: Robot) -> None:
+    out = console()
+    out.print(f"{robot.name}: {robot.description}", style="bold")
+    rate, counts = f"{1.0 / robot.dt:g} Hz", f"{robot.nq} joints, {robot.nu} controls"
+    out.print(f"{counts}, {rate}, model {robot.model_file}")
     if robot.name in robot_names():
         package = find_package(robot.name)
         virtual = [VIRTUAL + robot.name] if package.virtual else []
         if offers := [*virtual, *package.interfaces]:
-            console.print(f"runs on {', '.join(offers)}")
-    joints = Table("joint", "kind", "lower", "upper", "rest", "", box=None, pad_edge=False)
+            out.print(f"runs on {', '.join(offers)}")
+    rows = []
     for joint in robot.joints:
-        shown = np.degrees if joint.kind == "hinge" else np.asarray
+        shown, unit = (np.degrees, "deg") if joint.kind == "hinge" else (np.asarray, "m")
         numbers = (f"{shown(x):g}" for x in (joint.lower, joint.upper, joint.rest))
-        joints.add_row(joint.name, joint.kind, *numbers, "deg" if joint.kind == "hinge" else "m")
-    console.print(joints)
-    controls = Table(
-        "control", "unit", "lower", "upper", "rest", "explored", box=None, pad_edge=False
-    )
+        rows.append((joint.name, joint.kind, *numbers, unit))
+    columns = ("joint", "kind", "lower", "upper", "rest", "unit")
+    print_table(out, columns, rows, left=("joint", "kind", "unit"))
+    rows = []
     for c in robot.controls:
         numbers = (f"{x:g}" for x in (c.lower, c.upper, c.rest))
-        controls.add_row(c.name, c.unit, *numbers, f"{c.explore_lower:g} to {c.explore_upper:g}")
-    console.print(controls)
+        rows.append((c.name, c.unit, *numbers, f"{c.explore_lower:g} to {c.explore_upper:g}"))
+    columns = ("control", "unit", "lower", "upper", "rest", "explored")
+    print_table(out, columns, rows, left=("control", "unit"))
+
+
+@dataclass(frozen=True)
+class NewRobot:
+    """Describe a new robot: write a commented robot.toml from its MJCF or URDF model and, if you
+    have one, a log of it.
+
+    What neither of them says is guessed; guesses are marked in the file and listed on the screen.
+    """
+
+    model: tyro.conf.Positional[Path]
+    """The robot's model: MJCF or URDF. It stays where it is; robot.toml refers to it."""
+    logs: Path | None = None
+    """A log of the robot, in any format that 'genan import' reads: columns, ranges of the commands
+    and the rate are taken from it."""
+    out: Path | None = None  # Folder for robot.toml; left out, the model's own.
+    name: str | None = None  # What the robot is to be called; left out, what the model says.
+
+    def run(self) -> int:
+        """Look, write, and say what was guessed; exit code."""
+        from genan.importing.new_robot import new_robot
+
+        path, new = new_robot(self.model, logs=self.logs, out=self.out, name=self.name)
+        robot = Robot.load(path)
+        joints, controls = plural(robot.nq, "joint"), plural(robot.nu, "control")
+        print(f"Wrote {path}: {joints}, {controls}, {1.0 / robot.dt:.4g} Hz.")
+        some, none = "Guessed, so check it in the file (marked GUESS):", "Nothing had to be guessed."
+        print(some if new.guesses else none)
+        for guess in new.guesses:
+            print(f"  - {guess}")
+        step = f"import {self.logs} --robot {path} --out data.h5" if self.logs else f"robots {path}"
+        print(f"Next: genan {step}")
+        return 0

@@ -1,71 +1,123 @@
-"""What the verbs share on the screen: folders to write to, progress, Ctrl-C, tables, sentences."""
+"""What the verbs share: consoles, checks of flags, progress, Ctrl-C, tables, lists of sentences."""
 
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich import box, progress
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from genan.errors import SettingError
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress
-    from rich.table import Table
+INTERRUPTED = 130  # Exit code of a command that Ctrl-C stopped.
 
 
-def check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that exists, unless what an earlier run put there may be replaced."""
-    if folder.exists() and not folder.is_dir():
-        raise SettingError(f"{folder} is a file, so nothing can be put there; give another --out.")
-    if folder.exists() and not overwrite:
-        raise SettingError(
-            f"{folder} exists; give another --out, or --overwrite to replace what an earlier run "
-            "put there."
-        )
+def console(*, stderr: bool = False) -> Console:
+    """Where a verb prints: plain text, long lines left as they are."""
+    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
 
 
-def progress_bar(console: "Console") -> "Progress":
-    """A bar with count, items per second, elapsed time and time left, on ``console``."""
-    from rich import progress
-    from rich.text import Text
-
-    class Speed(progress.ProgressColumn):
-        def render(self, task: progress.Task) -> Text:
-            return Text("" if task.speed is None else f"{task.speed:.0f}/s")
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        Speed(),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left"),
-        progress.TimeRemainingColumn(),
-        console=console,
-    )
+def given(**flags: Any) -> dict[str, Any]:
+    """The flags that were given: those that are not None."""
+    return {name: value for name, value in flags.items() if value is not None}
 
 
-class ProgressBars:
-    """A progress bar for each part of the work: call it with what, how much, of how much."""
+def refuse(*rules: tuple[object, str]) -> None:
+    """Refuse with the sentence of the first rule whose condition holds."""
+    for wrong, sentence in rules:
+        if wrong:
+            raise SettingError(sentence)
 
-    def __init__(self, console: "Console") -> None:
-        self._bar = progress_bar(console)
-        self._tasks: dict[str, Any] = {}
 
-    def __enter__(self) -> "ProgressBars":
-        self._bar.start()
+def check_out(path: Path, *, overwrite: bool, flag: str = "--out", folder: bool = True) -> None:
+    """Refuse a place that is taken, unless what an earlier run put there may be replaced."""
+    refuse(
+        (folder and path.exists() and not path.is_dir(),
+         f"{path} is a file, so nothing can be put there; give another {flag}."),
+        (path.exists() and not overwrite,
+         f"{path} exists; give another {flag}, or --overwrite to replace what an earlier run put "
+         "there."),
+    )  # fmt: skip
+
+
+@contextmanager
+def interruptible(*others: signal.Signals) -> Iterator[Callable[[], bool]]:
+    """Within this block Ctrl-C (or one of ``others``) makes the given function say yes; the second
+    one stops at once.
+
+    An interrupt that Python raises anywhere can be lost (in a callback that swallows it) or land in
+    the middle of a write; a job that asks between its steps has neither problem.
+    """
+    taken: list[int] = []
+
+    def take(number: int, frame: FrameType | None) -> None:
+        if taken:
+            raise KeyboardInterrupt
+        taken.append(number)
+
+    before = {which: signal.signal(which, take) for which in (signal.SIGINT, *others)}
+    try:
+        yield lambda: bool(taken)
+    finally:
+        for which, handler in before.items():
+            signal.signal(which, handler)
+
+
+class _Speed(progress.ProgressColumn):
+    def render(self, task: progress.Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:.0f}/s")
+
+
+class ProgressBars(progress.Progress):
+    """A bar for each part of the work, with count, speed and times: call it with what, how much of
+    it is done, and how much there is."""
+
+    def __init__(self) -> None:
+        columns = ("{task.description}", progress.BarColumn(), progress.MofNCompleteColumn(),
+                   _Speed(), progress.TimeElapsedColumn(), "left", progress.TimeRemainingColumn())  # fmt: skip
+        super().__init__(*columns, console=console(stderr=True))
+        self._lines: dict[str, progress.TaskID] = {}
+
+    def __call__(self, what: str, done: int, total: int, words: str = "") -> None:
+        """``done`` of ``total`` of ``what``, which is shown as ``words``."""
+        if what not in self._lines:
+            self._lines[what] = self.add_task(what, total=total, completed=done)
+        self.update(self._lines[what], completed=done, description=words or what)
+
+
+class LearningBars:
+    """Bars, one after the other, and the newest numbers below, while something learns."""
+
+    def __init__(self, out: Console) -> None:
+        columns = "{task.description}", progress.BarColumn(), "{task.fields[speed]}"
+        self._bars, self._numbers = progress.Progress(*columns), Text("")
+        self._lines: dict[str, progress.TaskID] = {}
+        self._live = Live(Group(self._bars, self._numbers), console=out, refresh_per_second=4)
+
+    def __enter__(self) -> "LearningBars":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    def __exit__(self, *error: object) -> None:
+        if self._live.is_started:
+            self._live.stop()
+            if not self._live.console.is_terminal:
+                self._live.console.print()  # rich leaves the last line open
 
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """``done`` of ``total`` of ``what``."""
-        if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(what, total=total)
-        self._bar.update(self._tasks[what], completed=done)
+    def show(self, part: str, words: str, done: float, speed: str = "", numbers: str = "") -> None:
+        """``done`` (0 to 1) of a part; the first call for it ends the bar of the one before."""
+        if part not in self._lines:
+            for line in self._lines.values():
+                self._bars.update(line, completed=1.0, speed="")
+            self._lines[part] = self._bars.add_task(words, total=1.0, speed="")
+        self._bars.update(self._lines[part], completed=done, description=words, speed=speed)
+        self._numbers.plain = numbers
+        self._live.start()
 
 
 def time_left(seconds: float) -> str:
@@ -77,74 +129,27 @@ def time_left(seconds: float) -> str:
     return f", {hours}:{minutes:02d}:{rest:02d} left" if hours else f", {minutes}:{rest:02d} left"
 
 
-class Interrupt:
-    """Whether someone pressed Ctrl-C.
-
-    An interrupt that Python raises anywhere can be lost (in a callback that swallows it) or land in
-    the middle of a write; a job that asks ``requested`` between its steps has neither problem.
-    """
-
-    def __init__(self) -> None:
-        self.requested = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Take the signal; the second one stops at once."""
-        if self.requested:
-            raise KeyboardInterrupt
-        self.requested = True
-
-
-@contextmanager
-def interruptible() -> Iterator[Interrupt]:
-    """Within this block Ctrl-C sets ``requested`` instead of raising."""
-    interrupt = Interrupt()
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield interrupt
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Sequence[str] = ()
-) -> "Table":
-    """A plain table; columns named in ``left`` are aligned there, the others to the right."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        header_style="bold",
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for column in columns:
-        made.add_column(Text(column), justify="left" if column in left else "right", no_wrap=True)
-    for row in rows:
-        made.add_row(*map(Text, row))
-    return made
-
-
-def print_table(console: "Console", made: "Table") -> None:
-    """Print a table in its own width: where the screen is narrower its lines go on, uncut."""
-    made.width = console.measure(made, options=console.options.update(max_width=1000)).maximum
-    console.print(made, crop=False)
-
-
-def print_sentences(
-    console: "Console", title: str, colour: str, sentences: Sequence[str], otherwise: str = ""
+def print_table(
+    out: Console, columns: Iterable[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()
 ) -> None:
-    """A heading and a list; ``otherwise``: what to print where there is nothing to list."""
-    from rich.table import Table
-    from rich.text import Text
+    """Print a table in its own width: where the screen is narrower its lines go on, uncut.
 
-    if not sentences:
-        console.print(f"[green]{otherwise}[/green]")
-        return
-    console.print(f"[bold]{title}[/bold]")
+    Columns named in ``left`` are aligned there, the others to the right.
+    """
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    made.padding = (0, 1, 0, 0)
+    for column in columns:
+        made.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+    for row in rows:
+        made.add_row(*row)
+    made.width = out.measure(made, options=out.options.update(max_width=1000)).maximum
+    out.print(made, crop=False)
+
+
+def print_sentences(out: Console, title: str, colour: str, sentences: Iterable[str]) -> None:
+    """A heading and a list, in lines as wide as the screen."""
     grid = Table.grid(padding=(0, 1))
     for sentence in sentences:
-        grid.add_row(f"[{colour}]•[/{colour}]", Text(sentence))
-    console.print(grid)
+        grid.add_row(Text("•", colour), sentence)
+    out.print(title, style="bold")
+    out.print(grid, soft_wrap=False)
