@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
+from genan.cli.terminal import interruptible, print_table
 from genan.errors import GenanError, SettingError, listing
 
 if TYPE_CHECKING:
@@ -77,7 +78,6 @@ class Experiments:
         from experiments.sizes import SIZES
         from experiments.spaces import find_space
         from experiments.store import JOBS, Store
-        from genan.cli.terminal import interruptible
 
         console = Console(highlight=False, markup=False, soft_wrap=True)
         size, store = SIZES[self.size], Store(self.out / JOBS)
@@ -90,16 +90,16 @@ class Experiments:
         executor = self._executor(store.root, searching=bool(searches))
         code = 0
         try:
-            with interruptible() as interrupt:
-                session = Session(console, store, executor, lambda: interrupt.requested)
+            with interruptible() as stopping:
+                session = Session(console, store, executor, stopping)
                 if studies:
                     code = self._study(session, studies, trained)
                 for what in searches:
-                    if not interrupt.requested:
+                    if not stopping():
                         code = max(code, self._search(session, what, size))
         finally:
             executor.close()
-        if interrupt.requested:
+        if stopping():
             console.print(
                 f"stopped: what is done is safe in {self.out}; the same command goes on from there."
             )
@@ -243,14 +243,6 @@ def _print_plan(console: "Console", studies: "list[Study]", size: "Size", store:
     return 0
 
 
-def _print_table(console: "Console", columns: list[str], rows: Any, *, left: list[str]) -> None:
-    from genan.cli.terminal import table
-
-    made = table(columns, rows, left=left)
-    made.width = console.measure(made, options=console.options.update(max_width=1000)).maximum
-    console.print(made, crop=False)  # whole, however narrow the window is
-
-
 def _print_study(console: "Console", result: "StudyResult") -> None:
     from experiments.words import say
 
@@ -263,7 +255,7 @@ def _print_study(console: "Console", result: "StudyResult") -> None:
                 columns[f"{row.name}, paper"] = ["-" if v is None else say(v) for v in row.paper]
         console.print(f"{figure.title} [{figure.unit}]")
         rows = zip(*columns.values(), strict=True)
-        _print_table(console, [*columns], rows, left=[*columns])
+        print_table(console, [*columns], rows, left=[*columns])
     if result.headline:
         console.print(result.headline)
     for finding in result.findings:
@@ -288,7 +280,7 @@ def _print_search(console: "Console", result: "SearchResult") -> None:
         for name in result.importance or shown[0].settings:
             part = f" ({100 * result.importance[name]:.0f} %)" if result.importance else ""
             rows.append([f"{name}{part}", *(_short(trial.settings[name]) for trial in shown)])
-        _print_table(console, ["setting", *names], rows, left=["setting"])
+        print_table(console, ["setting", *names], rows, left=["setting"])
         if result.importance:
             console.print(
                 "In brackets: how much of what makes a trial good the setting explains; below 15 % "

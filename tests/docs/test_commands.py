@@ -10,7 +10,6 @@ import ast
 import contextlib
 import hashlib
 import importlib
-import keyword
 import os
 import re
 import shutil
@@ -38,6 +37,7 @@ from tests.docs.settings import (
 from tests.docs.typed import lines
 
 from genan.cli import VERBS, main
+from genan.cli import command as parse_command
 
 pytestmark = pytest.mark.docs
 
@@ -203,22 +203,13 @@ def run_python(step: Command, rest: list[str], folder: Path) -> None:
 
 def parse(words: tuple[str, ...], where: str) -> None:
     """The real command line understands the command."""
-    import tyro
 
     verb, *rest = words
     if verb.startswith("-"):
         return
     assert verb in VERBS, f"{where}: there is no verb {verb}"
-    module = importlib.import_module(
-        f"genan.cli.{verb.replace('-', '_')}" + "_" * keyword.iskeyword(verb)
-    )
     try:
-        if hasattr(module, "parse"):
-            module.parse(rest)
-        else:
-            tyro.cli(
-                getattr(module, verb.title().replace("-", "")), args=rest, console_outputs=False
-            )
+        parse_command(verb, rest)
     except SystemExit as stop:
         assert not stop.code, f"{where}: genan does not understand it"
 

@@ -48,13 +48,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verb, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if verb in ("-h", "--help", "help"):
         width = max(map(len, VERBS))
-        print(_USAGE.format(verbs="\n".join(f"  {v:<{width}}  {line}" for v, line in VERBS.items())))
+        print(
+            _USAGE.format(verbs="\n".join(f"  {v:<{width}}  {line}" for v, line in VERBS.items()))
+        )
         return 0
     if verb in ("-V", "--version"):
         print(f"genan {__version__}")
         return 0
     if verb in ("study", "search"):
-        return _refuse(f"The {'studies' if verb == 'study' else 'searches'} {_MOVED} and runs them.")
+        return _refuse(
+            f"The {'studies' if verb == 'study' else 'searches'} {_MOVED} and runs them."
+        )
     if verb not in VERBS:
         near = get_close_matches(verb, VERBS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "'genan --help' lists the verbs."

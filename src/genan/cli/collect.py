@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from genan.cli.terminal import INTERRUPTED, ProgressBars, console, interruptible, refuse
 from genan.jax_setup import use_cache
 from genan.provenance import versions
@@ -63,7 +65,7 @@ class Collect:
         truth = package.load("virtual").truth_sizes if self.truth_for_evaluation_only else None
         names = ("robot", "robot_seed", "hours", "drift", "signal")
         about = {name: getattr(self, name) for name in names} | {"signal_seed": self.seed}
-        about["signal_bounds"] = robot.u_explore.tolist() if plan.bounds is None else plan.bounds.tolist()
+        about["signal_bounds"] = np.asarray(plan.bounds).tolist()
         if self.signal == "spline":
             about |= {"interval": self.interval, "shortest": self.shortest_interval}
         about |= {"duration": self.duration, "ramp": self.ramp, "settle": self.settle}
@@ -133,7 +135,8 @@ class Collect:
             )
             return INTERRUPTED
         path = recorder.finish()
-        minutes, seconds = len(recorder) * self.duration / 60.0, time.perf_counter() - started
-        say(f"{len(recorder)} trajectories ({minutes:.1f} min of motion) in {path}, {seconds:.0f} s.")
+        motion = f"{len(recorder) * self.duration / 60.0:.1f} min of motion"
+        seconds = time.perf_counter() - started
+        say(f"{len(recorder)} trajectories ({motion}) in {path}, {seconds:.0f} s.")
         say(f"Next: genan inspect {path}")
         return 0

@@ -2,7 +2,7 @@
 
 import math
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,7 @@ from genan.robot.package import VIRTUAL, bundled_policy
 
 if TYPE_CHECKING:
     from genan.deployment.flight import Flight
-    from genan.deployment.interface import RobotInterface
-    from genan.rl.numpy_policy import NumpyPolicy
+    from genan.evaluation.trials import TrialSetup
 
 TASKS = ("reacher",)  # Tasks that need nothing but the robot.
 STOPPED = 1  # Exit code of a flight that a safety limit ended.
@@ -59,12 +58,14 @@ class Deploy:
         """Deploy; exit code."""
         there = listing(TASKS)
         refuse(
-            (self.task not in TASKS, f"There is no task {self.task!r} to deploy; there are: {there}.")
+            (
+                self.task not in TASKS,
+                f"There is no task {self.task!r} to deploy; there are: {there}.",
+            )
         )
-        from genan.deployment.interface import open_robot
         from genan.deployment.loop import TO_REST
         from genan.deployment.safety import StopReason
-        from genan.evaluation.trials import load_policy
+        from genan.evaluation.trials import load_policy, open_trials
 
         policy = load_policy(self.policy or bundled_policy(self.task), self.task)
         name = self.robot or VIRTUAL + policy.contract["robot"]
@@ -72,22 +73,20 @@ class Deploy:
         if name.startswith(VIRTUAL):
             use_cache()
             flags["paced"] = self.realtime
-        robot = open_robot(name, **flags)
-        arm = robot.robot
+        setup = open_trials(policy, robot=name, **flags)
+        arm = setup.robot.robot
         joints = f"{arm.nq} numbers, one for each of the joints {listing(arm.joint_names)}"
         refuse((len(self.goal) != arm.nq, f"Give --goal, {joints}, not {len(self.goal)}."))
         units = [math.pi / 180.0 if joint.unit == "rad" else 1.0 for joint in arm.joints]
         with interruptible() as stopping:
-            flight = self._fly(policy, robot, name, np.multiply(self.goal, units), stopping)
+            flight = self._fly(setup, name, np.multiply(self.goal, units), stopping)
         say = console().print
         say(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
         if flight.stop.sound and not flight.dry:
             error = np.abs(flight.q[flight.during(TO_REST).start] / units - self.goal)
-            parts = zip(arm.joint_names, error, strict=True)
-            say(
-                f"distance to the goal at the end: {error.mean():.2f} on average "
-                f"({', '.join(f'{joint} {e:.2f}' for joint, e in parts)}) [degrees or m]"
-            )
+            parts = ", ".join(f"{j} {e:.2f}" for j, e in zip(arm.joint_names, error, strict=True))
+            mean = f"{error.mean():.2f} on average"
+            say(f"distance to the goal at the end: {mean} ({parts}) [degrees or m]")
         if self.record is not None:
             kept = self.record if self.record.exists() else self.record.with_suffix(".ticks")
             say(f"Wrote {kept}")
@@ -95,35 +94,29 @@ class Deploy:
             return INTERRUPTED
         return 0 if flight.stop.reason in (StopReason.FINISHED, StopReason.TIME) else STOPPED
 
-    def _fly(
-        self, policy: "NumpyPolicy", robot: "RobotInterface", name: str, goal: Any, stopping: Any
-    ) -> "Flight":
-        from genan.deployment.controller import Goal, PolicyController
+    def _fly(self, setup: "TrialSetup", name: str, goal: np.ndarray, stopping: Any) -> "Flight":
+        from genan.deployment.controller import Goal
         from genan.deployment.flight import FlightRecorder
         from genan.deployment.interface import DryRun
-        from genan.deployment.loop import ControlLoop, RampTo
-        from genan.deployment.safety import SafetySettings
-        from genan.evaluation.trials import RAMP
+        from genan.deployment.loop import ControlLoop
 
-        arm, contract = robot.robot, policy.contract
-        safety = replace(SafetySettings(), change=policy.action_scale)
-        controller = PolicyController(policy, Goal(goal, arm), robot=arm)
-        bounds = [contract["constants"][bound] for bound in ("u_lower", "u_upper")]
-        start = np.array(self.initial or np.mean(bounds, axis=0), float)
-        ramp = RampTo(start, seconds=RAMP, robot=arm, change=safety.change)
+        robot, arm = setup.robot, setup.robot.robot
+        controller = setup.policy_controller(Goal(goal, arm))
+        middle = (setup.constant("u_lower") + setup.constant("u_upper")) / 2.0
+        ramp = setup.ramp(middle if self.initial is None else np.array(self.initial, float))
         about = {
             "robot": name,
             "robot_seed": self.robot_seed or 0,
             "task": self.task,
             "goal_degrees": list(self.goal),
             "policy": str(self.policy or "bundled"),
-            "actuators_sha256": contract["actuators_sha256"],
+            "actuators_sha256": setup.policy.contract["actuators_sha256"],
             "dry_run": self.dry_run,
             "versions": versions(),
         }
         recorder = FlightRecorder(self.record, arm, provenance=about) if self.record else None
         loop = ControlLoop(
-            DryRun(robot) if self.dry_run else robot, safety=safety, recorder=recorder,
+            DryRun(robot) if self.dry_run else robot, safety=setup.safety, recorder=recorder,
             stopping=stopping, max_seconds=self.max_seconds,
         )  # fmt: skip
         with recorder or nullcontext(), loop:

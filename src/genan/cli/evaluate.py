@@ -1,34 +1,41 @@
-"""Judge fitted actuators on a recording they were not fitted to.
+"""``genan evaluate``: judge, print all of it, draw, write the page."""
 
-Position errors one step ahead and open loop, with 95 % intervals over recordings, compared with
-models to beat and how certain the difference is; the held-control test; where the recording is new
-to the model; pictures, a page and a verdict. Or, with --cross-validate, the same fit judged on its
-own recordings, each left out once.
-"""
-
-from dataclasses import dataclass
+import json
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from genan.cli.terminal import ProgressBars, check_folder
-from genan.errors import SettingError
+import numpy as np
+from rich.console import Console
+
+import genan
+from genan.cli import terminal
+from genan.cli.terminal import print_sentences, print_table, refuse
+from genan.files import write_atomically
+from genan.jax_setup import use_cache
+from genan.words import interval, number, reading_unit, shortened
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from genan.actuator import Ensemble
-    from genan.data import Trajectories
     from genan.evaluation.actuators import Evaluation
     from genan.evaluation.cross_validation import CrossValidation
+    from genan.evaluation.held_control import HeldControl
+    from genan.evaluation.novelty import Novelty
     from genan.robot import Robot
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Flags of ``genan evaluate``."""
+    """Judge fitted actuators on a recording they were not fitted to.
 
-    actuators: Path
-    """The artifact to judge: the --out of 'genan fit'."""
+    Position errors one step ahead and open loop, with 95 % intervals over recordings, compared with
+    models to beat and how certain the difference is; the held-control test; where the recording is
+    new to the model; pictures, a page and a verdict. Or, with --cross-validate, the same fit judged
+    on its own recordings, each left out once.
+    """
+
+    actuators: Path  # The artifact to judge: the --out of 'genan fit'.
     data: Path | None = None
     """A recording that it was not fitted to. With --cross-validate: the recordings to leave out in
     turn; left out, those that it was fitted to."""
@@ -36,16 +43,14 @@ class Evaluate:
     """Fit again this many times with the same settings, each time without another part of the
     recordings, and judge on that part. The fits are kept in 'folds' in the artifact: a second run,
     or one after Ctrl-C, goes on from there."""
-    compare: tuple[Path, ...] = ()
-    """Other artifacts to judge as well."""
+    compare: tuple[Path, ...] = ()  # Other artifacts to judge as well.
     robot: str | None = None
     """The robot: a bundled robot's name or the path of a robot.toml; left out, the one that it was
     fitted for."""
     train_data: Path | None = None
     """The recording that the baselines are fitted to; left out, the one that the actuators were
     fitted to."""
-    horizon: int = 500
-    """Steps of the open-loop rollouts."""
+    horizon: int = 500  # Steps of the open-loop rollouts.
     true_torque: bool = False
     """Also judge a network trained on true torques, what a torque sensor would buy. Only for
     recordings of a virtual robot that have them; it is trained the first time, which takes its
@@ -55,8 +60,7 @@ class Evaluate:
     same recording; it is trained the first time, for a minute or two, and kept in the artifact."""
     uan_steps: int | None = None
     """Steps of its training; left out: as many as were measured to be worth it."""
-    report: bool = True
-    """Write report.html, one page with all of it."""
+    report: bool = True  # Write report.html, one page with all of it.
     out: Path | None = None
     """Folder for the pictures, evaluation.json and report.html; it must not exist yet, unless
     --overwrite is given. Left out: 'evaluation' (or 'cross-validation') in the artifact, made again
@@ -66,135 +70,121 @@ class Evaluate:
 
     def run(self) -> int:
         """Judge, print, draw, keep the headline; exit code."""
-        from rich.console import Console
-
-        if self.data is None and self.cross_validate is None:
-            raise SettingError("Give a recording to judge by (--data), or --cross-validate K.")
-        kind = "evaluation" if self.cross_validate is None else "cross-validation"
-        folder = self.out or self.actuators / kind
-        check_folder(folder, overwrite=self.overwrite or self.out is None)
-
-        from genan.jax_setup import use_cache
-
+        crossing = self.cross_validate is not None
+        refuse(
+            (self.data is None and not crossing,
+             "Give a recording to judge by (--data), or --cross-validate K."),
+            (crossing and (self.compare or self.true_torque or self.uan), "--cross-validate judges "
+             "one set of settings; leave out --compare, --true-torque and --uan."),
+        )  # fmt: skip
+        folder = self.out or self.actuators / ("cross-validation" if crossing else "evaluation")
+        terminal.check_out(folder, overwrite=self.overwrite or self.out is None)
         use_cache()
-        from genan.actuator import load
+        from genan.actuator import save
         from genan.evaluation.actuators import load_robot
-
-        ensemble = load(self.actuators)
-        robot = load_robot(ensemble, self.robot)
-        screen = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-        console = Console(highlight=False)
-        judge = self._evaluate if self.cross_validate is None else self._cross_validate
-        return judge(ensemble, robot, folder, console, screen)
-
-    def _evaluate(
-        self,
-        ensemble: "Ensemble",
-        robot: "Robot",
-        folder: Path,
-        console: "Console",
-        screen: "Console",
-    ) -> int:
-        from genan.actuator import load, save
-        from genan.cli.evaluation_tables import print_evaluation
-        from genan.evaluation.actuators import evaluate, training_data
+        from genan.evaluation.cross_validation import FOLDS
         from genan.evaluation.record import headline
-        from genan.report.verdict import verdict
+        from genan.report.verdict import cross_validation_verdict, verdict
 
-        assert self.data is not None
+        ensemble = genan.load(self.actuators)
+        robot = load_robot(ensemble, self.robot)
+        out = terminal.console()
+        if crossing:
+            crossed = self._cross_validate(ensemble, robot)
+            if crossed is None:
+                safe = f"stopped; what is done is safe in {self.actuators / FOLDS}"
+                terminal.console(stderr=True).print(f"{safe}: the same command goes on from it.")
+                return terminal.INTERRUPTED
+            sentences = cross_validation_verdict(crossed)
+            parts = f"{crossed.recordings} recordings ({crossed.trajectories} trajectories)"
+            again = f", fitted again {len(crossed.folds)} times without a part of the {parts}"
+            _print_head(out, crossed, f"{again} of robot {crossed.robot} and judged on it")
+        else:
+            found = self._evaluate(ensemble, robot)
+            sentences = verdict(found)
+            _print_evaluation(out, found)
+        print_sentences(out, "Verdict", "cyan", sentences)
+        for path in self._write(folder, crossed if crossing else found, sentences):
+            out.print(f"Wrote {path}")
+        if not crossing:
+            save(ensemble.with_record(metrics=headline(found)), self.actuators)
+        return 0
+
+    def _evaluate(self, ensemble: "Ensemble", robot: "Robot") -> "Evaluation":
         names = _names([self.actuators, *self.compare])
-        others = {name: load(path) for name, path in zip(names[1:], self.compare, strict=True)}
-        with ProgressBars(screen) as bars:
+        others = {
+            name: genan.load(path) for name, path in zip(names[1:], self.compare, strict=True)
+        }
+        with terminal.ProgressBars() as bars:
             if self.true_torque:
                 others["true torques"] = self._true_torques(ensemble, robot, bars)
             if self.uan:
-                train, _ = training_data(ensemble, self.train_data)
-                others["UAN"], how = self._uan(train, robot, bars)
-                screen.print(how)
-            found = evaluate(
-                self.actuators,
-                self.data,
-                robot,
-                name=names[0],
-                compare=others,
-                train=self.train_data,
-                horizon=self.horizon,
-                progress=bars,
-            )
-        print_evaluation(console, found)
-        self._write(console, folder, found, verdict(found))
-        save(ensemble.with_record(metrics=headline(found)), self.actuators)
-        return 0
+                others["UAN"] = self._uan(ensemble, robot, bars)
+            assert self.data is not None
+            return genan.evaluate(
+                self.actuators, self.data, robot, name=names[0], compare=others,
+                train=self.train_data, horizon=self.horizon, progress=bars,
+            )  # fmt: skip
 
-    def _cross_validate(
-        self,
-        ensemble: "Ensemble",
-        robot: "Robot",
-        folder: Path,
-        console: "Console",
-        screen: "Console",
-    ) -> int:
-        from genan.cli import INTERRUPTED
-        from genan.cli.evaluation_tables import print_cross_validation
-        from genan.cli.terminal import interruptible
+    def _cross_validate(self, ensemble: "Ensemble", robot: "Robot") -> "CrossValidation | None":
         from genan.evaluation.actuators import training_data
         from genan.evaluation.cross_validation import FOLDS, cross_validate
-        from genan.report.verdict import cross_validation_verdict
 
-        assert self.cross_validate is not None
-        if self.compare or self.true_torque or self.uan:
-            raise SettingError(
-                "--cross-validate judges one set of settings; leave out --compare, --true-torque "
-                "and --uan."
-            )
         train, missing = training_data(ensemble, self.data or self.train_data)
-        if train is None:
-            raise SettingError(
-                f"There is nothing to cross-validate on: {missing} Or give it by --data."
-            )
-        with ProgressBars(screen) as bars, interruptible() as interrupt:
-            found = cross_validate(
-                ensemble,
-                train,
-                robot,
-                parts=self.cross_validate,
-                folder=self.actuators / FOLDS,
-                name=_names([self.actuators])[0],
-                horizon=self.horizon,
-                overwrite=self.overwrite,
-                progress=bars,
-                stopping=lambda: interrupt.requested,
-            )
+        nothing = f"There is nothing to cross-validate on: {missing} Or give it by --data."
+        refuse((train is None, nothing))
+        assert train is not None and self.cross_validate is not None
+        with terminal.ProgressBars() as bars, terminal.interruptible() as stopping:
+            return cross_validate(
+                ensemble, train, robot, parts=self.cross_validate, folder=self.actuators / FOLDS,
+                name=_names([self.actuators])[0], horizon=self.horizon, overwrite=self.overwrite,
+                progress=bars, stopping=stopping,
+            )  # fmt: skip
+
+    def _true_torques(self, ensemble: "Ensemble", robot: "Robot", bars: Any) -> "Ensemble":
+        from genan.actuator.fit import has_true_torque, true_torque_baseline
+        from genan.evaluation.actuators import training_data, training_paths
+
+        paths = [self.train_data] if self.train_data else training_paths(ensemble)
+        several = training_data(ensemble, self.train_data)[0] is None or len(paths) != 1
+        refuse((several, "--true-torque needs one training recording; give it by --train-data."))
+        none = f"{paths[0]} holds no true torques, which --true-torque learns from; record on a "
+        none += "virtual robot with --truth-for-evaluation-only, or leave --true-torque out."
+        refuse((not has_true_torque(paths[0]), none))
+        out = self.actuators / "baselines" / "true-torque"
+        return true_torque_baseline(ensemble, paths[0], robot, bars, out=out)
+
+    def _uan(self, ensemble: "Ensemble", robot: "Robot", bars: Any) -> "Ensemble":
+        """UAN's network; says how it was made."""
+        from genan.evaluation.actuators import training_data
+        from genan.rl.uan import UanSettings, fit_uan, kept_uan
+
+        train, _ = training_data(ensemble, self.train_data)
+        refuse(
+            (train is None, "--uan learns from the training recording; give it by --train-data.")
+        )
+        assert train is not None
+        settings = replace(UanSettings(), **terminal.given(steps=self.uan_steps))
+        folder, begun = self.actuators / "baselines" / "uan", time.perf_counter()
+        found, how = kept_uan(folder, train.fingerprint, settings), "trained earlier for"
         if found is None:
-            screen.print(
-                f"stopped; what is done is safe in {self.actuators / FOLDS}: the same command goes "
-                "on from it."
-            )
-            return INTERRUPTED
-        print_cross_validation(console, found)
-        self._write(console, folder, found, cross_validation_verdict(found))
-        return 0
+            show = lambda at: bars("training UAN", at.steps, at.total)  # noqa: E731
+            found = fit_uan(train, robot, out=folder, settings=settings, progress=show)
+            how = f"trained in {time.perf_counter() - begun:.0f} s for"
+        steps = found.record["training"]["steps"]
+        bars.console.print(f"UAN: {how} {steps} steps, in {folder}.")
+        return found
 
-    def _write(
-        self,
-        console: "Console",
-        folder: Path,
-        found: "Evaluation | CrossValidation",
-        verdict: tuple[str, ...],
-    ) -> None:
+    def _write(self, folder: Path, found: Any, verdict: tuple[str, ...]) -> list[Path]:
         """Pictures, all numbers and the page."""
-        import json
-
         from genan.evaluation.record import EVALUATION, as_json
-        from genan.files import write_atomically
         from genan.report.figures import save_figures
+        from genan.report.page import write_report
 
         paths = [*save_figures(found, folder), folder / EVALUATION]
         content = json.dumps({**as_json(found), "verdict": list(verdict)}) + "\n"
         write_atomically(folder / EVALUATION, content.encode())
         if self.report:
-            from genan.report.page import write_report
-
             logs = [path for path in (self.data, self.train_data) if path is not None]
             inspected = [p.with_name(f"{p.stem}-inspect") / "inspection.json" for p in logs]
             runs = [folder, self.actuators / "actuator.json"]
@@ -202,53 +192,7 @@ class Evaluate:
             title = f"How far to trust {self.actuators.resolve().name}"
             page = write_report(runs, folder / "report.html", overwrite=True, title=title)
             paths.append(page.path)
-        for path in paths:
-            console.print(f"Wrote {path}", markup=False, soft_wrap=True)
-
-    def _true_torques(self, ensemble: "Ensemble", robot: "Robot", bars: ProgressBars) -> "Ensemble":
-        from genan.actuator.fit import has_true_torque, true_torque_baseline
-        from genan.evaluation.actuators import training_data, training_paths
-
-        paths = [self.train_data] if self.train_data else training_paths(ensemble)
-        if training_data(ensemble, self.train_data)[0] is None or len(paths) != 1:
-            raise SettingError(
-                "--true-torque needs one training recording; give it by --train-data."
-            )
-        if not has_true_torque(paths[0]):
-            raise SettingError(
-                f"{paths[0]} holds no true torques, which --true-torque learns from; record on a "
-                "virtual robot with --truth-for-evaluation-only, or leave --true-torque out."
-            )
-        out = self.actuators / "baselines" / "true-torque"
-        return true_torque_baseline(ensemble, paths[0], robot, bars, out=out)
-
-    def _uan(
-        self, train: "Trajectories | None", robot: "Robot", bars: ProgressBars
-    ) -> "tuple[Ensemble, str]":
-        """UAN's network, and a sentence on how it was made."""
-        import time
-        from dataclasses import replace
-
-        from genan.rl.uan import UanSettings, fit_uan, kept_uan
-
-        if train is None:
-            raise SettingError("--uan learns from the training recording; give it by --train-data.")
-        settings = UanSettings()
-        if self.uan_steps is not None:
-            settings = replace(settings, steps=self.uan_steps)
-        folder = self.actuators / "baselines" / "uan"
-        found, how = kept_uan(folder, train.fingerprint, settings), "trained earlier for"
-        if found is None:
-            begun = time.perf_counter()
-            found = fit_uan(
-                train,
-                robot,
-                out=folder,
-                settings=settings,
-                progress=lambda at: bars("training UAN", at.steps, at.total),
-            )
-            how = f"trained in {time.perf_counter() - begun:.0f} s for"
-        return found, f"UAN: {how} {found.record['training']['steps']} steps, in {folder}."
+        return paths
 
 
 def _names(paths: list[Path]) -> list[str]:
@@ -257,3 +201,133 @@ def _names(paths: list[Path]) -> list[str]:
     pairs = zip(names, paths, strict=True)
     names = [str(path) if names.count(name) > 1 else name for name, path in pairs]
     return [name if names.index(name) == k else f"{name} ({k + 1})" for k, name in enumerate(names)]
+
+
+def _print_evaluation(out: Console, found: "Evaluation") -> None:
+    pieces = f" of {found.recordings} recordings" if found.recordings < found.trajectories else ""
+    where = f" on {found.trajectories} trajectories{pieces} of robot {found.robot}"
+    old = "This is the recording that the actuators were fitted to: the errors say nothing about "
+    notes = [f"{old}new motions."] if found.is_training_data else []
+    _print_head(out, found, where, f", from sample {found.first} on", notes)
+    out.print(f"Held control: {found.held[0].source}.", style="bold")
+    for held in found.held:
+        style = "green" if held.fit_for_training else "red"
+        out.print(f"• {held.name}: {held.verdict}", style=style)
+    _print_held(out, found.held[0])
+    if found.torques is not None:
+        parts = zip(found.torques.joints, found.torques.correlation, strict=True)
+        words = ", ".join(f"{joint} {r:.3f}" for joint, r in parts)
+        out.print(f"Predicted and true torque, r: {words}.")
+    for one in found.calibration:
+        out.print(f"Disagreement and {one.words}, rank correlation: {one.rank_correlation:.2f}.")
+    out.print()
+    if found.novelty is not None:
+        _print_novelty(out, found.novelty)
+
+
+def _print_head(
+    out: Console, found: "Evaluation | CrossValidation", where: str, end: str = "", notes: Any = ()
+) -> None:
+    """What was judged, and the errors: of all models, of each joint, and compared."""
+    errors, reach = found.errors, f"{found.horizon * found.dt:.3g} s"
+    out.print(
+        f"{found.name}{where}: {errors.samples} single steps and {errors.rollouts} rollouts of "
+        f"{found.horizon} steps ({reach}){end}."
+    )
+    for sentence in (*notes, *found.notes):
+        out.print(f"• {sentence}", style="yellow")
+    out.print()
+    count, steps = len(errors.joints), ("1 step", f"{found.horizon} steps")
+    units = [reading_unit(unit) for unit in errors.units]
+    rows = []
+    for model in found.table:
+        cells = []
+        for column, (_, factor) in enumerate(units[count:], count):
+            for e in (model.one_step[column], model.curve[-1, column]):
+                mean, low, high = (factor * float(x) for x in (e.mean, e.low, e.high))
+                cells.append(interval(mean, low, high))
+        away = f"{model.diverged} of {model.rollouts}" if model.diverged else "0"
+        rows.append([model.name, *cells, away])
+    title = "mean absolute error"
+    names = [f"{step} [{unit}]" for unit, _ in units[count:] for step in steps]
+    print_table(out, [title, *names, "diverged"], rows, left=(title,))
+    out.print(_brackets(found), style="dim")
+    out.print()
+    for k, step in enumerate(steps if count > 1 else ()):
+        rows = []
+        for model in found.table:
+            means = model.curve.mean[-1] if k else model.one_step.mean
+            pairs = zip(units[:count], means[:count], strict=True)
+            rows.append([model.name, *(number(factor * mean) for (_, factor), mean in pairs)])
+        names = [f"{j} [{unit}]" for j, (unit, _) in zip(errors.joints, units[:count], strict=True)]
+        print_table(out, [step, *names], rows, left=(step,))
+        out.print()
+    if found.comparison is None:
+        return
+    out.print("Compared with the baselines:", style="bold")
+    colours = {"better": "green", "level": "yellow", "worse": "red"}
+    for one in found.comparison.comparisons:
+        of = f" ({reading_unit(one.unit)[0]})" if len(found.comparison.units) > 1 else ""
+        out.print(f"• {one.sentence}{of}", style=colours[one.verdict])
+    out.print()
+
+
+def _brackets(found: "Evaluation | CrossValidation") -> str:
+    known = np.isfinite(found.errors.one_step.low).all()
+    words = (
+        "In brackets 95 % intervals over recordings." if known else "One recording: no interval."
+    )
+    if getattr(found, "average", None) is not None:
+        words += " A member alone: mean over the members, each running by itself."
+    if any(errors.diverged for errors in found.table):
+        units = map(reading_unit, found.errors.joint_units)
+        bounds = (f"{f * bound:.3g} {u}" for bound, (u, f) in zip(found.bound, units, strict=True))
+        words += f" The error of a diverged rollout is cut at {', '.join(dict.fromkeys(bounds))}."
+    return words
+
+
+def _print_held(out: Console, held: "HeldControl") -> None:
+    columns, values = ["joint", "unit", "speed after 1 s"], [held.speed_left]
+    if held.robot_speed_left is not None and held.pose_difference is not None:
+        columns += ["the robot's", f"pose after {held.hold:.2g} s off by"]
+        values += [held.robot_speed_left, held.pose_difference]
+    rows = []
+    for j, joint in enumerate(held.joints):
+        unit, factor = reading_unit(held.joint_units[j])
+        rows.append([joint, unit, *(number(factor * x[j]) for x in (*values, held.usual_speed))])
+    print_table(out, [*columns, "usual speed"], rows, left=("joint", "unit"))
+    out.print("speeds per second", style="dim")
+
+
+def _print_novelty(out: Console, novelty: "Novelty") -> None:
+    """Where the recording is new to the model."""
+    from genan.actuator.reference import REASONS
+    from genan.report.verdict import why_words
+
+    r = lambda value: f"{value:.2f}" if np.isfinite(value) else "-"  # noqa: E731
+    beyond = "samples with a score beyond 1 (1 % of a recording like those trained on)"
+    out.print(f"New to the model: {beyond}.", style="bold")
+    rows = [
+        [
+            joint,
+            REASONS[int(novelty.reasons[:, j].argmax())] if novelty.beyond[j] > 0.0 else "-",
+            f"{100 * novelty.beyond[j]:.2g} %",
+            number(float(novelty.error_ratio[j])),
+            r(novelty.step_correlation[j]),
+            r(novelty.rollout_correlation[j]),
+        ]
+        for j, joint in enumerate(novelty.joints)
+    ]
+    columns = ["joint", "mostly", "beyond 1", "error beyond / within", "r, 1 step", "r, rollout"]
+    print_table(out, columns, rows, left=("joint", "mostly"))
+    whole = f"of all joints along rollouts {r(novelty.whole_correlation)}"
+    words = f"Error: one step ahead. r: rank correlation of score and error; {whole}."
+    out.print(words, style="dim")
+    if novelty.new.any():
+        rows = []
+        for one in novelty.stretches:
+            times = f"{one.begin:.2f}", f"{one.end:.2f}", number(one.peak)
+            rows.append([shortened(one.recording), one.joint, *times, why_words(one)])
+        columns = ["recording", "joint", "from [s]", "to [s]", "score", "why"]
+        print_table(out, columns, rows, left=("recording", "joint", "why"))
+    out.print()

@@ -27,25 +27,27 @@ class Export:
 
     def run(self) -> int:
         """Export, check, say what came of it; exit code."""
+        formats = listing(FORMATS)
         came = "none" if self.policy is None else "both"
         refuse(
             (self.format not in FORMATS,
-             f"There is no format {self.format!r} to export to; the formats are: {listing(FORMATS)}."),
+             f"There is no format {self.format!r} to export to; the formats are: {formats}."),
             ((self.actuators is None) == (self.policy is None),
              f"Give the folder of one thing to export, --actuators or --policy, not {came}."),
         )  # fmt: skip
         check_out(self.out, overwrite=self.overwrite, folder=False)
+        folder: Any = self.actuators or self.policy
         export: Any
         if self.actuators is not None:
             from genan.actuator import export, load
 
-            folder, made = self.actuators, load(self.actuators)
+            made = load(folder)
             what, words = "ensemble", f"of the torque range ({export.TOLERANCE:.0e} is allowed)"
         else:
             from genan.rl import export
             from genan.rl.policy import Policy
 
-            folder, made = self.policy, Policy.load(self.policy)
+            made = Policy.load(folder)
             what, words = "policy", f"of the largest action ({export.allowed(made):.0e} is allowed)"
         if self.format == "onnx":
             found = export.difference_onnx(made, export.export_onnx(made, self.out))

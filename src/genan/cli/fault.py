@@ -35,7 +35,10 @@ class Fault:
         for name, value in about.items():
             out.print(f"{name}: {value}")
         positions, controls = [*past_q, arrays[name_q][:nq]], [*past_u, arrays["u"]]
-        head = [*(f"q{k + 1} [deg]" for k in range(nq)), *(f"u{k + 1}" for k in range(len(arrays["u"])))]
+        head = [
+            *(f"q{k + 1} [deg]" for k in range(nq)),
+            *(f"u{k + 1}" for k in range(len(arrays["u"]))),
+        ]
         rows = [
             [str(k - len(past_q)), *_numbers(np.degrees(q)), *_numbers(u)]
             for k, (q, u) in enumerate(zip(positions, controls, strict=True))

@@ -1,36 +1,40 @@
-"""Fit an ensemble of actuator networks to a recording: from joint positions and controls alone to
-joint torques.
-
-With few data it also chooses how free the model may be, by cross-validation over whole recordings:
-a linear or parametric torque model alone, networks on what that leaves, or networks alone. Data
-that cannot say anything about the actuators are refused. Stop it at any time (Ctrl-C, or even kill
--9): the same command continues from its last checkpoint, to the same result.
-"""
+"""``genan fit``."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import tyro
+from rich.console import Console
 
+import genan
 from genan.actuator.settings import FitSettings
-from genan.cli.terminal import interruptible, table, time_left
-from genan.words import reading_unit
+from genan.cli import terminal
+from genan.jax_setup import use_cache
+from genan.robot import Robot
+from genan.words import interval, reading_unit
 
 if TYPE_CHECKING:
     from genan.actuator import Ensemble
+    from genan.actuator.fitting import FitProgress, Fitting
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Flags of ``genan fit``."""
+    """Fit an ensemble of actuator networks to a recording: from joint positions and controls alone
+    to joint torques.
 
-    data: tuple[Path, ...]
-    """The recording to learn from; several files are put together."""
-    robot: str
-    """Robot it was made on: a bundled robot's name or the path of a robot.toml."""
-    out: Path
-    """Folder for the actuators, the checkpoints and the TensorBoard events."""
+    With few data it also chooses how free the model may be, by cross-validation over whole
+    recordings: a linear or parametric torque model alone, networks on what that leaves, or networks
+    alone. Data that cannot say anything about the actuators are refused. Stop it at any time
+    (Ctrl-C, or even kill -9): the same command continues from its last checkpoint, to the same
+    result.
+    """
+
+    data: tuple[Path, ...]  # The recording to learn from; several files are put together.
+    robot: str  # Robot it was made on: a bundled robot's name or the path of a robot.toml.
+    out: Path  # Folder for the actuators, the checkpoints and the TensorBoard events.
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Continue from the actuators in this folder, with their history, networks and scaling: for a
     robot that has changed. Their errors on old and new data are shown before and after."""
@@ -41,167 +45,129 @@ class Fit:
     setting below that the choice would make is given."""
     anyway: bool = False
     """Continue although the recording looks as if nothing could be learnt from it."""
-    overwrite: bool = False
-    """Replace what an earlier fit left in --out."""
+    overwrite: bool = False  # Replace what an earlier fit left in --out.
     settings: tyro.conf.OmitArgPrefixes[FitSettings] = field(default_factory=FitSettings)
 
     def run(self) -> int:
         """Fit, with progress; exit code."""
-        from rich.console import Console
-
-        from genan.jax_setup import use_cache
-
         use_cache()
-        from genan.actuator.fit import fit
         from genan.actuator.fitting import FitInterruptedError
-        from genan.cli import INTERRUPTED
 
-        console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        out = terminal.console(stderr=True)
         names = ("out", "choose", "from_", "anyway", "overwrite")
         asked = {name: getattr(self, name) for name in names} | self.settings.settings()
         try:
-            with interruptible() as interrupt, _FitScreen(console) as screen:
-                observer = screen.observer(lambda: interrupt.requested)
-                ensemble = fit(self.data, self.robot, observer=observer, **asked)
+            with terminal.interruptible() as stopping, terminal.LearningBars(out) as bars:
+                observer = _observer(out, bars, stopping)
+                ensemble = genan.fit(self.data, self.robot, observer=observer, **asked)
         except FitInterruptedError as interruption:
-            console.print(str(interruption))
-            return INTERRUPTED
+            out.print(str(interruption))
+            return terminal.INTERRUPTED
         if "choice" in ensemble.record:
-            _print_choice(console, ensemble)
+            _print_choice(out, ensemble)
         for sentence in ensemble.contract.servos:
-            console.print(sentence)
+            out.print(sentence)
         best = ", ".join(map(str, ensemble.record["training"]["best_epoch"]))
-        made = (
-            f"networks (best of epoch {best})"
-            if ensemble.contract.architecture.hidden
-            else "models"
-        )
-        console.print(f"{ensemble.members} {made} in {self.out}.")
+        networks = ensemble.contract.architecture.hidden
+        made = f"networks (best of epoch {best})" if networks else "models"
+        out.print(f"{ensemble.members} {made} in {self.out}.")
         if self.from_ is not None:
-            _print_before_and_after(self, console, ensemble)
-        console.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
+            out.print("judging before and after ...")
+            _print_before_and_after(genan.load(self.from_), ensemble, self.robot, self.old_data)
+        out.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
         return 0
 
 
-class _FitScreen:
-    """Bars and losses while a fit runs."""
+def _observer(out: Console, bars: terminal.LearningBars, stopping: Any) -> Any:
+    """Shows bars and losses while a fit runs."""
+    from genan.actuator.fitting import FitObserver
 
-    def __init__(self, console: Any) -> None:
-        from rich.console import Group
-        from rich.live import Live
-        from rich.progress import BarColumn, Progress, TextColumn
-        from rich.text import Text
+    trying: list[str] = []  # The candidates of a choice so far.
 
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}")
-        self._console, self._bars, self._losses = console, Progress(*columns), Text("")
-        self._live = Live(Group(self._bars, self._losses), console=console, refresh_per_second=4)
-        self._task: Any = None
-        self._choosing = False
-
-    def __enter__(self) -> "_FitScreen":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live.is_started:
-            self._live.stop()
-            if not self._console.is_terminal:
-                self._console.print()  # rich leaves the last line open
-
-    def observer(self, stopping: Any) -> Any:
-        from genan.actuator.fitting import FitObserver
-
-        return FitObserver(self._console.print, self._begin, self._candidate, self._show, stopping)
-
-    def _begin(self, fitting: Any) -> None:
+    def begin(fitting: "Fitting") -> None:
         origin, contract = fitting.origin, fitting.contract
         weights = sum(layer.weight.size + layer.bias.size for layer in fitting.state.layers)
-        self._console.print(
+        out.print(
             f"{origin['trajectories']} trajectories: {origin['train_samples']} samples to learn "
             f"from, {origin['validation_samples']} held out; {contract.members} networks of "
             f"{contract.inputs} inputs, {weights} weights in all; batches of "
             f"{fitting.training.batch_size}, {fitting.precision}."
         )
-        short, done = origin["trajectories_too_short"], f"{fitting.resumed:.3g}"
-        if short:
-            self._console.print(f"{short} trajectories are too short for the history and left out.")
+        if short := origin["trajectories_too_short"]:
+            out.print(f"{short} trajectories are too short for the history and left out.")
         if fitting.resumed:
-            self._console.print(
-                f"continuing after {done} epochs from a checkpoint in {fitting.out}"
-            )
-        self._bar(f"epoch {done}/{fitting.settings.epochs}")
+            done = f"continuing after {fitting.resumed:.3g} epochs"
+            out.print(f"{done} from a checkpoint in {fitting.out}")
+        bars.show("fit", f"epoch {fitting.resumed:.3g}/{fitting.settings.epochs}", 0.0)
 
-    def _candidate(self, name: str, number: int, total: int) -> None:
-        self._choosing = True
-        self._bar(f"{number} of {total}: {name}")
+    def candidate(name: str, number: int, total: int) -> None:
+        trying.append(f"{number} of {total}: {name}")
+        bars.show(trying[-1], trying[-1], 0.0)
 
-    def _bar(self, description: str) -> None:
-        if self._task is not None:
-            self._bars.update(self._task, completed=1.0, speed="")
-        self._task = self._bars.add_task(description, total=1.0, speed="")
-        self._live.start()
-
-    def _show(self, now: Any) -> None:
-        speed = f"{now.samples_per_second:.3g} samples/s{time_left(now.seconds_left)}"
+    def show(now: "FitProgress") -> None:
+        speed = f"{now.samples_per_second:.3g} samples/s{terminal.time_left(now.seconds_left)}"
+        speed = speed if now.samples_per_second else ""
         done = (now.epoch + now.share) / now.epochs
-        self._bars.update(self._task, completed=done, speed=speed if now.samples_per_second else "")
-        if self._choosing:
+        if trying:
+            bars.show(trying[-1], trying[-1], done, speed)
             return
-        self._bars.update(self._task, description=f"epoch {now.epoch}/{now.epochs}")
-        rows = {"training": now.train, "validation": now.validation, "best epoch": now.best_epoch}
-        lines = (
+        rows: dict[str, Any] = {"training": now.train, "validation": now.validation, "best epoch": now.best_epoch}
+        lines = [
             f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows.items()
-        )
-        self._losses.plain = "\n".join(lines) if now.train else ""
+        ]
+        numbers = "\n".join(lines) if now.train else ""
+        bars.show("fit", f"epoch {now.epoch}/{now.epochs}", done, speed, numbers)
+
+    return FitObserver(out.print, begin, candidate, show, stopping)
 
 
-def _print_choice(console: Any, ensemble: "Ensemble") -> None:
-    """What was tried, with errors on what each had left out, and the choice in words."""
-    import numpy as np
+def _print_choice(out: Console, ensemble: "Ensemble") -> None:
+    """What was tried, best first, with errors on what each had left out; and the choice in words.
 
+    The score is that of ``genan.actuator.selection``: the geometric mean of the error one step
+    ahead, relative to constant velocity, and open loop, relative to standing still.
+    """
     choice, contract = ensemble.record["choice"], ensemble.contract
     units = sorted(set(contract.joint_units), reverse=True)
     unit, factor = reading_unit(units[0]) if len(units) == 1 else (" or ".join(units), 1.0)
-    seconds = f"{choice['rollout_steps'] * contract.dt:.3g} s"
+    known, tiny = choice["baselines"], np.finfo(float).tiny
+    scales = (
+        ("one_step", np.maximum(known["constant velocity"]["one_step"], tiny)),
+        ("rollout", np.maximum(known["standing still"]["rollout"], tiny)),
+    )
     rows = []
-    for name, errors in {**choice["tried"], **choice["baselines"]}.items():
-        cells = [f"{factor * np.mean(errors[part]):.3g}" for part in ("one_step", "rollout")]
-        rows.append((name, *cells, f"{errors['score']:.3f}" if "score" in errors else ""))
+    for name, errors in {**choice["tried"], **known}.items():
+        score = np.sqrt(np.prod([np.mean(errors[part] / scale) for part, scale in scales]))
+        rows.append((score, name, *(factor * np.mean(errors[part]) for part, _ in scales)))
+    seconds = f"{choice['rollout_steps'] * contract.dt:.3g} s"
     columns = ("model", f"one step [{unit}]", f"{seconds} [{unit}]", "score")
-    console.print(table(columns, rows, left=("model",)))
-    console.print("Root mean square errors on recordings left out, mean over the joints.")
+    rows.sort(key=lambda row: (np.isnan(row[0]), row[0]))
+    cells = [(name, f"{one:.3g}", f"{end:.3g}", f"{score:.3f}") for score, name, one, end in rows]
+    terminal.print_table(out, columns, cells, left=("model",))
+    out.print("Root mean square errors on recordings left out, mean over the joints.")
     for sentence in choice["words"]:
-        console.print(sentence)
+        out.print(sentence)
 
 
-def _print_before_and_after(asked: Fit, console: Any, after: "Ensemble") -> None:
+def _print_before_and_after(
+    before: "Ensemble", after: "Ensemble", robot: str, old: Path | None
+) -> None:
     """Errors of the actuators that the fit continued from and of the new ones."""
-    from rich.console import Console
-
-    from genan.actuator import load
     from genan.evaluation.cross_validation import compare_refit
-    from genan.robot import Robot
 
-    assert asked.from_ is not None
-    console.print("judging before and after ...")
-    before, robot = load(asked.from_), Robot.load(asked.robot)
-    found, missing = compare_refit(before, after, robot, old=asked.old_data)
+    found, missing = compare_refit(before, after, Robot.load(robot), old=old)
     rows = []
     for pair in found:
-        horizon = len(pair.before.curve.mean)
+        both = (pair.before, pair.after)
         for column in range(len(pair.before.joints), len(pair.before.columns)):
             unit, factor = reading_unit(pair.before.units[column])
-            for steps in (1, horizon):
-                both = (
-                    errors.one_step[column] if steps == 1 else errors.curve[-1, column]
-                    for errors in (pair.before, pair.after)
-                )
-                cells = [
-                    f"{e.mean:.3g} ({e.low:.3g}-{e.high:.3g})"
-                    for e in (b.times(factor) for b in both)
-                ]
+            ends = {1: [errors.one_step[column] for errors in both]}
+            ends[len(pair.before.curve.mean)] = [errors.curve[-1, column] for errors in both]
+            for steps, errors in ends.items():
+                scaled = [error.times(factor) for error in errors]
+                cells = [interval(float(e.mean), float(e.low), float(e.high)) for e in scaled]
                 rows.append((str(pair.trajectories), pair.recording, str(steps), *cells, unit))
     columns = ("held out", "of", "steps", "mean absolute error before", "after", "unit")
-    out = Console(highlight=False, markup=False, soft_wrap=True)
-    out.print(table(columns, rows, left=("of", "unit")))
+    terminal.print_table(terminal.console(), columns, rows, left=("of", "unit"))
     if missing is not None:
-        out.print(missing)
+        terminal.console().print(missing)

@@ -1,10 +1,4 @@
-"""Bring logs of other programs into a recording: CSV, Parquet, NumPy, ROS bags, LeRobot, TFRecord
-and o80.
-
-Say once which column is which joint or control, with flags or in robot.toml (log = "COLUMN",
-log_unit = "deg"); without that, columns with the joints' and controls' own names are taken. Without
---out, the columns that there are are listed.
-"""
+"""``genan import``."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from genan.cli.terminal import ProgressBars, refuse
 from genan.errors import SettingError, listing
 from genan.importing.settings import ImportSettings
 
@@ -23,14 +18,17 @@ Texts = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Import(ImportSettings):
-    """Flags of ``genan import``."""
+    """Bring logs of other programs into a recording: CSV, Parquet, NumPy, ROS bags, LeRobot,
+    TFRecord and o80.
 
-    sources: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Logs: files, or folders of them."""
-    robot: str
-    """Whose logs they are: a bundled robot's name, or the path of a robot.toml."""
-    out: Path | None = None
-    """File to write (HDF5); left out: only list the columns of the logs."""
+    Say once which column is which joint or control, with flags or in robot.toml (log = "COLUMN",
+    log_unit = "deg"); without that, columns with the joints' and controls' own names are taken.
+    Without --out, the columns that there are are listed.
+    """
+
+    sources: Annotated[tuple[Path, ...], tyro.conf.Positional]  # Logs: files, or folders of them.
+    robot: str  # Whose logs they are: a bundled robot's name, or the path of a robot.toml.
+    out: Path | None = None  # File to write (HDF5); left out: only list the columns of the logs.
     joints: Texts = ()  # type: ignore[assignment]
     """Column of each joint, as elbow=COLUMN; or the columns alone, in the order of the robot's
     joints."""
@@ -43,17 +41,13 @@ class Import(ImportSettings):
     """Factors, as elbow=0.0879: scale * logged + offset is the value in the log's unit."""
     offset: Texts = ()  # type: ignore[assignment]
     """Offsets in the log's unit, as elbow=-180."""
-    test_out: Path | None = None
-    """File for the recordings of --test."""
+    test_out: Path | None = None  # File for the recordings of --test.
 
     def __post_init__(self) -> None:
         """``_settings`` checks."""
 
     def run(self) -> int:
-        """Import, or list the columns."""
-        from rich import progress
-        from rich.console import Console
-
+        """Import, or list the columns; exit code."""
         from genan.importing import import_logs
         from genan.robot import Robot
 
@@ -61,24 +55,11 @@ class Import(ImportSettings):
         settings = self._settings(robot)
         if self.out is None:
             return self._list(robot)
-        columns = (
-            progress.TextColumn("importing"),
-            progress.BarColumn(),
-            progress.DownloadColumn(),
-            progress.TransferSpeedColumn(),
-            progress.TextColumn("left"),
-            progress.TimeRemainingColumn(),
-        )
-        with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("", total=None)
+        with ProgressBars() as bars:
             made = import_logs(
-                self.sources,
-                robot,
-                self.out,
-                test_out=self.test_out,
-                settings=settings,
-                progress=lambda done, size: bar.update(task, completed=done, total=size),
-            )
+                self.sources, robot, self.out, test_out=self.test_out, settings=settings,
+                progress=lambda done, size: bars("importing [kB]", done // 1000, size // 1000),
+            )  # fmt: skip
         for file in filter(None, (made.data, made.test)):
             print(f"{file.path}: {file.words}")
             for sentence in (*file.resampling, *file.left_out):
@@ -114,20 +95,17 @@ class Import(ImportSettings):
                 try:
                     values[flag][name] = float(value)
                 except ValueError:
-                    raise SettingError(
-                        f"--{flag} takes numbers, such as {name}=0.5, not {value!r}."
-                    ) from None
+                    wrong = f"--{flag} takes numbers, such as {name}=0.5, not {value!r}."
+                    raise SettingError(wrong) from None
         return ImportSettings(**values)
 
 
 def _named(entries: Texts, names: Texts, flag: str) -> dict[str, str]:
     if any(entry.partition("=")[0] in names for entry in entries if "=" in entry) or not entries:
         return _pairs(entries, flag)
-    if len(entries) != len(names):
-        raise SettingError(
-            f"--{flag} has {len(entries)} columns and the robot has {len(names)} {flag} "
-            f"({listing(names)}); give one for each, or NAME=COLUMN."
-        )
+    count = f"--{flag} has {len(entries)} columns and the robot has {len(names)} {flag}"
+    hint = f"({listing(names)}); give one for each, or NAME=COLUMN."
+    refuse((len(entries) != len(names), f"{count} {hint}"))
     return dict(zip(names, entries, strict=True))
 
 
@@ -135,9 +113,7 @@ def _pairs(entries: Texts, flag: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for entry in entries:
         name, _, value = entry.partition("=")
-        if not (name and value):
-            raise SettingError(f"--{flag} takes entries such as elbow=..., not {entry!r}.")
-        if name in found:
-            raise SettingError(f"--{flag} names {name!r} twice.")
+        wrong = f"--{flag} takes entries such as elbow=..., not {entry!r}."
+        refuse((not (name and value), wrong), (name in found, f"--{flag} names {name!r} twice."))
         found[name] = value
     return found

@@ -1,4 +1,4 @@
-"""Say what is in a recording, what looks suspicious and what to do before training; draw it."""
+"""``genan inspect``."""
 
 import math
 from contextlib import ExitStack
@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import tyro
+from rich.console import Console
 
-from genan.cli.terminal import check_folder, print_sentences, print_table, table
+from genan.cli.terminal import check_out, console, print_pairs, print_sentences, print_table
+from genan.robot import Robot
 from genan.words import duration, number, reading_unit
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from genan.data import Inspection, Summary
 
 COLUMNS = (
@@ -28,7 +28,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Inspect:
-    """Flags of ``genan inspect``."""
+    """Say what is in a recording, what looks suspicious and what to do before training; draw it."""
 
     file: tyro.conf.Positional[Path]
     """The recording (an HDF5 file of genan; the .partial file of an unfinished recording works
@@ -40,57 +40,48 @@ class Inspect:
     out: Path | None = None
     """Folder for the page, the pictures and inspection.json; it must not exist yet, unless
     --overwrite is given. Left out: <file>-inspect next to the file, made again each time."""
-    overwrite: bool = False
-    """Replace what an earlier run put into --out."""
+    overwrite: bool = False  # Replace what an earlier run put into --out.
 
     def run(self) -> int:
         """Inspect, print, draw; exit code."""
-        from rich.console import Console
-
         from genan.data import inspect, summary
         from genan.data.inspection.measures import load_with_timing
+        from genan.importing import import_logs
         from genan.report.inspection import save_figures, save_inspection
         from genan.report.page import save_inspection_page
-        from genan.robot import Robot
 
         folder = self.out or self.file.with_name(f"{self.file.stem}-inspect")
-        check_folder(folder, overwrite=self.overwrite or self.out is None)
+        check_out(folder, overwrite=self.overwrite or self.out is None)
         robot = Robot.load(self.robot) if self.robot is not None else None
         raw = self.file.exists() and self.file.suffix not in (".h5", ".hdf5", ".partial")
         with ExitStack() as stack:
             file = self.file
             if robot is not None and raw:
-                from genan.importing import import_logs
-
                 file = Path(stack.enter_context(TemporaryDirectory())) / f"{self.file.stem}.h5"
                 import_logs([self.file], robot, file)
             head = replace(summary(file), path=self.file)
             trajectories, timing = load_with_timing(file)
         if robot is not None:
             trajectories.check_robot(robot)
-        found = inspect(trajectories, robot, timing=timing)
-        console = Console(highlight=False)
-        console.print(_head(head, found, trajectories.fingerprint), "")
-        for made in (_joint_table(found), _sensing_table(found), _control_table(found)):
-            print_table(console, made)
-            console.print()
-        console.print(f"[dim]{COLUMNS}{_pairs(found)}[/dim]", "")
-        print_sentences(console, "Suspicious", "yellow", found.suspicious, "Nothing suspicious.")
-        console.print()
-        print_sentences(console, "Verdict", "cyan", found.verdict)
-        console.print()
-        pictures = save_figures(found, folder)
-        record = save_inspection(found, head, trajectories.fingerprint, folder)
+        found, fingerprint = inspect(trajectories, robot, timing=timing), trajectories.fingerprint
+        out = console()
+        print_pairs(out, _head(head, found, fingerprint).items(), "bold")
+        out.print()
+        _print_tables(out, found)
+        if found.suspicious:
+            print_sentences(out, "Suspicious", "yellow", found.suspicious)
+        else:
+            out.print("Nothing suspicious.\n", style="green")
+        print_sentences(out, "Verdict", "cyan", found.verdict)
+        pictures = save_figures(trajectories, found, folder)
+        record = save_inspection(found, head, fingerprint, folder)
         page = save_inspection_page(found, head, pictures, folder)
         for path in (*pictures, record, page):
-            console.print(f"Wrote {path}", markup=False, soft_wrap=True)
+            out.print(f"Wrote {path}")
         return 0
 
 
-def _head(head: "Summary", found: "Inspection", fingerprint: str) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
+def _head(head: "Summary", found: "Inspection", fingerprint: str) -> dict[str, str]:
     same = math.isclose(found.shortest, found.longest)
     span = f"{found.shortest:.4g} s" if same else f"{found.shortest:.3g} to {found.longest:.3g} s"
     unfinished = " (unfinished: read up to its last whole trajectory)" if head.unfinished else ""
@@ -100,8 +91,7 @@ def _head(head: "Summary", found: "Inspection", fingerprint: str) -> "Table":
         "trajectories": f"{found.trajectories} of {span}, {found.samples} samples",
         "in all": f"{duration(found.duration)} at {1.0 / found.dt:.6g} Hz (dt {found.dt:.6g} s)",
     }
-    if found.timing is not None:
-        timing = found.timing
+    if (timing := found.timing) is not None:
         rows["time stamps"] = (
             f"every {1e3 * timing.period:.5g} ms, jitter {100 * timing.jitter:.2g} %, "
             f"{timing.gap_count} gaps, {timing.duplicated} twice, {timing.reversed} backwards"
@@ -109,40 +99,30 @@ def _head(head: "Summary", found: "Inspection", fingerprint: str) -> "Table":
     rows |= {"fingerprint": fingerprint, "provenance": provenance or "not given"}
     if head.truth:
         rows["evaluation"] = f"true {', '.join(head.truth)} stored, for evaluation only"
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in rows.items():
-        grid.add_row(Text(name), Text(value))
-    return grid
+    return rows
 
 
-def _joint_table(found: "Inspection") -> "Table":
-    columns = ["joint", "unit", "from", "to", "std", "speed", "99 %", "max", "95 % Hz", "cells"]
-    limits = any(joint.limits_covered is not None for joint in found.joints)
-    rows = []
-    for joint in found.joints:
-        unit, factor = reading_unit(joint.unit)
-        numbers = (joint.lowest, joint.highest, joint.deviation)
-        speeds = (joint.speed_median, joint.speed_p99, joint.speed_highest)
-        cells = [joint.name, unit, *(number(factor * value) for value in (*numbers, *speeds))]
-        cells += [number(joint.excited), f"{100 * joint.phase_covered:.0f} %"]
-        if limits:
-            part = joint.limits_covered
-            cells.append("-" if part is None else f"{100 * part:.0f} %")
-        rows.append(cells)
-    return table([*columns, *["limits"] * limits], rows, left=("joint", "unit"))
+def _plain(value: Any) -> str:
+    """A provenance entry on one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(entry)}" for key, entry in value.items())
+    return ", ".join(map(_plain, value)) if isinstance(value, list) else str(value)
 
 
-def _sensing_table(found: "Inspection") -> "Table":
-    """How finely each joint is measured, what drives it, and when."""
+def _print_tables(out: Console, found: "Inspection") -> None:
+    """Joints: where they went; how finely they are measured, what drives them; controls."""
     from genan.report.inspection import lag_words
 
-    columns = ["joint", "unit", "quantum", "1-step signal", "noise", "is motion", "clear at"]
-    rows = []
+    limited = any(joint.limits_covered is not None for joint in found.joints)
+    motion, sensing = [], []
     for joint, lag in zip(found.joints, found.lag.joints, strict=True):
         unit, factor = reading_unit(joint.unit)
-        rows.append(
+        moved = (joint.lowest, joint.highest, joint.deviation)
+        speeds = (joint.speed_median, joint.speed_p99, joint.speed_highest)
+        cells = [joint.name, unit, *(number(factor * x) for x in (*moved, *speeds))]
+        limits = [_share(joint.limits_covered)] * limited
+        motion.append([*cells, number(joint.excited), _share(joint.phase_covered), *limits])
+        sensing.append(
             [
                 joint.name,
                 unit,
@@ -156,12 +136,7 @@ def _sensing_table(found: "Inspection") -> "Table":
                 f"{number(100 * joint.stuck)} %",
             ]
         )
-    return table([*columns, "lag", "most by", "stuck"], rows, left=("joint", "unit"))
-
-
-def _control_table(found: "Inspection") -> "Table":
-    columns = ["control", "unit", "range", "used", "at an end", "fastest", "95 % Hz", "cells"]
-    rows = [
+    controls = [
         [
             control.name,
             control.unit,
@@ -170,11 +145,22 @@ def _control_table(found: "Inspection") -> "Table":
             f"{100 * control.saturated:.1f} %",
             number(control.fastest),
             number(control.excited),
-            f"{100 * control.covered:.0f} %",
+            _share(control.covered),
         ]
         for control in found.controls
     ]
-    return table(columns, rows, left=("control", "unit"))
+    for columns, rows in (
+        ("joint,unit,from,to,std,speed,99 %,max,95 % Hz,cells" + ",limits" * limited, motion),
+        ("joint,unit,quantum,1-step signal,noise,is motion,clear at,lag,most by,stuck", sensing),
+        ("control,unit,range,used,at an end,fastest,95 % Hz,cells", controls),
+    ):
+        print_table(out, columns.split(","), rows, left=("joint", "control", "unit"))
+        out.print()
+    out.print(f"{COLUMNS}{_pairs(found)}\n", style="dim", soft_wrap=False)
+
+
+def _share(part: float | None) -> str:
+    return "-" if part is None else f"{100 * part:.0f} %"
 
 
 def _pairs(found: "Inspection") -> str:
@@ -183,20 +169,9 @@ def _pairs(found: "Inspection") -> str:
     if not parts:
         return ""
     first, second = min(parts, key=lambda pair: parts[pair])
+    least, most = _share(parts[first, second]), _share(max(parts.values()))
     if len(parts) == 1:
-        return (
-            f" Positions of {first} with {second}: {100 * parts[first, second]:.0f} % of their "
-            "cells."
-        )
-    least, most = 100 * min(parts.values()), 100 * max(parts.values())
-    return (
-        f" Pairs of positions: {least:.0f} to {most:.0f} % of their cells ({first} with {second} "
-        "the least)."
-    )
-
-
-def _plain(value: Any) -> str:
-    """A provenance entry on one line."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(entry)}" for key, entry in value.items())
-    return ", ".join(map(_plain, value)) if isinstance(value, list) else str(value)
+        return f" Positions of {first} with {second}: {least} of their cells."
+    least = least.removesuffix(" %")
+    cells = f"{least} to {most} of their cells ({first} with {second} the least)"
+    return f" Pairs of positions: {cells}."

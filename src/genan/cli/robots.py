@@ -84,7 +84,10 @@ class NewRobot:
         robot = Robot.load(path)
         joints, controls = plural(robot.nq, "joint"), plural(robot.nu, "control")
         print(f"Wrote {path}: {joints}, {controls}, {1.0 / robot.dt:.4g} Hz.")
-        some, none = "Guessed, so check it in the file (marked GUESS):", "Nothing had to be guessed."
+        some, none = (
+            "Guessed, so check it in the file (marked GUESS):",
+            "Nothing had to be guessed.",
+        )
         print(some if new.guesses else none)
         for guess in new.guesses:
             print(f"  - {guess}")

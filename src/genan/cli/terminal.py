@@ -79,8 +79,9 @@ class ProgressBars(progress.Progress):
     it is done, and how much there is."""
 
     def __init__(self) -> None:
-        columns = ("{task.description}", progress.BarColumn(), progress.MofNCompleteColumn(),
-                   _Speed(), progress.TimeElapsedColumn(), "left", progress.TimeRemainingColumn())  # fmt: skip
+        count = progress.MofNCompleteColumn(), _Speed()
+        times = progress.TimeElapsedColumn(), "left", progress.TimeRemainingColumn()
+        columns = "{task.description}", progress.BarColumn(), *count, *times
         super().__init__(*columns, console=console(stderr=True))
         self._lines: dict[str, progress.TaskID] = {}
 
@@ -146,10 +147,18 @@ def print_table(
     out.print(made, crop=False)
 
 
-def print_sentences(out: Console, title: str, colour: str, sentences: Iterable[str]) -> None:
-    """A heading and a list, in lines as wide as the screen."""
+def print_pairs(out: Console, pairs: Iterable[tuple[str, str]], style: str) -> None:
+    """Two columns, the first in a style, the second in lines as wide as the screen."""
     grid = Table.grid(padding=(0, 1))
-    for sentence in sentences:
-        grid.add_row(Text("•", colour), sentence)
-    out.print(title, style="bold")
+    grid.add_column(style=style, no_wrap=True)
+    grid.add_column(overflow="fold")
+    for pair in pairs:
+        grid.add_row(*pair)
     out.print(grid, soft_wrap=False)
+
+
+def print_sentences(out: Console, title: str, colour: str, sentences: Iterable[str]) -> None:
+    """A heading, a list, and an empty line."""
+    out.print(title, style="bold")
+    print_pairs(out, (("•", sentence) for sentence in sentences), colour)
+    out.print()

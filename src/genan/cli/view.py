@@ -44,7 +44,7 @@ class View:
 
     def run(self) -> int:
         """Show it until Ctrl-C; exit code."""
-        from genan.viewer.live_page import view_live
+        from genan.viewer.live import view_live
         from genan.viewer.replay import view_recording
 
         replays = given(trajectory=self.trajectory, robot=self.robot)
