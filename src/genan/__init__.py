@@ -30,17 +30,11 @@ if TYPE_CHECKING:
     from genan.simulation.simulator import Simulator
 
 _HOMES = {
-    "Robot": "robot.robot",
-    "Trajectories": "data.trajectories",
-    "inspect": "data.inspection",
-    "fit": "actuator.fit",
-    "load": "actuator.artifact",
-    "evaluate": "evaluation.actuators",
-    "Simulator": "simulation.simulator",
-    "train": "rl.train",
-    "Policy": "rl.policy",
+    "Robot": "robot.robot", "Trajectories": "data.trajectories", "inspect": "data.inspection",
+    "fit": "actuator.fit", "load": "actuator.artifact", "evaluate": "evaluation.actuators",
+    "Simulator": "simulation.simulator", "train": "rl.train", "Policy": "rl.policy",
     "ControlLoop": "deployment.loop",
-}
+}  # fmt: skip
 
 __all__ = [
     "ControlLoop", "Policy", "Robot", "Simulator", "Trajectories", "__version__", "evaluate", "fit",

@@ -12,7 +12,8 @@ import json
 import os
 import shutil
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,25 +26,33 @@ from safetensors.numpy import save as tensor_bytes
 from genan.errors import GenanError, SettingError, listing
 
 Tree = TypeVar("Tree")
+Json = dict[str, Any]
+Check = Callable[[Path], None]  # Raises where the export at a path is not what it should be.
 
 CHECKPOINT = "checkpoint.safetensors"
-
 OPSET, OLDEST_OPSET = 17, 13  # Operators of version 17 run on every onnxruntime since 1.12 (2022).
-
-Check = Callable[[Path], None]  # Raises where the export at a path is not what it should be.
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write ``content`` under a temporary name, make sure it is on the disk, and rename it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with _temporary(path, "tmp") as temporary:
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+
+
+@contextmanager
+def _temporary(path: Path, kind: str) -> Iterator[Path]:
+    """A place next to ``path`` that is gone afterwards, whatever was put there."""
+    place = path.with_name(f".{path.name}.{os.getpid()}.{kind}")
+    try:
+        yield place
     finally:
-        temporary.unlink(missing_ok=True)
+        if place.is_dir():
+            shutil.rmtree(place, ignore_errors=True)
+        place.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -65,36 +74,25 @@ class ArtifactFormat:
     """Contract files of other formats that may be given by mistake, and what they belong to."""
 
     def write(
-        self,
-        folder: Path | str,
-        arrays: Mapping[str, np.ndarray],
-        *,
-        contract: dict[str, Any],
-        record: dict[str, Any],
+        self, folder: Path | str, arrays: Mapping[str, np.ndarray], *, contract: Json, record: Json,
         version: int | None = None,
-    ) -> Path:
+    ) -> Path:  # fmt: skip
         """Write both files into ``folder``, replacing those there, the contract last.
 
         ``version``: an older one than the newest, for content that old readers can read.
         """
-        folder = Path(folder)
+        folder, weights = Path(folder), tensor_bytes(dict(arrays))
         folder.mkdir(parents=True, exist_ok=True)
-        weights = tensor_bytes(dict(arrays))
         write_atomically(folder / self.weights, weights)
         text = self.text(weights, contract=contract, record=record, version=version)
         write_atomically(folder / self.contract, text.encode())
         return folder
 
     def text(
-        self,
-        weights: bytes,
-        *,
-        contract: dict[str, Any],
-        record: dict[str, Any],
-        version: int | None = None,
+        self, weights: bytes, *, contract: Json, record: Json, version: int | None = None
     ) -> str:
         """The contract file that belongs to an array file with the bytes ``weights``."""
-        settings: dict[str, Any] = {
+        settings: Json = {
             "format": self.format,
             "version": self.version if version is None else version,
             "contract": contract,
@@ -103,12 +101,13 @@ class ArtifactFormat:
         }
         return json.dumps({**settings, "seal": seal(settings)}, indent=1) + "\n"
 
-    def read(self, folder: Path | str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def read(self, folder: Path | str) -> tuple[Json, dict[str, np.ndarray]]:
         """What the contract file says, and the arrays; format, seal and checksum are checked."""
-        folder = Path(folder)
-        settings = self.read_contract(folder)
-        path = folder / self.weights
-        weights = self._bytes(path)
+        settings, path = self.read_contract(Path(folder)), Path(folder) / self.weights
+        if not path.exists():
+            files = f"an artifact has the two files {self.weights} and {self.contract}"
+            raise self.error(f"There is no {path}; {files}.")
+        weights = path.read_bytes()
         if hashlib.sha256(weights).hexdigest() != settings["weights_sha256"]:
             raise self.error(
                 f"{path} does not belong to the {self.contract} next to it, or is damaged (its "
@@ -117,34 +116,33 @@ class ArtifactFormat:
         try:
             return settings, parse_tensors(weights)
         except SafetensorError as error:
-            raise self.error(
-                f"{path} cannot be read ({error}); fetch it again or {self.again}."
-            ) from None
+            unread = f"{path} cannot be read ({error}); fetch it again or {self.again}."
+            raise self.error(unread) from None
 
-    def read_contract(self, folder: Path) -> dict[str, Any]:
+    def read_contract(self, folder: Path) -> Json:
         """Everything in the contract file, checked against its own seal."""
+        path = folder / self.contract
         if not folder.is_dir():
             raise self.error(f"{self.none} in {folder}: no such folder; give {self.origin}.")
-        path = folder / self.contract
         if not path.exists():
-            raise self.error(
-                f"{self.none} in {folder}: it has no {self.contract}{self._instead(folder)}"
-            )
+            end = f". {self.unfinished}" if any(folder.glob("checkpoint*")) else "."
+            for name, what in self.others:
+                if (folder / name).exists():
+                    end = f" but {name}, so it holds {what}; give {self.origin}."
+            raise self.error(f"{self.none} in {folder}: it has no {self.contract}{end}")
         try:
-            settings: dict[str, Any] = json.loads(self._bytes(path))
-            found, version = settings.pop("seal"), settings["version"]
-            known = settings["format"] == self.format
+            settings: Json = json.loads(path.read_bytes())
+            sealed, kind, version = settings.pop("seal"), settings["format"], settings["version"]
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise self.error(
-                f"{path} is not a contract of genan, or is damaged; fetch it again or {self.again}."
-            ) from None
+            wrong = f"{path} is not a contract of genan, or is damaged"
+            raise self.error(f"{wrong}; fetch it again or {self.again}.") from None
         readable = range(self.version if self.oldest is None else self.oldest, self.version + 1)
-        if not known or version not in readable:
+        if kind != self.format or version not in readable:
             raise self.error(
-                f"{path} is of format {settings['format']!r}, version {version}; this genan reads "
+                f"{path} is of format {kind!r}, version {version}; this genan reads "
                 f"{self.format!r}, version {' and '.join(map(str, readable))}."
             )
-        if found != seal(settings):
+        if sealed != seal(settings):
             raise self.error(
                 f"{path} was changed after genan wrote it (its seal does not fit); take the "
                 f"original, or {self.again} with the settings you want."
@@ -171,23 +169,8 @@ class ArtifactFormat:
                 continue
             raise self.error(f"{where} {fault}; {self.again}.")
 
-    def _instead(self, folder: Path) -> str:
-        """The end of the sentence about a folder without a contract."""
-        for name, what in self.others:
-            if (folder / name).exists():
-                return f" but {name}, so it holds {what}; give {self.origin}."
-        return f". {self.unfinished}" if any(folder.glob("checkpoint*")) else "."
 
-    def _bytes(self, path: Path) -> bytes:
-        if not path.exists():
-            raise self.error(
-                f"There is no {path}; an artifact has the two files {self.weights} and "
-                f"{self.contract}."
-            )
-        return path.read_bytes()
-
-
-def seal(settings: dict[str, Any]) -> str:
+def seal(settings: Json) -> str:
     """Checksum of a contract file's content without the seal itself."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
@@ -196,19 +179,15 @@ def place_folder(out: Path, contents: Mapping[str, bytes], check: Check) -> Path
     """Write the files ``contents`` into ``out`` once ``check`` accepts them; other files stay."""
     if out.exists() and not out.is_dir():
         raise SettingError(f"{out} is a file, and a NumPy export is a folder; give another place.")
-    unchecked = out.with_name(f".{out.name}.{os.getpid()}.unchecked")
-    try:
+    with _temporary(out, "unchecked") as unchecked:
         unchecked.mkdir(parents=True)
         for name, content in contents.items():
             write_atomically(unchecked / name, content)
         check(unchecked)
-        if out.exists():
-            for name in contents:
-                (unchecked / name).replace(out / name)
-        else:
-            unchecked.rename(out)
-    finally:
-        shutil.rmtree(unchecked, ignore_errors=True)
+        if not out.exists():
+            return unchecked.rename(out)
+        for name in contents:
+            (unchecked / name).replace(out / name)
     return out
 
 
@@ -217,14 +196,10 @@ def place_file(path: Path, content: bytes, check: Check) -> Path:
     if path.is_dir():
         raise SettingError(f"{path} is a folder, and an ONNX export is a file; give another place.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    unchecked = path.with_name(f".{path.name}.{os.getpid()}.unchecked")
-    try:
+    with _temporary(path, "unchecked") as unchecked:
         write_atomically(unchecked, content)
         check(unchecked)
-        unchecked.replace(path)
-    finally:
-        unchecked.unlink(missing_ok=True)
-    return path
+        return unchecked.replace(path)
 
 
 def run_module(path: Path) -> types.ModuleType:
@@ -238,8 +213,7 @@ class OnnxGraph:
     """An ONNX graph while it is built; ``error`` is raised where the package is missing."""
 
     def __init__(self, opset: int, *, error: type[GenanError]) -> None:
-        self._onnx = _package("onnx", error)
-        self._opset = opset
+        self._onnx, self._opset = _package("onnx", error), opset
         newest = self._onnx.defs.onnx_opset_version()
         if not OLDEST_OPSET <= opset <= newest:
             raise SettingError(f"opset must be {OLDEST_OPSET} to {newest}, not {opset}.")
@@ -250,12 +224,10 @@ class OnnxGraph:
         self, operator: str, *inputs: str | np.ndarray, name: str | None = None, **attributes: Any
     ) -> str:
         """Add one operation on named values or constant arrays; returns its output's name."""
-        names = []
+        names, from_array = [], self._onnx.numpy_helper.from_array
         for value in inputs:
             if isinstance(value, np.ndarray):
-                self._constants.append(
-                    self._onnx.numpy_helper.from_array(value, f"constant_{len(self._constants)}")
-                )
+                self._constants.append(from_array(value, f"constant_{len(self._constants)}"))
                 value = self._constants[-1].name
             names.append(value)
         name = name or f"value_{len(self._nodes)}"
@@ -272,12 +244,11 @@ class OnnxGraph:
     ) -> bytes:
         """The finished file; the same graph gives the same bytes."""
         helper = self._onnx.helper
-        operators = [helper.make_opsetid("", self._opset)]
+        graph = helper.make_graph(self._nodes, name, inputs, outputs, self._constants)
+        opsets = [helper.make_opsetid("", self._opset)]
+        oldest = helper.find_min_ir_version_for(opsets)
         model = helper.make_model(
-            helper.make_graph(self._nodes, name, inputs, outputs, self._constants),
-            producer_name="genan",
-            opset_imports=operators,
-            ir_version=helper.find_min_ir_version_for(operators),
+            graph, producer_name="genan", opset_imports=opsets, ir_version=oldest
         )
         helper.set_model_props(model, metadata)
         self._onnx.checker.check_model(model)
@@ -287,33 +258,26 @@ class OnnxGraph:
 
 def open_session(path: Path | str, *, error: type[GenanError]) -> Any:
     """An onnxruntime session of the file at ``path``, on one core of the CPU."""
-    onnxruntime = _package("onnxruntime", error)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
+    runtime = _package("onnxruntime", error)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
     try:
-        return onnxruntime.InferenceSession(
-            os.fspath(path), options, providers=["CPUExecutionProvider"]
-        )
+        return runtime.InferenceSession(os.fspath(path), options, ["CPUExecutionProvider"])
     except Exception as fault:  # onnxruntime's errors have no base class of their own
         reason = " ".join(str(fault).split())
-        raise error(
-            f"onnxruntime {onnxruntime.__version__} cannot run the export ({reason}); try a lower "
-            "opset."
-        ) from None
+        cannot = f"onnxruntime {runtime.__version__} cannot run the export ({reason})"
+        raise error(f"{cannot}; try a lower opset.") from None
 
 
 def _package(name: str, error: type[GenanError]) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise error(
-            f"ONNX exports need the package {name}, which is not installed; get it with: "
-            "pip install 'genan[onnx]'."
-        ) from None
+        missing = f"ONNX exports need the package {name}, which is not installed"
+        raise error(f"{missing}; get it with: pip install 'genan[onnx]'.") from None
 
 
-def save_checkpoint(folder: Path, state: Any, *, identity: dict[str, Any], extra: Any) -> None:
+def save_checkpoint(folder: Path, state: Any, *, identity: Json, extra: Any) -> None:
     """Write unfinished work in one file, so that continuing gives the same result.
 
     Args:
@@ -328,7 +292,7 @@ def save_checkpoint(folder: Path, state: Any, *, identity: dict[str, Any], extra
 
 
 def load_checkpoint(
-    folder: Path, like: Tree, *, identity: dict[str, Any], work: str
+    folder: Path, like: Tree, *, identity: Json, work: str
 ) -> tuple[Tree, Any] | None:
     """The state in ``folder`` and what belongs to it, or None; that of other work is refused.
 
@@ -350,16 +314,23 @@ def load_checkpoint(
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         theirs, extra = json.loads(metadata["identity"]), json.loads(metadata["beside"])
     except (SafetensorError, KeyError, ValueError) as error:
-        raise GenanError(
-            f"{path} cannot be read ({error}); remove it, or give --overwrite, to start the {work} "
-            "again."
-        ) from None
-    _check_identity(folder, theirs, identity, work)
+        again = f"remove it, or give --overwrite, to start the {work} again"
+        raise GenanError(f"{path} cannot be read ({error}); {again}.") from None
+    there, here = _flat(theirs), _flat(identity)
+    differing = [
+        f"{key} is {there.get(key)!r} there and {here.get(key)!r} here"
+        for key in sorted({*there, *here})
+        if there.get(key) != here.get(key)
+    ]
+    if differing:
+        raise SettingError(
+            f"{folder} holds an unfinished {work} of another kind ({'; '.join(differing[:3])}); "
+            "repeat its command to continue, give another --out, or --overwrite to start again."
+        )
     expected = _named(like)
     if any(name not in arrays or arrays[name].shape != a.shape for name, a in expected.items()):
-        raise GenanError(
-            f"{path} is of another version of genan; give --overwrite to start the {work} again."
-        )
+        other = f"{path} is of another version of genan"
+        raise GenanError(f"{other}; give --overwrite to start the {work} again.")
     leaves = [jnp.asarray(arrays[name]) for name in expected]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), extra
 
@@ -377,23 +348,9 @@ def _named(state: Any) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
-def _check_identity(folder: Path, theirs: dict[str, Any], ours: dict[str, Any], work: str) -> None:
-    flat, other = _flat(theirs), _flat(ours)
-    differing = [
-        f"{key} is {flat.get(key)!r} there and {other.get(key)!r} here"
-        for key in sorted({*flat, *other})
-        if flat.get(key) != other.get(key)
-    ]
-    if differing:
-        raise SettingError(
-            f"{folder} holds an unfinished {work} of another kind ({'; '.join(differing[:3])}); "
-            "repeat its command to continue, give another --out, or --overwrite to start again."
-        )
-
-
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(settings: Json, prefix: str = "") -> Json:
     """Nested settings as dotted names."""
-    flat: dict[str, Any] = {}
+    flat: Json = {}
     for key, value in settings.items():
         name = f"{prefix}{key}"
         flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}

@@ -2,7 +2,8 @@
 a few fields.
 
 The format is TensorFlow's: length, masked checksum of the length, the message, masked checksum of
-the message.
+the message. A message is protobuf: fields of a number and a kind (0 varint, 1 eight bytes, 2 bytes
+with their length, 5 four bytes).
 """
 
 import struct
@@ -17,14 +18,15 @@ class EventFile:
     def __init__(self, folder: Path, *, name: str = "events.out.tfevents.0.genan") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = (folder / name).open("wb")
-        self._write(_text(3, "brain.Event:2"), step=0)
+        self._write(_field(3, b"brain.Event:2"), step=0)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Add one point to each curve; a ``/`` in a name makes a group."""
-        summary = b"".join(
-            _message(1, _text(1, tag) + _float(2, float(value))) for tag, value in values.items()
+        points = (
+            _field(1, tag.encode()) + _varint(2 << 3 | 5) + struct.pack("<f", float(value))
+            for tag, value in values.items()
         )
-        self._write(_message(5, summary), step=step)
+        self._write(_field(5, b"".join(_field(1, point) for point in points)), step=step)
 
     def close(self) -> None:
         """Close the file."""
@@ -45,28 +47,17 @@ def _varint(number: int) -> bytes:
     return bytes([*parts, number])
 
 
-def _message(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
-def _text(field: int, text: str) -> bytes:
-    return _message(field, text.encode())
+def _remainder(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ 0x82F63B78 if byte & 1 else byte >> 1
+    return byte
 
 
-def _float(field: int, value: float) -> bytes:
-    return _varint(field << 3 | 5) + struct.pack("<f", value)
-
-
-def _table() -> list[int]:
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ 0x82F63B78 if byte & 1 else byte >> 1
-        table.append(byte)
-    return table
-
-
-_CRC32C = _table()
+_CRC32C = [_remainder(byte) for byte in range(256)]
 
 
 def _checksum(content: bytes) -> bytes:

@@ -64,9 +64,7 @@ def slug(text: str) -> str:
 
 
 def reading_unit(unit: str) -> tuple[str, float]:
-    """The unit that a person reads for a joint's SI unit, and the factor to it: degrees for rad,
-    millimetres for m.
-    """
+    """What a person reads for a joint's SI unit, and the factor: degrees for rad, mm for m."""
     return {"rad": ("deg", DEGREES), "m": ("mm", 1000.0)}.get(unit, (unit, 1.0))
 
 

@@ -55,7 +55,6 @@ class Collect:
     with."""
 
     def run(self) -> int:
-        """Record, with a progress bar; exit code."""
         package = check_offers(self.robot, "virtual", "to record on")
         self._check()
         from genan.data import Channels, Recorder

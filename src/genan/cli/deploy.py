@@ -1,4 +1,4 @@
-"""``genan deploy``."""
+"""``genan deploy``, and what it shares with ``genan transfer``: a policy, and a robot to run on."""
 
 import math
 from contextlib import nullcontext
@@ -24,7 +24,44 @@ STOPPED = 1  # Exit code of a flight that a safety limit ended.
 
 
 @dataclass(frozen=True)
-class Deploy:
+class PolicyOnRobot:
+    """Flags that say which policy runs on which robot."""
+
+    task: tyro.conf.Positional[str]
+    """Name of the task: reacher; for trials also ball-in-a-cup, table-tennis, or one of another
+    package."""
+    policy: Path | None = None
+    """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes
+    with genan."""
+    robot: str | None = None
+    """Robot to run on: virtual-NAME, or an interface that a robot's package offers; left out, the
+    virtual one of the robot that the policy was trained for."""
+    hours: float | None = None  # Operating hours behind the virtual robot [h]; left out: 0.
+    realtime: bool = False  # Pace the virtual robot to real time; others always are.
+    host: str | None = None  # Address of a robot on the network.
+    port: int | None = None  # Its port.
+
+    @property
+    def virtual(self) -> bool:
+        """Whether it is to run on a virtual robot."""
+        return self.robot is None or self.robot.startswith(VIRTUAL)
+
+    @property
+    def policy_folder(self) -> Path:
+        """Where the policy is."""
+        return self.policy or bundled_policy(self.task)
+
+    def robot_settings(self, **more: Any) -> dict[str, Any]:
+        """What of the robot was given, for ``open_trials``."""
+        settings = given(hours=self.hours, host=self.host, port=self.port, **more)
+        if self.virtual:
+            use_cache()
+            settings["paced"] = self.realtime
+        return settings
+
+
+@dataclass(frozen=True)
+class Deploy(PolicyOnRobot):
     """Run a policy on a robot, once.
 
     The controls are ramped to the initial ones, the policy acts for as long as an episode of its
@@ -32,13 +69,6 @@ class Deploy:
     safety limits see (docs/deployment.md). Exit code 1: it was stopped by one of them.
     """
 
-    task: tyro.conf.Positional[str]  # The task: reacher.
-    robot: str | None = None
-    """Robot to run on: virtual-NAME, or an interface that a robot's package offers; left out, the
-    virtual one of the robot that the policy was trained for."""
-    policy: Path | None = None
-    """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes
-    with genan."""
     goal: tuple[float, ...] = ()
     """Joint position to reach [degrees, or m for slides], one number for each joint."""
     initial: tuple[float, ...] | None = None
@@ -48,39 +78,23 @@ class Deploy:
     max_seconds: float = math.inf
     """Longest time that may pass before the controls are brought to rest [s]."""
     dry_run: bool = False  # Do everything but send: the robot is read, and stays as it is.
-    realtime: bool = False  # Pace the virtual robot to real time; others always are.
     robot_seed: int | None = None  # Which specimen of the virtual robot.
-    hours: float | None = None  # Operating hours behind the virtual robot [h].
-    host: str | None = None  # Address of a robot on the network.
-    port: int | None = None  # Its port.
 
     def run(self) -> int:
-        """Deploy; exit code."""
-        there = listing(TASKS)
-        refuse(
-            (
-                self.task not in TASKS,
-                f"There is no task {self.task!r} to deploy; there are: {there}.",
-            )
-        )
+        missing = f"There is no task {self.task!r} to deploy; there are: {listing(TASKS)}."
+        refuse((self.task not in TASKS, missing))
         from genan.deployment.loop import TO_REST
         from genan.deployment.safety import StopReason
         from genan.evaluation.trials import load_policy, open_trials
 
-        policy = load_policy(self.policy or bundled_policy(self.task), self.task)
-        name = self.robot or VIRTUAL + policy.contract["robot"]
-        flags = given(seed=self.robot_seed, hours=self.hours, host=self.host, port=self.port)
-        if name.startswith(VIRTUAL):
-            use_cache()
-            flags["paced"] = self.realtime
-        setup = open_trials(policy, robot=name, **flags)
-        arm = setup.robot.robot
+        policy = load_policy(self.policy_folder, self.task)
+        setup = open_trials(policy, robot=self.robot, **self.robot_settings(seed=self.robot_seed))
+        arm, say = setup.robot.robot, console().print
         joints = f"{arm.nq} numbers, one for each of the joints {listing(arm.joint_names)}"
         refuse((len(self.goal) != arm.nq, f"Give --goal, {joints}, not {len(self.goal)}."))
         units = [math.pi / 180.0 if joint.unit == "rad" else 1.0 for joint in arm.joints]
         with interruptible() as stopping:
-            flight = self._fly(setup, name, np.multiply(self.goal, units), stopping)
-        say = console().print
+            flight = self._fly(setup, np.multiply(self.goal, units), stopping)
         say(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
         if flight.stop.sound and not flight.dry:
             error = np.abs(flight.q[flight.during(TO_REST).start] / units - self.goal)
@@ -90,27 +104,26 @@ class Deploy:
         if self.record is not None:
             kept = self.record if self.record.exists() else self.record.with_suffix(".ticks")
             say(f"Wrote {kept}")
-        if stopping():
-            return INTERRUPTED
-        return 0 if flight.stop.reason in (StopReason.FINISHED, StopReason.TIME) else STOPPED
+        fine = flight.stop.reason in (StopReason.FINISHED, StopReason.TIME)
+        return INTERRUPTED if stopping() else 0 if fine else STOPPED
 
-    def _fly(self, setup: "TrialSetup", name: str, goal: np.ndarray, stopping: Any) -> "Flight":
+    def _fly(self, setup: "TrialSetup", goal: np.ndarray, stopping: Any) -> "Flight":
         from genan.deployment.controller import Goal
         from genan.deployment.flight import FlightRecorder
         from genan.deployment.interface import DryRun
         from genan.deployment.loop import ControlLoop
 
-        robot, arm = setup.robot, setup.robot.robot
+        robot, arm, contract = setup.robot, setup.robot.robot, setup.policy.contract
         controller = setup.policy_controller(Goal(goal, arm))
         middle = (setup.constant("u_lower") + setup.constant("u_upper")) / 2.0
         ramp = setup.ramp(middle if self.initial is None else np.array(self.initial, float))
         about = {
-            "robot": name,
+            "robot": self.robot or VIRTUAL + contract["robot"],
             "robot_seed": self.robot_seed or 0,
             "task": self.task,
             "goal_degrees": list(self.goal),
             "policy": str(self.policy or "bundled"),
-            "actuators_sha256": setup.policy.contract["actuators_sha256"],
+            "actuators_sha256": contract["actuators_sha256"],
             "dry_run": self.dry_run,
             "versions": versions(),
         }

@@ -11,10 +11,10 @@ from rich.console import Console
 
 import genan
 from genan.cli import terminal
-from genan.cli.terminal import print_sentences, print_table, refuse
+from genan.cli.terminal import estimate, given, print_table, refuse
 from genan.files import write_atomically
 from genan.jax_setup import use_cache
-from genan.words import interval, number, reading_unit, shortened
+from genan.words import number, reading_unit, shortened
 
 if TYPE_CHECKING:
     from genan.actuator import Ensemble
@@ -69,7 +69,6 @@ class Evaluate:
     """Replace what an earlier run put into --out; with --cross-validate, fit all again."""
 
     def run(self) -> int:
-        """Judge, print, draw, keep the headline; exit code."""
         crossing = self.cross_validate is not None
         refuse(
             (self.data is None and not crossing,
@@ -89,22 +88,23 @@ class Evaluate:
         ensemble = genan.load(self.actuators)
         robot = load_robot(ensemble, self.robot)
         out = terminal.console()
+        found: Any
         if crossing:
-            crossed = self._cross_validate(ensemble, robot)
-            if crossed is None:
+            found = self._cross_validate(ensemble, robot)
+            if found is None:
                 safe = f"stopped; what is done is safe in {self.actuators / FOLDS}"
                 terminal.console(stderr=True).print(f"{safe}: the same command goes on from it.")
                 return terminal.INTERRUPTED
-            sentences = cross_validation_verdict(crossed)
-            parts = f"{crossed.recordings} recordings ({crossed.trajectories} trajectories)"
-            again = f", fitted again {len(crossed.folds)} times without a part of the {parts}"
-            _print_head(out, crossed, f"{again} of robot {crossed.robot} and judged on it")
+            parts = f"{found.recordings} recordings ({found.trajectories} trajectories)"
+            again = f", fitted again {len(found.folds)} times without a part of the {parts}"
+            _print_head(out, found, f"{again} of robot {found.robot} and judged on it")
+            sentences = cross_validation_verdict(found)
         else:
             found = self._evaluate(ensemble, robot)
-            sentences = verdict(found)
             _print_evaluation(out, found)
-        print_sentences(out, "Verdict", "cyan", sentences)
-        for path in self._write(folder, crossed if crossing else found, sentences):
+            sentences = verdict(found)
+        terminal.print_sentences(out, "Verdict", "cyan", sentences)
+        for path in self._write(folder, found, sentences):
             out.print(f"Wrote {path}")
         if not crossing:
             save(ensemble.with_record(metrics=headline(found)), self.actuators)
@@ -164,7 +164,7 @@ class Evaluate:
             (train is None, "--uan learns from the training recording; give it by --train-data.")
         )
         assert train is not None
-        settings = replace(UanSettings(), **terminal.given(steps=self.uan_steps))
+        settings = replace(UanSettings(), **given(steps=self.uan_steps))
         folder, begun = self.actuators / "baselines" / "uan", time.perf_counter()
         found, how = kept_uan(folder, train.fingerprint, settings), "trained earlier for"
         if found is None:
@@ -203,6 +203,55 @@ def _names(paths: list[Path]) -> list[str]:
     return [name if names.index(name) == k else f"{name} ({k + 1})" for k, name in enumerate(names)]
 
 
+def _print_head(out: Console, found: Any, where: str, end: str = "", notes: Any = ()) -> None:
+    """What was judged, and the errors: of all models, of each joint, and compared."""
+    errors, models = found.errors, found.table
+    out.print(
+        f"{found.name}{where}: {errors.samples} single steps and {errors.rollouts} rollouts of "
+        f"{found.horizon} steps ({found.horizon * found.dt:.3g} s){end}."
+    )
+    for sentence in (*notes, *found.notes):
+        out.print(f"• {sentence}", style="yellow")
+    out.print()
+    names, units = [model.name for model in models], [reading_unit(unit) for unit in errors.units]
+    ends = {"1 step": [model.one_step for model in models]}
+    ends[f"{found.horizon} steps"] = [model.curve[-1] for model in models]
+    columns = {"mean absolute error": names}
+    for k, (unit, factor) in list(enumerate(units))[len(errors.joints) :]:
+        for step, each in ends.items():
+            columns[f"{step} [{unit}]"] = [estimate(one[k], factor) for one in each]
+    away = [f"{model.diverged} of {model.rollouts}" if model.diverged else "0" for model in models]
+    print_table(out, columns | {"diverged": away})
+    out.print(_brackets(found) + "\n", style="dim")
+    for step, each in ends.items() if len(errors.joints) > 1 else ():
+        columns = {step: names}
+        for k, (joint, (unit, factor)) in enumerate(zip(errors.joints, units, strict=False)):
+            columns[f"{joint} [{unit}]"] = [number(factor * one.mean[k]) for one in each]
+        print_table(out, columns)
+        out.print()
+    if found.comparison is not None:
+        out.print("Compared with the baselines:", style="bold")
+        colours = {"better": "green", "level": "yellow", "worse": "red"}
+        for one in found.comparison.comparisons:
+            of = f" ({reading_unit(one.unit)[0]})" if len(found.comparison.units) > 1 else ""
+            out.print(f"• {one.sentence}{of}", style=colours[one.verdict])
+        out.print()
+
+
+def _brackets(found: Any) -> str:
+    known = np.isfinite(found.errors.one_step.low).all()
+    words = (
+        "In brackets 95 % intervals over recordings." if known else "One recording: no interval."
+    )
+    if getattr(found, "average", None) is not None:
+        words += " A member alone: mean over the members, each running by itself."
+    if any(errors.diverged for errors in found.table):
+        units = map(reading_unit, found.errors.joint_units)
+        bounds = (f"{f * bound:.3g} {u}" for bound, (u, f) in zip(found.bound, units, strict=True))
+        words += f" The error of a diverged rollout is cut at {', '.join(dict.fromkeys(bounds))}."
+    return words
+
+
 def _print_evaluation(out: Console, found: "Evaluation") -> None:
     pieces = f" of {found.recordings} recordings" if found.recordings < found.trajectories else ""
     where = f" on {found.trajectories} trajectories{pieces} of robot {found.robot}"
@@ -225,77 +274,15 @@ def _print_evaluation(out: Console, found: "Evaluation") -> None:
         _print_novelty(out, found.novelty)
 
 
-def _print_head(
-    out: Console, found: "Evaluation | CrossValidation", where: str, end: str = "", notes: Any = ()
-) -> None:
-    """What was judged, and the errors: of all models, of each joint, and compared."""
-    errors, reach = found.errors, f"{found.horizon * found.dt:.3g} s"
-    out.print(
-        f"{found.name}{where}: {errors.samples} single steps and {errors.rollouts} rollouts of "
-        f"{found.horizon} steps ({reach}){end}."
-    )
-    for sentence in (*notes, *found.notes):
-        out.print(f"• {sentence}", style="yellow")
-    out.print()
-    count, steps = len(errors.joints), ("1 step", f"{found.horizon} steps")
-    units = [reading_unit(unit) for unit in errors.units]
-    rows = []
-    for model in found.table:
-        cells = []
-        for column, (_, factor) in enumerate(units[count:], count):
-            for e in (model.one_step[column], model.curve[-1, column]):
-                mean, low, high = (factor * float(x) for x in (e.mean, e.low, e.high))
-                cells.append(interval(mean, low, high))
-        away = f"{model.diverged} of {model.rollouts}" if model.diverged else "0"
-        rows.append([model.name, *cells, away])
-    title = "mean absolute error"
-    names = [f"{step} [{unit}]" for unit, _ in units[count:] for step in steps]
-    print_table(out, [title, *names, "diverged"], rows, left=(title,))
-    out.print(_brackets(found), style="dim")
-    out.print()
-    for k, step in enumerate(steps if count > 1 else ()):
-        rows = []
-        for model in found.table:
-            means = model.curve.mean[-1] if k else model.one_step.mean
-            pairs = zip(units[:count], means[:count], strict=True)
-            rows.append([model.name, *(number(factor * mean) for (_, factor), mean in pairs)])
-        names = [f"{j} [{unit}]" for j, (unit, _) in zip(errors.joints, units[:count], strict=True)]
-        print_table(out, [step, *names], rows, left=(step,))
-        out.print()
-    if found.comparison is None:
-        return
-    out.print("Compared with the baselines:", style="bold")
-    colours = {"better": "green", "level": "yellow", "worse": "red"}
-    for one in found.comparison.comparisons:
-        of = f" ({reading_unit(one.unit)[0]})" if len(found.comparison.units) > 1 else ""
-        out.print(f"• {one.sentence}{of}", style=colours[one.verdict])
-    out.print()
-
-
-def _brackets(found: "Evaluation | CrossValidation") -> str:
-    known = np.isfinite(found.errors.one_step.low).all()
-    words = (
-        "In brackets 95 % intervals over recordings." if known else "One recording: no interval."
-    )
-    if getattr(found, "average", None) is not None:
-        words += " A member alone: mean over the members, each running by itself."
-    if any(errors.diverged for errors in found.table):
-        units = map(reading_unit, found.errors.joint_units)
-        bounds = (f"{f * bound:.3g} {u}" for bound, (u, f) in zip(found.bound, units, strict=True))
-        words += f" The error of a diverged rollout is cut at {', '.join(dict.fromkeys(bounds))}."
-    return words
-
-
 def _print_held(out: Console, held: "HeldControl") -> None:
-    columns, values = ["joint", "unit", "speed after 1 s"], [held.speed_left]
-    if held.robot_speed_left is not None and held.pose_difference is not None:
-        columns += ["the robot's", f"pose after {held.hold:.2g} s off by"]
-        values += [held.robot_speed_left, held.pose_difference]
-    rows = []
-    for j, joint in enumerate(held.joints):
-        unit, factor = reading_unit(held.joint_units[j])
-        rows.append([joint, unit, *(number(factor * x[j]) for x in (*values, held.usual_speed))])
-    print_table(out, [*columns, "usual speed"], rows, left=("joint", "unit"))
+    speeds = {"speed after 1 s": held.speed_left, "the robot's": held.robot_speed_left}
+    speeds |= {f"pose after {held.hold:.2g} s off by": held.pose_difference}
+    speeds |= {"usual speed": held.usual_speed}
+    units, factors = zip(*map(reading_unit, held.joint_units), strict=True)
+    columns: dict[str, Any] = {"joint": held.joints, "unit": units}
+    for name, values in given(**speeds).items():
+        columns[name] = [number(factor * x) for factor, x in zip(factors, values, strict=True)]
+    print_table(out, columns)
     out.print("speeds per second", style="dim")
 
 
@@ -307,27 +294,25 @@ def _print_novelty(out: Console, novelty: "Novelty") -> None:
     r = lambda value: f"{value:.2f}" if np.isfinite(value) else "-"  # noqa: E731
     beyond = "samples with a score beyond 1 (1 % of a recording like those trained on)"
     out.print(f"New to the model: {beyond}.", style="bold")
-    rows = [
-        [
-            joint,
-            REASONS[int(novelty.reasons[:, j].argmax())] if novelty.beyond[j] > 0.0 else "-",
-            f"{100 * novelty.beyond[j]:.2g} %",
-            number(float(novelty.error_ratio[j])),
-            r(novelty.step_correlation[j]),
-            r(novelty.rollout_correlation[j]),
-        ]
-        for j, joint in enumerate(novelty.joints)
-    ]
-    columns = ["joint", "mostly", "beyond 1", "error beyond / within", "r, 1 step", "r, rollout"]
-    print_table(out, columns, rows, left=("joint", "mostly"))
+    reasons = [REASONS[int(k)] for k in novelty.reasons.argmax(axis=0)]
+    parts = zip(reasons, novelty.beyond, strict=True)
+    columns = {
+        "joint": novelty.joints,
+        "mostly": [reason if part > 0.0 else "-" for reason, part in parts],
+        "beyond 1": [f"{100 * part:.2g} %" for part in novelty.beyond],
+        "error beyond / within": [number(float(ratio)) for ratio in novelty.error_ratio],
+        "r, 1 step": map(r, novelty.step_correlation),
+        "r, rollout": map(r, novelty.rollout_correlation),
+    }
+    print_table(out, columns)
     whole = f"of all joints along rollouts {r(novelty.whole_correlation)}"
     words = f"Error: one step ahead. r: rank correlation of score and error; {whole}."
     out.print(words, style="dim")
     if novelty.new.any():
-        rows = []
-        for one in novelty.stretches:
-            times = f"{one.begin:.2f}", f"{one.end:.2f}", number(one.peak)
-            rows.append([shortened(one.recording), one.joint, *times, why_words(one)])
-        columns = ["recording", "joint", "from [s]", "to [s]", "score", "why"]
-        print_table(out, columns, rows, left=("recording", "joint", "why"))
+        rows = [
+            [shortened(one.recording), one.joint, f"{one.begin:.2f}", f"{one.end:.2f}",
+             number(one.peak), why_words(one)]
+            for one in novelty.stretches
+        ]  # fmt: skip
+        print_table(out, ["recording", "joint", "from [s]", "to [s]", "score", "why"], rows)
     out.print()

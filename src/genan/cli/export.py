@@ -26,7 +26,6 @@ class Export:
     overwrite: bool = False  # Replace the export that an earlier run put there.
 
     def run(self) -> int:
-        """Export, check, say what came of it; exit code."""
         formats = listing(FORMATS)
         came = "none" if self.policy is None else "both"
         refuse(

@@ -21,40 +21,35 @@ class Fault:
     file: tyro.conf.Positional[Path]  # The file that a simulation left when it ran away.
 
     def run(self) -> int:
-        """Print it; exit code."""
         from genan.simulation.divergence import read_divergence
 
         found, about = read_divergence(self.file)
         arrays = {name: array[0] for name, array in found.items()}  # a batch of one
         name_q, name_qd = _joints(arrays)
-        past_q, past_u = (arrays.get(name, np.empty((0, 0))) for name in ("past.q", "past.u"))
-        nq = past_q.shape[1] or len(arrays[name_q])  # what a scene holds next to them comes after
+        # What a scene holds next to the joints comes after them.
+        nq = arrays["past.q"].shape[1] if "past.q" in arrays else len(arrays[name_q])
+        q = np.degrees([*arrays.get("past.q", ()), arrays[name_q][:nq]])
+        u = np.array([*arrays.get("past.u", ()), arrays["u"]])
         out = console()
         episodes = plural(about.pop("count", 1), "episode")
         out.print(f"{episodes} ran away; this is the state before the first did.")
         for name, value in about.items():
             out.print(f"{name}: {value}")
-        positions, controls = [*past_q, arrays[name_q][:nq]], [*past_u, arrays["u"]]
-        head = [
-            *(f"q{k + 1} [deg]" for k in range(nq)),
-            *(f"u{k + 1}" for k in range(len(arrays["u"]))),
-        ]
-        rows = [
-            [str(k - len(past_q)), *_numbers(np.degrees(q)), *_numbers(u)]
-            for k, (q, u) in enumerate(zip(positions, controls, strict=True))
-        ]
-        print_table(out, ["step", *head], rows)
+        columns = {"step": [str(k) for k in range(1 - len(q), 1)]}
+        columns |= {f"q{k + 1} [deg]": _numbers(values) for k, values in enumerate(q.T)}
+        columns |= {f"u{k + 1}": _numbers(values) for k, values in enumerate(u.T)}
+        print_table(out, columns)
         shown = {"velocities [deg/s]": np.degrees(arrays[name_qd][:nq])}
         if "action" in arrays:
             shown["action (before squashing)"] = arrays["action"]
         for name, array in arrays.items():
             if name.startswith("scene.") and name not in (name_q, name_qd):
                 shown[name.removeprefix("scene.")] = np.ravel(array)
-        for name, what in ((name_q, "position [m]"), (name_qd, "velocity [m/s]")):
-            if len(arrays[name]) > nq:
-                shown[f"ball {what}"] = arrays[name][nq:]
+        shown["ball position [m]"] = arrays[name_q][nq:]
+        shown["ball velocity [m/s]"] = arrays[name_qd][nq:]
         for name, array in shown.items():
-            out.print(f"{name}: {'  '.join(_numbers(array))}")
+            if len(array):
+                out.print(f"{name}: {'  '.join(_numbers(array))}")
         out.print(_verdict(arrays))
         return 0
 

@@ -13,7 +13,7 @@ from genan.actuator.settings import FitSettings
 from genan.cli import terminal
 from genan.jax_setup import use_cache
 from genan.robot import Robot
-from genan.words import interval, reading_unit
+from genan.words import reading_unit
 
 if TYPE_CHECKING:
     from genan.actuator import Ensemble
@@ -49,7 +49,6 @@ class Fit:
     settings: tyro.conf.OmitArgPrefixes[FitSettings] = field(default_factory=FitSettings)
 
     def run(self) -> int:
-        """Fit, with progress; exit code."""
         use_cache()
         from genan.actuator.fitting import FitInterruptedError
 
@@ -57,8 +56,8 @@ class Fit:
         names = ("out", "choose", "from_", "anyway", "overwrite")
         asked = {name: getattr(self, name) for name in names} | self.settings.settings()
         try:
-            with terminal.interruptible() as stopping, terminal.LearningBars(out) as bars:
-                observer = _observer(out, bars, stopping)
+            with terminal.interruptible() as stopping, terminal.learning_bars(out) as show:
+                observer = _observer(out, show, stopping)
                 ensemble = genan.fit(self.data, self.robot, observer=observer, **asked)
         except FitInterruptedError as interruption:
             out.print(str(interruption))
@@ -78,7 +77,7 @@ class Fit:
         return 0
 
 
-def _observer(out: Console, bars: terminal.LearningBars, stopping: Any) -> Any:
+def _observer(out: Console, show: Any, stopping: Any) -> Any:
     """Shows bars and losses while a fit runs."""
     from genan.actuator.fitting import FitObserver
 
@@ -98,27 +97,31 @@ def _observer(out: Console, bars: terminal.LearningBars, stopping: Any) -> Any:
         if fitting.resumed:
             done = f"continuing after {fitting.resumed:.3g} epochs"
             out.print(f"{done} from a checkpoint in {fitting.out}")
-        bars.show("fit", f"epoch {fitting.resumed:.3g}/{fitting.settings.epochs}", 0.0)
+        show("fit", f"epoch {fitting.resumed:.3g}/{fitting.settings.epochs}", 0.0)
 
     def candidate(name: str, number: int, total: int) -> None:
         trying.append(f"{number} of {total}: {name}")
-        bars.show(trying[-1], trying[-1], 0.0)
+        show(trying[-1], trying[-1], 0.0)
 
-    def show(now: "FitProgress") -> None:
+    def progress(now: "FitProgress") -> None:
         speed = f"{now.samples_per_second:.3g} samples/s{terminal.time_left(now.seconds_left)}"
         speed = speed if now.samples_per_second else ""
         done = (now.epoch + now.share) / now.epochs
         if trying:
-            bars.show(trying[-1], trying[-1], done, speed)
+            show(trying[-1], trying[-1], done, speed)
             return
-        rows: dict[str, Any] = {"training": now.train, "validation": now.validation, "best epoch": now.best_epoch}
+        rows: dict[str, Any] = {
+            "training": now.train,
+            "validation": now.validation,
+            "best epoch": now.best_epoch,
+        }
         lines = [
             f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows.items()
         ]
         numbers = "\n".join(lines) if now.train else ""
-        bars.show("fit", f"epoch {now.epoch}/{now.epochs}", done, speed, numbers)
+        show("fit", f"epoch {now.epoch}/{now.epochs}", done, speed, numbers)
 
-    return FitObserver(out.print, begin, candidate, show, stopping)
+    return FitObserver(out.print, begin, candidate, progress, stopping)
 
 
 def _print_choice(out: Console, ensemble: "Ensemble") -> None:
@@ -143,7 +146,7 @@ def _print_choice(out: Console, ensemble: "Ensemble") -> None:
     columns = ("model", f"one step [{unit}]", f"{seconds} [{unit}]", "score")
     rows.sort(key=lambda row: (np.isnan(row[0]), row[0]))
     cells = [(name, f"{one:.3g}", f"{end:.3g}", f"{score:.3f}") for score, name, one, end in rows]
-    terminal.print_table(out, columns, cells, left=("model",))
+    terminal.print_table(out, columns, cells)
     out.print("Root mean square errors on recordings left out, mean over the joints.")
     for sentence in choice["words"]:
         out.print(sentence)
@@ -164,10 +167,9 @@ def _print_before_and_after(
             ends = {1: [errors.one_step[column] for errors in both]}
             ends[len(pair.before.curve.mean)] = [errors.curve[-1, column] for errors in both]
             for steps, errors in ends.items():
-                scaled = [error.times(factor) for error in errors]
-                cells = [interval(float(e.mean), float(e.low), float(e.high)) for e in scaled]
+                cells = [terminal.estimate(error, factor) for error in errors]
                 rows.append((str(pair.trajectories), pair.recording, str(steps), *cells, unit))
     columns = ("held out", "of", "steps", "mean absolute error before", "after", "unit")
-    terminal.print_table(terminal.console(), columns, rows, left=("of", "unit"))
+    terminal.print_table(terminal.console(), columns, rows)
     if missing is not None:
         terminal.console().print(missing)

@@ -27,7 +27,6 @@ class Identify:
     drift: float = 1.0  # How fast the robot ages: 0 never changes, 1 is the usual.
 
     def run(self) -> int:
-        """Run the experiments, print the table, save the pictures; exit code."""
         package = check_offers(self.robot, "identify", "to identify")
         check_out(self.out, overwrite=self.overwrite)
         use_cache()

@@ -47,7 +47,6 @@ class Import(ImportSettings):
         """``_settings`` checks."""
 
     def run(self) -> int:
-        """Import, or list the columns; exit code."""
         from genan.importing import import_logs
         from genan.robot import Robot
 

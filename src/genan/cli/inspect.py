@@ -43,7 +43,6 @@ class Inspect:
     overwrite: bool = False  # Replace what an earlier run put into --out.
 
     def run(self) -> int:
-        """Inspect, print, draw; exit code."""
         from genan.data import inspect, summary
         from genan.data.inspection.measures import load_with_timing
         from genan.importing import import_logs
@@ -113,48 +112,49 @@ def _print_tables(out: Console, found: "Inspection") -> None:
     """Joints: where they went; how finely they are measured, what drives them; controls."""
     from genan.report.inspection import lag_words
 
-    limited = any(joint.limits_covered is not None for joint in found.joints)
-    motion, sensing = [], []
-    for joint, lag in zip(found.joints, found.lag.joints, strict=True):
-        unit, factor = reading_unit(joint.unit)
-        moved = (joint.lowest, joint.highest, joint.deviation)
-        speeds = (joint.speed_median, joint.speed_p99, joint.speed_highest)
-        cells = [joint.name, unit, *(number(factor * x) for x in (*moved, *speeds))]
-        limits = [_share(joint.limits_covered)] * limited
-        motion.append([*cells, number(joint.excited), _share(joint.phase_covered), *limits])
-        sensing.append(
-            [
-                joint.name,
-                unit,
-                "-" if joint.quantum is None else number(factor * joint.quantum),
-                number(factor * joint.signal),
-                number(factor * joint.noise),
-                f"{number(100 * joint.signal_share)} %",
-                "-" if joint.clear_stride is None else f"{joint.clear_stride} x dt",
-                lag_words(lag.steps, found.dt),
-                lag.control or "-",
-                f"{number(100 * joint.stuck)} %",
-            ]
-        )
-    controls = [
-        [
-            control.name,
-            control.unit,
-            f"{control.lower:.3g} to {control.upper:.3g}",
-            f"{control.lowest:.3g} to {control.highest:.3g}",
-            f"{100 * control.saturated:.1f} %",
-            number(control.fastest),
-            number(control.excited),
-            _share(control.covered),
-        ]
-        for control in found.controls
-    ]
-    for columns, rows in (
-        ("joint,unit,from,to,std,speed,99 %,max,95 % Hz,cells" + ",limits" * limited, motion),
-        ("joint,unit,quantum,1-step signal,noise,is motion,clear at,lag,most by,stuck", sensing),
-        ("control,unit,range,used,at an end,fastest,95 % Hz,cells", controls),
-    ):
-        print_table(out, columns.split(","), rows, left=("joint", "control", "unit"))
+    joints, controls, lags = found.joints, found.controls, found.lag.joints
+    units, factors = zip(*(reading_unit(joint.unit) for joint in joints), strict=True)
+
+    def scaled(name: str) -> list[str]:
+        pairs = zip(factors, (getattr(joint, name) for joint in joints), strict=True)
+        return ["-" if value is None else number(factor * value) for factor, value in pairs]
+
+    heads = ["from", "to", "std", "speed", "99 %", "max"]
+    names = ["lowest", "highest", "deviation", "speed_median", "speed_p99", "speed_highest"]
+    motion = {
+        "joint": [joint.name for joint in joints],
+        "unit": units,
+        **{head: scaled(name) for head, name in zip(heads, names, strict=True)},
+        "95 % Hz": [number(joint.excited) for joint in joints],
+        "cells": [_share(joint.phase_covered) for joint in joints],
+    }
+    if any(joint.limits_covered is not None for joint in joints):
+        motion["limits"] = [_share(joint.limits_covered) for joint in joints]
+    strides = (joint.clear_stride for joint in joints)
+    sensing = {
+        "joint": motion["joint"],
+        "unit": units,
+        "quantum": scaled("quantum"),
+        "1-step signal": scaled("signal"),
+        "noise": scaled("noise"),
+        "is motion": [f"{number(100 * joint.signal_share)} %" for joint in joints],
+        "clear at": ["-" if stride is None else f"{stride} x dt" for stride in strides],
+        "lag": [lag_words(lag.steps, found.dt) for lag in lags],
+        "most by": [lag.control or "-" for lag in lags],
+        "stuck": [f"{number(100 * joint.stuck)} %" for joint in joints],
+    }
+    driven = {
+        "control": [control.name for control in controls],
+        "unit": [control.unit for control in controls],
+        "range": [f"{control.lower:.3g} to {control.upper:.3g}" for control in controls],
+        "used": [f"{control.lowest:.3g} to {control.highest:.3g}" for control in controls],
+        "at an end": [f"{100 * control.saturated:.1f} %" for control in controls],
+        "fastest": [number(control.fastest) for control in controls],
+        "95 % Hz": [number(control.excited) for control in controls],
+        "cells": [_share(control.covered) for control in controls],
+    }
+    for columns in (motion, sensing, driven):
+        print_table(out, columns)
         out.print()
     out.print(f"{COLUMNS}{_pairs(found)}\n", style="dim", soft_wrap=False)
 

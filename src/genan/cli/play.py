@@ -49,7 +49,6 @@ class Play:
     overwrite: bool = False  # Replace the film of an earlier run.
 
     def run(self) -> int:
-        """Play, print, film; exit code."""
         entry, out = task_entry(self.task), console()
         blind = sys.platform.startswith("linux") and not _SCREENS & os.environ.keys()
         refuse(
@@ -136,16 +135,17 @@ class Play:
 
 
 def _print_episodes(out: Console, environment: "TaskEnvironment", played: "Episodes") -> None:
-    weights = {name: weight for name, weight in environment.weights.items() if weight}
-    rows = []
-    for k in range(environment.envs):
-        terms = [f"{weight * played.terms[n][:, k].sum():.2f}" for n, weight in weights.items()]
-        found = [f"{values[k]:.3g}" for values in played.metrics.values()]
-        total, success = f"{played.reward[:, k].sum():.2f}", _result(played, k, "yes", "no")
-        rows.append([str(k + 1), total, success, *terms, *found])
-    heads = ["episode", "return", "success", *weights, *played.metrics]
-    print_table(out, heads, rows, left=["episode"])
-    out.print(f"{int(played.success.sum())} of {plural(environment.envs, 'episode')} succeeded.")
+    count, weights = environment.envs, environment.weights
+    terms = {name: weight * played.terms[name].sum(0) for name, weight in weights.items() if weight}
+    columns = {
+        "episode": [str(k + 1) for k in range(count)],
+        "return": [f"{total:.2f}" for total in played.reward.sum(0)],
+        "success": [_result(played, k, "yes", "no") for k in range(count)],
+        **{name: [f"{value:.2f}" for value in values] for name, values in terms.items()},
+        **{name: [f"{value:.3g}" for value in values] for name, values in played.metrics.items()},
+    }
+    print_table(out, columns)
+    out.print(f"{int(played.success.sum())} of {plural(count, 'episode')} succeeded.")
 
 
 def _result(played: "Episodes", k: int, good: str, bad: str) -> str:

@@ -26,7 +26,6 @@ class Report:
     overwrite: bool = False  # Replace the report that an earlier run put there.
 
     def run(self) -> int:
-        """Find, draw, write; exit code."""
         from genan.report.page import TITLE, check_out, write_report
 
         about = "Say what the report should be about: 'genan report runs --out report.html'."

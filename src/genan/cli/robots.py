@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import tyro
 
 from genan.cli.terminal import console, print_table
 from genan.errors import RobotError
 from genan.robot import Robot, robot_names
 from genan.robot.package import VIRTUAL, find_package
-from genan.words import plural
+from genan.words import DEGREES, plural
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,6 @@ class Robots:
     """An installed robot's name, or the path of a robot.toml; left out: list the installed ones."""
 
     def run(self) -> int:
-        """Print the list, or one robot; exit code."""
         if self.robot is not None:
             _show(Robot.load(self.robot))
             return 0
@@ -47,17 +45,15 @@ def _show(robot: Robot) -> None:
             out.print(f"runs on {', '.join(offers)}")
     rows = []
     for joint in robot.joints:
-        shown, unit = (np.degrees, "deg") if joint.kind == "hinge" else (np.asarray, "m")
-        numbers = (f"{shown(x):g}" for x in (joint.lower, joint.upper, joint.rest))
+        unit, factor = ("deg", DEGREES) if joint.kind == "hinge" else ("m", 1.0)
+        numbers = (f"{factor * x:g}" for x in (joint.lower, joint.upper, joint.rest))
         rows.append((joint.name, joint.kind, *numbers, unit))
-    columns = ("joint", "kind", "lower", "upper", "rest", "unit")
-    print_table(out, columns, rows, left=("joint", "kind", "unit"))
+    print_table(out, ("joint", "kind", "lower", "upper", "rest", "unit"), rows)
     rows = []
     for c in robot.controls:
         numbers = (f"{x:g}" for x in (c.lower, c.upper, c.rest))
         rows.append((c.name, c.unit, *numbers, f"{c.explore_lower:g} to {c.explore_upper:g}"))
-    columns = ("control", "unit", "lower", "upper", "rest", "explored")
-    print_table(out, columns, rows, left=("control", "unit"))
+    print_table(out, ("control", "unit", "lower", "upper", "rest", "explored"), rows)
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,6 @@ class NewRobot:
     name: str | None = None  # What the robot is to be called; left out, what the model says.
 
     def run(self) -> int:
-        """Look, write, and say what was guessed; exit code."""
         from genan.importing.new_robot import new_robot
 
         path, new = new_robot(self.model, logs=self.logs, out=self.out, name=self.name)

@@ -32,7 +32,6 @@ class Serve:
     log: Path | None = None  # File to write what happens to, a JSON object to a line.
 
     def run(self) -> int:
-        """Serve until Ctrl-C; exit code."""
         package = check_offers(self.robot, "server", "to serve")
         refuse((self.seed < 0, f"A seed must not be negative, got {self.seed}."))
         # Whoever started it in the background ends it by SIGTERM, which is as good as Ctrl-C.

@@ -1,8 +1,9 @@
 """What the verbs share: consoles, checks of flags, progress, Ctrl-C, tables, lists of sentences."""
 
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from genan.errors import SettingError
+from genan.words import interval
 
 INTERRUPTED = 130  # Exit code of a command that Ctrl-C stopped.
 
@@ -92,55 +94,58 @@ class ProgressBars(progress.Progress):
         self.update(self._lines[what], completed=done, description=words or what)
 
 
-class LearningBars:
-    """Bars, one after the other, and the newest numbers below, while something learns."""
+@contextmanager
+def learning_bars(out: Console) -> Iterator[Callable[..., None]]:
+    """Bars, one after the other, and the newest numbers below, while something learns.
 
-    def __init__(self, out: Console) -> None:
-        columns = "{task.description}", progress.BarColumn(), "{task.fields[speed]}"
-        self._bars, self._numbers = progress.Progress(*columns), Text("")
-        self._lines: dict[str, progress.TaskID] = {}
-        self._live = Live(Group(self._bars, self._numbers), console=out, refresh_per_second=4)
+    Gives a function of a part's name, the words for it, how much of it is done (0 to 1), its speed
+    and the numbers; the first call for a part ends the bar of the one before.
+    """
+    columns = "{task.description}", progress.BarColumn(), "{task.fields[speed]}"
+    bars, below = progress.Progress(*columns), Text("")
+    live = Live(Group(bars, below), console=out, refresh_per_second=4)
+    lines: dict[str, progress.TaskID] = {}
 
-    def __enter__(self) -> "LearningBars":
-        return self
+    def show(part: str, words: str, done: float, speed: str = "", numbers: str = "") -> None:
+        if part not in lines:
+            for line in lines.values():
+                bars.update(line, completed=1.0, speed="")
+            lines[part] = bars.add_task(words, total=1.0, speed="")
+        bars.update(lines[part], completed=done, description=words, speed=speed)
+        below.plain = numbers
+        live.start()
 
-    def __exit__(self, *error: object) -> None:
-        if self._live.is_started:
-            self._live.stop()
-            if not self._live.console.is_terminal:
-                self._live.console.print()  # rich leaves the last line open
-
-    def show(self, part: str, words: str, done: float, speed: str = "", numbers: str = "") -> None:
-        """``done`` (0 to 1) of a part; the first call for it ends the bar of the one before."""
-        if part not in self._lines:
-            for line in self._lines.values():
-                self._bars.update(line, completed=1.0, speed="")
-            self._lines[part] = self._bars.add_task(words, total=1.0, speed="")
-        self._bars.update(self._lines[part], completed=done, description=words, speed=speed)
-        self._numbers.plain = numbers
-        self._live.start()
+    try:
+        yield show
+    finally:
+        if live.is_started:
+            live.stop()
+            if not out.is_terminal:
+                out.print()  # rich leaves the last line open
 
 
 def time_left(seconds: float) -> str:
-    """How a line of progress ends: ", 1:05 left"; nothing while it is not known."""
-    if seconds == float("inf"):
-        return ""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f", {hours}:{minutes:02d}:{rest:02d} left" if hours else f", {minutes}:{rest:02d} left"
+    """How a line of progress ends: ", 0:01:05 left"; nothing while it is not known."""
+    return "" if seconds == float("inf") else f", {timedelta(seconds=round(seconds))} left"
 
 
-def print_table(
-    out: Console, columns: Iterable[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()
-) -> None:
+def estimate(found: Any, factor: float) -> str:
+    """An ``Estimate`` of one number, in another unit: "4.44 (4.31 to 4.59)"."""
+    mean, low, high = (factor * float(end) for end in (found.mean, found.low, found.high))
+    return interval(mean, low, high)
+
+
+def print_table(out: Console, columns: Iterable[str], rows: Any = None) -> None:
     """Print a table in its own width: where the screen is narrower its lines go on, uncut.
 
-    Columns named in ``left`` are aligned there, the others to the right.
+    ``columns``: cells by name, or the names alone, with ``rows``. Numbers are aligned to the right.
     """
+    rows = list(zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows)
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     made.padding = (0, 1, 0, 0)
-    for column in columns:
-        made.add_column(column, justify="left" if column in left else "right", no_wrap=True)
+    for name, *cells in zip(columns, *rows, strict=True):
+        numbers = all(cell[:1] in "+-.0123456789" for cell in cells)
+        made.add_column(name, justify="right" if numbers else "left", no_wrap=True)
     for row in rows:
         made.add_row(*row)
     made.width = out.measure(made, options=out.options.update(max_width=1000)).maximum

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import tyro
 
 import genan
-from genan.cli.terminal import INTERRUPTED, LearningBars, console, interruptible, refuse, time_left
+from genan.cli.terminal import INTERRUPTED, console, interruptible, learning_bars, refuse, time_left
 from genan.errors import listing
 from genan.jax_setup import use_cache
 from genan.rl.config import PPOSettings, TrainSettings, preset
@@ -45,7 +45,6 @@ class Train(Generic[T]):
     ppo: PPOSettings  # How it learns.
 
     def run(self) -> int:
-        """Train, with progress; exit code."""
         use_cache()
         out = console(stderr=True)
 
@@ -57,9 +56,9 @@ class Train(Generic[T]):
             speed += f"compiled in {now.compile_seconds:.0f} s{time_left(now.seconds_left)}"
             words = f"{now.steps / 1e6:.3g}/{now.total / 1e6:.3g} M steps"
             numbers = _numbers(now.curve[-1] if now.curve else {})
-            bars.show("training", words, now.steps / now.total, speed, numbers)
+            bar("training", words, now.steps / now.total, speed, numbers)
 
-        with interruptible() as stopping, LearningBars(out) as bars:
+        with interruptible() as stopping, learning_bars(out) as bar:
             result = genan.train(
                 self.task, self.actuators, robot=self.robot, out=self.out, preset=self.preset,
                 ppo=self.ppo, trainer=self.trainer, overwrite=self.overwrite, progress=show,

@@ -43,7 +43,6 @@ class View:
     """Port of the page, which only this computer can reach; 0 picks a free one."""
 
     def run(self) -> int:
-        """Show it until Ctrl-C; exit code."""
         from genan.viewer.live import view_live
         from genan.viewer.replay import view_recording
 
