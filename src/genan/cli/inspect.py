@@ -72,7 +72,7 @@ class Inspect:
         else:
             out.print("Nothing suspicious.\n", style="green")
         print_sentences(out, "Verdict", "cyan", found.verdict)
-        pictures = save_figures(trajectories, found, folder)
+        pictures = save_figures(found, folder)
         record = save_inspection(found, head, fingerprint, folder)
         page = save_inspection_page(found, head, pictures, folder)
         for path in (*pictures, record, page):
