@@ -13,7 +13,7 @@ from genan.importing.mapping import (
     time_unit_in_name,
     unit_factor,
 )
-from genan.importing.settings import ImportSettings
+from genan.importing.mapping import ImportSettings
 from genan.importing.source import LogSource
 from genan.robot import LogColumn, LogEntry, Robot
 

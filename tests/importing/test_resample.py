@@ -16,7 +16,7 @@ from genan.importing.resample import (
     sample_times,
     uniform_multiple,
 )
-from genan.importing.settings import ImportSettings
+from genan.importing.mapping import ImportSettings
 from genan.importing.source import LogSource, RawRecording, Stream
 from genan.robot import Robot
 

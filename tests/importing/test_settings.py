@@ -1,7 +1,7 @@
 import pytest
 
 from genan.errors import DataError, SettingError
-from genan.importing.settings import ImportSettings, RecordingSelection
+from genan.importing.mapping import ImportSettings, RecordingSelection
 
 RUNS = [
     ("run_1", {"kind": "sysid", "gain": 100.0}),

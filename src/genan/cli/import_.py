@@ -8,7 +8,7 @@ import tyro
 
 from genan.cli.terminal import ProgressBars, refuse
 from genan.errors import SettingError, listing
-from genan.importing.settings import ImportSettings
+from genan.importing.mapping import ImportSettings
 
 if TYPE_CHECKING:
     from genan.robot import Robot

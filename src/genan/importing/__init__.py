@@ -4,9 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genan.importing.convert import Imported, import_logs
-    from genan.importing.output import ImportedFile
-    from genan.importing.settings import ImportSettings
+    from genan.importing.convert import Imported, ImportedFile, import_logs
+    from genan.importing.mapping import ImportSettings
     from genan.importing.source import open_source
 
 __all__ = ["ImportSettings", "Imported", "ImportedFile", "import_logs", "open_source"]
@@ -15,6 +14,5 @@ __all__ = ["ImportSettings", "Imported", "ImportedFile", "import_logs", "open_so
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modules = {"ImportSettings": "settings", "ImportedFile": "output", "open_source": "source"}
-    module = modules.get(name, "convert")
+    module = {"ImportSettings": "mapping", "open_source": "source"}.get(name, "convert")
     return getattr(importlib.import_module(f"genan.importing.{module}"), name)

@@ -1,18 +1,19 @@
-"""Which column of a log is which joint or control, and in which unit."""
+"""What is taken of a log: which recordings, and which column is which joint or control, in which
+unit."""
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from genan.errors import DataError, SettingError, listing
-from genan.importing.settings import ImportSettings
-from genan.importing.source import LogSource, no_column
+from genan.importing.source import Facts, LogSource, no_column
 from genan.robot import Control, Joint, Robot
 
 Samples = Float[np.ndarray, "n k"]
@@ -33,6 +34,120 @@ _UNITS = {
 #: Units that take a prefix.
 _PREFIXED = ("m", "V", "A", "N", "Nm", "Pa", "bar", "rad", "s", "W", "Hz")
 _PREFIXES = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "c": 1e-2, "h": 1e2, "k": 1e3, "M": 1e6}
+
+_LAST = re.compile(r"last:(\d+(?:\.\d+)?)%$")
+_DATE = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[-_T ](\d\d)[h:-]?(\d\d)[m:-]?(\d\d)")
+
+
+@dataclass(frozen=True)
+class ImportSettings:
+    """How logs become trajectories; what is left out comes from robot.toml, else from the log."""
+
+    joints: Mapping[str, str] = field(default_factory=dict)
+    """Column of the log for each joint."""
+    controls: Mapping[str, str] = field(default_factory=dict)
+    """Column of the log for each control."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Unit in the log of joints and controls."""
+    scale: Mapping[str, float] = field(default_factory=dict)
+    """Factors: scale * logged + offset is the value in the unit of the log."""
+    offset: Mapping[str, float] = field(default_factory=dict)
+    """Offsets, in the unit of the log."""
+    time: str | None = None
+    """Column of the time stamps, where its name does not say so."""
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None
+    """Unit of the time stamps."""
+    rate: float | None = None
+    """Rate of the log [Hz]: samples are taken as equally spaced, whatever the time stamps say."""
+    format: Literal["npz", "csv", "parquet", "rosbag", "lerobot", "tfrecord", "o80"] | None = None
+    """Format of the logs; left out: found out."""
+    stamps: Literal["auto", "header", "receipt"] = "auto"
+    """Time of a bag's samples: of its header (when measured) or of receipt (when recorded); auto:
+    the header's where it is no more than 250 ms before that of receipt."""
+    gap: float | None = None
+    """A longer time without samples cuts a recording [s]; left out: 3 periods of the log."""
+    positions: Literal["interpolate", "nearest"] = "interpolate"
+    """How positions are brought to the robot's rate where the log is not at it, or at a multiple of
+    it."""
+    phases: Literal["all", "first"] = "all"
+    """Where a log is k times as fast as the robot, every k-th sample is taken: starting with each
+    of the first k samples, or with the first."""
+    only: tuple[str, ...] = ()
+    """Take these recordings alone: names with * and ?, facts as kind=sysid, or last:20% for the
+    last fifth."""
+    without: tuple[str, ...] = ()
+    """Leave these recordings out (written as for only)."""
+    test: tuple[str, ...] = ()
+    """Put these recordings (written as for only) into the test file, to judge models by."""
+    accept_units: bool = False
+    """Go on where the numbers look like another unit."""
+    overwrite: bool = False
+    """Replace files that are there already."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("rate", self.rate), ("gap", self.gap)):
+            if value is not None and not 0.0 < value < math.inf:
+                raise SettingError(f"--{name} must be a positive number, not {value:g}.")
+        for name, scale in self.scale.items():
+            if not math.isfinite(scale) or scale == 0.0:
+                raise SettingError(
+                    f"The scale of {name!r} must be finite and not 0, not {scale:g}."
+                )
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """All patterns that choose recordings."""
+        return (*self.only, *self.without, *self.test)
+
+
+class RecordingSelection:
+    """Sorts recordings by patterns: ``run_*`` (name), ``kind=sysid`` (a fact), ``last:20%``."""
+
+    def __init__(self, settings: ImportSettings, recordings: Sequence[tuple[str, Facts]]) -> None:
+        """``recordings``: name and facts of all, in the order of the logs."""
+        self._settings = settings
+        self._last: dict[str, set[str]] = {}
+        for pattern in settings.patterns:
+            if pattern.startswith("last:"):
+                self._last[pattern] = _last(pattern, [name for name, _ in recordings])
+            if any(self._fits([pattern], *recording) for recording in recordings):
+                continue
+            known = sorted({f"{key}={x}" for _, facts in recordings for key, x in facts.items()})
+            said = f"; they say of themselves: {listing(known[:20])}" if known else ""
+            more = f" and {len(recordings) - 6} more" if len(recordings) > 6 else ""
+            names = listing(name for name, _ in recordings[:6])
+            raise DataError(f"No recording fits {pattern!r}; there are {names}{more}{said}.")
+
+    def file_for(self, name: str, facts: Facts) -> Literal["train", "test", "none"]:
+        """Where a recording goes."""
+        patterns = self._settings.only, self._settings.without, self._settings.test
+        only, without, test = (self._fits(some, name, facts) for some in patterns)
+        if without or (self._settings.only and not only):
+            return "none"
+        return "test" if test else "train"
+
+    def _fits(self, patterns: Sequence[str], name: str, facts: Facts) -> bool:
+        for pattern in patterns:
+            key, _, value = pattern.partition("=")
+            try:
+                same = key in facts and float(value) == float(facts[key])
+            except ValueError:
+                same = fnmatchcase(str(facts[key]), value)
+            if same or fnmatchcase(name, pattern) or name in self._last.get(pattern, ()):
+                return True
+        return False
+
+
+def _last(pattern: str, names: Sequence[str]) -> set[str]:
+    """The last ones in time where every name carries a date, else in the order of the log."""
+    share = _LAST.match(pattern)
+    if share is None or not 0.0 < float(share.group(1)) < 100.0:
+        raise SettingError(f"Write the last recordings as last:20%, not {pattern!r}.")
+    dates = {name: date.groups() for name in names if (date := _DATE.search(name))}
+    if len(dates) == len(names):
+        names = sorted(names, key=dates.__getitem__)
+    count = max(1, math.floor(float(share.group(1)) / 100.0 * len(names) + 0.5))
+    return set(names[-count:])
 
 
 @dataclass(frozen=True)
@@ -62,25 +177,26 @@ class ColumnMapping:
     time_factor: float  # Seconds in a unit of ``time``.
 
     @property
+    def channels(self) -> tuple[MappedColumn, ...]:
+        """The joints, then the controls."""
+        return (*self.joints, *self.controls)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Every column to read."""
-        columns = [entry.column for entry in (*self.joints, *self.controls)]
+        columns = [entry.column for entry in self.channels]
         return tuple(dict.fromkeys([*columns, *([self.time] if self.time else [])]))
 
     def as_json(self) -> dict[str, Any]:
         """For the provenance."""
-        named = {entry.name: str(entry) for entry in (*self.joints, *self.controls)}
+        named = {entry.name: str(entry) for entry in self.channels}
         return named | ({"time": self.time} if self.time else {})
 
 
 def convert(values: Samples, entries: Sequence[MappedColumn]) -> Samples:
-    """The columns of a log in the robot's units; bit for bit the same where the units are."""
-    converted = np.ascontiguousarray(values, dtype=np.float64)
-    factor = np.array([entry.factor for entry in entries])
-    shift = np.array([entry.shift for entry in entries])
-    if (factor != 1.0).any():
-        converted = converted * factor
-    return converted + shift if shift.any() else converted
+    """The columns of a log in the robot's units; the very same numbers where the units are."""
+    factor, shift = np.array([(entry.factor, entry.shift) for entry in entries]).T
+    return values.astype(np.float64) * factor + shift
 
 
 def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> ColumnMapping:
@@ -94,76 +210,63 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
                 f"--{flag} names {unknown[0]!r}, which robot {robot.name!r} does not have; it has "
                 f"{listing(names)}."
             )
-    there = list(source.columns)
-    if not there:
+    if not source.columns:
         raise DataError(f"{source.path} has no columns of numbers, so there is nothing to import.")
-    joints = _columns(robot.joints, settings.joints, source.positions, "joint", source)
-    controls = _columns(robot.controls, settings.controls, source.commands, "control", source)
-    by_column: dict[str, str] = {}
-    for name, column in (*joints.items(), *controls.items()):
-        if by_column.setdefault(column, name) != name:
+    joints = _mapped(robot.joints, "joint", source.positions, source, settings)
+    controls = _mapped(robot.controls, "control", source.commands, source, settings)
+    names_of: dict[str, str] = {}
+    for entry in (*joints, *controls):
+        if other := names_of.get(entry.column):
             raise SettingError(
-                f"The column {column!r} is given for both {by_column[column]!r} and {name!r}."
+                f"The column {entry.column!r} is given for both {other!r} and {entry.name!r}."
             )
+        names_of[entry.column] = entry.name
     # robot.toml speaks of tables; other formats stamp their samples themselves
-    time = settings.time or (robot.log.time if robot.log.time in there else None)
+    time = settings.time or (robot.log.time if robot.log.time in source.columns else None)
     if time is not None:
         _refuse_missing({"time": time}, source)
     unit = settings.time_unit or (None if settings.time else robot.log.time_unit)
-    return ColumnMapping(
-        tuple(_mapped(joint, joints, settings, "joint") for joint in robot.joints),
-        tuple(_mapped(control, controls, settings, "control") for control in robot.controls),
-        time,
-        time_factor(unit or time_unit_in_name(time or "")),
-    )
-
-
-def _columns(
-    channels: Sequence[Joint | Control],
-    flags: Mapping[str, str],
-    ordered: Sequence[str],
-    kind: str,
-    source: LogSource,
-) -> dict[str, str]:
-    """Column of each joint, or of each control."""
-    found = {
-        one.name: flags.get(one.name) or one.log.column or _by_name(one.name, kind, source.columns)
-        for one in channels
-    }
-    if any(found.values()) or not ordered:
-        wanted = {name: column or name for name, column in found.items()}
-        flag = f"--{kind}s NAME=COLUMN"
-        todo = f'; say which is which with {flag}, or with log = "COLUMN" in robot.toml'
-        _refuse_missing(wanted, source, todo)
-        return wanted
-    if len(ordered) != len(channels):
-        raise DataError(
-            f"{source.path} has {len(ordered)} {kind}s ({listing(ordered)}) and the robot "
-            f"declares {len(channels)} ({listing(found)}); say which is which with --{kind}s "
-            "NAME=COLUMN, or correct robot.toml."
-        )
-    return dict(zip(found, ordered, strict=True))
-
-
-def _by_name(name: str, kind: str, there: Mapping[str, str]) -> str | None:
-    """The one column with the name of a joint or control: plain, as ROS or as MuJoCo write it."""
-    if name in there:
-        return name
-    like = [f"{name}_{'qpos' if kind == 'joint' else 'ctrl'}"]
-    like = [column for column in like if column in there]
-    if kind == "joint":
-        like += [column for column in there if column.endswith(f".position[{name}]")]
-    return like[0] if len(like) == 1 else None
+    return ColumnMapping(joints, controls, time, time_factor(unit or time_unit_in_name(time or "")))
 
 
 def _mapped(
-    channel: Joint | Control, columns: Mapping[str, str], settings: ImportSettings, kind: str
-) -> MappedColumn:
-    log, name = channel.log, channel.name
-    unit = settings.units.get(name) or log.unit or channel.unit
-    factor = unit_factor(unit, channel.unit, what=f"{kind} {name!r}")
-    scale, offset = settings.scale.get(name, log.scale), settings.offset.get(name, log.offset)
-    return MappedColumn(name, columns[name], unit, scale * factor, offset * factor)
+    channels: Sequence[Joint | Control],
+    kind: Literal["joint", "control"],
+    ordered: Sequence[str],
+    source: LogSource,
+    settings: ImportSettings,
+) -> tuple[MappedColumn, ...]:
+    """The columns of the joints, or of the controls; ``ordered``: by the format's own rules."""
+    flags = settings.joints if kind == "joint" else settings.controls
+    there = source.columns
+    columns: dict[str, str | None] = {}
+    for one in channels:
+        # as ROS and as MuJoCo call it
+        like = [f"{one.name}_{'qpos' if kind == 'joint' else 'ctrl'}"]
+        if kind == "joint":
+            like += [column for column in there if column.endswith(f".position[{one.name}]")]
+        like = [one.name] if one.name in there else [column for column in like if column in there]
+        guess = like[0] if len(like) == 1 else None
+        columns[one.name] = flags.get(one.name) or one.log.column or guess
+    todo = f"say which is which with --{kind}s NAME=COLUMN, or"
+    if any(columns.values()) or not ordered:
+        wanted = {name: column or name for name, column in columns.items()}
+        _refuse_missing(wanted, source, f'; {todo} with log = "COLUMN" in robot.toml')
+    elif len(ordered) != len(channels):
+        raise DataError(
+            f"{source.path} has {len(ordered)} {kind}s ({listing(ordered)}) and the robot "
+            f"declares {len(channels)} ({listing(columns)}); {todo} correct robot.toml."
+        )
+    else:
+        wanted = dict(zip(columns, ordered, strict=True))
+    found = []
+    for one in channels:
+        unit = settings.units.get(one.name) or one.log.unit or one.unit
+        factor = unit_factor(unit, one.unit, what=f"{kind} {one.name!r}")
+        scale = settings.scale.get(one.name, one.log.scale) * factor
+        shift = settings.offset.get(one.name, one.log.offset) * factor
+        found.append(MappedColumn(one.name, wanted[one.name], unit, scale, shift))
+    return tuple(found)
 
 
 def _refuse_missing(wanted: Mapping[str, str], source: LogSource, todo: str = "") -> None:
@@ -177,10 +280,10 @@ def _refuse_missing(wanted: Mapping[str, str], source: LogSource, todo: str = ""
 
 def unit_factor(unit: str, wanted: str, *, what: str) -> float:
     """Factor from ``unit`` (such as deg, mV, kPa) to ``wanted``; ``what``: for the refusal."""
-    unit_plain, wanted_plain = (re.sub(r"[\s·*]", "", name) for name in (unit, wanted))
-    if unit_plain == wanted_plain:
+    plain = [re.sub(r"[\s·*]", "", name) for name in (unit, wanted)]
+    mine, theirs = map(_parse_unit, plain)
+    if plain[0] == plain[1]:
         return 1.0
-    mine, theirs = _parse_unit(unit_plain), _parse_unit(wanted_plain)
     if mine is not None and theirs is not None and mine[0] == theirs[0]:
         return mine[1] / theirs[1]
     near = [name for name, (base, _) in _UNITS.items() if theirs and base == theirs[0] != name]
@@ -193,10 +296,8 @@ def unit_factor(unit: str, wanted: str, *, what: str) -> float:
 
 def _parse_unit(name: str) -> tuple[str, float] | None:
     """Base unit and factor; ``name`` is without blanks."""
-    if name in _UNITS:
-        return _UNITS[name]
-    if name in _PREFIXED:
-        return name, 1.0
+    if name in _UNITS or name in _PREFIXED:
+        return _UNITS.get(name, (name, 1.0))
     if name[:1] in _PREFIXES and name[1:] in _PREFIXED:
         base, factor = _UNITS.get(name[1:], (name[1:], 1.0))
         return base, _PREFIXES[name[0]] * factor

@@ -1,4 +1,4 @@
-"""One recording of a log into trajectories at the robot's rate.
+"""One recording of a log into trajectories at the robot's rate, in the robot's units.
 
 The stream that has the first joint leads: its gaps cut the recording. Where a log is sampled at the
 robot's rate, or at a whole multiple of it, its samples are taken as they are: averaging neighbours
@@ -7,7 +7,6 @@ positions interpolated. Commands are always held, because that is what a robot d
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
@@ -15,10 +14,9 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.data.inspection.measures import GAP_PERIODS
+from genan.data.inspection.measures import GAP_PERIODS, runs
 from genan.errors import DataError, SettingError
-from genan.importing.mapping import ColumnMapping
-from genan.importing.settings import ImportSettings
+from genan.importing.mapping import ColumnMapping, ImportSettings, convert
 from genan.importing.source import LogSource, RawRecording, Stream
 
 #: Stamps from which the period of a recording is measured.
@@ -47,7 +45,7 @@ Faults = Counter[Literal["duplicated", "out of order", "not finite", "gap", "res
 
 @dataclass(frozen=True, eq=False)
 class ResampledPiece:
-    """A trajectory at the robot's rate, in the log's units."""
+    """A trajectory at the robot's rate."""
 
     q: Float[np.ndarray, "n nq"]
     u: Float[np.ndarray, "n nu"]
@@ -61,7 +59,7 @@ class ResampledRecording:
 
     pieces: list[ResampledPiece] = field(default_factory=list)
     raw: list[Float[np.ndarray, "n nq"]] = field(default_factory=list)
-    """Neighbouring positions before resampling, in the log's units, to measure the quantum from."""
+    """Neighbouring positions before resampling, to measure the quantum from."""
     stamps: Stamps | None = None  # Raw stamps of the leading stream [s]; None where it has none.
     period: float | None = None  # Usual time between two samples of the leading stream [s].
     faults: Faults = field(default_factory=Counter)
@@ -69,16 +67,12 @@ class ResampledRecording:
 
 @dataclass(frozen=True, eq=False)
 class CleanStream:
-    """A stream whose stamps rise from one break to the next."""
+    """Samples of some joints and controls whose stamps rise from one break to the next."""
 
-    names: tuple[str, ...]
+    channels: Int[np.ndarray, " k"]  # Numbers of the joints and, after these, the controls.
     time: Stamps
-    values: Samples
+    values: Samples  # In the robot's units.
     breaks: Bool[np.ndarray, " n"]  # Whether one is before each sample; always before the first.
-
-    def part(self, rows: slice) -> "CleanStream":
-        """Some samples."""
-        return CleanStream(self.names, self.time[rows], self.values[rows], self.breaks[rows])
 
 
 @dataclass(frozen=True)
@@ -92,85 +86,76 @@ class Resampler:
 
     def resample(self, recording: RawRecording, phases: Phases = "all") -> ResampledRecording:
         """The trajectories of a recording; ``phases``: see ``ImportSettings``."""
-        found = ResampledRecording()
-        where = f"Recording {recording.name!r} of {self.source.path}"
-        streams = self._cleaned(recording, found, where)
-        if not streams:
+        found, nq = ResampledRecording(), len(self.mapping.joints)
+        streams = self._cleaned(recording, found)
+        if not streams or not all(len(stream.time) for stream in streams):
             return found
-        if len(streams) > 1 and found.faults["restart"]:
-            raise DataError(
-                f"{where} goes back in time, so its streams cannot be put together; cut it there, "
-                "or leave it out with --without."
-            )
-        lead, joints = streams[0], [entry.column for entry in self.mapping.joints]
-        own = [lead.names.index(column) for column in joints if column in lead.names]
-        for rows in pairwise([*np.flatnonzero(lead.breaks).tolist(), len(lead.time)]):
-            part = lead.part(slice(*rows))
-            if len(own) == len(joints):
-                found.raw.append(part.values[:PERIOD_STAMPS, own])
+        lead, *others = streams
+        positions = np.flatnonzero(lead.channels < nq)
+        for a, b in pairwise([*np.flatnonzero(lead.breaks).tolist(), len(lead.time)]):
+            rows = (values[a:b] for values in (lead.time, lead.values, lead.breaks))
+            part = CleanStream(lead.channels, *rows)
+            if len(positions) == nq:
+                found.raw.append(part.values[:PERIOD_STAMPS, positions])
             for phase, (at, taken) in enumerate(sample_times(part.time, self.dt, phases)):
-                q, u, known = self._values_at(at, taken, [part, *streams[1:]])
+                values, known = self._values_at(at, taken, [part, *others])
                 every = 0 if taken is None else taken.step
-                for a, b in runs(known):
-                    found.pieces.append(ResampledPiece(q[a:b], u[a:b], every, phase))
+                for first, end in zip(*runs(known), strict=True):
+                    q, u = np.split(values[first:end], [nq], axis=1)
+                    found.pieces.append(ResampledPiece(q, u, every, phase))
         return found
 
-    def _cleaned(
-        self, recording: RawRecording, found: ResampledRecording, where: str
-    ) -> list[CleanStream]:
-        """The streams that are needed, the leading one first; none where one is empty."""
-        joints = [entry.column for entry in self.mapping.joints]
-        wanted = {*joints, *(entry.column for entry in self.mapping.controls)}
-        streams = [s for s in recording.streams if len(s.values) and wanted.intersection(s.names)]
-        missing = wanted.difference(*(stream.names for stream in streams))
+    def _cleaned(self, recording: RawRecording, found: ResampledRecording) -> list[CleanStream]:
+        """The streams that are needed, the leading one first."""
+        where = f"Recording {recording.name!r} of {self.source.path}"
+        wanted = [entry.column for entry in self.mapping.channels]
+        streams = [s for s in recording.streams if len(s.values) and set(wanted) & set(s.names)]
+        missing = set(wanted).difference(*(stream.names for stream in streams))
         if streams and missing:
             raise DataError(
                 f"{where} has no samples of {min(missing)!r}; leave it out with --without."
             )
-        streams.sort(key=lambda stream: joints[0] not in stream.names)
         cleaned: list[CleanStream] = []
-        for stream in streams:
-            time = self._stamps(stream)
-            faults: Faults = Counter() if cleaned else found.faults
-            if time is None and len(streams) > 1:
+        for stream in sorted(streams, key=lambda stream: wanted[0] not in stream.names):
+            time, stamped = self._time(stream)
+            if not stamped and len(streams) > 1:
                 raise SettingError(
                     f"{where} has several streams without time stamps, which cannot be aligned."
                 )
-            if not cleaned:
-                found.stamps = time
-            if time is None:
-                time = self._declared_period() * np.arange(len(stream.values))
             period = median_period(time[np.isfinite(time)])
             if not cleaned:
-                found.period = period
+                found.stamps, found.period = time if stamped else None, period
                 self._refuse_slow(period, where)
+            own = [k for k, column in enumerate(wanted) if column in stream.names]
+            logged = stream.values[:, [stream.names.index(wanted[k]) for k in own]]
+            values = convert(logged, [self.mapping.channels[k] for k in own])
             gap = self.settings.gap or (GAP_PERIODS * period if period else np.inf)
             # commands on a clock of their own are held as long as no other comes: they have no gaps
-            holds = set(joints).isdisjoint(stream.names)
-            kept = clean(time, stream.values, np.inf if holds else gap, faults, drop=not holds)
-            if not len(kept[0]):
-                return []
-            cleaned.append(CleanStream(stream.names, *kept))
+            holds = min(own) >= len(self.mapping.joints)
+            faults: Faults = Counter() if cleaned else found.faults
+            kept = clean(time, values, np.inf if holds else gap, faults, drop=not holds)
+            cleaned.append(CleanStream(np.array(own), *kept))
+        if len(cleaned) > 1 and found.faults["restart"]:
+            raise DataError(
+                f"{where} goes back in time, so its streams cannot be put together; cut it there, "
+                "or leave it out with --without."
+            )
         return cleaned
 
-    def _stamps(self, stream: Stream) -> Stamps | None:
-        """Time stamps of a stream [s]; None where it has none, or they are not to be used."""
-        if self.settings.rate is not None:
-            return None
-        time = stream.time
-        if self.mapping.time in stream.names:
-            column = stream.values[:, stream.names.index(self.mapping.time)]
-            time = column * self.mapping.time_factor
-        return None if time is None else np.asarray(time, dtype=np.float64)
-
-    def _declared_period(self) -> float:
-        period = 1.0 / self.settings.rate if self.settings.rate else self.source.period
+    def _time(self, stream: Stream) -> tuple[Stamps, bool]:
+        """Time of each sample [s], and whether by its stamp, not by the declared rate."""
+        time, rate, named = stream.time, self.settings.rate, self.mapping.time
+        if named in stream.names:
+            time = stream.values[:, stream.names.index(named)] * self.mapping.time_factor
+        if rate is None and time is not None:
+            return np.asarray(time, dtype=np.float64), True
+        period = 1.0 / rate if rate else self.source.period
         if period is None:
             raise SettingError(
                 f"{self.source.path} has no time stamps and does not say how fast it was sampled; "
                 "name its time column with --time, or give its rate in Hz with --rate."
             )
-        return period
+        return period * np.arange(len(stream.values)), False
 
     def _refuse_slow(self, period: float | None, where: str) -> None:
         dt = self.dt
@@ -184,41 +169,36 @@ class Resampler:
                 )
         raise DataError(
             f"{where} is sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz; "
-            "what was not recorded cannot be made up: set dt = "
-            f"{period:.4g} or more in robot.toml, or leave the recording out with --without."
+            f"set dt = {period:.4g} or more in robot.toml, or leave it out with --without."
         )
 
     def _values_at(
-        self, at: Times, taken: slice | None, streams: Sequence[CleanStream]
-    ) -> tuple[np.ndarray, np.ndarray, Known]:
-        """q, u and whether both are known at times [s]; ``taken``: the leading stream's samples."""
-        known, found = np.ones(len(at), dtype=bool), []
-        for entries in (self.mapping.joints, self.mapping.controls):
-            values = np.empty((len(at), len(entries)))
-            for stream in streams:
-                mine = [k for k, entry in enumerate(entries) if entry.column in stream.names]
-                columns = [stream.names.index(entries[k].column) for k in mine]
-                if stream is streams[0] and taken is not None:
-                    for k, column in zip(mine, columns, strict=True):
-                        values[:, k] = stream.values[taken, column]
-                elif mine and entries is self.mapping.joints:
-                    logged, method = stream.values[:, columns], self.settings.positions
-                    values[:, mine], after = between(stream.time, logged, at, method)
-                    known &= (at >= stream.time[0]) & (at <= stream.time[-1])
-                    known &= ~stream.breaks[after] | (at == stream.time[after])
-                elif mine:
-                    logged = stream.values[:, columns]
-                    values[:, mine], there = held(stream.time, logged, at, self.dt)
-                    known &= there
-            found.append(values)
-        return found[0], found[1], known
+        self, at: Times, taken: slice | None, streams: list[CleanStream]
+    ) -> tuple[Values, Known]:
+        """Joints and controls at times [s], if known; ``taken``: the leading stream's samples."""
+        nq, known = len(self.mapping.joints), np.ones(len(at), dtype=bool)
+        values = np.empty((len(at), len(self.mapping.channels)))
+        for stream in streams:
+            if stream is streams[0] and taken is not None:
+                values[:, stream.channels] = stream.values[taken]
+                continue
+            joint = stream.channels < nq
+            if joint.any():
+                logged, method = stream.values[:, joint], self.settings.positions
+                values[:, stream.channels[joint]], after = between(stream.time, logged, at, method)
+                known &= (at >= stream.time[0]) & (at <= stream.time[-1])
+                known &= ~stream.breaks[after] | (at == stream.time[after])
+            if not joint.all():
+                logged, rest = stream.values[:, ~joint], stream.channels[~joint]
+                values[:, rest], there = held(stream.time, logged, at, self.dt)
+                known &= there
+        return values, known
 
 
 def median_period(time: Stamps) -> float | None:
     """The usual time between two of the first stamps [s]; None where there are not two."""
     steps = np.diff(time[: PERIOD_STAMPS + 1])
-    steps = steps[steps > 0.0]
-    return float(np.median(steps)) if len(steps) else None
+    return float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else None
 
 
 def clean(
@@ -229,18 +209,15 @@ def clean(
     finite = np.isfinite(time)
     if drop:
         finite &= np.isfinite(values).all(axis=1)
-    breaks = np.zeros(len(time), dtype=bool)
-    if not finite.all():
-        faults["not finite"] += int((~finite).sum())
-        kept = np.flatnonzero(finite)
-        time, values, breaks = time[kept], values[kept], np.diff(kept, prepend=-1) > 1
-    if not len(time):
-        return time, values, breaks
+    faults["not finite"] += int((~finite).sum())
+    kept = np.flatnonzero(finite)
+    time, values, breaks = time[kept], values[kept], np.diff(kept, prepend=-1) > 1
     keep = np.ones(len(time), dtype=bool)
     jumps = [0, *(np.flatnonzero(np.diff(time) < -gap) + 1).tolist(), len(time)]
-    starts = [0]
+    starts = []
     for start, end in pairwise(jumps):
         while start < end:
+            starts.append(start)
             # the latest stamp before each one, as long as the clock does not restart
             before = np.maximum.accumulate(np.concatenate([[-np.inf], time[start : end - 1]]))
             back = np.flatnonzero(time[start:end] < before - gap)
@@ -253,11 +230,8 @@ def clean(
             faults["duplicated"] += int((step == 0.0).sum())
             faults["out of order"] += int((step < 0.0).sum())
             start = stop
-            starts.append(stop)
-    faults["restart"] += len(starts) - 2
-    breaks[starts[:-1]] = True
-    if keep.all():
-        return time, values, breaks
+    faults["restart"] += max(0, len(starts) - 1)
+    breaks[starts] = True
     rows = np.flatnonzero(keep)  # the break of a dropped sample goes to the next that is kept
     return time[rows], values[rows], np.diff(np.cumsum(breaks)[rows], prepend=0) > 0
 
@@ -270,8 +244,7 @@ def uniform_multiple(time: Stamps, dt: float) -> int:
     k = max(1, round(dt / mean))
     if abs(mean * k / dt - 1.0) > RATE_TOLERANCE:
         return 0
-    steps = np.diff(time)
-    return k if max(steps.max() - dt / k, dt / k - steps.min()) <= STEP_TOLERANCE * dt else 0
+    return k if np.abs(np.diff(time) - dt / k).max() <= STEP_TOLERANCE * dt else 0
 
 
 def sample_times(
@@ -305,9 +278,3 @@ def between(
         return values[after - (part < 0.5)], after
     part = part[:, None]
     return values[after - 1] * (1.0 - part) + values[after] * part, after
-
-
-def runs(known: Bool[np.ndarray, " n"]) -> list[tuple[int, int]]:
-    """Where unbroken runs begin and end."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], known.astype(np.int8), [0]])))
-    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

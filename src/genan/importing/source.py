@@ -6,6 +6,7 @@ writing are the same for all formats and live elsewhere in ``genan.importing``.
 
 import importlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "lerobot": ("lerobot", "pyarrow"),
     "rosbag": ("ros", "rosbags", "mcap"),
     "tfrecord": ("tfrecord", "google_crc32c", "google.protobuf"),
-    "o80": ("o80", "pyarrow"),
+    "o80": ("table", "pyarrow"),
     "parquet": ("table", "pyarrow"),
     "csv": ("table",),
 }
@@ -38,6 +39,14 @@ class Stream:
     names: tuple[str, ...]
     time: Float[np.ndarray, " n"] | None  # Stamps as they are [s]; None where there are none.
     values: Float[np.ndarray, "n k"]  # In the log's own units, one column for each name.
+
+    @classmethod
+    def of(
+        cls, names: Sequence[str], time: np.ndarray | None, columns: Sequence[np.ndarray]
+    ) -> "Stream":
+        """A stream of columns [n], in single precision where that holds them all exactly."""
+        dtype = np.result_type(np.float32, *(column.dtype for column in columns))
+        return cls(tuple(names), time, np.stack(columns, axis=1, dtype=dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +108,7 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
                 f"Logs in the format {format!r} are read with the library {library}; run: pip "
                 "install 'genan[logs]'."
             ) from None
-    opened = getattr(_module(format), f"open_{format}")
+    opened = _function("open", format)
     found: LogSource = opened(path, stamps) if format == "rosbag" else opened(path)
     return found
 
@@ -110,7 +119,7 @@ def _format_of(path: Path) -> str:
     if path.is_file() and path.stat().st_size == 0:
         raise DataError(f"{path} is empty (0 bytes); record it again or copy it from its source.")
     for name in FORMATS:
-        if getattr(_module(name), f"is_{name}")(path):
+        if _function("is", name)(path):
             return name
     raise DataError(
         f"{path} is in no format that genan knows by its name and its first bytes; if it is one of "
@@ -118,8 +127,10 @@ def _format_of(path: Path) -> str:
     )
 
 
-def _module(format: str) -> object:
-    return importlib.import_module(f"genan.importing.formats.{FORMATS[format][0]}")
+def _function(verb: str, format: str) -> Callable:
+    module = importlib.import_module(f"genan.importing.{FORMATS[format][0]}")
+    found: Callable = getattr(module, f"{verb}_{format}")
+    return found
 
 
 def no_column(
@@ -140,15 +151,21 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 def files_in(path: Path, endings: tuple[str, ...]) -> dict[str, Path]:
     """The file, or the files with one of the endings below a folder (without hidden ones), by
     recording: their place without the ending."""
-    files, ends = {path.name: path}, "|".join(map(re.escape, endings))
+    ends = "|".join(map(re.escape, endings))
+    files, ending = {path.name: path}, re.compile(f"(?<=.)({ends})$", re.IGNORECASE)
     if path.is_dir():
         below = {file.relative_to(path).as_posix(): file for file in path.rglob("*")}
-        wanted = re.compile(rf"(?!(.*/)?[._]).*({ends})", re.IGNORECASE)
-        names = [name for name in below if wanted.fullmatch(name) and below[name].is_file()]
-        files = {name: below[name] for name in sorted(names, key=natural_order)}
-    ending = re.compile(f"(?<=.)({ends})$", re.IGNORECASE)
-    short = [ending.sub("", name) for name in files]
+        seen = [name for name in below if ending.search(name) and not re.search("(^|/)[._]", name)]
+        files = {name: below[name] for name in sorted(seen, key=natural_order)}
+    short = {name: ending.sub("", name) for name in files}
+    count = Counter(short.values())
     return {
-        name if short.count(name) == 1 else full: file
-        for name, (full, file) in zip(short, files.items(), strict=True)
+        short[name] if count[short[name]] == 1 else name: file
+        for name, file in files.items()
+        if file.is_file()
     }
+
+
+def ends_with(path: Path, endings: tuple[str, ...]) -> bool:
+    """Whether a file, or one below a folder, has one of the endings."""
+    return bool(files_in(path, endings)) if path.is_dir() else path.name.lower().endswith(endings)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
-from genan.importing.formats.ros import is_rosbag, open_rosbag
+from genan.importing.ros import is_rosbag, open_rosbag
 from genan.importing.source import LogSource, RawRecording
 
 rosbags = pytest.importorskip("rosbags", reason="bags need the rosbags library")

@@ -1,24 +1,28 @@
-"""Tables: CSV and Parquet, a file or a folder with a file for each recording.
+"""Tables: CSV and Parquet, a file or a folder with a file for each recording; and logs of o80.
 
 A column called ``time``, ``t``, ``timestamp`` or the like holds the time stamps; its unit is
 seconds unless its name ends with another (``stamp_ns``, ``time [ms]``). A column of lists in
 Parquet becomes several, ``q:0``, ``q:1``, ...
+
+o80 and o80_pam: the columns of ``o80_pam``'s data frames in Parquet or CSV. Time stamps are
+nanoseconds, positions rad, velocities rad/s, pressures the robot's integer counts. Samples before
+the encoders have found their reference are left out: their positions mean nothing.
 """
 
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from genan.errors import DataError, listing
 from genan.importing.mapping import time_factor, time_unit_in_name
-from genan.importing.source import LogSource, RawRecording, Stream, files_in, no_column
+from genan.importing.source import LogSource, RawRecording, Stream, ends_with, files_in, no_column
 
 #: Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN.
 Columns = dict[str, np.ndarray]
@@ -34,18 +38,28 @@ _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "na", "NA", "n/a", "N/A", "
 #: A line with cells: neither empty nor a comment.
 _ROW = re.compile(r"\s*[^\s#]")
 
+_REFERENCE = re.compile(r"reference_found_\d+")
+_PRESSURE = re.compile(r"(desired|observed)_pressure_(\d+)_(ago|antago)")
+_O80 = re.compile(
+    r"iteration|frequency|time_stamp|(position|velocity)_\d+|"
+    rf"{_PRESSURE.pattern}|{_REFERENCE.pattern}"
+)
+_UNITS = {"position": "rad", "velocity": "rad/s", "frequency": "Hz", "time": "s since the first"}
+_UNITS |= {"desired": "counts", "observed": "counts"}
+_TABLES, _PICKLES = (".parquet", ".csv"), (".df", ".pkl", ".pickle")
+
 
 def is_csv(path: Path) -> bool:
     """By the ending, and because it begins with text."""
-    if path.is_dir() or not path.name.lower().endswith(CSV):
-        return path.is_dir() and bool(files_in(path, CSV))
+    if path.is_dir() or path.suffix == ".gz":
+        return ends_with(path, CSV)
     with path.open("rb") as file:
-        return path.suffix == ".gz" or b"\0" not in file.read(1000)
+        return ends_with(path, CSV) and b"\0" not in file.read(1000)
 
 
 def is_parquet(path: Path) -> bool:
     """By the ending."""
-    return bool(files_in(path, PARQUET)) if path.is_dir() else path.suffix.lower() in PARQUET
+    return ends_with(path, PARQUET)
 
 
 def open_csv(path: Path) -> LogSource:
@@ -61,14 +75,10 @@ def open_parquet(path: Path) -> LogSource:
     """Parquet files."""
 
     def read(file: Path, names: Sequence[str]) -> Columns:
-        with parquet_file(file) as table:
-            plain = table.schema_arrow.names
-        columns = {name: name if name in plain else name.rpartition(":")[0] for name in names}
-        there = read_parquet(file, list(dict.fromkeys(columns.values())))
-        return {
-            name: there[of] if of == name else there[of][:, int(name.rpartition(":")[2])]
-            for name, of in columns.items()
-        }
+        plain = parquet_names(file)
+        places = {n: (n, "") if n in plain else n.rsplit(":", 1) for n in names}
+        there = read_parquet(file, list(dict.fromkeys(of for of, _ in places.values())))
+        return {n: there[of][:, int(k)] if k else there[of] for n, (of, k) in places.items()}
 
     return _open(path, "parquet", PARQUET, _parquet_columns, read)
 
@@ -92,26 +102,14 @@ def _open(
             if missing := [name for name in names if name not in there]:
                 raise no_column(file, missing, there)
             time = time_column(there)
-            wanted = tuple(dict.fromkeys([*names, *([time] if time else [])]))
-            values = as_matrix(list(read_file(file, wanted).values()))
-            second = time_factor(time_unit_in_name(time or ""))
-            stamps = values[:, wanted.index(time)] * second if time else None
+            columns = read_file(file, list(dict.fromkeys([*names, *([time] if time else [])])))
+            stamps = columns[time] * time_factor(time_unit_in_name(time)) if time else None
             done += file.stat().st_size
-            yield RawRecording(recording, (Stream(wanted, stamps, values),), {}, done)
+            stream = Stream.of(list(columns), stamps, list(columns.values()))
+            yield RawRecording(recording, (stream,), {}, done)
 
-    tables = list(files.values())
-    return LogSource(
-        format, path, tables, columns_of(tables[0]), read, recordings=[(name, {}) for name in files]
-    )
-
-
-def as_matrix(columns: Sequence[np.ndarray]) -> Float[np.ndarray, "n k"]:
-    """Columns next to each other, in single precision where all are."""
-    single = all(column.dtype == np.float32 for column in columns)
-    values = np.empty((len(columns[0]), len(columns)), np.float32 if single else np.float64)
-    for k, column in enumerate(columns):
-        values[:, k] = column
-    return values
+    tables, recordings = list(files.values()), [(name, {}) for name in files]
+    return LogSource(format, path, tables, columns_of(tables[0]), read, recordings)
 
 
 def time_column(names: Sequence[str]) -> str | None:
@@ -119,6 +117,9 @@ def time_column(names: Sequence[str]) -> str | None:
     found = [name for name in names if _TIME.match(name.strip().lower())]
     plain = [name for name in found if name.lower() in ("time", "t", "timestamp")]
     return found[0] if len(found) == 1 else plain[0] if len(plain) == 1 else None
+
+
+# --- Parquet.
 
 
 @contextmanager
@@ -133,6 +134,12 @@ def parquet_file(path: Path) -> Iterator[Any]:
     except (pyarrow.ArrowException, OSError) as error:
         words = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as Parquet ({words}); copy it again.") from None
+
+
+def parquet_names(path: Path) -> list[str]:
+    """Names of the columns, lists as one."""
+    with parquet_file(path) as file:
+        return list(file.schema_arrow.names)
 
 
 def _parquet_columns(path: Path) -> dict[str, str]:
@@ -162,7 +169,7 @@ def read_parquet(path: Path, names: Sequence[str]) -> Columns:
         table = file.read(columns=list(names))
     found: Columns = {}
     for name in names:
-        column, shape = table.column(name).combine_chunks(), [len(table)]
+        column, shape, scale = table.column(name).combine_chunks(), [len(table)], 1.0
         while hasattr(column, "storage"):  # an extension type of the datasets library around lists
             column = column.storage
         while pa.types.is_nested(column.type):
@@ -171,13 +178,15 @@ def read_parquet(path: Path, names: Sequence[str]) -> Columns:
                 raise DataError(
                     f"{path}: the lists in the column {name!r} are not all of the same length."
                 )
-        scale = 1.0
         if pa.types.is_timestamp(column.type):
             scale = time_factor(column.type.unit) / time_factor(time_unit_in_name(name))
             column = column.cast(pa.int64())
         values = column.to_numpy(zero_copy_only=False)
         found[name] = (values if scale == 1.0 else values * scale).reshape(shape)
     return found
+
+
+# --- CSV.
 
 
 @dataclass(frozen=True)
@@ -194,13 +203,11 @@ class CsvDialect:
 def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
     """The columns of a text table that ``types`` names."""
     dialect = sniff(path)
-    try:
-        import pyarrow as pa
-        from pyarrow import csv as arrow
-    except ImportError:
+    # pyarrow does not know any number of blanks
+    if dialect.delimiter == " " or dialect.empty or find_spec("pyarrow") is None:
         return _read_lines(path, dialect, list(types))
-    if dialect.delimiter == " " or dialect.empty:  # pyarrow does not know any number of blanks
-        return _read_lines(path, dialect, list(types))
+    import pyarrow as pa
+    from pyarrow import csv as arrow
 
     def invalid(row: Any) -> str:
         return "error" if _ROW.match(row.text or "x") else "skip"
@@ -213,13 +220,10 @@ def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
         false_values=["False", "false", "0"],
         decimal_point=dialect.decimal,
     )
+    parse = arrow.ParseOptions(delimiter=dialect.delimiter, invalid_row_handler=invalid)
+    read = arrow.ReadOptions(column_names=dialect.names, skip_rows=dialect.skip)
     try:
-        table = arrow.read_csv(
-            path,
-            arrow.ReadOptions(column_names=dialect.names, skip_rows=dialect.skip),
-            arrow.ParseOptions(delimiter=dialect.delimiter, invalid_row_handler=invalid),
-            convert,
-        )
+        table = arrow.read_csv(path, read, parse, convert)
     except pa.ArrowInvalid as error:
         words = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as a table of numbers: {words}.") from None
@@ -228,15 +232,15 @@ def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
 
 def _read_lines(path: Path, dialect: CsvDialect, names: Sequence[str]) -> Columns:
     """As ``read_csv``, without pyarrow."""
-
-    def number(cell: str) -> float:
-        return np.nan if cell in _MISSING else float(cell.replace(dialect.decimal, "."))
-
     lines = path.read_text(encoding="utf-8-sig").splitlines()[dialect.skip :]
     rows = [_cells(line, dialect.delimiter) for line in lines if _ROW.match(line)]
-    places = {name: dialect.names.index(name) for name in names}
     try:
-        return {name: np.array([number(row[k]) for row in rows]) for name, k in places.items()}
+        return {
+            name: np.array(
+                [_number(row[dialect.names.index(name)], dialect.decimal) for row in rows]
+            )
+            for name in names
+        }
     except (ValueError, IndexError) as error:
         raise DataError(f"{path} cannot be read as a table of numbers: {error}.") from None
 
@@ -253,7 +257,10 @@ def sniff(path: Path) -> CsvDialect:
     rows = [number for number, line in enumerate(lines) if _ROW.match(line)]
     if not rows:
         raise DataError(f"{path} has no rows in its first {_LOOKED_AT} lines.")
-    delimiter = _delimiter([lines[number] for number in rows])
+    counts = {d: {len(_cells(lines[n], d)) for n in rows} for d in (",", ";", "\t", "|", " ")}
+    # the first with the same number of cells, more than one, in all lines; else with the most
+    even = [d for d, found in counts.items() if len(found) == 1 and max(found) > 1]
+    delimiter = even[0] if even else max(counts, key=lambda d: min(counts[d]))
     decimal = "," if delimiter != "," and re.search(r"\d,\d", lines[rows[-1]]) else "."
     names, skip = _cells(lines[rows[0]], delimiter), rows[0] + 1
     if _is_numeric(names, decimal):  # no header, or one behind a comment sign, as by numpy.savetxt
@@ -268,26 +275,86 @@ def sniff(path: Path) -> CsvDialect:
     return CsvDialect(delimiter, named, skip, decimal, empty=rows[-1] < skip)
 
 
-def _delimiter(lines: list[str]) -> str:
-    """The first with the same number of cells, more than one, in all lines; else with the most."""
-    fewest = {}
-    for delimiter in (",", ";", "\t", "|", " "):
-        counts = {len(_cells(line, delimiter)) for line in lines}
-        if len(counts) == 1 and max(counts) > 1:
-            return delimiter
-        fewest[delimiter] = min(counts)
-    return max(fewest, key=fewest.__getitem__)
-
-
 def _cells(line: str, delimiter: str) -> list[str]:
     if delimiter == " ":
         return line.split()
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
 
 
+def _number(cell: str, decimal: str) -> float:
+    return np.nan if cell in _MISSING else float(cell.replace(decimal, "."))
+
+
 def _is_numeric(cells: list[str], decimal: str) -> bool:
     """Whether all cells are numbers or missing, and one is a number."""
     try:
-        return bool([float(cell.replace(decimal, ".")) for cell in cells if cell not in _MISSING])
+        return not np.isnan([_number(cell, decimal) for cell in cells]).all()
     except ValueError:
         return False
+
+
+# --- o80.
+
+
+def is_o80(path: Path) -> bool:
+    """A table with the columns of o80, or a pickle (to say that it is refused)."""
+    files = files_in(path, (*_TABLES, *_PICKLES)).values()
+    try:
+        return any(_is_pickle(file) or bool(_o80_columns(file)) for file in list(files)[:1])
+    except (DataError, ImportError):
+        return False
+
+
+def open_o80(path: Path) -> LogSource:
+    """A log, or a folder of logs: one recording each."""
+    for file in filter(_is_pickle, files_in(path, _PICKLES).values()):
+        raise DataError(
+            f"{file} is a pickle of pandas, and opening one runs whatever code is in it, so it is "
+            'not opened here; convert it where you trust it: python -c "import pandas; '
+            f"pandas.read_pickle('{file.name}').to_parquet('{file.stem}.parquet')\""
+        )
+    source = _open(path, "o80", _TABLES, _o80_columns, _read_o80)
+
+    def of(kind: str) -> list[str]:
+        """Joint by joint: agonist and antagonist of the first, of the second, ..."""
+        own = [name for name in source.columns if name.startswith(kind)]
+        return sorted(own, key=lambda name: (int(re.findall(r"\d+", name)[0]), name))
+
+    return replace(source, positions=of("position_"), commands=of("desired_"))
+
+
+def _is_pickle(path: Path) -> bool:
+    """Whether a file is a pickle, by its name and first bytes; it is never opened as one."""
+    if path.suffix not in _PICKLES or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(2)
+    return path.suffix == ".df" or (len(head) == 2 and head[0] == 0x80 and head[1] <= 5)
+
+
+def _o80_columns(path: Path) -> dict[str, str]:
+    """Columns of a log of o80, and their units."""
+    names = list(sniff(path).names) if path.suffix == ".csv" else parquet_names(path)
+    if {"time_stamp", "position_0"} <= set(names) and any(map(_PRESSURE.fullmatch, names)):
+        return {n: _UNITS.get(n.partition("_")[0], "") for n in names if _O80.fullmatch(n)}
+    raise DataError(
+        f"{path} is no log of o80: expected 'time_stamp', 'position_0', 'desired_pressure_0_ago', "
+        f"..., found {listing(names[:20])}."
+    )
+
+
+def _read_o80(path: Path, names: Sequence[str]) -> Columns:
+    found = [name for name in _o80_columns(path) if _REFERENCE.fullmatch(name)]
+    kinds = dict.fromkeys(names, "float64") | dict.fromkeys(found, "bool") | {"time_stamp": "int64"}
+    columns = read_csv(path, kinds) if path.suffix == ".csv" else read_parquet(path, list(kinds))
+    for name in ("time_stamp", *found):
+        if columns[name].dtype.kind not in "iub":
+            raise DataError(f"{path} has empty entries in {name!r}; it was not written whole.")
+    stamp = columns["time_stamp"]
+    keep = np.all([np.ones(len(stamp), bool), *(columns[name] != 0 for name in found)], axis=0)
+    if not keep.any():
+        lost = f"none of its {len(keep)} samples has its reference found"
+        why = lost if len(keep) else "it has no samples"
+        raise DataError(f"{path} has nothing to import: {why}; leave it out.")
+    kept = {name: columns[name][keep] for name in names}
+    return kept | {"time_stamp": (stamp[keep] - stamp[keep][0]) / 1e9}

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
-from genan.importing.formats.npz import is_npz, open_npz
+from genan.importing.npz import is_npz, open_npz
 
 RNG = np.random.default_rng(0)
 Q, U = RNG.standard_normal((50, 2)).astype(np.float32), RNG.standard_normal((50, 3))

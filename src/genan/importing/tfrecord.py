@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from genan.errors import DataError, listing
-from genan.importing.formats.table import as_matrix
 from genan.importing.source import Facts, LogSource, RawRecording, Stream, no_column
 
 #: Names of the data sets recorded on PAMY2, and their sampling period [s], which is not written in
@@ -48,32 +47,12 @@ class Episode:
     where: str  # For messages.
     done: int  # Bytes of the data set up to its end.
     steps: int
-    numbers: Mapping[str, np.ndarray]  # [steps, width] by name without ``steps/``.
+    columns: Mapping[str, np.ndarray]  # Each [steps]: ``reward``, ``action:0``, ...
     uneven: Mapping[str, int]  # Lengths of lists that are not the same for each step.
 
-    def columns(self) -> dict[str, tuple[str, int]]:
-        """List and place of each column."""
-        return {
-            name if values.shape[1] == 1 else f"{name}:{k}": (name, k)
-            for name, values in self.numbers.items()
-            for k in range(values.shape[1])
-        }
-
-    def stretches(self) -> list[tuple[str, int, int]]:
-        """Name, first step and end of each, by the marks of first and last steps."""
-        marks = np.zeros(self.steps, bool)
-        for name, shift in (("is_first", 0), ("is_last", 1)):
-            if name in self.numbers:
-                marks[shift:] |= self.numbers[name][: self.steps - shift, 0] != 0
-        edges = [0, *(np.flatnonzero(marks[1:]) + 1).tolist(), self.steps]
-        return [
-            (self.name if len(edges) == 2 else f"{self.name}#{k}", first, last)
-            for k, (first, last) in enumerate(pairwise(edges))
-        ]
-
-    def values(self, names: Sequence[str]) -> np.ndarray:
-        """Some columns [steps, names]."""
-        known = self.columns() | {f"{name}:0": (name, 0) for name in self.numbers}
+    def recordings(self, names: Sequence[str]) -> Iterator[RawRecording]:
+        """Some columns of each stretch between marks of first and last steps."""
+        known = {f"{name}:0": values for name, values in self.columns.items()} | self.columns
         for name in names:
             key = re.sub(r":\d+$", "", name)
             if name not in known and key in self.uneven:
@@ -82,8 +61,16 @@ class Episode:
                     "steps, not the same for each step."
                 )
             if name not in known:
-                raise no_column(self.where, [name], list(self.columns()))
-        return as_matrix([self.numbers[known[name][0]][:, known[name][1]] for name in names])
+                raise no_column(self.where, [name], list(self.columns))
+        marks = np.zeros(self.steps, bool)
+        for name, shift in (("is_first", 0), ("is_last", 1)):
+            if name in self.columns:
+                marks[shift:] |= self.columns[name][: self.steps - shift] != 0
+        edges = [0, *(np.flatnonzero(marks[1:]) + 1).tolist(), self.steps]
+        for k, (a, b) in enumerate(pairwise(edges)):
+            name = self.name if len(edges) == 2 else f"{self.name}#{k}"
+            stream = Stream.of(names, None, [known[name][a:b] for name in names])
+            yield RawRecording(name, (stream,), self.facts, self.done)
 
 
 def is_tfrecord(path: Path) -> bool:
@@ -109,17 +96,12 @@ def open_tfrecord(path: Path) -> LogSource:
     names.append(str(_json(folder / "dataset_info.json").get("name", "")))
     pamy2 = any(known in name for known in PAMY2 for name in names)
     first = next(_episodes(path, files, widths))
-    columns = {
-        column: f"{first.numbers[name].dtype}, {first.steps} steps in the first episode"
-        for column, (name, _) in first.columns().items()
-    }
+    about = f"{first.steps} steps in the first episode"
+    columns = {name: f"{values.dtype}, {about}" for name, values in first.columns.items()}
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
         for episode in _episodes(path, files, widths):
-            values = episode.values(names)
-            for name, a, b in episode.stretches():
-                stream = Stream(tuple(names), None, values[a:b])
-                yield RawRecording(name, (stream,), episode.facts, episode.done)
+            yield from episode.recordings(names)
 
     return LogSource(
         "tfrecord",
@@ -162,7 +144,7 @@ def _episodes(path: Path, files: Sequence[Path], widths: Mapping[str, int]) -> I
 def _steps(
     found: Mapping[str, np.ndarray | list[bytes]], widths: Mapping[str, int], where: str
 ) -> tuple[int, dict[str, np.ndarray], dict[str, int]]:
-    """Number of steps, their numbers, and the lists that are uneven."""
+    """Number of steps, their columns, and the lengths of lists that are uneven."""
     steps = {name[6:]: values for name, values in found.items() if name.startswith("steps/")}
     if not steps:
         raise DataError(
@@ -180,12 +162,15 @@ def _steps(
             f"{where} does not say how many steps it has (no {listing(_PER_STEP)}); put the data "
             "set's features.json next to it."
         )
-    even = {
-        name: x.reshape(counts[0], -1)
-        for name, x in lists.items()
-        if widths.get(name, len(x) // counts[0]) * counts[0] == len(x)
-    }
-    return counts[0], even, {name: len(x) for name, x in lists.items() if name not in even}
+    columns, uneven = {}, {}
+    for name, values in lists.items():
+        width = widths.get(name, len(values) // counts[0])
+        if width * counts[0] != len(values):
+            uneven[name] = len(values)
+            continue
+        for k in range(width):
+            columns[name if width == 1 else f"{name}:{k}"] = values[k::width]
+    return counts[0], columns, uneven
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes, int]]:

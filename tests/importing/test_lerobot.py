@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
-from genan.importing.formats.lerobot import is_lerobot, open_lerobot
+from genan.importing.lerobot import is_lerobot, open_lerobot
 from genan.importing.source import LogSource
 
 pa = pytest.importorskip("pyarrow", reason="LeRobot data sets need pyarrow")

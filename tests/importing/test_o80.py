@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
-from genan.importing.formats.o80 import is_o80, open_o80
+from genan.importing.table import is_o80, open_o80
 
 pa = pytest.importorskip("pyarrow", reason="logs of o80 are read with pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
@@ -68,7 +68,8 @@ def test_logs_come_back_from_where_the_reference_was_found(tmp_path: Path, suffi
     for chunk in source.read(names):
         (stream,) = chunk.streams
         assert stream.time is not None
-        found.setdefault(chunk.name, []).append((stream.time, stream.values))
+        assert stream.names == (*names, "time_stamp")
+        found.setdefault(chunk.name, []).append((stream.time, stream.values[:, :-1]))
     assert list(found) == [name for name, _ in source.recordings] == ["a", "b"]
     time, values = (np.concatenate(part) for part in zip(*found["b"], strict=True))
     np.testing.assert_allclose(time, np.arange(N - LOST) * 2_000_003e-9, atol=1e-12)
@@ -101,7 +102,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=(
-            "no column 'position_4'; the columns there are: 'iteration', 'frequency', 'position_0'"
+            "no column 'position_4'; the columns there are: 'iteration', 'frequency', 'time_stamp', 'position_0'"
         ),
     ):
         list(open_o80(tmp_path / "run.parquet").read(["position_4"]))

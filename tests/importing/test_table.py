@@ -7,7 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from genan.errors import DataError
-from genan.importing.formats.table import (
+from genan.importing.table import (
     is_csv,
     is_parquet,
     open_csv,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from genan.errors import DataError, listing
-from genan.importing.formats.table import as_matrix, parquet_file, read_parquet
 from genan.importing.source import Facts, LogSource, RawRecording, Stream, no_column
+from genan.importing.table import parquet_file, parquet_names, read_parquet
 
 #: Versions of the layout that are read.
 VERSIONS = ("v2.0", "v2.1", "v3.0")
@@ -46,7 +46,7 @@ def open_lerobot(path: Path) -> LogSource:
             "(lerobot.datasets.v30.convert_dataset_v21_to_v30)."
         )
     signals = {name: spec for name, spec in declared.items() if name not in _BOOKKEEPING}
-    features = {name: own for name in signals if (own := _columns(name, signals[name]))}
+    features = {name: own for name, spec in signals.items() if (own := _columns(name, spec))}
     if not features:
         kinds = [
             f"{name} ({spec.get('dtype') if isinstance(spec, dict) else spec})"
@@ -64,53 +64,50 @@ def open_lerobot(path: Path) -> LogSource:
     fps, frames = info.get("fps"), info.get("total_frames", "an unknown number of")
     period = 1 / fps if isinstance(fps, int | float) and fps > 0 else None
     known = _episodes(path / "meta")
-    columns = {
-        name: f"{signals[feature]['dtype']}, {frames} frames"
-        for feature, names in features.items()
-        for name in names
-    }
+    # a column may be called by its number as well
+    places = {f"{key}:{i}": (key, i) for key, own in features.items() for i in range(len(own))}
+    named = {name: (key, i) for key, own in features.items() for i, name in enumerate(own)}
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
-        places = _places(path, features, names)
+        if missing := [name for name in names if name not in places | named]:
+            raise no_column(path, missing, list(named))
         seen = set[int]()
-        for episode, parts in groupby(_frames(files, places, period), lambda f: f[0]):
-            _, times, values, done = zip(*parts, strict=True)
-            unlisted = sum(map(len, values)), {"episode": float(episode)}
-            expected, facts = known.get(episode, unlisted)
+        parts = _frames(files, [(places | named)[name] for name in names], period)
+        for episode, group in groupby(parts, lambda part: part[0]):
+            _, times, values, done = zip(*group, strict=True)
+            time = None if times[0] is None else np.concatenate(times)
+            columns = [np.concatenate(column) for column in zip(*values, strict=True)]
+            stream = Stream.of(names, time, columns)
+            count = len(stream.values)
+            expected, facts = known.get(episode, (count, {"episode": float(episode)}))
             if episode in seen:
                 raise DataError(
                     f"{path} goes back to episode {episode}, which had ended; copy it again."
                 )
             seen.add(episode)
-            if expected != sum(map(len, values)):
+            if expected != count:
                 raise DataError(
-                    f"Episode {episode} of {path} has {sum(map(len, values))} frames, its meta "
-                    f"says {expected}: the files were not copied whole; copy them again."
+                    f"Episode {episode} of {path} has {count} frames, its meta says {expected}: "
+                    "the files were not copied whole; copy them again."
                 )
-            time = None if times[0] is None else np.concatenate(times)
-            stream = Stream(tuple(names), time, np.concatenate(values))
-            yield RawRecording(_recording(episode), (stream,), facts, done[-1])
-        if missing := sorted(set(known) - seen):
+            yield RawRecording(f"episode_{episode:06d}", (stream,), facts, done[-1])
+        if lost := sorted(set(known) - seen):
             raise DataError(
-                f"{path} lacks {len(missing)} of its {len(known)} episodes (the first is "
-                f"{missing[0]}): its files were not copied whole; copy them again."
+                f"{path} lacks {len(lost)} of its {len(known)} episodes (the first is "
+                f"{lost[0]}): its files were not copied whole; copy them again."
             )
 
     return LogSource(
         "lerobot",
         path,
         files,
-        columns,
+        {n: f"{signals[of]['dtype']}, {frames} frames" for n, (of, _) in named.items()},
         read,
-        recordings=[(_recording(i), facts) for i, (_, facts) in sorted(known.items())] or None,
-        period=period,
+        [(f"episode_{i:06d}", facts) for i, (_, facts) in sorted(known.items())] or None,
+        period,
         positions=features.get("observation.state", ()),
         commands=features.get("action", ()),
     )
-
-
-def _recording(episode: int) -> str:
-    return f"episode_{episode:06d}"
 
 
 def _columns(feature: str, spec: Any) -> list[str]:
@@ -134,43 +131,32 @@ def _columns(feature: str, spec: Any) -> list[str]:
     return [f"{feature}:{i}" for i in range(width)]
 
 
-def _places(
-    path: Path, features: Mapping[str, Sequence[str]], names: Sequence[str]
-) -> list[tuple[str, int]]:
-    """The feature and the place in it of each column, which may be called by its number."""
-    known = {f"{key}:{i}": (key, i) for key, own in features.items() for i in range(len(own))}
-    known |= {name: (key, i) for key, own in features.items() for i, name in enumerate(own)}
-    if missing := [name for name in names if name not in known]:
-        raise no_column(path, missing, [name for own in features.values() for name in own])
-    return [known[name] for name in names]
-
-
 def _frames(
     files: Sequence[Path], places: Sequence[tuple[str, int]], period: float | None
-) -> Iterator[tuple[int, np.ndarray | None, np.ndarray, int]]:
-    """Episode, stamps [s] and values of the frames of each episode in each file, and bytes read."""
-    done, wanted = 0, list(dict.fromkeys([*(feature for feature, _ in places), "episode_index"]))
+) -> Iterator[tuple[int, np.ndarray | None, list[np.ndarray], int]]:
+    """Episode, stamps [s] and columns of the frames of each episode in each file, and bytes read."""
+    done = 0
     for path in files:
-        with parquet_file(path) as file:
-            stamps = {"timestamp", "frame_index"} & set(file.schema_arrow.names)
-        columns = read_parquet(path, [*wanted, *stamps])
-        frames = len(columns["episode_index"])
-        columns = {name: values.reshape(frames, -1) for name, values in columns.items()}
+        stamps = {"timestamp", "frame_index"} & set(parquet_names(path))
+        columns = read_parquet(path, [*dict(places), "episode_index", *stamps])
+        episodes = columns["episode_index"].ravel().astype(np.int64)
+        frames, values = len(episodes), []
         for feature, k in places:
-            if columns[feature].shape[1] <= k:
+            own = columns[feature].reshape(frames, -1)
+            if own.shape[1] <= k:
                 raise DataError(f"{path} has fewer numbers of {feature!r} than its meta says.")
-        values = as_matrix([columns[feature][:, k] for feature, k in places])
-        time = columns["timestamp"][:, 0].astype(float) if "timestamp" in stamps else None
+            values.append(own[:, k])
+        time = columns["timestamp"].ravel().astype(float) if "timestamp" in stamps else None
         if time is not None and period is not None and "frame_index" in stamps:
             # kept in single precision: where they are the frame's number times the period to that
             # precision, that is what they mean
-            exact = columns["frame_index"][:, 0] * period
+            exact = columns["frame_index"].ravel() * period
             time = exact if np.all(np.abs(time - exact) <= 2.0**-23 * np.abs(exact)) else time
-        episodes = columns["episode_index"][:, 0].astype(np.int64)
         done += path.stat().st_size
         cuts = [0, *(np.flatnonzero(np.diff(episodes)) + 1).tolist(), frames]
         for a, b in pairwise(cuts if frames else []):
-            yield int(episodes[a]), None if time is None else time[a:b], values[a:b], done
+            part = None if time is None else time[a:b]
+            yield int(episodes[a]), part, [column[a:b] for column in values], done
 
 
 def _episodes(meta: Path) -> dict[int, tuple[int, Facts]]:

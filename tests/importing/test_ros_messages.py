@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
-from genan.importing.formats.ros_messages import layout
+from genan.importing.ros import MessageLayout
 
 pytest.importorskip("rosbags", reason="bags need the rosbags library")
 from rosbags.typesys import Stores, get_typestore
@@ -79,7 +79,7 @@ def test_every_number_is_where_the_layout_says(wire: str) -> None:
             else:
                 data = bytes(store.serialize_cdr(message, kind, little_endian=wire == "cdr"))
                 message = store.deserialize_cdr(data, kind)
-            found = layout(data, store.fielddefs, kind, "ros1" if ros1 else "cdr")
+            found = MessageLayout(data, store.fielddefs, kind, "ros1" if ros1 else "cdr")
             assert (np.frombuffer(data, np.uint8)[found.places] == found.bytes).all()
             for path, field in found.fields.items():
                 if re.search(r"\[(?!\d+\])", path):
@@ -99,8 +99,8 @@ def test_a_message_that_does_not_follow_its_definition_is_refused() -> None:
     message = _random(store, (_NAME, kind), np.random.default_rng(0))
     data = bytes(store.serialize_cdr(message, kind))
     with pytest.raises(DataError, match="does not follow its definition in the file .it ends"):
-        layout(data[:20], store.fielddefs, kind, "cdr")
+        MessageLayout(data[:20], store.fielddefs, kind, "cdr")
     with pytest.raises(DataError, match="other than plain CDR .its first bytes are 00 07 00 00"):
-        layout(b"\x00\x07\x00\x00" + data[4:], store.fielddefs, kind, "cdr")
+        MessageLayout(b"\x00\x07\x00\x00" + data[4:], store.fielddefs, kind, "cdr")
     with pytest.raises(DataError, match="no definition of the message type 'lab/msg/Unknown'"):
-        layout(data, store.fielddefs, "lab/msg/Unknown", "cdr")
+        MessageLayout(data, store.fielddefs, "lab/msg/Unknown", "cdr")

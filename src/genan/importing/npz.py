@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from genan.errors import DataError
-from genan.importing.formats.table import as_matrix
-from genan.importing.source import LogSource, RawRecording, Stream, files_in, no_column
+from genan.importing.source import LogSource, RawRecording, Stream, ends_with, files_in, no_column
 
 _TIMES = ("time", "times", "t", "timestamp", "stamp")
 
@@ -38,7 +37,7 @@ class ArrayClock:
 
 def is_npz(path: Path) -> bool:
     """By the ending."""
-    return bool(files_in(path, (".npz",))) if path.is_dir() else path.suffix.lower() == ".npz"
+    return ends_with(path, (".npz",))
 
 
 def open_npz(path: Path) -> LogSource:
@@ -63,29 +62,22 @@ def open_npz(path: Path) -> LogSource:
                     f"{archive.path} has dt {archive.period} s and {first.path} has "
                     f"{first.period} s; import them one by one."
                 )
-            streams = archive.streams(names)
-            size, rows = archive.path.stat().st_size, max(len(s.values) for s in streams)
-            for name, facts, part in archive.recordings(stem):
-                cut = tuple(
-                    Stream(s.names, None if s.time is None else s.time[part], s.values[part])
-                    for s in streams
-                )
-                done = before + size * (part.stop or rows) // max(1, rows)
-                yield RawRecording(name, cut, facts, done)
+            size = archive.path.stat().st_size
+            for recording, share in archive.read(stem, names):
+                yield replace(recording, done=before + int(share * size))
             before += size
 
-    def words(array: str, k: int) -> str:
+    columns = {}
+    for name, (array, k) in places.items():
         shape, dtype = first.headers[array]
-        return f"column {k} of {array}, {dtype}, {shape[0]} samples"
-
-    recordings = [one[:2] for stem, archive in archives.items() for one in archive.recordings(stem)]
+        columns[name] = f"column {k} of {array}, {dtype}, {shape[0]} samples"
     return LogSource(
         "npz",
         path,
         list(files.values()),
-        columns={name: words(*place) for name, place in places.items()},
-        read=read,
-        recordings=recordings,
+        columns,
+        read,
+        recordings=[one[:2] for stem, archive in archives.items() for one in archive.cut(stem)],
         period=first.period,
         positions=columns_of("q"),
         commands=columns_of("u"),
@@ -96,32 +88,37 @@ class _Archive:
     """An ``.npz`` file: shapes and types of its arrays from their headers, arrays when asked."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, form = path, np.lib.format
+        self.headers: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         try:
             with zipfile.ZipFile(path) as file:
-                names = [name.removesuffix(".npy") for name in file.namelist()]
-                self.headers = {name: self._header(file, name) for name in names}
+                for member in file.namelist():
+                    name = member.removesuffix(".npy")
+                    if name == member:
+                        raise DataError(f"{path} holds {name!r}, which is no array of NumPy.")
+                    with self._guard(name), file.open(member) as content:
+                        old = form.read_magic(content) == (1, 0)
+                        read = form.read_array_header_1_0 if old else form.read_array_header_2_0
+                        shape, _, dtype = read(content)
+                    if dtype.hasobject:
+                        raise DataError(
+                            f"{path}: the array {name!r} holds Python objects, which could run "
+                            "code; save it again as numbers or texts."
+                        )
+                    self.headers[name] = shape, dtype
         except (zipfile.BadZipFile, OSError) as error:
             raise DataError(f"{path} is no readable .npz archive ({error}); copy again.") from None
         if not self.headers:
             raise DataError(f"{path} is an archive without arrays; there is nothing to import.")
-        self.period = self._period()
+        self.period = None
+        if "dt" in self.headers:
+            dt = self["dt"].reshape(-1)
+            if len(dt) != 1 or dt.dtype.kind not in "fiu" or not float(dt[0]) > 0.0:
+                raise DataError(
+                    f"{path}: dt should be one positive number of seconds and is {dt[:3].tolist()}."
+                )
+            self.period = float(dt[0])
         self.clocks = self._clocks()
-
-    def _header(self, file: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype]:
-        if f"{name}.npy" not in file.namelist():
-            raise DataError(f"{self.path} holds {name!r}, which is no array of NumPy.")
-        form = np.lib.format
-        with self._guard(name), file.open(f"{name}.npy") as content:
-            old = form.read_magic(content) == (1, 0)
-            read = form.read_array_header_1_0 if old else form.read_array_header_2_0
-            shape, _, dtype = read(content)
-        if dtype.hasobject:
-            raise DataError(
-                f"{self.path}: the array {name!r} holds Python objects, which could run code; save "
-                "it again as numbers or texts."
-            )
-        return shape, dtype
 
     @contextmanager
     def _guard(self, name: str) -> Iterator[None]:
@@ -140,15 +137,6 @@ class _Archive:
     def texts(self, name: str) -> list[str]:
         """The entries of an array of texts; none where it is not there."""
         return [str(entry) for entry in self[name].reshape(-1)] if name in self.headers else []
-
-    def _period(self) -> float | None:
-        dt = self["dt"].reshape(-1) if "dt" in self.headers else np.ones(1)
-        if len(dt) != 1 or dt.dtype.kind not in "fiu" or not float(dt[0]) > 0.0:
-            raise DataError(
-                f"{self.path}: dt should be one positive number of seconds and is "
-                f"{dt[:3].tolist()}."
-            )
-        return float(dt[0]) if "dt" in self.headers else None
 
     def _clocks(self) -> list[ArrayClock]:
         """The arrays that can be imported, by what they share their rows with."""
@@ -186,29 +174,25 @@ class _Archive:
         """A TimeSeries of mujoco.sysid: its JSON says which columns a signal has."""
         data, mapping = f"{prefix}data", f"{prefix}signal_mapping"
         shape, _ = self.headers[data]
-        short, width = prefix.removesuffix("_") or "data", prod(shape[1:])
-        columns = {f"{short}:{k}": (data, k) for k in range(width)}
-        if mapping in self.headers and (signals := self._signals(mapping)):
-            columns = {name: (data, k) for name, k in signals.items()}
-            if not all(0 <= k < width for k in signals.values()):
-                raise DataError(f"{self.path}: {mapping!r} names columns that {data!r} lacks.")
-        return ArrayClock(f"{prefix}times", columns, shape[0])
-
-    def _signals(self, mapping: str) -> dict[str, int]:
-        signals = {}
+        width, signals = prod(shape[1:]), {}
         try:
-            for signal, (_, indices) in json.loads(str(self[mapping][()])).items():
+            text = str(self[mapping][()]) if mapping in self.headers else "{}"
+            for signal, (_, indices) in json.loads(text).items():
                 for number, k in enumerate(indices):
-                    signals[signal if len(indices) == 1 else f"{signal}:{number}"] = int(k)
+                    signals[signal if len(indices) == 1 else f"{signal}:{number}"] = data, int(k)
         except (ValueError, TypeError, AttributeError) as error:
             raise DataError(f"{self.path}: {mapping!r} is no list of signals ({error}).") from None
-        return signals
+        if not all(0 <= k < width for _, k in signals.values()):
+            raise DataError(f"{self.path}: {mapping!r} names columns that {data!r} lacks.")
+        short = prefix.removesuffix("_") or "data"
+        plain = {f"{short}:{k}": (data, k) for k in range(width)}
+        return ArrayClock(f"{prefix}times", signals or plain, shape[0])
 
-    def recordings(self, stem: str) -> list[tuple[str, dict[str, Any], slice]]:
+    def cut(self, stem: str) -> list[tuple[str, dict[str, Any], slice]]:
         """Name, facts and rows of each recording."""
-        if not {"traj_start", "traj_end"} <= self.headers.keys():
-            return [(stem, {}, slice(None))]
         rows = max((clock.rows for clock in self.clocks), default=0)
+        if not {"traj_start", "traj_end"} <= self.headers.keys():
+            return [(stem, {}, slice(0, rows))]
         starts, ends = (self[f"traj_{edge}"].reshape(-1).astype(int) for edge in ("start", "end"))
         edges = np.stack([starts, ends], axis=1).ravel() if len(starts) == len(ends) else [1, 0]
         if (np.diff(edges, prepend=0, append=rows) < 0).any():
@@ -216,38 +200,39 @@ class _Archive:
                 f"{self.path}: traj_start and traj_end should cut {rows} rows into recordings that "
                 "follow each other, each from its start to the row before its end; they do not."
             )
-        texts = {name: self.texts(f"traj_{name}") for name in ("name", "kind")}
-        for name, entries in texts.items():
+        names, kinds = self.texts("traj_name"), self.texts("traj_kind")
+        for what, entries in (("name", names), ("kind", kinds)):
             if entries and len(entries) != len(starts):
                 raise DataError(
-                    f"{self.path}: traj_{name} has {len(entries)} entries for {len(starts)}."
+                    f"{self.path}: traj_{what} has {len(entries)} entries for {len(starts)}."
                 )
-        facts: list[dict[str, Any]] = [{"kind": kind} for kind in texts["kind"]]
-        facts = facts or [{} for _ in starts]
+        facts: list[dict[str, Any]] = [{"kind": kind} for kind in kinds] or [{} for _ in starts]
         if {"traj_meta", "traj_meta_names"} <= self.headers.keys():
             keys = self.texts("traj_meta_names")
             for fact, values in zip(facts, self["traj_meta"].reshape(len(starts), -1), strict=True):
                 pairs = zip(keys, values.tolist(), strict=False)
                 fact |= {key: float(value) for key, value in pairs if np.isfinite(value)}
-        names, seen = texts["name"] or [str(n) for n in range(len(starts))], Counter(texts["name"])
+        names, seen = names or [str(n) for n in range(len(starts))], Counter(names)
         names = [name if seen[name] < 2 else f"{name} #{n}" for n, name in enumerate(names)]
         return list(zip(names, facts, map(slice, starts.tolist(), ends.tolist()), strict=True))
 
-    def streams(self, names: Sequence[str]) -> list[Stream]:
-        """The columns ``names``, by clock."""
+    def read(self, stem: str, names: Sequence[str]) -> Iterator[tuple[RawRecording, float]]:
+        """The recordings, and the share of the file that is read up to the end of each."""
         there = [name for c in self.clocks for name in (*c.columns, *([c.time] if c.time else []))]
         if missing := [name for name in names if name not in there]:
             raise no_column(self.path, missing, there)
-        found = []
+        clocks = []
         for clock in self.clocks:
-            mine = tuple(n for n in names if n in clock.columns or n == clock.time)
-            if any(name in clock.columns for name in mine):
+            own = [name for name in names if name in clock.columns or name == clock.time]
+            if set(own) - {clock.time}:
+                places = [clock.columns.get(name, (name, 0)) for name in own]
+                arrays = {of: self[of].reshape(clock.rows, -1) for of in dict(places)}
                 time = None if clock.time is None else self[clock.time].astype(np.float64)
-                places = [clock.columns.get(name, (name, 0)) for name in mine]
-                arrays = {
-                    name: self[name].reshape(clock.rows, -1)
-                    for name in {array for array, _ in places}
-                }
-                values = as_matrix([arrays[array][:, k] for array, k in places])
-                found.append(Stream(mine, time, values))
-        return found
+                clocks.append((own, time, [arrays[of][:, k] for of, k in places]))
+        for name, facts, part in self.cut(stem):
+            streams = tuple(
+                Stream.of(own, None if time is None else time[part], [x[part] for x in columns])
+                for own, time, columns in clocks
+            )
+            share = part.stop / max(1, *(clock.rows for clock in self.clocks))
+            yield RawRecording(name, streams, facts), share

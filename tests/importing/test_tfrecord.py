@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
-from genan.importing.formats.tfrecord import example_features, is_tfrecord, open_tfrecord
+from genan.importing.tfrecord import example_features, is_tfrecord, open_tfrecord
 from genan.importing.source import RawRecording
 
 pytest.importorskip("google.protobuf", reason="an independent writer of protobuf")

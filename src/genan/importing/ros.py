@@ -1,0 +1,629 @@
+"""ROS 1 bags, ROS 2 bags and MCAP files, without ROS.
+
+A column is a number in the messages of a topic: ``/joint_states.position[elbow]`` (by the names in
+the message, whose order may change), ``/cmd.data[3]``, ``/cmd.twist.linear.x``,
+``/controller_state.feedback.positions[elbow]``.
+
+Bags are read by the rosbags library. MCAP files are read by the mcap library, because that of
+rosbags refuses every file that has a topic of another program, or ROS 1 messages, in it.
+
+Numbers come out of the raw bytes: a message is walked once, by the definition of its type; all
+messages of the same length whose lengths and names are at the same places have the same layout, so
+thousands of them are read at once by slicing. Decoding them one by one with the rosbags library
+takes about ten times as long (120,000 joint states and commands: 1.7 s for the decoding alone,
+where a whole import takes 0.2 s).
+"""
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+from genan.errors import DataError, SettingError, listing
+from genan.importing.source import LogSource, RawRecording, Stream, natural_order
+
+#: How bytes are laid out: CDR (ROS 2, numbers at multiples of their size) or ROS 1 (packed).
+Wire = Literal["cdr", "ros1"]
+#: Message types as the rosbags library parses them: (constants, [(field, description), ...]).
+Types = Mapping[str, tuple[Any, Sequence[tuple[str, Any]]]]
+#: Topic, time of receipt [ns] and raw bytes of each message.
+Messages = Iterator[tuple[str, int, bytes]]
+
+#: A row of more numbers than this is listed by its first one: an image, a cloud of points.
+LISTED = 64
+#: Fields of texts that name the entries of the sequences next to them (as in JointState).
+NAME_FIELDS = ("name", "names", "joint_names", "interface_names")
+#: Header and receipt are of one clock when the one is so long after the other, in the median [ns].
+SAME_CLOCK = (-20_000_000, 250_000_000)
+
+_JOINT_STATE = "sensor_msgs/msg/JointState"
+_MAGIC = {".bag": b"#ROSBAG V", ".mcap": b"\x89MCAP0\r\n", ".db3": b"SQLite format 3\0"}
+#: A message in MCAP: code, length, channel, number, time of receipt and of publication.
+_MESSAGE, _MESSAGE_CODE = struct.Struct("<BQHIQQ"), 5
+#: Points of a trajectory are moments, not joints: they are counted, never named.
+_COUNTED = ("points",)
+#: What is in messages without fields.
+_FILLER = "structure_needs_at_least_one_member"
+_NUMBERS = {"bool": "u1", "byte": "i1", "char": "u1", "float32": "f4", "float64": "f8"} | {
+    f"{sign}int{8 * size}": f"{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
+}
+_BASE, _NAME, _ARRAY, _SEQUENCE = 1, 2, 3, 4  # rosbags.interfaces.Nodetype
+#: Messages in messages deeper than this are no robot's; the definition contains itself.
+_DEPTH = 32
+#: Layouts that are kept for messages of one length (joints in another order are another layout),
+#: and messages that are read together.
+_KEPT, _BLOCK = 32, 1 << 16
+
+
+# --- Bags: topics, and raw messages.
+
+
+@dataclass(eq=False)
+class BagTopic:
+    """A topic of a bag."""
+
+    type: str
+    wire: Wire
+    refused: str = ""  # Why its messages cannot be read; '': they can.
+    count: int = 0
+    first: tuple[int, bytes] | None = None  # Receipt [ns] and bytes of a message.
+
+
+@dataclass(frozen=True, eq=False)
+class Bag:
+    """One recording, of one or several files."""
+
+    name: str
+    files: Sequence[Path]
+    messages: Callable[[Collection[str]], Messages]  # Of some topics.
+    topics: dict[str, BagTopic] = field(default_factory=dict)
+    definitions: dict[tuple[Wire, str, str, str], None] = field(default_factory=dict)
+    """Of message types in the files: wire, type, language and text."""
+
+    def add(self, name: str, new: BagTopic, language: str, text: str) -> None:
+        """A topic, or more messages of one."""
+        topic = self.topics.setdefault(name, new)
+        if topic is not new:
+            topic.count += new.count
+            if topic.type != new.type:
+                topic.refused = f"it has messages of {topic.type} and of {new.type}"
+        self.definitions[new.wire, new.type, language, text] = None
+
+    def reader(self, topic: str) -> "TopicReader":
+        """Reads the messages of a topic."""
+        type, wire = self.topics[topic].type, self.topics[topic].wire
+        known = tuple(entry[1:] for entry in self.definitions if entry[0] == wire)
+        return TopicReader(_types(known, wire), type, wire)
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{name} ({topic.type}, {topic.count} messages)"
+            for name, topic in sorted(self.topics.items(), key=lambda item: item[0])
+        )
+
+
+def _library_bag(path: Path, name: str) -> Bag:
+    """A bag of ROS 1, or one of ROS 2 in SQLite or compressed, by the rosbags library."""
+    from rosbags import rosbag1, rosbag2
+
+    wire: Wire = "ros1" if path.suffix == ".bag" else "cdr"
+    open_bag: Any = rosbag1.Reader if wire == "ros1" else rosbag2.Reader
+
+    def messages(topics: Collection[str]) -> Messages:
+        with _damage_in_words(path), open_bag(path) as reader:
+            wanted = [c for c in reader.connections if c.topic in topics and c.msgcount]
+            for connection, receipt, data in reader.messages(wanted) if wanted else ():
+                yield connection.topic, receipt, data
+
+    bag = Bag(name, list(path.iterdir()) if path.is_dir() else [path], messages)
+    with _damage_in_words(path), open_bag(path) as reader:
+        for c in reader.connections:
+            topic, language = BagTopic(c.msgtype, wire, "", c.msgcount), c.msgdef.format.name
+            bag.add(c.topic, topic, language.lower(), c.msgdef.data)
+            for _, receipt, data in islice(reader.messages([c]), 1) if c.msgcount else ():
+                bag.topics[c.topic].first = receipt, data
+    return bag
+
+
+def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
+    """MCAP files: one, or the parts that a recorder split its recording into."""
+    from mcap.reader import make_reader
+    from mcap.records import Channel, Message, Schema
+    from mcap.stream_reader import StreamReader
+
+    #: Of each file: the topic of each channel, and the channels of each chunk by its place.
+    parts: dict[Path, tuple[dict[int, str], dict[int, frozenset[int]]]] = {}
+
+    def messages(topics: Collection[str]) -> Messages:
+        for path, (channels, chunks) in parts.items():
+            wanted = {id: topic for id, topic in channels.items() if topic in topics}
+            yield from _mcap_messages(path, chunks, wanted)
+
+    bag = Bag(name, files, messages)
+    for path in files:
+        with _damage_in_words(path), path.open("rb") as file:
+            file.seek(-len(_MAGIC[".mcap"]), 2)
+            if file.read() != _MAGIC[".mcap"]:
+                raise DataError(
+                    f"{path} is cut off (it ends at byte {path.stat().st_size} without the closing "
+                    "mark of an MCAP file): the recorder was killed or the copy is not whole; copy "
+                    "it again, or write a whole one with 'mcap recover'."
+                )
+            file.seek(0)
+            summary = make_reader(file).get_summary()
+            schemas, channels, counts = {}, {}, Counter[int]()
+            if summary and summary.statistics and summary.channels:
+                schemas, channels = summary.schemas, summary.channels
+                counts.update(summary.statistics.channel_message_counts)
+            else:
+                file.seek(0)
+                for record in StreamReader(file).records:
+                    if isinstance(record, Message):
+                        counts[record.channel_id] += 1
+                    elif isinstance(record, Channel):
+                        channels[record.id] = record
+                    elif isinstance(record, Schema):
+                        schemas[record.id] = record
+        for channel in channels.values():
+            schema, encoding = schemas.get(channel.schema_id), channel.message_encoding
+            # sensor_msgs/msg/JointState also for ROS 1's sensor_msgs/JointState
+            kind = re.sub(r"^([^/]+)/([^/]+)$", r"\1/msg/\2", schema.name if schema else "")
+            other = f"its messages are in {encoding!r}, not CDR or ROS 1"
+            refused = "" if encoding in ("cdr", "ros1") else other
+            wire: Wire = "ros1" if encoding == "ros1" else "cdr"
+            language, text = (schema.encoding, schema.data) if schema else ("", b"")
+            topic = BagTopic(kind, wire, refused, counts[channel.id])
+            bag.add(channel.topic, topic, language, text.decode("utf-8", "replace"))
+        topics = {channel.id: channel.topic for channel in channels.values()}
+        indices = summary.chunk_indexes if summary else []
+        chunks = {i.chunk_start_offset: frozenset(i.message_index_offsets) for i in indices}
+        parts[path] = topics, chunks
+        new = {id: name for id, name in topics.items() if counts[id] and not bag.topics[name].first}
+        for topic_name, receipt, data in _mcap_messages(path, chunks, new):
+            bag.topics[topic_name].first = receipt, data
+            for id in [id for id, name in new.items() if name == topic_name]:
+                del new[id]  # what is left is wanted still
+            if not new:
+                break
+    return bag
+
+
+def _mcap_messages(
+    path: Path, chunks: Mapping[int, frozenset[int]], wanted: Mapping[int, str]
+) -> Messages:
+    """Messages of the wanted channels, from the chunks that hold some, or else from all the file.
+
+    An object of each message, as the library makes, takes 4 times as long.
+    """
+    from mcap.records import Chunk, Message
+    from mcap.stream_reader import CRCValidationError, StreamReader, get_chunk_data_stream
+
+    with _damage_in_words(path), path.open("rb") as file:
+        for at, ids in sorted(chunks.items()) or [(len(_MAGIC[".mcap"]), frozenset[int]())]:
+            if ids and ids.isdisjoint(wanted):
+                continue
+            file.seek(at)
+            records = StreamReader(file, skip_magic=True, emit_chunks=True).records
+            for record in islice(records, 1) if chunks else records:
+                if isinstance(record, Message) and record.channel_id in wanted:
+                    yield wanted[record.channel_id], record.log_time, record.data
+                if not isinstance(record, Chunk):
+                    continue
+                try:
+                    stream, size = get_chunk_data_stream(record, validate_crc=True)
+                except CRCValidationError:
+                    raise DataError(
+                        f"{path} is damaged: the checksum of the chunk at byte {at} is wrong; copy "
+                        "it again."
+                    ) from None
+                data, begin = stream.read(size), 0
+                while begin < size:
+                    end = begin + 9 + int.from_bytes(data[begin + 1 : begin + 9], "little")
+                    if data[begin] == _MESSAGE_CODE:
+                        _, _, id, _, receipt, _ = _MESSAGE.unpack_from(data, begin)
+                        if id in wanted:
+                            yield wanted[id], receipt, data[begin + _MESSAGE.size : end]
+                    begin = end
+
+
+@lru_cache(maxsize=8)
+def _types(found: tuple[tuple[str, str, str], ...], wire: Wire) -> Types:
+    from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
+
+    store = get_typestore(Stores.ROS1_NOETIC if wire == "ros1" else Stores.LATEST)
+    types: dict[str, Any] = dict(store.fielddefs)
+    for name, language, text in found:
+        try:
+            if language in ("msg", "ros2msg", "ros1msg"):
+                types |= get_types_from_msg(text, name)
+            elif language in ("idl", "ros2idl", "omgidl"):
+                for part in filter(str.strip, text.split("=" * 80 + "\n")):
+                    headed = part.startswith("IDL: ")
+                    types |= get_types_from_idl(part.partition("\n")[2] if headed else part)
+        except Exception:  # a definition that cannot be parsed matters only if its topic is wanted
+            continue
+    return types
+
+
+@contextmanager
+def _damage_in_words(path: Path) -> Iterator[None]:
+    """Turns whatever the libraries stumble over in a damaged file into a refusal."""
+    try:
+        yield
+    except (DataError, GeneratorExit):
+        raise
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".rstrip(". ")
+        raise DataError(
+            f"{path} cannot be read as a bag ({words}); it may be cut off or damaged: copy it "
+            "again, or repair it with 'ros2 bag reindex', 'rosbag reindex' or 'mcap recover'."
+        ) from error
+
+
+def _is_bag(path: Path) -> bool:
+    """Whether this is one bag, by its first bytes or its metadata.yaml."""
+    if path.is_dir():
+        return (path / "metadata.yaml").is_file()
+    if path.suffix not in _MAGIC or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(16)
+    return not head or head.startswith(_MAGIC[path.suffix])
+
+
+def _open_bag(path: Path, name: str) -> Bag:
+    if path.is_file() and path.stat().st_size == 0:
+        raise DataError(f"{path} is empty (0 bytes); nothing was recorded.")
+    parts = _mcap_parts(path) if path.is_dir() else [path] if path.suffix == ".mcap" else []
+    bag = _mcap_bag(parts, name) if parts else _library_bag(path, name)
+    if not any(topic.count for topic in bag.topics.values()):
+        what = f"it has {bag if bag.topics else 'no topics'} and not one message"
+        raise DataError(f"The bag {name!r} is empty: {what}; leave it out.")
+    return bag
+
+
+def _mcap_parts(folder: Path) -> list[Path]:
+    """The MCAP files of a ROS 2 bag in their order; none: it is stored or compressed otherwise."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    about = folder / "metadata.yaml"
+    try:
+        facts = YAML(typ="safe").load(about.read_text())["rosbag2_bagfile_information"]
+        plain = (facts.get("compression_mode") or "none").lower() == "none"
+        if facts["storage_identifier"] != "mcap" or not plain:
+            return []
+        paths = [folder / Path(name).name for name in facts["relative_file_paths"]]
+    except (YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        raise DataError(f"{about} is damaged ({error}); run 'ros2 bag reindex {folder}'.") from None
+    if missing := [path.name for path in paths if not path.is_file()]:
+        raise DataError(f"The bag {folder} lacks {listing(missing)}, which metadata.yaml lists.")
+    return paths
+
+
+# --- Messages: where their numbers are.
+
+
+@dataclass(frozen=True)
+class MessageField:
+    """A number, or a row of numbers, in a message."""
+
+    offset: int  # First byte.
+    dtype: str
+    count: int | None  # None: one number, not a row.
+    labels: tuple[str, ...] = ()  # Name of each, where the message names them.
+
+
+class MessageLayout:
+    """The places of all numbers of a message, found in one pass over it.
+
+    ``fields`` by path (``position``, ``points[0].positions``); ``places`` are the bytes that hold
+    lengths and names, and ``bytes`` what these are in every message of this layout.
+    """
+
+    def __init__(self, message: bytes, types: Types, name: str, wire: Wire) -> None:
+        self.fields: dict[str, MessageField] = {}
+        self._data, self._types, self._aligned = message, types, wire == "cdr"
+        self._fixed: list[tuple[int, int]] = []
+        self._origin = self._at = 4 if self._aligned else 0
+        self._order: Literal["little", "big"] = "little"
+        if self._aligned:
+            if len(message) < 4 or message[1] > 1:
+                raise DataError(
+                    "A message is in an encoding other than plain CDR (its first bytes are "
+                    f"{message[:4].hex(' ')}); record with a middleware that writes plain CDR."
+                )
+            self._order = "little" if message[1] else "big"
+            self._fixed.append((0, 4))
+        try:
+            self._message(name, ("",), (), 0)
+        except (IndexError, ValueError) as error:
+            raise DataError(
+                f"A message of type {name!r} with {len(message)} bytes does not follow its "
+                f"definition in the file ({error}); the file is damaged, or was recorded with "
+                "another version of the type."
+            ) from None
+        fixed = [np.zeros(0, np.int64), *(np.arange(*ends) for ends in self._fixed)]
+        self.places: Int[np.ndarray, " m"] = np.concatenate(fixed)
+        self.bytes: UInt8[np.ndarray, " m"] = np.frombuffer(message, np.uint8)[self.places]
+
+    def column(self, data: UInt8[np.ndarray, "m length"], path: str) -> np.ndarray | None:
+        """The number at ``path`` (``position[elbow]``, ``data[3]``, ``twist.linear.x``) of
+        messages of this layout [m]; None: it is not there."""
+        place, index = self.fields.get(path), 0
+        if place is None:
+            stem, _, key = path.removesuffix("]").rpartition("[")
+            place = self.fields.get(stem)
+            labels, count = (place.labels, place.count or 0) if place else ((), 0)
+            index = labels.index(key) if key in labels else int(key) if key.isdecimal() else count
+            if place is None or index >= count:
+                return None
+        elif place.count is not None:
+            return None
+        size = int(place.dtype[-1])
+        first = place.offset + index * size
+        return np.ascontiguousarray(data[:, first : first + size]).view(place.dtype)[:, 0]
+
+    def paths(self) -> Iterator[tuple[str, str]]:
+        """Every number but the header's: path and type; by name where it has one."""
+        # a path by name comes after that by number
+        named = {place.offset: path for path, place in self.fields.items() if place.count != 0}
+        for path, place in self.fields.items():
+            if path.startswith("header.") or place.count == 0 or named[place.offset] != path:
+                continue
+            kind = np.dtype(place.dtype).name
+            if place.count is None:
+                yield path, kind
+            elif place.count > LISTED:
+                yield f"{path}[0]", f"{kind}, first of {place.count}"
+            else:
+                yield from ((f"{path}[{k}]", kind) for k in place.labels or range(place.count))
+
+    def _message(
+        self, name: str, paths: tuple[str, ...], scope: tuple[tuple[str, ...], ...], depth: int
+    ) -> None:
+        """The fields of a message; ``paths`` lead to it, ``scope`` are the names around it."""
+        if name not in self._types:
+            raise DataError(
+                f"The file has no definition of the message type {name!r}; record with definitions."
+            )
+        if depth > _DEPTH:
+            raise ValueError(f"more than {_DEPTH} messages in each other")
+        for key, (kind, what) in self._types[name][1]:
+            if key == _FILLER:  # a byte of CDR alone, and no number of the message
+                self._take(int(self._aligned))
+                continue
+            inner = tuple(f"{path}.{key}" if path else key for path in paths)
+            if kind == _NAME:
+                self._message(what, inner, scope, depth + 1)
+                continue
+            (of, element), size = ((kind, what), None) if kind == _BASE else what
+            count = self._length() if kind == _SEQUENCE else size
+            if of == _BASE and element[0] == "string":
+                texts = self._texts(1 if count is None else count, key in NAME_FIELDS)
+                scope = (texts, *scope) if texts else scope
+                continue
+            fitting = (names for names in scope if len(names) == count and key not in _COUNTED)
+            labels = next(fitting, ())
+            if of == _BASE:
+                if element[0] not in _NUMBERS:
+                    raise ValueError(f"{inner[0]!r} is a {element[0]!r}, which cannot be read")
+                dtype = ("<" if self._order == "little" else ">") + _NUMBERS[element[0]]
+                width = int(dtype[-1])
+                # the alignment belongs to the first entry
+                first = self._take(
+                    width * (1 if count is None else count), width if count != 0 else 1
+                )
+                self.fields |= dict.fromkeys(inner, MessageField(first, dtype, count, labels))
+                continue
+            for i in range(count):
+                if self._at >= len(self._data):
+                    raise IndexError(f"it ends before entry {i} of {count} of {inner[0]!r}")
+                keys = (i, labels[i]) if labels else (i,)
+                entries = tuple(f"{path}[{k}]" for path in inner for k in keys)
+                self._message(element, entries, scope, depth + 1)
+
+    def _texts(self, count: int, keep: bool) -> tuple[str, ...]:
+        """Texts; their lengths belong to the layout, and their words where they name something."""
+        texts = []
+        for _ in range(count):
+            first = self._take(self._length())
+            if keep:
+                self._fixed.append((first, self._at))
+                texts.append(self._data[first : self._at].rstrip(b"\0").decode("utf-8", "replace"))
+        return tuple(texts)
+
+    def _length(self) -> int:
+        """A length of a sequence or text."""
+        first = self._take(4, 4)
+        self._fixed.append((first, self._at))
+        return int.from_bytes(self._data[first : self._at], self._order)
+
+    def _take(self, size: int, multiple: int = 1) -> int:
+        """Go over ``size`` bytes, in CDR from a ``multiple`` of bytes on; returns their place."""
+        first = self._at + ((self._origin - self._at) % multiple if self._aligned else 0)
+        self._at = first + size
+        if self._at > len(self._data):
+            raise IndexError(f"it ends {self._at - len(self._data)} bytes too early")
+        return first
+
+
+@dataclass(eq=False)
+class TopicReader:
+    """Reads numbers from the messages of one topic of one recording."""
+
+    types: Types
+    name: str  # Type of the messages.
+    wire: Wire
+    layouts: dict[int, list[MessageLayout]] = field(default_factory=dict)  # By length.
+
+    def read(
+        self, messages: Sequence[bytes], receipt: Sequence[int], paths: Sequence[str], stamps: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Time [ns] and numbers of each message, whether they were there, if by the header.
+
+        ``stamps``, the time of a sample: its message's ``header.stamp``, or when the recorder
+        received it; auto: the header's, where there is one that is not zero and of the recorder's
+        clock (that of a simulation or another computer is not, and topics without a header could
+        not be aligned with it).
+        """
+        n, k = len(messages), len(paths)
+        values, seen, stamp = np.zeros((n, k)), np.zeros((n, k), bool), np.full(n, -1, np.int64)
+        for this, data, rows in self._alike(messages):
+            for i, path in enumerate(paths):
+                if (column := this.column(data, path)) is not None:
+                    values[rows, i], seen[rows, i] = column, True
+            seconds = this.column(data, "header.stamp.sec")
+            nanoseconds = this.column(data, "header.stamp.nanosec")
+            if seconds is not None and nanoseconds is not None:
+                stamp[rows] = seconds.astype(np.int64) * 10**9 + nanoseconds
+        received = np.array(receipt, np.int64)
+        header = stamps == "header" and bool(stamp[0] >= 0)
+        if stamps == "auto":
+            late = np.median((received - stamp)[:_BLOCK])
+            header = bool(stamp[0] > 0 and SAME_CLOCK[0] <= late <= SAME_CLOCK[1])
+        return (np.where(stamp >= 0, stamp, received) if header else received), values, seen, header
+
+    def _alike(
+        self, messages: Sequence[bytes]
+    ) -> Iterator[tuple[MessageLayout, UInt8[np.ndarray, "m length"], Int[np.ndarray, " m"]]]:
+        """Layout, bytes and rows of messages with the same layout."""
+        for start in range(0, len(messages), _BLOCK):
+            block = messages[start : start + _BLOCK]
+            lengths = np.array([len(message) for message in block])
+            for length in np.unique(lengths):
+                rows = np.flatnonzero(lengths == length)
+                joined = b"".join([block[row] for row in rows.tolist()])
+                data = np.frombuffer(joined, np.uint8).reshape(len(rows), -1)
+                known, tried = self.layouts.setdefault(int(length), []), 0
+                while len(rows):
+                    if tried == len(known):
+                        message = data[0].tobytes()
+                        known.append(MessageLayout(message, self.types, self.name, self.wire))
+                        del known[:-_KEPT]
+                        tried = len(known) - 1
+                    this = known[tried]
+                    tried += 1
+                    same = (data[:, this.places] == this.bytes).all(axis=1)
+                    if same.any():
+                        yield this, data[same], rows[same] + start
+                        data, rows = data[~same], rows[~same]
+
+
+# --- The log.
+
+
+def bags_in(path: Path) -> list[Path]:
+    """The bag itself, or the bags in a folder, in the order of their names."""
+    if _is_bag(path) or not path.is_dir():
+        return [path] if _is_bag(path) else []
+    return sorted(filter(_is_bag, path.iterdir()), key=lambda bag: natural_order(bag.name))
+
+
+def is_rosbag(path: Path) -> bool:
+    """A bag by its first bytes, a ROS 2 bag by its metadata.yaml, or a folder of them."""
+    return bool(bags_in(path))
+
+
+def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
+    """A bag, or a folder of bags, one recording each; for ``stamps`` see ``TopicReader.read``."""
+    if stamps not in ("auto", "header", "receipt"):
+        raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
+    paths = bags_in(path)
+    if not paths:
+        raise DataError(f"{path} has no bag: no .bag, .mcap or .db3 file and no metadata.yaml.")
+    stems = [bag.name if bag.is_dir() else bag.stem for bag in paths]
+    names = stems if len(set(stems)) == len(stems) else [bag.name for bag in paths]
+    bags = [_open_bag(bag, name) for bag, name in zip(paths, names, strict=True)]
+    columns = _columns(bags, stamps)
+
+    def read(names: Sequence[str]) -> Iterator[RawRecording]:
+        done = 0
+        for bag in bags:
+            done += sum(file.stat().st_size for file in bag.files)
+            yield RawRecording(bag.name, tuple(_streams(bag, names, stamps)), {}, done)
+
+    topics = {name for bag in bags for name, t in bag.topics.items() if t.type == _JOINT_STATE}
+    start = f"{min(topics)}.position[" if len(topics) == 1 else "\0"
+    return LogSource(
+        "rosbag",
+        path,
+        [file for bag in bags for file in bag.files],
+        columns,
+        read,
+        recordings=[(bag.name, {}) for bag in bags],
+        positions=[name for name in columns if name.startswith(start)],
+    )
+
+
+def _columns(bags: Sequence[Bag], stamps: str) -> dict[str, str]:
+    """Every number of the first message of every topic that can be read."""
+    found: dict[str, dict[str, str]] = {}
+    for bag in bags:
+        for name, topic in bag.topics.items():
+            if topic.first is None or topic.refused or name in found:
+                continue
+            reader, (receipt, message) = bag.reader(name), topic.first
+            try:
+                *_, header = reader.read([message], [receipt], (), stamps)
+            except DataError:
+                continue
+            count = sum(other.topics[name].count for other in bags if name in other.topics)
+            words = f"{count} messages of {topic.type}, time of "
+            words += "header.stamp" if header else "its receipt"
+            ((this,),) = reader.layouts.values()
+            found[name] = {f"{name}.{path}": f"{kind}, {words}" for path, kind in this.paths()}
+    return {column: words for own in found.values() for column, words in own.items()}
+
+
+def _streams(bag: Bag, names: Sequence[str], stamps: str) -> Iterator[Stream]:
+    """The numbers of one bag; topics are streams of their own."""
+    wanted: dict[str, dict[str, str]] = {}
+    for name in names:
+        topic = max((t for t in bag.topics if name.startswith(f"{t}.")), key=len, default=None)
+        if topic is None:
+            raise DataError(
+                f"The bag {bag.name!r} has no topic {name.partition('.')[0]!r} (asked for as "
+                f"{name!r}); it has {bag}."
+            )
+        if refused := bag.topics[topic].refused:
+            raise DataError(f"The topic {topic!r} of the bag {bag.name!r} is not read: {refused}.")
+        wanted.setdefault(topic, {})[name[len(topic) + 1 :]] = name
+    raw: dict[str, tuple[list[bytes], list[int]]] = {topic: ([], []) for topic in wanted}
+    for topic, receipt, message in bag.messages(wanted):
+        raw[topic][0].append(message)
+        raw[topic][1].append(receipt)
+    if empty := [topic for topic, (messages, _) in raw.items() if not messages]:
+        raise DataError(f"The topic {empty[0]!r} of the bag {bag.name!r} has no messages.")
+    # nanoseconds since 1970 do not fit into a double, those since the start do
+    origin = min(receipts[0] for _, receipts in raw.values())
+    for topic, paths in wanted.items():
+        reader = bag.reader(topic)
+        time, values, seen, _ = reader.read(*raw.pop(topic), list(paths), stamps)
+        if missing := [path for k, path in enumerate(paths) if not seen[:, k].any()]:
+            layouts = [this for known in reader.layouts.values() for this in known]
+            rows = [x.fields.get(path.rpartition("[")[0]) for x in layouts for path in missing]
+            labels = {label for row in rows if row is not None for label in row.labels}
+            others = sorted(labels) or [path for path, _ in layouts[0].paths()]
+            more = f" and {len(others) - 20} more" if len(others) > 20 else ""
+            raise DataError(
+                f"No message of topic {topic!r} ({reader.name}) of the bag {bag.name!r} has "
+                f"{listing(missing)}; there is {listing(others[:20])}{more}."
+            )
+        # columns first seen together: several programs may publish joints on one topic
+        free, columns = np.ones(len(paths), bool), list(paths.values())
+        while (seen & free).any():
+            group = np.flatnonzero(seen[np.argmax((seen & free).any(axis=1))] & free)
+            whole = seen[:, group].all(axis=1)
+            own = tuple(columns[k] for k in group)
+            yield Stream(own, (time[whole] - origin) / 1e9, values[whole][:, group])
+            free[group] = False
