@@ -10,6 +10,7 @@ import pytest
 
 from genan.errors import DataError
 from genan.importing.new_robot import (
+    ColumnGuess,
     complete,
     guess_columns,
     round_period,
@@ -96,7 +97,7 @@ def test_degrees_and_millimetres_are_noticed(new: RobotDraft) -> None:
     )
     done = complete(new, log)
     assert [joint.log_unit for joint in done.joints] == ["deg", "mm"]
-    assert sum("was taken for" in guess for guess in done.guesses) == 2
+    assert sum("is taken for" in guess for guess in done.guesses) == 2
 
 
 def test_what_is_not_recognised_is_said(new: RobotDraft) -> None:
@@ -142,9 +143,9 @@ def test_coarse_encoders_ask_for_a_longer_period(new: RobotDraft) -> None:
 
 def test_a_long_log_is_surveyed_in_part() -> None:
     log = table({"a": np.arange(10.0), "b": np.full(10, np.nan)}, time=np.arange(10.0))
-    seen = survey(log, ["a", "b"], most=40)
+    seen = survey(log, ColumnGuess({}, controls=("a", "b")), most=40)
     assert not seen.whole and seen.ranges == {"a": (0.0, 4.0)} and seen.period == 1.0
-    assert survey(log, ["a"]).ranges == {"a": (0.0, 9.0)}
+    assert survey(log, ColumnGuess({"x": "a"})).ranges == {"a": (0.0, 9.0)}
 
 
 @pytest.mark.parametrize(

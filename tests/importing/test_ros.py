@@ -379,7 +379,7 @@ def test_a_damaged_chunk_is_noticed(tmp_path: Path, ros2: Any) -> None:
     place = data.find(np.float64(_signals()[1][20, 1]).tobytes())
     data[place] ^= 1
     (tmp_path / "run.mcap").write_bytes(data)
-    with pytest.raises(DataError, match="the checksum of the chunk at byte"):
+    with pytest.raises(DataError, match="CRC.*damaged"):
         list(open_rosbag(tmp_path / "run.mcap").read(WANTED))
 
 

@@ -24,15 +24,7 @@ from genan.data.inspection.measures import (
 from genan.errors import DataError, SettingError, listing
 from genan.files import write_atomically
 from genan.importing.source import LogSource, open_source
-from genan.robot.draft import (
-    ControlDraft,
-    DraftNote,
-    JointDraft,
-    RobotDraft,
-    draft,
-    guessed,
-    robot_toml,
-)
+from genan.robot.draft import ControlDraft, DraftNote, RobotDraft, draft, guessed, robot_toml
 
 #: Part of the span seen in the log that a control may go beyond it, on either side.
 MARGIN = 0.05
@@ -65,26 +57,6 @@ POSITION, COMMAND, OTHER, BOOKKEEPING = (
         "time stamp timestamp index image layout header covariance",
     )
 )
-
-
-@dataclass(frozen=True)
-class ColumnGuess:
-    """Columns by what they seem to be: of each joint, of the commands, and the others."""
-
-    joints: dict[str, str]
-    by_order: bool  # Whether the joints were found by number alone, ``q[0]``, ``q[1]``, ...
-    controls: tuple[str, ...]
-    rest: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ColumnSurvey:
-    """What was seen of some columns."""
-
-    ranges: Mapping[str, tuple[float, float]]  # Of each column that has values, in its unit.
-    period: float | None  # Time from one sample to the next [s]; None where there are no stamps.
-    whole: bool = True  # Whether all of the log was read.
-    stride: int = 1  # Fewest samples per step at which each joint's motion is clear.
 
 
 def new_robot(
@@ -132,49 +104,46 @@ def complete(new: RobotDraft, source: LogSource) -> RobotDraft:
         positions=source.positions,
         commands=source.commands,
     )
-    wanted = [*found.joints.values(), *found.controls]
-    nothing = ColumnSurvey({}, source.period)
-    seen = survey(source, wanted, joints=len(found.joints)) if wanted else nothing
-    guesses = list(new.model_guesses)
-    joints = tuple(_joint(joint, found, seen, guesses) for joint in new.joints)
+    seen, left = survey(source, found), ", ".join(found.rest)
+    joints, guesses, by_order = [], list(new.model_guesses), DraftNote()
     if found.by_order:
-        pairs = ", ".join(f"{joint.name!r} is {joint.log!r}" for joint in joints)
+        by_order = guessed("by its number, in the order of the joints")
+        pairs = ", ".join(f"{name!r} is {column!r}" for name, column in found.joints.items())
         guesses.append(f"Joints were found by their order alone: {pairs}.")
+    for joint in new.joints:
+        column = found.joints.get(joint.name)
+        if column is None:
+            none = guessed(f"none was recognised; columns left: {left}")
+            joints.append(replace(joint, log_note=none))
+            continue
+        unit, far = FAR[joint.kind]
+        furthest = max(map(abs, seen.ranges.get(column, (0.0, 0.0))))
+        joint = replace(joint, log=column, log_note=by_order)
+        if furthest > far:
+            joint = replace(joint, log_unit=unit)
+            guesses.append(
+                f"Column {column!r} goes up to {furthest:.4g}, so it is taken for {unit}."
+            )
+        joints.append(joint)
     if missing := [joint.name for joint in joints if joint.log is None]:
         guesses.append(
             f"No column was recognised as the position of {listing(missing)}; write log = ... "
             f"yourself. Columns that are left: {listing(found.rest)}."
         )
-    new = _with_period(replace(new, joints=joints, model_guesses=tuple(guesses)), seen)
-    return _with_controls(new, found, seen, source.path.name)
+    new = replace(new, joints=tuple(joints), model_guesses=tuple(guesses))
+    return _with_controls(_with_period(new, seen), found, seen, source.path.name)
 
 
-def _joint(
-    joint: JointDraft, found: ColumnGuess, seen: ColumnSurvey, guesses: list[str]
-) -> JointDraft:
-    column = found.joints.get(joint.name)
-    if column is None:
-        none = guessed(f"none was recognised; columns left: {', '.join(found.rest)}")
-        return replace(joint, log_note=none)
-    by_order = guessed("by its number, in the order of the joints")
-    note = by_order if found.by_order else DraftNote()
-    unit, far = FAR[joint.kind]
-    furthest = max(map(abs, seen.ranges.get(column, (0.0, 0.0))))
-    if furthest <= far:
-        return replace(joint, log=column, log_note=note)
-    guesses.append(f"Column {column!r} goes up to {furthest:.4g}, so it was taken for {unit}.")
-    return replace(joint, log=column, log_note=note, log_unit=unit)
-
-
-def _with_period(new: RobotDraft, seen: ColumnSurvey) -> RobotDraft:
+def _with_period(new: RobotDraft, seen: "ColumnSurvey") -> RobotDraft:
     if seen.period is None:
-        why = "The log has no time stamps, so the period dt is the model's time step"
-        return replace(new, period_guesses=(f"{why}, {new.dt:g} s.",))
-    rate = f"{1.0 / seen.period:.4g} Hz"
+        why = (
+            f"The log has no time stamps, so the period dt is the model's time step, {new.dt:g} s."
+        )
+        return replace(new, period_guesses=(why,))
+    rate, dt = f"{1.0 / seen.period:.4g} Hz", float(f"{seen.stride * seen.period:.9g}")
     if seen.stride == 1:
         note = DraftNote(f"the log's, {rate}")
         return replace(new, dt=seen.period, dt_note=note, period_guesses=())
-    dt = float(f"{seen.stride * seen.period:.9g}")
     guess = (
         f"The period dt is {dt:g} s, every {seen.stride}. sample of the log: from one sample to "
         f"the next the motion is lost in the encoders' steps. dt = {seen.period:g} takes all of "
@@ -185,7 +154,7 @@ def _with_period(new: RobotDraft, seen: ColumnSurvey) -> RobotDraft:
 
 
 def _with_controls(
-    new: RobotDraft, found: ColumnGuess, seen: ColumnSurvey, where: str
+    new: RobotDraft, found: "ColumnGuess", seen: "ColumnSurvey", where: str
 ) -> RobotDraft:
     spans = {name: seen.ranges.get(name, (0.0, 0.0)) for name in found.controls}
     moving = [name for name, (low, high) in spans.items() if low < high]
@@ -198,20 +167,34 @@ def _with_controls(
             f"are left: {listing(left)}."
         )
         return replace(new, controls_note=note, control_guesses=(*new.control_guesses, guess))
-    names = _control_names(moving, [joint.name for joint in new.joints])
-    controls = tuple(
-        _control(name, column, spans[column], new, where)
-        for name, column in zip(names, moving, strict=True)
-    )
+    slides = [f"{joint.name}_command" for joint in new.joints if joint.kind == "slide"]
+    controls = []
+    for name, column in _control_names(moving, [joint.name for joint in new.joints]).items():
+        low, high = spans[column]
+        (lower, upper), said = rounded_range(low, high), words(column)
+        margin = f"{100 * MARGIN:g} % of that on either side"
+        note = guessed(f"{low:.4g} to {high:.4g} in {where}, and {margin}")
+        named = [unit for unit, parts in UNITS.items() if parts & set(said)]
+        unit, unit_note = "1", guessed("none")
+        if named:
+            unit, unit_note = named[0], guessed("by the column's name")
+            unit = SLIDE_UNITS.get(unit, unit) if name in slides else unit
+        for drive in new.controls:
+            if drive.joint is not None and "".join(words(drive.name)) == "".join(said):
+                unit, unit_note = drive.unit, DraftNote("the model's actuator of this name")
+                if not drive.range_note.guess and drive.lower <= low and high <= drive.upper:
+                    lower, upper, note = drive.lower, drive.upper, drive.range_note
+        rest = min(max(float(f"{min(max(0.0, low), high):.6g}"), lower), upper)
+        controls.append(ControlDraft(name, unit, lower, upper, rest, note, unit_note, log=column))
     units = [(one.name, one.unit) for one in controls if one.unit_note.guess]
-    named = ", ".join(f"{name!r} in {unit}" for name, unit in units if unit != "1")
-    none = listing(name for name, unit in units if unit == "1")
+    known = ", ".join(f"{name!r} in {unit}" for name, unit in units if unit != "1")
+    unknown = [name for name, unit in units if unit == "1"]
     away = ", ".join(f"{one.name!r} at {one.rest:g}" for one in controls if one.rest != 0.0)
     share = "" if seen.whole else ", of its beginning"
     sentences = {
         f"Columns that never change were left out of the controls: {listing(still)}.": still,
-        f"Units of controls, by the columns' names: {named}.": named,
-        f"No unit is known of the controls {none}.": none != listing(()),
+        f"Units of controls, by the columns' names: {known}.": known,
+        f"No unit is known of the controls {listing(unknown)}.": unknown,
         f"Controls that are never 0 rest where they are nearest to it: {away}.": away,
         f"The ranges of the controls are those seen in the log{share}, and a little more.": True,
     }
@@ -219,28 +202,8 @@ def _with_controls(
     if still:
         about += f"\n# Columns that never change and were left out: {', '.join(still)}."
     guesses = tuple(sentence for sentence, given in sentences.items() if given)
-    return replace(new, controls=controls, controls_note=DraftNote(about), control_guesses=guesses)
-
-
-def _control(
-    name: str, column: str, seen: tuple[float, float], new: RobotDraft, where: str
-) -> ControlDraft:
-    low, high = seen
-    lower, upper = rounded_range(low, high)
-    margin = f"{100 * MARGIN:g} % of that on either side"
-    note = guessed(f"{low:.4g} to {high:.4g} in {where}, and {margin}")
-    said, unit, unit_note = words(column), "1", guessed("none")
-    if named := [unit for unit, parts in UNITS.items() if parts & set(said)]:
-        slides = [f"{joint.name}_command" for joint in new.joints if joint.kind == "slide"]
-        unit = SLIDE_UNITS.get(named[0], named[0]) if name in slides else named[0]
-        unit_note = guessed("by the column's name")
-    for drive in new.controls:
-        if drive.joint is not None and "".join(words(drive.name)) == "".join(said):
-            unit, unit_note = drive.unit, DraftNote("the model's actuator of this name")
-            if not drive.range_note.guess and drive.lower <= low and high <= drive.upper:
-                lower, upper, note = drive.lower, drive.upper, drive.range_note
-    rest = min(max(float(f"{min(max(0.0, low), high):.6g}"), lower), upper)
-    return ControlDraft(name, unit, lower, upper, rest, note, unit_note, log=column)
+    note = DraftNote(about)
+    return replace(new, controls=tuple(controls), controls_note=note, control_guesses=guesses)
 
 
 def rounded_range(low: float, high: float) -> tuple[float, float]:
@@ -252,36 +215,47 @@ def rounded_range(low: float, high: float) -> tuple[float, float]:
     return float(f"{lower:.6g}"), float(f"{upper:.6g}")
 
 
-def _control_names(columns: Sequence[str], joints: Sequence[str]) -> list[str]:
-    """Short names: the column's where it is plain, the joint's, or what tells columns apart."""
+def _control_names(columns: Sequence[str], joints: Sequence[str]) -> dict[str, str]:
+    """Columns by short names: the column's where it is plain, the joint's, or what tells columns
+    apart."""
     parts = [words(column) for column in columns]
-    shared, most = 0, min(map(len, parts)) - 1 if len(parts) > 1 else 0
-    while shared < most and len({part[shared] for part in parts}) == 1:
-        shared += 1
+    shared = len(os.path.commonprefix(parts)) if len(parts) > 1 else 0
+    shared = min(shared, min(map(len, parts)) - 1)
     names = []
     for column, said in zip(columns, parts, strict=True):
         label = words((re.search(r"\[([^\]\d][^\]]*)\]", column) or ["", ""])[1])
         named = [joint for joint in joints if label and words(joint) == label[: len(words(joint))]]
+        rest = "_".join(said[shared:])
         if re.fullmatch(r"[A-Za-z_]\w*", column):
             names.append(column)
         elif named:
             names.append(f"{max(named, key=len)}_command")
         else:
-            rest = "_".join(said[shared:])
             names.append(rest if rest[:1].isalpha() else f"u{rest}")
-    if len(set(names)) < len(names):
-        names = ["_".join(said) for said in parts]
-    return names if len(set(names)) == len(names) else [f"u{i + 1}" for i in range(len(columns))]
+    numbered = [f"u{i + 1}" for i in range(len(columns))]
+    for choice in (names, ["_".join(said) for said in parts], numbered):
+        if len(set(choice)) == len(columns):
+            break
+    return dict(zip(choice, columns, strict=True))
 
 
-def survey(
-    source: LogSource, names: Sequence[str], *, joints: int = 0, most: int = MOST_BYTES
-) -> ColumnSurvey:
-    """Ranges (the first ``joints`` columns are positions) and rate, from about ``most`` bytes."""
+@dataclass(frozen=True)
+class ColumnSurvey:
+    """What was seen of some columns."""
+
+    ranges: Mapping[str, tuple[float, float]]  # Of each column that has values, in its unit.
+    period: float | None  # Time from one sample to the next [s]; None where there are no stamps.
+    whole: bool = True  # Whether all of the log was read.
+    stride: int = 1  # Fewest samples per step at which each joint's motion is clear.
+
+
+def survey(source: LogSource, found: "ColumnGuess", most: int = MOST_BYTES) -> ColumnSurvey:
+    """Ranges and rate of what was found, from about ``most`` bytes of a log."""
+    names = [*found.joints.values(), *found.controls]
     ranges: dict[str, tuple[float, float]] = {}
-    paths: dict[str, list[np.ndarray]] = {name: [] for name in names[:joints]}
+    paths: dict[str, list[np.ndarray]] = {name: [] for name in found.joints.values()}
     meter, whole = TimingMeter(), True
-    for recording in source.read(names):
+    for recording in source.read(names) if names else ():
         for stream in recording.streams:
             if names[0] in stream.names and stream.time is not None:
                 meter.add(recording.name, stream.time)
@@ -296,12 +270,8 @@ def survey(
             whole = False
             break
     period = meter.result().period
-    return ColumnSurvey(
-        {name: ranges[name] for name in names if name in ranges},
-        source.period if math.isnan(period) else round_period(period),
-        whole,
-        max(map(_clear_stride, paths.values()), default=1),
-    )
+    meant = source.period if math.isnan(period) else round_period(period)
+    return ColumnSurvey(ranges, meant, whole, max(map(_clear_stride, paths.values()), default=1))
 
 
 def _clear_stride(recordings: list[np.ndarray]) -> int:
@@ -326,6 +296,16 @@ def round_period(period: float) -> float:
     return float(f"{period:.6g}")
 
 
+@dataclass(frozen=True)
+class ColumnGuess:
+    """Columns by what they seem to be: of each joint, of the commands, and the others."""
+
+    joints: Mapping[str, str]
+    by_order: bool = False  # Whether the joints were found by number alone, ``q[0]``, ``q[1]``...
+    controls: tuple[str, ...] = ()
+    rest: tuple[str, ...] = ()
+
+
 def guess_columns(
     columns: Sequence[str],
     joints: Sequence[str],
@@ -335,7 +315,21 @@ def guess_columns(
     commands: Sequence[str] = (),
 ) -> ColumnGuess:
     """Columns of joints and commands; ``positions``, ``commands``: by the format's own rules."""
-    found, by_order = _by_name([name for name in columns if name not in commands], joints), False
+    said = {column: words(column) for column in columns}
+    found, by_order = {}, False
+    for joint in joints:
+        name, ranked = words(joint), []
+        for column in columns:
+            place = _within(name, said[column])
+            # the second of an array, q[1] or q:1, is not joint 1, nor joint 2: it is not a name
+            if place is None or column in commands or re.search(r"(:\d+|\[\d+\])$", column):
+                continue
+            others = said[column][:place] + said[column][place + len(name) :]
+            if (OTHER | COMMAND).isdisjoint(others):
+                ranked.append((POSITION.isdisjoint(others) and bool(others), len(others), column))
+        ranked.sort(key=lambda entry: entry[:2])
+        if ranked and (len(ranked) == 1 or ranked[0][:2] != ranked[1][:2]):
+            found[joint] = ranked[0][2]
     if len(found) < len(joints):
         # names that fit some joints only may be numbers counted from elsewhere: q1, q2 in the log,
         # q0, q1 in the model
@@ -343,7 +337,6 @@ def guess_columns(
         if ordered:
             found, by_order = dict(zip(joints, ordered, strict=True)), True
     free = [column for column in columns if column not in found.values()]
-    said = {column: words(column) for column in free}
     by_word = [c for c in free if COMMAND & set(said[c]) and BOOKKEEPING.isdisjoint(said[c])]
     named = [words(name) for name in actuators]
     by_actuator = [c for c in free if any(_within(name, said[c]) is not None for name in named)]
@@ -356,25 +349,6 @@ def words(name: str) -> list[str]:
     """The words of a column's name, in small letters, numbers apart, without the s of a plural."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower()
     return [re.sub(r"(?<=..[^s])s$", "", part) for part in re.findall(r"[a-z]+|[0-9]+", split)]
-
-
-def _by_name(columns: Sequence[str], joints: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for joint in joints:
-        name, ranked = words(joint), []
-        for column in columns:
-            parts = words(column)
-            place = _within(name, parts)
-            # the second of an array, q[1] or q:1, is not joint 1, nor joint 2: it is not a name
-            if place is None or re.search(r"(:\d+|\[\d+\])$", column):
-                continue
-            others = parts[:place] + parts[place + len(name) :]
-            if (OTHER | COMMAND).isdisjoint(others):
-                ranked.append((POSITION.isdisjoint(others) and bool(others), len(others), column))
-        ranked.sort(key=lambda entry: entry[:2])
-        if ranked and (len(ranked) == 1 or ranked[0][:2] != ranked[1][:2]):
-            found[joint] = ranked[0][2]
-    return found
 
 
 def _by_number(columns: Sequence[str], count: int) -> list[str]:

@@ -18,15 +18,15 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import islice
+from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import UInt8
 
 from genan.errors import DataError, SettingError, listing
 from genan.importing.source import LogSource, RawRecording, Stream, natural_order
@@ -56,12 +56,12 @@ _FILLER = "structure_needs_at_least_one_member"
 _NUMBERS = {"bool": "u1", "byte": "i1", "char": "u1", "float32": "f4", "float64": "f8"} | {
     f"{sign}int{8 * size}": f"{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
 }
-_BASE, _NAME, _ARRAY, _SEQUENCE = 1, 2, 3, 4  # rosbags.interfaces.Nodetype
+_BASE, _NAME, _SEQUENCE = 1, 2, 4  # rosbags.interfaces.Nodetype
 #: Messages in messages deeper than this are no robot's; the definition contains itself.
 _DEPTH = 32
-#: Layouts that are kept for messages of one length (joints in another order are another layout),
-#: and messages that are read together.
-_KEPT, _BLOCK = 32, 1 << 16
+#: Messages that are read together.
+_BLOCK = 1 << 16
+_STAMP = ("header.stamp.sec", "header.stamp.nanosec")
 
 
 # --- Bags: topics, and raw messages.
@@ -69,16 +69,80 @@ _KEPT, _BLOCK = 32, 1 << 16
 
 @dataclass(eq=False)
 class BagTopic:
-    """A topic of a bag."""
+    """A topic of a bag, which reads numbers from its messages."""
 
     type: str
     wire: Wire
+    count: int
+    language: str  # Of the definition of the type in the file: MSG or IDL.
+    definition: str
     refused: str = ""  # Why its messages cannot be read; '': they can.
-    count: int = 0
     first: tuple[int, bytes] | None = None  # Receipt [ns] and bytes of a message.
 
+    @cached_property
+    def types(self) -> Types:
+        """The types of ROS, and those that the file defines."""
+        from rosbags.typesys import get_types_from_idl, get_types_from_msg
 
-@dataclass(frozen=True, eq=False)
+        own: dict[str, Any] = {}
+        with suppress(Exception):  # what cannot be parsed matters only if it is met in a message
+            if self.language in ("msg", "ros2msg", "ros1msg"):
+                own |= get_types_from_msg(self.definition, self.type)
+            elif self.language in ("idl", "ros2idl", "omgidl"):
+                for part in filter(str.strip, self.definition.split("=" * 80 + "\n")):
+                    headed = part.startswith("IDL: ")
+                    own |= get_types_from_idl(part.partition("\n")[2] if headed else part)
+        return {**_ros_types(self.wire), **own}
+
+    def layout(self, message: bytes) -> "MessageLayout":
+        """Where the numbers of a message are."""
+        return MessageLayout(message, self.types, self.type, self.wire)
+
+    def read(
+        self, messages: Sequence[bytes], receipts: Sequence[int], paths: Sequence[str], stamps: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Time [ns] and numbers of each message, whether they were there, if by the header.
+
+        ``stamps``, the time of a sample: its message's ``header.stamp``, or when the recorder
+        received it; auto: the header's, where there is one that is not zero and of the recorder's
+        clock (that of a simulation or another computer is not, and topics without a header could
+        not be aligned with it).
+        """
+        n, received = len(messages), np.array(receipts, np.int64)
+        values, seen = np.zeros((n, len(paths))), np.zeros((n, len(paths)), bool)
+        stamp = np.full(n, -1, np.int64)
+        lengths = np.array([len(message) for message in messages])
+        for start, length in product(range(0, n, _BLOCK), np.unique(lengths)):
+            rows = start + np.flatnonzero(lengths[start : start + _BLOCK] == length)
+            joined = b"".join([messages[row] for row in rows.tolist()])
+            data = np.frombuffer(joined, np.uint8).reshape(len(rows), length)
+            while len(rows):
+                this = self.layout(data[0].tobytes())
+                same = (data[:, this.places] == this.bytes).all(axis=1)
+                found = {path: this.column(data[same], path) for path in (*paths, *_STAMP)}
+                for k, path in enumerate(paths):
+                    if (column := found[path]) is not None:
+                        values[rows[same], k], seen[rows[same], k] = column, True
+                seconds, rest = (found[path] for path in _STAMP)
+                if seconds is not None and rest is not None:
+                    stamp[rows[same]] = seconds.astype(np.int64) * 10**9 + rest
+                data, rows = data[~same], rows[~same]
+        header = stamps == "header" and bool(stamp[0] >= 0)
+        if stamps == "auto":
+            late = np.median((received - stamp)[:_BLOCK])
+            header = bool(stamp[0] > 0 and SAME_CLOCK[0] <= late <= SAME_CLOCK[1])
+        return (np.where(stamp >= 0, stamp, received) if header else received), values, seen, header
+
+
+@cache
+def _ros_types(wire: Wire) -> Types:
+    from rosbags.typesys import Stores, get_typestore
+
+    types: Types = get_typestore(Stores.ROS1_NOETIC if wire == "ros1" else Stores.LATEST).fielddefs
+    return types
+
+
+@dataclass(eq=False)
 class Bag:
     """One recording, of one or several files."""
 
@@ -86,29 +150,18 @@ class Bag:
     files: Sequence[Path]
     messages: Callable[[Collection[str]], Messages]  # Of some topics.
     topics: dict[str, BagTopic] = field(default_factory=dict)
-    definitions: dict[tuple[Wire, str, str, str], None] = field(default_factory=dict)
-    """Of message types in the files: wire, type, language and text."""
 
-    def add(self, name: str, new: BagTopic, language: str, text: str) -> None:
+    def add(self, name: str, new: BagTopic) -> None:
         """A topic, or more messages of one."""
         topic = self.topics.setdefault(name, new)
         if topic is not new:
-            topic.count += new.count
+            topic.count, topic.first = topic.count + new.count, topic.first or new.first
             if topic.type != new.type:
                 topic.refused = f"it has messages of {topic.type} and of {new.type}"
-        self.definitions[new.wire, new.type, language, text] = None
-
-    def reader(self, topic: str) -> "TopicReader":
-        """Reads the messages of a topic."""
-        type, wire = self.topics[topic].type, self.topics[topic].wire
-        known = tuple(entry[1:] for entry in self.definitions if entry[0] == wire)
-        return TopicReader(_types(known, wire), type, wire)
 
     def __str__(self) -> str:
-        return ", ".join(
-            f"{name} ({topic.type}, {topic.count} messages)"
-            for name, topic in sorted(self.topics.items(), key=lambda item: item[0])
-        )
+        topics = sorted(self.topics.items(), key=lambda item: item[0])
+        return ", ".join(f"{name} ({topic.type}, {topic.count} messages)" for name, topic in topics)
 
 
 def _library_bag(path: Path, name: str) -> Bag:
@@ -127,10 +180,12 @@ def _library_bag(path: Path, name: str) -> Bag:
     bag = Bag(name, list(path.iterdir()) if path.is_dir() else [path], messages)
     with _damage_in_words(path), open_bag(path) as reader:
         for c in reader.connections:
-            topic, language = BagTopic(c.msgtype, wire, "", c.msgcount), c.msgdef.format.name
-            bag.add(c.topic, topic, language.lower(), c.msgdef.data)
-            for _, receipt, data in islice(reader.messages([c]), 1) if c.msgcount else ():
-                bag.topics[c.topic].first = receipt, data
+            first = next(reader.messages([c]), None) if c.msgcount else None
+            topic = BagTopic(
+                c.msgtype, wire, c.msgcount, c.msgdef.format.name.lower(), c.msgdef.data
+            )
+            topic.first = first and first[1:]
+            bag.add(c.topic, topic)
     return bag
 
 
@@ -140,23 +195,19 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
     from mcap.records import Channel, Message, Schema
     from mcap.stream_reader import StreamReader
 
-    #: Of each file: the topic of each channel, and the channels of each chunk by its place.
-    parts: dict[Path, tuple[dict[int, str], dict[int, frozenset[int]]]] = {}
-
     def messages(topics: Collection[str]) -> Messages:
-        for path, (channels, chunks) in parts.items():
-            wanted = {id: topic for id, topic in channels.items() if topic in topics}
-            yield from _mcap_messages(path, chunks, wanted)
+        for path in files:
+            with _damage_in_words(path), path.open("rb") as file:
+                yield from _mcap_messages(file, make_reader(file).get_summary(), topics)
 
-    bag = Bag(name, files, messages)
+    bag, magic = Bag(name, files, messages), _MAGIC[".mcap"]
     for path in files:
         with _damage_in_words(path), path.open("rb") as file:
-            file.seek(-len(_MAGIC[".mcap"]), 2)
-            if file.read() != _MAGIC[".mcap"]:
+            file.seek(-len(magic), 2)
+            if file.read() != magic:
                 raise DataError(
-                    f"{path} is cut off (it ends at byte {path.stat().st_size} without the closing "
-                    "mark of an MCAP file): the recorder was killed or the copy is not whole; copy "
-                    "it again, or write a whole one with 'mcap recover'."
+                    f"{path} is cut off: it ends without the closing mark of an MCAP file; copy it "
+                    "again, or write a whole one with 'mcap recover'."
                 )
             file.seek(0)
             summary = make_reader(file).get_summary()
@@ -173,85 +224,54 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
                         channels[record.id] = record
                     elif isinstance(record, Schema):
                         schemas[record.id] = record
-        for channel in channels.values():
-            schema, encoding = schemas.get(channel.schema_id), channel.message_encoding
-            # sensor_msgs/msg/JointState also for ROS 1's sensor_msgs/JointState
-            kind = re.sub(r"^([^/]+)/([^/]+)$", r"\1/msg/\2", schema.name if schema else "")
-            other = f"its messages are in {encoding!r}, not CDR or ROS 1"
-            refused = "" if encoding in ("cdr", "ros1") else other
-            wire: Wire = "ros1" if encoding == "ros1" else "cdr"
-            language, text = (schema.encoding, schema.data) if schema else ("", b"")
-            topic = BagTopic(kind, wire, refused, counts[channel.id])
-            bag.add(channel.topic, topic, language, text.decode("utf-8", "replace"))
-        topics = {channel.id: channel.topic for channel in channels.values()}
-        indices = summary.chunk_indexes if summary else []
-        chunks = {i.chunk_start_offset: frozenset(i.message_index_offsets) for i in indices}
-        parts[path] = topics, chunks
-        new = {id: name for id, name in topics.items() if counts[id] and not bag.topics[name].first}
-        for topic_name, receipt, data in _mcap_messages(path, chunks, new):
-            bag.topics[topic_name].first = receipt, data
-            for id in [id for id, name in new.items() if name == topic_name]:
-                del new[id]  # what is left is wanted still
-            if not new:
-                break
+            nothing = Schema(0, b"", "", "")
+            for channel in channels.values():
+                schema, encoding = schemas.get(channel.schema_id, nothing), channel.message_encoding
+                # sensor_msgs/msg/JointState also for ROS 1's sensor_msgs/JointState
+                kind = re.sub(r"^([^/]+)/([^/]+)$", r"\1/msg/\2", schema.name)
+                wire: Wire = "ros1" if encoding == "ros1" else "cdr"
+                text = schema.data.decode("utf-8", "replace")
+                topic = BagTopic(kind, wire, counts[channel.id], schema.encoding, text)
+                if encoding not in ("cdr", "ros1"):
+                    topic.refused = f"its messages are in {encoding!r}, not CDR or ROS 1"
+                elif topic.count:
+                    first = next(_mcap_messages(file, summary, [channel.topic]), None)
+                    topic.first = first and first[1:]
+                bag.add(channel.topic, topic)
     return bag
 
 
-def _mcap_messages(
-    path: Path, chunks: Mapping[int, frozenset[int]], wanted: Mapping[int, str]
-) -> Messages:
-    """Messages of the wanted channels, from the chunks that hold some, or else from all the file.
+def _mcap_messages(file: BinaryIO, summary: Any, topics: Collection[str]) -> Messages:
+    """Messages of some topics: by the index of chunks, without which the library is slower.
 
-    An object of each message, as the library makes, takes 4 times as long.
+    It makes an object of each message, which takes 4 times as long.
     """
-    from mcap.records import Chunk, Message
-    from mcap.stream_reader import CRCValidationError, StreamReader, get_chunk_data_stream
+    from mcap.data_stream import ReadDataStream
+    from mcap.reader import NonSeekingReader
+    from mcap.records import Chunk
+    from mcap.stream_reader import get_chunk_data_stream
 
-    with _damage_in_words(path), path.open("rb") as file:
-        for at, ids in sorted(chunks.items()) or [(len(_MAGIC[".mcap"]), frozenset[int]())]:
-            if ids and ids.isdisjoint(wanted):
-                continue
-            file.seek(at)
-            records = StreamReader(file, skip_magic=True, emit_chunks=True).records
-            for record in islice(records, 1) if chunks else records:
-                if isinstance(record, Message) and record.channel_id in wanted:
-                    yield wanted[record.channel_id], record.log_time, record.data
-                if not isinstance(record, Chunk):
-                    continue
-                try:
-                    stream, size = get_chunk_data_stream(record, validate_crc=True)
-                except CRCValidationError:
-                    raise DataError(
-                        f"{path} is damaged: the checksum of the chunk at byte {at} is wrong; copy "
-                        "it again."
-                    ) from None
-                data, begin = stream.read(size), 0
-                while begin < size:
-                    end = begin + 9 + int.from_bytes(data[begin + 1 : begin + 9], "little")
-                    if data[begin] == _MESSAGE_CODE:
-                        _, _, id, _, receipt, _ = _MESSAGE.unpack_from(data, begin)
-                        if id in wanted:
-                            yield wanted[id], receipt, data[begin + _MESSAGE.size : end]
-                    begin = end
-
-
-@lru_cache(maxsize=8)
-def _types(found: tuple[tuple[str, str, str], ...], wire: Wire) -> Types:
-    from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
-
-    store = get_typestore(Stores.ROS1_NOETIC if wire == "ros1" else Stores.LATEST)
-    types: dict[str, Any] = dict(store.fielddefs)
-    for name, language, text in found:
-        try:
-            if language in ("msg", "ros2msg", "ros1msg"):
-                types |= get_types_from_msg(text, name)
-            elif language in ("idl", "ros2idl", "omgidl"):
-                for part in filter(str.strip, text.split("=" * 80 + "\n")):
-                    headed = part.startswith("IDL: ")
-                    types |= get_types_from_idl(part.partition("\n")[2] if headed else part)
-        except Exception:  # a definition that cannot be parsed matters only if its topic is wanted
+    if summary is None or not summary.chunk_indexes:
+        file.seek(0)
+        reader = NonSeekingReader(file, validate_crcs=True)
+        for _, channel, message in reader.iter_messages(topics, log_time_order=False):
+            yield channel.topic, message.log_time, message.data
+        return
+    wanted = {id: c.topic for id, c in summary.channels.items() if c.topic in topics}
+    for index in sorted(summary.chunk_indexes, key=lambda index: index.chunk_start_offset):
+        held = index.message_index_offsets
+        if held and wanted.keys().isdisjoint(held):
             continue
-    return types
+        file.seek(index.chunk_start_offset + 9)
+        stream, size = get_chunk_data_stream(Chunk.read(ReadDataStream(file)), validate_crc=True)
+        data, begin = stream.read(size), 0
+        while begin < size:
+            end = begin + 9 + int.from_bytes(data[begin + 1 : begin + 9], "little")
+            if data[begin] == _MESSAGE_CODE:
+                _, _, id, _, receipt, _ = _MESSAGE.unpack_from(data, begin)
+                if id in wanted:
+                    yield wanted[id], receipt, data[begin + _MESSAGE.size : end]
+            begin = end
 
 
 @contextmanager
@@ -267,28 +287,6 @@ def _damage_in_words(path: Path) -> Iterator[None]:
             f"{path} cannot be read as a bag ({words}); it may be cut off or damaged: copy it "
             "again, or repair it with 'ros2 bag reindex', 'rosbag reindex' or 'mcap recover'."
         ) from error
-
-
-def _is_bag(path: Path) -> bool:
-    """Whether this is one bag, by its first bytes or its metadata.yaml."""
-    if path.is_dir():
-        return (path / "metadata.yaml").is_file()
-    if path.suffix not in _MAGIC or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        head = file.read(16)
-    return not head or head.startswith(_MAGIC[path.suffix])
-
-
-def _open_bag(path: Path, name: str) -> Bag:
-    if path.is_file() and path.stat().st_size == 0:
-        raise DataError(f"{path} is empty (0 bytes); nothing was recorded.")
-    parts = _mcap_parts(path) if path.is_dir() else [path] if path.suffix == ".mcap" else []
-    bag = _mcap_bag(parts, name) if parts else _library_bag(path, name)
-    if not any(topic.count for topic in bag.topics.values()):
-        what = f"it has {bag if bag.topics else 'no topics'} and not one message"
-        raise DataError(f"The bag {name!r} is empty: {what}; leave it out.")
-    return bag
 
 
 def _mcap_parts(folder: Path) -> list[Path]:
@@ -457,93 +455,37 @@ class MessageLayout:
         return first
 
 
-@dataclass(eq=False)
-class TopicReader:
-    """Reads numbers from the messages of one topic of one recording."""
-
-    types: Types
-    name: str  # Type of the messages.
-    wire: Wire
-    layouts: dict[int, list[MessageLayout]] = field(default_factory=dict)  # By length.
-
-    def read(
-        self, messages: Sequence[bytes], receipt: Sequence[int], paths: Sequence[str], stamps: str
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-        """Time [ns] and numbers of each message, whether they were there, if by the header.
-
-        ``stamps``, the time of a sample: its message's ``header.stamp``, or when the recorder
-        received it; auto: the header's, where there is one that is not zero and of the recorder's
-        clock (that of a simulation or another computer is not, and topics without a header could
-        not be aligned with it).
-        """
-        n, k = len(messages), len(paths)
-        values, seen, stamp = np.zeros((n, k)), np.zeros((n, k), bool), np.full(n, -1, np.int64)
-        for this, data, rows in self._alike(messages):
-            for i, path in enumerate(paths):
-                if (column := this.column(data, path)) is not None:
-                    values[rows, i], seen[rows, i] = column, True
-            seconds = this.column(data, "header.stamp.sec")
-            nanoseconds = this.column(data, "header.stamp.nanosec")
-            if seconds is not None and nanoseconds is not None:
-                stamp[rows] = seconds.astype(np.int64) * 10**9 + nanoseconds
-        received = np.array(receipt, np.int64)
-        header = stamps == "header" and bool(stamp[0] >= 0)
-        if stamps == "auto":
-            late = np.median((received - stamp)[:_BLOCK])
-            header = bool(stamp[0] > 0 and SAME_CLOCK[0] <= late <= SAME_CLOCK[1])
-        return (np.where(stamp >= 0, stamp, received) if header else received), values, seen, header
-
-    def _alike(
-        self, messages: Sequence[bytes]
-    ) -> Iterator[tuple[MessageLayout, UInt8[np.ndarray, "m length"], Int[np.ndarray, " m"]]]:
-        """Layout, bytes and rows of messages with the same layout."""
-        for start in range(0, len(messages), _BLOCK):
-            block = messages[start : start + _BLOCK]
-            lengths = np.array([len(message) for message in block])
-            for length in np.unique(lengths):
-                rows = np.flatnonzero(lengths == length)
-                joined = b"".join([block[row] for row in rows.tolist()])
-                data = np.frombuffer(joined, np.uint8).reshape(len(rows), -1)
-                known, tried = self.layouts.setdefault(int(length), []), 0
-                while len(rows):
-                    if tried == len(known):
-                        message = data[0].tobytes()
-                        known.append(MessageLayout(message, self.types, self.name, self.wire))
-                        del known[:-_KEPT]
-                        tried = len(known) - 1
-                    this = known[tried]
-                    tried += 1
-                    same = (data[:, this.places] == this.bytes).all(axis=1)
-                    if same.any():
-                        yield this, data[same], rows[same] + start
-                        data, rows = data[~same], rows[~same]
-
-
 # --- The log.
 
 
-def bags_in(path: Path) -> list[Path]:
-    """The bag itself, or the bags in a folder, in the order of their names."""
-    if _is_bag(path) or not path.is_dir():
-        return [path] if _is_bag(path) else []
-    return sorted(filter(_is_bag, path.iterdir()), key=lambda bag: natural_order(bag.name))
+def is_bag(path: Path) -> bool:
+    """Whether this is one bag, by its first bytes or its metadata.yaml."""
+    if path.is_dir():
+        return (path / "metadata.yaml").is_file()
+    if path.suffix not in _MAGIC or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(16)
+    return not head or head.startswith(_MAGIC[path.suffix])
 
 
 def is_rosbag(path: Path) -> bool:
     """A bag by its first bytes, a ROS 2 bag by its metadata.yaml, or a folder of them."""
-    return bool(bags_in(path))
+    return is_bag(path) or (path.is_dir() and any(map(is_bag, path.iterdir())))
 
 
 def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
-    """A bag, or a folder of bags, one recording each; for ``stamps`` see ``TopicReader.read``."""
+    """A bag, or a folder of bags, one recording each; for ``stamps`` see ``BagTopic.read``."""
     if stamps not in ("auto", "header", "receipt"):
         raise SettingError(f"Time stamps are 'auto', 'header' or 'receipt', not {stamps!r}.")
-    paths = bags_in(path)
-    if not paths:
+    if not is_rosbag(path):
         raise DataError(f"{path} has no bag: no .bag, .mcap or .db3 file and no metadata.yaml.")
-    stems = [bag.name if bag.is_dir() else bag.stem for bag in paths]
-    names = stems if len(set(stems)) == len(stems) else [bag.name for bag in paths]
-    bags = [_open_bag(bag, name) for bag, name in zip(paths, names, strict=True)]
+    paths = [path] if is_bag(path) else filter(is_bag, path.iterdir())
+    stems = {bag: bag.name if bag.is_dir() else bag.stem for bag in paths}
+    bags = []
+    for bag in sorted(stems, key=lambda bag: natural_order(bag.name)):
+        name = stems[bag] if list(stems.values()).count(stems[bag]) == 1 else bag.name
+        bags.append(_open_bag(bag, name))
     columns = _columns(bags, stamps)
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
@@ -554,35 +496,39 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
 
     topics = {name for bag in bags for name, t in bag.topics.items() if t.type == _JOINT_STATE}
     start = f"{min(topics)}.position[" if len(topics) == 1 else "\0"
-    return LogSource(
-        "rosbag",
-        path,
-        [file for bag in bags for file in bag.files],
-        columns,
-        read,
-        recordings=[(bag.name, {}) for bag in bags],
-        positions=[name for name in columns if name.startswith(start)],
-    )
+    positions = [name for name in columns if name.startswith(start)]
+    files, recordings = [file for bag in bags for file in bag.files], [(b.name, {}) for b in bags]
+    return LogSource("rosbag", path, files, columns, read, recordings, positions=positions)
+
+
+def _open_bag(path: Path, name: str) -> Bag:
+    if path.is_file() and path.stat().st_size == 0:
+        raise DataError(f"{path} is empty (0 bytes); nothing was recorded.")
+    parts = _mcap_parts(path) if path.is_dir() else [path] if path.suffix == ".mcap" else []
+    bag = _mcap_bag(parts, name) if parts else _library_bag(path, name)
+    if not any(topic.count for topic in bag.topics.values()):
+        what = f"it has {bag if bag.topics else 'no topics'} and not one message"
+        raise DataError(f"The bag {name!r} is empty: {what}; leave it out.")
+    return bag
 
 
 def _columns(bags: Sequence[Bag], stamps: str) -> dict[str, str]:
     """Every number of the first message of every topic that can be read."""
-    found: dict[str, dict[str, str]] = {}
-    for bag in bags:
-        for name, topic in bag.topics.items():
-            if topic.first is None or topic.refused or name in found:
-                continue
-            reader, (receipt, message) = bag.reader(name), topic.first
-            try:
-                *_, header = reader.read([message], [receipt], (), stamps)
-            except DataError:
-                continue
-            count = sum(other.topics[name].count for other in bags if name in other.topics)
-            words = f"{count} messages of {topic.type}, time of "
-            words += "header.stamp" if header else "its receipt"
-            ((this,),) = reader.layouts.values()
-            found[name] = {f"{name}.{path}": f"{kind}, {words}" for path, kind in this.paths()}
-    return {column: words for own in found.values() for column, words in own.items()}
+    found: dict[str, str] = {}
+    topics = {name: t for bag in reversed(bags) for name, t in bag.topics.items() if t.first}
+    for name in dict.fromkeys(name for bag in bags for name in bag.topics if name in topics):
+        topic = topics[name]
+        if topic.first is None or topic.refused:
+            continue
+        receipt, message = topic.first
+        with suppress(DataError):  # a message that cannot be read has no columns
+            *_, header = topic.read([message], [receipt], (), stamps)
+            count = sum(bag.topics[name].count for bag in bags if name in bag.topics)
+            stamp = "header.stamp" if header else "its receipt"
+            words = f"{count} messages of {topic.type}, time of {stamp}"
+            paths = topic.layout(message).paths()
+            found |= {f"{name}.{path}": f"{kind}, {words}" for path, kind in paths}
+    return found
 
 
 def _streams(bag: Bag, names: Sequence[str], stamps: str) -> Iterator[Stream]:
@@ -607,17 +553,17 @@ def _streams(bag: Bag, names: Sequence[str], stamps: str) -> Iterator[Stream]:
     # nanoseconds since 1970 do not fit into a double, those since the start do
     origin = min(receipts[0] for _, receipts in raw.values())
     for topic, paths in wanted.items():
-        reader = bag.reader(topic)
-        time, values, seen, _ = reader.read(*raw.pop(topic), list(paths), stamps)
+        messages, receipts = raw.pop(topic)
+        time, values, seen, _ = bag.topics[topic].read(messages, receipts, list(paths), stamps)
         if missing := [path for k, path in enumerate(paths) if not seen[:, k].any()]:
-            layouts = [this for known in reader.layouts.values() for this in known]
+            layouts = [bag.topics[topic].layout(message) for message in messages[:200]]
             rows = [x.fields.get(path.rpartition("[")[0]) for x in layouts for path in missing]
             labels = {label for row in rows if row is not None for label in row.labels}
             others = sorted(labels) or [path for path, _ in layouts[0].paths()]
             more = f" and {len(others) - 20} more" if len(others) > 20 else ""
             raise DataError(
-                f"No message of topic {topic!r} ({reader.name}) of the bag {bag.name!r} has "
-                f"{listing(missing)}; there is {listing(others[:20])}{more}."
+                f"No message of topic {topic!r} ({bag.topics[topic].type}) of the bag {bag.name!r} "
+                f"has {listing(missing)}; there is {listing(others[:20])}{more}."
             )
         # columns first seen together: several programs may publish joints on one topic
         free, columns = np.ones(len(paths), bool), list(paths.values())
