@@ -7,13 +7,13 @@ import pytest
 
 from genan.errors import DataError, SettingError
 from genan.importing.mapping import (
+    ImportSettings,
     convert,
     map_columns,
     time_factor,
     time_unit_in_name,
     unit_factor,
 )
-from genan.importing.mapping import ImportSettings
 from genan.importing.source import LogSource
 from genan.robot import LogColumn, LogEntry, Robot
 

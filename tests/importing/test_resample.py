@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError, SettingError
-from genan.importing.mapping import map_columns
+from genan.importing.mapping import ImportSettings, map_columns
 from genan.importing.resample import (
     Resampler,
     between,
@@ -16,7 +16,6 @@ from genan.importing.resample import (
     sample_times,
     uniform_multiple,
 )
-from genan.importing.mapping import ImportSettings
 from genan.importing.source import LogSource, RawRecording, Stream
 from genan.robot import Robot
 

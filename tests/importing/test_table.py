@@ -7,14 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from genan.errors import DataError
-from genan.importing.table import (
-    is_csv,
-    is_parquet,
-    open_csv,
-    open_parquet,
-    sniff,
-    time_column,
-)
+from genan.importing.table import is_csv, is_parquet, open_csv, open_parquet, sniff, time_column
 
 RNG = np.random.default_rng(0)
 TIME, VALUES = 0.01 * np.arange(40), RNG.standard_normal((40, 2))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from genan.errors import DataError
-from genan.importing.tfrecord import example_features, is_tfrecord, open_tfrecord
 from genan.importing.source import RawRecording
+from genan.importing.tfrecord import example_features, is_tfrecord, open_tfrecord
 
 pytest.importorskip("google.protobuf", reason="an independent writer of protobuf")
 writers = pytest.importorskip(

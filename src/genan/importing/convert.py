@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from math import pi
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import h5py
 import numpy as np
@@ -55,26 +55,11 @@ _LEFT_OUT = {
 
 
 @dataclass(frozen=True)
-class ImportedFile:
-    """What one file got."""
-
-    path: Path
-    recordings: int
-    trajectories: int
-    samples: int
-    duration: float  # What was recorded [s]; phases of the same samples count once.
-    resampling: tuple[str, ...]  # What was done with the time stamps, in sentences.
-    left_out: tuple[str, ...]  # What is not in it, in sentences.
-    timing: Timing | None  # What the raw stamps say; None where the log has none.
-    words: str  # ``12 recordings of 3.2 min in all, as 24 trajectories at 100 Hz``.
-
-
-@dataclass(frozen=True)
 class Imported:
     """What an import made."""
 
-    data: ImportedFile
-    test: ImportedFile | None
+    data: "ImportedFile"
+    test: "ImportedFile | None"
     format: str
     size: int  # Bytes of the logs.
 
@@ -102,19 +87,19 @@ def import_logs(
     """
     settings = settings or ImportSettings()
     settings = replace(settings, gap=settings.gap or robot.log.gap)
-    out, test_out = Path(out), None if test_out is None else Path(test_out)
+    paths = {"train": Path(out)} | ({} if test_out is None else {"test": Path(test_out)})
+    taken = [path for path in map(Path, sources) if path.exists()]
+    together = "Give --test (which recordings) and --test-out (their file) together."
     wrong = {
         "There is nothing to import; give one or more logs.": not sources,
-        "Give --test (which recordings) and --test-out (their file) together.": (test_out is None)
-        != (not settings.test),
-        f"--out and --test-out are both {out}; give two files.": test_out is not None
-        and test_out.absolute() == out.absolute(),
-        f"{out} is one of the logs to import; give another --out.": out.exists()
-        and any(Path(path).exists() and out.samefile(path) for path in sources),
+        together: bool(settings.test) != ("test" in paths),
+        f"--out and --test-out are both {out}; give two files.": len(paths)
+        > len({path.absolute() for path in paths.values()}),
+        f"{out} is one of the logs to import; give another --out.": paths["train"].exists()
+        and any(paths["train"].samefile(path) for path in taken),
     }
-    for message, is_wrong in wrong.items():
-        if is_wrong:
-            raise SettingError(message)
+    for message in (message for message, is_wrong in wrong.items() if is_wrong):
+        raise SettingError(message)
     format = settings.format or robot.log.format
     logs = [open_source(Path(path), format, stamps=settings.stamps) for path in sources]
     mappings = [map_columns(robot, log, settings) for log in logs]
@@ -136,11 +121,14 @@ def import_logs(
     chosen = RecordingSelection(settings, there)
     size, formats = sum(log.size for log in logs), ", ".join(dict.fromkeys(x.format for x in logs))
     with ExitStack() as stack:
-        files = {"train": stack.enter_context(_open_output(out, robot, settings))}
-        if test_out is not None:
-            # the first phase alone: to count the same motion k times proves no more
-            first = replace(settings, phases="first")
-            files["test"] = stack.enter_context(_open_output(test_out, robot, first))
+        # of a test, the first phase alone: to count the same motion k times proves no more
+        phases = {"train": settings.phases, "test": "first"}
+        files = {
+            kind: stack.enter_context(
+                _open_file(path, robot, replace(settings, phases=phases[kind]))
+            )
+            for kind, path in paths.items()
+        }
         before = 0
         for number, (log, mapping) in enumerate(zip(logs, mappings, strict=True)):
             resampler = Resampler(log, mapping, robot.dt, settings)
@@ -148,22 +136,16 @@ def import_logs(
                 name = named(number, recording.name)
                 file = files.get(chosen.file_for(name, recording.facts))
                 if file is not None:
-                    file.add(name, resampler.resample(recording, file.settings.phases))
+                    file.add(name, resampler.resample(recording, file.phases))
                 if progress is not None:
                     progress(min(before + recording.done, size), size)
             before += log.size
         for kind, file in files.items():
-            if not file.lengths:
+            if not file.trajectories:
                 by = f" by the patterns {listing(settings.patterns)}" if settings.patterns else ""
                 target = f"{'the test file ' if kind == 'test' else ''}{file.path}{by}"
-                why = " ".join(
-                    (
-                        f"No trajectory is left for {target}, so nothing was written.",
-                        *file.resampling(),
-                        *file.left_out(),
-                    )
-                )
-                raise DataError(why)
+                why = f"No trajectory is left for {target}, so nothing was written."
+                raise DataError(" ".join((why, *file.resampling, *file.left_out)))
         patterns = {name: list(getattr(settings, name)) for name in ("only", "without", "test")}
         entry: dict[str, Any] = {
             "source": [str(log.path) for log in logs[:50]] if len(logs) > 1 else str(logs[0].path),
@@ -172,12 +154,13 @@ def import_logs(
         }
         if settings.patterns:
             entry["chosen"] = {name: given for name, given in patterns.items() if given}
-        made = {kind: file.finish(entry) for kind, file in files.items()}
-    return Imported(made["train"], made.get("test"), formats, size)
+        for file in files.values():
+            file.finish(entry)
+    return Imported(files["train"], files.get("test"), formats, size)
 
 
 @contextmanager
-def _open_output(path: Path, robot: Robot, settings: ImportSettings) -> Iterator["OutputFile"]:
+def _open_file(path: Path, robot: Robot, settings: ImportSettings) -> Iterator["ImportedFile"]:
     """A recording file to write; it gets its name at the end of the block, unless that fails."""
     if not settings.overwrite:
         hdf5.refuse_existing(path)
@@ -186,12 +169,12 @@ def _open_output(path: Path, robot: Robot, settings: ImportSettings) -> Iterator
     with closing(hdf5.Lock(path)):
         with hdf5.new_file(temporary) as file:
             # kept to the end: a dataset let go while the disk is full takes the process down
-            output = OutputFile(path, file, robot, settings)
-            yield output
+            opened = ImportedFile(path, file, robot, settings)
+            yield opened
         hdf5.publish(temporary, path)
 
 
-class OutputFile:
+class ImportedFile:
     """One recording file of an import: trajectories go in, the words about them come out.
 
     Nothing is compressed: sensor noise does not shrink by more than a tenth, and gzip would take
@@ -199,17 +182,18 @@ class OutputFile:
     """
 
     def __init__(self, path: Path, file: h5py.File, robot: Robot, settings: ImportSettings) -> None:
-        self.path, self.robot, self.settings, self._file = path, robot, settings, file
-        self.channels = Channels.of_robot(robot)
+        self.path, self._file, self._robot, self._settings = path, file, robot, settings
+        self.phases = settings.phases
         widths = {"q": robot.nq, "u": robot.nu}
         self._datasets = {
             name: hdf5.growing_dataset(file, name, width, fletcher32=True)
             for name, width in widths.items()
         }
-        self.lengths: list[int] = []
+        self.recordings = self.trajectories = self.samples = 0
+        self.duration = 0.0  # what was recorded [s]; phases of the same samples count once
+        self._lengths: list[int] = []
         self._names: list[str] = []  # of the recording of each trajectory
         self._empty: list[str] = []
-        self._recorded = 0  # samples of the first phases alone: what was recorded
         self._every: Counter[int] = Counter()
         self._counts: Counter[str] = Counter()
         self._periods: list[float] = []
@@ -235,32 +219,22 @@ class OutputFile:
                 for dataset, values in zip(self._datasets.values(), (piece.q, u), strict=True):
                     dataset.resize(len(dataset) + len(values), axis=0)
                     dataset[-len(values) :] = values
-            self.lengths.append(len(u))
+            self._lengths.append(len(u))
             self._names.append(name)
-            self._recorded += len(u) if piece.phase == 0 else 0
             self._every[piece.every] += 1
+        first = sum(len(piece.q) for piece in pieces if piece.phase == 0)
+        self.duration += first * self._robot.dt
+        self.recordings += bool(pieces)
+        self.trajectories += len(pieces)
+        self.samples += sum(len(piece.q) for piece in pieces)
 
-    def finish(self, entry: Mapping[str, Any]) -> ImportedFile:
+    def finish(self, entry: Mapping[str, Any]) -> None:
         """Write the provenance: ``entry`` and what was counted, under ``import``."""
-        settings, dt = self.settings, self.robot.dt
-        seconds, recordings = self._recorded * dt, len(set(self._names))
-        length = f"{seconds / 60.0:.1f} min" if seconds >= 60.0 else f"{seconds:.1f} s"
-        made = ImportedFile(
-            path=self.path,
-            recordings=recordings,
-            trajectories=len(self.lengths),
-            samples=sum(self.lengths),
-            duration=seconds,
-            resampling=self.resampling(),
-            left_out=self.left_out(),
-            timing=None if self._meter is None else self._meter.result(),
-            words=f"{plural(recordings, 'recording')} of {length} in all, as "
-            f"{counted(len(self.lengths))} at {1.0 / dt:.6g} Hz",
-        )
+        settings, timing = self._settings, self.timing
         done = {
             "resampling": {
-                "words": list(made.resampling),
-                "rate": 1.0 / dt,
+                "words": list(self.resampling),
+                "rate": 1.0 / self._robot.dt,
                 "positions": settings.positions,
                 "commands": "hold",
                 "gap": settings.gap or f"{GAP_PERIODS:g} periods",
@@ -268,45 +242,57 @@ class OutputFile:
                 "declared_rate": settings.rate,
                 "every": {str(every): count for every, count in sorted(self._every.items())},
             },
-            "recordings": made.recordings,
-            "trajectories": made.trajectories,
-            "left_out": list(made.left_out),
-            "timing": None if made.timing is None else made.timing.as_json(),
+            "recordings": self.recordings,
+            "trajectories": self.trajectories,
+            "left_out": list(self.left_out),
+            "timing": None if timing is None else timing.as_json(),
             "quantum": self._quanta(),
         }
-        about = {"robot": self.robot.name, "versions": versions(), "import": {**entry, **done}}
+        about = {"robot": self._robot.name, "versions": versions(), "import": {**entry, **done}}
         with hdf5.refuse_unwritable(self.path):
-            hdf5.describe(self._file, self.channels, about)
-            written = hdf5.write_lengths(self._file, np.array(self.lengths), self._names)
+            hdf5.describe(self._file, Channels.of_robot(self._robot), about)
+            written = hdf5.write_lengths(self._file, np.array(self._lengths), self._names)
             self._datasets |= {dataset.name: dataset for dataset in written}
             self._file.flush()
-        return made
 
+    @property
+    def timing(self) -> Timing | None:
+        """What the raw stamps say; None where the log has none."""
+        return None if self._meter is None else self._meter.result()
+
+    @property
+    def words(self) -> str:
+        """``12 recordings of 3.2 min in all, as 24 trajectories at 100 Hz``."""
+        seconds, rate = self.duration, f"{1.0 / self._robot.dt:.6g} Hz"
+        length = f"{seconds / 60.0:.1f} min" if seconds >= 60.0 else f"{seconds:.1f} s"
+        recordings = plural(self.recordings, "recording")
+        return f"{recordings} of {length} in all, as {counted(self.trajectories)} at {rate}"
+
+    @property
     def resampling(self) -> tuple[str, ...]:
         """What was done with the time stamps, in sentences."""
-        sentences = []
-        rate = f"{1.0 / self.robot.dt:.6g} Hz"
+        sentences, settings = [], self._settings
+        rate = f"{1.0 / self._robot.dt:.6g} Hz"
         for every, count in sorted(self._every.items()):
             how = f"taken sample by sample: the log is at the robot's {rate} already."
             if every > 1:
                 nth = f"{every}{'nd' if every == 2 else 'rd' if every == 3 else 'th'}"
                 which = f"all {every} phases, each a trajectory of its own"
-                which = which if self.settings.phases == "all" else "the first phase"
+                which = which if settings.phases == "all" else "the first phase"
                 how = f"by taking every {nth} sample with its own command, to {rate} ({which})."
             elif not every:
                 how = (
-                    f"resampled to {rate}: {_POSITION_WORDS[self.settings.positions]}; commands "
+                    f"resampled to {rate}: {_POSITION_WORDS[settings.positions]}; commands "
                     "are held: each is the last one at or before the time."
                 )
             sentences.append(f"{counted(count)} {how}")
         if self._periods and max(self._periods) > 1.05 * min(self._periods):
-            slow, fast = 1 / max(self._periods), 1 / min(self._periods)
-            sentences.append(
-                f"The recordings have several rates, {slow:.4g} to {fast:.4g} Hz; each was brought "
-                f"to {rate} by itself."
-            )
+            rates = f"{1 / max(self._periods):.4g} to {1 / min(self._periods):.4g} Hz"
+            each = f"each was brought to {rate} by itself"
+            sentences.append(f"The recordings have several rates, {rates}; {each}.")
         return (*sentences, *self._counted(_CUTS))
 
+    @property
     def left_out(self) -> tuple[str, ...]:
         """What is not in the file, a sentence for each reason."""
         sentences = self._counted(_LEFT_OUT)
@@ -325,20 +311,20 @@ class OutputFile:
     def _quanta(self) -> dict[str, float | None]:
         """Quantum of each joint as it was recorded [rad or m]."""
         if not self._raw:
-            return dict.fromkeys(self.robot.joint_names)
+            return dict.fromkeys(self._robot.joint_names)
         positions, lengths = np.concatenate(self._raw), np.array([len(part) for part in self._raw])
         steps = np.diff(positions, axis=0)
         steps[np.cumsum(lengths)[:-1] - 1] = 0.0  # from one stretch to the next
         return {
             name: find_quantum(steps[:, j], largest=float(np.abs(positions[:, j]).max()))
             or find_resting_quantum(positions[:, j], lengths)
-            for j, name in enumerate(self.robot.joint_names)
+            for j, name in enumerate(self._robot.joint_names)
         }
 
     def _check_units(self, q: Float[np.ndarray, "n nq"], recording: str) -> None:
-        for joint, low, high in zip(self.robot.joints, q.min(axis=0), q.max(axis=0), strict=True):
+        for joint, low, high in zip(self._robot.joints, q.min(axis=0), q.max(axis=0), strict=True):
             farthest, words, unit = FARTHEST[joint.unit]
-            if max(-low, high) > farthest and not self.settings.accept_units:
+            if max(-low, high) > farthest and not self._settings.accept_units:
                 raise DataError(
                     f"Joint {joint.name!r} goes from {low:.4g} to {high:.4g} {joint.unit} in "
                     f"recording {recording!r}, which looks like {words}: declare --units "
@@ -346,21 +332,18 @@ class OutputFile:
                     "--accept-units if it is right."
                 )
 
-    def _within_range(
-        self, u: Float[np.ndarray, "n nu"], recording: str
-    ) -> Float[np.ndarray, "n nu"]:
-        lower, upper = self.channels.control_range
+    def _within_range(self, u: Float[np.ndarray, "n nu"], recording: str) -> np.ndarray:
+        lower, upper = self._robot.u_range
         low, high = u.min(axis=0), u.max(axis=0)
         if (low >= lower).all() and (high <= upper).all():
             return u
         span = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * ROUNDING
-        for c, control in enumerate(self.robot.controls):
+        for c, control in enumerate(self._robot.controls):
             if low[c] < lower[c] - span[c] or high[c] > upper[c] + span[c]:
                 raise DataError(
                     f"Control {control.name!r} goes from {low[c]:.6g} to {high[c]:.6g} "
                     f"{control.unit} in recording {recording!r}, outside its range {lower[c]:g} to "
-                    f"{upper[c]:g}; if the log has it in another unit, declare --units "
-                    f"{control.name}=UNIT or --scale {control.name}=FACTOR, else correct the range "
-                    "in robot.toml."
+                    f"{upper[c]:g}: declare --units {control.name}=UNIT or --scale "
+                    f"{control.name}=FACTOR, or correct the range in robot.toml."
                 )
         return np.clip(u, lower, upper)

@@ -134,7 +134,7 @@ def _columns(feature: str, spec: Any) -> list[str]:
 def _frames(
     files: Sequence[Path], places: Sequence[tuple[str, int]], period: float | None
 ) -> Iterator[tuple[int, np.ndarray | None, list[np.ndarray], int]]:
-    """Episode, stamps [s] and columns of the frames of each episode in each file, and bytes read."""
+    """Episode, stamps [s] and columns of each episode's frames in each file, and bytes read."""
     done = 0
     for path in files:
         stamps = {"timestamp", "frame_index"} & set(parquet_names(path))

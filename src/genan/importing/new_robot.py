@@ -219,8 +219,9 @@ def _control_names(columns: Sequence[str], joints: Sequence[str]) -> dict[str, s
     """Columns by short names: the column's where it is plain, the joint's, or what tells columns
     apart."""
     parts = [words(column) for column in columns]
-    shared = len(os.path.commonprefix(parts)) if len(parts) > 1 else 0
-    shared = min(shared, min(map(len, parts)) - 1)
+    shared, most = 0, min(map(len, parts)) - 1 if len(parts) > 1 else 0
+    while shared < most and len({part[shared] for part in parts}) == 1:
+        shared += 1
     names = []
     for column, said in zip(columns, parts, strict=True):
         label = words((re.search(r"\[([^\]\d][^\]]*)\]", column) or ["", ""])[1])

@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from genan.errors import DataError, SettingError, listing
-from genan.importing.source import LogSource, RawRecording, Stream, natural_order
+from genan.importing.source import Facts, LogSource, RawRecording, Stream, natural_order
 
 #: How bytes are laid out: CDR (ROS 2, numbers at multiples of their size) or ROS 1 (packed).
 Wire = Literal["cdr", "ros1"]
@@ -423,7 +423,7 @@ class MessageLayout:
                 )
                 self.fields |= dict.fromkeys(inner, MessageField(first, dtype, count, labels))
                 continue
-            for i in range(count):
+            for i in range(count or 0):
                 if self._at >= len(self._data):
                     raise IndexError(f"it ends before entry {i} of {count} of {inner[0]!r}")
                 keys = (i, labels[i]) if labels else (i,)
@@ -497,7 +497,8 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
     topics = {name for bag in bags for name, t in bag.topics.items() if t.type == _JOINT_STATE}
     start = f"{min(topics)}.position[" if len(topics) == 1 else "\0"
     positions = [name for name in columns if name.startswith(start)]
-    files, recordings = [file for bag in bags for file in bag.files], [(b.name, {}) for b in bags]
+    files = [file for bag in bags for file in bag.files]
+    recordings: list[tuple[str, Facts]] = [(bag.name, {}) for bag in bags]
     return LogSource("rosbag", path, files, columns, read, recordings, positions=positions)
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -127,10 +128,9 @@ def _format_of(path: Path) -> str:
     )
 
 
-def _function(verb: str, format: str) -> Callable:
+def _function(verb: Literal["is", "open"], format: str) -> Any:
     module = importlib.import_module(f"genan.importing.{FORMATS[format][0]}")
-    found: Callable = getattr(module, f"{verb}_{format}")
-    return found
+    return getattr(module, f"{verb}_{format}")
 
 
 def no_column(

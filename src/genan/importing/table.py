@@ -22,7 +22,15 @@ import numpy as np
 
 from genan.errors import DataError, listing
 from genan.importing.mapping import time_factor, time_unit_in_name
-from genan.importing.source import LogSource, RawRecording, Stream, ends_with, files_in, no_column
+from genan.importing.source import (
+    Facts,
+    LogSource,
+    RawRecording,
+    Stream,
+    ends_with,
+    files_in,
+    no_column,
+)
 
 #: Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN.
 Columns = dict[str, np.ndarray]
@@ -108,7 +116,8 @@ def _open(
             stream = Stream.of(list(columns), stamps, list(columns.values()))
             yield RawRecording(recording, (stream,), {}, done)
 
-    tables, recordings = list(files.values()), [(name, {}) for name in files]
+    tables = list(files.values())
+    recordings: list[tuple[str, Facts]] = [(name, {}) for name in files]
     return LogSource(format, path, tables, columns_of(tables[0]), read, recordings)
 
 

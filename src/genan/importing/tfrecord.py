@@ -52,7 +52,7 @@ class Episode:
 
     def recordings(self, names: Sequence[str]) -> Iterator[RawRecording]:
         """Some columns of each stretch between marks of first and last steps."""
-        known = {f"{name}:0": values for name, values in self.columns.items()} | self.columns
+        known = {f"{name}:0": x for name, x in self.columns.items()} | dict(self.columns)
         for name in names:
             key = re.sub(r":\d+$", "", name)
             if name not in known and key in self.uneven:
