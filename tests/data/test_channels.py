@@ -69,12 +69,8 @@ def test_a_robot_that_does_not_fit_is_refused_by_name():
     refused(
         f"lacks the joint '{second}'; robot 'two-link' has", joints=(first,), joint_units=("rad",)
     )
-    refused(
-        "has the joint 'x', which the robot does not have",
-        joints=(first, second, "x"),
-        joint_units=("rad",) * 3,
-    )
+    refused("has the joint 'x' in addition", joints=(first, second, "x"), joint_units=("rad",) * 3)
     refused(f"in the order '{second}', '{first}'", joints=(second, first))
     refused("lacks the control", controls=tuple(f"other{i}" for i in range(fitting.nu)))
-    refused("is in 'bar' in the recording", control_units=("bar",) * fitting.nu)
+    refused("in 'bar', not '", control_units=("bar",) * fitting.nu)
     refused(r"Two rates: the recording is sampled at 90 Hz .* robot 'two-link' at", dt=1 / 90)

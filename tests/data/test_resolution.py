@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from tests.data.plants import recorded
 
-from genan.data.inspection.measures import find_resting_quantum, joint_quanta, measure_resolution
+from genan.data.inspection.measures import find_quantum, joint_quanta, measure_resolution
 
 
 def bends(trajectories) -> np.ndarray:
@@ -62,9 +62,9 @@ def test_the_quantum_of_an_interpolated_log(seed):
     q = np.cumsum(0.002 * np.sin(0.7 * t) * (np.sin(0.31 * t) > 0))  # with rests
     even = np.arange(t[0], t[-1], 0.004)
     log = np.interp(even, t, true * np.round(q / true))
-    assert find_resting_quantum(log, np.array([len(log)])) == pytest.approx(true, rel=1e-6)
+    assert find_quantum(log, np.array([len(log)])) == pytest.approx(true, rel=1e-6)
     smooth = np.interp(even, t, q)
-    assert find_resting_quantum(smooth, np.array([len(smooth)])) is None
+    assert find_quantum(smooth, np.array([len(smooth)])) is None
 
 
 def test_what_an_import_wrote_down_counts():

@@ -24,7 +24,7 @@ def test_the_seed_decides():
 
 
 def test_refusals():
-    with pytest.raises(DataError, match="at least 2 trajectories, one for each part; there is 1"):
+    with pytest.raises(DataError, match="at least 2 recordings; there is 1"):
         split(1, seed=0)
     for fraction in (0.0, 1.0, 1.5, float("nan")):
         with pytest.raises(SettingError, match="between 0 and 1"):

@@ -168,7 +168,7 @@ def test_a_damaged_file(stored, path):
     ("change", "message"),
     [
         (lambda f: f.attrs.modify("version", 2), "has format version 2; this genan reads up to 1"),
-        (lambda f: f.attrs.modify("dt", -1.0), "describes itself wrongly: The sampling period dt"),
+        (lambda f: f.attrs.modify("dt", -1.0), "describes itself wrongly: The period dt"),
         (lambda f: f.attrs.modify("provenance", "[1]"), "provenance must be a JSON table"),
         (lambda f: f.attrs.modify("provenance", "{"), "describes itself wrongly"),
         (lambda f: f.attrs.__delitem__("joints"), "lacks the attribute 'joints'"),

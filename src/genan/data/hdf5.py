@@ -18,10 +18,13 @@ from typing import Any
 
 import h5py
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from genan.data.trajectories import (
+    NAMES,
     Channels,
+    Indices,
+    Lengths,
     Trajectories,
     check_indices,
     check_samples,
@@ -32,6 +35,17 @@ from genan.data.trajectories import (
     rows_of,
 )
 from genan.errors import DataError, listing
+
+FORMAT, VERSION = "genan-trajectories", 1
+TRUTH = "truth_for_evaluation_only"  # What only a virtual robot knows. Nothing may learn from it.
+#: Rows of one compressed chunk: few enough to read single trajectories, enough to compress well.
+CHUNK_ROWS = 1024
+BLOCK_ROWS = 64 * CHUNK_ROWS  # Rows copied at a time, so that memory stays small.
+PROVENANCE_BYTES = 60_000  # Longest provenance; HDF5 keeps an attribute under 64 KiB.
+#: Time stamps may deviate from dt by this fraction of it; the median of an unsteady clock by this.
+TIME_TOLERANCE, UNSTEADY_TOLERANCE = 0.01, 0.05
+
+Stamps = Float[np.ndarray, "_"]  # Of the samples of one trajectory [s].
 
 # --- The operating system: one writer at a time, whole files or none, a full disk survived.
 
@@ -66,16 +80,11 @@ class Lock:
                 ) from None
             except OSError:
                 pass  # a file system without locks: going on is better than not recording at all
-            if self._is_current():
-                break
+            with suppress(FileNotFoundError):
+                if os.path.samestat(self._path.stat(), os.fstat(self._descriptor)):
+                    break
             os.close(self._descriptor)  # its last holder removed the file in the meantime
         _held.add(self._descriptor)
-
-    def _is_current(self) -> bool:
-        try:
-            return self._path.stat().st_ino == os.fstat(self._descriptor).st_ino
-        except FileNotFoundError:
-            return False
 
     def close(self) -> None:
         """Give the lock back and remove its file; a second call does nothing."""
@@ -104,9 +113,8 @@ def refuse_unwritable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:
-        raise DataError(
-            f"{path} could not be written: {reason(error)}; nothing was left behind."
-        ) from None
+        fault = f"{path} could not be written: {reason(error)}"
+        raise DataError(f"{fault}; nothing was left behind.") from None
 
 
 def abandon(file: h5py.File) -> None:
@@ -116,34 +124,30 @@ def abandon(file: h5py.File) -> None:
     at exit. So its descriptor is pointed at a scratch file first, in memory where the system has
     such. Dataset objects of the file must still be alive at this moment.
     """
-    with suppress(OSError, RuntimeError, ValueError), _scratch() as scratch:
+    memory = getattr(os, "memfd_create", None)
+    with (
+        suppress(OSError, RuntimeError, ValueError),
+        os.fdopen(memory("genan")) if memory else tempfile.TemporaryFile() as scratch,
+    ):
         os.dup2(scratch.fileno(), file.id.get_vfd_handle(), inheritable=False)
     with suppress(OSError, RuntimeError, ValueError):
         file.close()
 
 
-def _scratch() -> Any:
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("genan"))
-    return tempfile.TemporaryFile()
-
-
 @contextmanager
 def new_file(path: Path) -> Iterator[h5py.File]:
-    """An HDF5 file to fill, at a temporary ``path``; it is removed again when filling it fails."""
-    file = h5py.File(path, "w", libver=("earliest", "v110"))
+    """An HDF5 file to fill. It gets its name ``path`` in one step once it is whole and on the disk,
+    never half of it; nothing is left when filling it fails."""
+    temporary = path.with_name(path.name + ".writing")
+    file = h5py.File(temporary, "w", libver=("earliest", "v110"))
     try:
         yield file
         file.flush()
     except BaseException:
         abandon(file)
-        path.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     file.close()
-
-
-def publish(temporary: Path, path: Path) -> None:
-    """Give a finished file its name: first on the disk, then in one step, never half of it."""
     _sync(temporary)
     temporary.replace(path)
     _sync(path.parent)
@@ -171,21 +175,7 @@ def refuse_existing(path: Path) -> None:
         raise DataError(f"{path} exists already; choose another file name or move it away.")
 
 
-# --- The layout.
-
-FORMAT = "genan-trajectories"
-VERSION = 1
-
-#: Group of what only a virtual robot knows. Nothing that learns may read it.
-TRUTH = "truth_for_evaluation_only"
-
-#: Rows of one compressed piece: small enough to read single trajectories, large enough to compress.
-CHUNK_ROWS = 1024
-#: Rows copied at a time, so that memory stays small.
-BLOCK_ROWS = 64 * CHUNK_ROWS
-#: Longest provenance [bytes]; HDF5 keeps an attribute under 64 KiB.
-PROVENANCE_BYTES = 60_000
-_NAMES = ("joints", "joint_units", "controls", "control_units")
+# --- What a file says about itself.
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +185,7 @@ class Summary:
     path: Path
     channels: Channels
     provenance: Mapping[str, Any]
-    lengths: Int[np.ndarray, " N"]  # Samples of each trajectory.
+    lengths: Lengths  # Samples of each trajectory.
     truth: Mapping[str, int]  # Columns of each dataset that is for evaluation only.
     unfinished: bool  # Whether the recording is going on or was interrupted.
     recordings: tuple[str, ...]  # Name of the recording that each trajectory is a piece of [N].
@@ -214,9 +204,12 @@ def partial_path(path: Path) -> Path:
     return path.with_name(path.name + ".partial")
 
 
+_AGAIN = "copy it again from its source."
+
+
 @contextmanager
-def open_to_read(path: Path) -> Iterator[h5py.File]:
-    """Open a recording, finished or not; what HDF5 cannot read becomes a ``DataError``."""
+def open_to_read(path: Path) -> Iterator[tuple[h5py.File, Summary]]:
+    """A recording, finished or not; what HDF5 cannot read becomes a ``DataError``."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; give the recording's file.")
     if not path.exists():
@@ -224,44 +217,34 @@ def open_to_read(path: Path) -> Iterator[h5py.File]:
     try:
         if not h5py.is_hdf5(path):
             path.open("rb").close()  # a file that may not be read is not one of another kind
-            raise DataError(
-                f"{path} is not an HDF5 file, or its beginning is damaged; give a recording."
-            )
-        file = _open(path)
+            raise DataError(f"{path} is not an HDF5 file, or damaged; give a recording.")
+        try:
+            file = h5py.File(path, "r")
+        except OSError as error:
+            try:  # a recording that is going on, or whose process was killed, opens like this only
+                file = h5py.File(path, "r", swmr=True)
+            except (OSError, ValueError):
+                raise error from None
     except OSError as error:
         if "truncated" in str(error):
-            raise DataError(
-                f"{path} is cut short: its end is missing ({path.stat().st_size} bytes are left); "
-                "copy it again from its source."
-            ) from None
+            left = f"its end is missing ({path.stat().st_size} bytes are left)"
+            raise DataError(f"{path} is cut short: {left}; {_AGAIN}") from None
         raise DataError(f"{path} cannot be read: {reason(error)}.") from None
     try:
-        yield file
+        yield file, _summarise(file, path)
     except (OSError, RuntimeError) as error:
-        words = reason(error)
-        raise DataError(f"{path} is damaged: {words}; copy it again from its source.") from None
+        raise DataError(f"{path} is damaged: {reason(error)}; {_AGAIN}") from None
     finally:
         file.close()
-
-
-def _open(path: Path) -> h5py.File:
-    try:
-        return h5py.File(path, "r")
-    except OSError:
-        # a recording that is going on, or whose process was killed, opens in this mode only
-        with suppress(OSError, ValueError):
-            return h5py.File(path, "r", swmr=True)
-        raise
 
 
 def _partial_hint(path: Path) -> str:
     partial = partial_path(path)
     if not partial.is_file():
         return ""
-    try:
+    held = "some trajectories"
+    with suppress(DataError):
         held = counted(len(summary(partial)))
-    except DataError:
-        held = "some trajectories"
     return (
         f", but {partial} holds {held} of an unfinished recording: run the command that made it "
         "again to go on, or read that file as it is"
@@ -270,47 +253,41 @@ def _partial_hint(path: Path) -> str:
 
 def summary(path: Path | str) -> Summary:
     """What is in the file at ``path``, checked, without reading its samples."""
-    with open_to_read(Path(path)) as file:
-        return summarise(file, Path(path))
+    with open_to_read(Path(path)) as (_, head):
+        return head
 
 
-def summarise(file: h5py.File, path: Path) -> Summary:
-    """``Summary`` of an open file; every fault is named."""
-    if _text(file.attrs.get("format")) != FORMAT:
+def _summarise(file: h5py.File, path: Path) -> Summary:
+    if (found := _text(file.attrs.get("format"))) != FORMAT:
         raise DataError(
             f"{path} is an HDF5 file but not a recording of genan: its attribute 'format' should "
-            f"be {FORMAT!r} and is {_text(file.attrs.get('format'))!r} (it holds "
-            f"{listing(sorted(file))})."
+            f"be {FORMAT!r} and is {found!r} (it holds {listing(sorted(file))})."
         )
-    version = np.asarray(_attribute(file, path, "version"))
+    for name in ("version", "dt", "control_range", *NAMES):
+        if name not in file.attrs:
+            raise DataError(f"{path} lacks the attribute {name!r}; see docs/data-format.md.")
+    version = np.asarray(file.attrs["version"])
     if version.dtype.kind not in "iu" or version.ndim or version > VERSION:
-        raise DataError(
-            f"{path} has format version {version}; this genan reads up to {VERSION}: update it."
-        )
+        known = f"this genan reads up to {VERSION}"
+        raise DataError(f"{path} has format version {version}; {known}: update it.")
     try:
-        channels = Channels(
-            float(_attribute(file, path, "dt")),
-            control_range=_attribute(file, path, "control_range"),
-            **{name: _texts(_attribute(file, path, name)) for name in _NAMES},
-        )
+        names = {name: _texts(file.attrs[name]) for name in NAMES}
+        dt, bounds = float(file.attrs["dt"]), file.attrs["control_range"]
+        channels = Channels(dt, control_range=bounds, **names)
         provenance = json.loads(_text(file.attrs.get("provenance", "{}")) or "")
         if not isinstance(provenance, dict):
             raise DataError("its provenance must be a JSON table.")
     except (DataError, ValueError, TypeError) as error:
         raise DataError(f"{path} describes itself wrongly: {error}") from None
     unfinished = bool(file.attrs.get("unfinished", False))
-    cuts = _dataset(file, path, "length", 1, kinds="iu")
+    cuts = _dataset(file, "length", 1, kinds="iu")
     if unfinished and len(cuts):
-        _refuse_cut(cuts, len(cuts), path)
+        _refuse_cut(cuts, len(cuts))
     lengths = cuts[:].astype(np.int64)
     rows = int(lengths.sum())
-    truth = {
-        name: _dataset(file, path, f"{TRUTH}/{name}", 2).shape[1] for name in file.get(TRUTH, ())
-    }
-    columns = {"q": channels.nq, "u": channels.nu}
-    columns |= {f"{TRUTH}/{name}": width for name, width in truth.items()}
-    for name, width in columns.items():
-        dataset = _dataset(file, path, name, 2)
+    truth = {name: _dataset(file, f"{TRUTH}/{name}", 2).shape[1] for name in file.get(TRUTH, ())}
+    for name, width in columns_of(channels, truth).items():
+        dataset = _dataset(file, name, 2)
         # Rows beyond the last whole trajectory were being written when the recording stopped.
         there = min(len(dataset), rows) if unfinished else len(dataset)
         if (there, dataset.shape[1]) != (rows, width) or lengths.min(initial=1) < 1:
@@ -319,23 +296,80 @@ def summarise(file: h5py.File, path: Path) -> Summary:
                 f"{counted(len(lengths))} by the channels, and is {list(dataset.shape)}."
             )
         if unfinished and rows:
-            _refuse_cut(dataset, rows, path)
-    names = _recordings(file, path, len(lengths), unfinished)
-    return Summary(path, channels, provenance, lengths, truth, unfinished, names)
+            _refuse_cut(dataset, rows)
+    recordings = _recordings(file, len(lengths), unfinished)
+    return Summary(path, channels, provenance, lengths, truth, unfinished, recordings)
+
+
+def columns_of(channels: Channels, truth: Mapping[str, int]) -> dict[str, int]:
+    """Number of columns of every dataset with a row for each sample."""
+    widths = {f"{TRUTH}/{name}": width for name, width in truth.items()}
+    return {"q": channels.nq, "u": channels.nu, **widths}
+
+
+def _recordings(file: h5py.File, count: int, unfinished: bool) -> tuple[str, ...]:
+    if "recording" not in file:
+        return own_names(count)
+    dataset = file["recording"]
+    texts = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
+    if not texts or dataset.ndim != 1:
+        raise DataError(f"{file.filename}: the dataset 'recording' should be a list of names.")
+    names = _texts(dataset[:count] if unfinished else dataset[:]) if len(dataset) else ()
+    if unfinished:  # names may be missing where the recorder was not given any
+        names = tuple(name or str(number) for number, name in enumerate(names))
+        names += own_names(count)[len(names) :]
+    try:
+        return checked_names(names, count)
+    except DataError as error:
+        raise DataError(f"{file.filename}: {error}") from None
+
+
+def _refuse_cut(dataset: h5py.Dataset, rows: int) -> None:
+    """Refuse an unfinished file whose last rows are not there: HDF5 would read zeros."""
+    last, path = (
+        dataset.id.get_chunk_info_by_coord((rows - 1, 0)[: dataset.ndim]),
+        dataset.file.filename,
+    )
+    if last.byte_offset is None or last.byte_offset + last.size > Path(path).stat().st_size:
+        raise DataError(f"{path} is cut short: the end of {dataset.name!r} is missing; {_AGAIN}")
+
+
+def _dataset(file: h5py.File, name: str, ndim: int, *, kinds: str = "iuf") -> Any:
+    dataset = file.get(name)
+    if not isinstance(dataset, h5py.Dataset):
+        held = listing(sorted(file))
+        raise DataError(f"{file.filename} lacks the dataset {name!r}; it holds {held}.")
+    if dataset.ndim != ndim or dataset.dtype.kind not in kinds:
+        raise DataError(
+            f"{file.filename}: the dataset {name!r} should be numbers with {ndim} dimensions and "
+            f"is {dataset.dtype} {list(dataset.shape)}."
+        )
+    return dataset
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bytes | np.bytes_):
+        return value.decode("utf-8", "replace")
+    return None if value is None else str(value)
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(_text(value) or "" for value in np.atleast_1d(values))
+
+
+# --- Writing.
 
 
 def describe(file: h5py.File, channels: Channels, provenance: Mapping[str, Any]) -> None:
     """Write the attributes that say what the file holds."""
     text = provenance_text(provenance)
-    if len(text.encode()) > PROVENANCE_BYTES:
-        raise DataError(
-            f"The provenance is {len(text.encode())} bytes long and a file holds "
-            f"{PROVENANCE_BYTES}; keep large tables elsewhere."
-        )
+    if (size := len(text.encode())) > PROVENANCE_BYTES:
+        most = f"a file holds {PROVENANCE_BYTES}"
+        raise DataError(f"The provenance is {size} bytes long and {most}; keep tables elsewhere.")
     file.attrs["format"] = np.bytes_(FORMAT)
     file.attrs["version"] = np.int64(VERSION)
     file.attrs["dt"] = np.float64(channels.dt)
-    for name in _NAMES:
+    for name in NAMES:
         file.attrs[name] = _fixed(getattr(channels, name))
     file.attrs["control_range"] = channels.control_range.astype("<f8")
     file.attrs["provenance"] = _fixed([text]).reshape(())
@@ -357,120 +391,47 @@ def growing_dataset(
     )
 
 
+def copy_rows(source: Any, target: h5py.Dataset, rows: int) -> None:
+    """Copy the first rows of an array or dataset, a block at a time."""
+    for start in range(0, rows, BLOCK_ROWS):
+        block = slice(start, min(start + BLOCK_ROWS, rows))
+        target[block] = source[block]
+
+
 def write_finished(
     path: Path,
     channels: Channels,
     provenance: Mapping[str, Any],
-    lengths: Int[np.ndarray, " N"],
+    lengths: Lengths,
     columns: Mapping[str, Any],
-    recordings: Sequence[str] = (),
+    recordings: Sequence[str],
 ) -> None:
     """Write a whole finished file: under a temporary name, onto the disk, then to ``path``.
 
-    Args:
-        path: the file's name.
-        channels: what the columns mean.
-        provenance: where the content comes from.
-        lengths: samples of each trajectory [N].
-        columns: by dataset name, anything [rows or more, columns] that can be sliced (an array or
-            an HDF5 dataset).
-        recordings: name of the recording of each trajectory [N]; left out: each is its own.
+    ``columns``: by dataset name, an array or an HDF5 dataset [rows or more, columns].
     """
     rows = int(lengths.sum())
-    temporary = path.with_name(path.name + ".writing")
+    packed = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
     # Kept to the end: a dataset that is let go while the disk is full takes the process down.
     written: list[h5py.Dataset] = []
-    with new_file(temporary) as file:
+    with new_file(path) as file:
         describe(file, channels, provenance)
         for name, source in columns.items():
+            width, chunks = source.shape[1], (min(CHUNK_ROWS, rows), source.shape[1])
             target = file.create_dataset(
-                name,
-                shape=(rows, source.shape[1]),
-                dtype="<f8",
-                chunks=(min(CHUNK_ROWS, rows), source.shape[1]),
-                compression="gzip",
-                compression_opts=1,
-                shuffle=True,
-                fletcher32=True,
-                track_times=False,
+                name, (rows, width), "<f8", chunks=chunks, track_times=False, **packed
             )
             written.append(target)
-            for start in range(0, rows, BLOCK_ROWS):
-                stop = min(start + BLOCK_ROWS, rows)
-                target[start:stop] = source[start:stop]
+            copy_rows(source, target, rows)
         written += write_lengths(file, lengths, recordings)
-    publish(temporary, path)
 
 
-def write_lengths(
-    file: h5py.File, lengths: Int[np.ndarray, " N"], recordings: Sequence[str]
-) -> list[h5py.Dataset]:
+def write_lengths(file: h5py.File, lengths: Lengths, names: Sequence[str]) -> list[h5py.Dataset]:
     """Write what cuts the rows into trajectories, and their recordings where these have names."""
     written = [file.create_dataset("length", data=lengths.astype("<i8"), track_times=False)]
-    if tuple(recordings) not in ((), own_names(len(lengths))):
-        written += [file.create_dataset("recording", data=_fixed(recordings), track_times=False)]
+    if tuple(names) not in ((), own_names(len(lengths))):
+        written += [file.create_dataset("recording", data=_fixed(names), track_times=False)]
     return written
-
-
-def _recordings(file: h5py.File, path: Path, count: int, unfinished: bool) -> tuple[str, ...]:
-    if "recording" not in file:
-        return own_names(count)
-    dataset = file["recording"]
-    named = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
-    if not named or dataset.ndim != 1:
-        raise DataError(
-            f"{path}: the dataset 'recording' should be a list of names, one for each trajectory."
-        )
-    names = _texts(dataset[:count] if unfinished else dataset[:]) if len(dataset) else ()
-    if unfinished:  # names may be missing where the recorder was not given any
-        names = tuple(name or str(number) for number, name in enumerate(names))
-        names += own_names(count)[len(names) :]
-    try:
-        return checked_names(names, count)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-
-
-def _attribute(file: h5py.File, path: Path, name: str) -> Any:
-    if name not in file.attrs:
-        raise DataError(f"{path} lacks the attribute {name!r}; see docs/data-format.md.")
-    return file.attrs[name]
-
-
-def _refuse_cut(dataset: h5py.Dataset, rows: int, path: Path) -> None:
-    """Refuse an unfinished file whose last rows are not there: HDF5 would read zeros."""
-    last = dataset.id.get_chunk_info_by_coord((rows - 1, 0)[: dataset.ndim])
-    if last.byte_offset is None or last.byte_offset + last.size > path.stat().st_size:
-        missing = f"the end of {dataset.name!r} is missing"
-        raise DataError(f"{path} is cut short: {missing}; copy it again from its source.")
-
-
-def _dataset(file: h5py.File, path: Path, name: str, ndim: int, *, kinds: str = "iuf") -> Any:
-    dataset = file.get(name)
-    if not isinstance(dataset, h5py.Dataset):
-        raise DataError(f"{path} lacks the dataset {name!r}; it holds {listing(sorted(file))}.")
-    if dataset.ndim != ndim or dataset.dtype.kind not in kinds:
-        raise DataError(
-            f"{path}: the dataset {name!r} should be numbers with {ndim} dimensions and is "
-            f"{dataset.dtype} {list(dataset.shape)}."
-        )
-    return dataset
-
-
-def _text(value: Any) -> str | None:
-    if isinstance(value, bytes | np.bytes_):
-        return value.decode("utf-8", "replace")
-    return None if value is None else str(value)
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    return tuple(_text(value) or "" for value in np.atleast_1d(values))
-
-
-# --- Whole recordings.
-
-#: Time stamps may deviate from dt by this fraction of it.
-TIME_TOLERANCE = 0.01
 
 
 def write(
@@ -484,24 +445,24 @@ def write(
         truth: what only a virtual robot knows (true torques "tau" [N m], pressures "pressure" [Pa],
             ...), each [rows, columns]; kept apart, for evaluation only.
     """
-    path = Path(path)
-    columns = {"q": trajectories.q, "u": trajectories.u}
+    path, t = Path(path), trajectories
+    columns = {"q": t.q, "u": t.u}
     for name, values in sorted((truth or {}).items()):
-        if np.ndim(values) != 2 or len(values) != len(trajectories.q):
-            raise DataError(
-                f"The truth {name!r} must be [{len(trajectories.q)}, columns], not "
-                f"{list(np.shape(values))}."
-            )
+        if np.ndim(values) != 2 or len(values) != len(t.q):
+            came = list(np.shape(values))
+            raise DataError(f"The truth {name!r} must be [{len(t.q)}, columns], not {came}.")
         columns[f"{TRUTH}/{name}"] = values
     refuse_existing(path)
     make_folder(path.parent)
     with closing(Lock(path)), refuse_unwritable(path):
         refuse_existing(path)
-        t = trajectories
         write_finished(path, t.channels, t.provenance, t.lengths, columns, t.recordings)
 
 
-def load(path: Path | str, indices: Sequence[int] | np.ndarray | None = None) -> Trajectories:
+# --- Reading.
+
+
+def load(path: Path | str, indices: Indices | None = None) -> Trajectories:
     """Read a recording, finished or not, up to its last whole trajectory.
 
     Args:
@@ -509,28 +470,37 @@ def load(path: Path | str, indices: Sequence[int] | np.ndarray | None = None) ->
         indices: trajectories to read, counted from 0, in this order; all when left out. Only their
             rows are read.
     """
-    path = Path(path)
-    with open_to_read(path) as file:
-        head = summarise(file, path)
+    return load_with_stamps(path, indices, steady=True)[0]
+
+
+def load_with_stamps(
+    path: Path | str, indices: Indices | None = None, *, steady: bool = False
+) -> tuple[Trajectories, list[Stamps]]:
+    """As ``load``, and the time stamps [s] of each trajectory where the file has some; gaps and
+    jitter are refused if they must be ``steady``, two rates in one file always."""
+    with open_to_read(Path(path)) as (file, head):
         numbers = _numbers(head, indices)
         lengths = head.lengths[numbers]
         q, u = (_read(file, name, head, numbers) for name in ("q", "u"))
+        stamps = []
         if "time" in file:
-            _check_time(file, head, numbers)
+            time = file["time"]
+            if time.ndim != 1 or len(time) < head.samples:
+                expected = f"[{head.samples}] seconds and is {list(time.shape)}"
+                raise DataError(f"{path}: the dataset 'time' should be {expected}.")
+            stamps = np.split(_read(file, "time", head, numbers), np.cumsum(lengths)[:-1])
+    for number, time in zip(numbers.tolist(), stamps, strict=bool(stamps)):
+        _check_time(path, number, time, head.channels.dt, steady)
     try:
-        names = tuple(head.recordings[number] for number in numbers)
-        return Trajectories(head.channels, q, u, lengths, head.provenance, names)
-    except DataError as error:
-        fault = error
-    try:  # the same fault again, with the trajectory's number in the file
         check_samples(head.channels, q, u, lengths, numbers=numbers)
+        names = tuple(head.recordings[number] for number in numbers)
+        return Trajectories(head.channels, q, u, lengths, head.provenance, names), stamps
     except DataError as error:
-        fault = error
-    raise DataError(f"{path}: {fault}")
+        raise DataError(f"{path}: {error}") from None
 
 
 def read_truth_for_evaluation_only(
-    path: Path | str, indices: Sequence[int] | np.ndarray | None = None
+    path: Path | str, indices: Indices | None = None
 ) -> dict[str, Float[np.ndarray, "rows _"]]:
     """What only a virtual robot knows, by name [rows, columns]; never to be learnt from.
 
@@ -538,38 +508,34 @@ def read_truth_for_evaluation_only(
         path: the file.
         indices: trajectories to read, counted from 0, in this order; all when left out.
     """
-    path = Path(path)
-    with open_to_read(path) as file:
-        head = summarise(file, path)
+    with open_to_read(Path(path)) as (file, head):
         if not head.truth:
-            raise DataError(
-                f"{path} holds no truth for evaluation; only virtual robots can record it."
-            )
+            why = "only virtual robots can record it"
+            raise DataError(f"{path} holds no truth for evaluation; {why}.")
         numbers = _numbers(head, indices)
         return {name: _read(file, f"{TRUTH}/{name}", head, numbers) for name in head.truth}
 
 
-def _numbers(head: Summary, indices: Sequence[int] | np.ndarray | None) -> Int[np.ndarray, " M"]:
+def _numbers(head: Summary, indices: Indices | None) -> Lengths:
     if len(head) == 0:
         raise DataError(f"{head.path} holds zero trajectories; record some first.")
     try:
-        return np.arange(len(head)) if indices is None else check_indices(indices, len(head))
+        return check_indices(np.arange(len(head)) if indices is None else indices, len(head))
     except DataError as error:
         raise DataError(f"{head.path}: {error}") from None
 
 
-def _read(file: h5py.File, name: str, head: Summary, numbers: Int[np.ndarray, " M"]) -> np.ndarray:
+def _read(file: h5py.File, name: str, head: Summary, numbers: Lengths) -> np.ndarray:
     """Rows of the trajectories ``numbers``, in that order; neighbours are read in one go."""
     dataset = file[name]
     chosen, position = np.unique(numbers, return_inverse=True)
-    ends = np.cumsum(head.lengths)
-    starts, lengths = ends[chosen] - head.lengths[chosen], head.lengths[chosen]
+    lengths = head.lengths[chosen]
+    starts = (np.cumsum(head.lengths) - head.lengths)[chosen]
     try:
         values = np.empty((int(lengths.sum()), *dataset.shape[1:]))
     except (MemoryError, ValueError):
-        raise DataError(
-            f"{head.path} holds {head.samples} samples, more than memory can; read it in parts."
-        ) from None
+        held = f"{head.path} holds {head.samples} samples"
+        raise DataError(f"{held}, more than memory can; read it in parts.") from None
     filled = 0
     for run in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(chosen) > 1) + 1):
         first, last = int(starts[run[0]]), int(starts[run[-1]] + lengths[run[-1]])
@@ -577,38 +543,23 @@ def _read(file: h5py.File, name: str, head: Summary, numbers: Int[np.ndarray, " 
         filled += last - first
     if np.array_equal(chosen, numbers):
         return values
-    rows = rows_of((np.cumsum(lengths) - lengths)[position], lengths[position])
-    return np.asarray(values[rows])
+    return values[rows_of((np.cumsum(lengths) - lengths)[position], lengths[position])]
 
 
-def _check_time(file: h5py.File, head: Summary, numbers: Int[np.ndarray, " M"]) -> None:
+def _check_time(path: Path | str, number: int, time: Stamps, dt: float, steady: bool) -> None:
     """Refuse time stamps [s] that do not follow each other at dt."""
-    if file["time"].ndim != 1 or len(file["time"]) < head.samples:
-        raise DataError(
-            f"{head.path}: the dataset 'time' should be [{head.samples}] seconds and is "
-            f"{list(file['time'].shape)}."
-        )
-    time = _read(file, "time", head, numbers)
-    dt, lengths = head.channels.dt, head.lengths[numbers]
     step = np.diff(time)
-    inside = np.ones(len(step), dtype=bool)
-    inside[np.cumsum(lengths)[:-1] - 1] = False
-    wrong = np.flatnonzero(inside & ~(np.abs(step - dt) <= TIME_TOLERANCE * dt))
-    if not len(wrong):
-        return
-    ends = np.cumsum(lengths)
-    index = int(np.searchsorted(ends, wrong[0], side="right"))
-    start = int(ends[index] - lengths[index])
-    usual = float(np.median(step[start : start + int(lengths[index]) - 1]))
-    number, sample = int(numbers[index]), int(wrong[0]) - start
-    if usual > 0.0 and not abs(usual - dt) <= TIME_TOLERANCE * dt:
+    usual, tolerance = float(np.median(step)), TIME_TOLERANCE if steady else UNSTEADY_TOLERANCE
+    if usual > 0.0 and not abs(usual - dt) <= tolerance * dt:
         raise DataError(
-            f"{head.path} has two rates in one file: trajectory {number} (counted from 0) is "
-            f"sampled at {1 / usual:.6g} Hz by its time stamps and the file says {1 / dt:.6g} Hz; "
-            "resample it."
+            f"{path} has two rates in one file: trajectory {number} (counted from 0) is sampled at "
+            f"{1 / usual:.6g} Hz by its time stamps and the file says {1 / dt:.6g} Hz; resample it."
         )
-    raise DataError(
-        f"{head.path}: trajectory {number} has a gap: {1e3 * step[wrong[0]]:.4g} ms pass between "
-        f"the samples {sample} and {sample + 1} (counted from 0) where dt is {1e3 * dt:.4g} ms; "
-        "cut it there or resample it."
-    )
+    wrong = ~(np.abs(step - dt) <= TIME_TOLERANCE * dt)
+    if steady and wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"{path}: trajectory {number} has a gap: {1e3 * step[row]:.4g} ms pass between the "
+            f"samples {row} and {row + 1} (counted from 0) where dt is {1e3 * dt:.4g} ms; cut it "
+            "there or resample it."
+        )

@@ -15,12 +15,13 @@ import h5py
 import numpy as np
 
 from genan.data.hdf5 import (
-    BLOCK_ROWS,
     CHUNK_ROWS,
     TRUTH,
     Lock,
     Summary,
     abandon,
+    columns_of,
+    copy_rows,
     describe,
     growing_dataset,
     make_folder,
@@ -28,7 +29,6 @@ from genan.data.hdf5 import (
     partial_path,
     reason,
     refuse_existing,
-    summarise,
     summary,
     write_finished,
 )
@@ -47,6 +47,9 @@ from genan.errors import DataError, listing
 #: written.
 _NAME = h5py.string_dtype("utf-8", LONGEST_NAME)
 
+Table = Mapping[str, Any]
+Widths = Mapping[str, int] | None  # Columns of each dataset that is for evaluation only.
+
 
 class Recorder:
     """Writes one recording; use it in a ``with`` block, and call ``finish`` at its end.
@@ -56,26 +59,27 @@ class Recorder:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | str,
         channels: Channels,
-        provenance: Mapping[str, Any],
-        truth: Mapping[str, int],
-        resume: bool,
+        *,
+        provenance: Table,
+        truth: Widths = None,
+        resume: bool = False,
     ) -> None:
-        """Use ``create`` or ``resume_or_create``."""
-        self.path, self.partial, self.channels = path, partial_path(path), channels
+        """Begin a recording, or go on with an interrupted one; see ``create``."""
+        self.path, self.partial = Path(path), partial_path(Path(path))
+        self.channels, self._truth = channels, dict(sorted((truth or {}).items()))
         self.provenance: dict[str, Any] = json.loads(provenance_text(provenance))
-        self._truth = dict(sorted(truth.items()))
-        refuse_existing(path)
-        make_folder(path.parent)
-        self._lock = Lock(path)
+        refuse_existing(self.path)
+        make_folder(self.path.parent)
+        self._lock = Lock(self.path)
         self._file: h5py.File | None = None
         self._datasets: dict[str, Any] = {}
         self._lengths: list[int] = []
         self._names: list[str] = []
         self._rows = 0
         try:
-            refuse_existing(path)
+            refuse_existing(self.path)
             self._start(self._previous(resume) if self.partial.exists() else None)
         except BaseException:
             self.close()
@@ -83,12 +87,7 @@ class Recorder:
 
     @classmethod
     def create(
-        cls,
-        path: Path | str,
-        channels: Channels,
-        *,
-        provenance: Mapping[str, Any],
-        truth: Mapping[str, int] | None = None,
+        cls, path: Path | str, channels: Channels, *, provenance: Table, truth: Widths = None
     ) -> "Recorder":
         """Begin a new recording; an existing file or partial file is refused and left alone.
 
@@ -99,20 +98,15 @@ class Recorder:
                 equal bytes.
             truth: name and number of columns of what is recorded for evaluation only.
         """
-        return cls(Path(path), channels, provenance, truth or {}, resume=False)
+        return cls(path, channels, provenance=provenance, truth=truth)
 
     @classmethod
     def resume_or_create(
-        cls,
-        path: Path | str,
-        channels: Channels,
-        *,
-        provenance: Mapping[str, Any],
-        truth: Mapping[str, int] | None = None,
+        cls, path: Path | str, channels: Channels, *, provenance: Table, truth: Widths = None
     ) -> "Recorder":
         """As ``create``, or go on after the ``len(recorder)`` whole trajectories of an interrupted
         recording with the same settings."""
-        return cls(Path(path), channels, provenance, truth or {}, resume=True)
+        return cls(path, channels, provenance=provenance, truth=truth, resume=True)
 
     def __enter__(self) -> "Recorder":
         return self
@@ -143,36 +137,42 @@ class Recorder:
             recording: name of the longer recording that this is a piece of; left out: it is one of
                 its own.
         """
-        if self._file is None:
-            raise DataError(f"The recording into {self.path} is closed; begin it again to add.")
+        self._check_open("add")
+        number, truth = len(self), truth or {}
         if dt is not None:
-            self.channels.check_rate(dt, whose=f"trajectory {len(self)}")
+            self.channels.check_rate(dt, whose=f"trajectory {number}")
         q, u = np.asarray(q, dtype=np.float64), np.asarray(u, dtype=np.float64)
-        check_samples(self.channels, q, u, np.array([len(q)]), numbers=[len(self)])
-        (label,) = checked_names([recording or str(len(self))], 1)
-        rows = {"q": q, "u": u, **self._checked_truth(truth or {}, len(q))}
-        start, stop = self._rows, self._rows + len(q)
+        check_samples(self.channels, q, u, np.array([len(q)]), numbers=[number])
+        names = checked_names([recording or str(number)], 1)
+        if set(truth) != set(self._truth):
+            came = listing(sorted(truth))
+            raise DataError(f"The truth should be {listing(self._truth)}, not {came}.")
+        for name, width in self._truth.items():
+            if np.shape(truth[name]) != (len(q), width) or not np.isfinite(truth[name]).all():
+                raise DataError(
+                    f"The truth {name!r} of trajectory {number} must be finite numbers "
+                    f"[{len(q)}, {width}], not {list(np.shape(truth[name]))}."
+                )
+        rows = {"q": q, "u": u, **{f"{TRUTH}/{name}": truth[name] for name in self._truth}}
         try:
             for name, values in rows.items():
-                self._put(name, values, start, stop)
-            name_row, length_row = np.array([label.encode()], dtype=_NAME), np.array([len(q)])
-            self._put("recording", name_row, len(self), len(self) + 1)
-            self._put("length", length_row, len(self), len(self) + 1)
+                self._put(name, self._rows, values)
+            self._put("recording", number, np.array([names[0].encode()], dtype=_NAME))
+            self._put("length", number, np.array([len(q)]))
         except (OSError, RuntimeError) as error:
             self._give_up()
             raise DataError(self._stopped(error)) from None
         self._lengths.append(len(q))
-        self._names.append(label)
-        self._rows = stop
+        self._names += names
+        self._rows += len(q)
 
     def finish(self) -> Path:
         """Make the finished file (same content, same bytes) and remove the partial one."""
-        if self._file is None:
-            raise DataError(f"The recording into {self.path} is closed; begin it again to finish.")
+        self._check_open("finish")
         if not self._lengths:
             raise DataError(f"Zero trajectories were recorded, so {self.path} is not made.")
         refuse_existing(self.path)
-        columns = {n: d for n, d in self._datasets.items() if n not in ("length", "recording")}
+        columns = {name: self._datasets[name] for name in columns_of(self.channels, self._truth)}
         lengths = np.array(self._lengths)
         try:
             write_finished(self.path, self.channels, self.provenance, lengths, columns, self._names)
@@ -195,6 +195,11 @@ class Recorder:
                 self.partial.unlink(missing_ok=True)
         self._lock.close()
 
+    def _check_open(self, purpose: str) -> None:
+        if self._file is None:
+            closed = f"The recording into {self.path} is closed"
+            raise DataError(f"{closed}; begin it again to {purpose}.")
+
     def _give_up(self) -> None:
         if self._file is not None:
             abandon(self._file)
@@ -213,18 +218,21 @@ class Recorder:
         there = summary(self.partial)
         if len(there) == 0:
             return None
+        held = f"{self.partial} holds {counted(len(there))} of"
         if not resume:
-            raise DataError(
-                f"{self.partial} holds {counted(len(there))} of an unfinished recording; resume "
-                "it, choose another file name, or delete it."
+            what_to_do = "resume it, choose another file name, or delete it"
+            raise DataError(f"{held} an unfinished recording; {what_to_do}.")
+        old, new = (
+            {"provenance": provenance, **channels.settings(), "truth": dict(truth)}
+            for provenance, channels, truth in (
+                (there.provenance, there.channels, there.truth),
+                (self.provenance, self.channels, self._truth),
             )
-        old, new = {"provenance": there.provenance}, {"provenance": self.provenance}
-        old |= there.channels.settings() | {"truth": dict(there.truth)}
-        new |= self.channels.settings() | {"truth": self._truth}
-        if differing := differences(old, new, "the partial has", "asked"):
+        )
+        if differing := differences(old, new, "the partial has {}, asked {}"):
             raise DataError(
-                f"{self.partial} holds {counted(len(there))} of a recording with other settings: "
-                f"{differing}; use another --out, or delete the partial file."
+                f"{held} a recording with other settings: {differing}; use another --out, or "
+                "delete the partial file."
             )
         return there
 
@@ -232,21 +240,19 @@ class Recorder:
         """Open the partial file; a killed one cannot be written again, so it is copied."""
         fresh = self.partial.with_name(self.partial.name + ".new")
         try:
-            self._file = h5py.File(fresh, "w", libver="latest")
-            self._file.attrs["unfinished"] = 1
-            describe(self._file, self.channels, self.provenance)
-            widths = {"q": self.channels.nq, "u": self.channels.nu}
-            widths |= {f"{TRUTH}/{name}": width for name, width in self._truth.items()}
-            for name, width in widths.items():
-                self._datasets[name] = growing_dataset(self._file, name, width)
-            self._datasets["length"] = growing_dataset(self._file, "length", dtype="<i8")
+            file = self._file = h5py.File(fresh, "w", libver="latest")
+            file.attrs["unfinished"] = 1
+            describe(file, self.channels, self.provenance)
+            for name, width in columns_of(self.channels, self._truth).items():
+                self._datasets[name] = growing_dataset(file, name, width)
+            self._datasets["length"] = growing_dataset(file, "length", dtype="<i8")
             self._datasets["recording"] = growing_dataset(
-                self._file, "recording", dtype=_NAME, rows=CHUNK_ROWS // 16
+                file, "recording", dtype=_NAME, rows=CHUNK_ROWS // 16
             )
             if previous is not None:
                 self._copy(previous)
-            self._file.flush()
-            self._file.swmr_mode = True
+            file.flush()
+            file.swmr_mode = True
             fresh.replace(self.partial)
         except (OSError, RuntimeError) as error:
             self._give_up()
@@ -255,37 +261,19 @@ class Recorder:
             raise DataError(f"{self.partial} cannot be written: {reason(error)}{kept}.") from None
 
     def _copy(self, previous: Summary) -> None:
-        with open_to_read(previous.path) as source:
-            there = summarise(source, previous.path)
+        with open_to_read(previous.path) as (source, there):
+            names = np.array([name.encode() for name in there.recordings], dtype=_NAME)
             for name, target in self._datasets.items():
-                count = len(there) if name in ("length", "recording") else there.samples
-                target.resize(count, axis=0)
-                if name == "recording":
-                    target[:] = np.array([n.encode() for n in there.recordings], dtype=_NAME)
-                    continue
-                for start in range(0, count, BLOCK_ROWS):
-                    stop = min(start + BLOCK_ROWS, count)
-                    target[start:stop] = source[name][start:stop]
-        self._lengths, self._rows = there.lengths.tolist(), there.samples
-        self._names = list(there.recordings)
+                rows = len(there) if name in ("length", "recording") else there.samples
+                target.resize(rows, axis=0)
+                copy_rows(names if name == "recording" else source[name], target, rows)
+        self._lengths, self._names = there.lengths.tolist(), list(there.recordings)
+        self._rows = there.samples
 
-    def _put(self, name: str, values: np.ndarray, start: int, stop: int) -> None:
+    def _put(self, name: str, start: int, values: np.ndarray) -> None:
         """Write rows and hand them to the operating system."""
-        dataset = self._datasets[name]
+        dataset, stop = self._datasets[name], start + len(values)
         if len(dataset) < stop:  # longer when the trajectory before was interrupted half-way
             dataset.resize(stop, axis=0)
         dataset[start:stop] = values
         dataset.flush()
-
-    def _checked_truth(self, truth: Mapping[str, np.ndarray], length: int) -> dict[str, np.ndarray]:
-        if set(truth) != set(self._truth):
-            raise DataError(
-                f"The truth should be {listing(self._truth)}, not {listing(sorted(truth))}."
-            )
-        for name, width in self._truth.items():
-            if np.shape(truth[name]) != (length, width) or not np.isfinite(truth[name]).all():
-                raise DataError(
-                    f"The truth {name!r} of trajectory {len(self)} must be finite numbers "
-                    f"[{length}, {width}], not {list(np.shape(truth[name]))}."
-                )
-        return {f"{TRUTH}/{name}": truth[name] for name in self._truth}

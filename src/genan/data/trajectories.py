@@ -1,4 +1,6 @@
-"""``Trajectories``: what was recorded, in memory; ``Channels``: what its columns mean."""
+"""What was recorded, in memory (``Trajectories``), and what its columns mean (``Channels``);
+velocities and accelerations by finite differences; splits by whole recordings.
+"""
 
 import hashlib
 import json
@@ -6,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -13,27 +16,144 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from genan.errors import DataError, SettingError, listing
-from genan.robot import Control, Joint, Robot
+from genan.robot import Robot
+from genan.words import plural
+
+LONGEST_NAME = 256  # Of a recording [bytes of UTF-8].
+JOINT_UNITS = ("rad", "m")  # Degrees and millimetres are converted before they get here.
+DT_TOLERANCE = 1e-6  # Two time steps are the same when they differ by less than this fraction.
+SHORTEST = 3  # Samples of the shortest trajectory that has an acceleration.
+RANGE_TOLERANCE = 1e-9  # A control may pass its range by this part of it: rounding, not a fault.
+NAMES = ("joints", "joint_units", "controls", "control_units")  # Fields of Channels that are texts.
+
+Lengths = Int[np.ndarray, " N"]  # Samples of each trajectory.
+Indices = Sequence[int] | np.ndarray  # Trajectories, counted from 0.
+
+
+def refuse(*faults: tuple[object, str]) -> None:
+    """Raise the message of the first condition that holds."""
+    for present, message in faults:
+        if present:
+            raise DataError(message)
+
+
+def _are_names(names: Sequence[str]) -> bool:
+    return not isinstance(names, str) and all(isinstance(name, str) and name for name in names)
+
+
+# --- What the columns of a recording mean: rate, joints, controls, units and ranges.
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """The columns of q and u: their order, names and units, and the period they were sampled at."""
+
+    dt: float  # Sampling period [s].
+    joints: tuple[str, ...]  # Name of each column of q.
+    controls: tuple[str, ...]  # Name of each column of u.
+    control_range: np.ndarray  # [2, nu]: lowest and highest value of each control, or infinite.
+    joint_units: tuple[str, ...] = ()  # "rad" or "m" for each joint; left out: "rad" for all.
+    control_units: tuple[str, ...] = ()  # Of each control, any text; left out: "1" for all.
+
+    def __post_init__(self) -> None:
+        dt, bounds = self.dt, np.array(self.control_range, dtype=np.float64)
+        if np.ndim(dt) or not np.isreal(dt) or not 0.0 < dt < math.inf:
+            raise DataError(f"The period dt must be a positive number of seconds, not {dt!r}.")
+        checked: dict[str, Any] = {"dt": float(dt), "control_range": bounds}
+        for kind, default in (("joint", "rad"), ("control", "1")):
+            names = getattr(self, f"{kind}s")
+            units = tuple(getattr(self, f"{kind}_units")) or (default,) * len(names)
+            twice = listing(sorted({str(name) for name in names if list(names).count(name) > 1}))
+            count = f"{len(names)} {kind}s and {len(units)} {kind} units"
+            refuse(
+                (not _are_names(names), f"The {kind}s must be a list of names, not {names!r}."),
+                (not names, f"There are no {kind}s; a recording needs at least one."),
+                (len(set(names)) < len(names), f"The {kind} {twice} is listed twice; rename one."),
+                (len(units) != len(names), f"There are {count}; give one each."),
+            )
+            checked |= {f"{kind}s": tuple(names), f"{kind}_units": units}
+        for name, unit in zip(self.joints, checked["joint_units"], strict=True):
+            if unit not in JOINT_UNITS:
+                allowed = listing(JOINT_UNITS)
+                raise DataError(f"Joint {name!r} is in {unit!r}; convert it to one of {allowed}.")
+        if bounds.shape != (2, len(self.controls)):
+            expected = f"[2, {len(self.controls)}], lowest then highest of each control"
+            raise DataError(f"control_range must be {expected}, not {list(bounds.shape)}.")
+        for name, low, high in zip(self.controls, *bounds, strict=True):
+            if not low < high:
+                has = f"has the range {low:g} to {high:g}"
+                raise DataError(f"Control {name!r} {has}; the second must be higher.")
+        bounds.flags.writeable = False
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_robot(cls, robot: Robot) -> "Channels":
+        """The channels of a recording of ``robot``."""
+        units = [tuple(part.unit for part in parts) for parts in (robot.joints, robot.controls)]
+        return cls(robot.dt, robot.joint_names, robot.control_names, robot.u_range, *units)
+
+    @property
+    def nq(self) -> int:
+        """Number of joints."""
+        return len(self.joints)
+
+    @property
+    def nu(self) -> int:
+        """Number of controls."""
+        return len(self.controls)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything here as plain lists, texts and numbers, for comparing and hashing."""
+        names = {name: list(getattr(self, name)) for name in NAMES}
+        return {"dt": self.dt, **names, "control_range": self.control_range.tolist()}
+
+    def check_rate(self, dt: float, *, whose: str) -> None:
+        """Refuse another sampling period ``dt`` [s] than this one; ``whose``: for the message."""
+        if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
+            mine, theirs = (f"{1.0 / each:.6g} Hz (dt {each:.6g} s)" for each in (self.dt, dt))
+            raise DataError(
+                f"Two rates: the recording is sampled at {mine}, {whose} at {theirs}; resample "
+                "one, because what is learnt at one rate is wrong at another."
+            )
+
+    def check_robot(self, robot: Robot) -> None:
+        """Refuse, by name, a robot with other joints, controls, units, or another rate."""
+        of, theirs = f"robot {robot.name!r}", Channels.of_robot(robot)
+        for kind in ("joint", "control"):
+            here, there = getattr(self, f"{kind}s"), getattr(theirs, f"{kind}s")
+            units = zip(here, *(getattr(c, f"{kind}_units") for c in (self, theirs)), strict=False)
+            missing, extra = (set(a) - set(b) for a, b in ((there, here), (here, there)))
+            faults = [f"lacks the {kind} {name!r}" for name in there if name in missing]
+            faults += [f"has the {kind} {name!r} in addition" for name in here if name in extra]
+            if not faults and here != there:
+                faults = [f"has the {kind}s in the order {listing(here)}"]
+            faults = faults or [
+                f"has {name!r} in {a!r}, not {b!r}" for name, a, b in units if a != b
+            ]
+            if faults:
+                raise DataError(
+                    f"The recording {' and '.join(faults)}; {of} has the {kind}s {listing(there)}: "
+                    "rename, reorder or convert its columns."
+                )
+        self.check_rate(robot.dt, whose=of)
+
 
 # --- Names of recordings: pieces of one are kept together by a split.
-
-#: Longest name of a recording [bytes of UTF-8].
-LONGEST_NAME = 256
 
 
 def own_names(count: int) -> tuple[str, ...]:
     """``"0", "1", ...``: every trajectory is a recording of its own."""
-    return tuple(str(number) for number in range(count))
+    return tuple(map(str, range(count)))
 
 
 def checked_names(names: Sequence[str], count: int) -> tuple[str, ...]:
     """One name for each of ``count`` trajectories, or a refusal; none at all: ``own_names``."""
-    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
-        raise DataError(f"The recordings must be a list of names, one each, not {names!r}.")
-    if names and len(names) != count:
-        raise DataError(
-            f"There are {count} trajectories and {len(names)} recordings' names; give one for each."
-        )
+    counts = f"{count} trajectories and {len(names)} recordings' names"
+    refuse(
+        (not _are_names(names), f"The recordings must be a list of names, not {names!r}."),
+        (names and len(names) != count, f"There are {counts}; give one for each."),
+    )
     if long := [name for name in names if len(name.encode()) > LONGEST_NAME]:
         raise DataError(f"A name has at most {LONGEST_NAME} bytes; {long[0][:40]!r}... has more.")
     return tuple(names) or own_names(count)
@@ -59,166 +179,7 @@ def joined_names(parts: Sequence[tuple[str, ...]], *, same_origin: bool) -> tupl
     return tuple(f"{number}/{name}" for number, part in enumerate(parts) for name in part)
 
 
-# --- What the columns of a recording mean: rate, joints, controls, units and ranges.
-
-#: SI units a joint position may be in; degrees and millimetres are converted before they get here.
-JOINT_UNITS = ("rad", "m")
-
-#: Two time steps are the same when they differ by less than this fraction.
-DT_TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class Channels:
-    """The columns of q and u: their order, names and units, and the period they were sampled at."""
-
-    dt: float  # Sampling period [s].
-    joints: tuple[str, ...]  # Name of each column of q.
-    controls: tuple[str, ...]  # Name of each column of u.
-    control_range: np.ndarray  # [2, nu]: lowest and highest value of each control, or infinite.
-    joint_units: tuple[str, ...] = ()  # "rad" or "m" for each joint; left out: "rad" for all.
-    control_units: tuple[str, ...] = ()  # Of each control, any text; left out: "1" for all.
-
-    def __post_init__(self) -> None:
-        joints, controls = _names(self.joints, "joint"), _names(self.controls, "control")
-        checked = {
-            "dt": _period(self.dt),
-            "joints": joints,
-            "controls": controls,
-            "joint_units": _units(self.joint_units, "rad", len(joints), "joint"),
-            "control_units": _units(self.control_units, "1", len(controls), "control"),
-            "control_range": _bounds(self.control_range, controls),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-        for name, unit in zip(joints, self.joint_units, strict=True):
-            if unit not in JOINT_UNITS:
-                raise DataError(
-                    f"Joint {name!r} is in {unit!r}; convert it to one of {listing(JOINT_UNITS)}."
-                )
-
-    @classmethod
-    def of_robot(cls, robot: Robot) -> "Channels":
-        """The channels of a recording of ``robot``."""
-        return cls(
-            dt=robot.dt,
-            joints=robot.joint_names,
-            controls=robot.control_names,
-            control_range=robot.u_range,
-            joint_units=tuple(joint.unit for joint in robot.joints),
-            control_units=tuple(control.unit for control in robot.controls),
-        )
-
-    @property
-    def nq(self) -> int:
-        """Number of joints."""
-        return len(self.joints)
-
-    @property
-    def nu(self) -> int:
-        """Number of controls."""
-        return len(self.controls)
-
-    def settings(self) -> dict[str, Any]:
-        """Everything here as plain lists, texts and numbers, for comparing and hashing."""
-        return {
-            "dt": self.dt,
-            "joints": list(self.joints),
-            "joint_units": list(self.joint_units),
-            "controls": list(self.controls),
-            "control_units": list(self.control_units),
-            "control_range": self.control_range.tolist(),
-        }
-
-    def check_rate(self, dt: float, *, whose: str) -> None:
-        """Refuse another sampling period ``dt`` [s] than this one; ``whose``: for the message."""
-        if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
-            raise DataError(
-                f"Two rates: the recording is sampled at {_rate(self.dt)}, {whose} at {_rate(dt)}; "
-                "resample one, because what is learnt at one rate is wrong at another."
-            )
-
-    def check_robot(self, robot: Robot) -> None:
-        """Refuse, by name, a robot with other joints, controls, units, or another rate."""
-        _same_names(self.joints, robot.joint_names, "joint", robot.name)
-        _same_names(self.controls, robot.control_names, "control", robot.name)
-        theirs: list[Joint | Control] = [*robot.joints, *robot.controls]
-        for unit, other in zip((*self.joint_units, *self.control_units), theirs, strict=True):
-            if unit != other.unit:
-                raise DataError(
-                    f"{type(other).__name__} {other.name!r} is in {unit!r} in the recording and in "
-                    f"{other.unit!r} on robot {robot.name!r}; convert the recording."
-                )
-        self.check_rate(robot.dt, whose=f"robot {robot.name!r}")
-
-
-def _rate(dt: float) -> str:
-    return f"{1.0 / dt:.6g} Hz (dt {dt:.6g} s)"
-
-
-def _period(dt: float) -> float:
-    if np.ndim(dt) or not np.isreal(dt) or not 0.0 < dt < math.inf:
-        raise DataError(f"The sampling period dt must be a positive number of seconds, not {dt!r}.")
-    return float(dt)
-
-
-def _names(names: Sequence[str], kind: str) -> tuple[str, ...]:
-    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
-        raise DataError(f"The {kind}s must be a list of names, not {names!r}.")
-    if not names:
-        raise DataError(f"There are no {kind}s; a recording needs at least one.")
-    if twice := sorted({name for name in names if list(names).count(name) > 1}):
-        raise DataError(f"The {kind} {listing(twice)} is listed twice; each needs its own name.")
-    return tuple(names)
-
-
-def _units(units: Sequence[str], default: str, count: int, kind: str) -> tuple[str, ...]:
-    units = tuple(units) or (default,) * count
-    if len(units) != count:
-        raise DataError(f"There are {count} {kind}s and {len(units)} {kind} units; give one each.")
-    return units
-
-
-def _bounds(bounds: Any, controls: tuple[str, ...]) -> Float[np.ndarray, "2 nu"]:
-    array = np.array(bounds, dtype=np.float64)
-    if array.shape != (2, len(controls)):
-        raise DataError(
-            f"control_range must be [2, {len(controls)}], lowest then highest of each control, "
-            f"not {list(array.shape)}."
-        )
-    for name, low, high in zip(controls, *array, strict=True):
-        if not low < high:
-            raise DataError(
-                f"Control {name!r} has the range {low:g} to {high:g}; the second must be higher."
-            )
-    array.flags.writeable = False
-    return array
-
-
-def _same_names(mine: tuple[str, ...], theirs: tuple[str, ...], kind: str, robot: str) -> None:
-    if mine == theirs:
-        return
-    faults = []
-    if missing := [name for name in theirs if name not in mine]:
-        faults.append(f"lacks the {kind} {listing(missing)}")
-    if extra := [name for name in mine if name not in theirs]:
-        faults.append(f"has the {kind} {listing(extra)}, which the robot does not have")
-    if faults:
-        raise DataError(
-            f"The recording {' and '.join(faults)}; robot {robot!r} has the {kind}s "
-            f"{listing(theirs)}."
-        )
-    raise DataError(
-        f"The recording has the {kind}s in the order {listing(mine)} and robot {robot!r} in the "
-        f"order {listing(theirs)}; reorder the columns."
-    )
-
-
-#: Samples of the shortest trajectory that has an acceleration.
-SHORTEST = 3
-
-#: A control may pass its range by this fraction of it: rounding, not a fault.
-RANGE_TOLERANCE = 1e-9
+# --- What every recording is checked for.
 
 
 def check_samples(
@@ -227,7 +188,7 @@ def check_samples(
     u: np.ndarray,
     lengths: np.ndarray,
     *,
-    numbers: Sequence[int] | np.ndarray | None = None,
+    numbers: Indices | None = None,
 ) -> None:
     """Refuse what cannot be learnt from, naming trajectory, sample and channel.
 
@@ -245,61 +206,68 @@ def check_samples(
                 f"{name} must be [samples, {len(names)}], one column for each {kind} "
                 f"({', '.join(names)}), not {list(np.shape(array))}."
             )
-    if np.ndim(lengths) != 1:
-        shape = list(np.shape(lengths))
-        raise DataError(f"The lengths must be one number per trajectory, not of shape {shape}.")
-    if len(lengths) == 0:
-        raise DataError("There are zero trajectories; a recording needs at least one.")
-    if not len(q) == len(u) == int(np.sum(lengths)):
-        sizes = f"q has {len(q)} samples, u has {len(u)}"
-        raise DataError(f"{sizes} and the lengths add up to {int(np.sum(lengths))}.")
-    if int(np.min(lengths)) < SHORTEST:
-        number = int(np.argmin(lengths))
+    rows, shape = int(np.sum(lengths)), list(np.shape(lengths))
+    sizes = f"q has {len(q)} samples, u has {len(u)} and the lengths add up to {rows}."
+    refuse(
+        (len(shape) != 1, f"The lengths must be one number per trajectory, not of shape {shape}."),
+        (shape == [0], "There are zero trajectories; a recording needs at least one."),
+        (not len(q) == len(u) == rows, sizes),
+    )
+    called = np.arange(len(lengths)) if numbers is None else np.asarray(numbers)
+    shortest = int(np.argmin(lengths))
+    if lengths[shortest] < SHORTEST:
         raise DataError(
-            f"Trajectory {number if numbers is None else int(numbers[number])} (counted from 0) "
-            f"has {int(lengths[number])} samples; the shortest that has an acceleration has "
-            f"{SHORTEST}."
+            f"Trajectory {called[shortest]} (counted from 0) has {lengths[shortest]} samples; the "
+            f"shortest that has an acceleration has {SHORTEST}."
         )
+
+    def first(fault: Bool[np.ndarray, "rows _"]) -> tuple[int, int, str]:
+        row, column = (int(axis[0]) for axis in np.nonzero(fault))
+        index, sample = place(lengths, row)
+        return row, column, f"in trajectory {called[index]} at sample {sample} (counted from 0)"
+
     for _, array, kind, names in both:
-        finite = np.isfinite(array)
-        if not finite.all():
-            name, place, where = _place(~finite, names, lengths, numbers)
+        if not np.isfinite(array).all():
+            row, column, where = first(~np.isfinite(array))
             raise DataError(
-                f"{kind.title()} {name} is {array[place]} {where}; cut the trajectory there or "
-                "leave it out."
+                f"{kind.title()} {names[column]!r} is {array[row, column]} {where}; cut the "
+                "trajectory there or leave it out."
             )
     lower, upper = channels.control_range
     span = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * RANGE_TOLERANCE
     if (u.min(axis=0) < lower - span).any() or (u.max(axis=0) > upper + span).any():
-        outside = (u < lower - span) | (u > upper + span)
-        name, (row, column), where = _place(outside, channels.controls, lengths, numbers)
+        row, column, where = first((u < lower - span) | (u > upper + span))
         raise DataError(
-            f"Control {name} is {u[row, column]:.9g} {where}, outside its range {lower[column]:g} "
-            f"to {upper[column]:g}; correct the command or the range."
+            f"Control {channels.controls[column]!r} is {u[row, column]:.9g} {where}, outside its "
+            f"range {lower[column]:g} to {upper[column]:g}; correct the command or the range."
         )
 
 
-def check_indices(indices: Sequence[int] | np.ndarray, count: int) -> Int[np.ndarray, " M"]:
+def check_indices(indices: Indices, count: int) -> Int[np.ndarray, " M"]:
     """``indices`` as an array, each between 0 and ``count`` - 1, or a refusal."""
     chosen = np.asarray(indices)
-    if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
-        raise DataError(f"Trajectories are chosen by a list of whole numbers, not {indices!r}.")
-    if not chosen.size:
-        raise DataError("Zero trajectories were chosen; choose at least one.")
-    if chosen.min() < 0 or chosen.max() >= count:
-        wrong = int(chosen[(chosen < 0) | (chosen >= count)][0])
-        raise DataError(f"There is no trajectory {wrong}; the recording has 0 to {count - 1}.")
+    whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
+    refuse(
+        (not whole, f"Trajectories are chosen by a list of whole numbers, not {indices!r}."),
+        (not chosen.size, "Zero trajectories were chosen; choose at least one."),
+    )
+    if len(wrong := chosen[(chosen < 0) | (chosen >= count)]):
+        raise DataError(f"There is no trajectory {wrong[0]}; the recording has 0 to {count - 1}.")
     return chosen.astype(np.int64)
 
 
 def counted(number: int) -> str:
     """``1 trajectory``, ``2 trajectories``."""
-    return f"{number} {'trajectory' if number == 1 else 'trajectories'}"
+    return plural(number, "trajectory", "trajectories")
 
 
-def rows_of(
-    starts: Int[np.ndarray, " M"], lengths: Int[np.ndarray, " M"]
-) -> Int[np.ndarray, " rows"]:
+def place(lengths: np.ndarray, row: int) -> tuple[int, int]:
+    """The trajectory that a row belongs to, and the sample there, both counted from 0."""
+    number = int(np.searchsorted(np.cumsum(lengths), row, side="right"))
+    return number, row - int(np.sum(lengths[:number]))
+
+
+def rows_of(starts: Int[np.ndarray, " M"], lengths: Int[np.ndarray, " M"]) -> Int[np.ndarray, "_"]:
     """Row numbers ``start, start + 1, ...`` of each trajectory, one after the other."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
@@ -310,19 +278,16 @@ def provenance_text(provenance: Mapping[str, Any]) -> str:
     try:
         return json.dumps(dict(provenance), sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise DataError(
-            f"The provenance must be plain texts, numbers, lists and tables: {error}."
-        ) from None
+        raise DataError(f"The provenance must be plain texts, numbers, lists: {error}.") from None
 
 
-def differences(
-    mine: Mapping[str, Any], theirs: Mapping[str, Any], my_words: str, their_words: str
-) -> str:
-    """The settings in which two tables differ: ``seed (partial has 1, asked 2)``; or nothing."""
-    mine, theirs = _flat(mine), _flat(theirs)
-    keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
+def differences(first: Mapping[str, Any], second: Mapping[str, Any], words: str) -> str:
+    """The settings in which two tables differ, or nothing; ``words`` say the two values."""
+    one, other = _flat(first), _flat(second)
     return ", ".join(
-        f"{key} ({my_words} {mine.get(key)!r}, {their_words} {theirs.get(key)!r})" for key in keys
+        f"{key} ({words.format(repr(one.get(key)), repr(other.get(key)))})"
+        for key in {**one, **other}
+        if one.get(key) != other.get(key)
     )
 
 
@@ -333,22 +298,6 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         inner = isinstance(value, Mapping)
         flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
     return flat
-
-
-def _place(
-    fault: np.ndarray,
-    names: Sequence[str],
-    lengths: np.ndarray,
-    numbers: Sequence[int] | np.ndarray | None,
-) -> tuple[str, tuple[int, int], str]:
-    """Name of the first faulty channel, its (row, column), and where that is, in words."""
-    row, column = (int(axis[0]) for axis in np.nonzero(fault))
-    ends = np.cumsum(lengths)
-    index = int(np.searchsorted(ends, row, side="right"))
-    sample = row - int(ends[index] - lengths[index])
-    number = index if numbers is None else int(numbers[index])
-    where = f"in trajectory {number} at sample {sample} (counted from 0)"
-    return repr(names[column]), (row, column), where
 
 
 # --- What was recorded.
@@ -365,11 +314,6 @@ class Trajectory:
     def __len__(self) -> int:
         return len(self.q)
 
-    @property
-    def duration(self) -> float:
-        """Number of samples times dt [s]."""
-        return len(self.q) * self.dt
-
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
@@ -379,8 +323,7 @@ class Trajectories:
     Nothing may be differentiated or split across a cut.
     """
 
-    channels: Channels
-    """What the columns mean; its fields can be read here too, as ``trajectories.dt`` and so on."""
+    channels: Channels  # What the columns mean; its fields can be read here too.
     q: np.ndarray  # [rows, nq]: joint positions [rad or m].
     u: np.ndarray  # [rows, nu]: controls, in their units.
     lengths: np.ndarray  # [N]: samples of each trajectory.
@@ -390,6 +333,13 @@ class Trajectories:
     """[N]: name of the recording that each trajectory is a piece of; left out: "0", "1", ..., each
     its own. Pieces of one recording (cut at a gap, or read at several phases) are alike, so nothing
     may learn from one and be tested on another."""
+
+    dt = property(attrgetter("channels.dt"), doc="Sampling period [s].")
+    joints = property(attrgetter("channels.joints"), doc="Name of each column of q.")
+    joint_units = property(attrgetter("channels.joint_units"), doc='"rad" or "m" of each joint.')
+    controls = property(attrgetter("channels.controls"), doc="Name of each column of u.")
+    control_units = property(attrgetter("channels.control_units"), doc="Unit of each control.")
+    control_range = property(attrgetter("channels.control_range"), doc="Lowest, highest [2, nu].")
 
     def __post_init__(self) -> None:
         for name, dtype in (("q", np.float64), ("u", np.float64), ("lengths", np.int64)):
@@ -431,37 +381,32 @@ class Trajectories:
         """
         for number, (q, u) in enumerate(pairs):
             check_samples(channels, q, u, np.array([len(q)]), numbers=[number])
-        return cls(
-            channels=channels,
-            q=np.concatenate([q for q, _ in pairs]) if pairs else np.zeros((0, channels.nq)),
-            u=np.concatenate([u for _, u in pairs]) if pairs else np.zeros((0, channels.nu)),
-            lengths=np.array([len(q) for q, _ in pairs], dtype=np.int64),
-            provenance=provenance or {},
-            recordings=tuple(recordings),
+        q, u = (
+            np.concatenate([np.zeros((0, width)), *(pair[k] for pair in pairs)])
+            for k, width in enumerate((channels.nq, channels.nu))
         )
+        lengths = np.array([len(q) for q, _ in pairs], dtype=np.int64)
+        return cls(channels, q, u, lengths, provenance or {}, tuple(recordings))
 
     @classmethod
     def concatenate(cls, parts: Sequence["Trajectories"]) -> "Trajectories":
         """All trajectories of several recordings with the same channels, in order."""
         if not parts:
             raise DataError("There is nothing to concatenate; give at least one recording.")
-        first = parts[0].channels.settings()
+        first, origin = parts[0].channels.settings(), parts[0].provenance
         for number, part in enumerate(parts):
             mine = part.channels.settings()
-            if differing := differences(first, mine, "the first has", "this one"):
+            if differing := differences(first, mine, "the first has {}, this one {}"):
                 raise DataError(f"Recording {number} (from 0) does not fit the first: {differing}.")
-        origins = [part.provenance for part in parts]
-        same = all(origin == origins[0] for origin in origins)
-        return cls(
-            channels=parts[0].channels,
-            q=np.concatenate([part.q for part in parts]),
-            u=np.concatenate([part.u for part in parts]),
-            lengths=np.concatenate([part.lengths for part in parts]),
-            provenance=origins[0] if same else {"concatenated": origins},
-            recordings=joined_names(
-                [part.recordings for part in parts], same_origin=same and bool(origins[0])
-            ),
+        same = all(part.provenance == origin for part in parts)
+        q, u, lengths = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("q", "u", "lengths")
         )
+        provenance = origin if same else {"concatenated": [part.provenance for part in parts]}
+        named = [part.recordings for part in parts]
+        names = joined_names(named, same_origin=same and bool(origin))
+        return cls(parts[0].channels, q, u, lengths, provenance, names)
 
     def __repr__(self) -> str:
         return (
@@ -481,36 +426,6 @@ class Trajectories:
 
     def __iter__(self) -> Iterator[Trajectory]:
         return (self[index] for index in range(len(self)))
-
-    @property
-    def dt(self) -> float:
-        """Sampling period [s]."""
-        return self.channels.dt
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Name of each column of q."""
-        return self.channels.joints
-
-    @property
-    def joint_units(self) -> tuple[str, ...]:
-        """Unit of each column of q, "rad" or "m"."""
-        return self.channels.joint_units
-
-    @property
-    def controls(self) -> tuple[str, ...]:
-        """Name of each column of u."""
-        return self.channels.controls
-
-    @property
-    def control_units(self) -> tuple[str, ...]:
-        """Unit of each column of u."""
-        return self.channels.control_units
-
-    @property
-    def control_range(self) -> Float[np.ndarray, "2 nu"]:
-        """Lowest and highest value each control may take, in its unit."""
-        return self.channels.control_range
 
     @cached_property
     def offsets(self) -> Int[np.ndarray, " cuts"]:
@@ -532,22 +447,20 @@ class Trajectories:
             digest.update(np.ascontiguousarray(array, dtype=dtype).data)
         return digest.hexdigest()
 
-    def select(self, indices: Sequence[int] | np.ndarray) -> "Trajectories":
+    def select(self, indices: Indices) -> "Trajectories":
         """The trajectories at ``indices`` (counted from 0), in that order, as a copy."""
         chosen = check_indices(indices, len(self))
-        rows = rows_of(self.offsets[chosen], self.lengths[chosen])
+        rows, lengths = rows_of(self.offsets[chosen], self.lengths[chosen]), self.lengths[chosen]
         names = tuple(self.recordings[index] for index in chosen)
-        return Trajectories(
-            self.channels, self.q[rows], self.u[rows], self.lengths[chosen], self.provenance, names
-        )
+        q, u = self.q[rows], self.u[rows]
+        return Trajectories(self.channels, q, u, lengths, self.provenance, names)
 
     def padded(
         self,
     ) -> tuple[Float[np.ndarray, "N T nq"], Float[np.ndarray, "N T nu"], Bool[np.ndarray, "N T"]]:
         """(q [N, T, nq], u [N, T, nu], mask [N, T]), padded with zeros where the mask is False."""
         mask = np.arange(self.lengths.max()) < self.lengths[:, None]
-        q = np.zeros((*mask.shape, self.channels.nq))
-        u = np.zeros((*mask.shape, self.channels.nu))
+        q, u = (np.zeros((*mask.shape, width)) for width in (self.channels.nq, self.channels.nu))
         q[mask], u[mask] = self.q, self.u
         return q, u, mask
 
@@ -560,7 +473,7 @@ class Trajectories:
             raise DataError(f"Robot {robot.name!r} cannot have recorded this: {error}") from None
 
 
-# --- Velocities and accelerations from positions, by the differences that a symplectic step ret
+# --- Velocities and accelerations, by the differences that a symplectic step retraces exactly.
 
 
 @dataclass(frozen=True, eq=False)
@@ -575,7 +488,7 @@ class Differences:
 
 
 def finite_differences(
-    q: Float[np.ndarray, "rows nq"], *, lengths: Int[np.ndarray, " N"], dt: float
+    q: Float[np.ndarray, "rows nq"], *, lengths: Lengths, dt: float
 ) -> Differences:
     """Differentiate positions, never across the boundary of two trajectories.
 
@@ -587,15 +500,13 @@ def finite_differences(
         lengths: samples of each trajectory [N], each at least 3.
         dt: sampling period [s].
     """
-    shortest = int(lengths.min()) if len(lengths) else 0
-    if len(q) != int(lengths.sum()) or shortest < SHORTEST:
+    shortest, total = int(lengths.min()) if len(lengths) else 0, int(lengths.sum())
+    if len(q) != total or shortest < SHORTEST:
         raise DataError(
             f"The lengths of the trajectories must each be at least {SHORTEST} and add up to the "
-            f"{len(q)} rows of q; the shortest is {shortest} and they add up to "
-            f"{int(lengths.sum())}."
+            f"{len(q)} rows of q; the shortest is {shortest} and they add up to {total}."
         )
-    starts = np.cumsum(lengths) - lengths
-    rows = rows_of(starts + 1, lengths - 2)
+    rows = rows_of(np.cumsum(lengths) - lengths + 1, lengths - 2)
     step = q[1:] - q[:-1]
     arriving, leaving = step[rows - 1], step[rows]
     return Differences(rows=rows, qd=arriving / dt, qdd=(leaving - arriving) / dt**2)
@@ -621,21 +532,14 @@ def split(
             recordings).
         seed: the same seed gives the same split.
     """
-    if isinstance(trajectories, int):
-        of = np.arange(trajectories)
-    else:
-        of = recording_numbers(
-            trajectories.recordings if isinstance(trajectories, Trajectories) else trajectories
-        )
+    names = own_names(trajectories) if isinstance(trajectories, int) else trajectories
+    of = recording_numbers(names.recordings if isinstance(names, Trajectories) else names)
     count = int(of.max(initial=-1)) + 1
     if not 0.0 < fraction < 1.0:
         raise SettingError(f"The fraction to train on must lie between 0 and 1, not {fraction:g}.")
     if count < 2:
         pieces = f" of {len(of)} trajectories" if len(of) > count else ""
-        kind = "recordings" if pieces else "trajectories"
-        raise DataError(
-            f"A split needs at least 2 {kind}, one for each part; there is {count}{pieces}."
-        )
+        raise DataError(f"A split needs at least 2 recordings; there is {count}{pieces}.")
     cut = min(max(round(fraction * count), 1), count - 1)
     order = np.random.default_rng(seed).permutation(count)
     first = np.isin(of, order[:cut])

@@ -10,10 +10,8 @@ import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from jaxtyping import Array, Float
 
-from genan.dynamics.base import Dynamics, Joints, Matrix, check_shapes
-from genan.dynamics.chain import refuse
+from genan.dynamics.base import Dynamics, Joints, Matrix, check_shapes, refuse
 from genan.errors import RobotError
 from genan.robot import Robot
 
@@ -36,8 +34,7 @@ class MjxModel:
         model.opt.enableflags = 0
         model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
         try:
-            # Kept in float64 on the host, so that every call can have the constants in its own
-            # precision.
+            # In float64 on the host, so that every call can have them in its own precision.
             with jax.enable_x64(True):
                 self._model = jax.tree.map(np.asarray, mjx.put_model(model, impl="jax"))
                 self._data = jax.tree.map(np.asarray, mjx.make_data(model, impl="jax"))
@@ -47,12 +44,9 @@ class MjxModel:
                 "remove it from the model."
             ) from None
 
-    @functools.partial(
-        jax.jit, static_argnums=0
-    )  # MJX is slow to trace: this way once, however often it is called
+    @functools.partial(jax.jit, static_argnums=0)  # MJX is slow to trace: so only once
     def terms(self, q: Joints, qd: Joints) -> tuple[Matrix, Joints, Joints]:
-        """Mass matrix, bias and passive forces at one state; XLA drops what the caller does not
-        use."""
+        """Mass matrix, bias and passive forces at one state; XLA drops what nobody uses."""
 
         def cast(leaf: np.ndarray) -> Any:
             return jnp.asarray(leaf, q.dtype if np.issubdtype(leaf.dtype, np.floating) else None)
@@ -64,12 +58,9 @@ class MjxModel:
             data = data.tree_replace({"_impl.ten_velocity": data._impl.ten_J @ qd})
             data = mjx.passive(model, mjx.com_vel(model, data))
             data = mjx.tendon_bias(model, mjx.rne(model, data))
-            mass = mjx.full_m(model, data)
-        return (
-            mass.astype(q.dtype),
-            data.qfrc_bias.astype(q.dtype),
-            data.qfrc_passive.astype(q.dtype),
-        )
+            found = mjx.full_m(model, data), data.qfrc_bias, data.qfrc_passive
+        mass, bias, passive = (term.astype(q.dtype) for term in found)
+        return mass, bias, passive
 
 
 @final
@@ -80,17 +71,13 @@ class MjxDynamics(Dynamics):
     nq: int = eqx.field(static=True)
     dt: float = eqx.field(static=True)
     damping: tuple[float, ...] = eqx.field(static=True)
-    dof: tuple[int, ...] = eqx.field(static=True)
-    """For each joint of the robot, its coordinate in the model."""
+    dof: tuple[int, ...] = eqx.field(static=True)  # Of each joint, its coordinate in the model.
     model: MjxModel = eqx.field(static=True)
 
     def __init__(self, robot: Robot) -> None:
         refuse(robot)
-        self.nq = robot.nq
-        self.dt = robot.dt
-        self.dof = robot.dof
+        self.nq, self.dt, self.dof, self.model = robot.nq, robot.dt, robot.dof, MjxModel(robot)
         self.damping = tuple(float(robot.mj_model.dof_damping[dof]) for dof in robot.dof)
-        self.model = MjxModel(robot)
 
     def mass_matrix(self, q: Joints) -> Matrix:
         return self._terms(q, jnp.zeros_like(q))[0]
@@ -117,18 +104,9 @@ class MjxDynamics(Dynamics):
     def _terms(self, q: Joints, qd: Joints) -> tuple[Matrix, Joints, Joints]:
         """Mass matrix, bias and passive forces in the robot's order."""
         check_shapes(self.nq, q, qd)
-        dtype = jnp.result_type(q, qd)
-        mass, bias, passive = self.model.terms(
-            self._to_model(q).astype(dtype), self._to_model(qd).astype(dtype)
-        )
-        return self._to_robot(self._to_robot(mass).T), self._to_robot(bias), self._to_robot(passive)
-
-    def _to_model(self, values: Joints) -> Joints:
-        return values if self._same_order else values[np.argsort(self.dof)]
-
-    def _to_robot(self, values: Float[Array, "nq ..."]) -> Float[Array, "nq ..."]:
-        return values if self._same_order else values[np.asarray(self.dof)]
-
-    @property
-    def _same_order(self) -> bool:
-        return self.dof == tuple(range(self.nq))
+        q, qd = (x.astype(jnp.result_type(q, qd)) for x in (q, qd))
+        if self.dof == tuple(range(self.nq)):
+            return self.model.terms(q, qd)
+        order, to_model = np.asarray(self.dof), np.argsort(self.dof)
+        mass, bias, passive = self.model.terms(q[to_model], qd[to_model])
+        return mass[order][:, order], bias[order], passive[order]

@@ -13,13 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.data import hdf5
-from genan.data.inspection.measures import (
-    GAP_PERIODS,
-    Timing,
-    TimingMeter,
-    find_quantum,
-    find_resting_quantum,
-)
+from genan.data.inspection.measures import GAP_PERIODS, Timing, TimingMeter, find_quantum
 from genan.data.trajectories import LONGEST_NAME, SHORTEST, Channels, counted
 from genan.errors import DataError, SettingError, listing
 from genan.importing.mapping import ImportSettings, RecordingSelection, map_columns
@@ -165,13 +159,10 @@ def _open_file(path: Path, robot: Robot, settings: ImportSettings) -> Iterator["
     if not settings.overwrite:
         hdf5.refuse_existing(path)
     hdf5.make_folder(path.parent)
-    temporary = path.with_name(path.name + ".writing")
-    with closing(hdf5.Lock(path)):
-        with hdf5.new_file(temporary) as file:
-            # kept to the end: a dataset let go while the disk is full takes the process down
-            opened = ImportedFile(path, file, robot, settings)
-            yield opened
-        hdf5.publish(temporary, path)
+    with closing(hdf5.Lock(path)), hdf5.new_file(path) as file:
+        # kept to the end: a dataset let go while the disk is full takes the process down
+        opened = ImportedFile(path, file, robot, settings)
+        yield opened
 
 
 class ImportedFile:
@@ -313,13 +304,8 @@ class ImportedFile:
         if not self._raw:
             return dict.fromkeys(self._robot.joint_names)
         positions, lengths = np.concatenate(self._raw), np.array([len(part) for part in self._raw])
-        steps = np.diff(positions, axis=0)
-        steps[np.cumsum(lengths)[:-1] - 1] = 0.0  # from one stretch to the next
-        return {
-            name: find_quantum(steps[:, j], largest=float(np.abs(positions[:, j]).max()))
-            or find_resting_quantum(positions[:, j], lengths)
-            for j, name in enumerate(self._robot.joint_names)
-        }
+        joints = zip(self._robot.joint_names, positions.T, strict=True)
+        return {name: find_quantum(q, lengths) for name, q in joints}
 
     def _check_units(self, q: Float[np.ndarray, "n nq"], recording: str) -> None:
         for joint, low, high in zip(self._robot.joints, q.min(axis=0), q.max(axis=0), strict=True):

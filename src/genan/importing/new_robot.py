@@ -14,13 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from genan.data.inspection.measures import (
-    CLEAR,
-    TimingMeter,
-    find_quantum,
-    find_resting_quantum,
-    measure_resolution,
-)
+from genan.data.inspection.measures import CLEAR, TimingMeter, find_quantum, measure_resolution
 from genan.errors import DataError, SettingError, listing
 from genan.files import write_atomically
 from genan.importing.source import LogSource, open_source
@@ -281,9 +275,7 @@ def _clear_stride(recordings: list[np.ndarray]) -> int:
     if not parts:
         return 1
     q, lengths = np.concatenate(parts), np.array([len(part) for part in parts])
-    steps = np.concatenate([np.diff(part) for part in parts])
-    quantum = find_quantum(steps, largest=float(np.abs(q).max()))
-    quantum = quantum or find_resting_quantum(q, lengths)
+    quantum = find_quantum(q, lengths)
     if quantum is None:  # noise without a quantum is for 'genan inspect' to weigh
         return 1
     return measure_resolution(q, lengths, quantum).clear_stride(quantum, CLEAR) or 1

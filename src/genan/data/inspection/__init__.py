@@ -13,14 +13,15 @@ from genan.data.inspection.measures import (
     cells,
     covered,
     grid_bounds,
+    imported_phases,
     imported_timing,
     joint_quanta,
-    measure_control,
-    measure_joint,
+    measure_controls,
+    measure_joints,
     measure_spectrum,
 )
 from genan.data.inspection.words import irregular, suspicious, verdict
-from genan.data.trajectories import Trajectories, finite_differences
+from genan.data.trajectories import Trajectories
 from genan.plotting import draw
 from genan.robot import Robot
 
@@ -80,53 +81,31 @@ def inspect(
         timing: what its time stamps say, where it has some; left out: what an import wrote down of
             them.
     """
-    timing = timing or imported_timing(trajectories)
-    spectrum = measure_spectrum(trajectories)
-    quanta = joint_quanta(trajectories)
-    motion = finite_differences(trajectories.q, lengths=trajectories.lengths, dt=trajectories.dt)
-    bounds = grid_bounds(trajectories, robot)
-    joints = tuple(
-        measure_joint(trajectories, motion, column, robot, bounds[:, column], quantum, spectrum)
-        for column, quantum in enumerate(quanta)
-    )
-    columns = range(len(trajectories.controls))
-    controls = tuple(measure_control(trajectories, column, spectrum) for column in columns)
-    grid = [cells(q, ends) for q, ends in zip(trajectories.q.T, bounds.T, strict=True)]
-    pairs = itertools.combinations(range(len(joints)), 2)
-    durations = trajectories.lengths * trajectories.dt
-    strides = [joint.clear_stride for joint in joints if joint.lowest < joint.highest]
+    dt, timing = trajectories.dt, timing or imported_timing(trajectories)
+    spectrum, quanta = measure_spectrum(trajectories), joint_quanta(trajectories)
+    joints = measure_joints(trajectories, robot, quanta, spectrum)
+    controls = measure_controls(trajectories, spectrum)
+    bounds, durations = grid_bounds(trajectories, robot).T, trajectories.lengths * dt
+    grid = [cells(q, *ends) for q, ends in zip(trajectories.q.T, bounds, strict=True)]
+    pairs = itertools.combinations(zip(trajectories.joints, grid, strict=True), 2)
+    strides = [joint.clear_stride for joint in joints if joint.moves]
     found = Inspection(
         trajectories=len(trajectories),
         samples=len(trajectories.q),
-        dt=trajectories.dt,
+        dt=dt,
         duration=float(durations.sum()),
         shortest=float(durations.min()),
         longest=float(durations.max()),
         joints=joints,
         controls=controls,
-        pairs_covered={
-            (joints[a].name, joints[b].name): covered(grid[a], grid[b]) for a, b in pairs
-        },
-        suspicious=(
-            *irregular(timing, trajectories.dt),
-            *suspicious(trajectories, joints, controls),
-        ),
+        pairs_covered={(one, other): covered(a, b) for (one, a), (other, b) in pairs},
+        suspicious=(*irregular(timing, dt), *suspicious(trajectories, joints, controls)),
         timing=timing,
         lag=find_lag(trajectories, quanta=quanta),
         spectrum=spectrum,
         decimation=None if None in strides else max(filter(None, strides), default=1),
         verdict=(),
         data=trajectories,
-        phases=_phases(trajectories),
+        phases=imported_phases(trajectories),
     )
-    return replace(found, verdict=verdict(found))
-
-
-def _phases(trajectories: Trajectories) -> float:
-    """As the import wrote it down: every k-th sample of a log in all k ways, or in one."""
-    made = trajectories.provenance.get("import", {}).get("resampling", {})
-    counts = {int(every): int(count) for every, count in made.get("every", {}).items()}
-    if made.get("phases") != "all" or not counts:
-        return 1.0
-    # 0: interpolated
-    return sum(max(1, every) * count for every, count in counts.items()) / sum(counts.values())
+    return replace(found, verdict=tuple(verdict(found)))

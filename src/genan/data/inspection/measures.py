@@ -1,4 +1,4 @@
-"""What the joints and controls of a recording did, in numbers: range, speed, resolution, spectrum.
+"""What is in a recording, in numbers: range, speed, spectrum, stiction, resolution, quantum, clock.
 
 The second difference q_{t+k} - 2 q_t + q_{t-k} at a stride of k samples grows with k as far as it
 is motion (as k^2 while the acceleration lasts that long), and does not as far as it is noise:
@@ -6,8 +6,9 @@ rounding to an encoder's quantum makes sqrt(1/2) quantum at every stride. Its va
 strides separates the two.
 """
 
+import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,29 +16,27 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.data.hdf5 import TIME_TOLERANCE, load, open_to_read, summarise
-from genan.data.trajectories import Differences, Trajectories
-from genan.errors import DataError
+from genan.data.hdf5 import load_with_stamps
+from genan.data.trajectories import Lengths, Trajectories, finite_differences
 from genan.robot import Robot
 
-#: Coverage is counted on a grid of this many cells along each axis.
-CELLS = 20
+CELLS = 20  # Coverage is counted on a grid of this many cells along each axis.
 #: Motion is clear where one step of acceleration adds this many quanta to the position (rms).
 CLEAR = 1.0
-#: A control within this fraction of its range from a bound is at the bound.
-_AT_BOUND = 1e-6
+_AT_BOUND = 1e-6  # A control within this fraction of its range from a bound is at the bound.
 #: A control with at most this many values is a switch, and being at a bound is its purpose.
 _SWITCH_VALUES = 10
-#: Longest piece that is transformed at once [s], and pieces looked at.
-_PIECE, _PIECES = 4.0, 400
-#: The highest excited frequency has this part of the power below it.
-EXCITED = 0.95
+_PIECE, _PIECES = 4.0, 400  # Longest piece that is transformed at once [s], and pieces looked at.
+EXCITED = 0.95  # The highest excited frequency has this part of the power below it.
 #: A joint that stands still for this long [s], and this many samples, is stuck ...
 STILL, STILL_SAMPLES = 0.1, 5
-#: ... if meanwhile a control changed by this part of the range it used.
-CHANGED = 0.05
-#: This often, and for this part of the time, and it is stiction.
-OFTEN, PART = 5, 0.05
+CHANGED = 0.05  # ... if meanwhile a control changed by this part of the range it used.
+OFTEN, PART = 5, 0.05  # This often, and for this part of the time, and it is stiction.
+JUMP = 10.0  # A second difference this many times the 99th percentile is a jump.
+#: A joint that stands exactly still for this long [s], and this many samples, may be frozen ...
+FROZEN_TIME, FROZEN_SAMPLES = 0.25, 25
+MOVING = 0.1  # ... if others move meanwhile, by more than this part of their whole range.
+_FEWEST_FAST = 10  # Fewest samples within fast motion that a share can be taken of.
 #: Strides at which the second difference is measured [samples], and rows looked at.
 STRIDES, _ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20), 400_000
 #: Angles per sample of the oscillations that motion is made of [rad]; the lowest is a steady
@@ -45,12 +44,18 @@ STRIDES, _ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20), 400_000
 _TONES = np.array([1e-3, 0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2])
 #: Fewest steps, and fewest changes between standstills, that a quantum can be found from.
 _FEWEST, _FEWEST_LEVELS = 100, 30
-#: Steps looked at; more would only take longer.
-_STEPS = 20_000
+_STEPS = 20_000  # Steps looked at; more would only take longer.
 #: Part of the steps that must be whole multiples of a quantum, and how near to whole (in quanta).
 _AGREEING, _NEAR = 0.99, 0.1
-#: Steps above this many quanta say little about the quantum.
-_LARGEST = 1000
+_LARGEST = 1000  # Steps above this many quanta say little about the quantum.
+GAP_PERIODS = 3.0  # A step of more than this many median periods is a gap.
+GAPS_LISTED = 20  # Gaps that are listed one by one; the rest are counted.
+
+Values = Float[np.ndarray, " M"]
+Cells = Int[np.ndarray, " M"]
+
+
+# --- Joints and controls.
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,11 @@ class JointInspection:
     stuck_count: int  # How often it does.
     stuck_longest: float  # For how long at most [s].
     excited: float  # Frequency below which 95 % of the position's power is [Hz].
+
+    @property
+    def moves(self) -> bool:
+        """Whether the joint moves at all."""
+        return self.lowest < self.highest
 
     @property
     def signal_share(self) -> float:
@@ -106,78 +116,86 @@ class ControlInspection:
     excited: float  # Frequency below which 95 % of its power is [Hz].
 
 
-def measure_joint(
+def measure_joints(
     trajectories: Trajectories,
-    motion: Differences,
-    column: int,
     robot: Robot | None,
-    bounds: Float[np.ndarray, "2"],
-    quantum: float | None,
+    quanta: Sequence[float | None],
     spectrum: "Spectrum",
-) -> JointInspection:
-    """One joint's numbers; ``bounds``: ends of the grid of its positions [rad or m]."""
-    q, qd, dt = trajectories.q[:, column], motion.qd[:, column], trajectories.dt
-    speed = np.abs(qd)
-    median, p99, p999 = np.quantile(speed, [0.5, 0.99, 0.999]).tolist()
-    lowest, highest = float(q.min()), float(q.max())
-    limits = limits_covered = None
-    if robot is not None and np.isfinite(robot.q_range[:, column]).all():
-        lower, upper = limits = float(robot.q_range[0, column]), float(robot.q_range[1, column])
-        limits_covered = max(0.0, (min(highest, upper) - max(lowest, lower)) / (upper - lower))
-    resolution = measure_resolution(q, trajectories.lengths, quantum)
-    sticking = measure_sticking(trajectories, column)
-    return JointInspection(
-        name=trajectories.joints[column],
-        unit=trajectories.joint_units[column],
-        lowest=lowest,
-        highest=highest,
-        deviation=float(q.std()),
-        speed_median=median,
-        speed_p99=p99,
-        speed_highest=float(speed.max()),
-        quantum=quantum,
-        second_difference=float(np.sqrt(np.mean((motion.qdd[:, column] * dt**2) ** 2))),
-        limits=limits,
-        limits_covered=limits_covered,
-        phase_covered=covered(cells(q[motion.rows], bounds), cells(qd, np.array([-p999, p999]))),
-        signal=resolution.signal,
-        noise=resolution.noise,
-        clear_stride=resolution.clear_stride(quantum, CLEAR),
-        stuck=sticking.share,
-        stuck_count=sticking.count,
-        stuck_longest=sticking.longest,
-        excited=spectrum.edge(spectrum.joints[column]),
-    )
+) -> tuple[JointInspection, ...]:
+    """Every joint's numbers."""
+    lengths, dt = trajectories.lengths, trajectories.dt
+    motion = finite_differences(trajectories.q, lengths=lengths, dt=dt)
+    bounds, joints = grid_bounds(trajectories, robot), []
+    for column, quantum in enumerate(quanta):
+        q, qd = trajectories.q[:, column], motion.qd[:, column]
+        speed, lowest, highest = np.abs(qd), float(q.min()), float(q.max())
+        median, p99, p999 = np.quantile(speed, [0.5, 0.99, 0.999]).tolist()
+        limits = limits_covered = None
+        if robot is not None and np.isfinite(robot.q_range[:, column]).all():
+            lower, upper = limits = float(robot.q_range[0, column]), float(robot.q_range[1, column])
+            limits_covered = max(0.0, (min(highest, upper) - max(lowest, lower)) / (upper - lower))
+        resolution = measure_resolution(q, lengths, quantum)
+        sticking = measure_sticking(trajectories, column)
+        joints.append(
+            JointInspection(
+                name=trajectories.joints[column],
+                unit=trajectories.joint_units[column],
+                lowest=lowest,
+                highest=highest,
+                deviation=float(q.std()),
+                speed_median=median,
+                speed_p99=p99,
+                speed_highest=float(speed.max()),
+                quantum=quantum,
+                second_difference=float(np.sqrt(np.mean((motion.qdd[:, column] * dt**2) ** 2))),
+                limits=limits,
+                limits_covered=limits_covered,
+                phase_covered=covered(
+                    cells(q[motion.rows], *bounds[:, column]), cells(qd, -p999, p999)
+                ),
+                signal=resolution.signal,
+                noise=resolution.noise,
+                clear_stride=resolution.clear_stride(quantum, CLEAR),
+                stuck=sticking.share,
+                stuck_count=sticking.count,
+                stuck_longest=sticking.longest,
+                excited=spectrum.edge(spectrum.joints[column]),
+            )
+        )
+    return tuple(joints)
 
 
-def measure_control(
-    trajectories: Trajectories, column: int, spectrum: "Spectrum"
-) -> ControlInspection:
-    """One control's numbers."""
-    u, ends = trajectories.u[:, column], trajectories.offsets[1:] - 1
-    lower, upper = trajectories.control_range[:, column].tolist()
-    margin = _AT_BOUND * (upper - lower) if np.isfinite(upper - lower) else 0.0
-    few = len(np.unique(u[:: max(1, len(u) // 10_000)])) <= _SWITCH_VALUES
-    switch = few and len(np.unique(u)) <= _SWITCH_VALUES
-    rate = np.diff(u, append=u[-1])
-    rate[ends] = 0.0
-    fast = float(np.quantile(np.abs(rate), 0.999))
-    share = 0.0
-    if np.ptp(u) > 0.0 and fast > 0.0:
-        across = cells(u, np.array([u.min(), u.max()]))
-        share = covered(across, cells(rate, np.array([-fast, fast])))
-    return ControlInspection(
-        name=trajectories.controls[column],
-        unit=trajectories.control_units[column],
-        lower=lower,
-        upper=upper,
-        lowest=float(u.min()),
-        highest=float(u.max()),
-        saturated=0.0 if switch else float(np.mean((u <= lower + margin) | (u >= upper - margin))),
-        fastest=float(np.abs(rate).max()) / trajectories.dt,
-        covered=share,
-        excited=spectrum.edge(spectrum.controls[column]),
-    )
+def measure_controls(
+    trajectories: Trajectories, spectrum: "Spectrum"
+) -> tuple[ControlInspection, ...]:
+    """Every control's numbers."""
+    controls, columns = [], zip(trajectories.u.T, trajectories.control_range.T, strict=True)
+    for column, (u, (lower, upper)) in enumerate(columns):
+        margin = _AT_BOUND * (upper - lower) if np.isfinite(upper - lower) else 0.0
+        few = len(np.unique(u[:: max(1, len(u) // 10_000)])) <= _SWITCH_VALUES
+        switch = few and len(np.unique(u)) <= _SWITCH_VALUES
+        rate = np.diff(u, append=u[-1])
+        rate[trajectories.offsets[1:] - 1] = 0.0
+        fast = float(np.quantile(np.abs(rate), 0.999))
+        changes = np.ptp(u) > 0.0 and fast > 0.0
+        at_bound = np.mean((u <= lower + margin) | (u >= upper - margin))
+        controls.append(
+            ControlInspection(
+                name=trajectories.controls[column],
+                unit=trajectories.control_units[column],
+                lower=float(lower),
+                upper=float(upper),
+                lowest=float(u.min()),
+                highest=float(u.max()),
+                saturated=0.0 if switch else float(at_bound),
+                fastest=float(np.abs(rate).max()) / trajectories.dt,
+                covered=covered(cells(u, u.min(), u.max()), cells(rate, -fast, fast))
+                if changes
+                else 0.0,
+                excited=spectrum.edge(spectrum.controls[column]),
+            )
+        )
+    return tuple(controls)
 
 
 def grid_bounds(trajectories: Trajectories, robot: Robot | None) -> Float[np.ndarray, "2 nq"]:
@@ -188,21 +206,19 @@ def grid_bounds(trajectories: Trajectories, robot: Robot | None) -> Float[np.nda
     return np.where(np.isfinite(robot.q_range), robot.q_range, visited)
 
 
-def cells(values: Float[np.ndarray, " M"], bounds: Float[np.ndarray, "2"]) -> Int[np.ndarray, " M"]:
+def cells(values: Values, low: float, high: float) -> Cells:
     """Cell of each value on a grid between two bounds; -1 outside."""
-    width = (bounds[1] - bounds[0]) / CELLS
-    if width <= 0.0:
+    if high <= low:
         return np.zeros(len(values), dtype=np.int64)
-    cell = np.floor((values - bounds[0]) / width).astype(np.int64)
-    cell[values == bounds[1]] = CELLS - 1
+    cell = np.floor((values - low) / ((high - low) / CELLS)).astype(np.int64)
+    cell[values == high] = CELLS - 1
     return np.where((cell >= 0) & (cell < CELLS), cell, -1)
 
 
-def covered(first: Int[np.ndarray, " M"], second: Int[np.ndarray, " M"]) -> float:
+def covered(first: Cells, second: Cells) -> float:
     """Part of the cells of a square grid that were visited."""
     inside = (first >= 0) & (second >= 0)
-    visited = np.bincount(first[inside] * CELLS + second[inside], minlength=CELLS**2) > 0
-    return float(visited.mean())
+    return len(np.unique(first[inside] * CELLS + second[inside])) / CELLS**2
 
 
 # --- Which frequencies are excited, by Welch's method.
@@ -225,21 +241,19 @@ class Spectrum:
 
 def measure_spectrum(trajectories: Trajectories) -> Spectrum:
     """Spectra of every joint and control, over pieces of the recording that no cut goes through."""
-    dt, lengths = trajectories.dt, trajectories.lengths
-    size = int(min(np.median(lengths), max(16, round(_PIECE / dt))))
-    ends = zip(trajectories.offsets[:-1], trajectories.offsets[1:], strict=True)
+    from scipy.signal import welch  # here and below: slow to import
+
+    dt, ends = (
+        trajectories.dt,
+        zip(trajectories.offsets[:-1], trajectories.offsets[1:], strict=True),
+    )
+    size = int(min(np.median(trajectories.lengths), max(16, round(_PIECE / dt))))
     starts = np.concatenate([np.arange(a, b - size + 1, max(1, size // 2)) for a, b in ends])
-    starts = starts[:: max(1, len(starts) // _PIECES)]
-    window = np.hanning(size + 1)[:size] if size > 3 else np.ones(size)
+    rows = starts[:: max(1, len(starts) // _PIECES), None] + np.arange(size)
 
     def power(values: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "columns F"]:
-        total = np.zeros((values.shape[1], size // 2 + 1))
-        for start in starts:
-            piece = values[start : start + size]
-            piece = (piece - piece.mean(axis=0)) * window[:, None]
-            total += np.abs(np.fft.rfft(piece, axis=0).T) ** 2
-        whole = total.sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(total, whole, out=np.zeros_like(total), where=whole > 0.0))
+        total = np.stack([welch(column[rows], nperseg=size)[1].sum(axis=0) for column in values.T])
+        return total / np.maximum(total.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
     return Spectrum(np.fft.rfftfreq(size, dt), power(trajectories.q), power(trajectories.u))
 
@@ -269,19 +283,70 @@ def measure_sticking(trajectories: Trajectories, column: int) -> Sticking:
     long = stops - starts >= max(STILL_SAMPLES, STILL / trajectories.dt)
     starts, stops = starts[long], stops[long]
     used = np.ptp(trajectories.u, axis=0)
-    moving = used > 0.0
-    if not len(starts) or not moving.any():
-        return Sticking(0.0, 0, 0.0)
-    change = np.abs(trajectories.u[stops] - trajectories.u[starts])[:, moving] / used[moving]
-    samples = (stops - starts)[(change > CHANGED).any(axis=1)]
+    change = np.abs(trajectories.u[stops] - trajectories.u[starts])
+    samples = (stops - starts)[((change > CHANGED * used) & (used > 0.0)).any(axis=1)]
     longest = float(samples.max(initial=0)) * trajectories.dt
     return Sticking(float(samples.sum()) / len(trajectories.q), len(samples), longest)
 
 
 def runs(mask: Bool[np.ndarray, " M"]) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]:
     """First index of each run of True, and the index after its last."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
     return edges[::2], edges[1::2]
+
+
+# --- Samples that cannot be right.
+
+
+def find_jumps(steps: Values, quantum: float | None) -> list[tuple[int, float]]:
+    """Rows at which a joint jumps as no motion in the rest of the recording does, and how far, the
+    worst first.
+
+    ``steps``: change of the position from each row to the next [rad or m], NaN at a boundary.
+    """
+    bend = np.abs(np.diff(steps))
+    usual = bend[bend > 0.0]  # NaN drops out here
+    if not len(usual):
+        return []
+    size = np.fmax(np.abs(steps[1:]), np.abs(steps[:-1]))
+    large = max(JUMP * float(np.quantile(usual, 0.99)), 20.0 * (quantum or 0.0))
+    jumping = (bend > large) & (size > 2.0 * float(np.nanquantile(np.abs(steps), 0.99)))
+    rows = np.flatnonzero(jumping)
+    worst_first = rows[np.argsort(-bend[rows], kind="stable")]
+    return [(int(row) + 1, float(size[row])) for row in worst_first]
+
+
+def find_frozen(trajectories: Trajectories, column: int) -> list[tuple[int, int]]:
+    """Samples and first row of long stretches of exactly one value while controls, and other
+    joints, move."""
+    q, u, alone = trajectories.q, trajectories.u, len(trajectories.joints) == 1
+    still = np.diff(q[:, column]) == 0.0
+    still[trajectories.offsets[1:-1] - 1] = False
+    enough_q, enough_u = (MOVING * np.ptp(values, axis=0) for values in (q, u))
+    frozen = []
+    for start, stop in zip(*runs(still), strict=True):
+        rows = slice(start, stop + 1)
+        if stop - start >= max(FROZEN_SAMPLES, math.ceil(FROZEN_TIME / trajectories.dt)):
+            moves = alone or (np.ptp(q[rows], axis=0) > enough_q).any()
+            if moves and (np.ptp(u[rows], axis=0) > enough_u).any():
+                frozen.append((int(stop - start), int(start)))
+    return frozen
+
+
+def repeated_share(steps: Values, fast: float) -> float:
+    """Part of the samples within motion faster than ``fast`` per step that equal the one before."""
+    before, middle, after = steps[:-2], steps[1:-1], steps[2:]
+    moving = (np.abs(before) > fast) & (np.abs(after) > fast) & (before * after > 0.0)
+    moving &= np.isfinite(middle)
+    return float(np.mean(middle[moving] == 0.0)) if moving.sum() >= _FEWEST_FAST else 0.0
+
+
+def find_duplicates(trajectories: Trajectories) -> list[tuple[int, int]]:
+    """Numbers of trajectories that are the same, the first and the later one."""
+    seen: dict[bytes, int] = {}
+    digests = (hashlib.blake2b(one.q.tobytes() + one.u.tobytes()).digest() for one in trajectories)
+    pairs = [(seen.setdefault(digest, number), number) for number, digest in enumerate(digests)]
+    return [(first, number) for first, number in pairs if first != number]
 
 
 # --- Resolution: how much of a second difference is motion, and how much is the sensor.
@@ -304,114 +369,86 @@ class Resolution:
         return next((stride for stride, motion in steps if motion >= floor), None)
 
 
-def measure_resolution(
-    q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"], quantum: float | None
-) -> Resolution:
-    """Separate one joint's second differences into motion and noise.
+def measure_resolution(q: Values, lengths: Lengths, quantum: float | None) -> Resolution:
+    """Separate one joint's second differences into motion and noise, by relative least squares.
 
     Args:
         q: positions of all trajectories, one after the other [rad or m].
         lengths: samples of each trajectory.
         quantum: the encoder's smallest step [rad or m], where it has one.
     """
+    from scipy.optimize import nnls
+
     longest = int(np.median(lengths)) // 2
     strides = tuple(stride for stride in STRIDES if stride == 1 or 2 * stride < longest)
     variance = np.array([_variance(q, lengths, stride) for stride in strides])
-    motion = noise = np.zeros(len(strides))
+    motion = rest = np.zeros(len(strides))
     if variance[0] > 0.0:
-        motion, noise = _separate(np.array(strides), variance, quantum)
-    signal, rest = float(np.sqrt(motion[0])), float(np.sqrt(noise[0]))
+        k = np.array(strides, dtype=np.float64)
+        jolts = (2.0 * k**3 + k) / 3.0  # an acceleration that is another one at every sample
+        oscillations = np.column_stack([(1.0 - np.cos(np.outer(k, _TONES))) ** 2, jolts])
+        noises = [np.ones(len(k))]  # white: 6 times its variance at every stride
+        if quantum:  # slower than a quantum per sample it steps now and then: like a random walk
+            noises += [np.minimum(k / limit, 1.0) for limit in (2.0, 4.0, 8.0, 16.0, 32.0)]
+        noise = np.stack(noises, axis=1)
+        relative = np.hstack([noise, oscillations]) / variance[:, None]
+        scale = np.sqrt((relative**2).sum(axis=0))
+        # the second rows, very small, keep columns that look alike from working against each other
+        normal = np.vstack([relative / scale, 1e-6 * np.eye(len(scale))])
+        target = np.concatenate([np.ones(len(k)), np.zeros(len(scale))])
+        weights = nnls(normal, target, maxiter=1000)[0] / scale
+        rest, motion = noise @ weights[: len(noises)], oscillations @ weights[len(noises) :]
     differences, moved = (tuple(np.sqrt(part).tolist()) for part in (variance, motion))
-    return Resolution(signal, rest, strides, differences, moved)
+    return Resolution(moved[0], float(np.sqrt(rest[0])), strides, differences, moved)
 
 
-def _variance(q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"], stride: int) -> float:
+def _variance(q: Values, lengths: Lengths, stride: int) -> float:
     """Mean square of the second differences at a stride, never across two trajectories."""
     ends = np.cumsum(lengths)
     before = np.arange(0, len(q) - 2 * stride, max(1, len(q) // _ROWS))
     before = before[before + 2 * stride < ends[np.searchsorted(ends, before, side="right")]]
-    if not len(before):
-        return 0.0
-    return float(np.mean((q[before + 2 * stride] - 2.0 * q[before + stride] + q[before]) ** 2))
-
-
-def _separate(
-    strides: Int[np.ndarray, " K"], variance: Float[np.ndarray, " K"], quantum: float | None
-) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
-    """Variance at each stride that is motion, and that is noise, by relative least squares."""
-    from scipy.optimize import nnls
-
-    k = strides.astype(np.float64)
-    jolts = (2.0 * k**3 + k) / 3.0  # an acceleration that is another one at every sample
-    oscillations = np.column_stack([(1.0 - np.cos(np.outer(k, _TONES))) ** 2, jolts])
-    noises = [np.ones(len(strides))]  # white: 6 times its variance at every stride
-    if quantum:  # slower than a quantum per sample it steps now and then: like a random walk
-        noises += [np.minimum(k / limit, 1.0) for limit in (2.0, 4.0, 8.0, 16.0, 32.0)]
-    noise = np.stack(noises, axis=1)
-    relative = np.hstack([noise, oscillations]) / variance[:, None]
-    scale = np.sqrt((relative**2).sum(axis=0))
-    # the second rows, very small, keep columns that look alike from being played against each other
-    normal = np.vstack([relative / scale, 1e-6 * np.eye(len(scale))])
-    target = np.concatenate([np.ones(len(strides)), np.zeros(len(scale))])
-    weights = nnls(normal, target, maxiter=1000)[0] / scale
-    return oscillations @ weights[noise.shape[1] :], noise @ weights[: noise.shape[1]]
+    bend = q[before + 2 * stride] - 2.0 * q[before + stride] + q[before]
+    return float(np.mean(bend**2)) if len(bend) else 0.0
 
 
 # --- The smallest step of an encoder, found in what it recorded.
 
 
-def find_quantum(steps: Float[np.ndarray, " M"], *, largest: float) -> float | None:
-    """The quantum that all position changes are whole multiples of [rad or m], or None.
+def find_quantum(q: Values, lengths: Lengths) -> float | None:
+    """The quantum that all changes of an encoder's position are multiples of [rad or m], or None.
 
     Changes between neighbouring samples are used, not the positions themselves: an offset that
     differs from one trajectory to the next does not matter. Rounding to single precision is not
     taken for a quantum.
 
-    Args:
-        steps: changes of position between neighbouring samples [rad or m].
-        largest: largest absolute position [rad or m]: how finely the values can have been stored.
-    """
-    return _largest_quantum(steps[:: max(1, len(steps) // _STEPS)], largest, _FEWEST)
-
-
-def find_resting_quantum(
-    q: Float[np.ndarray, " rows"], lengths: Int[np.ndarray, " N"]
-) -> float | None:
-    """The quantum of an encoder whose log was interpolated to other times [rad or m], or None.
-
-    Interpolated samples lie anywhere between two readings, but equal neighbours lie between equal
-    readings: where the joint stands still its value is a reading. The changes from one standstill
-    to the next are whole quanta.
+    In a log that was interpolated to other times, samples lie anywhere between two readings, but
+    equal neighbours lie between equal readings: where the joint stands still its value is a
+    reading. The changes from one standstill to the next are whole quanta.
 
     Args:
         q: positions of all trajectories, one after the other [rad or m].
         lengths: samples of each trajectory.
     """
-    still = q[1:] == q[:-1]
-    still[np.cumsum(lengths)[:-1] - 1] = False
+    steps, cuts, largest = np.diff(q), np.cumsum(lengths)[:-1] - 1, float(np.abs(q).max())
+    still = steps == 0.0
+    steps[cuts], still[cuts] = 0.0, False
     levels = q[:-1][still]
-    changes = np.diff(levels[:: max(1, len(levels) // _STEPS)]) if len(levels) else levels
-    return _largest_quantum(changes, float(np.abs(q).max()), _FEWEST_LEVELS)
+    changes = np.diff(levels[:: max(1, len(levels) // _STEPS)])
+    quantum = _largest_quantum(steps[:: max(1, len(steps) // _STEPS)], largest, _FEWEST)
+    return quantum or _largest_quantum(changes, largest, _FEWEST_LEVELS)
 
 
 def joint_quanta(trajectories: Trajectories) -> tuple[float | None, ...]:
     """Quantum of each joint [rad or m]: what an import wrote down, else what the samples show."""
-    imported = trajectories.provenance.get("import")
-    written = imported.get("quantum") if isinstance(imported, dict) else None
-    quanta: list[float | None] = []
-    for column, joint in enumerate(trajectories.joints):
+    written, quanta = _imported(trajectories, "quantum"), []
+    for joint, q in zip(trajectories.joints, trajectories.q.T, strict=True):
         value = written.get(joint) if isinstance(written, dict) else None
-        if not (isinstance(value, int | float) and 0.0 < value < np.inf):
-            q = trajectories.q[:, column]
-            steps = np.diff(q)
-            steps[trajectories.offsets[1:-1] - 1] = 0.0
-            value = find_quantum(steps, largest=float(np.abs(q).max()))
-            value = value or find_resting_quantum(q, trajectories.lengths)
-        quanta.append(float(value) if value else None)
+        known = float(value) if isinstance(value, int | float) and 0.0 < value < np.inf else None
+        quanta.append(known or find_quantum(q, trajectories.lengths))
     return tuple(quanta)
 
 
-def _largest_quantum(steps: Float[np.ndarray, " M"], largest: float, fewest: int) -> float | None:
+def _largest_quantum(steps: Values, largest: float, fewest: int) -> float | None:
     """The largest quantum that nearly all steps are whole multiples of."""
     sizes = np.abs(steps)
     sizes = np.sort(sizes[sizes > 4.0 * float(np.finfo(np.float32).eps) * largest])
@@ -430,7 +467,7 @@ def _largest_quantum(steps: Float[np.ndarray, " M"], largest: float, fewest: int
     return None
 
 
-def _refined(quantum: float, sizes: Float[np.ndarray, " M"]) -> float:
+def _refined(quantum: float, sizes: Values) -> float:
     """Least squares on ever larger multiples: each pass makes the next one's counting certain."""
     for reach in (3, 10, 30, 100, 300, _LARGEST):
         near = sizes[sizes < (reach + 0.5) * quantum]
@@ -441,12 +478,7 @@ def _refined(quantum: float, sizes: Float[np.ndarray, " M"]) -> float:
     return quantum
 
 
-# --- How regularly a log was sampled, by its time stamps: period, jitter, gaps, stamps that rep
-
-#: A step of more than this many median periods is a gap.
-GAP_PERIODS = 3.0
-#: Gaps that are listed one by one; the rest are counted.
-GAPS_LISTED = 20
+# --- How regularly a log was sampled, by its time stamps: period, jitter, gaps, stamps that repeat.
 
 
 @dataclass(frozen=True)
@@ -472,21 +504,15 @@ class Timing:
 
     def as_json(self) -> dict[str, Any]:
         """As JSON can hold it; ``from_json`` is its inverse."""
-        return {key: None if value != value else value for key, value in asdict(self).items()} | {
-            "gaps": [asdict(gap) for gap in self.gaps]
-        }
+        return {key: None if value != value else value for key, value in asdict(self).items()}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Timing":
         """From what ``as_json`` gave."""
-        period, jitter = (
-            math.nan if content[n] is None else float(content[n]) for n in ("period", "jitter")
-        )
+        times = ("period", "jitter")
+        period, jitter = (math.nan if content[n] is None else float(content[n]) for n in times)
+        gaps = tuple(Gap(gap["recording"], gap["time"], gap["length"]) for gap in content["gaps"])
         counts = (int(content[name]) for name in ("gap_count", "duplicated", "reversed", "samples"))
-        gaps = tuple(
-            Gap(str(gap["recording"]), float(gap["time"]), float(gap["length"]))
-            for gap in content["gaps"]
-        )
         return cls(period, jitter, gaps, *counts)
 
 
@@ -521,45 +547,38 @@ class TimingMeter:
         return Timing(period, jitter, tuple(gaps[:GAPS_LISTED]), len(gaps), *counts)
 
 
-# --- Recordings with gaps, which ``load`` refuses.
-
-
 def load_with_timing(path: Path | str) -> tuple[Trajectories, Timing | None]:
     """The recording, and what the stamps in the file, or of the log it was imported from, say.
 
     Gaps and jitter are measured, not refused; two rates in one file still are.
     """
-    path = Path(path)
-    with open_to_read(path) as file:
-        head = summarise(file, path)
-        stamped = "time" in file and len(head) > 0 and file["time"].ndim == 1
-        stamped = stamped and len(file["time"]) >= head.samples
-        time, q, u = (
-            file[name][: head.samples] if stamped else np.zeros(0) for name in ("time", "q", "u")
-        )
-    if not stamped:
-        trajectories = load(path)
-        return trajectories, imported_timing(trajectories)
-    meter, stop, dt = TimingMeter(), 0, head.channels.dt
-    for number, length in enumerate(head.lengths.tolist()):
-        stamps = np.asarray(time[stop : stop + length], dtype=np.float64)
-        usual = float(np.median(np.diff(stamps)))
-        if usual > 0.0 and not abs(usual - dt) <= max(TIME_TOLERANCE, 0.05) * dt:
-            load(path)  # refuses two rates in its own words
-        meter.add(f"trajectory {number}", stamps)
-        stop += length
-    about = (head.lengths, head.provenance, head.recordings)
-    try:
-        return Trajectories(head.channels, q, u, *about), meter.result()
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+    trajectories, stamps = load_with_stamps(path)
+    meter = TimingMeter()
+    for number, time in enumerate(stamps):
+        meter.add(f"trajectory {number}", time)
+    return trajectories, meter.result() if stamps else imported_timing(trajectories)
 
 
 def imported_timing(trajectories: Trajectories) -> Timing | None:
     """What an import wrote down of the log's time stamps; None where there is nothing."""
-    imported = trajectories.provenance.get("import")
-    content = imported.get("timing") if isinstance(imported, dict) else None
+    content = _imported(trajectories, "timing")
     try:
         return None if content is None else Timing.from_json(content)
     except (KeyError, TypeError, ValueError):  # written by another program
         return None
+
+
+def imported_phases(trajectories: Trajectories) -> float:
+    """How many trajectories show the same motion: every k-th sample of a log k times, or once."""
+    made = _imported(trajectories, "resampling") or {}
+    counts = {int(every): int(count) for every, count in made.get("every", {}).items()}
+    if made.get("phases") != "all" or not counts:
+        return 1.0
+    # 0: interpolated
+    return sum(max(1, every) * count for every, count in counts.items()) / sum(counts.values())
+
+
+def _imported(trajectories: Trajectories, key: str) -> Any:
+    """What an import wrote down under ``key``, if anything."""
+    imported = trajectories.provenance.get("import")
+    return imported.get(key) if isinstance(imported, dict) else None
