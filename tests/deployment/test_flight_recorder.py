@@ -91,7 +91,7 @@ def test_a_killed_process_loses_at_most_the_running_flight(
             with ControlLoop(MemoryRobot(), recorder=recorder) as loop:
                 loop.run(Wave(seconds=0.5)), loop.run(Wave(seconds=0.5))
                 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
-                loop._stopping = lambda: len(loop.robot.commands) > 1700 and kill()
+                loop.stopping = lambda: len(loop.robot.commands) > 1700 and kill()
                 loop.run(Wave(seconds=0.5))
     """)
     path = tmp_path / "flights.h5"

@@ -63,8 +63,9 @@ def test_controllers_have_their_turns_and_the_controls_end_at_rest() -> None:
         steps, np.repeat(0.008 * np.cos(0.02 * np.arange(0, 500, 5)), 5), atol=1e-12
     )
     assert wave.seen[0] == 0.0 and len(wave.seen) == 801 and wave.begun_at == pytest.approx(0.6)
-    assert (flight.lateness < 1e-9).all() and flight.missed == 0 and flight.summary.ticks == 1300
+    assert (flight.lateness < 1e-9).all() and flight.missed == 0 and len(flight) == 1300
     np.testing.assert_allclose(flight.time, 0.002 * np.arange(1300))
+    assert "all was done\n1300 ticks in 2.60 s, 0 missed\nwork of a tick: median" in flight.summary
 
 
 def test_a_ramp_takes_as_long_as_the_rate_limit_asks_for() -> None:
@@ -139,7 +140,7 @@ def test_every_fault_has_its_reason_and_ends_at_rest(fault: str, tmp_path: Path)
         with pytest.raises(SettingError, match="new control loop"):
             loop.run()
     assert flight.stop.reason is reason, flight.stop
-    assert flight.summary.stop.reason.is_lateness is (reason.name in ("LATE", "STALE"))
+    assert flight.stop.reason.is_lateness is (reason.name in ("LATE", "STALE"))
     seen = np.flatnonzero(flight.reason)
     assert len(seen) == 1 and flight.reason[seen[0]] == reason.code
     if delay is not None:

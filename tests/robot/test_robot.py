@@ -188,18 +188,18 @@ def test_missing_and_extra_joints(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "more", "words"),
     [
-        ('type="ball"', "", "", "'one' on body 'a' of .* is a ball joint"),
+        ('type="ball"', "", "", "'one' on body 'a' is a ball joint"),
         (
             "",
             "",
             '<equality><joint name="tie" joint1="one" joint2="two"/></equality>',
-            "closes a loop .* 'tie'",
+            "constraints 'tie' close a loop",
         ),
         (
             "",
             "",
             '<equality><connect body1="b" anchor="0 0 0"/></equality>',
-            "closes a loop .* 'equality 0'",
+            "constraints 'equality 0' close a loop",
         ),
         ("nonsense", "", "", "does not compile in MuJoCo"),
         ('type="free"', "", "", "does not compile|free joint"),
@@ -224,9 +224,13 @@ def test_free_joint_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("dt = 0.01", "dt = 0", "dt must be a time step"),
-        ("dt = 0.01", 'dt = "fast"', "expected dt = a finite number, found 'fast'"),
-        ("dt = 0.01", "", "expected dt = a finite number, found None"),
+        ("dt = 0.01", "dt = 0", "expected dt = a time step in seconds"),
+        (
+            "dt = 0.01",
+            'dt = "fast"',
+            "expected dt = a time step in seconds, above 0 and up to 1, found 'fast'",
+        ),
+        ("dt = 0.01", "", "expected dt = a time step in seconds, above 0 and up to 1, found None"),
         ("dt = 0.01", "dt = 0.01\nrate = 5", "unknown key 'rate'; the keys there are"),
         ("range = [-1, 1]", "range = [1, -1]", "expected range = [low, high] with low < high"),
         ("range = [-1, 1]", "range = [-1, 1]\nrest = 2", "rest 2 lies outside the control's range"),
@@ -247,14 +251,22 @@ def test_free_joint_is_refused_by_name(tmp_path: Path) -> None:
         ('model = "arm.xml"', 'model = "arm.xml"\nend_effector = "hand"', "'hand' is not a site"),
         ("[[controls]]", "[[controls", "is not valid TOML"),
         ('name = "two"', 'name = "two"\nlog = 3', 'expected log = "..." (a text), found 3'),
-        ('name = "two"', 'name = "two"\nlog_scale = 0', "log_scale must not be 0"),
+        (
+            'name = "two"',
+            'name = "two"\nlog_scale = 0',
+            "expected log_scale = a finite number other than 0, found 0",
+        ),
         ("[[controls]]", "[import]\nrate = 5\n[[controls]]", "[import]: unknown key 'rate'"),
-        ("[[controls]]", "[import]\ngap = -1\n[[controls]]", "gap must be a positive time"),
-        ("dt = 0.01", "dt = 0.01\nimport = 3", "[import] must be a table, not 3"),
+        (
+            "[[controls]]",
+            "[import]\ngap = -1\n[[controls]]",
+            "expected gap = a positive time in seconds, found -1",
+        ),
+        ("dt = 0.01", "dt = 0.01\nimport = 3", "expected import = a table, found 3"),
         (
             '[[controls]]\nname = "u"\nrange = [-1, 1]\n',
             "",
-            "expected one or more [[controls]] tables",
+            "expected controls = one or more [[controls]] tables, found None",
         ),
     ],
 )

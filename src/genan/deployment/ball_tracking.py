@@ -1,11 +1,22 @@
-"""The ball's Kalman filter for a control loop: ``genan.tasks.ball.flight.BallFilter`` in NumPy and
-double precision.
+"""Where the ball is: any tracker behind one interface, the ball's Kalman filter, and what a policy
+observes of the ball.
 
-The same mathematics: flight by the midpoint rule, through the bounce on the table with its instant,
-over the floor. The Jacobian comes by complex steps: nine balls fly at once, each with an imaginary
-part of 1e-20 in one of its numbers, and what becomes of that is the derivative, to the last bit.
-``NumpyBallFilter.load()`` is the filter behind the observations that policies are trained on; a
-test holds both to the same numbers.
+``BallSource`` is the interface; the virtual robots' trackers have it, and a real tracker gets it by
+a few lines that turn its frames into ``Sighting``:
+
+- the lab's cameras, ``tennicam_client.FrontEnd("tennicam_client")``: for each new observation of
+  ``latest()`` (or of ``get_observations_since(iteration)``) with ``get_ball_id() != -1``, the
+  position is ``get_position()`` moved into the world frame, the time ``get_time_stamp()`` (ns), put
+  on the loop's clock, less the cameras' delay;
+- Vicon, ``pam_vicon.o80.FrontEnd("vicon")``: the ball's ``global_pose`` in
+  ``latest().get_extended_state().subjects``, at the time stamp less the reported latency; a subject
+  that is not visible gives no sighting.
+
+``NumpyBallFilter`` is the filter behind the observations that policies are trained on,
+``genan.tasks.ball.flight.BallFilter``, in NumPy and double precision; a test holds both to the same
+numbers. Flight by the midpoint rule, through the bounce on the table with its instant, over the
+floor. The Jacobian comes by complex steps: nine balls fly at once, each with an imaginary part of
+1e-20 in one of its numbers, and what becomes of that is the derivative, to the last bit.
 """
 
 import json
@@ -22,7 +33,7 @@ import numpy as np
 from jaxtyping import Float, Inexact
 
 from genan.deployment.controller import Kinematics, TaskObservation
-from genan.deployment.interface import Sighting
+from genan.deployment.interface import Controls, Positions, Sighting
 from genan.errors import DataError, SettingError, listing
 from genan.robot import Robot
 from genan.tasks.ball import NOISE_STEP, Court, FilterNoise, Triple
@@ -35,7 +46,11 @@ FLOOR_FACTORS = np.array([0.4, 0.4, -0.5])
 _EYE3, _EYE9 = np.eye(3), np.eye(9)
 _STEP = 1e-20
 _NUDGES = 1j * _STEP * _EYE9
+_UNSEEN = "The tracker has not seen the ball; wait until it has before the policy begins."
 
+Vector = Float[np.ndarray, " 3"]
+BallMean = Float[np.ndarray, " 9"]  # Position [m], velocity [m/s], spin [rad/s].
+Matrix9 = Float[np.ndarray, "9 9"]
 Balls = Inexact[np.ndarray, "balls 9"]
 """Positions, velocities and spins; real, or with imaginary parts that carry derivatives."""
 
@@ -43,8 +58,8 @@ Balls = Inexact[np.ndarray, "balls 9"]
 class BallEstimate(NamedTuple):
     """What is known of the ball."""
 
-    mean: Float[np.ndarray, " 9"]  # Position [m], velocity [m/s], spin [rad/s].
-    covariance: Float[np.ndarray, "9 9"]
+    mean: BallMean
+    covariance: Matrix9
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +82,12 @@ class NumpyBallFilter:
         """The filter of a launcher: a bundled one by its name, or of a JSON file."""
         library = resources.files("genan.tasks.ball") / "library"
         bundled = library / f"{launcher}.json"
+        names = ("normal", "tangential", "roll", "drag")
         try:
-            path: Any = bundled if bundled.is_file() else Path(launcher)
-            numbers = json.loads(path.read_text(encoding="utf-8"))
-            names = ("normal", "tangential", "roll", "drag")
+            text = (bundled if bundled.is_file() else Path(launcher)).read_text(encoding="utf-8")
+            numbers = json.loads(text)
             normal, tangential, roll, drag = (float(numbers[name]) for name in names)
-            x, y, z = (float(entry) for entry in numbers["spin"])
+            x, y, z = map(float, numbers["spin"])
         except OSError as error:
             known = sorted(Path(one.name).stem for one in library.iterdir() if ".json" in one.name)
             raise DataError(
@@ -83,14 +98,11 @@ class NumpyBallFilter:
             raise DataError(
                 f"{launcher} is not a launcher's file ({error!r}); make one by fitting balls."
             ) from error
-        matrix = np.zeros((6, 6))
-        matrix[[0, 1, 2], [0, 1, 2]] = tangential, tangential, -normal
-        matrix[3, 1], matrix[4, 0], matrix[5, 5] = -roll, roll, 1.0
+        matrix = np.diag([tangential, tangential, -normal, 0.0, 0.0, 1.0])
+        matrix[3, 1], matrix[4, 0] = -roll, roll
         return cls(matrix, drag, first_spin=(x, y, z), noise=noise or FilterNoise())
 
-    def start(
-        self, position: Float[np.ndarray, " 3"], velocity: Float[np.ndarray, " 3"] | None = None
-    ) -> BallEstimate:
+    def start(self, position: Vector, velocity: Vector | None = None) -> BallEstimate:
         """After the first measured position [m]; a velocity [m/s] is a guess, no more certain."""
         noise = self.noise
         guess = np.zeros(3) if velocity is None else velocity
@@ -108,7 +120,7 @@ class NumpyBallFilter:
         covariance.reshape(-1)[::10] += np.repeat(grown, 3)
         return BallEstimate(mean, covariance)
 
-    def correct(self, estimate: BallEstimate, measured: Float[np.ndarray, " 3"]) -> BallEstimate:
+    def correct(self, estimate: BallEstimate, measured: Vector) -> BallEstimate:
         """The estimate with a measured position [m] taken in."""
         covariance, variance = estimate.covariance, self.noise.measurement
         gain = np.linalg.solve(covariance[:3, :3] + variance * _EYE3, covariance[:3]).T
@@ -118,36 +130,32 @@ class NumpyBallFilter:
         corrected = keep @ covariance @ keep.T + variance * (gain @ gain.T)
         return BallEstimate(mean, 0.5 * (corrected + corrected.T))
 
-    def move(self, mean: Float[np.ndarray, " 9"], dt: float) -> Float[np.ndarray, " 9"]:
+    def move(self, mean: BallMean, dt: float) -> BallMean:
         """Position, velocity and spin ``dt`` [s] later."""
         after = self._flown(mean[None], dt)[0]
         # Below the table's height it may have touched something.
         return after if after[2] >= self.scene.contact_height else self._follow(mean, dt)[0]
 
-    def _follow(
-        self, mean: Float[np.ndarray, " 9"], dt: float
-    ) -> tuple[Float[np.ndarray, " 9"], Float[np.ndarray, "9 9"], bool]:
+    def _follow(self, mean: BallMean, dt: float) -> tuple[BallMean, Matrix9, bool]:
         """The state ``dt`` [s] later, its Jacobian, and whether it bounced off the table."""
         height, table = self.scene.contact_height, self.scene.table
+        ground = self.scene.floor + self.scene.ball_radius
         balls = mean + _NUDGES  # one to a row; all have the same real parts
         after, bounced = self._flown(balls, dt), False
         if after[0, 2].real < height and after[0, 5].real < 0.0 and mean[2] > height - DEPTH:
-            until = self._time_to_height(balls, height, dt)
-            touching = self._flown(balls, until[:, None])
-            x, y = touching[0, :2].real
-            if (
-                abs(x - table.centre[0]) <= table.half_width
-                and abs(y - table.centre[1]) <= table.half_length
-            ):
+            until = self._time_to_height(balls, height, dt)[:, None]
+            touching = self._flown(balls, until)
+            off = np.abs(touching[0, :2].real - table.centre[:2])
+            if off[0] <= table.half_width and off[1] <= table.half_length:
                 _lift(touching, height)
                 touching[:, 3:] = touching[:, 3:] @ self.bounce.T
-                after, bounced = self._flown(touching, dt - until[:, None]), True
+                after, bounced = self._flown(touching, dt - until), True
                 _lift(after, height)
-        if after[0, 2].real < self.scene.floor + self.scene.ball_radius:
+        if after[0, 2].real < ground:
             if after[0, 5].real < 0.0:
                 after[:, 3:6] *= FLOOR_FACTORS
                 after[:, 6:] = 0.0
-            _lift(after, self.scene.floor + self.scene.ball_radius)
+            _lift(after, ground)
         return after[0].real.copy(), after.imag.T / _STEP, bounced
 
     def _flown(self, balls: Balls, h: float | Inexact[np.ndarray, "balls 1"]) -> Balls:
@@ -158,25 +166,15 @@ class NumpyBallFilter:
         position = balls[:, :3] + h * (velocity + 0.5 * change)
         return np.concatenate([position, velocity + change, spin], axis=1)
 
-    def _acceleration(
-        self, velocity: Inexact[np.ndarray, "balls 3"], spin: Inexact[np.ndarray, "balls 3"]
-    ) -> Inexact[np.ndarray, "balls 3"]:
-        """[m/s^2]: drag, Magnus force and gravity."""
+    def _acceleration(self, velocity: np.ndarray, spin: np.ndarray) -> np.ndarray:
+        """Of balls [balls, 3] [m/s^2]: drag, Magnus force and gravity."""
         (vx, vy, vz), (wx, wy, wz) = velocity.T, self.magnus * spin.T
         drag = -self.drag * np.sqrt(vx * vx + vy * vy + vz * vz + 1e-30)
-        return np.stack(
-            [
-                drag * vx + wy * vz - wz * vy,
-                drag * vy + wz * vx - wx * vz,
-                drag * vz + wx * vy - wy * vx - self.gravity,
-            ],
-            axis=1,
-        )
+        x, y = drag * vx + wy * vz - wz * vy, drag * vy + wz * vx - wx * vz
+        return np.stack([x, y, drag * vz + wx * vy - wy * vx - self.gravity], axis=1)
 
-    def _time_to_height(
-        self, balls: Balls, height: float, dt: float
-    ) -> Inexact[np.ndarray, " balls"]:
-        """Time [s] until a ball comes down to ``height``, at most ``dt``.
+    def _time_to_height(self, balls: Balls, height: float, dt: float) -> np.ndarray:
+        """Time [s] until each ball comes down to ``height``, at most ``dt``.
 
         With the vertical acceleration a that it has now: the root of above + v t + a t^2 / 2.
         """
@@ -199,9 +197,6 @@ def _lift(balls: Balls, height: float) -> None:
         balls[:, 2] = height
 
 
-# --- Where the ball is: any tracker behind one interface, and what a policy observes of the bal
-
-
 @runtime_checkable
 class BallSource(Protocol):
     """A tracker."""
@@ -212,10 +207,10 @@ class BallSource(Protocol):
 
 
 class ObservedBall(NamedTuple):
-    """What a policy is told."""
+    """What a policy sees."""
 
-    position: Float[np.ndarray, " 3"]  # Estimated centre now [m].
-    velocity: Float[np.ndarray, " 3"]  # Estimated velocity now [m/s].
+    position: Vector  # Estimated centre now [m].
+    velocity: Vector  # Estimated velocity now [m/s].
     hit: bool  # Whether it has been seen to fly back.
     lost: bool  # Whether nothing has been seen of it for so long that the estimate is a mere guess.
 
@@ -228,7 +223,7 @@ class TrackingRules:
     """A measurement this far from the last one, and from the prediction, is not this ball [m]."""
     speed: float = 60.0  # Nor is one that the ball would have reached only at this speed [m/s].
     lost_after: float = 0.2
-    """Without a measurement for so long the ball is lost [s]: 20 steps of 10 ms."""
+    """Without a measurement for this long the ball is lost [s]: 20 steps of 10 ms."""
     returned: float = 0.5
     """A ball whose last three measurements move along +y this fast has been hit [m/s]."""
 
@@ -284,16 +279,21 @@ class BallTracker:
             self._take(one, one.time if self._all else newest)
         if self._estimate is None:
             return None
-        mean = self.ball_filter.move(self._estimate.mean, max(now - self._time, 0.0))
-        return ObservedBall(
-            mean[:3], mean[3:6], self._hit, now - self._seen > self._rules.lost_after
-        )
+        mean, lost = self._mean_at(now), now - self._seen > self._rules.lost_after
+        return ObservedBall(mean[:3], mean[3:6], self._hit, lost)
+
+    def _mean_at(self, time: float) -> BallMean:
+        assert self._estimate is not None
+        return self.ball_filter.move(self._estimate.mean, max(time - self._time, 0.0))
 
     def _take(self, one: Sighting, stamp: float) -> None:
-        position = np.asarray(one.position, float)
+        position, recent, velocity = np.asarray(one.position, float), self._recent, None
+        if len(recent) == 3:
+            moved, passed = recent[2].position - recent[0].position, recent[2].time - recent[0].time
+            velocity = np.asarray(moved) / passed
         if self._estimate is None:
             self._estimate, self._time = self.ball_filter.start(position), stamp
-        elif not self._hit and (velocity := self._return_velocity()) is not None:
+        elif not self._hit and velocity is not None and velocity[1] > self._rules.returned:
             self._hit = True
             self._estimate, self._time = self.ball_filter.start(position, velocity), stamp
             self._estimate.mean[6:] = 0.0  # nothing is known of the spin that the racket gave
@@ -306,13 +306,16 @@ class BallTracker:
         """Whether this is the ball that was followed, or a new one that was seen twice."""
         if not math.isfinite(one.time + sum(one.position.tolist())):
             return False
-        if self._recent and one.time <= self._recent[-1].time:
-            return False
         if self._recent:
             rules, last = self._rules, self._recent[-1]
+            if one.time <= last.time:
+                return False
             moved = math.dist(one.position, last.position)
+            off = math.inf  # from where it is expected
+            if moved > rules.jump and self._estimate is not None:
+                off = math.dist(one.position, self._mean_at(one.time)[:3])
             too_fast = moved > rules.speed * (one.time - last.time)
-            if too_fast or (moved > rules.jump and self._off(one) > rules.jump):
+            if too_fast or (moved > rules.jump and off > rules.jump):
                 odd, self._odd = self._odd, one
                 if odd is None or math.dist(one.position, odd.position) > rules.jump:
                     return False
@@ -321,26 +324,6 @@ class BallTracker:
         self._recent.append(one)
         self._seen = one.time
         return True
-
-    def _off(self, one: Sighting) -> float:
-        """Distance [m] of a measurement from the prediction."""
-        if self._estimate is None:
-            return math.inf
-        ahead = self.ball_filter.move(self._estimate.mean, max(one.time - self._time, 0.0))
-        return math.dist(one.position, ahead[:3])
-
-    def _return_velocity(self) -> Float[np.ndarray, " 3"] | None:
-        """Velocity [m/s] over three measurements, if that is one of a ball that flies back."""
-        if len(self._recent) < 3:
-            return None
-        first, _, last = self._recent
-        velocity = np.asarray(last.position - first.position) / (last.time - first.time)
-        return velocity if velocity[1] > self._rules.returned else None
-
-
-Vector = Float[np.ndarray, " 3"]
-
-_UNSEEN = "The tracker has not seen the ball; wait until it has before the policy begins."
 
 
 class TrackedBall(TaskObservation):
@@ -374,7 +357,12 @@ class TrackedBall(TaskObservation):
         self._newest: Sighting | None = None
         self._ticks = 0
 
-    def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
+    def watch(self, time: float, q: Positions) -> None:
+        self._past.append((time, np.array(q)))
+        if arrived := self._source.measurements(time):
+            self._newest = arrived[-1]
+
+    def begin(self, time: float, q: Positions) -> None:
         """Fill the buffer with the newest position, as if the ball had been there."""
         if self._newest is None:
             raise SettingError(_UNSEEN)
@@ -384,7 +372,7 @@ class TrackedBall(TaskObservation):
             self._seen.append((self._newest.time - age * period, here))
         self._newest, self._ticks, self._now = None, 0, time
 
-    def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:
+    def update(self, time: float, q: Positions, u: Controls) -> None:
         """Look each tick; at those where the policy is asked, keep a new position."""
         self.watch(time, q)
         self._ticks += 1
@@ -401,13 +389,6 @@ class TrackedBall(TaskObservation):
         last, position = self._seen[-1]
         ahead = position + min(self._now - last, 0.02) * velocity
         return {"ball_position": ahead, "ball_velocity": velocity}
-
-    def watch(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
-        """See where ball and cup are."""
-        self._past.append((time, np.array(q)))
-        arrived = self._source.measurements(time)
-        if arrived:
-            self._newest = arrived[-1]
 
     def _in_cup(self, measured: Sighting) -> Vector:
         """Where it was, seen from the cup as that was then."""
@@ -439,19 +420,17 @@ class Rally(TaskObservation):
         """Whether the ball has been seen: time for the policy to begin."""
         return self._ball is not None
 
-    def watch(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
-        """Before the policy's turn: is there a ball?"""
+    def watch(self, time: float, q: Positions) -> None:
         self._move(q)
         if self._ball is None:
             self._ball = self._tracker.update(time)
 
-    def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
-        """The policy's first tick, which must find a ball."""
+    def begin(self, time: float, q: Positions) -> None:
         if self._ball is None:
             raise SettingError(_UNSEEN)
         self._ticks = 0
 
-    def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:
+    def update(self, time: float, q: Positions, u: Controls) -> None:
         """Follow racket and, at the ticks where the policy is asked, ball."""
         self._move(q)
         self._ticks += 1
@@ -469,8 +448,8 @@ class Rally(TaskObservation):
             "hit": float(self._ball.hit),
         }
 
-    def _move(self, q: Float[np.ndarray, " nq"]) -> None:
-        racket = self._kinematics.position(q) + self._base
+    def _move(self, q: Positions) -> None:
+        racket = self._kinematics.pose(q)[0] + self._base
         if self._racket is not None:
             self._velocity = (racket - self._racket) / self._dt
         self._racket = racket

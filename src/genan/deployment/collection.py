@@ -7,6 +7,7 @@ two cores work on two groups at once.
 """
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -54,22 +55,27 @@ def collect(
     robot: VirtualRobot, plan: Plan, *, start: int, stop: int, workers: int = 2
 ) -> Iterator[Collected]:
     """Record trajectories ``start`` to ``stop - 1`` of the plan, in order."""
-    bounds, size = _bounds(robot, plan), robot.group
-    firsts = range(start - start % size, stop, size)
+    described, size = robot.robot, robot.group
+    bounds = described.u_explore if plan.bounds is None else plan.bounds
+    for control, low, high in zip(described.controls, *bounds, strict=True):
+        if not control.lower <= low < high <= control.upper:
+            raise SettingError(
+                f"The exploration range of control {control.name!r} must lie within "
+                f"{control.lower:g} to {control.upper:g} with low < high, got {low:g} to {high:g}."
+            )
     workers = 1 if size == 1 else workers
+    running: deque[tuple[int, Future[list[Collected]]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        running: list[Future[list[Collected]]] = []
         try:
-            for k in range(len(firsts) + workers):
-                if k < len(firsts):
-                    running.append(pool.submit(_group, robot, plan, bounds, firsts[k]))
-                if (done := k - workers) >= 0:
-                    found = running[done].result()
-                    running[done] = Future()  # what was handed out is not kept
-                    yield from found[max(0, start - firsts[done]) : stop - firsts[done]]
+            for first in range(start - start % size, stop + workers * size, size):
+                if first < stop:
+                    running.append((first, pool.submit(_group, robot, plan, bounds, first)))
+                if running and first >= running[0][0] + workers * size:
+                    done, group = running.popleft()
+                    yield from group.result()[max(0, start - done) : stop - done]
         finally:
-            for future in running:
-                future.cancel()
+            for _, group in running:
+                group.cancel()
 
 
 def record(
@@ -102,9 +108,7 @@ def record(
     return len(recorder) >= trajectories
 
 
-def _group(
-    virtual: VirtualRobot, plan: Plan, bounds: Float[np.ndarray, "2 nu"], first: int
-) -> list[Collected]:
+def _group(virtual: VirtualRobot, plan: Plan, bounds: np.ndarray, first: int) -> list[Collected]:
     """A whole group of trajectories from ``first`` on, whatever was asked for."""
     robot, indices = virtual.robot, np.arange(first, first + virtual.group)
     drawn: dict[str, Any] = {"bounds": bounds, "duration": plan.duration, "dt": robot.dt}
@@ -117,19 +121,5 @@ def _group(
     hours = virtual.hours + indices * plan.cycle / 3600.0
     controls = np.concatenate([approach, u], axis=1)
     q, truth = virtual.play(controls, hours=hours, keep=u.shape[1])
-    return [
-        Collected(q[k], u[k], {name: values[k] for name, values in truth.items()})
-        for k in range(len(indices))
-    ]
-
-
-def _bounds(virtual: VirtualRobot, plan: Plan) -> Float[np.ndarray, "2 nu"]:
-    robot = virtual.robot
-    bounds = robot.u_explore if plan.bounds is None else plan.bounds
-    for control, low, high in zip(robot.controls, *bounds, strict=True):
-        if not control.lower <= low < high <= control.upper:
-            raise SettingError(
-                f"The exploration range of control {control.name!r} must lie within "
-                f"{control.lower:g} to {control.upper:g} with low < high, got {low:g} to {high:g}."
-            )
-    return bounds
+    truths = ({name: values[k] for name, values in truth.items()} for k in range(len(u)))
+    return [Collected(*one) for one in zip(q, u, truths, strict=True)]

@@ -7,11 +7,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from genan.deployment.interface import Reading
+from genan.deployment.interface import Controls, Positions, Reading
 from genan.errors import RobotError, SettingError
 from genan.rl.contract import PolicyContract
 from genan.rl.numpy_policy import NumpyPolicy
-from genan.robot import Robot
+from genan.robot import Joint, Robot
+
+
+def person_unit(joint: Joint) -> tuple[float, str]:
+    """Factor from the joint's SI unit to the unit of a message, and that unit."""
+    return (180.0 / math.pi, "degrees") if joint.unit == "rad" else (1.0, joint.unit)
 
 
 class FiniteDifference:
@@ -58,18 +63,11 @@ class Kinematics:
         self._site = self._data.site(robot.end_effector)
         self._dof = np.array(robot.dof)
 
-    def pose(
-        self, q: Float[np.ndarray, " nq"]
-    ) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3 3"]]:
+    def pose(self, q: Positions) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3 3"]]:
         """Position [m] at ``q`` [rad or m], and axes as columns, both seen from the base."""
-        position = self.position(q)
-        return position, self._site.xmat.reshape(3, 3).copy()
-
-    def position(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3"]:
-        """Position [m] of the end effector at joint positions ``q`` [rad or m], from the base."""
         self._data.qpos[self._dof] = q
         self._compute(self._model, self._data)
-        return self._site.xpos.copy()
+        return self._site.xpos.copy(), self._site.xmat.reshape(3, 3).copy()
 
 
 @runtime_checkable
@@ -86,15 +84,15 @@ class Controller(Protocol):
     repeat: int = 1
     """Ticks between two questions; the answer is added to the controls at each of them."""
 
-    def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
+    def begin(self, reading: Reading, u: Controls) -> None:
         """Its turn begins with this tick; called after ``observe`` and before ``act``."""
         return
 
-    def observe(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
+    def observe(self, reading: Reading, u: Controls) -> None:
         """Every tick: what was read, and the controls that were sent last."""
         return
 
-    def act(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+    def act(self, reading: Reading, u: Controls) -> Controls:
         """The change of the controls in each period until it is asked again."""
         ...
 
@@ -103,15 +101,15 @@ class Controller(Protocol):
 class TaskObservation(Protocol):
     """The parts of a policy's observation that belong to the task: all but q, qd and u."""
 
-    def watch(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
+    def watch(self, time: float, q: Positions) -> None:
         """Every tick before the policy's turn: time of the reading [s], positions [rad or m]."""
         return
 
-    def begin(self, time: float, q: Float[np.ndarray, " nq"]) -> None:
+    def begin(self, time: float, q: Positions) -> None:
         """The policy's first tick, after ``watch``."""
         return
 
-    def update(self, time: float, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> None:
+    def update(self, time: float, q: Positions, u: Controls) -> None:
         """Every tick after that, with the controls that were sent last."""
         return
 
@@ -123,7 +121,7 @@ class TaskObservation(Protocol):
 class Goal(TaskObservation):
     """The task's part of the reacher: a joint position that stays."""
 
-    def __init__(self, q: Float[np.ndarray, " nq"], robot: Robot) -> None:
+    def __init__(self, q: Positions, robot: Robot) -> None:
         """Reach ``q`` [rad or m]; a goal outside the joint limits of ``robot`` is refused."""
         if np.shape(q) != (robot.nq,):
             raise SettingError(
@@ -131,8 +129,7 @@ class Goal(TaskObservation):
             )
         for joint, value in zip(robot.joints, q, strict=True):
             if not joint.lower <= value <= joint.upper:
-                hinge = joint.unit == "rad"
-                scale, unit = (180.0 / math.pi, "degrees") if hinge else (1.0, joint.unit)
+                scale, unit = person_unit(joint)
                 raise SettingError(
                     f"The goal of joint {joint.name!r} must lie within its limits "
                     f"{scale * joint.lower:.4g} to {scale * joint.upper:.4g} {unit}, not at "
@@ -141,7 +138,6 @@ class Goal(TaskObservation):
         self._parts = {"goal": np.array(q, np.float32)}
 
     def parts(self) -> Mapping[str, Any]:
-        """The goal [nq] [rad or m]."""
         return self._parts
 
 
@@ -177,13 +173,11 @@ class PolicyController(Controller):
         self._left: float = math.inf if math.isinf(seconds) else round(seconds / robot.dt)
         self._begun = False
 
-    def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
-        """Begin the task."""
+    def begin(self, reading: Reading, u: Controls) -> None:
         self._begun = True
         self._task.begin(reading.time, reading.q)
 
-    def observe(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
-        """Difference the readings, and let the task see them."""
+    def observe(self, reading: Reading, u: Controls) -> None:
         self._velocity.update(reading)
         if self._begun:
             self._left -= 1
@@ -191,8 +185,7 @@ class PolicyController(Controller):
         else:
             self._task.watch(reading.time, reading.q)
 
-    def act(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """What the policy answers."""
+    def act(self, reading: Reading, u: Controls) -> Controls:
         return self._policy.act(reading.q, self._velocity.qd, u, **self._task.parts())
 
     def done(self) -> bool:

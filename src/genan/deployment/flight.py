@@ -42,27 +42,6 @@ class Spread(NamedTuple):
         return f"median {p50:.3f}, 99 % below {p99:.3f}, worst {worst:.3f} ms"
 
 
-@dataclass(frozen=True)
-class FlightSummary:
-    """How a control loop went."""
-
-    ticks: int
-    missed: int
-    """Periods that passed without a tick, because the one before came too late or took too long."""
-    seconds: float  # Periods, missed ones included, as time [s].
-    work: Spread  # From the beginning of a tick until its command was handed over.
-    lateness: Spread  # From when a tick should have begun until it did.
-    stop: Stop  # Why it ended; ``stop.reason.is_lateness`` where a computer was too busy.
-
-    def __str__(self) -> str:
-        return (
-            f"ended because {self.stop}\n"
-            f"{self.ticks} ticks in {self.seconds:.2f} s, {self.missed} missed\n"
-            f"work of a tick: {self.work}\n"
-            f"lateness of a tick: {self.lateness}"
-        )
-
-
 COLUMNS = ("time", "loop_time", "lateness", "work", "q", "u", "delivered", "phase", "reason")
 """What is kept of each tick."""
 
@@ -77,7 +56,8 @@ class Flight:
     dry: bool  # Whether nothing of this was really sent.
     change: float  # The rate limit it kept: largest change of a control in one period.
     u_start: Float[np.ndarray, " nu"]  # The controls before its first tick.
-    missed: int  # Periods that passed without a tick.
+    missed: int
+    """Periods that passed without a tick, because the one before came too late or took too long."""
     time: Float[np.ndarray, " ticks"]
     """Time of the reading by the robot's clock [s]; NaN where there was none."""
     loop_time: Float[np.ndarray, " ticks"]
@@ -103,11 +83,15 @@ class Flight:
         return slice(int(ticks[0]), int(ticks[-1]) + 1) if len(ticks) else slice(0, 0)
 
     @property
-    def summary(self) -> FlightSummary:
-        """How it went, in numbers."""
+    def summary(self) -> str:
+        """How it went: why it ended, and how punctual the loop was."""
         seconds = (len(self) + self.missed) * self.robot.dt
-        spreads = Spread.of(self.work), Spread.of(self.lateness)
-        return FlightSummary(len(self), self.missed, seconds, *spreads, self.stop)
+        return (
+            f"ended because {self.stop}\n"
+            f"{len(self)} ticks in {seconds:.2f} s, {self.missed} missed\n"
+            f"work of a tick: {Spread.of(self.work)}\n"
+            f"lateness of a tick: {Spread.of(self.lateness)}"
+        )
 
     def __repr__(self) -> str:
         return f"Flight({self.robot.name!r}, {len(self)} ticks, ended because {self.stop})"
@@ -117,7 +101,7 @@ class TickLog:
     """Columns that grow by doubling: a tick that is logged hardly ever waits for memory."""
 
     def __init__(self, nq: int, nu: int, *, ticks: int = 8192) -> None:
-        """Room for so many ``ticks`` at first (16 s at 500 Hz)."""
+        """Room for this many ``ticks`` at first (16 s at 500 Hz)."""
         self._count = 0
         shapes = {"q": (nq,), "u": (nu,)}
         types = {"delivered": bool, "phase": np.int64, "reason": np.int64}
@@ -126,19 +110,14 @@ class TickLog:
             for name in COLUMNS
         }
 
-    def __len__(self) -> int:
-        return self._count
-
     def add(self, **row: object) -> None:
         """One tick: a value for each column."""
-        k = self._count
-        if k == len(self._columns["time"]):
-            self._columns = {
-                name: np.concatenate([c, np.empty_like(c)]) for name, c in self._columns.items()
-            }
         for name, column in self._columns.items():
-            column[k] = row[name]
-        self._count = k + 1
+            if self._count == len(column):
+                column = np.concatenate([column, np.empty_like(column)])
+                self._columns[name] = column
+            column[self._count] = row[name]
+        self._count += 1
 
     def columns(self) -> dict[str, np.ndarray]:
         """What was logged, by column."""
@@ -191,21 +170,7 @@ class FlightRecorder:
 
     def keep(self, flight: Flight) -> None:
         """Add a flight: all its ticks, then what can be learnt from (nothing, of a dry run)."""
-        make_folder(self.folder)
-        write_atomically(self.folder / f"{self.flights:04d}.npz", self._ticks(flight))
-        self.flights += 1
-        for piece in trainable(flight):
-            self._recorder.append(flight.q[piece], flight.u[piece], dt=flight.robot.dt)
-
-    def close(self) -> None:
-        """Finish the recording; without a trajectory there is none. A second call does nothing."""
-        if self.trajectories and not self.path.exists():
-            self._recorder.finish()
-        else:
-            self._recorder.close(remove_partial=True)
-
-    def _ticks(self, flight: Flight) -> bytes:
-        robot, pieces = flight.robot, enumerate(trainable(flight))
+        robot, pieces = flight.robot, list(trainable(flight))
         about = {
             "robot": robot.name,
             "dt": robot.dt,
@@ -221,12 +186,23 @@ class FlightRecorder:
             "detail": flight.stop.detail,
             "missed": flight.missed,
             "reasons": [reason.name for reason in StopReason],
-            "trajectories": [[self.trajectories + k, p.start, p.stop] for k, p in pieces],
+            "trajectories": [[k, p.start, p.stop] for k, p in enumerate(pieces, self.trajectories)],
         }
         content = io.BytesIO()
         columns = {name: getattr(flight, name) for name in COLUMNS}
         np.savez_compressed(content, about=np.array(json.dumps(about)), **columns)
-        return content.getvalue()
+        make_folder(self.folder)
+        write_atomically(self.folder / f"{self.flights:04d}.npz", content.getvalue())
+        self.flights += 1
+        for piece in pieces:
+            self._recorder.append(flight.q[piece], flight.u[piece], dt=robot.dt)
+
+    def close(self) -> None:
+        """Finish the recording; without a trajectory there is none. A second call does nothing."""
+        if self.trajectories and not self.path.exists():
+            self._recorder.finish()
+        else:
+            self._recorder.close(remove_partial=True)
 
 
 def trainable(flight: Flight) -> Iterator[slice]:
@@ -234,8 +210,13 @@ def trainable(flight: Flight) -> Iterator[slice]:
     if flight.dry or not len(flight):
         return
     good = np.isfinite(flight.q).all(axis=1) & np.isfinite(flight.time) & flight.delivered
-    if flight.stop.reason in BROKEN_SENSOR:
-        good[_last_believed(flight) :] = False
+    if flight.stop.reason in BROKEN_SENSOR:  # no more from the tick of the stop on
+        seen = np.flatnonzero(flight.reason == flight.stop.reason.code)
+        tick = int(seen[0]) if len(seen) else len(flight)
+        if flight.stop.reason is StopReason.FROZEN:  # nor from when they froze
+            moved = (flight.q[1 : tick + 1] != flight.q[:tick]).any(axis=1)
+            tick = int(np.flatnonzero(moved)[-1]) + 1 if moved.any() else 0
+        good[tick:] = False
     dt = flight.robot.dt
     with np.errstate(invalid="ignore"):
         joined = np.abs(np.diff(flight.time) - dt) < 0.5 * dt
@@ -243,13 +224,3 @@ def trainable(flight: Flight) -> Iterator[slice]:
     for start, end in pairwise([0, *cuts.tolist(), len(flight)]):
         if good[start] and (end - start) * dt >= SHORTEST:
             yield slice(start, end)
-
-
-def _last_believed(flight: Flight) -> int:
-    """The tick from which on the sensors are not believed: that of the stop, or when they froze."""
-    seen = np.flatnonzero(flight.reason == flight.stop.reason.code)
-    tick = int(seen[0]) if len(seen) else len(flight)
-    if flight.stop.reason is StopReason.FROZEN:
-        while tick > 0 and (flight.q[tick - 1] == flight.q[tick]).all():
-            tick -= 1
-    return tick

@@ -5,7 +5,6 @@ one in this process, and one that is read and not commanded.
 """
 
 import functools
-import gc
 import inspect
 import math
 import subprocess
@@ -24,6 +23,9 @@ from genan.errors import GenanError, RobotError, SettingError, listing
 from genan.robot import Robot
 from genan.robot.package import VIRTUAL, find_package, open_virtual, packages
 from genan.robot.virtual import VirtualRobot
+
+Positions = Float[np.ndarray, " nq"]  # Of the joints [rad or m].
+Controls = Float[np.ndarray, " nu"]  # In their units.
 
 ROUNDING = 1e-6
 """A tick is late by a period when less than this part of it is missing: the rounding of clocks."""
@@ -49,18 +51,16 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """Real time. Sleeps, and spins for the last bit, which a sleeping process would miss."""
+    """Real time, monotonic. Sleeps, and spins for the last bit, which a sleeper would miss."""
 
     def __init__(self, *, spin: float = 0.0002) -> None:
         """``spin``: how long before the moment to stop sleeping [s]."""
         self._spin = spin
 
     def now(self) -> float:
-        """Monotonic time [s]; setting the computer's clock does not move it."""
         return time.perf_counter()
 
     def wait_until(self, moment: float) -> None:
-        """Sleep until shortly before ``moment`` [s], then spin."""
         while (left := moment - time.perf_counter()) > 0.0:
             if left > self._spin:
                 time.sleep(left - self._spin)
@@ -76,7 +76,6 @@ class StepClock:
         """Periods that have passed."""
 
     def now(self) -> float:
-        """Periods passed, as time [s]."""
         return self.steps * self._period
 
     def advance(self) -> None:
@@ -114,25 +113,13 @@ class Pacer:
         return now - self._start, lateness
 
 
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Python looks for unused objects now and then, for tens of milliseconds: not in here."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
 @dataclass(frozen=True)
 class Reading:
     """What the robot reports at one moment."""
 
     time: float
     """When it was measured [s], by the robot's own clock; the same time is the same reading."""
-    q: Float[np.ndarray, " nq"]  # Joint positions [rad or m].
+    q: Positions
     extra: Mapping[str, Float[np.ndarray, " n"]] = field(default_factory=dict)
     """Whatever else it reports, by name (as ``pressure`` [bar])."""
 
@@ -148,6 +135,8 @@ class RobotInterface(ABC):
     """A robot that is read and commanded once in every period.
 
     The loop calls ``connect``, then ``read`` and ``command`` in turn, and ``stop`` however it ends.
+    A robot whose time passes by its commands, or that must hear something in every period, has a
+    method ``idle()`` too, for a period of a dry run.
     """
 
     robot: Robot  # Its description: joints, controls, ranges, period.
@@ -162,7 +151,7 @@ class RobotInterface(ABC):
         """The newest reading, without waiting; ``ConnectionLostError`` where there is no robot."""
 
     @abstractmethod
-    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+    def command(self, u: Controls) -> Controls:
         """Send the controls for the period that begins now; what was really sent."""
 
     @abstractmethod
@@ -171,7 +160,10 @@ class RobotInterface(ABC):
 
 
 class VirtualInterface(RobotInterface):
-    """A virtual robot in this process, which moves on by a period with each command."""
+    """A virtual robot in this process, which moves on by a period with each command.
+
+    It is made (and compiled) by the first ``connect``; later it goes on from where it was let go.
+    """
 
     def __init__(
         self,
@@ -200,7 +192,6 @@ class VirtualInterface(RobotInterface):
         self._u = self.robot.u_rest
 
     def connect(self) -> None:
-        """Make it (and compile it) the first time; later it goes on from where it was let go."""
         if self._made is None:
             made = open_virtual(self.robot.name, **self._settings)
             made.command(self._u)  # compiles, which no tick should wait for
@@ -216,11 +207,9 @@ class VirtualInterface(RobotInterface):
         return self._made
 
     def read(self) -> Reading:
-        """Joint positions that its sensors report, with the time that it has run for [s]."""
         return Reading(self._steps.now(), self.virtual.read())
 
-    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """Run for one period at ``u``, within its range; returns that."""
+    def command(self, u: Controls) -> Controls:
         self._u = np.clip(u, *self.robot.u_range)
         self.virtual.command(self._u)
         self._steps.advance()
@@ -231,16 +220,11 @@ class VirtualInterface(RobotInterface):
         self.command(self._u)
 
     def stop(self) -> None:
-        """Let go of it; it stays as it is."""
         self._connected = False
 
 
 class DryRun(RobotInterface):
-    """Everything but sending: ``command`` says what would be sent, and the robot stays as it is.
-
-    A robot whose time passes by its commands, or that must hear something in every period, has a
-    method ``idle()`` for a period without one.
-    """
+    """Everything but sending: ``command`` says what would be sent, and the robot stays as it is."""
 
     def __init__(self, inner: RobotInterface) -> None:
         """Look on at ``inner``."""
@@ -249,26 +233,22 @@ class DryRun(RobotInterface):
         self._idle = getattr(inner, "idle", lambda: None)
 
     def connect(self) -> None:
-        """Reach the robot."""
         self._inner.connect()
 
     def read(self) -> Reading:
-        """Its newest reading."""
         return self._inner.read()
 
-    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """What would have been sent: ``u`` within its range."""
+    def command(self, u: Controls) -> Controls:
         self._idle()
         return np.clip(u, *self.robot.u_range)
 
     def stop(self) -> None:
-        """Let go of the robot."""
         self._inner.stop()
 
 
 def interface_names() -> tuple[str, ...]:
     """Names that ``open_robot`` knows, of all installed robots."""
-    return tuple(sorted(_interfaces()))
+    return tuple(sorted(_owners()))
 
 
 def open_robot(name: str, **settings: Any) -> RobotInterface:
@@ -278,7 +258,7 @@ def open_robot(name: str, **settings: Any) -> RobotInterface:
         name: ``virtual-NAME``, or one that a robot's package offers (``RobotPackage.interfaces``).
         settings: of its class; one that it does not know is refused.
     """
-    owners = _interfaces().get(name, [])
+    owners = _owners().get(name, [])
     if not owners:
         if name.startswith(VIRTUAL):
             find_package(name)  # which may say more
@@ -308,7 +288,7 @@ def open_robot(name: str, **settings: Any) -> RobotInterface:
     return robot
 
 
-def _interfaces() -> dict[str, list[str]]:
+def _owners() -> dict[str, list[str]]:
     """Names of interfaces, and the robots that have them."""
     owners: dict[str, list[str]] = {}
     for package in packages():
@@ -320,32 +300,25 @@ def _interfaces() -> dict[str, list[str]]:
 
 @contextmanager
 def served(robot: str, *, seed: int = 0, hours: float = 0.0) -> Iterator[tuple[str, int]]:
-    """Serve a virtual robot by a process of its own for as long as a block lasts.
+    """Serve a virtual robot by a process of its own for as long as a block lasts: host and port.
 
     Args:
         robot: ``virtual-NAME``.
         seed: which specimen.
         hours: operating hours behind it [h].
-
-    Yields:
-        Host and port.
     """
     command = [sys.executable, "-m", "genan", "serve", "--robot", robot, "--port", "0"]
     command += ["--seed", str(seed), "--hours", str(hours)]
     # In a session of its own: a Ctrl-C is for the client, which brings the arm to rest before the
     # server ends.
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
         try:
             assert process.stdout is not None and process.stderr is not None
-            line = process.stdout.readline()
-            host, _, port = line.rpartition(" ")[2].strip().partition(":")
+            host, _, port = process.stdout.readline().rpartition(" ")[2].strip().partition(":")
             if not port.isdigit():
-                words = process.stderr.read().strip().splitlines()
-                raise ConnectionLostError(
-                    f"{robot} could not be served: {words[-1] if words else 'no words'}"
-                )
+                words = process.stderr.read().strip().splitlines() or ["no words"]
+                raise ConnectionLostError(f"{robot} could not be served: {words[-1]}")
             yield host, int(port)
         finally:
             process.terminate()

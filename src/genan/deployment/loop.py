@@ -3,23 +3,23 @@
 However it ends, the controls are brought to rest first. Ramps and pauses are controllers too.
 """
 
+import gc
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float
 
 from genan.deployment.controller import Controller
 from genan.deployment.flight import Flight, FlightRecorder, TickLog
 from genan.deployment.interface import (
     ConnectionLostError,
+    Controls,
     DryRun,
     Pacer,
     Reading,
     RobotInterface,
-    no_garbage_collection,
 )
 from genan.deployment.safety import Guard, SafetySettings, Stop, StopReason
 from genan.errors import SettingError
@@ -31,9 +31,7 @@ TO_REST = "to rest"  # Name of the last phase of every flight.
 class RampTo(Controller):
     """Bring the controls to ``u`` along a line; slower than asked where the rate limit needs it."""
 
-    def __init__(
-        self, u: Float[np.ndarray, " nu"], *, seconds: float, robot: Robot, change: float
-    ) -> None:
+    def __init__(self, u: Controls, *, seconds: float, robot: Robot, change: float) -> None:
         """Refuses controls out of the range of ``robot``.
 
         Args:
@@ -49,32 +47,25 @@ class RampTo(Controller):
                 f"{upper.tolist()}, not {np.asarray(u).tolist()}."
             )
         if not 0.0 <= seconds < math.inf:
-            raise SettingError(
-                f"A ramp must last a number of seconds of at least 0, not {seconds:g}."
-            )
+            raise SettingError(f"A ramp must last at least 0 seconds and end, not {seconds:g}.")
         self._u, self._change = np.array(u, float), change
         self._ticks = self._left = round(seconds / robot.dt)
         self._begun = False
 
-    def begin(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> None:
-        """See how far it is."""
-        self.start(u)
-
-    def start(self, u: Float[np.ndarray, " nu"]) -> None:
+    def begin(self, reading: Reading | None, u: Controls) -> None:
         """See how far it is from ``u``; a ramp needs no reading."""
         farthest = float(np.abs(self._u - u).max())
         # A tick more where rounding would ask for a little more than the limit in the last one.
         self._left = max(self._ticks, math.ceil(farthest / self._change - 1e-9))
         self._begun = True
 
-    def act(self, reading: Reading | None, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+    def act(self, reading: Reading | None, u: Controls) -> Controls:
         """An equal part of what is left."""
         change = (self._u - u) / max(self._left, 1)
         self._left -= 1
         return change
 
     def done(self) -> bool:
-        """Whether it is there."""
         return self._begun and self._left <= 0
 
 
@@ -84,13 +75,11 @@ class Hold(Controller):
     def __init__(self, *, seconds: float, robot: Robot) -> None:
         self._left = round(seconds / robot.dt)
 
-    def act(self, reading: Reading, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
-        """No change."""
+    def act(self, reading: Reading, u: Controls) -> Controls:
         self._left -= 1
         return np.zeros_like(u)
 
     def done(self) -> bool:
-        """Whether the time is up."""
         return self._left <= 0
 
 
@@ -124,10 +113,10 @@ class ControlLoop:
             )
         safety = SafetySettings() if safety is None else safety
         self.dry = isinstance(robot, DryRun)
-        if self.dry:  # the arm of a dry run has every reason to stand still
+        if self.dry:  # the arm of a dry run has every reason not to move
             safety = replace(safety, frozen=math.inf)
-        self.robot, self.safety = robot, safety
-        self._recorder, self._stopping, self._max_seconds = recorder, stopping, max_seconds
+        self.robot, self.safety, self.recorder = robot, safety, recorder
+        self.stopping, self.max_seconds = stopping, max_seconds
         self._connected = False
         self.origin = 0.0
         """When it connected, by the robot's clock [s]. All ticks lie whole periods after that: a
@@ -169,32 +158,27 @@ class ControlLoop:
                 "block."
             )
         flight = _Flying(self, controllers)
+        collecting = gc.isenabled()
+        gc.disable()  # looking for unused objects takes tens of milliseconds now and then
         try:
-            with no_garbage_collection():
-                flight.fly()
+            flight.fly()
         finally:
+            if collecting:
+                gc.enable()
             if not flight.stop.sound:
                 self.close()
             ended = flight.ended()
-            if self._recorder is not None:
-                self._recorder.keep(ended)
+            if self.recorder is not None:
+                self.recorder.keep(ended)
         return ended
-
-    def _asked_to_stop(self, seconds: float) -> Stop | None:
-        if self._stopping():
-            return Stop(StopReason.OPERATOR)
-        if seconds >= self._max_seconds:
-            return Stop(StopReason.TIME, f"{self._max_seconds:g} s")
-        return None
 
 
 class _Flying:
     """A flight that is going on."""
 
     def __init__(self, loop: ControlLoop, controllers: Sequence[Controller]) -> None:
-        self._loop, self._robot, self._controllers = loop, loop.robot, controllers
-        robot = self._robot.robot
-        self._ask_to_stop = loop._asked_to_stop
+        self._loop, self._interface, self._controllers = loop, loop.robot, controllers
+        self._robot = robot = loop.robot.robot
         self._u = self._sent = robot.u_rest
         self._u.flags.writeable = False
         self._change = np.zeros(robot.nu)
@@ -202,9 +186,9 @@ class _Flying:
         self._turn = self._asked = 0
         self._ramp: RampTo | None = None
         self._undelivered = 0
-        # Until it ends in another way.
+        # Until it ends for another reason.
         self.stop = Stop(StopReason.CONTROLLER, "it was interrupted")
-        self._pacer = Pacer(self._robot.clock, robot.dt, origin=loop.origin)
+        self._pacer = Pacer(loop.robot.clock, robot.dt, origin=loop.origin)
         self._guard = Guard(robot, loop.safety, now=0.0)
 
     def fly(self) -> None:
@@ -213,26 +197,23 @@ class _Flying:
             try:
                 if not self._tick():
                     return
-            except KeyboardInterrupt:
+            except (Exception, KeyboardInterrupt) as error:  # whatever it is, the arm comes to rest
                 if self._ramp is not None:
                     raise
-                self._come_down(Stop(StopReason.OPERATOR))
-            except Exception as error:  # whatever it is, the arm must come to rest
-                if self._ramp is not None:
-                    raise
-                self._come_down(Stop(StopReason.CONTROLLER, _words(error)))
+                asked = isinstance(error, KeyboardInterrupt)
+                fault = Stop(StopReason.CONTROLLER, _words(error))
+                self._come_down(Stop(StopReason.OPERATOR) if asked else fault)
 
     def ended(self) -> Flight:
         """All of it."""
-        robot = self._robot.robot
         names = [getattr(c, "name", type(c).__name__) for c in self._controllers]
         return Flight(
-            robot=robot,
+            robot=self._robot,
             stop=self.stop,
             phases=(*names, TO_REST),
             dry=self._loop.dry,
             change=self._loop.safety.change,
-            u_start=robot.u_rest,
+            u_start=self._robot.u_rest,
             missed=self._pacer.missed,
             **self._log.columns(),
         )
@@ -242,9 +223,13 @@ class _Flying:
         now, lateness = self._pacer.wait()
         begun = time.perf_counter()
         flying = self._ramp is None
-        reading, stop = self._read()
+        reading, stop = None, None
+        try:
+            reading = self._interface.read()
+        except Exception as error:
+            stop = Stop(StopReason.LOST, _words(error))
         if flying:
-            stop = stop or self._ask_to_stop(now) or self._guard.check_pace(lateness)
+            stop = stop or self._asked_to_stop(now) or self._guard.check_pace(lateness)
             if stop is None:
                 assert reading is not None
                 stop = self._guard.check_reading(reading, self._u, now) or self._ask(reading)
@@ -267,11 +252,11 @@ class _Flying:
         )
         return self._ramp is None or not self._ramp.done()
 
-    def _read(self) -> tuple[Reading | None, Stop | None]:
-        try:
-            return self._robot.read(), None
-        except Exception as error:
-            return None, Stop(StopReason.LOST, _words(error))
+    def _asked_to_stop(self, seconds: float) -> Stop | None:
+        if self._loop.stopping():
+            return Stop(StopReason.OPERATOR)
+        late = seconds >= self._loop.max_seconds
+        return Stop(StopReason.TIME, f"{self._loop.max_seconds:g} s") if late else None
 
     def _ask(self, reading: Reading) -> Stop | None:
         """Show it to all, and ask the one whose turn it is; FINISHED when all had theirs."""
@@ -280,7 +265,7 @@ class _Flying:
                 controller.observe(reading, self._u)
             while self._turn < len(self._controllers):
                 controller = self._controllers[self._turn]
-                if getattr(controller, "done", _never)():
+                if getattr(controller, "done", lambda: False)():
                     self._turn, self._asked = self._turn + 1, 0
                     continue
                 if self._asked == 0:
@@ -299,19 +284,26 @@ class _Flying:
 
     def _come_down(self, stop: Stop) -> None:
         """From now on, ramp to rest."""
-        robot, safety = self._robot.robot, self._loop.safety
+        robot, safety = self._robot, self._loop.safety
         self.stop, self._turn = stop, len(self._controllers)
         seconds = 0.0 if np.array_equal(self._u, robot.u_rest) else safety.ramp
         self._ramp = RampTo(robot.u_rest, seconds=seconds, robot=robot, change=safety.change)
-        self._ramp.start(self._u)
+        self._ramp.begin(None, self._u)
 
     def _send(self) -> bool:
         """Send the controls; whether they were taken. ``_u`` is where the next change begins."""
         wanted = self._guard.limit(self._u, self._change)
         try:
-            sent = np.array(self._robot.command(wanted), float)
+            sent = np.array(self._interface.command(wanted), float)
         except Exception as error:
-            return self._not_delivered(error)
+            if self._ramp is None:
+                self._come_down(Stop(StopReason.LOST, _words(error)))
+            assert self._ramp is not None
+            self._undelivered += 1
+            # It may come back: try for as long as a ramp takes, from where the robot was left.
+            if self._undelivered * self._robot.dt <= self._loop.safety.ramp:
+                self._ramp.begin(None, self._u)
+            return False
         self._sent = sent
         # What a robot rounds must not add up: slow changes would be lost in it.
         rounded = not np.abs(sent - wanted).max() > self._loop.safety.rounding
@@ -319,21 +311,7 @@ class _Flying:
         self._u.flags.writeable = False
         return True
 
-    def _not_delivered(self, error: Exception) -> bool:
-        if self._ramp is None:
-            self._come_down(Stop(StopReason.LOST, _words(error)))
-        assert self._ramp is not None
-        self._undelivered += 1
-        # It may come back: try for as long as a ramp takes, from where the robot was left.
-        if self._undelivered * self._robot.robot.dt <= self._loop.safety.ramp:
-            self._ramp.start(self._u)
-        return False
 
-
-def _never() -> bool:
-    return False
-
-
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     known = isinstance(error, ConnectionLostError)
     return str(error) if known else f"{type(error).__name__}: {error}"

@@ -1,14 +1,13 @@
 """What a control loop watches, why it stops, and the ``Guard`` that sees to it."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import Enum
 
 import numpy as np
-from jaxtyping import Float
 
-from genan.deployment.controller import FiniteDifference
-from genan.deployment.interface import ROUNDING, Reading
+from genan.deployment.controller import FiniteDifference, person_unit
+from genan.deployment.interface import ROUNDING, Controls, Positions, Reading
 from genan.errors import SettingError
 from genan.robot import Robot
 
@@ -93,16 +92,15 @@ class SafetySettings:
     late: float = 0.04  # Longest delay of a tick [s], for the same reason.
     late_ticks: int = 10  # Ticks in a row of which each is late by a period or more.
     rounding: float = 1e-3
-    """A robot may round a control by this much, in its unit; where it sends something else than it
-    was told, the loop goes on from what was sent."""
+    """A robot may round a control by this much, in its unit; where it sends something else than was
+    asked for, the loop goes on from what was sent."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            zero_is_fine = field.name in ("margin", "beyond", "ramp", "rounding")
+        for name, value in asdict(self).items():
+            zero_is_fine = name in ("margin", "beyond", "ramp", "rounding")
             if not (value > 0.0 or (value == 0.0 and zero_is_fine)):
                 raise SettingError(
-                    f"The safety setting {field.name!r} must be a positive number, not {value:g}."
+                    f"The safety setting {name!r} must be a positive number, not {value:g}."
                 )
         if math.isinf(self.change) or math.isinf(self.ramp):
             raise SettingError(
@@ -134,71 +132,60 @@ class Guard:
 
     def check_pace(self, lateness: float) -> Stop | None:
         """Look at how late [s] a tick is."""
-        self._late_ticks = self._late_ticks + 1 if lateness >= self._period else 0
+        self._late_ticks = ticks = self._late_ticks + 1 if lateness >= self._period else 0
         if lateness > self._settings.late:
             return Stop(StopReason.LATE, f"by {1e3 * lateness:.0f} ms")
-        if self._late_ticks >= self._settings.late_ticks:
-            return Stop(
-                StopReason.LATE, f"by a period or more for {self._late_ticks} ticks in a row"
-            )
+        if ticks >= self._settings.late_ticks:
+            return Stop(StopReason.LATE, f"by a period or more for {ticks} ticks in a row")
         return None
 
-    def check_reading(
-        self, reading: Reading, u: Float[np.ndarray, " nu"], now: float
-    ) -> Stop | None:
+    def check_reading(self, reading: Reading, u: Controls, now: float) -> Stop | None:
         """Look at a ``reading`` that came ``now`` [s] by the loop's clock; ``u`` was sent last."""
-        if np.shape(reading.q) != (self._robot.nq,):
-            return Stop(
-                StopReason.READING, f"{np.size(reading.q)} of them came for {self._robot.nq} joints"
-            )
-        if not (math.isfinite(reading.time) and np.isfinite(reading.q).all()):
-            return Stop(StopReason.READING, self._named(~np.isfinite(reading.q), reading.q))
+        q, nq = reading.q, self._robot.nq
+        if np.shape(q) != (nq,):
+            return Stop(StopReason.READING, f"{np.size(q)} of them came for {nq} joints")
+        if not (math.isfinite(reading.time) and np.isfinite(q).all()):
+            return Stop(StopReason.READING, self._named(~np.isfinite(q), q))
+        passed = now - self._fresh_at
         if reading.time == self._time:
-            if now - self._fresh_at > self._settings.stale:
-                return Stop(StopReason.STALE, f"for {1e3 * (now - self._fresh_at):.0f} ms")
-            return None
-        stop = self._check_clock(reading.time, now) or self._check_motion(reading)
-        if stop is None:
-            stop = self._check_moving(reading.q, u, now)
+            stale = passed > self._settings.stale
+            return Stop(StopReason.STALE, f"for {1e3 * passed:.0f} ms") if stale else None
+        stop = (
+            self._check_clock(reading.time, passed)
+            or self._check_motion(reading)
+            or self._check_moving(q, u, now)
+        )
         self._time, self._fresh_at = reading.time, now
         return stop
 
-    def check_change(self, change: Float[np.ndarray, " nu"]) -> Stop | None:
+    def check_change(self, change: Controls) -> Stop | None:
         """Look at the change of the controls in one period that a controller asks for."""
-        if np.shape(change) != (self._robot.nu,):
-            return Stop(
-                StopReason.CONTROLLER,
-                f"it gave {list(np.shape(change))} changes, not [{self._robot.nu}]",
-            )
+        nu, most = self._robot.nu, self._settings.change
+        if np.shape(change) != (nu,):
+            gave = list(np.shape(change))
+            return Stop(StopReason.CONTROLLER, f"it gave {gave} changes, not [{nu}]")
         largest = np.abs(change).max()
         if not math.isfinite(largest):
             return Stop(StopReason.ACTION)
-        if largest > self._settings.wild * self._settings.change:
-            return Stop(
-                StopReason.WILD_ACTION,
-                f"{largest:.3g} in a period, the limit is {self._settings.change:g}",
-            )
+        if largest > self._settings.wild * most:
+            words = f"{largest:.3g} in a period, the limit is {most:g}"
+            return Stop(StopReason.WILD_ACTION, words)
         return None
 
-    def limit(
-        self, u: Float[np.ndarray, " nu"], change: Float[np.ndarray, " nu"]
-    ) -> Float[np.ndarray, " nu"]:
+    def limit(self, u: Controls, change: Controls) -> Controls:
         """The controls after ``u`` with ``change`` added, within rate limit and range."""
         most = self._settings.change
         wanted = np.add(u, np.minimum(np.maximum(change, -most), most))
         return np.minimum(np.maximum(wanted, self._u_lower), self._u_upper)
 
-    def _check_clock(self, time: float, now: float) -> Stop | None:
+    def _check_clock(self, time: float, passed: float) -> Stop | None:
         if self._time is None:
             return None
         step = time - self._time
         if step < -ROUNDING * self._robot.dt:
             return Stop(StopReason.CLOCK, f"back by {-step:.3g} s")
-        if step - (now - self._fresh_at) > self._settings.leap:
-            return Stop(
-                StopReason.CLOCK,
-                f"ahead by {step:.3g} s, while {now - self._fresh_at:.3g} s passed",
-            )
+        if step - passed > self._settings.leap:
+            return Stop(StopReason.CLOCK, f"ahead by {step:.3g} s, while {passed:.3g} s passed")
         return None
 
     def _check_motion(self, reading: Reading) -> Stop | None:
@@ -211,32 +198,24 @@ class Guard:
         if largest > settings.speed:
             return Stop(StopReason.VELOCITY, self._named(np.abs(qd) == largest, qd, per="/s"))
         if largest > settings.approach:
-            outwards = ((q < self._near_lower) & (qd < -settings.approach)) | (
-                (q > self._near_upper) & (qd > settings.approach)
-            )
+            down = (q < self._near_lower) & (qd < -settings.approach)
+            outwards = down | ((q > self._near_upper) & (qd > settings.approach))
             if outwards.any():
-                towards = self._named(outwards, qd, per="/s")
-                return Stop(
-                    StopReason.POSITION, f"{self._named(outwards, q)}, and went on: {towards}"
-                )
+                where, towards = self._named(outwards, q), self._named(outwards, qd, per="/s")
+                return Stop(StopReason.POSITION, f"{where}, and went on: {towards}")
         return None
 
-    def _check_moving(
-        self, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"], now: float
-    ) -> Stop | None:
+    def _check_moving(self, q: Positions, u: Controls, now: float) -> Stop | None:
         """Encoders count: held controls rest at one count, moving ones do not."""
-        settings = self._settings
         if (q != self._q).any():
             self._q[:], self._u[:], self._travel[:], self._moved_at = q, u, 0.0, now
             return None
         self._travel += np.abs(u - self._u)
         self._u[:] = u
-        still = now - self._moved_at
-        if still > settings.frozen and self._travel.max() > settings.frozen_travel:
-            return Stop(
-                StopReason.FROZEN,
-                f"for {1e3 * still:.0f} ms, while a control moved {self._travel.max():.2g}",
-            )
+        still, travel = now - self._moved_at, self._travel.max()
+        if still > self._settings.frozen and travel > self._settings.frozen_travel:
+            words = f"for {1e3 * still:.0f} ms, while a control moved {travel:.2g}"
+            return Stop(StopReason.FROZEN, words)
         return None
 
     def _named(self, which: np.ndarray, values: np.ndarray, *, per: str = "") -> str:
@@ -245,6 +224,6 @@ class Guard:
             return "its time stamp"
         k = int(np.argmax(which))
         joint = self._robot.joints[k]
-        scale, unit = (180.0 / math.pi, "degrees") if joint.unit == "rad" else (1.0, joint.unit)
+        scale, unit = person_unit(joint)
         limits = f", its limits are {scale * joint.lower:.4g} to {scale * joint.upper:.4g}"
         return f"{joint.name} at {scale * values[k]:.4g} {unit}{per}{'' if per else limits}"

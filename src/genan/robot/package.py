@@ -13,6 +13,7 @@ ensemble) and ``policies/TASK/``. What else there is to a robot its ``__init__.p
 import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -78,20 +79,13 @@ def robot_names() -> tuple[str, ...]:
 
 def robot_folder(name: str) -> Path:
     """Folder of the robot ``name``, without importing it."""
-    module = _module(name)
-    try:
-        spec = importlib.util.find_spec(module)
-    except ImportError as error:
-        raise _broken(name, module, error) from None
-    if spec is None or not spec.submodule_search_locations:
-        raise _broken(name, module, "there is no such folder")
-    return Path(spec.submodule_search_locations[0])
+    return _locate(name)[1]
 
 
 def find_package(name: str) -> RobotPackage:
     """The package of the robot ``name``, or of ``virtual-NAME``."""
     name = name.removeprefix(VIRTUAL)
-    module, folder = _module(name), robot_folder(name)
+    module, folder = _locate(name)
     try:
         package = getattr(importlib.import_module(module), "PACKAGE", None) or RobotPackage()
     except ImportError as error:
@@ -106,15 +100,13 @@ def find_package(name: str) -> RobotPackage:
 def packages() -> Iterator[RobotPackage]:
     """All that can be loaded; one that cannot says so when it is asked for by its name."""
     for name in robot_names():
-        try:
+        with suppress(RobotError):
             yield find_package(name)
-        except RobotError:
-            continue
 
 
-def virtual_names() -> tuple[str, ...]:
-    """Robots that there is a program for, as ``virtual-NAME``."""
-    return tuple(VIRTUAL + package.name for package in packages() if package.virtual)
+def virtual_names(what: str = "virtual") -> tuple[str, ...]:
+    """Robots that there is a program for, as ``virtual-NAME``; those that offer ``what``."""
+    return tuple(VIRTUAL + package.name for package in packages() if getattr(package, what))
 
 
 def check_offers(name: str, what: str, words: str) -> RobotPackage:
@@ -122,39 +114,38 @@ def check_offers(name: str, what: str, words: str) -> RobotPackage:
 
     Args:
         name: of the robot.
-        what: ``virtual``, ``server`` or ``identify``.
+        what: ``virtual``, ``server``, ``client`` or ``identify``.
         words: what is missing then, for the message.
     """
-    there = [VIRTUAL + package.name for package in packages() if getattr(package, what)]
+    there = virtual_names(what)
     if VIRTUAL + name.removeprefix(VIRTUAL) not in there:
         raise SettingError(f"There is no {name!r} {words}; there are: {listing(there)}.")
     return find_package(name)
 
 
 def open_virtual(name: str, *, task: str | None = None, **settings: Any) -> Any:
-    """Make the ``VirtualRobot`` called ``virtual-NAME``, with the props of ``task`` where it has
-    any.
+    """Make the ``VirtualRobot`` called ``virtual-NAME``.
 
     Args:
         name: with or without ``virtual-``.
-        task: which task it is for; None or one without props: the bare robot.
+        task: which task it is for, with its props; None or one without props: the bare robot.
         settings: ``seed``, ``hours`` [h], ``drift``.
     """
     package = check_offers(name, "virtual", "a virtual robot")
-    if task in package.benches:
-        return package.load("benches", task)(**settings)
-    return package.load("virtual")(**settings)
+    bench = task in package.benches
+    return (package.load("benches", task) if bench else package.load("virtual"))(**settings)
 
 
 def bundled_actuators(name: str) -> Path:
     """Folder of the fitted actuators that come with the robot ``name``."""
-    folder = robot_folder(name) / "actuators" if name in robot_names() else None
-    if folder is None or not (folder / "actuator.json").is_file():
-        there = [n for n in robot_names() if _has(n, "actuators/actuator.json")]
+    there = {robot: path.parent for robot, path in _bundled("actuators/actuator.json")}
+    if name not in there:
+        if name in robot_names():
+            robot_folder(name)  # which may say more
         raise ActuatorError(
             f"There are no bundled actuators {name!r}; there are: {listing(there)}."
         )
-    return folder
+    return there[name]
 
 
 def find_actuators(folder: Path | str) -> Path:
@@ -165,12 +156,8 @@ def find_actuators(folder: Path | str) -> Path:
 
 def bundled_policy(name: str) -> Path:
     """Folder of the policy that comes with a robot: TASK, or ROBOT/TASK where several have one."""
-    there = {
-        f"{robot}/{path.parent.name}": path.parent
-        for robot in robot_names()
-        if _has(robot, "")
-        for path in sorted((robot_folder(robot) / "policies").glob("*/policy.json"))
-    }
+    policies = _bundled("policies/*/policy.json")
+    there = {f"{robot}/{path.parent.name}": path.parent for robot, path in policies}
     found = [key for key in there if name in (key, key.partition("/")[2])]
     if not found:
         raise GenanError(f"There is no bundled policy {name!r}; there are: {listing(there)}.")
@@ -179,15 +166,15 @@ def bundled_policy(name: str) -> Path:
     return there[found[0]]
 
 
-def _has(name: str, file: str) -> bool:
-    try:
-        return (robot_folder(name) / file).exists()
-    except RobotError:
-        return False
+def _bundled(pattern: str) -> Iterator[tuple[str, Path]]:
+    """Robots and files in their folders."""
+    for robot in robot_names():
+        with suppress(RobotError):
+            yield from ((robot, path) for path in sorted(robot_folder(robot).glob(pattern)))
 
 
-def _module(name: str) -> str:
-    """Module of the robot's folder."""
+def _locate(name: str) -> tuple[str, Path]:
+    """Module and folder of a robot, without importing it."""
     values = {point.value for point in entry_points(group=GROUP, name=name)}
     if not values:
         raise RobotError(f"There is no robot {name!r}; installed are: {listing(robot_names())}.")
@@ -195,13 +182,19 @@ def _module(name: str) -> str:
         raise RobotError(
             f"Two packages call a robot {name!r}: {listing(sorted(values))}; uninstall one."
         )
-    (value,) = values
-    if ":" in value:
+    (module,) = values
+    if ":" in module:
         raise RobotError(
-            f"The entry point of the robot {name!r} must name the module of a folder, not {value}; "
-            "classes are named in that module's PACKAGE (docs/add-a-robot.md)."
+            f"The entry point of the robot {name!r} must name the module of a folder, not "
+            f"{module}; classes are named in that module's PACKAGE (docs/add-a-robot.md)."
         )
-    return value
+    try:
+        spec = importlib.util.find_spec(module)
+    except ImportError as error:
+        raise _broken(name, module, error) from None
+    if spec is None or not spec.submodule_search_locations:
+        raise _broken(name, module, "there is no such folder")
+    return module, Path(spec.submodule_search_locations[0])
 
 
 def _broken(name: str, module: str, reason: object) -> RobotError:

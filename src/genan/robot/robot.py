@@ -1,12 +1,18 @@
-"""Reading ``robot.toml``: a strict reader that names the key, the value and what was expected."""
+"""``Robot``: joints, controls, rate, and the rigid-body model, compiled from MJCF or URDF.
+
+The compiled model is the bare arm: actuators, sensors and keyframes are taken out because the
+actuator network is the drive, and constraint forces (contacts, joint limits, dry friction) are off,
+so that inverse dynamics and stepping are exact inverses of each other. Passive terms (springs,
+dampers, armature, gravity) stay.
+"""
 
 import math
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -17,17 +23,10 @@ from genan.robot.package import robot_folder, robot_names
 if TYPE_CHECKING:
     from mujoco import MjModel
 
+JointKind = Literal["hinge", "slide"]
 
-#: Factor from a unit a person writes to the SI unit used inside.
-JOINT_UNITS = {"rad": 1.0, "deg": math.pi / 180.0, "m": 1.0, "mm": 1e-3}
-
-T = TypeVar("T")
-
-_LOG_KEYS = ("log", "log_unit", "log_scale", "log_offset")
-_TOP_KEYS = ("name", "description", "model", "dt", "end_effector", "joints", "controls", "import")
-_JOINT_KEYS = ("name", "unit", "range", "rest", *_LOG_KEYS)
-_CONTROL_KEYS = ("name", "unit", "range", "rest", "explore", *_LOG_KEYS)
-_IMPORT_KEYS = ("time", "time_unit", "format", "gap")
+#: Factors from the units a person may write for each kind of joint; the first is the SI unit.
+_UNITS = {"hinge": {"rad": 1.0, "deg": math.pi / 180.0}, "slide": {"m": 1.0, "mm": 1e-3}}
 
 
 @dataclass(frozen=True)
@@ -51,264 +50,11 @@ class LogEntry:
 
 
 @dataclass(frozen=True)
-class JointEntry:
-    """One ``[[joints]]`` table, in the unit it was written in."""
-
-    name: str
-    unit: str | None
-    range: tuple[float, float] | None
-    rest: float | None
-    log: LogColumn
-
-
-@dataclass(frozen=True)
-class ControlEntry:
-    """One ``[[controls]]`` table."""
-
-    name: str
-    unit: str
-    range: tuple[float, float]
-    rest: float
-    explore: tuple[float, float]
-    log: LogColumn
-
-
-@dataclass(frozen=True)
-class Description:
-    """A whole ``robot.toml``, checked on its own, before the model file is opened."""
-
-    name: str
-    description: str
-    model: str
-    dt: float
-    end_effector: str | None
-    joints: tuple[JointEntry, ...]
-    controls: tuple[ControlEntry, ...]
-    log: LogEntry
-
-
-def read_description(path: Path) -> Description:
-    """Read and check the ``robot.toml`` at ``path``."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RobotError(f"{path} is not valid TOML: {error}.") from None
-    except OSError as error:
-        raise RobotError(f"{path} cannot be read: {error.strerror}.") from None
-    where = str(path)
-    _known_keys(table, _TOP_KEYS, where)
-    dt = _number(table, "dt", where)
-    if not 0.0 < dt <= 1.0:
-        raise RobotError(f"{where}: dt must be a time step in seconds between 0 and 1, not {dt:g}.")
-    return Description(
-        name=_text(table, "name", where),
-        description=_text(table, "description", where, default=""),
-        model=_text(table, "model", where),
-        dt=dt,
-        end_effector=_maybe(_text, table, "end_effector", where),
-        joints=_entries(table, "joint", _joint, where),
-        controls=_entries(table, "control", _control, where),
-        log=_import(table.get("import", {}), f"{where}: [import]"),
-    )
-
-
-def _import(table: Any, where: str) -> LogEntry:
-    if not isinstance(table, dict):
-        raise RobotError(f"{where} must be a table, not {table!r}.")
-    _known_keys(table, _IMPORT_KEYS, where)
-    gap = _maybe(_number, table, "gap", where)
-    if gap is not None and gap <= 0.0:
-        raise RobotError(f"{where}: gap must be a positive time in seconds, not {gap:g}.")
-    texts = {key: _maybe(_text, table, key, where) for key in ("time", "time_unit", "format")}
-    return LogEntry(**texts, gap=gap)
-
-
-def _log(entry: dict[str, Any], where: str) -> LogColumn:
-    column, unit = (_maybe(_text, entry, key, where) for key in ("log", "log_unit"))
-    scale = _maybe(_number, entry, "log_scale", where, 1.0)
-    if scale == 0.0:
-        raise RobotError(f"{where}: log_scale must not be 0.")
-    return LogColumn(column, unit, scale, _maybe(_number, entry, "log_offset", where, 0.0))
-
-
-def _joint(entry: dict[str, Any], where: str) -> JointEntry:
-    _known_keys(entry, _JOINT_KEYS, where)
-    name = _text(entry, "name", where)
-    where = f"{where} ({name!r})"
-    unit = _maybe(_text, entry, "unit", where)
-    if unit is not None and unit not in JOINT_UNITS:
-        raise RobotError(f"{where}: unit must be one of {listing(JOINT_UNITS)}, not {unit!r}.")
-    bounds = _maybe(_interval, entry, "range", where)
-    rest = _maybe(_number, entry, "rest", where)
-    return JointEntry(name, unit, bounds, rest, _log(entry, where))
-
-
-def _control(entry: dict[str, Any], where: str) -> ControlEntry:
-    _known_keys(entry, _CONTROL_KEYS, where)
-    name = _text(entry, "name", where)
-    where = f"{where} ({name!r})"
-    bounds = _interval(entry, "range", where)
-    rest = _maybe(_number, entry, "rest", where, min(max(0.0, bounds[0]), bounds[1]))
-    explore = _maybe(_interval, entry, "explore", where, bounds)
-    for key, value in (("rest", rest), ("explore", explore[0]), ("explore", explore[1])):
-        if not bounds[0] <= value <= bounds[1]:
-            raise RobotError(
-                f"{where}: {key} {value:g} lies outside the control's range {bounds[0]:g} to "
-                f"{bounds[1]:g}."
-            )
-    unit = _text(entry, "unit", where, default="1")
-    return ControlEntry(name, unit, bounds, rest, explore, _log(entry, where))
-
-
-def _known_keys(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:
-    for key in table:
-        if key not in known:
-            raise RobotError(f"{where}: unknown key {key!r}; the keys there are: {listing(known)}.")
-
-
-def _entries(table: dict[str, Any], kind: str, read: Callable[..., T], where: str) -> tuple[T, ...]:
-    value = table.get(f"{kind}s")
-    if not (value and isinstance(value, list) and all(isinstance(item, dict) for item in value)):
-        found = repr(value) if value else "none"
-        raise RobotError(f"{where}: expected one or more [[{kind}s]] tables, found {found}.")
-    entries = tuple(read(entry, f"{where}: {kind} {i + 1}") for i, entry in enumerate(value))
-    names = [entry["name"] for entry in value]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise RobotError(
-            f"{where}: {kind} {listing(twice)} is listed twice; each needs its own name."
-        )
-    return entries
-
-
-def _maybe(
-    read: Callable[..., Any], table: dict[str, Any], key: str, where: str, default: Any = None
-) -> Any:
-    """What ``read`` finds at a key that may be left out."""
-    return read(table, key, where) if key in table else default
-
-
-def _text(table: dict[str, Any], key: str, where: str, *, default: str | None = None) -> str:
-    value = table.get(key, default)
-    if not isinstance(value, str) or (not value and default is None):
-        raise RobotError(f'{where}: expected {key} = "..." (a text), found {value!r}.')
-    return value
-
-
-def _is_number(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value)
-
-
-def _number(table: dict[str, Any], key: str, where: str) -> float:
-    value: Any = table.get(key)
-    if not _is_number(value):
-        raise RobotError(f"{where}: expected {key} = a finite number, found {value!r}.")
-    return float(value)
-
-
-def _interval(table: dict[str, Any], key: str, where: str) -> tuple[float, float]:
-    value: Any = table.get(key)
-    pair = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-    if not pair or not value[0] < value[1]:
-        raise RobotError(f"{where}: expected {key} = [low, high] with low < high, found {value!r}.")
-    return float(value[0]), float(value[1])
-
-
-# --- ``Robot``: joints, controls, rate, and the rigid-body model, compiled from MJCF or URDF.
-
-#: Units that make sense for each kind of joint.
-_KIND_UNITS = {"hinge": ("rad", "deg"), "slide": ("m", "mm")}
-
-
-def compile_model(path: Path, *, dt: float) -> "MjModel":
-    """Compile the model file with time step ``dt`` [s]; refuse what genan cannot simulate."""
-    import mujoco
-    from mujoco import mjtDisableBit
-
-    if not path.is_file():
-        raise RobotError(
-            f"The model file {path} does not exist; give an MJCF or URDF file, relative to "
-            "robot.toml."
-        )
-    try:
-        spec = mujoco.MjSpec.from_file(str(path))
-        for element in [*spec.keys, *spec.sensors, *spec.actuators]:
-            spec.delete(element)
-        model = spec.compile()
-    except Exception as error:  # MuJoCo raises ValueError or FatalError depending on the fault
-        reason = " ".join(str(error).split())
-        raise RobotError(f"The model file {path} does not compile in MuJoCo: {reason}") from None
-    _refuse(model, path)
-    _fold_switches(model)
-    model.opt.timestep = dt
-    model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
-    # Only the constraint solver is off. Implicit joint damping stays on: it is part of the matrix
-    # the engine inverts.
-    model.opt.disableflags = int(mjtDisableBit.mjDSBL_CONSTRAINT | mjtDisableBit.mjDSBL_CONTACT)
-    return model
-
-
-def joint_names(model: "MjModel") -> tuple[str, ...]:
-    """Names of the model's joints, in the order of its coordinates."""
-    return tuple(model.joint(i).name for i in range(model.njnt))
-
-
-def joint_kind(model: "MjModel", index: int) -> Literal["hinge", "slide"]:
-    """Whether a joint turns or slides."""
-    from mujoco import mjtJoint
-
-    return "hinge" if model.jnt_type[index] == mjtJoint.mjJNT_HINGE else "slide"
-
-
-def _fold_switches(model: "MjModel") -> None:
-    """What the file's flags switch off becomes zero, so that every engine reads the same model."""
-    from mujoco import mjtDisableBit
-
-    for flag, arrays in (
-        (mjtDisableBit.mjDSBL_GRAVITY, (model.opt.gravity,)),
-        (mjtDisableBit.mjDSBL_SPRING, (model.jnt_stiffness, model.tendon_stiffness)),
-        (mjtDisableBit.mjDSBL_DAMPER, (model.dof_damping, model.tendon_damping)),
-    ):
-        for array in arrays if model.opt.disableflags & flag else ():
-            array[:] = 0.0
-
-
-def _refuse(model: "MjModel", path: Path) -> None:
-    from mujoco import mjtJoint
-
-    kinds = {int(mjtJoint.mjJNT_FREE): "free", int(mjtJoint.mjJNT_BALL): "ball"}
-    odd = [i for i in range(model.njnt) if int(model.jnt_type[i]) in kinds]
-    unnamed = [i for i in range(model.njnt) if not model.joint(i).name]
-    loops = [model.equality(i).name or f"equality {i}" for i in range(model.neq)]
-    fault = ""
-    if odd:
-        body, kind = model.body(model.jnt_bodyid[odd[0]]).name, kinds[int(model.jnt_type[odd[0]])]
-        fault = (
-            f"Joint {model.joint(odd[0]).name!r} on body {body!r} of {path} is a {kind} joint; "
-            "genan works with hinge and slide joints on a fixed base, so replace it or fix the "
-            "body to the world."
-        )
-    elif loops:
-        fault = (
-            f"{path} closes a loop by the equality constraints {listing(loops)}; genan works with "
-            "open chains, so remove them or cut the loop."
-        )
-    elif model.njnt == 0:
-        fault = f"{path} has no joints; a robot needs at least one hinge or slide joint."
-    elif model.nflex or model.nskin:
-        fault = f"{path} has flexible bodies; genan works with rigid ones, so remove the flex."
-    elif unnamed:
-        fault = f"Joint number {unnamed[0]} of {path} has no name; give every joint one, for logs."
-    if fault:
-        raise RobotError(fault)
-
-
-@dataclass(frozen=True)
 class Joint:
     """One degree of freedom. Positions are in ``unit``: "rad" for a hinge, "m" for a slide."""
 
     name: str
-    kind: Literal["hinge", "slide"]
+    kind: JointKind
     lower: float  # Lowest position it may take [rad or m]; -inf where the model sets no limit.
     upper: float  # Highest position it may take [rad or m]; +inf where the model sets no limit.
     rest: float  # Position the robot rests at [rad or m].
@@ -317,7 +63,7 @@ class Joint:
     @property
     def unit(self) -> str:
         """SI unit of the joint's position."""
-        return _KIND_UNITS[self.kind][0]
+        return next(iter(_UNITS[self.kind]))
 
 
 @dataclass(frozen=True)
@@ -356,31 +102,36 @@ class Robot:
     def load(cls, source: str | Path) -> "Robot":
         """Load an installed robot by name, or the ``robot.toml`` at a path or in a folder."""
         path = _find(source)
-        about = read_description(path)
-        model_file = path.parent / about.model
-        model = compile_model(model_file, dt=about.dt)
-        order = _match_joints([joint.name for joint in about.joints], joint_names(model), path)
+        about = _read(path)
+        model_file, dt, tip = path.parent / about["model"], about["dt"], about.get("end_effector")
+        model = compile_model(model_file, dt=dt)
+        wanted, there = [entry["name"] for entry in about["joints"]], joint_names(model)
         sites = [model.site(i).name for i in range(model.nsite)]
-        if about.end_effector is not None and about.end_effector not in sites:
+        if missing := [name for name in wanted if name not in there]:
             raise RobotError(
-                f"{path}: end_effector {about.end_effector!r} is not a site of the model; its "
-                f"sites are: {listing(sites)}."
+                f"{path}: joint {listing(missing)} is not in the model; the model's joints are: "
+                f"{listing(there)}."
+            )
+        if extra := [name for name in there if name not in wanted]:
+            raise RobotError(
+                f"{path}: the model also moves joint {listing(extra)}, which robot.toml does not "
+                "list; add a [[joints]] table for it or fix it in the model."
+            )
+        if tip is not None and tip not in sites:
+            raise RobotError(
+                f"{path}: end_effector {tip!r} is not a site of the model; its sites are: "
+                f"{listing(sites)}."
             )
         return cls(
-            name=about.name,
-            description=about.description,
-            joints=tuple(
-                _joint_robot(entry, model, index, path)
-                for entry, index in zip(about.joints, order, strict=True)
-            ),
-            controls=tuple(
-                Control(c.name, c.unit, *c.range, c.rest, *c.explore, c.log) for c in about.controls
-            ),
-            dt=about.dt,
-            end_effector=about.end_effector,
+            name=about["name"],
+            description=about.get("description", ""),
+            joints=tuple(_joint(entry, model, path) for entry in about["joints"]),
+            controls=tuple(_control(entry, path) for entry in about["controls"]),
+            dt=dt,
+            end_effector=tip,
             model_file=model_file,
-            dof=order,
-            log=about.log,
+            dof=tuple(map(there.index, wanted)),
+            log=LogEntry(**about["import"]),
         )
 
     @cached_property
@@ -415,7 +166,7 @@ class Robot:
     @property
     def q_range(self) -> Float[np.ndarray, "2 nq"]:
         """Lower and upper joint limits [rad or m]."""
-        return np.array([[j.lower for j in self.joints], [j.upper for j in self.joints]])
+        return np.array([(j.lower, j.upper) for j in self.joints]).T
 
     @property
     def q_rest(self) -> Float[np.ndarray, " nq"]:
@@ -425,7 +176,7 @@ class Robot:
     @property
     def u_range(self) -> Float[np.ndarray, "2 nu"]:
         """Lower and upper bounds of the controls, in their units."""
-        return np.array([[c.lower for c in self.controls], [c.upper for c in self.controls]])
+        return np.array([(c.lower, c.upper) for c in self.controls]).T
 
     @property
     def u_rest(self) -> Float[np.ndarray, " nu"]:
@@ -435,9 +186,81 @@ class Robot:
     @property
     def u_explore(self) -> Float[np.ndarray, "2 nu"]:
         """Lower and upper bounds that exploration draws controls from, in their units."""
-        return np.array(
-            [[c.explore_lower for c in self.controls], [c.explore_upper for c in self.controls]]
+        return np.array([(c.explore_lower, c.explore_upper) for c in self.controls]).T
+
+
+def compile_model(path: Path, *, dt: float) -> "MjModel":
+    """Compile the model file with time step ``dt`` [s]; refuse what genan cannot simulate."""
+    import mujoco
+    from mujoco import mjtDisableBit
+
+    if not path.is_file():
+        raise RobotError(
+            f"The model file {path} does not exist; give an MJCF or URDF file, relative to "
+            "robot.toml."
         )
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+        for element in [*spec.keys, *spec.sensors, *spec.actuators]:
+            spec.delete(element)
+        model = spec.compile()
+    except Exception as error:  # MuJoCo raises ValueError or FatalError depending on the fault
+        reason = " ".join(str(error).split())
+        raise RobotError(f"The model file {path} does not compile in MuJoCo: {reason}") from None
+    for fault in _faults(model):
+        raise RobotError(f"{path}: {fault}")
+    # What the file's flags switch off becomes zero, so that every engine reads the same model.
+    for flag, arrays in (
+        (mjtDisableBit.mjDSBL_GRAVITY, (model.opt.gravity,)),
+        (mjtDisableBit.mjDSBL_SPRING, (model.jnt_stiffness, model.tendon_stiffness)),
+        (mjtDisableBit.mjDSBL_DAMPER, (model.dof_damping, model.tendon_damping)),
+    ):
+        for array in arrays if model.opt.disableflags & flag else ():
+            array[:] = 0.0
+    model.opt.timestep = dt
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    # Only the constraint solver is off. Implicit joint damping stays on: it is part of the matrix
+    # the engine inverts.
+    model.opt.disableflags = int(mjtDisableBit.mjDSBL_CONSTRAINT | mjtDisableBit.mjDSBL_CONTACT)
+    return model
+
+
+def joint_names(model: "MjModel") -> tuple[str, ...]:
+    """Names of the model's joints, in the order of its coordinates."""
+    return tuple(model.joint(i).name for i in range(model.njnt))
+
+
+def joint_kind(model: "MjModel", index: int) -> JointKind:
+    """Whether a joint turns or slides."""
+    return cast(JointKind, _mujoco_kind(model, index))
+
+
+def _mujoco_kind(model: "MjModel", index: int) -> str:
+    from mujoco import mjtJoint
+
+    return mjtJoint(int(model.jnt_type[index])).name.removeprefix("mjJNT_").lower()
+
+
+def _faults(model: "MjModel") -> Iterator[str]:
+    """What genan cannot simulate."""
+    for i, name in enumerate(joint_names(model)):
+        if (kind := _mujoco_kind(model, i)) not in _UNITS:
+            body = model.body(model.jnt_bodyid[i]).name
+            yield (
+                f"joint {name!r} on body {body!r} is a {kind} joint; genan works with hinge and "
+                "slide joints on a fixed base, so replace it or fix the body to the world."
+            )
+    if loops := [model.equality(i).name or f"equality {i}" for i in range(model.neq)]:
+        yield (
+            f"the equality constraints {listing(loops)} close a loop; genan works with open "
+            "chains, so remove them or cut the loop."
+        )
+    if model.njnt == 0:
+        yield "the model has no joints; a robot needs at least one hinge or slide joint."
+    if model.nflex or model.nskin:
+        yield "the model has flexible bodies; genan works with rigid ones, so remove the flex."
+    if "" in joint_names(model):
+        yield f"joint number {joint_names(model).index('')} has no name; give it one, for logs."
 
 
 def _find(source: str | Path) -> Path:
@@ -453,37 +276,135 @@ def _find(source: str | Path) -> Path:
     )
 
 
-def _match_joints(wanted: list[str], there: tuple[str, ...], path: Path) -> tuple[int, ...]:
-    if missing := [name for name in wanted if name not in there]:
-        raise RobotError(
-            f"{path}: joint {listing(missing)} is not in the model; the model's joints are: "
-            f"{listing(there)}."
-        )
-    if extra := [name for name in there if name not in wanted]:
-        raise RobotError(
-            f"{path}: the model also moves joint {listing(extra)}, which robot.toml does not list; "
-            "add a [[joints]] table for it or fix it in the model."
-        )
-    return tuple(there.index(name) for name in wanted)
+# Reading robot.toml: every key has a reader that gives its value, or None where that does not fit.
 
 
-def _joint_robot(entry: JointEntry, model: "MjModel", index: int, path: Path) -> Joint:
+def _number(value: Any) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and math.isfinite(value) else None
+
+
+def _time(value: Any, most: float = math.inf) -> float | None:
+    seconds = _number(value)
+    return seconds if seconds is not None and 0.0 < seconds <= most else None
+
+
+def _interval(value: Any) -> tuple[float, float] | None:
+    low, high = map(_number, value) if isinstance(value, list) and len(value) == 2 else (None, None)
+    return (low, high) if low is not None and high is not None and low < high else None
+
+
+def _tables(value: Any) -> list[dict[str, Any]] | None:
+    tables = isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return (tables and value) or None
+
+
+_LOG = ("log", "log_unit", "log_scale", "log_offset")
+_KEYS = {
+    "robot": ("name", "description", "model", "dt", "end_effector", "joints", "controls", "import"),
+    "joint": ("name", "unit", "range", "rest", *_LOG),
+    "control": ("name", "unit", "range", "rest", "explore", *_LOG),
+    "import": ("time", "time_unit", "format", "gap"),
+}
+_REQUIRED = {
+    "robot": ("name", "model", "dt", "joints", "controls"),
+    "joint": ("name",),
+    "control": ("name", "range"),
+    "import": (),
+}
+_TEXTS = ("name", "model", "end_effector", "log", "log_unit", "time", "time_unit", "format")
+#: Of every key what is expected, for the message, and the reader.
+_READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(_TEXTS, ('"..." (a text)', lambda v: (isinstance(v, str) and v) or None)),
+    **dict.fromkeys(
+        ("description", "unit"), ('"..." (a text)', lambda v: v if isinstance(v, str) else None)
+    ),
+    **dict.fromkeys(("range", "explore"), ("[low, high] with low < high", _interval)),
+    **dict.fromkeys(("rest", "log_offset"), ("a finite number", _number)),
+    "log_scale": ("a finite number other than 0", lambda v: _number(v) or None),
+    "gap": ("a positive time in seconds", _time),
+    "dt": ("a time step in seconds, above 0 and up to 1", lambda v: _time(v, most=1.0)),
+    "joints": ("one or more [[joints]] tables", _tables),
+    "controls": ("one or more [[controls]] tables", _tables),
+    "import": ("a table", lambda v: v if isinstance(v, dict) else None),
+}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The ``robot.toml`` at ``path``, checked on its own, before the model file is opened."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RobotError(f"{path} is not valid TOML: {error}.") from None
+    except OSError as error:
+        raise RobotError(f"{path} cannot be read: {error.strerror}.") from None
+    about = _checked(table, "robot", str(path))
+    for kind in ("joint", "control"):
+        entries = about[f"{kind}s"]
+        about[f"{kind}s"] = [
+            _checked(one, kind, f"{path}: {kind} {i} ({one.get('name')!r})")
+            for i, one in enumerate(entries, 1)
+        ]
+        names = [one["name"] for one in entries]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise RobotError(
+                f"{path}: {kind} {listing(twice)} is listed twice; each needs its own name."
+            )
+    about["import"] = _checked(about.get("import", {}), "import", f"{path}: [import]")
+    return about
+
+
+def _checked(table: dict[str, Any], kind: str, where: str) -> dict[str, Any]:
+    """The values of a table in their types; unknown, missing and misfitting keys are refused."""
+    known = _KEYS[kind]
+    for key in table:
+        if key not in known:
+            raise RobotError(f"{where}: unknown key {key!r}; the keys there are: {listing(known)}.")
+    values = {}
+    for key in dict.fromkeys((*_REQUIRED[kind], *table)):
+        expected, read = _READERS[key]
+        values[key] = read(table.get(key))
+        if values[key] is None:
+            raise RobotError(f"{where}: expected {key} = {expected}, found {table.get(key)!r}.")
+    return values
+
+
+def _log(entry: dict[str, Any]) -> LogColumn:
+    scale, offset = entry.get("log_scale", 1.0), entry.get("log_offset", 0.0)
+    return LogColumn(entry.get("log"), entry.get("log_unit"), scale, offset)
+
+
+def _joint(entry: dict[str, Any], model: "MjModel", path: Path) -> Joint:
+    name, index = entry["name"], joint_names(model).index(entry["name"])
     kind = joint_kind(model, index)
-    unit = entry.unit or _KIND_UNITS[kind][0]
-    if unit not in _KIND_UNITS[kind]:
+    si = next(iter(_UNITS[kind]))
+    scale = _UNITS[kind].get(entry.get("unit", si))
+    if scale is None:
         raise RobotError(
-            f"{path}: joint {entry.name!r} is a {kind} joint, so its unit must be one of "
-            f"{listing(_KIND_UNITS[kind])}, not {unit!r}."
+            f"{path}: joint {name!r} is a {kind} joint, so its unit must be one of "
+            f"{listing(_UNITS[kind])}, not {entry['unit']!r}."
         )
-    scale, lower, upper = JOINT_UNITS[unit], -math.inf, math.inf
-    if entry.range is not None:
-        lower, upper = (scale * bound for bound in entry.range)
-    elif model.jnt_limited[index]:
-        lower, upper = map(float, model.jnt_range[index])
-    rest = scale * entry.rest if entry.rest is not None else min(max(0.0, lower), upper)
+    limited, (lower, upper) = model.jnt_limited[index], map(float, model.jnt_range[index])
+    lower, upper = (lower, upper) if limited else (-math.inf, math.inf)
+    if "range" in entry:
+        lower, upper = (scale * bound for bound in entry["range"])
+    rest = scale * entry["rest"] if "rest" in entry else min(max(0.0, lower), upper)
     if not lower <= rest <= upper:
         raise RobotError(
-            f"{path}: joint {entry.name!r} rests at {rest:g} {_KIND_UNITS[kind][0]}, outside its "
-            f"range {lower:g} to {upper:g}."
+            f"{path}: joint {name!r} rests at {rest:g} {si}, outside its range {lower:g} to "
+            f"{upper:g}."
         )
-    return Joint(entry.name, kind, lower, upper, rest, entry.log)
+    return Joint(name, kind, lower, upper, rest, _log(entry))
+
+
+def _control(entry: dict[str, Any], path: Path) -> Control:
+    name, (lower, upper) = entry["name"], entry["range"]
+    rest = entry.get("rest", min(max(0.0, lower), upper))
+    low, high = entry.get("explore", entry["range"])
+    for key, value in (("rest", rest), ("explore", low), ("explore", high)):
+        if not lower <= value <= upper:
+            raise RobotError(
+                f"{path}: control {name!r}: {key} {value:g} lies outside the control's range "
+                f"{lower:g} to {upper:g}."
+            )
+    return Control(name, entry.get("unit", "1"), lower, upper, rest, low, high, _log(entry))

@@ -62,18 +62,14 @@ class VirtualRobot(ABC):
         Positions are those read when a period's control is given. ``hours`` is the age of each
         copy [h]; a robot that does not age ignores it.
         """
-        rows, truths = [], []
+        positions, truths = [], []
         for controls in u:
             self.reset()
-            q, truth = [], []
             for k, control in enumerate(controls):
                 if k >= len(controls) - keep:
-                    q.append(np.array(self.read(), float))
-                    truth.append(self.truth_for_evaluation_only())
+                    positions.append(np.array(self.read(), float))
+                    truths.append(self.truth_for_evaluation_only())
                 self.command(control)
-            rows.append(q)
-            truths.append(truth)
-        return np.array(rows), {
-            name: np.array([[tick[name] for tick in row] for row in truths])
-            for name in self.truth_sizes
-        }
+        rows = lambda values: np.array(values).reshape(len(u), keep, -1)  # noqa: E731
+        truth = {name: rows([tick[name] for tick in truths]) for name in self.truth_sizes}
+        return rows(positions), truth
