@@ -4,7 +4,9 @@ Every message is one sentence that says what was expected, what came, and what t
 line prints it without a traceback and exits with code 2.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 
 class GenanError(Exception):
@@ -30,3 +32,33 @@ class SettingError(GenanError):
 def listing(names: Iterable[str]) -> str:
     """Names as a message shows them: ``'a', 'b', 'c'``, or ``none``."""
     return ", ".join(repr(name) for name in names) or "none"
+
+
+#: What a number must be, by how the sentence goes on after "must".
+_BOUNDS: dict[str, Callable[[float], bool]] = {
+    "be a positive number": lambda value: 0.0 < value < math.inf,
+    "be 0 or more": lambda value: 0.0 <= value < math.inf,
+    "be at least 1": lambda value: value >= 1,
+    "be above 1": lambda value: 1.0 < value < math.inf,
+    "lie from 0 to 1": lambda value: 0.0 <= value <= 1.0,
+    "lie from 0 to below 1": lambda value: 0.0 <= value < 1.0,
+}
+
+
+def check_numbers(settings: Any, rules: Mapping[str, str]) -> None:
+    """Refuse, by name, fields of ``settings`` that are out of range; None is left out, and passes.
+
+    ``rules``: field names with spaces between, by what they must be, as "be at least 1".
+    """
+    for must, names in rules.items():
+        for name in names.split():
+            value = getattr(settings, name)
+            if value is not None and not _BOUNDS[must](value):
+                raise SettingError(f"The setting {name} must {must}, not {value:g}.")
+
+
+def check_choices(settings: Any, **choices: Iterable[str]) -> None:
+    """Refuse, by name, fields of ``settings`` that are none of their choices."""
+    for name, known in choices.items():
+        if (value := getattr(settings, name)) not in known:
+            raise SettingError(f"There is no {name} {value!r}; there are: {listing(known)}.")

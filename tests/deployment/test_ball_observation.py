@@ -18,8 +18,8 @@ from genan.deployment.ball_tracking import (
 from genan.deployment.controller import TaskObservation
 from genan.errors import SettingError
 from genan.robot import Robot
-from genan.simulation import ArmState
 from genan.simulation.cup_scene import CupState
+from genan.simulation.simulator import ArmScene, ArmState, Tip
 from genan.tasks.ball.launcher import Launcher
 from genan.tasks.ball_in_a_cup import BallInACup
 from genan.tasks.bundled import BallInACupSettings, TableTennisSettings
@@ -73,7 +73,9 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
         jax.random.key(0),
     )
     later = jax.jit(
-        lambda memory: memory.buffer.later(task.period, memory.buffer.position, jnp.zeros(1, bool))
+        lambda memory: memory.buffer.later(
+            task.period, memory.buffer.positions[:, -1], jnp.zeros(1, bool)
+        )
     )
     row = lambda a: jnp.asarray(a[None], jnp.float32)  # noqa: E731
     expected, memory = [], task.begin(ArmState(row(joints(0.0)), row(U)), key=key)[1]
@@ -106,7 +108,7 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
 def test_the_rally_is_observed_as_in_the_simulator() -> None:
     launcher = replace(Launcher.load(), noise=0.0, camera_period=0.0)
     balls = launcher.sample_balls(1, key=jax.random.key(3))
-    scene = RallyScene.load(RACKET, balls, air=launcher.air)
+    scene = RallyScene(ArmScene.load(RACKET), Tip.read(RACKET), balls, launcher.air)
     task = TableTennis(TableTennisSettings(), scene)
     path = np.asarray(balls.positions)[0]
 

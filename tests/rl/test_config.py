@@ -30,12 +30,13 @@ REFUSED = {
     ),
     "init_std": (
         10.0,
-        "The setting init_std must lie within its bounds 2.06115e-09 and 7.38906, not at 10.",
+        "The setting init_std must lie within its bounds 2.06115e-09 and 7.38906, not at 10; "
+        "change it, or its bounds.",
     ),
     "learning_rate": (
         1e-3,
-        "The learning rate must start within its bounds 1e-06 and 0.0005, not at 0.001; change the "
-        "bounds, or take another kl_mode than 'adaptive'.",
+        "The setting learning_rate must lie within its bounds 1e-06 and 0.0005, not at 0.001; "
+        "change it, or its bounds.",
     ),
 }
 

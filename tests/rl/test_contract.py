@@ -143,7 +143,7 @@ def test_a_contract_edited_by_hand(folder: Path, key: str) -> None:
         (lambda s: s["contract"].update(action_repeat=0), "at least 1 period"),
         (
             lambda s: s["contract"]["network"].update(activation="gelu"),
-            "There is no activation 'gelu'",
+            "there is no activation 'gelu'",
         ),
         (
             lambda s: s["contract"]["network"].update(hidden=[16, 13]),

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from tests.actuator.setting import prepare, waves
+from tests.actuator.setting import prepare as prepare_samples
+from tests.actuator.setting import waves
 
 from genan.actuator import History, load
-from genan.actuator.dataset import gather
 from genan.actuator.network import Scaling
 from genan.actuator.samples import usable_rows
 from genan.cli import main
@@ -29,11 +29,10 @@ from genan.rl.uan import (
     UanProgress,
     UanSettings,
     UanState,
-    _prepare,
-    _supervised,
     find_starts,
     fit_uan,
     kept_uan,
+    prepare,
 )
 from genan.robot import Robot
 from genan.tasks.task import StepOutcome
@@ -62,7 +61,7 @@ def environment(
     settings = UanSettings(num_envs=2, history_length=2, history_stride=2, ppo=ppo, **fields)
     history = settings.history
     dynamics = load_dynamics(robot)
-    samples = prepare(data, dynamics, response=False, dtype=dtype)
+    samples = prepare_samples(data, dynamics, response=False, dtype=dtype)
     rows = np.concatenate(usable_rows(data.lengths, history))
     scaling = Scaling.of_samples(samples, rows, history)
     starts = jnp.asarray(rows[:1])
@@ -219,11 +218,7 @@ def test_it_learns_to_track_a_pendulum(driven: Trajectories) -> None:
 
 
 def prepared(data: Trajectories, settings: UanSettings) -> HeldOutRollouts:
-    robot = Robot.load("pendulum")
-    dynamics = load_dynamics(robot)
-    return _prepare(
-        data.lengths, gather(data, robot, dynamics, _supervised(settings)), dynamics, settings
-    )
+    return prepare(data, Robot.load("pendulum"), settings)[1]
 
 
 def test_episodes_begin_where_there_is_room() -> None:

@@ -21,7 +21,7 @@ def test_the_velocity_is_the_mean_of_finite_differences_and_a_missing_ball_chang
         buffer = buffer.later(period, jnp.asarray(ball[None]), jnp.asarray([there]))
         if there:
             seen_at, seen = [*seen_at[1:], k], [*seen[1:], ball]
-        np.testing.assert_allclose(buffer.position[0], seen[-1], atol=1e-6)
+        np.testing.assert_allclose(buffer.positions[0, -1], seen[-1], atol=1e-6)
         steps = [
             (b - a) / (period * (j - i))
             for a, b, i, j in zip(seen, seen[1:], seen_at, seen_at[1:], strict=False)

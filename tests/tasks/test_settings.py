@@ -60,10 +60,10 @@ def test_the_papers_tables():
     ("name", "change", "words"),
     [
         ("reacher", {"duration": 0.0}, "duration must be a positive number"),
-        ("reacher", {"action_repeat": 0}, "action_repeat must be 1 or more"),
+        ("reacher", {"action_repeat": 0}, "action_repeat must be at least 1"),
         ("reacher", {"action_scale": -0.1}, "action_scale must be a positive number"),
         ("reacher", {"action_weight": -1.0}, "action_weight must be 0 or more"),
-        ("reacher", {"pool": 0}, "pool must be 1 or more"),
+        ("reacher", {"pool": 0}, "pool must be at least 1"),
         ("reacher", {"ramped": 1.5}, "from 0 to 1"),
         ("reacher", {"u_lower": (0.0,)}, "as many entries as u_upper"),
         ("reacher", {"u_lower": (0.9,) * 4}, "u_lower .0.9, .*none of them above"),
@@ -73,9 +73,9 @@ def test_the_papers_tables():
         ("ball-in-a-cup", {"buffer": 1}, "at least 2 ball positions"),
         ("ball-in-a-cup", {"dropout": 1.0}, "from 0 to below 1"),
         ("ball-in-a-cup", {"noise": -1.0}, "0 or more"),
-        ("table-tennis", {"landing": "flat"}, "no landing reward 'flat'"),
+        ("table-tennis", {"landing": "flat"}, "no landing 'flat'"),
         ("table-tennis", {"landing_paid": "twice"}, "no landing_paid 'twice'"),
-        ("table-tennis", {"balls": 0}, "balls must be 1 or more"),
+        ("table-tennis", {"balls": 0}, "balls must be at least 1"),
     ],
 )
 def test_refusals(name, change, words):

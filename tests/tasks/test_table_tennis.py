@@ -13,7 +13,7 @@ from genan.robot import Robot
 from genan.tasks.ball.flight import ReturnOutcome
 from genan.tasks.ball.launcher import Balls
 from genan.tasks.registry import task_settings
-from genan.tasks.task import load_task
+from genan.tasks.table_tennis import TableTennis
 
 pytestmark = pytest.mark.slow
 
@@ -105,6 +105,6 @@ def test_recorded_balls_can_be_replayed_from_a_file(tmp_path, env):
     rows = np.column_stack([time, np.asarray(balls.positions)[0, ::5]])
     np.savetxt(path, rows, delimiter=",", header="t,x,y,z", comments="")
     settings = dataclasses.replace(task_settings("table-tennis"), recordings=path)
-    task = load_task(settings, Robot.load("pamy2"))
+    task = TableTennis.load(Robot.load("pamy2"), settings)
     assert len(task.scene.balls) == 1
     np.testing.assert_allclose(task.scene.balls.positions[0], balls.positions[0], atol=0.02)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from genan.robot import Robot
-from genan.simulation import ArmState
+from genan.simulation.simulator import ArmScene, ArmState, Tip
 from genan.tasks.ball.flight import AirDrag
 from genan.tasks.ball.launcher import Balls
 from genan.tasks.ball_in_a_cup import BallInACup
@@ -39,7 +39,8 @@ def task(name: str) -> Task:
     if name in kinds:
         return kinds[name].load(robot(name), task_settings(name))
     balls = Balls(jnp.ones((1, 3, 3)), jnp.zeros((1, 3, 3)), jnp.zeros((1, 2, 6)))
-    return TableTennis(task_settings(name), RallyScene.load(robot(name), balls, air=AirDrag()))
+    arm, tip = ArmScene.load(robot(name)), Tip.read(robot(name))
+    return TableTennis(task_settings(name), RallyScene(arm, tip, balls, AirDrag()))
 
 
 @cache

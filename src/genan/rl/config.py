@@ -1,17 +1,14 @@
 """Settings of PPO and of a training, and the presets of the tasks. Nothing here needs JAX."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
-from genan.errors import SettingError, listing
+from genan.errors import SettingError, check_choices, check_numbers
 from genan.tasks.registry import TaskSettings, task_entry, task_settings
 
 ACTIVATIONS = ("leaky_relu", "elu", "tanh")
-KL_MODES = ("stop", "adaptive", "none")
-TIME_LIMITS = ("terminal", "bootstrap")
-PRECISIONS = ("float32", "tf32")
 
 
 @dataclass(frozen=True)
@@ -29,13 +26,11 @@ class PPOSettings:
     entropy_coef: float = 0.0  # Weight of the entropy bonus.
     entropy_in_gradient: bool = True
     """Let the entropy bonus move the policy, as skrl 2 does; skrl 1.4 on JAX only reported it."""
-    clip_range: float = 0.2
-    """How far the probability ratio may leave 1 before the objective is flat."""
+    clip_range: float = 0.2  # How far the probability ratio may leave 1 before all is flat.
     value_clip_range: float = 0.2
     """How far a value may leave the old one in the value loss [standard deviations of the value
     scaler]; 0: any distance, as in skrl 1.4."""
-    value_coef: float = 1.0
-    """Weight of the value loss; it only matters where the gradient is clipped."""
+    value_coef: float = 1.0  # Weight of the value loss; it only matters with a clipped gradient.
     num_steps_per_env: int = 64  # Steps of each environment between two updates.
     num_minibatches: int = 16  # Parts that an epoch splits the steps into.
     num_epochs: int = 5  # Passes over the steps in an update.
@@ -74,47 +69,37 @@ class PPOSettings:
     """Of the updates' matrix products on a GPU: float32, or tf32 (factors rounded to 10 bits)."""
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("activation", ACTIVATIONS),
-            ("kl_mode", KL_MODES),
-            ("time_limit", TIME_LIMITS),
-            ("precision", PRECISIONS),
-        ):
-            value = getattr(self, name)
-            if value not in known:
-                raise SettingError(f"There is no {name} {value!r}; there are: {listing(known)}.")
-        check = lambda *rule: check_fields(self, *rule)  # noqa: E731
-        check("gamma gae_lambda", lambda v: 0.0 <= v <= 1.0, "lie from 0 to 1")
-        check("num_steps_per_env num_minibatches num_epochs", lambda v: v >= 1, "be at least 1")
-        check(
-            "learning_rate clip_range value_coef kl_threshold init_std min_learning_rate",
-            lambda v: 0.0 < v < math.inf,
-            "be a positive number",
+        check_choices(
+            self,
+            activation=ACTIVATIONS,
+            kl_mode=("stop", "adaptive", "none"),
+            time_limit=("terminal", "bootstrap"),
+            precision=("float32", "tf32"),
         )
-        check(
-            "entropy_coef max_grad_norm output_gain value_clip_range",
-            lambda v: 0.0 <= v < math.inf,
-            "be 0 or more",
-        )
-        check("kl_factor learning_rate_factor", lambda v: 1.0 < v < math.inf, "be above 1")
+        positive = "learning_rate clip_range value_coef kl_threshold init_std min_learning_rate"
+        rules = {
+            "lie from 0 to 1": "gamma gae_lambda",
+            "be at least 1": "num_steps_per_env num_minibatches num_epochs",
+            "be a positive number": positive,
+            "be 0 or more": "entropy_coef max_grad_norm output_gain value_clip_range",
+            "be above 1": "kl_factor learning_rate_factor",
+        }
+        check_numbers(self, rules)
         if not self.hidden or any(width < 1 for width in self.hidden):
             raise SettingError(
                 "The networks need hidden layers of at least one neuron each, got "
                 f"{list(self.hidden)}; give sizes like 64 64."
             )
-        if not 0.0 < self.min_std <= self.init_std <= self.max_std < math.inf:
-            raise SettingError(
-                f"The setting init_std must lie within its bounds {self.min_std:g} and "
-                f"{self.max_std:g}, not at {self.init_std:g}."
-            )
-        if self.kl_mode == "adaptive" and not (
-            self.min_learning_rate <= self.learning_rate <= self.max_learning_rate
-        ):
-            raise SettingError(
-                f"The learning rate must start within its bounds {self.min_learning_rate:g} and "
-                f"{self.max_learning_rate:g}, not at {self.learning_rate:g}; change the bounds, or "
-                "take another kl_mode than 'adaptive'."
-            )
+        bounded = {"init_std": ("min_std", "max_std")}
+        if self.kl_mode == "adaptive":
+            bounded["learning_rate"] = ("min_learning_rate", "max_learning_rate")
+        for name, bounds in bounded.items():
+            value, low, high = (getattr(self, one) for one in (name, *bounds))
+            if not 0.0 < low <= value <= high < math.inf:
+                raise SettingError(
+                    f"The setting {name} must lie within its bounds {low:g} and {high:g}, not at "
+                    f"{value:g}; change it, or its bounds."
+                )
 
     def minibatch_size(self, num_envs: int) -> int:
         """Samples of a minibatch with this many environments."""
@@ -133,24 +118,14 @@ class PPOSettings:
 
 
 PPO_NAMES_0_1 = {
-    "discount": "gamma",
-    "trace": "gae_lambda",
-    "rate": "learning_rate",
-    "entropy_scale": "entropy_coef",
-    "ratio_clip": "clip_range",
-    "value_clip": "value_clip_range",
-    "value_scale": "value_coef",
-    "rollouts": "num_steps_per_env",
-    "mini_batches": "num_minibatches",
-    "epochs": "num_epochs",
-    "grad_norm_clip": "max_grad_norm",
-    "rate_factor": "learning_rate_factor",
-    "rate_min": "min_learning_rate",
-    "rate_max": "max_learning_rate",
-    "initial_deviation": "init_std",
-    "deviation_min": "min_std",
+    "discount": "gamma", "trace": "gae_lambda", "rate": "learning_rate",
+    "entropy_scale": "entropy_coef", "ratio_clip": "clip_range", "value_clip": "value_clip_range",
+    "value_scale": "value_coef", "rollouts": "num_steps_per_env",
+    "mini_batches": "num_minibatches", "epochs": "num_epochs", "grad_norm_clip": "max_grad_norm",
+    "rate_factor": "learning_rate_factor", "rate_min": "min_learning_rate",
+    "rate_max": "max_learning_rate", "initial_deviation": "init_std", "deviation_min": "min_std",
     "deviation_max": "max_std",
-}
+}  # fmt: skip
 """What genan 0.1 called the settings of PPO."""
 
 
@@ -182,9 +157,8 @@ class TrainSettings:
     """Where to train; auto takes a GPU if there is one."""
 
     def __post_init__(self) -> None:
-        check_fields(self, "num_envs judge refill", lambda v: v >= 1, "be at least 1")
-        check_fields(self, "steps", lambda v: v is None or v >= 1, "be at least 1")
-        check_fields(self, "seed", lambda v: v >= 0, "be 0 or more")
+        rules = {"be at least 1": "num_envs judge refill steps", "be 0 or more": "seed"}
+        check_numbers(self, rules)
 
     def settings(self) -> dict[str, Any]:
         """What a result depends on, as JSON can hold it."""
@@ -203,15 +177,6 @@ class ChosenPreset(NamedTuple):
 
 def preset(task: str, name: str | None = None, *, robot: str | None = None) -> ChosenPreset:
     """A task's preset (left out: its first), on ``robot`` (left out: the one it is made for)."""
-    entry = task_entry(task)
-    name = next(iter(entry.presets)) if name is None else name
-    found = entry.preset(name)
-    settings = task_settings(task, robot=robot, preset=name)
+    name = name or next(iter(task_entry(task).presets))
+    found, settings = task_entry(task).preset(name), task_settings(task, robot=robot, preset=name)
     return ChosenPreset(settings, PPOSettings(**found.ppo), found.num_envs, found.steps)
-
-
-def check_fields(settings: Any, names: str, valid: Callable[[Any], bool], words: str) -> None:
-    """Refuse, by name, fields (their names with spaces between) whose value is not ``valid``."""
-    for name in names.split():
-        if not valid(value := getattr(settings, name)):
-            raise SettingError(f"The setting {name} must {words}, not {value:g}.")

@@ -8,11 +8,13 @@ wherever a policy meets a robot. Nothing here needs JAX.
 import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from genan.data import Channels
 from genan.errors import GenanError, listing
@@ -20,10 +22,10 @@ from genan.files import ArtifactFormat
 from genan.rl.config import ACTIVATIONS, convert_ppo_settings
 from genan.robot import Robot
 from genan.robot.package import bundled_policy
-from genan.tasks.registry import renamed_settings
+from genan.tasks.registry import RENAMED, renamed_settings
 
-#: Two periods, scales or bounds are the same when they differ by less than this fraction.
 TOLERANCE = 1e-6
+"""Two periods, scales or bounds are the same when they differ by less than this fraction."""
 
 
 class PolicyError(GenanError):
@@ -32,25 +34,14 @@ class PolicyError(GenanError):
 
 WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
 KIND = ArtifactFormat(
-    format="genan policy",
-    version=2,
-    oldest=1,
-    weights=WEIGHTS,
-    contract=CONTRACT,
-    error=PolicyError,
-    none="There is no policy",
-    origin="the --out of 'genan train'",
-    again="train again",
+    format="genan policy", version=2, oldest=1, weights=WEIGHTS, contract=CONTRACT,
+    error=PolicyError, none="There is no policy", origin="the --out of 'genan train'",
+    again="train again", others=(("actuator.json", "actuators"),),
     unfinished="The training in it is unfinished: run it to its end first.",
-    others=(("actuator.json", "actuators"),),
-)
-_NAMES_0_1 = {
-    "repeat": "action_repeat",
-    "change": "action_scale",
-    "envs": "num_envs",
-    "learning/deviation": "learning/std",
-}
+)  # fmt: skip
+_NAMES_0_1 = {**RENAMED, "envs": "num_envs", "learning/deviation": "learning/std"}
 """What genan 0.1 (version 1 of the format) called entries of the contract and of the record."""
+_CHANNELS = ("joints", "joint_units", "controls", "control_units")
 
 
 @dataclass(frozen=True)
@@ -87,31 +78,21 @@ class PolicyContract:
     """Fingerprint of the actuators (see ``genan.rl.policy.actuator_fingerprint``)."""
 
     def __post_init__(self) -> None:
-        positive = {"dt": self.dt, "action_scale": self.action_scale, "clip": self.clip}
-        for name, value in positive.items():
-            if value is not None and not 0.0 < value < math.inf:
-                raise PolicyError(f"A policy's {name} must be a positive number, not {value:g}.")
-        if self.action_repeat < 1:
-            raise PolicyError(
-                "A policy's step must last at least 1 period of the robot, not "
-                f"{self.action_repeat}."
-            )
-        if self.activation not in ACTIVATIONS:
-            raise PolicyError(
-                f"There is no activation {self.activation!r}; there are: {listing(ACTIVATIONS)}."
-            )
-        if min((*self.hidden, *(part.size for part in self.layout)), default=0) < 1:
-            raise PolicyError(
-                "Every hidden layer and every part of a policy's observation needs at least one "
-                "entry."
-            )
-        if len(set(self.parts)) != len(self.parts):
-            raise PolicyError(
-                "The parts of a policy's observation need different names, not "
-                f"{listing(self.parts)}."
-            )
-        if not len(self.controls) == len(self.control_units) == len(self.u_range):
-            raise PolicyError("Every control of a policy needs a unit and a range.")
+        numbers = (self.dt, self.action_scale, 1.0 if self.clip is None else self.clip)
+        sizes = [*self.hidden, *(part.size for part in self.layout)]
+        described = len(self.controls) == len(self.control_units) == len(self.u_range)
+        faults = {
+            "dt, action_scale and clip must be positive": min(numbers) <= 0.0,
+            "dt, action_scale and clip must be finite": not all(map(math.isfinite, numbers)),
+            "a step must last at least 1 period of the robot": self.action_repeat < 1,
+            f"there is no activation {self.activation!r}": self.activation not in ACTIVATIONS,
+            "every layer and part of the observation needs an entry": min(sizes, default=0) < 1,
+            f"part names must differ: {listing(self.parts)}": len({*self.parts}) < len(self.parts),
+            "every control needs a unit and a range": not described,
+        }
+        for words, wrong in faults.items():
+            if wrong:
+                raise PolicyError(f"This cannot be a policy's contract: {words}; train again.")
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -135,6 +116,11 @@ class PolicyContract:
         return tuple(part.name for part in self.layout)
 
     @property
+    def words(self) -> str:
+        """The observation's parts with their sizes, for a person."""
+        return ", ".join(f"{part.name} {part.size}" for part in self.layout)
+
+    @property
     def rate(self) -> float:
         """Steps of the policy per second [Hz]."""
         return 1.0 / (self.action_repeat * self.dt)
@@ -152,38 +138,35 @@ class PolicyContract:
         """Refuse, by name, a robot with other joints, controls, units, ranges or rate."""
         self.check_channels(Channels.of_robot(robot), whose=f"robot {robot.name!r}")
 
-    def check_channels(
-        self, channels: Channels, *, whose: str, action_repeat: int | None = None
-    ) -> None:
+    def check_channels(self, channels: Channels, *, whose: str, repeat: int | None = None) -> None:
         """Refuse, by name, other joints, controls, units or ranges, or another rate.
 
-        ``action_repeat`` is the number of periods to a step of the policy, where it is known;
-        ``whose`` is for the message.
+        ``repeat``: periods to a step of the policy, where they are known; ``whose``: for the
+        message.
         """
-        for kind in ("joints", "joint_units", "controls", "control_units"):
+        for kind in _CHANNELS:
             mine, theirs = getattr(self, kind), getattr(channels, kind)
             if mine != theirs:
                 raise PolicyError(
                     f"The policy was trained for the {kind.replace('_', ' ')} {listing(mine)} in "
                     f"this order and {whose} has {listing(theirs)}; use a policy trained for it."
                 )
-        same = lambda one, other: math.isclose(one, other, rel_tol=TOLERANCE)  # noqa: E731
-        for name, (low, high), bounds in zip(
-            self.controls, self.u_range, channels.control_range.T, strict=True
-        ):
-            if not (same(low, bounds[0]) and same(high, bounds[1])):
+        ranges = zip(self.controls, self.u_range, channels.control_range.T, strict=True)
+        for name, mine, theirs in ranges:
+            if not np.allclose(mine, theirs, rtol=TOLERANCE, atol=0.0):
+                trained, has = (f"{low:g} to {high:g}" for low, high in (mine, theirs))
                 raise PolicyError(
-                    f"The policy was trained with the control {name!r} from {low:g} to {high:g} "
-                    f"and {whose} has it from {bounds[0]:g} to {bounds[1]:g}; use a policy trained "
-                    "for it."
+                    f"The policy was trained with the control {name!r} from {trained} and {whose} "
+                    f"has it from {has}; use a policy trained for it."
                 )
-        repeat = self.action_repeat if action_repeat is None else action_repeat
-        if repeat != self.action_repeat or not same(self.dt, channels.dt):
+        repeat = self.action_repeat if repeat is None else repeat
+        same = math.isclose(self.dt, channels.dt, rel_tol=TOLERANCE)
+        if repeat != self.action_repeat or not same:
+            rate = 1.0 / (repeat * channels.dt)
             raise PolicyError(
                 f"Two rates: the policy was trained at {self.rate:.6g} Hz ({self.action_repeat} "
-                f"periods of {self.dt:.6g} s) and {whose} runs at "
-                f"{1.0 / (repeat * channels.dt):.6g} Hz ({repeat} of {channels.dt:.6g} s); use a "
-                "policy trained for it."
+                f"periods of {self.dt:.6g} s) and {whose} runs at {rate:.6g} Hz ({repeat} of "
+                f"{channels.dt:.6g} s); use a policy trained for it."
             )
 
     def settings(self) -> dict[str, Any]:
@@ -208,33 +191,31 @@ class PolicyContract:
         """The contract that ``settings`` describes, in the names of any version of the format; a
         missing or misplaced entry is refused by name.
         """
-        settings = _renamed(settings)
         try:
-            network, clip = settings["network"], settings["scale"]["clip"]
-            names = ("joints", "joint_units", "controls", "control_units")
-            return cls(
-                task=str(settings["task"]),
-                constants_json=json.dumps(renamed_settings(settings["constants"]), sort_keys=True),
-                robot=str(settings["robot"]),
-                dt=float(settings["dt"]),
-                u_range=tuple((float(low), float(high)) for low, high in settings["u_range"]),
-                action_repeat=int(settings["action_repeat"]),
-                action_scale=float(settings["action_scale"]),
-                layout=tuple(
-                    ObservationPart(str(part["name"]), int(part["size"]), str(part["words"]))
-                    for part in settings["observation"]
-                ),
-                clip=None if clip is None else float(clip),
-                hidden=tuple(map(int, network["hidden"])),
-                activation=str(network["activation"]),
-                actuators_sha256=str(settings["actuators_sha256"]),
-                **{name: tuple(map(str, settings[name])) for name in names},
-            )
+            found = {**_renamed(settings), **settings["network"], **settings["scale"]}
+            found |= {"layout": found["observation"], "constants_json": found["constants"]}
+            return cls(**{name: read(found[name]) for name, read in _READ.items()})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PolicyError(
                 f"The policy's contract is not complete ({type(error).__name__}: {error}); export "
                 "it again or train again."
             ) from None
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("task", "robot", "activation", "actuators_sha256"), str),
+    **dict.fromkeys(("dt", "action_scale"), float),
+    **dict.fromkeys(_CHANNELS, lambda v: tuple(map(str, v))),
+    "action_repeat": int,
+    "hidden": lambda v: tuple(map(int, v)),
+    "clip": lambda v: None if v is None else float(v),
+    "u_range": lambda v: tuple((float(low), float(high)) for low, high in v),
+    "layout": lambda v: tuple(
+        ObservationPart(str(part["name"]), int(part["size"]), str(part["words"])) for part in v
+    ),
+    "constants_json": lambda v: json.dumps(renamed_settings(v), sort_keys=True),
+}
+"""How the fields of a contract are read from JSON."""
 
 
 def find_policy(folder: Path | str) -> Path:

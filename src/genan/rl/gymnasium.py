@@ -13,13 +13,13 @@ once, from the same key for every seed; a seed draws from them.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, PRNGKeyArray
 
 from genan.actuator import Ensemble, load
 from genan.errors import GenanError, SettingError
@@ -27,12 +27,12 @@ from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.tasks.registry import TaskSettings, imported, task_entry, task_names, task_settings
 from genan.tasks.task import (
+    Action,
     EnvironmentState,
+    Observation,
     TaskEnvironment,
-    begin,
     load_environment,
     unsquashed,
-    without_end,
 )
 
 try:
@@ -52,23 +52,23 @@ VIEWER = (
 )
 """What makes pictures, if they are wanted; training itself needs none of it."""
 
+Info = dict[str, Any]
+Now = tuple[EnvironmentState, PRNGKeyArray, Observation]  # All episodes between two steps.
+
 
 def register() -> None:
     """Make the tasks known to Gymnasium; more than once does no harm."""
+    entries = {
+        "entry_point": f"{__name__}:make_env",
+        "vector_entry_point": f"{__name__}:make_vector_env",
+    }
     for task in task_names():
         if (name := f"genan/{task}-v0") not in gymnasium.registry:
-            gymnasium.register(
-                name,
-                entry_point=f"{__name__}:make_env",
-                vector_entry_point=f"{__name__}:make_vector_env",
-                kwargs={"task": task},
-            )
+            gymnasium.register(name, **entries, kwargs={"task": task})
 
 
-def make_env(
-    task: str, *, render_mode: Literal["rgb_array"] | None = None, **options: Any
-) -> "GenanEnv":
-    """One robot in ``task``."""
+def make_env(task: str, *, render_mode: str | None = None, **options: Any) -> "GenanEnv":
+    """One robot in ``task``; ``render_mode`` "rgb_array" makes pictures."""
     environment, robot = _environment(task, envs=1, **options)
     return GenanEnv(environment, None if render_mode is None else robot)
 
@@ -107,7 +107,7 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ``success`` and the task's metrics.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
+    metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
 
     def __init__(self, environment: TaskEnvironment, robot: Robot | None = None) -> None:
         """Wraps ``environment``, one of a single robot; with ``robot``, it can be rendered."""
@@ -118,21 +118,18 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._episodes, self._robot = _BatchedEpisodes(environment), robot
         self._renderer: Any = None
         self.render_mode = None if robot is None else "rgb_array"
-        period = environment.task.settings.action_repeat * environment.simulator.scene.dt
-        self.metadata = {**self.metadata, "render_fps": round(1.0 / period)}
+        self.metadata = {**self.metadata, "render_fps": round(1.0 / environment.period)}
         self.observation_space, self.action_space = _spaces(environment)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode."""
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed)
         if self._renderer is not None:
             self._renderer.restart()
         return self._episodes.reset(self.np_random)[0], {}
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One step of the policy."""
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, Info]:
         observation, reward, done, info = self._episodes.step(np.asarray(action)[None])
         truncated, info = bool(done[0]), jax.tree.map(lambda a: float(a[0]), info)
         info = info if truncated else {"terms": info["terms"]}
@@ -143,13 +140,13 @@ class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         if self._robot is None:
             return None
         load_renderer, stage, snapshots = map(imported, VIEWER)
-        task = self._episodes.environment.task
+        task, (state, *_) = self._episodes.environment.task, self._episodes.now("render")
         if self._renderer is None:
             self._renderer = load_renderer(stage(self._robot, task_entry(task.settings.name)))
-        return self._renderer.frame(snapshots(task, *self._episodes.seen())[0])
+        seen = jax.device_get((state.simulator.scene, state.memory))
+        return self._renderer.frame(snapshots(task, *seen)[0])
 
     def close(self) -> None:
-        """Give back what the pictures needed."""
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
@@ -164,60 +161,51 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """
 
     def __init__(
-        self,
-        environment: TaskEnvironment,
-        *,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        self, environment: TaskEnvironment, *, autoreset_mode: AutoresetMode | str = "SameStep"
     ) -> None:
         """Wraps ``environment``."""
         mode = AutoresetMode(autoreset_mode)
         if mode is AutoresetMode.DISABLED:
             raise SettingError(
-                "Episodes begin again by themselves (SameStep or NextStep), not as "
-                f"{mode.value} says."
+                f"Episodes begin again by themselves (SameStep or NextStep), not {mode.value}."
             )
         self._episodes = _BatchedEpisodes(environment)
         self._same_step = mode is AutoresetMode.SAME_STEP
         self._ended = np.zeros(environment.envs, bool)
         self.num_envs = environment.envs
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
-        self.single_observation_space, self.single_action_space = _spaces(environment)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        single = _spaces(environment)
+        self.single_observation_space, self.single_action_space = single
+        self.observation_space, self.action_space = (
+            batch_space(space, self.num_envs) for space in single
+        )
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin all episodes."""
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed)
         self._ended = np.zeros(self.num_envs, bool)
         return self._episodes.reset(self.np_random), {}
 
     def step(
         self, actions: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One step of the policy in all episodes."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]:
         observation, reward, done, info = self._episodes.step(np.asarray(actions))
-        terms = {"terms": info["terms"]}
-        if self._same_step:
-            infos = _masked(terms, np.ones(self.num_envs, bool))
-            if done.any():
-                # Gymnasium hands out final observations as objects, None elsewhere.
-                rows = np.full(self.num_envs, None, dtype=object)
-                for k in np.flatnonzero(done):
-                    rows[k] = observation[k]
-                infos |= _masked({"final_info": info, "final_obs": rows}, done)
-                observation = self._episodes.begin(done)
-        else:
-            fresh, done = self._ended, done & ~self._ended
-            reward = np.where(fresh, 0.0, reward).astype(np.float32)
-            infos = _masked(terms, ~fresh)
-            if done.any():
-                del info["terms"]
-                infos |= _masked(info, done)
-            if fresh.any():
-                observation = self._episodes.begin(fresh)
-            self._ended = done
+        fresh = np.zeros_like(done) if self._same_step else self._ended
+        done, reward = done & ~fresh, np.where(fresh, np.float32(0.0), reward)
+        infos, begun = _masked({"terms": info["terms"]}, ~fresh), fresh
+        if self._same_step and done.any():
+            # Gymnasium hands out final observations as objects, None elsewhere.
+            rows = np.full(self.num_envs, None, dtype=object)
+            for k in np.flatnonzero(done):
+                rows[k] = observation[k]
+            infos |= _masked({"final_info": info, "final_obs": rows}, done)
+            begun = done
+        elif done.any():
+            infos |= _masked({name: info[name] for name in ("success", "metrics")}, done)
+        if begun.any():
+            observation = self._episodes.begin(begun)
+        self._ended = done
         return observation, reward, np.zeros(self.num_envs, bool), done, infos
 
 
@@ -225,92 +213,71 @@ class _BatchedEpisodes:
     """The episodes behind both kinds of environment; none begins again here unless asked to."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
-        self.environment = without_end(environment)
-        self._horizon = environment.horizon
-        self._state: EnvironmentState | None = None
-        self._key: PRNGKeyArray | None = None
-        self._observation: Array | None = None
+        self.environment, self._horizon = environment.endless(), environment.horizon
+        self._now: Now | None = None
+
+    def now(self, asked: str) -> Now:
+        if self._now is None:
+            raise SettingError(f"Call reset() before {asked}().")
+        return self._now
 
     def reset(self, random: np.random.Generator) -> np.ndarray:
-        if self._state is None:
-            self._state = _settle(self.environment, jax.random.key(0))
-        self._key = jax.random.key(int(random.integers(2**31)))
-        return self.begin(np.ones(self.environment.envs, bool))
+        env, key = self.environment, jax.random.key(int(random.integers(2**31)))
+        if self._now is None:
+            state = eqx.filter_jit(TaskEnvironment.reset)(env, jax.random.key(0))
+        else:
+            state = self._now[0]
+        self._now = _begin(env, state, np.ones(env.envs, bool), key)
+        return np.array(self._now[2])
 
     def begin(self, which: np.ndarray) -> np.ndarray:
-        self._state, self._key, self._observation = _begin(
-            self.environment, self._state, which, self._key
-        )
-        return np.array(self._observation)
+        state, key, _ = self.now("step")
+        self._now = _begin(self.environment, state, which, key)
+        return np.array(self._now[2])
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Info]:
         """Observation, reward, whether it is over; the terms, success and metrics."""
-        expected = (self.environment.envs, self.environment.action_size)
-        if self._state is None:
-            raise SettingError("Call reset() before step().")
+        now, expected = self.now("step"), (self.environment.envs, self.environment.action_size)
         if action.shape != expected:
             raise SettingError(f"Actions must have the shape {expected}, not {action.shape}.")
         action = action.astype(np.float32)
-        self._state, self._key, self._observation, *after = _step(
-            self.environment, self._state, self._observation, action, self._key, self._horizon
-        )
-        reward, done, info = jax.tree.map(np.array, after)
-        return np.array(self._observation), reward, done, info
-
-    def seen(self) -> tuple[Any, Any]:
-        """Scene and memory of all environments."""
-        if self._state is None:
-            raise SettingError("Call reset() before render().")
-        return jax.device_get((self._state.simulator.scene, self._state.memory))
-
-
-@eqx.filter_jit  # type: ignore[untyped-decorator]
-def _settle(environment: TaskEnvironment, key: PRNGKeyArray) -> EnvironmentState:
-    return environment.reset(key)
+        self._now, after = _step(self.environment, now, action, self._horizon)
+        observation, (reward, done, info) = np.array(self._now[2]), jax.tree.map(np.array, after)
+        return observation, reward, done, info
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
 def _begin(
-    environment: TaskEnvironment,
-    state: EnvironmentState,
-    which: Bool[Array, " envs"],
-    key: PRNGKeyArray,
-) -> tuple[EnvironmentState, PRNGKeyArray, Float[Array, "envs observation"]]:
+    env: TaskEnvironment, state: EnvironmentState, which: Bool[Array, " envs"], key: PRNGKeyArray
+) -> Now:
     key, begin_key = jax.random.split(key)
-    state = begin(environment, state, jnp.asarray(which), key=begin_key)
-    return state, key, environment.observe(state)
+    state = env.begin(state, jnp.asarray(which), key=begin_key)
+    return state, key, env.observe(state)
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
-def _step(
-    environment: TaskEnvironment,
-    state: EnvironmentState,
-    before: Float[Array, "envs observation"],
-    action: Float[Array, "envs action"],
-    key: PRNGKeyArray,
-    horizon: int,
-) -> tuple[EnvironmentState, PRNGKeyArray, Float[Array, "envs observation"], Array, Array, Any]:
+def _step(env: TaskEnvironment, now: Now, action: Action, horizon: int) -> tuple[Now, Any]:
+    """All episodes a step later; their rewards, whether they are over, and what came of them."""
+    state, key, before = now
     key, step_key = jax.random.split(key)
     steps = state.step + 1
-    state, outcome = environment.step(state, unsquashed(action), key=step_key)
+    state, outcome = env.step(state, unsquashed(action), key=step_key)
     # An episode that ran away has begun again already; its last observation is the one before.
     observation = jnp.where(outcome.done[:, None], before, outcome.observation)
     info = {"terms": outcome.terms, "success": outcome.success, "metrics": outcome.metrics}
-    return state, key, observation, outcome.reward, outcome.done | (steps >= horizon), info
+    return (state, key, observation), (outcome.reward, outcome.done | (steps >= horizon), info)
 
 
 def _spaces(environment: TaskEnvironment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
     """Observations: any finite numbers. Actions: from -1 to 1."""
+    box = lambda bound, size: gymnasium.spaces.Box(-bound, bound, (size,), np.float32)  # noqa: E731
     largest = float(np.finfo(np.float32).max)
-    return (
-        gymnasium.spaces.Box(-largest, largest, (environment.observation_size,), np.float32),
-        gymnasium.spaces.Box(-1.0, 1.0, (environment.action_size,), np.float32),
-    )
+    return box(largest, environment.observation_size), box(1.0, environment.action_size)
 
 
-def _masked(infos: dict[str, Any], which: np.ndarray) -> dict[str, Any]:
+def _masked(infos: Info, which: np.ndarray) -> Info:
     """With each entry, as ``_NAME``, where it means something: Gymnasium's convention."""
-    found: dict[str, Any] = {}
+    found: Info = {}
     for name, value in infos.items():
         found[name] = _masked(value, which) if isinstance(value, dict) else value
         found[f"_{name}"] = which.copy()

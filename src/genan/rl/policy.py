@@ -23,7 +23,6 @@ from genan.actuator import Ensemble
 from genan.actuator.artifact import tensors as actuator_tensors
 from genan.actuator.network import Layer
 from genan.data import Channels
-from genan.errors import listing
 from genan.provenance import versions
 from genan.rl.config import PPOSettings
 from genan.rl.contract import (
@@ -43,6 +42,8 @@ from genan.tasks.task import TaskEnvironment
 
 _NAMES_0_1 = {"scale.deviation": "scale.std", "log_deviation": "log_std"}
 """What genan 0.1 called the arrays."""
+Observations = Float[Array | np.ndarray, "*batch observation"]
+Actions = Float[Array, "*batch action"]
 
 
 @final
@@ -60,45 +61,37 @@ class Policy(eqx.Module):
 
     @classmethod
     def of(
-        cls,
-        agent: AgentState,
-        env: TaskEnvironment,
-        robot: Robot,
-        settings: PPOSettings,
-        *,
-        record: dict[str, Any],
-    ) -> "Policy":
+        cls, agent: AgentState, env: TaskEnvironment, robot: Robot, settings: PPOSettings,
+        *, record: dict[str, Any],
+    ) -> "Policy":  # fmt: skip
         """What ``agent`` has learnt in ``env`` so far; settings and versions join its record."""
-        task, channels = env.task.settings, Channels.of_robot(robot)
-        scaler, words = agent.observation_scaler, _words(task.name, channels)
+        task, channels, scaler = (
+            env.task.settings,
+            Channels.of_robot(robot),
+            agent.observation_scaler,
+        )
+        words, unknown = _words(task.name, channels), "as the task gives it"
+        names = ("dt", "joints", "joint_units", "controls", "control_units")
         contract = PolicyContract(
             task=task.name,
             constants_json=json.dumps(task.settings(), sort_keys=True),
             robot=robot.name,
-            dt=channels.dt,
-            joints=channels.joints,
-            joint_units=channels.joint_units,
-            controls=channels.controls,
-            control_units=channels.control_units,
             u_range=tuple((float(low), float(high)) for low, high in channels.control_range.T),
             action_repeat=task.action_repeat,
             action_scale=task.action_scale,
-            layout=tuple(
-                ObservationPart(name, size, words.get(name, "as the task gives it"))
-                for name, size in env.layout
-            ),
+            layout=tuple(ObservationPart(n, size, words.get(n, unknown)) for n, size in env.layout),
             clip=CLIP if scaler.active else None,
             hidden=settings.hidden,
             activation=settings.activation,
             actuators_sha256=actuator_fingerprint(env.simulator.drive.ensemble),
+            **{name: getattr(channels, name) for name in names},
         )
         # A scaler that is off keeps the mean 0 and the variance 1 that it began with, but its
         # epsilon is not added.
         std = jnp.sqrt(scaler.variance) + (EPSILON if scaler.active else 0.0)
-        record = {"ppo": settings.settings(), "versions": versions(), **record}
-        networks = agent.networks
-        layers, log_std = networks.of(POLICY), networks.bounded(settings)
-        policy = cls(contract, layers, scaler.mean, std, log_std, _json(record))
+        text = _json({"ppo": settings.settings(), "versions": versions(), **record})
+        layers, log_std = agent.networks.of(POLICY), agent.networks.bounded(settings)
+        policy = cls(contract, layers, scaler.mean, std, log_std, text)
         policy.check_environment(env)
         return policy
 
@@ -115,14 +108,9 @@ class Policy(eqx.Module):
         contract, record = parse_contract(settings)
         arrays = {_NAMES_0_1.get(name, name): array for name, array in arrays.items()}
         KIND.check_arrays(arrays, contract.shapes, where=str(folder / WEIGHTS))
-        get = lambda name: jnp.asarray(arrays[name])  # noqa: E731
-        layers = tuple(
-            Layer(get(f"layers.{k}.weight"), get(f"layers.{k}.bias"))
-            for k in range(len(contract.hidden) + 1)
-        )
-        return cls(
-            contract, layers, get("scale.mean"), get("scale.std"), get("log_std"), _json(record)
-        )
+        *flat, mean, std, log_std = (jnp.asarray(arrays[name]) for name in contract.shapes)
+        layers = tuple(map(Layer, flat[::2], flat[1::2]))
+        return cls(contract, layers, mean, std, log_std, _json(record))
 
     def save(self, folder: Path | str) -> Path:
         """Write the policy into ``folder``, replacing one that is there; each file appears whole or
@@ -136,12 +124,10 @@ class Policy(eqx.Module):
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Weights and scale by name; ``layers.0.weight`` is [inputs, outputs]."""
-        named: dict[str, Array] = {}
-        for k, layer in enumerate(self.layers):
-            named[f"layers.{k}.weight"], named[f"layers.{k}.bias"] = layer.weight, layer.bias
-        named |= {"scale.mean": self.scale_mean, "scale.std": self.scale_std}
-        named["log_std"] = self.log_std
-        return {name: np.ascontiguousarray(array, np.float32) for name, array in named.items()}
+        arrays = [array for layer in self.layers for array in (layer.weight, layer.bias)]
+        arrays += [self.scale_mean, self.scale_std, self.log_std]
+        named = zip(self.contract.shapes, arrays, strict=True)
+        return {name: np.ascontiguousarray(array, np.float32) for name, array in named}
 
     @property
     def record(self) -> dict[str, Any]:
@@ -154,33 +140,27 @@ class Policy(eqx.Module):
         return replace(self, record_json=_json({**self.record, **entries}))
 
     def __repr__(self) -> str:
-        judged = self.record.get("judged")
-        success = "not judged"
+        success, judged = "not judged", self.record.get("judged")
         if judged:
             success = f"success {100 * judged['success']:.1f} % of {judged['episodes']} episodes"
         return f"Policy({self.contract.task} on {self.contract.robot}, {success})"
 
-    def __call__(
-        self, observation: Float[Array | np.ndarray, "*batch observation"]
-    ) -> Float[Array, "*batch action"]:
+    def __call__(self, observation: Observations) -> Actions:
         """The action: what is added to the controls in each period of the robot until the policy's
         next step [..., nu], in the controls' units.
 
         Args:
             observation: as the contract's ``layout`` says [..., n], not standardised.
         """
-        return self.squash(self.mean(observation))
+        return self.contract.action_scale * jnp.tanh(self.mean(observation))
 
-    def mean(
-        self, observation: Float[Array | np.ndarray, "*batch observation"]
-    ) -> Float[Array, "*batch action"]:
+    def mean(self, observation: Observations) -> Actions:
         """The network's output, before the squashing: what ``TaskEnvironment.step`` takes."""
         x, contract = jnp.asarray(observation), self.contract
         if x.shape[-1:] != (contract.observations,):
-            parts = ", ".join(f"{part.name} {part.size}" for part in contract.layout)
             raise PolicyError(
-                f"An observation must have the shape [..., {contract.observations}] ({parts}), not "
-                f"{list(x.shape)}."
+                f"An observation must have the shape [..., {contract.observations}] "
+                f"({contract.words}), not {list(x.shape)}."
             )
         x = (x - self.scale_mean) / self.scale_std
         if contract.clip is not None:
@@ -191,17 +171,11 @@ class Policy(eqx.Module):
             x = jnp.matmul(x, layer.weight, precision="highest") + layer.bias
         return x
 
-    def sample(
-        self, observation: Float[Array | np.ndarray, "*batch observation"], *, key: PRNGKeyArray
-    ) -> Float[Array, "*batch action"]:
+    def sample(self, observation: Observations, *, key: PRNGKeyArray) -> Actions:
         """An action as in training: with the noise that the policy explored with."""
         mean = self.mean(observation)
         noise = jax.random.normal(key, mean.shape, mean.dtype)
-        return self.squash(mean + jnp.exp(self.log_std) * noise)
-
-    def squash(self, action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
-        """What is added to the controls for an output of the network."""
-        return self.contract.action_scale * jnp.tanh(action)
+        return self.contract.action_scale * jnp.tanh(mean + jnp.exp(self.log_std) * noise)
 
     def check_environment(self, env: TaskEnvironment) -> None:
         """Refuse, by name, another task, observation, action scale, rate, joints or controls."""
@@ -210,14 +184,11 @@ class Policy(eqx.Module):
             raise PolicyError(
                 f"The policy was trained for the task {mine.task!r}, not for {theirs.name!r}."
             )
-        layout = tuple((part.name, part.size) for part in mine.layout)
-        if layout != env.layout:
-            one, other = (
-                listing(f"{name} {size}" for name, size in parts) for parts in (layout, env.layout)
-            )
+        wanted, given = mine.words, ", ".join(f"{name} {size}" for name, size in env.layout)
+        if wanted != given:
             raise PolicyError(
-                f"The policy was trained on observations of {one} in this order and the environment"
-                f" gives {other}; use a policy trained in it."
+                f"The policy was trained on observations of {wanted} in this order and the "
+                f"environment gives {given}; use a policy trained in it."
             )
         if not math.isclose(mine.action_scale, theirs.action_scale, rel_tol=TOLERANCE):
             raise PolicyError(
@@ -227,14 +198,11 @@ class Policy(eqx.Module):
             )
         simulator, actuators = env.simulator, env.simulator.drive.ensemble.contract
         channels = Channels(
-            simulator.scene.dt,
-            actuators.joints,
-            actuators.controls,
+            simulator.scene.dt, actuators.joints, actuators.controls,
             np.array([simulator.u_lower, simulator.u_upper]),
-            actuators.joint_units,
-            actuators.control_units,
-        )
-        mine.check_channels(channels, whose="the environment", action_repeat=theirs.action_repeat)
+            actuators.joint_units, actuators.control_units,
+        )  # fmt: skip
+        mine.check_channels(channels, whose="the environment", repeat=theirs.action_repeat)
 
     def was_trained_on(self, ensemble: Ensemble) -> bool:
         """Whether these are the actuators that it was trained on, to the bit."""
@@ -248,9 +216,8 @@ def actuator_fingerprint(ensemble: Ensemble) -> str:
 
 def _words(task: str, channels: Channels) -> dict[str, str]:
     """What the parts of an observation are, with their units."""
-    q, u = (
-        ", ".join(dict.fromkeys(units)) for units in (channels.joint_units, channels.control_units)
-    )
+    both = channels.joint_units, channels.control_units
+    q, u = (", ".join(dict.fromkeys(units)) for units in both)
     qd = ", ".join(f"{unit}/s" for unit in dict.fromkeys(channels.joint_units))
     return {
         "q": f"joint positions [{q}]",
@@ -261,17 +228,7 @@ def _words(task: str, channels: Channels) -> dict[str, str]:
 
 
 def _json(record: dict[str, Any]) -> str:
-    return json.dumps(_plain(record), sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
     """As JSON can hold it: a number that is not finite becomes null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
+    plain = lambda value: value.tolist() if hasattr(value, "tolist") else str(value)  # noqa: E731
+    text = json.dumps(record, default=plain)
+    return json.dumps(json.loads(text, parse_constant=lambda _: None), sort_keys=True)

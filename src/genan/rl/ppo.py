@@ -1,7 +1,15 @@
-"""What PPO learns: a policy and a value network, and the scalers of what they see.
+"""Proximal policy optimisation (Schulman et al. 2017), compiled as a whole: rollout and update are
+one program.
 
-Both networks are perceptrons of the same shape, stacked so that one product serves both. On a GPU
-that halves the number of kernels, and kernels are what a step of small networks costs.
+The file reads in the order of an iteration, after the networks: the policy acts (``rollout``),
+advantages are estimated (``estimate_advantages``), and a few epochs of Adam follow on minibatches
+(``update``). Formulas, order and constants are those of skrl 2.1.1 on JAX: the value scaler sees
+the values and then the returns; the observation scaler sees each minibatch of the first epoch just
+before it is used; each network's gradient is clipped by its own length; a divergence above the
+threshold leaves the epoch, not the update, before the step.
+
+Policy and value network are perceptrons of the same shape, stacked so that one product serves both.
+On a GPU that halves the number of kernels, and kernels are what a step of small networks costs.
 """
 
 import math
@@ -14,21 +22,32 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from genan.actuator.network import Layer
 from genan.actuator.training import shuffled
 from genan.jax_setup import QUICK
 from genan.rl.config import PPOSettings
-from genan.tasks.task import StepOutcome
+from genan.tasks.task import Action, Observation, PerEnv, StepOutcome
 
 POLICY, VALUE = 0, 1
 ACTIVATION_FUNCTIONS = {"leaky_relu": jax.nn.leaky_relu, "elu": jax.nn.elu, "tanh": jnp.tanh}
 PRECISION_NAMES = {"float32": "highest", "tf32": "default"}
 CLIP = 5.0  # Standardised numbers are kept within this [standard deviations].
 EPSILON = 1e-8  # Added to the standard deviation that is divided by.
-
+_UNROLL = 16  # steps of the advantages in one kernel; more only make the program longer
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
+
+Scalar = Float[Array, ""]
+Count = Int[Array, ""]
+PerSample = Float[Array, " samples"]
+PerStep = Float[Array, "steps envs"]
+StepByStep = Float[Array, "*steps envs"]
+Features = Float[Array, "*any features"]
+Order = Callable[[Count, Count], Int[Array, " samples"]]
+"""From epoch and minibatch, counted from 0, to its samples (step times environments plus
+environment)."""
 
 
 class Gaussian(eqx.Module):
@@ -43,7 +62,7 @@ class Gaussian(eqx.Module):
         each = -jnp.square(action - self.mean) / (2.0 * variance) - self.log_std - _HALF_LOG_2_PI
         return jnp.sum(each, axis=-1)
 
-    def entropy(self) -> Float[Array, ""]:
+    def entropy(self) -> Scalar:
         """Of all components together [nat]: sum of 1/2 + log(2 pi) / 2 + log(std)."""
         return jnp.sum(0.5 + _HALF_LOG_2_PI + self.log_std)
 
@@ -53,8 +72,7 @@ class RunningScaler(eqx.Module):
 
     mean: Float[Array, "*batches features"]
     variance: Float[Array, "*batches features"]
-    count: Float[Array, "*batches"]
-    """Samples seen, and one: the standard normal that it starts from."""
+    count: Float[Array, "*batches"]  # samples seen, and one: the standard normal it starts from
     active: bool = eqx.field(static=True, default=True)  # where this is off, numbers pass unchanged
 
     @classmethod
@@ -88,13 +106,13 @@ class RunningScaler(eqx.Module):
         """One of the scalers that ``seen_each`` gave."""
         return jax.tree.map(lambda a: a[batch], self)
 
-    def scale(self, x: Float[Array, "*any features"]) -> Float[Array, "*any features"]:
+    def scale(self, x: Features) -> Features:
         """Standardised and clipped."""
         if not self.active:
             return x
         return jnp.clip((x - self.mean) / (jnp.sqrt(self.variance) + EPSILON), -CLIP, CLIP)
 
-    def restore(self, x: Float[Array, "*any features"]) -> Float[Array, "*any features"]:
+    def restore(self, x: Features) -> Features:
         """Standardised numbers in their own unit again."""
         if not self.active:
             return x
@@ -128,7 +146,7 @@ class Networks(eqx.Module):
 
     def __call__(
         self, x: Float[Array, "samples observation"], settings: PPOSettings
-    ) -> tuple[Gaussian, Float[Array, " samples"]]:
+    ) -> tuple[Gaussian, PerSample]:
         """Distribution of the actions and value [standardised], for standardised observations."""
         activation = ACTIVATION_FUNCTIONS[settings.activation]
         precision = PRECISION_NAMES[settings.precision]
@@ -159,10 +177,6 @@ def _product(x: Array, weight: Array, precision: str) -> Array:
     return jnp.matmul(x, weight, precision=precision)
 
 
-def _forward(x: Array, weight: Array, precision: str) -> tuple[Array, tuple[Array, Array]]:
-    return _product(x, weight, precision), (x, weight)
-
-
 def _backward(precision: str, kept: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
     x, weight = kept
     two, samples, _ = x.shape
@@ -172,16 +186,7 @@ def _backward(precision: str, kept: tuple[Array, Array], cotangent: Array) -> tu
     return jnp.matmul(cotangent, weight.mT, precision=precision), jnp.sum(by_part, axis=1)
 
 
-_product.defvjp(_forward, _backward)
-
-
-# --- Proximal policy optimisation (Schulman et al. 2017), compiled as a whole: rollout and upda
-
-_UNROLL = 16  # steps of the advantages in one kernel; more only make the program longer
-
-Order = Callable[[Int[Array, ""], Int[Array, ""]], Int[Array, " samples"]]
-"""From epoch and minibatch, counted from 0, to its samples (step times environments plus
-environment)."""
+_product.defvjp(lambda x, weight, p: (_product(x, weight, p), (x, weight)), _backward)
 
 
 @runtime_checkable
@@ -196,12 +201,10 @@ class Environment(Protocol):
     def reset(self, key: PRNGKeyArray) -> Any:
         """State of all environments at the start of an episode: a pytree of arrays."""
 
-    def observe(self, state: Any) -> Float[Array, "envs observation"]:
+    def observe(self, state: Any) -> Observation:
         """What the policy sees of the state."""
 
-    def step(
-        self, state: Any, action: Float[Array, "envs action"], *, key: PRNGKeyArray
-    ) -> tuple[Any, StepOutcome]:
+    def step(self, state: Any, action: Action, *, key: PRNGKeyArray) -> tuple[Any, StepOutcome]:
         """One step of all environments; ``action`` is the policy's output before any squashing."""
 
 
@@ -210,7 +213,7 @@ class AgentState(eqx.Module):
 
     networks: Networks
     adam: optax.OptState
-    learning_rate: Float[Array, ""]
+    learning_rate: Scalar
     observation_scaler: RunningScaler
     value_scaler: RunningScaler
 
@@ -229,12 +232,23 @@ class AgentState(eqx.Module):
         )
 
 
+class StepResults(eqx.Module):
+    """Rewards and results of a rollout, step by step."""
+
+    reward: StepByStep
+    terms: dict[str, StepByStep]
+    done: Bool[Array, "*steps envs"]
+    success: StepByStep
+    metrics: dict[str, StepByStep]
+    returns: StepByStep  # sum of the episode's rewards up to this step
+
+
 class RolloutState(eqx.Module):
     """The environments between two rollouts."""
 
     state: Any  # the environments' own
-    observation: Float[Array, "envs observation"]
-    returns: Float[Array, " envs"]  # sum of the running episodes' rewards
+    observation: Observation
+    returns: PerEnv  # sum of the running episodes' rewards
 
     @classmethod
     def begin(cls, env: Environment, key: PRNGKeyArray) -> "RolloutState":
@@ -243,27 +257,13 @@ class RolloutState(eqx.Module):
         return cls(state, env.observe(state), jnp.zeros(env.envs))
 
     def stepped(
-        self, env: Environment, action: Float[Array, "envs action"], *, key: PRNGKeyArray
-    ) -> "tuple[RolloutState, StepResults]":
+        self, env: Environment, action: Action, *, key: PRNGKeyArray
+    ) -> tuple["RolloutState", StepResults]:
         """One step of all environments later."""
-        state, outcome = env.step(self.state, action, key=key)
-        returns = self.returns + outcome.reward
-        results = StepResults(
-            outcome.reward, outcome.terms, outcome.done, outcome.success, outcome.metrics, returns
-        )
-        returns = jnp.where(outcome.done, 0.0, returns)
-        return RolloutState(state, outcome.observation, returns), results
-
-
-class StepResults(eqx.Module):
-    """Rewards and results of a rollout, step by step."""
-
-    reward: Float[Array, "*steps envs"]
-    terms: dict[str, Float[Array, "*steps envs"]]
-    done: Bool[Array, "*steps envs"]
-    success: Float[Array, "*steps envs"]
-    metrics: dict[str, Float[Array, "*steps envs"]]
-    returns: Float[Array, "*steps envs"]  # sum of the episode's rewards up to this step
+        state, now = env.step(self.state, action, key=key)
+        returns = self.returns + now.reward
+        results = StepResults(now.reward, now.terms, now.done, now.success, now.metrics, returns)
+        return RolloutState(state, now.observation, jnp.where(now.done, 0.0, returns)), results
 
 
 class Experience(eqx.Module):
@@ -271,11 +271,11 @@ class Experience(eqx.Module):
 
     observation: Float[Array, "steps envs observation"]
     action: Float[Array, "steps envs action"]
-    log_prob: Float[Array, "steps envs"]
-    value: Float[Array, "steps envs"]  # as the value network had it, in units of the reward
-    reward: Float[Array, "steps envs"]
+    log_prob: PerStep
+    value: PerStep  # as the value network had it, in units of the reward
+    reward: PerStep
     terminal: Bool[Array, "steps envs"]
-    last_value: Float[Array, " envs"]  # of the observation after the last step
+    last_value: PerEnv  # of the observation after the last step
 
 
 class MiniBatch(eqx.Module):
@@ -283,21 +283,20 @@ class MiniBatch(eqx.Module):
 
     observation: Float[Array, "samples observation"]
     action: Float[Array, "samples action"]
-    log_prob: Float[Array, " samples"]
-    value: Float[Array, " samples"]
-    returns: Float[Array, " samples"]
-    advantage: Float[Array, " samples"]
+    log_prob: PerSample
+    value: PerSample
+    returns: PerSample
+    advantage: PerSample
 
 
 class Losses(eqx.Module):
     """What an update had to do."""
 
-    policy: Float[Array, ""]  # mean over the steps done, as the next two
-    entropy: Float[Array, ""]
-    value: Float[Array, ""]
-    kl: Float[Array, ""]
-    """Mean divergence from the old policy over the last epoch's minibatches [nat]."""
-    steps: Int[Array, ""]  # steps of the optimiser that were done
+    policy: Scalar  # mean over the steps done, as the next two
+    entropy: Scalar
+    value: Scalar
+    kl: Scalar  # mean divergence from the old policy over the last epoch's minibatches [nat]
+    steps: Count  # steps of the optimiser that were done
 
 
 class LearnerState(eqx.Module):
@@ -306,21 +305,21 @@ class LearnerState(eqx.Module):
     agent: AgentState
     rollout: RolloutState
     key: UInt32[Array, "2"]  # data of the random key that the next update starts from
-    updates: Int[Array, ""]  # updates done
+    updates: Count  # updates done
 
 
 class UpdateReport(eqx.Module):
     """What a rollout and its update showed; a mean over episodes is NaN where none ended."""
 
-    reward: Float[Array, ""]  # mean over steps and environments, as the terms
-    terms: dict[str, Float[Array, ""]]
-    episodes: Int[Array, ""]  # episodes that ended; the next three are their means
-    returns: Float[Array, ""]  # sum of rewards
-    success: Float[Array, ""]
-    metrics: dict[str, Float[Array, ""]]
+    reward: Scalar  # mean over steps and environments, as the terms
+    terms: dict[str, Scalar]
+    episodes: Count  # episodes that ended; the next three are their means
+    returns: Scalar  # sum of rewards
+    success: Scalar
+    metrics: dict[str, Scalar]
     losses: Losses
-    learning_rate: Float[Array, ""]  # after the update
-    std: Float[Array, ""]  # mean over actions of the policy's standard deviation after the update
+    learning_rate: Scalar  # after the update
+    std: Scalar  # mean over actions of the policy's standard deviation after the update
 
     @classmethod
     def of(
@@ -328,18 +327,11 @@ class UpdateReport(eqx.Module):
     ) -> "UpdateReport":
         """Of a rollout's results and the agent after the update."""
         episodes = jnp.sum(results.done)
-        ended = lambda a: jnp.sum(jnp.where(results.done, a, 0.0)) / episodes  # noqa: E731
-        return cls(
-            reward=jnp.mean(results.reward),
-            terms={name: jnp.mean(term) for name, term in results.terms.items()},
-            episodes=episodes,
-            returns=ended(results.returns),
-            success=ended(results.success),
-            metrics={name: ended(metric) for name, metric in results.metrics.items()},
-            losses=losses,
-            learning_rate=agent.learning_rate,
-            std=jnp.mean(jnp.exp(agent.networks.bounded(settings))),
-        )
+        mean = lambda a: jnp.sum(jnp.where(results.done, a, 0.0)) / episodes  # noqa: E731
+        ended = jax.tree.map(mean, (results.returns, results.success, results.metrics))
+        reward, terms = jax.tree.map(jnp.mean, (results.reward, results.terms))
+        std = jnp.mean(jnp.exp(agent.networks.bounded(settings)))
+        return cls(reward, terms, episodes, *ended, losses, agent.learning_rate, std)
 
 
 class PPO(eqx.Module):
@@ -361,21 +353,16 @@ class PPO(eqx.Module):
         """The state before the first step."""
         agent_key, env_key, key = jax.random.split(key, 3)
         sizes = self.env.observation_size, self.env.action_size
-        return LearnerState(
-            AgentState.begin(*sizes, self.settings, key=agent_key),
-            RolloutState.begin(self.env, env_key),
-            jax.random.key_data(key),
-            jnp.zeros((), jnp.int32),
-        )
+        agent = AgentState.begin(*sizes, self.settings, key=agent_key)
+        start, none = RolloutState.begin(self.env, env_key), jnp.zeros((), jnp.int32)
+        return LearnerState(agent, start, jax.random.key_data(key), none)
 
     @partial(eqx.filter_jit, donate="all-except-first", compiler_options=QUICK)
     def advance(self, learner: LearnerState) -> tuple[LearnerState, UpdateReport]:
         """One rollout and one update further. ``learner`` is used up."""
-        agent, settings = learner.agent, self.settings
+        agent, before, settings = learner.agent, learner.rollout, self.settings
         rollout_key, order_key, key = jax.random.split(jax.random.wrap_key_data(learner.key), 3)
-        after, experience, results = rollout(
-            self.env, agent, learner.rollout, settings, key=rollout_key
-        )
+        after, experience, results = rollout(self.env, agent, before, settings, key=rollout_key)
         order = random_order(self.steps_per_update, settings, key=order_key)
         agent, losses = update(agent, experience, settings, order)
         report = UpdateReport.of(agent, results, losses, settings)
@@ -383,13 +370,9 @@ class PPO(eqx.Module):
 
 
 def rollout(
-    env: Environment,
-    agent: AgentState,
-    before: RolloutState,
-    settings: PPOSettings,
-    *,
-    key: PRNGKeyArray,
-) -> tuple[RolloutState, Experience, StepResults]:
+    env: Environment, agent: AgentState, before: RolloutState, settings: PPOSettings,
+    *, key: PRNGKeyArray,
+) -> tuple[RolloutState, Experience, StepResults]:  # fmt: skip
     """Let the policy act for ``settings.num_steps_per_env`` steps in all environments."""
     noise_key, env_key = jax.random.split(key)
     steps = settings.num_steps_per_env
@@ -402,36 +385,27 @@ def rollout(
         after, results = now.stepped(env, action, key=key)
         return after, (now.observation, action, policy.log_prob(action), value, results)
 
-    keys = jax.random.split(env_key, steps)
-    after, kept = jax.lax.scan(step, before, (noise, keys))
-    observation, action, log_prob, value, results = kept
+    after, kept = jax.lax.scan(step, before, (noise, jax.random.split(env_key, steps)))
+    *seen, value, results = kept
     _, last_value = agent.networks(agent.observation_scaler.scale(after.observation), settings)
     restore = lambda v: agent.value_scaler.restore(v[..., None])[..., 0]  # noqa: E731
-    value, reward = restore(value), results.reward
+    value, reward, done = restore(value), results.reward, results.done
     if settings.time_limit == "bootstrap":  # r_t + gamma V_t where the episode was cut off
-        reward = reward + settings.gamma * value * results.done
-    experience = Experience(
-        observation, action, log_prob, value, reward, results.done, restore(last_value)
-    )
-    return after, experience, results
+        reward = reward + settings.gamma * value * done
+    return after, Experience(*seen, value, reward, done, restore(last_value)), results
 
 
 def estimate_advantages(
-    reward: Float[Array, "steps envs"],
-    value: Float[Array, "steps envs"],
-    last_value: Float[Array, " envs"],
-    terminal: Bool[Array, "steps envs"],
-    *,
-    gamma: float,
-    gae_lambda: float,
-) -> Float[Array, "steps envs"]:
+    reward: PerStep, value: PerStep, last_value: PerEnv, terminal: Bool[Array, "steps envs"],
+    *, gamma: float, gae_lambda: float,
+) -> PerStep:  # fmt: skip
     """How much better than expected each step turned out (Schulman et al. 2016).
 
     A_t = r_t - V_t + gamma (V_t+1 + lambda A_t+1), 0 for the bracket at the end of an episode.
     """
     following = jnp.concatenate([value[1:], last_value[None]])
 
-    def back(advantage: Array, step: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
+    def back(advantage: Array, step: tuple[Array, ...]) -> tuple[Array, Array]:
         reward, value, following, go_on = step
         advantage = reward - value + gamma * go_on * (following + gae_lambda * advantage)
         return advantage, advantage
@@ -441,7 +415,7 @@ def estimate_advantages(
     return jax.lax.scan(back, start, steps, reverse=True, unroll=unroll)[1]
 
 
-def normalise(advantage: Float[Array, "steps envs"]) -> Float[Array, "steps envs"]:
+def normalise(advantage: PerStep) -> PerStep:
     """With mean 0 and (population) standard deviation 1 over all steps of all environments."""
     return (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + EPSILON)
 
@@ -451,7 +425,7 @@ def random_order(samples: int, settings: PPOSettings, *, key: PRNGKeyArray) -> O
     size = samples // settings.num_minibatches
     seeds = jax.random.bits(key, (settings.num_epochs, 2), jnp.uint32)
 
-    def order(epoch: Int[Array, ""], mini: Int[Array, ""]) -> Int[Array, " samples"]:
+    def order(epoch: Count, mini: Count) -> Int[Array, " samples"]:
         places = mini * size + jnp.arange(size, dtype=jnp.int32)
         return shuffled(places, samples, seeds[epoch]) if settings.shuffle else places
 
@@ -461,14 +435,11 @@ def random_order(samples: int, settings: PPOSettings, *, key: PRNGKeyArray) -> O
 class _UpdateState(eqx.Module):
     """What changes from step to step of the optimiser."""
 
-    networks: Networks
-    adam: optax.OptState
-    learning_rate: Float[Array, ""]
-    scaler: RunningScaler
+    agent: AgentState
     sums: Float[Array, "3"]  # of the three losses
-    steps: Int[Array, ""]
-    mini: Int[Array, ""]  # minibatches looked at in this epoch
-    kl_sum: Float[Array, ""]  # of their divergences
+    steps: Count
+    mini: Count  # minibatches looked at in this epoch
+    kl_sum: Scalar  # of their divergences
     stopped: Bool[Array, ""]  # this epoch went far enough
 
 
@@ -481,27 +452,28 @@ def update(
     first = jax.vmap(lambda mini: samples.observation[order(jnp.asarray(0), mini)])(count)
     scalers = agent.observation_scaler.seen_each(first)
     optimiser = optax.scale_by_adam()
-    rows, unpack = _packed(samples)
+    # Each sample in one row, so that a minibatch is fetched in one go.
+    rows = jax.vmap(lambda sample: ravel_pytree(sample)[0])(samples)
+    unpack = jax.vmap(ravel_pytree(jax.tree.map(lambda a: a[0], samples))[1])
 
-    def step(at: _UpdateState, epoch: Int[Array, ""]) -> _UpdateState:
-        scaler = _pick(epoch == 0, scalers.at(at.mini), at.scaler)
-        batch = unpack(rows[order(epoch, at.mini)])
+    def step(at: _UpdateState, epoch: Count) -> _UpdateState:
+        now, batch = at.agent, unpack(rows[order(epoch, at.mini)])
+        scaler = _pick(epoch == 0, scalers.at(at.mini), now.observation_scaler)
         batch = eqx.tree_at(lambda b: b.observation, batch, scaler.scale(batch.observation))
-        gradient, (*losses, kl) = jax.grad(objective, has_aux=True)(at.networks, batch, settings)
-        direction, adam = optimiser.update(clip_gradient(gradient, settings.max_grad_norm), at.adam)
-        networks = jax.tree.map(lambda w, d: w - at.learning_rate * d, at.networks, direction)
+        gradient, (*losses, kl) = jax.grad(objective, has_aux=True)(now.networks, batch, settings)
+        gradient = clip_gradient(gradient, settings.max_grad_norm)
+        direction, adam = optimiser.update(gradient, now.adam)
+        networks = jax.tree.map(lambda w, d: w - now.learning_rate * d, now.networks, direction)
         done = (networks, adam, at.sums + jnp.stack(losses), at.steps + 1)
         stopped = jnp.asarray(False)
         if settings.kl_mode == "stop":
             stopped = kl > settings.kl_threshold
-            done = _pick(stopped, (at.networks, at.adam, at.sums, at.steps), done)
+            done = _pick(stopped, (now.networks, now.adam, at.sums, at.steps), done)
         networks, adam, sums, steps = done
-        mini, kl_sum = at.mini + 1, at.kl_sum + kl
-        return _UpdateState(
-            networks, adam, at.learning_rate, scaler, sums, steps, mini, kl_sum, stopped
-        )
+        now = AgentState(networks, adam, now.learning_rate, scaler, value_scaler)
+        return _UpdateState(now, sums, steps, at.mini + 1, at.kl_sum + kl, stopped)
 
-    def epoch(at: _UpdateState, number: Int[Array, ""]) -> tuple[_UpdateState, None]:
+    def epoch(at: _UpdateState, number: Count) -> tuple[_UpdateState, None]:
         fresh = lambda p: (p.mini, p.kl_sum, p.stopped)  # noqa: E731
         at = eqx.tree_at(fresh, at, jax.tree.map(jnp.zeros_like, fresh(at)))
         if settings.kl_mode == "stop":
@@ -513,25 +485,22 @@ def update(
             one = lambda p, _: (step(p, number), None)  # noqa: E731
             at = jax.lax.scan(one, at, None, length=settings.num_minibatches)[0]
         if settings.kl_mode == "adaptive":
-            kl = at.kl_sum / settings.num_minibatches
-            steered = adapt_learning_rate(at.learning_rate, kl, settings)
-            at = eqx.tree_at(lambda p: p.learning_rate, at, steered)
+            kl, rate = at.kl_sum / settings.num_minibatches, at.agent.learning_rate
+            steered = adapt_learning_rate(rate, kl, settings)
+            at = eqx.tree_at(lambda p: p.agent.learning_rate, at, steered)
         return at, None
 
     zero, none = jnp.zeros(()), jnp.zeros((), jnp.int32)
-    start = _UpdateState(
-        agent.networks, agent.adam, agent.learning_rate, agent.observation_scaler,
-        jnp.zeros(3), none, none, zero, jnp.asarray(False),
-    )  # fmt: skip
+    agent = eqx.tree_at(lambda a: a.value_scaler, agent, value_scaler)
+    start = _UpdateState(agent, jnp.zeros(3), none, none, zero, jnp.asarray(False))
     end, _ = jax.lax.scan(epoch, start, jnp.arange(settings.num_epochs))
     means = end.sums / jnp.maximum(end.steps, 1)
-    losses = Losses(means[0], means[1], means[2], end.kl_sum / end.mini, end.steps)
-    return AgentState(end.networks, end.adam, end.learning_rate, end.scaler, value_scaler), losses
+    return end.agent, Losses(means[0], means[1], means[2], end.kl_sum / end.mini, end.steps)
 
 
 def objective(
     networks: Networks, batch: MiniBatch, settings: PPOSettings
-) -> tuple[Float[Array, ""], tuple[Float[Array, ""], ...]]:
+) -> tuple[Scalar, tuple[Scalar, ...]]:
     """What a step lowers; its parts: policy, entropy and value loss, and the divergence."""
     policy, value = networks(batch.observation, settings)
     # ratio = pi(a) / pi_old(a); KL(pi_old | pi) is estimated by mean(ratio - 1 - log ratio)
@@ -542,8 +511,7 @@ def objective(
     clipped = jnp.clip(ratio, 1.0 - settings.clip_range, 1.0 + settings.clip_range)
     policy_loss = -jnp.mean(jnp.minimum(batch.advantage * ratio, batch.advantage * clipped))
     entropy_loss = -settings.entropy_coef * policy.entropy()
-    if settings.value_clip_range:  # V = V_old + clip(V - V_old, -c, c)
-        limit = settings.value_clip_range
+    if limit := settings.value_clip_range:  # V = V_old + clip(V - V_old, -c, c)
         value = batch.value + jnp.clip(value - batch.value, -limit, limit)
     # L_value = mean((R - V)^2) with the return R = A + V_old
     value_loss = settings.value_coef * jnp.mean((batch.returns - value) ** 2)
@@ -555,19 +523,15 @@ def clip_gradient(gradient: Networks, longest: float) -> Networks:
     """Each network's part no longer than ``longest``; ``log_std`` belongs to the policy's."""
     if not longest:
         return gradient
-    squares = sum(
-        jnp.sum(jnp.square(g), axis=tuple(range(1, g.ndim)))
-        for g in jax.tree.leaves(gradient.layers)
-    )
+    leaves = jax.tree.leaves(gradient.layers)
+    squares = sum(jnp.sum(jnp.square(g), axis=tuple(range(1, g.ndim))) for g in leaves)
     length = jnp.sqrt(squares + jnp.stack([jnp.sum(jnp.square(gradient.log_std)), jnp.zeros(())]))
     factor = jnp.where(length < longest, 1.0, longest / length)
     layers = jax.tree.map(lambda g: g * factor.reshape(2, *[1] * (g.ndim - 1)), gradient.layers)
     return Networks(layers, gradient.log_std * factor[POLICY])
 
 
-def adapt_learning_rate(
-    rate: Float[Array, ""], kl: Float[Array, ""], settings: PPOSettings
-) -> Float[Array, ""]:
+def adapt_learning_rate(rate: Scalar, kl: Scalar, settings: PPOSettings) -> Scalar:
     """After an epoch of divergence ``kl``: lower where far above the threshold, or higher."""
     slower = jnp.maximum(rate / settings.learning_rate_factor, settings.min_learning_rate)
     faster = jnp.minimum(rate * settings.learning_rate_factor, settings.max_learning_rate)
@@ -581,39 +545,18 @@ def _samples(
 ) -> tuple[MiniBatch, RunningScaler]:
     """All samples (observations not standardised yet), and the value scaler that saw them."""
     flat = lambda a: a.reshape(-1, *a.shape[2:])  # noqa: E731
-    value = experience.value
+    column = lambda a: flat(a)[:, None]  # noqa: E731
+    it = experience
     advantage = estimate_advantages(
-        experience.reward, value, experience.last_value, experience.terminal,
+        it.reward, it.value, it.last_value, it.terminal,
         gamma=settings.gamma, gae_lambda=settings.gae_lambda,
     )  # fmt: skip
-    returns = flat(advantage + value)[:, None]
-    value = flat(value)[:, None]
+    value, returns = column(it.value), column(advantage + it.value)
     scaler = agent.value_scaler.seen(value)
     after = scaler.seen(returns)
-    samples = MiniBatch(
-        observation=flat(experience.observation),
-        action=flat(experience.action),
-        log_prob=flat(experience.log_prob),
-        value=scaler.scale(value)[:, 0],
-        returns=after.scale(returns)[:, 0],
-        advantage=flat(normalise(advantage)),
-    )
-    return samples, after
-
-
-def _packed(
-    samples: MiniBatch,
-) -> tuple[Float[Array, "samples width"], Callable[[Array], MiniBatch]]:
-    """Each sample in one row, so that a minibatch is fetched in one go; and the inverse."""
-    n, a = samples.observation.shape[1], samples.action.shape[1]
-    single = jnp.stack(
-        [samples.log_prob, samples.value, samples.returns, samples.advantage], axis=1
-    )
-
-    def unpack(rows: Float[Array, "some width"]) -> MiniBatch:
-        return MiniBatch(rows[:, :n], rows[:, n : n + a], *(rows[:, n + a + k] for k in range(4)))
-
-    return jnp.concatenate([samples.observation, samples.action, single], axis=1), unpack
+    value, returns = scaler.scale(value)[:, 0], after.scale(returns)[:, 0]
+    recorded = map(flat, (it.observation, it.action, it.log_prob))
+    return MiniBatch(*recorded, value, returns, flat(normalise(advantage))), after
 
 
 def _pick(condition: Bool[Array, ""], yes: Any, no: Any) -> Any:

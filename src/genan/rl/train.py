@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from genan import actuator
 from genan.actuator import Ensemble
 from genan.actuator.network import Precision
-from genan.errors import GenanError, SettingError
+from genan.errors import GenanError, SettingError, listing
 from genan.files import load_checkpoint, remove_checkpoint, save_checkpoint
 from genan.jax_setup import QUICK, compiling
 from genan.rl.config import PPOSettings, TrainSettings
@@ -26,8 +25,8 @@ from genan.rl.ppo import PPO, LearnerState, UpdateReport
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.simulation.divergence import write_divergence
-from genan.tasks.registry import TaskSettings, task_entry
-from genan.tasks.task import Judgement, judge, load_environment
+from genan.tasks.registry import TaskSettings, imported, task_entry
+from genan.tasks.task import Judgement, TaskEnvironment, judge, load_environment
 from genan.tensorboard import EventFile
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT_SECONDS = 10.0
 """Time between two checkpoints [s]; a killed training loses no more than this."""
+TRAINERS = {"genan": "genan.rl.train:PolicyTraining", "skrl": "genan.rl.skrl:SkrlTraining"}
 EVENTS, FAULT = "tensorboard", "fault.safetensors"
 """Folder of the TensorBoard events, and file of a runaway state, within a training's folder."""
 
@@ -74,15 +74,12 @@ class TrainingResult:
 
         figure = Figure(figsize=(7.0, 5.0), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True)
-        for axes, name, label, factor in (
-            (upper, "episode/success", "success [%]", 100.0),
-            (lower, "episode/return", "return", 1.0),
-        ):
+        for axes, name in ((upper, "episode/success"), (lower, "episode/return")):
             points = [(point["steps"], point[name]) for point in self.curve if name in point]
             x, y = np.array(points).reshape(-1, 2).T
-            axes.plot(x / 1e6, factor * y)
-            axes.set_ylabel(label)
-        lower.set_xlabel("policy steps [million]")
+            axes.plot(x / 1e6, 100.0 * y if axes is upper else y)
+        upper.set_ylabel("success [%]")
+        lower.set(xlabel="policy steps [million]", ylabel="return")
         return figure
 
 
@@ -133,24 +130,17 @@ def train(
     for name in settings:
         if name not in known:
             raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
+    if trainer not in TRAINERS:
+        raise SettingError(f"There is no trainer {trainer!r}; there are: {listing(TRAINERS)}.")
+    kind: type[PolicyTraining] = imported(TRAINERS[trainer])
     name = task if isinstance(task, str) else task.name
     robot = robot if isinstance(robot, Robot) else Robot.load(robot or task_entry(name).robot)
     chosen = presets(name, preset, robot=robot.name)
-    kind: type[PolicyTraining] = PolicyTraining
-    if trainer == "skrl":
-        from genan.rl.skrl import SkrlTraining
-
-        kind = SkrlTraining
-    elif trainer != "genan":
-        raise SettingError(f"There is no trainer {trainer!r}; there are: 'genan', 'skrl'.")
+    steps = chosen.steps if steps is None else steps
     training = kind(
         chosen.task if isinstance(task, str) else task,
         actuators,
-        TrainSettings(
-            steps=chosen.steps if steps is None else steps,
-            seed=seed,
-            **{"num_envs": chosen.num_envs, **settings},
-        ),
+        TrainSettings(steps=steps, seed=seed, **{"num_envs": chosen.num_envs, **settings}),
         ppo=ppo or chosen.ppo,
         robot=robot,
         out=out,
@@ -174,14 +164,12 @@ class PolicyTraining:
         overwrite: bool = False,
     ) -> None:
         """Check everything, build the simulator, take up an unfinished training in ``out``."""
-        self.settings = settings
-        self.out = None if out is None else Path(out)
+        self.settings, self.out = settings, None if out is None else Path(out)
         _use_device(settings.device)
         if not isinstance(actuators, Ensemble):
             actuators = actuator.load(actuators or bundled_actuators(task.robot))
-        self.ensemble = actuators
-        if settings.member is not None:
-            self.ensemble = self.ensemble.member(settings.member)
+        member = settings.member
+        self.ensemble = actuators if member is None else actuators.member(member)
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot or task.robot)
         self.task = task = task.for_robot(self.robot.name)
         self._clear(overwrite=overwrite)
@@ -196,13 +184,9 @@ class PolicyTraining:
         self.ppo = PPO(self.env, self.ppo_settings)
         self.updates = max(1, round((settings.steps or chosen.steps) / self.ppo.steps_per_update))
         self.compile_seconds = 0.0
-        self.steps_per_second = 0.0
-        """In this run, compiling left out; 0 before it is known."""
-        self.curve: list[dict[str, float]] = []
-        """Numbers of every update, by name: return, success, each reward term, losses."""
-        self.faults = 0
-        self.resumed = 0
-        """Steps that were done before this run."""
+        self.steps_per_second = 0.0  # in this run, compiling left out; 0 before it is known
+        self.curve: list[dict[str, float]] = []  # numbers of every update, by name
+        self.faults, self.resumed = 0, 0  # episodes that ran away; steps done before this run
         self.learner = self._begin()
         self._saved = time.perf_counter()
         if self.out is not None:
@@ -248,7 +232,7 @@ class PolicyTraining:
                 if stop():
                     self._save()
                     return self._result(self.policy(), None)
-                self._look(self._update(first=begun is None))
+                self._update(first=begun is None)
                 if events is not None:
                     events.scalars(self.steps, self.curve[-1])
                 now = time.perf_counter()
@@ -282,12 +266,13 @@ class PolicyTraining:
         with self._compiling("the simulator"):
             return jax.block_until_ready(self.ppo.begin(jax.random.key(self.settings.seed)))
 
-    def _update(self, *, first: bool) -> UpdateReport:
+    def _update(self, *, first: bool) -> None:
+        """One update further; keep its numbers, stop where they are not finite, note what ran away."""
         try:
             with self._compiling("the training program") if first else nullcontext():
                 self._refill()
                 self.learner, report = self.ppo.advance(self.learner)
-                return jax.device_get(report)
+                numbers = _numbers(jax.device_get(report))
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error) and "Out of memory" not in str(error):
                 raise
@@ -296,23 +281,8 @@ class PolicyTraining:
                 f"{self.ppo_settings.num_steps_per_env} steps of each in an update; lower "
                 "--num-envs or --ppo.num-steps-per-env."
             ) from None
-
-    def _refill(self) -> None:
-        """Now and then, settle some of the starts again."""
-        every = max(1, round(self.settings.refill / self.ppo_settings.num_steps_per_env))
-        done = int(self.learner.updates)
-        if done == 0 or done % every:
-            return
-        key = jax.random.fold_in(jax.random.key(self.settings.seed), done)
-        state = _refilled(self.env, self.learner.rollout.state, key, max(1, self.task.pool // 8))
-        self.learner = eqx.tree_at(lambda learner: learner.rollout.state, self.learner, state)
-
-    def _look(self, report: UpdateReport) -> None:
-        """Keep an update's numbers; stop where they are not finite; note what ran away."""
-        numbers = _numbers(report)
-        if not np.isfinite(
-            [numbers[n] for n in ("loss/policy", "loss/value", "reward/mean")]
-        ).all():
+        telling = [numbers[name] for name in ("loss/policy", "loss/value", "reward/mean")]
+        if not np.isfinite(telling).all():
             kept = f"; the last checkpoint is kept in {self.out}" if self.out is not None else ""
             raise TrainingDivergedError(
                 f"The training was stopped: its loss is not finite after {self.steps} steps{kept}; "
@@ -322,11 +292,19 @@ class PolicyTraining:
         divergence = self.learner.rollout.state.divergence
         if int(divergence.count) and not self.faults and self.out is not None:
             about = {"task": self.task.name, "robot": self.robot.name, "steps": self.steps}
-            joints, controls = list(self.robot.joint_names), list(self.robot.control_names)
-            write_divergence(
-                divergence, self.out / FAULT, joints=joints, controls=controls, **about
-            )
+            joints, controls = map(list, (self.robot.joint_names, self.robot.control_names))
+            path = self.out / FAULT
+            write_divergence(divergence, path, joints=joints, controls=controls, **about)
         self.faults = int(divergence.count)
+
+    def _refill(self) -> None:
+        """Now and then, settle some of the starts again."""
+        every = max(1, round(self.settings.refill / self.ppo_settings.num_steps_per_env))
+        done, count = int(self.learner.updates), max(1, self.task.pool // 8)
+        if done and done % every == 0:
+            key = jax.random.fold_in(jax.random.key(self.settings.seed), done)
+            state = _refill(self.env, self.learner.rollout.state, count, key=key)
+            self.learner = eqx.tree_at(lambda learner: learner.rollout.state, self.learner, state)
 
     @contextmanager
     def _compiling(self, what: str) -> Iterator[None]:
@@ -374,12 +352,12 @@ class PolicyTraining:
         return events
 
     def _finish(self) -> TrainingResult:
+        env, key = (
+            replace(self.env, envs=self.settings.judge),
+            jax.random.key(self.settings.seed + 1),
+        )
         with self._compiling("the judging of the policy"):
-            judgement = judge(
-                replace(self.env, envs=self.settings.judge),
-                self.policy().mean,
-                key=jax.random.key(self.settings.seed + 1),
-            )
+            judgement = judge(env, self.policy().mean, key=key)
         policy = self.policy(judgement)
         if self.out is not None:
             policy.save(self.out)
@@ -392,51 +370,38 @@ class PolicyTraining:
     def _curve(self, points: int | None = None) -> list[dict[str, float | int]]:
         """The numbers of every update, or of at most ``points`` of them, rounded."""
         every = 1 if points is None else max(1, -(-len(self.curve) // points))
-        size = self.ppo.steps_per_update
+        rounded = lambda numbers: {name: round(value, 6) for name, value in numbers.items()}  # noqa: E731
         return [
-            {
-                "update": k + 1,
-                "steps": (k + 1) * size,
-                **{name: round(value, 6) for name, value in self.curve[k].items()},
-            }
-            for k in range(every - 1, len(self.curve), every)
+            {"update": k, "steps": k * self.ppo.steps_per_update, **rounded(self.curve[k - 1])}
+            for k in range(every, len(self.curve) + 1, every)
         ]
 
 
-@partial(eqx.filter_jit, compiler_options=QUICK)
-def _refilled(env: Any, state: Any, key: Any, count: int) -> Any:
-    return env.refill(state, count, key=key)
+_refill = eqx.filter_jit(TaskEnvironment.refill, compiler_options=QUICK)
 
 
 def _numbers(report: UpdateReport) -> dict[str, float]:
-    """An update's report as flat numbers; what no episode could tell is left out."""
+    """An update's report as flat numbers; what no episode could say is left out."""
     losses = report.losses
-    numbers = {
-        "reward/mean": report.reward,
-        **{f"reward/{name}": value for name, value in report.terms.items()},
-        "loss/policy": losses.policy,
-        "loss/value": losses.value,
-        "loss/entropy": losses.entropy,
-        "learning/kl": losses.kl,
-        "learning/rate": report.learning_rate,
-        "learning/std": report.std,
-        "learning/steps": losses.steps,
+    grouped = {
+        "reward": {"mean": report.reward, **report.terms},
+        "loss": {"policy": losses.policy, "value": losses.value, "entropy": losses.entropy},
+        "learning": {"kl": losses.kl, "rate": report.learning_rate, "std": report.std},
     }
+    grouped["learning"]["steps"] = losses.steps
     if int(report.episodes):
-        numbers |= {"episode/return": report.returns, "episode/success": report.success}
-        numbers |= {f"episode/{name}": value for name, value in report.metrics.items()}
-    return {name: float(value) for name, value in numbers.items()}
+        ended = {"return": report.returns, "success": report.success, **report.metrics}
+        grouped["episode"] = ended
+    return {f"{g}/{name}": float(v) for g, group in grouped.items() for name, v in group.items()}
 
 
 def _use_device(device: str) -> None:
     """Make ``device`` the one that everything runs on; refuse a GPU that is not there."""
-    if device == "auto":
-        return
     try:
-        found = jax.devices(device)
+        if device != "auto":
+            jax.config.update("jax_default_device", jax.devices(device)[0])
     except RuntimeError:
         raise SettingError(
             "A GPU was asked for, but JAX finds none: install genan[gpu], check the driver with "
             "nvidia-smi, or take --device cpu."
         ) from None
-    jax.config.update("jax_default_device", found[0])

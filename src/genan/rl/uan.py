@@ -7,10 +7,10 @@ here, as in the GenAN paper, the whole torque is learnt. A model to beat.
 """
 
 import json
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -28,28 +28,24 @@ from genan.actuator.losses import rollout
 from genan.actuator.network import Layer, Scaling, TorqueModel, pick_rows
 from genan.actuator.samples import Samples, usable_rows
 from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings
+from genan.data import Trajectories
 from genan.dynamics import Dynamics, load_dynamics
-from genan.errors import ActuatorError, DataError, SettingError, listing
+from genan.errors import ActuatorError, DataError, SettingError, check_numbers, listing
 from genan.jax_setup import check_sums, compiling
 from genan.provenance import versions
 from genan.rl.config import ACTIVATIONS as PPO_ACTIVATIONS
-from genan.rl.config import PPOSettings, check_fields
+from genan.rl.config import PPOSettings
 from genan.rl.ppo import POLICY, PPO
 from genan.robot import Robot
-from genan.tasks.task import StepOutcome
+from genan.tasks.task import Action, Observation, StepOutcome
 
-LOSS = "uan"  # What the contract of such actuators calls the way they were trained.
-CHECK_STEPS = 500
-"""Steps of the rollouts that the policy is selected by, fewer where the trajectories are
-shorter."""
+LOSS = "uan"  # What the contract of such actuators names as their loss.
+CHECK_STEPS = 500  # Of the rollouts to select by; fewer where the trajectories are shorter.
+Indices = Int[np.ndarray, "..."]
 PPO_SETTINGS = PPOSettings(
-    learning_rate=1e-3,
-    kl_mode="none",
-    init_std=1.0,
-    hidden=(64, 64),
-    activation="tanh",
+    learning_rate=1e-3, kl_mode="none", init_std=1.0, hidden=(64, 64), activation="tanh",
     scale_observations=False,
-)
+)  # fmt: skip
 """How UAN learns unless asked otherwise. The torques that retrace rounded positions scatter several
 times as much as those that move the arm, so that a standard deviation of 1 is a strong push; a
 weaker one learns less."""
@@ -80,11 +76,12 @@ class UanSettings:
     ppo: PPOSettings = PPO_SETTINGS  # How the policy learns; its network is the actuators'.
 
     def __post_init__(self) -> None:
-        counts = "num_envs steps checks horizon"
-        check_fields(self, counts, lambda v: v is None or v >= 1, "be at least 1")
-        positive = "tracking_weight bound"
-        check_fields(self, positive, lambda v: 0.0 < v < math.inf, "be a positive number")
-        check_fields(self, "smoothness_weight", lambda v: 0.0 <= v < math.inf, "be 0 or more")
+        rules = {
+            "be at least 1": "num_envs steps checks horizon",
+            "be a positive number": "tracking_weight bound",
+            "be 0 or more": "smoothness_weight",
+        }
+        check_numbers(self, rules)
         if self.ppo.scale_observations:
             raise SettingError(
                 "UAN's observations are standardised by the recording; give PPO settings with "
@@ -102,11 +99,6 @@ class UanSettings:
     def history(self) -> History:
         """What the network sees of the past."""
         return History(self.history_length, self.history_stride, self.delta)
-
-    @property
-    def architecture(self) -> Architecture:
-        """Shape of the network."""
-        return Architecture(tuple(self.ppo.hidden), self.ppo.activation)
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
@@ -146,22 +138,14 @@ class UanEnvironment(eqx.Module):
 
     @property
     def envs(self) -> int:
-        """Episodes side by side."""
         return self.settings.num_envs
 
     @property
-    def history(self) -> History:
-        """What the network sees of the past."""
-        return self.settings.history
-
-    @property
     def observation_size(self) -> int:
-        """Entries of an observation."""
-        return self.history.inputs(self.samples.nq, self.samples.u.shape[1])
+        return self.settings.history.inputs(self.samples.nq, self.samples.u.shape[1])
 
     @property
     def action_size(self) -> int:
-        """Entries of an action: one per joint."""
         return self.samples.nq
 
     def reset(self, key: PRNGKeyArray) -> UanState:
@@ -170,31 +154,33 @@ class UanEnvironment(eqx.Module):
         step = jax.random.randint(step_key, (self.envs,), 0, self.horizon, jnp.int32)
         return eqx.tree_at(lambda state: state.step, self._begin(begin_key), step)
 
-    def observe(self, state: UanState) -> Float[Array, "envs observation"]:
+    def observe(self, state: UanState) -> Observation:
         """What the network sees, standardised."""
-        rows = state.row[:, None] - jnp.asarray(self.history.control_lags, jnp.int32)
-        features = jax.vmap(self.history.features)(
-            state.q[:, :: self.history.stride], self.samples.u[rows]
-        )
+        history = self.settings.history
+        rows = state.row[:, None] - jnp.asarray(history.control_lags, jnp.int32)
+        q, u = state.q[:, :: history.stride], self.samples.u[rows]
+        features = jax.vmap(history.features)(q, u)
         return (features - self.scaling.input_mean) / self.scaling.input_std
 
     def step(
-        self, state: UanState, action: Float[Array, "envs action"], *, key: PRNGKeyArray
+        self, state: UanState, action: Action, *, key: PRNGKeyArray
     ) -> tuple[UanState, StepOutcome]:
-        """One sample further in all episodes; those that end begin again."""
         tau = action * self.scaling.torque_std + self.scaling.torque_mean
         q, qd = jax.vmap(self.dynamics.step)(state.q[:, -1], state.qd, tau)
         window = jnp.concatenate([state.q[:, 1:], q[:, None]], axis=1)
         after = UanState(state.row + 1, state.step + 1, window, qd, action)
 
         distance = jnp.abs(q - self.samples.q[after.row]) / self.std
-        mean, bound = jnp.mean(distance, axis=-1), self.settings.bound
+        settings, mean = self.settings, jnp.mean(distance, axis=-1)
+        gamma, bound = settings.ppo.gamma, settings.bound
         lost = ~jnp.all(distance <= bound, axis=-1)  # so that what is not a number is lost too
-        tracking = jnp.where(lost, -bound * self._rest(after.step), -mean)
+        # An early end must not be the cheaper one: it costs the steps left, discounted.
+        rest = (self.horizon - after.step + 1).astype(self.std.dtype)
+        rest = rest if gamma == 1.0 else (1.0 - gamma**rest) / (1.0 - gamma)
+        tracking = jnp.where(lost, -bound * rest, -mean)
         change = jnp.where(state.step[:, None] > 0, action - state.action, 0.0)
         smoothness = -jnp.mean(change**2, axis=-1)
-        weights = self.settings.tracking_weight, self.settings.smoothness_weight
-        reward = weights[0] * tracking + weights[1] * smoothness
+        reward = settings.tracking_weight * tracking + settings.smoothness_weight * smoothness
 
         done = lost | (after.step >= self.horizon)
         following = pick_rows(done, self._begin(key), after)
@@ -203,38 +189,31 @@ class UanEnvironment(eqx.Module):
         observation, metrics = self.observe(following), {"distance": last}
         return following, StepOutcome(observation, reward, terms, done, success, metrics)
 
-    def _rest(self, step: Int[Array, " envs"]) -> Float[Array, " envs"]:
-        """Steps left, discounted: an early end must not be the cheaper one."""
-        gamma, left = self.settings.ppo.gamma, (self.horizon - step + 1).astype(self.std.dtype)
-        return left if gamma == 1.0 else (1.0 - gamma**left) / (1.0 - gamma)
-
     def _begin(self, key: PRNGKeyArray) -> UanState:
         row = self.starts[jax.random.randint(key, (self.envs,), 0, len(self.starts))]
-        q = self.samples.q[row[:, None] - jnp.arange(self.history.span, -1, -1, dtype=jnp.int32)]
+        past = jnp.arange(self.settings.history.span, -1, -1, dtype=jnp.int32)
+        q = self.samples.q[row[:, None] - past]
         qd = (q[:, -1] - self.samples.q[row - 1]) / self.dynamics.dt
         return UanState(row, jnp.zeros(self.envs, jnp.int32), q, qd, jnp.zeros_like(qd))
 
 
 def find_starts(
-    lengths: Int[np.ndarray, " N"],
-    trajectories: Int[np.ndarray, " k"],
-    history: History,
-    horizon: int | None,
-) -> tuple[Int[np.ndarray, " starts"], int]:
+    lengths: Indices, trajectories: Indices, history: History, horizon: int | None
+) -> tuple[Indices, int]:
     """Rows of these trajectories with a whole history before them and an episode after them; and
     the episode's steps.
 
     Without a ``horizon``, an episode is as long as half of the trajectories allow (all, where they
     are equally long).
     """
-    first = max(history.reach, 1)
-    room = lengths[trajectories] - 1 - first
+    first = max(history.reach, 1) + 1
+    room = lengths[trajectories] - first
     steps = int(np.median(room)) if horizon is None else horizon
     if int(room.max()) < steps:
         raise DataError(
-            f"Episodes of {steps} steps after a history that reaches {first} samples back need "
-            f"trajectories of at least {first + 1 + steps} samples, but the longest to learn from "
-            f"has {int(room.max()) + first + 1}; take a shorter horizon or longer recordings."
+            f"Episodes of {steps} steps need trajectories of at least {first + steps} samples, but "
+            f"the longest to learn from has {int(room.max()) + first}; take a shorter horizon or "
+            "longer recordings."
         )
     rows = usable_rows(lengths, history, rollout=steps)
     return np.concatenate([rows[k] for k in trajectories]), steps
@@ -250,16 +229,13 @@ class UanProgress(NamedTuple):
     """Of the best policy so far from the held-out trajectories [standard deviations]."""
 
 
-UanProgressFunction = Callable[[UanProgress], None]
-
-
 def fit_uan(
     data: Data,
     robot: Robot | Path | str,
     *,
     out: Path | str | None = None,
     settings: UanSettings | None = None,
-    progress: UanProgressFunction | None = None,
+    progress: Callable[[UanProgress], None] | None = None,
 ) -> Ensemble:
     """Learn what the actuators do, by PPO.
 
@@ -278,10 +254,9 @@ def fit_uan(
     settings = settings or UanSettings()
     robot = robot if isinstance(robot, Robot) else Robot.load(robot)
     trajectories, paths = load_all(data)
-    dataset = gather(trajectories, robot, dynamics := load_dynamics(robot), _supervised(settings))
+    dataset, selection = prepare(trajectories, robot, settings)
     if paths:
         dataset.origin["path"] = [str(path) for path in paths] if len(paths) > 1 else str(paths[0])
-    selection = _prepare(trajectories.lengths, dataset, dynamics, settings)
     del trajectories, data
     layers, training = _train(selection, settings, progress)
     record = {
@@ -290,10 +265,10 @@ def fit_uan(
         "training": {**training, "device": jax.devices()[0].platform},
         "versions": versions(),
     }
-    contract = dataset.contract(robot, settings.architecture, members=1, loss=LOSS)
-    ensemble = Ensemble(
-        contract, layers, selection.environment.scaling, json.dumps(record, sort_keys=True)
-    )
+    shape = Architecture(tuple(settings.ppo.hidden), settings.ppo.activation)
+    contract = dataset.contract(robot, shape, members=1, loss=LOSS)
+    scaling, text = selection.environment.scaling, json.dumps(record, sort_keys=True)
+    ensemble = Ensemble(contract, layers, scaling, text)
     if out is not None:
         artifact.save(ensemble, out)
     return ensemble
@@ -319,60 +294,51 @@ class HeldOutRollouts(eqx.Module):
     @eqx.filter_jit  # type: ignore[untyped-decorator]
     def distance(self, layers: tuple[Layer, ...]) -> Float[Array, ""]:
         """Mean distance from the recorded positions, cut at the bound [standard deviations]."""
-        environment = self.environment
-        history, samples = environment.history, environment.samples
-        activation = environment.settings.ppo.activation
-        model = TorqueModel(history, activation, environment.scaling)
-        past = max(history.span, 1)
-
-        def torque(q: Float[Array, "rows nq"], u: Float[Array, "rows nu"]) -> Float[Array, " nq"]:
-            return model(layers, q, u)
+        env, settings, samples = (
+            self.environment,
+            self.environment.settings,
+            self.environment.samples,
+        )
+        history, cut = settings.history, jax.lax.dynamic_slice_in_dim
+        torque = partial(TorqueModel(history, settings.ppo.activation, env.scaling), layers)
+        past, reach = max(history.span, 1), history.reach
 
         def one(start: Int[Array, ""]) -> Float[Array, ""]:
-            q = jax.lax.dynamic_slice_in_dim(samples.q, start - past, past + 1 + self.steps)
-            reach, bound = history.reach, environment.settings.bound
-            u = jax.lax.dynamic_slice_in_dim(samples.u, start - reach, reach + self.steps)
-            simulated = rollout(torque, environment.dynamics, history, q=q[: past + 1], u=u)
-            away = jnp.abs(simulated - q[past + 1 :]) / environment.std
-            return jnp.mean(jnp.where(away <= bound, away, bound))
+            q = cut(samples.q, start - past, past + 1 + self.steps)
+            u = cut(samples.u, start - reach, reach + self.steps)
+            simulated = rollout(torque, env.dynamics, history, q=q[: past + 1], u=u)
+            away = jnp.abs(simulated - q[past + 1 :]) / env.std
+            return jnp.mean(jnp.where(away <= settings.bound, away, settings.bound))
 
         return jnp.mean(jax.vmap(one)(self.starts))
 
 
-def _supervised(settings: UanSettings) -> FitSettings:
-    """The settings of a fit that sees, splits and labels a recording in the same way."""
+def prepare(
+    trajectories: Trajectories, robot: Robot, settings: UanSettings
+) -> tuple[Dataset, HeldOutRollouts]:
+    """Episodes along the trajectories to learn from, and rollouts along the others."""
+    # As a fit would see, split and label the recording.
     names = ("history_length", "history_stride", "delta", "validation", "split_seed")
     same = {name: getattr(settings, name) for name in names}
-    return FitSettings(loss="torque", allow_constant=True, **same)
-
-
-def _prepare(
-    lengths: Int[np.ndarray, " N"], dataset: Dataset, dynamics: Dynamics, settings: UanSettings
-) -> HeldOutRollouts:
-    """Episodes along the trajectories to learn from, and rollouts along the others."""
-    everything = np.arange(len(lengths))
-    learnt = np.setdiff1d(
-        everything[lengths > max(settings.history.reach, 1) + 1], dataset.validation_trajectories
-    )
+    dynamics, fit = load_dynamics(robot), FitSettings(loss="torque", allow_constant=True, **same)
+    dataset, lengths = gather(trajectories, robot, dynamics, fit), trajectories.lengths
+    usable = np.flatnonzero(lengths > max(settings.history.reach, 1) + 1)
+    learnt = np.setdiff1d(usable, dataset.validation_trajectories)
     starts, horizon = find_starts(lengths, learnt, settings.history, settings.horizon)
-    environment = UanEnvironment(
-        samples=dataset.samples,
-        scaling=dataset.scaling,
-        dynamics=dynamics,
-        std=jnp.std(dataset.samples.q[dataset.train_rows], axis=0),
-        starts=jnp.asarray(starts),
-        settings=settings,
-        horizon=horizon,
-    )
+    std = jnp.std(dataset.samples.q[dataset.train_rows], axis=0)
+    world = dataset.samples, dataset.scaling, dynamics, std
+    environment = UanEnvironment(*world, jnp.asarray(starts), settings, horizon)
     rows = usable_rows(lengths, settings.history)
     held_out = [rows[k] for k in dataset.validation_trajectories]
     steps = min(CHECK_STEPS, *(len(part) for part in held_out))
     first = jnp.asarray([part[0] for part in held_out], jnp.int32)
-    return HeldOutRollouts(environment, first, steps)
+    return dataset, HeldOutRollouts(environment, first, steps)
 
 
 def _train(
-    selection: HeldOutRollouts, settings: UanSettings, progress: UanProgressFunction | None
+    selection: HeldOutRollouts,
+    settings: UanSettings,
+    progress: Callable[[UanProgress], None] | None,
 ) -> tuple[tuple[Layer, ...], dict[str, Any]]:
     """The best policy's layers, as those of an ensemble of one; and how training went."""
     ppo = PPO(selection.environment, settings.ppo)

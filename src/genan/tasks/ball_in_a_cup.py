@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from genan.robot import Robot
 from genan.simulation.cup_scene import CupScene, CupSettings, CupState
 from genan.simulation.simulator import ArmState
-from genan.tasks.bundled import BallInACupSettings
-from genan.tasks.task import Task
+from genan.tasks.bundled import BallInACupSettings, sagging
+from genan.tasks.task import Layout, PerRobot, Task
 
 
 class BallBuffer(eqx.Module):
@@ -21,11 +21,6 @@ class BallBuffer(eqx.Module):
 
     positions: Float[Array, "robots buffer 3"]  # [m]
     ages: Float[Array, "robots buffer"]  # How long ago [s].
-
-    @property
-    def position(self) -> Float[Array, "robots 3"]:
-        """The last one [m]."""
-        return self.positions[:, -1]
 
     @property
     def velocity(self) -> Float[Array, "robots 3"]:
@@ -48,9 +43,9 @@ class CupMemory(eqx.Module):
     """What is known of an episode."""
 
     buffer: BallBuffer
-    distance: Float[Array, " robots"]
+    distance: PerRobot
     """How far the ball still has to go to be inside the cup, round the rim [m]."""
-    nearer: Float[Array, " robots"]  # How much less that is than a step ago [m].
+    nearer: PerRobot  # How much less that is than a step ago [m].
 
 
 @final
@@ -64,19 +59,15 @@ class BallInACup(Task):
     @classmethod
     def load(cls, robot: Robot, settings: BallInACupSettings) -> "BallInACup":
         """The task on ``robot``, which must have a cup as its end effector."""
-        scene = CupScene.load(
-            robot, CupSettings(ball_mass=settings.ball_mass, string_length=settings.string_length)
-        )
-        return cls(settings, scene, settings.action_repeat * robot.dt)
+        cup = CupSettings(ball_mass=settings.ball_mass, string_length=settings.string_length)
+        return cls(settings, CupScene.load(robot, cup), settings.action_repeat * robot.dt)
 
     @property
-    def layout(self) -> tuple[tuple[str, int], ...]:
-        """Ball position and velocity in the cup frame."""
+    def layout(self) -> Layout:
         return (("ball_position", 3), ("ball_velocity", 3))
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights of the catch, of the joint velocity and of the ball's approach."""
         settings = self.settings
         found = {"cup": settings.cup_reward, "velocity": settings.velocity_weight}
         return {**found, "nearer": settings.shaping_weight} if settings.shaping_weight else found
@@ -95,13 +86,11 @@ class BallInACup(Task):
         mass = drawn(settings.ball_mass, settings.mass_spread, mass_key)
         length = drawn(settings.string_length, settings.string_spread, string_key)
 
-        def one(
-            q: Array, qd: Array, key: PRNGKeyArray, mass: Array | None, length: Array | None
-        ) -> CupState:
-            ball = self.scene.on_sphere(q, key=key, string_length=length)
-            return self.scene.start(q, ball, qd=qd, ball_mass=mass, string_length=length)
+        def one(arm: ArmState, key: PRNGKeyArray, mass: Any, length: Any) -> CupState:
+            ball = self.scene.on_sphere(arm.q, key=key, string_length=length)
+            return self.scene.start(arm.q, ball, qd=arm.qd, ball_mass=mass, string_length=length)
 
-        scene = jax.vmap(one)(arm.q, arm.qd, keys, mass, length)
+        scene = jax.vmap(one)(arm, keys, mass, length)
         measured = self._measured(scene, key=noise_key)
         ages = self.period * jnp.arange(settings.buffer - 1, -1, -1, dtype=measured.dtype)
         buffer = BallBuffer(
@@ -122,27 +111,25 @@ class BallInACup(Task):
 
     def observe(self, scene: CupState, memory: CupMemory) -> Float[Array, "robots 6"]:
         """The ball as it was last seen."""
-        return jnp.concatenate([memory.buffer.position, memory.buffer.velocity], axis=-1)
+        return jnp.concatenate([memory.buffer.positions[:, -1], memory.buffer.velocity], axis=-1)
 
-    def terms(self, scene: CupState, memory: CupMemory) -> dict[str, Float[Array, " robots"]]:
+    def terms(self, scene: CupState, memory: CupMemory) -> dict[str, PerRobot]:
         """In the cup or not; -(joint velocity)^2 [rad^2/s^2]; how much nearer the ball came [m]."""
         qd = jax.vmap(self.scene.qd)(scene)
         found = {"cup": self.success(scene, memory), "velocity": -jnp.sum(qd**2, axis=-1)}
         return {**found, "nearer": memory.nearer} if self.settings.shaping_weight else found
 
-    def success(self, scene: CupState, memory: CupMemory) -> Float[Array, " robots"]:
+    def success(self, scene: CupState, memory: CupMemory) -> PerRobot:
         """1 where the ball is in the cup."""
         return jax.vmap(self.scene.in_cup)(scene).astype(jnp.float32)
 
-    def metrics(self, scene: CupState, memory: CupMemory) -> dict[str, Float[Array, " robots"]]:
+    def metrics(self, scene: CupState, memory: CupMemory) -> dict[str, PerRobot]:
         """How far the string is over its length [mm]."""
         stretch = jax.vmap(self.scene.string_length)(scene) - self._length(scene)
         return {"stretch": 1e3 * jnp.maximum(stretch, 0.0)}
 
     def markers(self, scene: CupState, memory: Any) -> dict[str, Any]:
         """The ball, and the string from the cup to it."""
-        from genan.tasks.bundled import sagging
-
         ball = np.asarray(jax.vmap(lambda state: self.scene.ball(state)[0])(scene))
         start = np.asarray(jax.vmap(lambda s: self.scene.attachment(self.scene.q(s)))(scene))
         length = np.broadcast_to(self._length(scene), len(ball))
@@ -151,13 +138,12 @@ class BallInACup(Task):
     def _length(self, scene: CupState) -> float | Float[Array, "*robots"]:
         return self.settings.string_length if scene.string_length is None else scene.string_length
 
-    def _distance(self, scene: CupState) -> Float[Array, " robots"]:
+    def _distance(self, scene: CupState) -> PerRobot:
         """From the ball to the middle of the cup [m], round the rim's edge from below."""
         cup = self.scene.settings
         ball = jax.vmap(self.scene.ball_in_cup_frame)(scene)
         aside, height = jnp.sqrt(jnp.sum(ball[:, :2] ** 2, axis=-1) + 1e-9), ball[:, 2]
-        over = cup.rim + cup.ball_radius
-        edge = cup.cup_radius + cup.ball_radius
+        over, edge = cup.rim + cup.ball_radius, cup.cup_radius + cup.ball_radius
         down = jnp.sqrt(aside**2 + (height - cup.floor) ** 2)
         around = jnp.sqrt((aside - edge) ** 2 + (over - height) ** 2)
         inside = (aside < cup.opening_radius) & (height > cup.floor)

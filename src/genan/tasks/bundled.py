@@ -1,4 +1,5 @@
-"""The tasks that come with genan: constants, words and presets. Nothing here needs JAX.
+"""The tasks that come with genan: constants, words, presets, and what pictures show next to the
+arm. Nothing here needs JAX.
 
 The values are the paper's unless a line says otherwise.
 """
@@ -11,12 +12,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import SettingError, listing
-from genan.tasks.ball import Court
+from genan.errors import SettingError, check_choices, check_numbers
+from genan.tasks.ball import Court, Triple
 from genan.tasks.registry import TaskEntry, TaskSettings, TrainingPreset
-
-LANDINGS = ("lab", "printed")
-PAID = ("once", "each-step")
 
 
 @dataclass(frozen=True)
@@ -35,8 +33,8 @@ class ReacherSettings(TaskSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("be a positive number", "tolerance")
-        self.check_ranges("goal")
+        check_numbers(self, {"be a positive number": "tolerance"})
+        self.check_range("goal")
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,11 @@ class BallInACupSettings(TaskSettings):
             raise SettingError(
                 f"A velocity needs a buffer of at least 2 ball positions, not {self.buffer}."
             )
-        self.check("lie from 0 to below 1", "dropout", "mass_spread", "string_spread")
-        self.check("be 0 or more", "noise", "cup_reward", "velocity_weight", "shaping_weight")
+        rules = {
+            "lie from 0 to below 1": "dropout mass_spread string_spread",
+            "be 0 or more": "noise cup_reward velocity_weight shaping_weight",
+        }
+        check_numbers(self, rules)
 
 
 @dataclass(frozen=True)
@@ -93,25 +94,30 @@ class TableTennisSettings(TaskSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for what, value, known in (
-            ("landing reward", self.landing, LANDINGS),
-            ("landing_paid", self.landing_paid, PAID),
-        ):
-            if value not in known:
-                raise SettingError(f"There is no {what} {value!r}; there are: {listing(known)}.")
-        self.check("be 1 or more", "balls")
-        self.check("be 0 or more", "hit_weight", "landing_weight")
+        check_choices(self, landing=("lab", "printed"), landing_paid=("once", "each-step"))
+        rules = {"be at least 1": "balls", "be 0 or more": "hit_weight landing_weight"}
+        check_numbers(self, rules)
 
 
 # The paper's tables of hyperparameters. They do not say where the policy's standard deviation
-# starts: skrl's examples start it at 1. kl_threshold stands among PPO's own settings there, so it
-# is the early stop. skrl of the paper's time (1.4) on JAX left the entropy out of the gradient;
-# with it, a weight of 0.025 drives the standard deviation to its bound.
-_TABLES: dict[str, Any] = {
+# starts: skrl's examples start it at 1. kl_threshold is among PPO's own settings there, so it is
+# the early stop. skrl of the paper's time (1.4) on JAX left the entropy out of the gradient; with
+# it, a weight of 0.025 drives the standard deviation to its bound.
+_COLUMNS = (
+    "gamma", "learning_rate", "entropy_coef", "clip_range", "num_steps_per_env", "num_minibatches",
+    "hidden", "activation",
+)  # fmt: skip
+_SHARED: dict[str, Any] = {
     "init_std": 1.0, "kl_mode": "stop", "kl_threshold": 0.008, "value_clip_range": 0.2,
     "max_grad_norm": 1.0, "value_coef": 1.0, "gae_lambda": 0.95, "num_epochs": 10,
     "entropy_in_gradient": False, "output_gain": 1.0,
 }  # fmt: skip
+_ROWS = {
+    "reacher": (0.9801, 3.949e-05, 0.025, 0.1521, 64, 32, (64,) * 4, "leaky_relu"),
+    "ball-in-a-cup": (0.9835, 1.201e-04, 0.005, 0.05882, 1024, 128, (128,) * 3, "elu"),
+    "table-tennis": (0.9815, 9.699e-05, 0.025, 0.1029, 128, 16, (128,) * 4, "tanh"),
+}
+_PAPER = {task: {**_SHARED, **dict(zip(_COLUMNS, row, strict=True))} for task, row in _ROWS.items()}
 
 REACHER = TaskEntry(
     ReacherSettings,
@@ -121,18 +127,9 @@ REACHER = TaskEntry(
     summary="Reacher: move all joints to a given position within two seconds.",
     outcomes=("reached", "not reached"),
     observation={"goal": "joint positions to reach [{q}]"},
-    presets={
-        "fast": TrainingPreset(),
-        "paper": TrainingPreset(
-            {
-                **_TABLES, "gamma": 0.9801, "learning_rate": 3.949e-05, "entropy_coef": 0.025,
-                "clip_range": 0.1521, "num_steps_per_env": 64, "num_minibatches": 32,
-                "hidden": (64,) * 4, "activation": "leaky_relu",
-            }
-        ),
-    },
+    presets={"fast": TrainingPreset(), "paper": TrainingPreset(_PAPER["reacher"])},
     number=("mean_error", "mean error [deg]"),
-)  # fmt: skip
+)
 
 BALL_IN_A_CUP = TaskEntry(
     BallInACupSettings,
@@ -151,9 +148,8 @@ BALL_IN_A_CUP = TaskEntry(
         "fast": TrainingPreset(
             # The cup needs noise to be found at all: a wide start, and a bonus that keeps it wide.
             {
-                "gamma": 0.99, "num_minibatches": 32, "init_std": 1.0,
-                "entropy_coef": 0.003, "time_limit": "bootstrap", "hidden": (128,) * 3,
-                "activation": "elu",
+                "gamma": 0.99, "num_minibatches": 32, "init_std": 1.0, "entropy_coef": 0.003,
+                "time_limit": "bootstrap", "hidden": (128,) * 3, "activation": "elu",
             },
             # Shaping finds the cup; the rest keeps to motions that the actuators know, with balls
             # that are not all the same.
@@ -164,14 +160,7 @@ BALL_IN_A_CUP = TaskEntry(
             num_envs=4096,
             steps=150_000_000,
         ),
-        "paper": TrainingPreset(
-            {
-                **_TABLES, "gamma": 0.9835, "learning_rate": 1.201e-04, "entropy_coef": 0.005,
-                "clip_range": 0.05882, "num_steps_per_env": 1024, "num_minibatches": 128,
-                "hidden": (128,) * 3, "activation": "elu",
-            },
-            steps=150_000_000,
-        ),
+        "paper": TrainingPreset(_PAPER["ball-in-a-cup"], steps=150_000_000),
     },
     attempt="try",
     scenery="genan.tasks.bundled:add_wooden_ball",
@@ -195,33 +184,21 @@ TABLE_TENNIS = TaskEntry(
         "fast": TrainingPreset(
             {"gamma": 0.99, "num_steps_per_env": 109, "hidden": (128,) * 3, "activation": "elu"}
         ),
-        "paper": TrainingPreset(
-            {
-                **_TABLES, "gamma": 0.9815, "learning_rate": 9.699e-05, "entropy_coef": 0.025,
-                "clip_range": 0.1029, "num_steps_per_env": 128, "num_minibatches": 16,
-                "hidden": (128,) * 4, "activation": "tanh",
-            }
-        ),
+        "paper": TrainingPreset(_PAPER["table-tennis"]),
     },
     attempt="ball",
     scenery="genan.tasks.bundled:add_table_and_ball",
     base=Court().base,
     film_after=0.6,
-)  # fmt: skip
-
-
-# --- What pictures of the ball tasks show besides the arm; see ``genan.viewer.stage`` for the h
+)
 
 Colour = tuple[float, float, float, float]
-
 _BOARD, _LINE, _NET = (0.08, 0.30, 0.45, 1.0), (0.95, 0.95, 0.95, 1.0), (0.85, 0.87, 0.90, 0.45)
 _METAL, _TARGET = (0.30, 0.32, 0.35, 1.0), (0.10, 0.62, 0.35, 0.30)
 
 
-def add_box(
-    spec: Any, size: tuple[float, float, float], pos: tuple[float, float, float], colour: Colour
-) -> None:
-    """An upright box of half sizes ``size`` at ``pos`` [m]."""
+def add_box(spec: Any, size: Triple, pos: Triple, colour: Colour) -> None:
+    """An upright box of half sizes ``size`` at ``pos`` [m], for the eye: nothing steps ``spec``."""
     import mujoco
 
     box = mujoco.mjtGeom.mjGEOM_BOX
@@ -271,14 +248,10 @@ def add_table_and_ball(spec: Any) -> None:
 
 
 def sagging(
-    start: Float[np.ndarray, "n 3"],
-    end: Float[np.ndarray, "n 3"],
-    length: Float[np.ndarray, " n"],
-    *,
-    pieces: int = 16,
+    start: Float[np.ndarray, "n 3"], end: Float[np.ndarray, "n 3"], length: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, "n points 3"]:
     """Strings from ``start`` to ``end`` [m], parabolas that sag as far as ``length`` allows."""
-    along = np.linspace(0.0, 1.0, pieces + 1)[:, None]
+    along = np.linspace(0.0, 1.0, 17)[:, None]
     chord = (1.0 - along) * start[:, None] + along * end[:, None]
     shape = np.array([0.0, 0.0, -4.0]) * along * (1.0 - along)
     low, high = np.zeros_like(length), np.array(length)

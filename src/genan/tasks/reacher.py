@@ -12,7 +12,9 @@ from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation import ArmScene, ArmState
 from genan.tasks.bundled import ReacherSettings
-from genan.tasks.task import Task
+from genan.tasks.task import Layout, PerRobot, Task
+
+Goal = Float[Array, "robots nq"]
 
 
 @final
@@ -30,9 +32,8 @@ class Reacher(Task):
     def load(cls, robot: Robot, settings: ReacherSettings) -> "Reacher":
         """The task on ``robot``; goals outside its joint limits are refused."""
         settings.check_sizes(robot.name, goal_lower=robot.nq)
-        for joint, low, high in zip(
-            robot.joints, settings.goal_lower, settings.goal_upper, strict=True
-        ):
+        goals = zip(robot.joints, settings.goal_lower, settings.goal_upper, strict=True)
+        for joint, low, high in goals:
             if low < joint.lower or high > joint.upper:
                 raise SettingError(
                     f"Goals of joint {joint.name!r} go from {low:.4g} to {high:.4g}, beyond its "
@@ -41,43 +42,32 @@ class Reacher(Task):
         return cls(settings, ArmScene.load(robot))
 
     @property
-    def layout(self) -> tuple[tuple[str, int], ...]:
-        """The goal."""
+    def layout(self) -> Layout:
         return (("goal", self.scene.nq),)
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weight of the distance."""
         return {"distance": 1.0}
 
-    def begin(
-        self, arm: ArmState, *, key: PRNGKeyArray
-    ) -> tuple[ArmState, Float[Array, "robots nq"]]:
-        """Draw the goals."""
+    def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[ArmState, Goal]:
         lower, upper = np.asarray(self.settings.goal_lower), np.asarray(self.settings.goal_upper)
         return arm, jax.random.uniform(key, arm.q.shape, arm.q.dtype, minval=lower, maxval=upper)
 
-    def update(
-        self, scene: ArmState, memory: Array, *, key: PRNGKeyArray
-    ) -> Float[Array, "robots nq"]:
-        """The goal stays."""
+    def update(self, scene: ArmState, memory: Goal, *, key: PRNGKeyArray) -> Goal:
         return memory
 
-    def observe(self, scene: ArmState, memory: Array) -> Float[Array, "robots nq"]:
-        """The goal."""
+    def observe(self, scene: ArmState, memory: Goal) -> Goal:
         return memory
 
-    def terms(self, scene: ArmState, memory: Array) -> dict[str, Float[Array, " robots"]]:
+    def terms(self, scene: ArmState, memory: Goal) -> dict[str, PerRobot]:
         """Minus the Euclidean distance to the goal [rad]."""
         return {"distance": -jnp.sqrt(jnp.sum((scene.q - memory) ** 2, axis=-1))}
 
-    def success(self, scene: ArmState, memory: Array) -> Float[Array, " robots"]:
+    def success(self, scene: ArmState, memory: Goal) -> PerRobot:
         """1 where the mean distance over the joints is within the tolerance."""
-        return (self._error(scene, memory) < self.settings.tolerance).astype(scene.q.dtype)
+        error = jnp.mean(jnp.abs(scene.q - memory), axis=-1)
+        return (error < self.settings.tolerance).astype(scene.q.dtype)
 
-    def metrics(self, scene: ArmState, memory: Array) -> dict[str, Float[Array, " robots"]]:
+    def metrics(self, scene: ArmState, memory: Goal) -> dict[str, PerRobot]:
         """Mean distance over the joints [deg]."""
-        return {"error": jnp.rad2deg(self._error(scene, memory))}
-
-    def _error(self, scene: ArmState, memory: Array) -> Array:
-        return jnp.mean(jnp.abs(scene.q - memory), axis=-1)
+        return {"error": jnp.rad2deg(jnp.mean(jnp.abs(scene.q - memory), axis=-1))}

@@ -17,13 +17,13 @@ import importlib
 import json
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
-from genan.errors import SettingError, listing
+from genan.errors import SettingError, check_numbers, listing
 from genan.robot.package import find_package, robot_names
 
 GROUP = "genan.tasks"  # Entry points of this group name task entries of other packages.
@@ -37,15 +37,6 @@ BUNDLED = {
 
 RENAMED = {"change": "action_scale", "repeat": "action_repeat"}
 """Settings whose names were others in version 0.1."""
-
-#: What a number must be, by how the sentence goes on after "must".
-_BOUNDS: dict[str, Callable[[float], bool]] = {
-    "be a positive number": lambda value: 0.0 < value < math.inf,
-    "be 0 or more": lambda value: 0.0 <= value < math.inf,
-    "be 1 or more": lambda value: value >= 1,
-    "lie from 0 to 1": lambda value: 0.0 <= value <= 1.0,
-    "lie from 0 to below 1": lambda value: 0.0 <= value < 1.0,
-}
 
 
 @dataclass(frozen=True)
@@ -84,38 +75,32 @@ class TaskSettings:
     limit (shape and margin are not in the paper)."""
 
     def __post_init__(self) -> None:
-        self.check("be a positive number", "duration", "action_scale", "limit_margin")
-        self.check("be 1 or more", "action_repeat", "pool")
-        weights = ("action_weight", "disagreement_weight", "limit_weight")
-        self.check("be 0 or more", "control_spread", *weights)
-        self.check("lie from 0 to 1", "ramped")
-        self.check("lie from 0 to below 1", "torque_spread")
-        self.check_ranges("u")
+        rules = {
+            "be a positive number": "duration action_scale limit_margin",
+            "be at least 1": "action_repeat pool",
+            "be 0 or more": "control_spread action_weight disagreement_weight limit_weight",
+            "lie from 0 to 1": "ramped",
+            "lie from 0 to below 1": "torque_spread",
+        }
+        check_numbers(self, rules)
+        self.check_range("u")
 
-    def check(self, must: str, *names: str) -> None:
-        """Refuse a setting called one of ``names`` that is not what ``must`` says."""
-        for name in names:
-            if not _BOUNDS[must](getattr(self, name)):
-                raise SettingError(f"The task's {name} must {must}, not {getattr(self, name):g}.")
-
-    def check_ranges(self, *names: str) -> None:
-        """Refuse ranges ``NAME_lower`` to ``NAME_upper`` that do not fit together."""
-        for name in names:
-            lower, upper = getattr(self, f"{name}_lower"), getattr(self, f"{name}_upper")
-            if len(lower) != len(upper) or any(map(operator.gt, lower, upper)):
-                raise SettingError(
-                    f"The task's {name}_lower {lower} must have as many entries as {name}_upper "
-                    f"{upper}, none of them above its counterpart."
-                )
+    def check_range(self, name: str) -> None:
+        """Refuse a range ``NAME_lower`` to ``NAME_upper`` that does not fit together."""
+        lower, upper = getattr(self, f"{name}_lower"), getattr(self, f"{name}_upper")
+        if len(lower) != len(upper) or any(map(operator.gt, lower, upper)):
+            raise SettingError(
+                f"The task's {name}_lower {lower} must have as many entries as {name}_upper "
+                f"{upper}, none of them above its counterpart."
+            )
 
     def check_sizes(self, robot: str, **sizes: int) -> None:
         """Refuse settings that have not as many entries as the robot of that name needs."""
         for name, size in sizes.items():
-            if len(getattr(self, name)) != size:
+            if (came := len(getattr(self, name))) != size:
                 raise SettingError(
-                    f"The task's {name} needs {size} entries on the robot {robot!r} and has "
-                    f"{len(getattr(self, name))}; give --task.{name.replace('_', '-')} one for "
-                    "each, or name them in the robot's package."
+                    f"The task's {name} needs {size} entries on the robot {robot!r} and has {came};"
+                    f" give --task.{name.replace('_', '-')} or name them in the robot's package."
                 )
 
     def for_robot(self, robot: str) -> "TaskSettings":
@@ -126,13 +111,13 @@ class TaskSettings:
 
     def horizon(self, dt: float) -> int:
         """Steps of the policy in an episode, for a robot of period ``dt`` [s]."""
-        steps = round(self.duration / (dt * self.action_repeat))
-        if steps < 1:
+        step = dt * self.action_repeat
+        if round(self.duration / step) < 1:
             raise SettingError(
                 f"An episode of {self.duration:g} s is shorter than one step of the policy "
-                f"({dt * self.action_repeat:g} s)."
+                f"({step:g} s)."
             )
-        return steps
+        return round(self.duration / step)
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
@@ -142,21 +127,19 @@ class TaskSettings:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> "TaskSettings":
         """The settings that ``settings`` wrote, by this version or by an earlier one."""
-        known = {one.name: one for one in dataclasses.fields(cls)}
+        known = {one.name: one.type for one in dataclasses.fields(cls)}
         found = renamed_settings(record)
-        unknown = sorted(set(found) - set(known))
-        if unknown:
+        if unknown := sorted(found.keys() - known.keys()):
             raise SettingError(
-                f"The policy was trained with constants that this genan does not know: "
+                "The policy was trained with constants that this genan does not know: "
                 f"{listing(unknown)}."
             )
-
-        def restored(name: str, value: Any) -> Any:
-            if isinstance(value, str) and known[name].type == Path | None:
-                return Path(value)
-            return tuple(value) if isinstance(value, list) else value
-
-        return cls(**{name: restored(name, value) for name, value in found.items()})
+        for name, value in found.items():
+            if isinstance(value, list):
+                found[name] = tuple(value)
+            elif isinstance(value, str) and known[name] == Path | None:
+                found[name] = Path(value)
+        return cls(**found)
 
 
 def renamed_settings(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,8 +252,7 @@ def task_settings(name: str, *, robot: str | None = None, preset: str | None = N
     out: the one it is made for) and what ``preset`` changes (left out: nothing)."""
     entry = task_entry(name)
     changes = {} if preset is None else entry.preset(preset).task
-    ranges = robot_task_settings(robot or entry.robot, name)
-    return entry.settings(**{**ranges, **changes})
+    return entry.settings(**{**robot_task_settings(robot or entry.robot, name), **changes})
 
 
 def robot_task_settings(robot: str, task: str) -> Mapping[str, Any]:

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from genan.actuator.network import pick_rows
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.simulation.simulator import ArmScene, ArmState, Tip
-from genan.tasks.ball import Court
+from genan.tasks.ball import Court, recordings
 from genan.tasks.ball.flight import (
     AirDrag,
     FlyingBall,
@@ -24,7 +25,7 @@ from genan.tasks.ball.flight import (
 )
 from genan.tasks.ball.launcher import Balls, Launcher
 from genan.tasks.bundled import TableTennisSettings
-from genan.tasks.task import Task
+from genan.tasks.task import Layout, PerRobot, Task
 
 
 class RallyState(eqx.Module):
@@ -47,23 +48,16 @@ class RallyScene(eqx.Module):
     arm: ArmScene
     tip: Tip = eqx.field(static=True)
     balls: Balls
-    court: Court = eqx.field(static=True)
-    rubber: Rubber = eqx.field(static=True)
     air: AirDrag = eqx.field(static=True)
-
-    @classmethod
-    def load(cls, robot: Robot, balls: Balls, *, air: AirDrag) -> "RallyScene":
-        """The scene with these balls to come."""
-        return cls(ArmScene.load(robot), Tip.read(robot), balls, Court(), Rubber(), air)
+    court: Court = eqx.field(static=True, default=Court())
+    rubber: Rubber = eqx.field(static=True, default=Rubber())
 
     @property
     def nq(self) -> int:
-        """Number of joints."""
         return self.arm.nq
 
     @property
     def dt(self) -> float:
-        """Time step [s]."""
         return self.arm.dt
 
     def start(self, arm: ArmState, flight: Int[Array, ""]) -> RallyState:
@@ -73,15 +67,12 @@ class RallyScene(eqx.Module):
         return RallyState(arm, self._racket(arm.q), still, ball, flight, zero, zero > 0)
 
     def q(self, state: RallyState) -> Float[Array, " nq"]:
-        """Joint positions [rad]."""
         return state.arm.q
 
     def qd(self, state: RallyState) -> Float[Array, " nq"]:
-        """Joint velocities [rad/s]."""
         return state.arm.qd
 
     def step(self, state: RallyState, tau: Float[Array, " nq"]) -> RallyState:
-        """One ``dt`` later, under the joint torques ``tau`` [N m]."""
         arm = self.arm.step(state.arm, tau)
         racket = self._racket(arm.q)
         clock = jnp.minimum(state.clock + 1, self.balls.positions.shape[1] - 1)
@@ -93,22 +84,13 @@ class RallyScene(eqx.Module):
         # into.
         struck = struck & ~state.hit & (clock > state.clock)
         flying = step_free(state.ball, self.dt, self.air)
-        ball = jax.tree.map(
-            lambda returned, hit, free: jnp.where(
-                state.hit, returned, jnp.where(struck, hit, free)
-            ),
-            flying,
-            ball,
-            coming,
-        )
+        ball = pick_rows(state.hit, flying, pick_rows(struck, ball, coming))
         velocity = (racket.position - state.racket.position) / self.dt
         return RallyState(arm, racket, velocity, ball, state.flight, clock, state.hit | struck)
 
     def _replayed(self, flight: Int[Array, ""], clock: Int[Array, ""]) -> FlyingBall:
-        balls = self.balls
-        return FlyingBall.without_spin(
-            balls.positions[flight, clock], balls.velocities[flight, clock]
-        )
+        at, balls = (flight, clock), self.balls
+        return FlyingBall.without_spin(balls.positions[at], balls.velocities[at])
 
     def _racket(self, q: Float[Array, " nq"]) -> RacketPose:
         position, rotation = self.tip.pose(q)
@@ -120,7 +102,7 @@ class RallyMemory(eqx.Module):
 
     hit: Bool[Array, " robots"]  # Whether the ball was hit, at the last step of the policy.
     just_hit: Bool[Array, " robots"]  # Whether that step was the first such.
-    landing: Float[Array, " robots"]  # Worth of the landing point, 0 to 1; 0 before the hit.
+    landing: PerRobot  # Worth of the landing point, 0 to 1; 0 before the hit.
     outcome: Int[Array, " robots"]  # How the return ends (``ReturnOutcome``); -1 before the hit.
 
 
@@ -140,8 +122,6 @@ class TableTennis(Task):
                 settings.balls, key=jax.random.key(settings.ball_seed), duration=settings.duration
             )
         else:
-            from genan.tasks.ball import recordings
-
             recorded = recordings.load(settings.recordings)
             balls = recordings.to_balls(recorded, launcher.filter(), duration=settings.duration)
         if not abs(robot.dt - 0.002) < 1e-9:
@@ -149,17 +129,16 @@ class TableTennis(Task):
                 f"Table tennis replays balls at 500 Hz (dt 0.002 s) and the robot {robot.name!r} "
                 f"runs at dt {robot.dt:g} s."
             )
-        return cls(settings, RallyScene.load(robot, balls, air=launcher.air))
+        arm, tip = ArmScene.load(robot), Tip.read(robot)
+        return cls(settings, RallyScene(arm, tip, balls, launcher.air))
 
     @property
-    def layout(self) -> tuple[tuple[str, int], ...]:
-        """Ball and racket in the world frame, and whether the ball has been hit."""
+    def layout(self) -> Layout:
         vectors = ("ball_position", "ball_velocity", "racket_position", "racket_velocity")
         return (*((name, 3) for name in vectors), ("hit", 1))
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights of hit and landing."""
         return {"hit": self.settings.hit_weight, "landing": self.settings.landing_weight}
 
     def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[RallyState, RallyMemory]:
@@ -176,12 +155,8 @@ class TableTennis(Task):
         court, reading = self.scene.court, self.settings.landing
         found = jax.vmap(lambda ball: landing(ball, self.scene.air, court))(scene.ball)
         worth = jax.vmap(lambda point: landing_reward(point, court, reading=reading))(found.point)
-        return RallyMemory(
-            scene.hit,
-            just_hit,
-            jnp.where(just_hit, worth, memory.landing),
-            jnp.where(just_hit, found.outcome, memory.outcome),
-        )
+        last = memory.landing, memory.outcome
+        return RallyMemory(scene.hit, just_hit, *pick_rows(just_hit, (worth, found.outcome), last))
 
     def observe(self, scene: RallyState, memory: RallyMemory) -> Float[Array, "robots 13"]:
         """The filtered ball until it is hit, the ball itself after that; racket; hit or not."""
@@ -194,19 +169,17 @@ class TableTennis(Task):
         parts = [ball, scene.racket.position, scene.racket_velocity, hit.astype(ball.dtype)]
         return jnp.concatenate(parts, axis=-1)
 
-    def terms(self, scene: RallyState, memory: RallyMemory) -> dict[str, Float[Array, " robots"]]:
+    def terms(self, scene: RallyState, memory: RallyMemory) -> dict[str, PerRobot]:
         """The hit, and the worth of the landing point."""
         paid = memory.just_hit if self.settings.landing_paid == "once" else memory.hit
-        return {
-            "hit": memory.just_hit.astype(memory.landing.dtype),
-            "landing": jnp.where(paid, memory.landing, 0.0),
-        }
+        hit = memory.just_hit.astype(memory.landing.dtype)
+        return {"hit": hit, "landing": jnp.where(paid, memory.landing, 0.0)}
 
-    def success(self, scene: RallyState, memory: RallyMemory) -> Float[Array, " robots"]:
+    def success(self, scene: RallyState, memory: RallyMemory) -> PerRobot:
         """1 where the ball lands on the opponent's half."""
         return (memory.outcome == ReturnOutcome.SUCCESS).astype(memory.landing.dtype)
 
-    def metrics(self, scene: RallyState, memory: RallyMemory) -> dict[str, Float[Array, " robots"]]:
+    def metrics(self, scene: RallyState, memory: RallyMemory) -> dict[str, PerRobot]:
         """Hit or not, and how the return ends."""
         bad = (ReturnOutcome.SHORT, ReturnOutcome.LONG, ReturnOutcome.SIDE)
         ends = {outcome.name.lower(): memory.outcome == outcome for outcome in bad}
@@ -214,5 +187,4 @@ class TableTennis(Task):
         return {name: value.astype(memory.landing.dtype) for name, value in found.items()}
 
     def markers(self, scene: RallyState, memory: Any) -> dict[str, Any]:
-        """The ball."""
         return {"ball": scene.ball.position}

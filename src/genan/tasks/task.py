@@ -1,4 +1,10 @@
-"""``Task``, what the robot should learn, and ``TaskEnvironment``, many of its episodes at once."""
+"""``Task``, what the robot should learn; ``TaskEnvironment``, many of its episodes at once; and
+whole episodes of an agent, to look at (``record_episodes``) or to count successes (``judge``).
+
+An agent is a function of the observations and a key; its actions are what a policy's are, before
+squashing. Two of them know nothing: what a policy must beat, and the first thing to run in a new
+task.
+"""
 
 import logging
 from abc import abstractmethod
@@ -31,6 +37,16 @@ from genan.simulation.simulator import (
 from genan.simulation.starts import Settler, Settling, Starts
 from genan.tasks.registry import TaskSettings, task_entry
 
+Layout = tuple[tuple[str, int], ...]  # Names and numbers of entries of parts, in order.
+PerRobot = Float[Array, " robots"]
+PerEnv = Float[Array, " envs"]
+Observation = Float[Array, "envs observation"]
+Action = Float[Array, "envs action"]
+Agent: TypeAlias = Callable[[Observation, PRNGKeyArray], Action]
+
+LARGEST = 9.0  # The largest action before squashing: its tanh is 1 in float32.
+_NEVER = 2**31 - 1  # steps after which an environment would start its episodes again by itself
+
 
 class Task(eqx.Module):
     """A task. Arrays have the robots as their first axis; a scene's state is a batch of its states.
@@ -41,16 +57,8 @@ class Task(eqx.Module):
 
     settings: eqx.AbstractVar[TaskSettings]
     scene: eqx.AbstractVar[Scene]
-
-    @property
-    @abstractmethod
-    def layout(self) -> tuple[tuple[str, int], ...]:
-        """The task's own part of an observation: names and numbers of entries, in order."""
-
-    @property
-    @abstractmethod
-    def weights(self) -> dict[str, float]:
-        """Weight of each of the task's own reward terms."""
+    layout: eqx.AbstractVar[Layout]  # The task's own part of an observation.
+    weights: eqx.AbstractVar[dict[str, float]]  # Of each of the task's own reward terms.
 
     @abstractmethod
     def begin(self, arm: ArmState, *, key: PRNGKeyArray) -> tuple[Any, Any]:
@@ -65,15 +73,15 @@ class Task(eqx.Module):
         """The task's own part of the observation."""
 
     @abstractmethod
-    def terms(self, scene: Any, memory: Any) -> dict[str, Float[Array, " robots"]]:
+    def terms(self, scene: Any, memory: Any) -> dict[str, PerRobot]:
         """The task's own reward terms after a step, before their weights."""
 
     @abstractmethod
-    def success(self, scene: Any, memory: Any) -> Float[Array, " robots"]:
+    def success(self, scene: Any, memory: Any) -> PerRobot:
         """1 where an episode that ends now ends well, else 0."""
 
     @abstractmethod
-    def metrics(self, scene: Any, memory: Any) -> dict[str, Float[Array, " robots"]]:
+    def metrics(self, scene: Any, memory: Any) -> dict[str, PerRobot]:
         """More numbers about an episode that ends now."""
 
     def markers(self, scene: Any, memory: Any) -> dict[str, Any]:
@@ -91,14 +99,14 @@ class Task(eqx.Module):
 class StepOutcome(eqx.Module):
     """What a step of all environments brought."""
 
-    observation: Float[Array, "envs observation"]
+    observation: Observation
     """After the step; where the episode ended, the first one of the next episode."""
-    reward: Float[Array, " envs"]
-    terms: dict[str, Float[Array, " envs"]]  # The reward's terms by name, before their weights.
+    reward: PerEnv
+    terms: dict[str, PerEnv]  # The reward's terms by name, before their weights.
     done: Bool[Array, " envs"]  # Where the episode ended with this step.
-    success: Float[Array, " envs"]
+    success: PerEnv
     """1 where an episode ended well, 0 where it did not; without meaning while it goes on."""
-    metrics: dict[str, Float[Array, " envs"]]  # More numbers about the episodes that ended.
+    metrics: dict[str, PerEnv]  # More numbers about the episodes that ended.
 
 
 class EnvironmentState(eqx.Module):
@@ -108,8 +116,7 @@ class EnvironmentState(eqx.Module):
     memory: Any  # The task's own.
     step: Int[Array, " envs"]  # Steps that each episode has taken.
     starts: Starts  # Settled robots to start from.
-    divergence: Divergence
-    """The first state that led to numbers that are not finite, if there was one."""
+    divergence: Divergence  # The first state that led to numbers that are not finite, if any.
 
 
 @final
@@ -130,37 +137,9 @@ class TaskEnvironment(eqx.Module):
     stagger: bool = eqx.field(static=True, default=True)
     """Let the first episodes end at different times, so that later ones do too."""
 
-    @classmethod
-    def build(
-        cls,
-        task: Task,
-        ensemble: Ensemble,
-        robot: Robot,
-        *,
-        envs: int,
-        stagger: bool = True,
-        precision: Precision = "float32",
-    ) -> "TaskEnvironment":
-        """``envs`` episodes of ``task`` on ``robot``, driven by ``ensemble``."""
-        if envs < 1:
-            raise SettingError(f"At least one environment is needed, not {envs}.")
-        settings = task.settings
-        settings.check_sizes(robot.name, u_lower=robot.nu, q_drop=robot.nq)
-        rest = tuple(map(float, robot.u_rest))
-        settling = Settling(
-            settings.u_lower, settings.u_upper, settings.q_drop, rest, ramped=settings.ramped
-        )
-        bare, full = (
-            Simulator.build(ensemble, robot, scene, precision=precision)
-            for scene in (ArmScene.load(robot), task.scene)
-        )
-        lower, upper = (tuple(map(float, bounds)) for bounds in robot.q_range)
-        horizon = settings.horizon(robot.dt)
-        return cls(task, full, Settler(bare, settling), envs, horizon, lower, upper, stagger)
-
     @property
-    def layout(self) -> tuple[tuple[str, int], ...]:
-        """Parts of an observation and their numbers of entries, in order."""
+    def layout(self) -> Layout:
+        """Parts of an observation."""
         nq, nu = self.simulator.scene.nq, self.simulator.nu
         return (("q", nq), ("qd", nq), ("u", nu), *self.task.layout)
 
@@ -182,11 +161,15 @@ class TaskEnvironment(eqx.Module):
     @property
     def weights(self) -> dict[str, float]:
         """Weight of each reward term."""
-        common = {
-            name: getattr(self.task.settings, f"{name}_weight")
-            for name in ("action", "disagreement", "limit")
-        }
-        return {**self.task.weights, **common}
+        settings, common = self.task.settings, ("action", "disagreement", "limit")
+        return {**self.task.weights, **{n: getattr(settings, f"{n}_weight") for n in common}}
+
+    def endless(self) -> "TaskEnvironment":
+        """The same environment, whose episodes start together and go on until ``begin``.
+
+        Only an episode that ran away still starts again, which its outcome calls done.
+        """
+        return replace(self, horizon=_NEVER, stagger=False)
 
     def reset(self, key: PRNGKeyArray) -> EnvironmentState:
         """Fill the pool and begin all episodes."""
@@ -199,60 +182,57 @@ class TaskEnvironment(eqx.Module):
         none = Divergence.none(simulator, self.action_size)
         return EnvironmentState(simulator, memory, step, starts, none)
 
+    def begin(
+        self, state: EnvironmentState, which: Bool[Array, " envs"], *, key: PRNGKeyArray
+    ) -> EnvironmentState:
+        """Begin the episodes ``which`` again; the others stay as they are."""
+        fresh = (*self._begin(state.starts, key=key), jnp.zeros_like(state.step))
+        now = lambda s: (s.simulator, s.memory, s.step)  # noqa: E731
+        return eqx.tree_at(now, state, pick_rows(which, fresh, now(state)))
+
     def refill(self, state: EnvironmentState, count: int, *, key: PRNGKeyArray) -> EnvironmentState:
         """Replace the ``count`` oldest robots of the pool by newly settled ones."""
         fresh = self.settler.settle(count, key=key)
         return eqx.tree_at(lambda s: s.starts, state, state.starts.replaced(fresh))
 
-    def observe(self, state: EnvironmentState) -> Float[Array, "envs observation"]:
+    def observe(self, state: EnvironmentState) -> Observation:
         """Positions, velocities, last controls, and what the task adds."""
         return self._observe(state.simulator, state.memory)
 
     def step(
-        self, state: EnvironmentState, action: Float[Array, "envs action"], *, key: PRNGKeyArray
+        self, state: EnvironmentState, action: Action, *, key: PRNGKeyArray
     ) -> tuple[EnvironmentState, StepOutcome]:
         """One step of the policy in all episodes; those that end begin again."""
         advance_key, task_key, begin_key = jax.random.split(key, 3)
-        settings = self.task.settings
+        task, settings = self.task, self.task.settings
         change = settings.action_scale * jnp.tanh(action)
         after, disagreement = self.simulator.advance(
             state.simulator, change, repeat=settings.action_repeat, key=advance_key
         )
-        memory = self.task.update(after.scene, state.memory, key=task_key)
-        sound = self._sound(after, memory)
-        q = jax.vmap(self.simulator.scene.q)(after.scene)
+        scene, memory = after.scene, task.update(after.scene, state.memory, key=task_key)
+        q = jax.vmap(self.simulator.scene.q)(scene)
+        lower, upper = (jnp.asarray(limit, q.dtype) for limit in (self.q_lower, self.q_upper))
         terms = {
-            **self.task.terms(after.scene, memory),
+            **task.terms(scene, memory),
             "action": -jnp.sum(change**2, axis=-1),
             "disagreement": -disagreement,
-            "limit": limit_penalty(
-                q,
-                jnp.asarray(self.q_lower, q.dtype),
-                jnp.asarray(self.q_upper, q.dtype),
-                settings.limit_margin,
-            ),
+            "limit": limit_penalty(q, lower, upper, settings.limit_margin),
         }
-        results = (
-            terms,
-            self.task.success(after.scene, memory),
-            self.task.metrics(after.scene, memory),
-        )
+        sound = self._sound((scene, memory))
+        results = terms, task.success(scene, memory), task.metrics(scene, memory)
         terms, success, metrics = jax.tree.map(lambda a: jnp.where(sound, a, 0.0), results)
-        done = (state.step + 1 >= self.horizon) | ~sound
-        begun = self._begin(state.starts, key=begin_key)
-        simulator, memory = pick_rows(done, begun, (after, memory))
-        following = EnvironmentState(
-            simulator,
-            memory,
-            jnp.where(done, 0, state.step + 1),
-            state.starts,
-            state.divergence.updated(state.simulator, action, sound),
-        )
         reward = jnp.zeros_like(disagreement)
         for name, weight in self.weights.items():
             reward += weight * terms[name]
+
+        done = (state.step + 1 >= self.horizon) | ~sound
+        begun = self._begin(state.starts, key=begin_key)
+        simulator, memory = pick_rows(done, begun, (after, memory))
+        step = jnp.where(done, 0, state.step + 1)
+        divergence = state.divergence.updated(state.simulator, action, sound)
         observation = self._observe(simulator, memory)
-        return following, StepOutcome(observation, reward, terms, done, success, metrics)
+        outcome = StepOutcome(observation, reward, terms, done, success, metrics)
+        return EnvironmentState(simulator, memory, step, state.starts, divergence), outcome
 
     def _begin(self, starts: Starts, *, key: PRNGKeyArray) -> tuple[SimulatorState, Any]:
         draw_key, task_key = jax.random.split(key)
@@ -261,46 +241,34 @@ class TaskEnvironment(eqx.Module):
         settings, randomization = self.task.settings, None
         if settings.torque_spread or settings.control_spread:
             randomization = DomainRandomization.drawn(
-                self.envs,
-                self.simulator.scene.nq,
-                self.simulator.nu,
-                gain=settings.torque_spread,
-                offset=settings.control_spread,
+                self.envs, self.simulator.scene.nq, self.simulator.nu,
+                gain=settings.torque_spread, offset=settings.control_spread,
                 key=jax.random.fold_in(key, 1),
-            )
+            )  # fmt: skip
         return self.simulator.start(scene, u, past=past, randomization=randomization), memory
 
-    def _observe(self, simulator: SimulatorState, memory: Any) -> Float[Array, "envs observation"]:
+    def _observe(self, simulator: SimulatorState, memory: Any) -> Observation:
         scene, u = self.simulator.scene, simulator.u
         q, qd = jax.vmap(scene.q)(simulator.scene), jax.vmap(scene.qd)(simulator.scene)
         if simulator.randomization is not None:
             u = u + simulator.randomization.offset
         return jnp.concatenate([q, qd, u, self.task.observe(simulator.scene, memory)], axis=-1)
 
-    def _sound(self, simulator: SimulatorState, memory: Any) -> Bool[Array, " envs"]:
+    def _sound(self, state: Any) -> Bool[Array, " envs"]:
         """Whether every number of an episode is finite."""
         sound = jnp.ones(self.envs, bool)
-        for leaf in jax.tree.leaves((simulator.scene, memory)):
+        for leaf in jax.tree.leaves(state):
             if jnp.issubdtype(leaf.dtype, jnp.floating):
                 sound &= jnp.all(jnp.isfinite(leaf.reshape(self.envs, -1)), axis=1)
         return sound
 
 
 def limit_penalty(
-    q: Float[Array, "robots nq"],
-    lower: Float[Array, " nq"],
-    upper: Float[Array, " nq"],
-    margin: float,
-) -> Float[Array, " robots"]:
+    q: Float[Array, "robots nq"], lower: Array, upper: Array, margin: float
+) -> PerRobot:
     """-1 for each joint at a limit, less within ``margin`` [rad or m] of it, 0 elsewhere."""
     room = jnp.minimum(q - lower, upper - q)
     return -jnp.sum(jnp.clip(1.0 - room / margin, 0.0, 1.0), axis=-1)
-
-
-def load_task(settings: TaskSettings, robot: Robot) -> Task:
-    """The task that ``settings`` describe, on ``robot``, whose own ranges fill those left empty."""
-    found: Task = task_entry(settings.name).load("task").load(robot, settings.for_robot(robot.name))
-    return found
 
 
 def load_environment(
@@ -313,6 +281,8 @@ def load_environment(
     precision: Precision = "float32",
 ) -> TaskEnvironment:
     """``envs`` episodes driven by ``ensemble``; left out, the robot is the task's own."""
+    if envs < 1:
+        raise SettingError(f"At least one environment is needed, not {envs}.")
     if not isinstance(robot, Robot):
         robot = Robot.load(robot or settings.robot)
     ensemble.contract.check_robot(robot)
@@ -322,21 +292,18 @@ def load_environment(
             ensemble.contract.robot,
             robot.name,
         )
-    task = load_task(settings, robot)
-    return TaskEnvironment.build(
-        task, ensemble, robot, envs=envs, stagger=stagger, precision=precision
+    settings = settings.for_robot(robot.name)
+    task: Task = task_entry(settings.name).load("task").load(robot, settings)
+    settings.check_sizes(robot.name, u_lower=robot.nu, q_drop=robot.nq)
+    rest, lower, upper = (tuple(map(float, row)) for row in (robot.u_rest, *robot.q_range))
+    starts = settings.u_lower, settings.u_upper, settings.q_drop, rest
+    bare, full = (
+        Simulator.build(ensemble, robot, scene, precision=precision)
+        for scene in (ArmScene.load(robot), task.scene)
     )
-
-
-# --- Whole episodes of an agent, from the first state to the last: to look at, or to count succ
-
-Agent: TypeAlias = Callable[[Array, PRNGKeyArray], Array]
-"""From observations [envs, observation] and a key to actions [envs, action], before squashing."""
-Act: TypeAlias = Callable[[Float[Array, "envs observation"]], Float[Array, "envs action"]]
-"""The same without chance."""
-
-LARGEST = 9.0  # The largest action before squashing: its tanh is 1 in float32.
-_NEVER = 2**31 - 1  # steps after which an environment would start its episodes again by itself
+    settler = Settler(bare, Settling(*starts, ramped=settings.ramped))
+    horizon = settings.horizon(robot.dt)
+    return TaskEnvironment(task, full, settler, envs, horizon, lower, upper, stagger)
 
 
 def zero_agent(action_size: int) -> Agent:
@@ -346,12 +313,9 @@ def zero_agent(action_size: int) -> Agent:
 
 def random_agent(action_size: int) -> Agent:
     """Changes the controls at random: uniformly, up to the task's largest change."""
-
-    def act(observation: Array, key: PRNGKeyArray) -> Array:
-        shape = (len(observation), action_size)
-        return unsquashed(jax.random.uniform(key, shape, observation.dtype, -1.0, 1.0))
-
-    return act
+    return lambda observation, key: unsquashed(
+        jax.random.uniform(key, (len(observation), action_size), observation.dtype, -1.0, 1.0)
+    )
 
 
 def unsquashed(action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
@@ -362,47 +326,22 @@ def unsquashed(action: Float[Array, "*batch action"]) -> Float[Array, "*batch ac
 class Episodes(eqx.Module):
     """One episode of each environment. Time is the first axis, environments the second."""
 
-    scene: Any  # the scene's states, one more than there are steps: the last one is that of the end
-    memory: Any  # the task's memory, along with the scene
-    u: Float[Array, "states envs nu"]  # controls
-    action: Float[Array, "steps envs action"]  # before squashing
+    scene: Any  # The scene's states, one more than there are steps: the last is that of the end.
+    memory: Any  # The task's memory, along with the scene.
+    u: Float[Array, "states envs nu"]  # Controls.
+    action: Float[Array, "steps envs action"]  # Before squashing.
     reward: Float[Array, "steps envs"]
-    terms: dict[str, Float[Array, "steps envs"]]  # the reward's terms by name, before their weights
-    success: Float[Array, " envs"]  # 1 where the episode ended well
-    metrics: dict[str, Float[Array, " envs"]]  # more numbers about its end
-    sound: Bool[Array, "steps envs"]  # where no number has run away so far
-
-
-def without_end(environment: TaskEnvironment) -> TaskEnvironment:
-    """The same environment, whose episodes start together and go on until they are stopped from
-    outside.
-
-    Only an episode that ran away still starts again, which its outcome calls done.
-    """
-    return replace(environment, horizon=_NEVER, stagger=False)
-
-
-def begin(
-    environment: TaskEnvironment,
-    state: EnvironmentState,
-    which: Bool[Array, " envs"],
-    *,
-    key: PRNGKeyArray,
-) -> EnvironmentState:
-    """Begin the episodes ``which`` again, from robots of the pool; the others stay as they are."""
-    draw_key, task_key = jax.random.split(key)
-    arm, past, u = state.starts.draw(environment.envs, key=draw_key)
-    scene, memory = environment.task.begin(arm, key=task_key)
-    fresh = (environment.simulator.start(scene, u, past=past), memory, jnp.zeros_like(state.step))
-    now = lambda s: (s.simulator, s.memory, s.step)  # noqa: E731
-    return eqx.tree_at(now, state, pick_rows(which, fresh, now(state)))
+    terms: dict[str, Float[Array, "steps envs"]]  # The reward's terms, before their weights.
+    success: PerEnv  # 1 where the episode ended well.
+    metrics: dict[str, PerEnv]  # More numbers about its end.
+    sound: Bool[Array, "steps envs"]  # Where no number has run away so far.
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
 def record_episodes(environment: TaskEnvironment, agent: Agent, *, key: PRNGKeyArray) -> Episodes:
     """One episode of ``agent`` in each of the environments."""
     reset_key, key = jax.random.split(key)
-    endless = without_end(environment)
+    endless = environment.endless()
     start = endless.reset(reset_key)
     seen = lambda state: (state.simulator.scene, state.memory, state.simulator.u)  # noqa: E731
 
@@ -431,9 +370,9 @@ class Judgement:
 
     episodes: int
     succeeded: int
-    returns: float  # mean sum of rewards
-    metrics: dict[str, float]  # means of the task's numbers about an episode
-    faults: int  # episodes that ran away
+    returns: float  # Mean sum of rewards.
+    metrics: dict[str, float]  # Means of the task's numbers about an episode.
+    faults: int  # Episodes that ran away.
 
     @property
     def success(self) -> float:
@@ -450,50 +389,37 @@ class Judgement:
 
     def record(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
-        return {
-            "episodes": self.episodes,
-            "success": self.success,
-            "interval": list(self.interval),
-            "return": self.returns,
-            **self.metrics,
-        }
+        rate = {"success": self.success, "interval": list(self.interval)}
+        return {"episodes": self.episodes, **rate, "return": self.returns, **self.metrics}
 
 
-def judge(env: TaskEnvironment, act: Act, *, key: PRNGKeyArray) -> Judgement:
-    """One episode in each of the environments, from its start to its end."""
-    env = replace(env, stagger=False)
-    reset_key, step_key = jax.random.split(key)
-    fault, returns, success, metrics = jax.device_get(_play(env, act, reset_key, step_key))
-    return Judgement(
-        episodes=env.envs,
-        succeeded=int(np.sum(success)),
-        returns=float(np.mean(returns)),
-        metrics={name: float(np.mean(values)) for name, values in metrics.items()},
-        faults=int(fault),
-    )
+def judge(
+    env: TaskEnvironment, act: Callable[[Observation], Action], *, key: PRNGKeyArray
+) -> Judgement:
+    """One episode of ``act`` in each of the environments, from its start to its end."""
+    played = _play(replace(env, stagger=False), act, key)
+    faults, (returns, success, metrics) = jax.device_get(played)
+    means = {name: float(np.mean(values)) for name, values in metrics.items()}
+    return Judgement(env.envs, int(np.sum(success)), float(np.mean(returns)), means, int(faults))
 
 
 @partial(eqx.filter_jit, compiler_options=QUICK)
-def _play(
-    env: TaskEnvironment, act: Act, reset_key: PRNGKeyArray, step_key: PRNGKeyArray
-) -> tuple[Array, Array, Array, dict[str, Array]]:
+def _play(env: TaskEnvironment, act: Any, key: PRNGKeyArray) -> Any:
+    """Faults; and of each environment the return, success and metrics."""
+    reset_key, step_key = jax.random.split(key)
     state = env.reset(reset_key)
     shape = jax.eval_shape(lambda s: env.step(s, act(env.observe(s)), key=step_key)[1], state)
-    zero = jnp.zeros(env.envs)
-    kept = zero, zero, dict.fromkeys(shape.metrics, zero)
+    shapes = shape.reward, shape.success, shape.metrics
+    zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
 
     def step(carry: Any, key: PRNGKeyArray) -> tuple[Any, None]:
-        state, (returns, success, metrics) = carry
+        state, sums = carry
         state, outcome = env.step(state, act(env.observe(state)), key=key)
-        # What the last step shows is what an episode ends with; one that ran away before failed.
-        success, metrics = jax.tree.map(
-            lambda new, old: jnp.where(outcome.done, new, old),
-            (outcome.success, outcome.metrics),
-            (success, metrics),
-        )
-        return (state, (returns + outcome.reward, success, metrics)), None
+        # An episode ends with the last step; one that ran away before failed, with zeros.
+        ended = lambda a: jnp.where(outcome.done, a, 0.0)  # noqa: E731
+        brought = (outcome.reward, *jax.tree.map(ended, (outcome.success, outcome.metrics)))
+        return (state, jax.tree.map(jnp.add, sums, brought)), None
 
-    (state, (returns, success, metrics)), _ = jax.lax.scan(
-        step, (state, kept), jax.random.split(step_key, env.horizon)
-    )
-    return state.divergence.count, returns, success, metrics
+    keys = jax.random.split(step_key, env.horizon)
+    (state, sums), _ = jax.lax.scan(step, (state, zeros), keys)
+    return state.divergence.count, sums

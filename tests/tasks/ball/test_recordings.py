@@ -123,7 +123,7 @@ def test_refused_flights(tmp_path, times, positions, words):
         ({"t": TIMES, "p": POSITIONS.astype(str)}, "expected numbers"),
         (
             {"t": TIMES, "p": POSITIONS, "start": [0, 100]},
-            "'start' should go from 0 to the number of rows, 120",
+            "'start' should increase from 0 to the number of rows, 120",
         ),
         ({"t": TIMES, "p": POSITIONS, "start": [0, 80, 40, 120]}, "should increase"),
     ],

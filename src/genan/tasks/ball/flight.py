@@ -1,4 +1,4 @@
-"""How the ball flies, bounces, is hit and lands.
+"""How the ball flies, bounces, is hit and lands; and what the robot knows of it.
 
 In the air gravity, drag that grows with the square of the speed, and the Magnus force act on it:
 
@@ -14,21 +14,34 @@ racket rebounds as the lab's form of the model of Muelling et al. (2011): along 
 
 with the racket's velocity w at the point of contact, and 0.78 of the ball's velocity within the
 face. No spin.
+
+The robot knows what an extended Kalman filter makes of measured positions (following the lab's, Ma
+et al. 2022): position, velocity and spin (9). The transition is the flight, through the bounce on
+the table; covariances follow its Jacobian, that of the bounce included.
 """
 
 import enum
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from genan.actuator.network import pick_rows
 from genan.tasks.ball import MEASURED, NOISE_STEP, Court, FilterNoise, Triple
 
 Number = float | Float[Array, ""]
+Scalar = Float[Array, ""]
 Vector3 = Float[Array, " 3"]
+Vectors = Float[Array, "*n 3"]
 Truth = Bool[Array, ""]
+Mean = Float[Array, " 9"]
+Matrix = Float[Array, "9 9"]
+Times = Float[Array, " n"]
+Points = Float[Array, "n 3"]
 
 #: Velocity map of the lab's Kalman filter (Ma et al. 2022), rows and columns x, y, z of a ball that
 #: flies along y.
@@ -46,14 +59,12 @@ LANDING_STEPS = 8
 class FlyingBall(eqx.Module):
     """State of a ball in the world frame."""
 
-    position: Float[Array, "*n 3"]  # Centre [m].
-    velocity: Float[Array, "*n 3"]  # [m/s]
-    spin: Float[Array, "*n 3"]  # Angular velocity [rad/s].
+    position: Vectors  # Centre [m].
+    velocity: Vectors  # [m/s]
+    spin: Vectors  # Angular velocity [rad/s].
 
     @classmethod
-    def without_spin(
-        cls, position: Float[Array, "*n 3"], velocity: Float[Array, "*n 3"]
-    ) -> "FlyingBall":
+    def without_spin(cls, position: Vectors, velocity: Vectors) -> "FlyingBall":
         """A ball that does not turn."""
         return cls(position, velocity, jnp.zeros_like(velocity))
 
@@ -75,13 +86,13 @@ class AirDrag:
 
 
 def step_free(ball: FlyingBall, dt: Number, air: AirDrag) -> FlyingBall:
-    """The ball ``dt`` [s] later, if it meets nothing on its way."""
+    """The ball ``dt`` [s] later, if it meets nothing."""
     middle = ball.velocity + 0.5 * dt * air.acceleration(ball.velocity, ball.spin)
     velocity = ball.velocity + dt * air.acceleration(middle, ball.spin)
     return FlyingBall(ball.position + 0.5 * dt * (ball.velocity + velocity), velocity, ball.spin)
 
 
-def time_to_height(ball: FlyingBall, height: Number, air: AirDrag) -> Float[Array, ""]:
+def time_to_height(ball: FlyingBall, height: Number, air: AirDrag) -> Scalar:
     """Time until the ball, above ``height`` now, comes down to it [s], with the vertical
     acceleration it has now.
 
@@ -89,8 +100,7 @@ def time_to_height(ball: FlyingBall, height: Number, air: AirDrag) -> Float[Arra
     """
     above = jnp.maximum(ball.position[2] - height, 0.0)
     vz, az = ball.velocity[2], air.acceleration(ball.velocity, ball.spin)[2]
-    # Positive root of above + vz t + az t^2 / 2, in the form that loses no digits when the ball
-    # comes down fast.
+    # Positive root of above + vz t + az t^2 / 2, in the form that loses no digits in a fast fall.
     root = jnp.sqrt(jnp.maximum(vz**2 - 2.0 * az * above, 1e-12))
     falling = 2.0 * above / (root - jnp.minimum(vz, 0.0))
     return jnp.where(vz < 0.0, falling, (vz + root) / jnp.maximum(-az, 1e-6))
@@ -143,7 +153,7 @@ def step(
     on_table = falls & (jnp.abs(touching.position[0] - table.centre[0]) <= table.half_width)
     on_table &= jnp.abs(touching.position[1] - table.centre[1]) <= table.half_length
     bounced = _above(step_free(bounce(touching), dt - until, air), height)
-    ball = jax.tree.map(lambda bounced, free: jnp.where(on_table, bounced, free), bounced, free)
+    ball = pick_rows(on_table, bounced, free)
 
     # The floor needs no exact instant: nothing is counted there, the ball is only kept above it.
     ground = court.floor + court.ball_radius
@@ -158,11 +168,12 @@ def fly(
     ball: FlyingBall, air: AirDrag, bounce: Bounce, court: Court, *, dt: float = 0.002, steps: int
 ) -> FlyingBall:
     """The ball at 0, dt, ..., dt ``steps`` [s]: its arrays have ``steps`` + 1 rows."""
+    return _path(lambda ball: step(ball, dt, air, bounce, court)[0], ball, steps)
 
-    def one(ball: FlyingBall, _: None) -> tuple[FlyingBall, FlyingBall]:
-        return step(ball, dt, air, bounce, court)[0], ball
 
-    last, path = jax.lax.scan(one, ball, length=steps)
+def _path(following: Callable[[FlyingBall], FlyingBall], ball: FlyingBall, n: int) -> FlyingBall:
+    """The ball now, and after each of ``n`` steps."""
+    last, path = jax.lax.scan(lambda ball, _: (following(ball), ball), ball, length=n)
     return jax.tree.map(lambda rows, row: jnp.concatenate([rows, row[None]]), path, last)
 
 
@@ -180,11 +191,8 @@ class RacketPose(eqx.Module):
     """Columns: across the handle, normal of the face, along the handle (as the site's axes)."""
 
     def seen_from(self, point: Vector3) -> Vector3:
-        """``point`` [m] along the racket's axes, from its centre.
-
-        Summed elementwise: batches of tiny matrix products are slow everywhere, and a GPU would
-        round them to TF32.
-        """
+        """``point`` [m] along the racket's axes, from its centre."""
+        # Elementwise: batches of tiny matrix products are slow, and a GPU would round them to TF32.
         return jnp.sum(self.rotation * (point - self.position)[:, None], axis=0)
 
 
@@ -214,7 +222,7 @@ class Rubber:
 
 def contact(
     start: Vector3, end: Vector3, before: RacketPose, after: RacketPose, court: Court
-) -> tuple[Truth, Float[Array, ""]]:
+) -> tuple[Truth, Scalar]:
     """Whether the ball meets the racket within a step, and at which fraction of it (0 to 1).
 
     The ball's centre goes from ``start`` to ``end`` [m] while the racket goes from ``before`` to
@@ -231,7 +239,7 @@ def contact(
     blade, margin = court.blade, 0.5 * court.ball_radius
     axes = jnp.array([blade.half_width + margin, blade.half_length + margin], start.dtype)
 
-    def meets(level: float) -> tuple[Truth, Float[Array, ""]]:
+    def meets(level: float) -> tuple[Truth, Scalar]:
         fraction = jnp.clip((high - level) / jnp.maximum(high - low, 1e-9), 0.0, 1.0)
         foot = from_before + fraction * (from_after - from_before)
         within = jnp.sum((jnp.stack([foot[0], foot[2]]) / axes) ** 2) <= 1.0
@@ -243,31 +251,16 @@ def contact(
 
 
 def strike(
-    start: FlyingBall,
-    end: FlyingBall,
-    before: RacketPose,
-    after: RacketPose,
-    dt: Number,
-    rubber: Rubber,
-    court: Court,
-) -> tuple[Truth, FlyingBall]:
+    start: FlyingBall, end: FlyingBall, before: RacketPose, after: RacketPose,
+    dt: Number, rubber: Rubber, court: Court,
+) -> tuple[Truth, FlyingBall]:  # fmt: skip
     """Whether the ball is hit within a step of ``dt`` [s], and the ball at the end of it.
 
-    Args:
-        start: the ball at the start of the step.
-        end: the ball at the end of the step if there were no racket: one step of flight, or of a
-            replayed recording.
-        before: the racket at the start of the step.
-        after: the racket at the end of the step.
-        dt: length of the step [s].
-        rubber: how it rebounds.
-        court: sizes of ball and racket.
+    ``end`` is the ball at the end of the step if there were no racket: one step of flight, or of a
+    replayed recording.
     """
     hit, fraction = contact(start.position, end.position, before, after, court)
-
-    def between(a: Array, b: Array) -> Array:
-        return a + fraction * (b - a)
-
+    between = lambda a, b: a + fraction * (b - a)  # noqa: E731
     at, velocity = between(start.position, end.position), between(start.velocity, end.velocity)
     rotation = between(before.rotation, after.rotation)
     normal = rotation[:, 1] / jnp.linalg.norm(rotation[:, 1])
@@ -277,7 +270,7 @@ def strike(
     surface = ((after.position - before.position) + turned) / dt
     leaving = rubber.rebound(velocity, normal, surface)
     away = FlyingBall.without_spin(at + (1.0 - fraction) * dt * leaving, leaving)
-    return hit, jax.tree.map(lambda struck, free: jnp.where(hit, struck, free), away, end)
+    return hit, pick_rows(hit, away, end)
 
 
 class ReturnOutcome(enum.IntEnum):
@@ -285,8 +278,7 @@ class ReturnOutcome(enum.IntEnum):
 
     SUCCESS = 0  # On the opponent's half, over the net.
     SHORT = 1  # On the robot's side of the net, or into the net.
-    LONG = 2
-    """Beyond the opponent's end, or longer in the air than a ball could be that comes down."""
+    LONG = 2  # Beyond the opponent's end, or longer in the air than a ball that comes down.
     SIDE = 3  # Beyond the net, but past the side of the table.
 
 
@@ -296,19 +288,23 @@ class Landing(eqx.Module):
     point: Vector3
     """Centre of the ball where it comes down to the table's height, on the table or off it; where
     it meets the net, the foot of the net below [m]."""
-    time: Float[Array, ""]  # From now until then [s].
+    time: Scalar  # From now until then [s].
     cleared: Truth
     """Whether it crossed the net's plane towards the opponent without touching the net."""
     outcome: Int[Array, ""]  # A ``ReturnOutcome``.
 
 
 def landing(ball: FlyingBall, air: AirDrag, court: Court) -> Landing:
-    """Where the ball comes down to the height of the table if nothing but the net is in its way.
+    """Where the ball comes down to the height of the table if it meets nothing but the net.
 
     Nothing is looked at but the flight from now on: ask once the ball has been hit.
     """
     height, table, net = court.contact_height, court.table, court.table.centre[1]
-    path, dt = _return(ball, height, air)
+    # Equal steps of the flight, a quarter longer than it would be without air.
+    above, vz = jnp.maximum(ball.position[2] - height, 0.0), ball.velocity[2]
+    fall = (vz + jnp.sqrt(vz**2 + 2.0 * air.gravity * above)) / air.gravity
+    dt = jnp.maximum(1.25 * fall, 0.05) / LANDING_STEPS
+    path = _path(lambda ball: _long_step(ball, dt, air), ball, LANDING_STEPS)
     y, z = path.position[:, 1], path.position[:, 2]
     at = lambda index: jax.tree.map(lambda rows: rows[index], path)  # noqa: E731
 
@@ -333,17 +329,14 @@ def landing(ball: FlyingBall, air: AirDrag, court: Court) -> Landing:
     point = jnp.where(netted, at_net.at[2].set(height), jnp.where(lands, end, path.position[-1]))
     flying = ~lands & ~netted
     side = jnp.abs(point[0] - table.centre[0]) > table.half_width
-    found = jnp.where(
-        (point[1] > court.far_edge) | flying, ReturnOutcome.LONG, ReturnOutcome.SUCCESS
-    )
+    long = (point[1] > court.far_edge) | flying
+    found = jnp.where(long, ReturnOutcome.LONG, ReturnOutcome.SUCCESS)
     found = jnp.where(side, ReturnOutcome.SIDE, found)
     found = jnp.where((point[1] < net) | ~cleared, ReturnOutcome.SHORT, found)
     return Landing(point, jnp.where(netted, passing, down), cleared, found.astype(jnp.int32))
 
 
-def landing_reward(
-    point: Float[Array, "*n"], court: Court, *, reading: str = "lab"
-) -> Float[Array, ""]:
+def landing_reward(point: Float[Array, "*n"], court: Court, *, reading: str = "lab") -> Scalar:
     """Worth of a landing point (x, y, ...) [m], 1 at the target.
 
     ``lab``: max(1 - (d / 2.96)^(3/4), 0), as in the lab's code. ``printed``: max(1 - 2.96 d^(3/4),
@@ -356,36 +349,15 @@ def landing_reward(
     return jnp.maximum(1.0 - loss, 0.0)
 
 
-def _return(ball: FlyingBall, height: float, air: AirDrag) -> tuple[FlyingBall, Float[Array, ""]]:
-    """The flight in equal steps, and their length [s]: a quarter longer than without air."""
-    above, vz = jnp.maximum(ball.position[2] - height, 0.0), ball.velocity[2]
-    fall = (vz + jnp.sqrt(vz**2 + 2.0 * air.gravity * above)) / air.gravity
-    dt = jnp.maximum(1.25 * fall, 0.05) / LANDING_STEPS
-
-    def one(ball: FlyingBall, _: None) -> tuple[FlyingBall, FlyingBall]:
-        following = _long_step(ball, dt, air)
-        return following, following
-
-    _, path = jax.lax.scan(one, ball, length=LANDING_STEPS)
-    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), ball, path), dt
-
-
-def _long_step(ball: FlyingBall, dt: Float[Array, ""], air: AirDrag) -> FlyingBall:
+def _long_step(ball: FlyingBall, dt: Scalar, air: AirDrag) -> FlyingBall:
     """As ``step_free``, for up to a tenth of a second: the classical Runge-Kutta rule."""
-    a = lambda velocity: air.acceleration(velocity, ball.spin)  # noqa: E731
-    v = ball.velocity
+    a, v = lambda velocity: air.acceleration(velocity, ball.spin), ball.velocity
     k1 = a(v)
     k2 = a(v + 0.5 * dt * k1)
     k3 = a(v + 0.5 * dt * k2)
     k4 = a(v + dt * k3)
     position = ball.position + dt * v + dt**2 / 6.0 * (k1 + k2 + k3)
     return FlyingBall(position, v + dt / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4), ball.spin)
-
-
-# --- What the robot knows of the ball: an extended Kalman filter on measured positions; a smoot
-
-Mean = Float[Array, " 9"]
-Matrix = Float[Array, "9 9"]
 
 
 class FilterState(eqx.Module):
@@ -407,11 +379,11 @@ class BallFilter(eqx.Module):
 
     def start(self, position: Vector3, velocity: Vector3 | None = None) -> FilterState:
         """The state at the first measured position [m]; ``velocity`` [m/s] is but a guess."""
-        guess = jnp.zeros(3, position.dtype) if velocity is None else velocity
+        guess, dtype = jnp.zeros_like(position) if velocity is None else velocity, position.dtype
+        mean = jnp.concatenate([position, guess, jnp.array(self.first_spin, dtype)])
         noise = self.noise
-        variances = (noise.measurement, noise.first_velocity, noise.first_spin)
-        mean = jnp.concatenate([position, guess, jnp.array(self.first_spin, position.dtype)])
-        return FilterState(mean, _diagonal(variances, position.dtype))
+        first = _diagonal(noise.measurement, noise.first_velocity, noise.first_spin, dtype)
+        return FilterState(mean, first)
 
     def predict(self, state: FilterState, dt: Number) -> FilterState:
         """The state ``dt`` [s] later, without a measurement."""
@@ -421,8 +393,8 @@ class BallFilter(eqx.Module):
         """The state ``dt`` [s] later, and the Jacobian of its mean by the mean before."""
         noise, dtype = self.noise, state.mean.dtype
         jacobian, (mean, bounced) = jax.jacfwd(self._follow, has_aux=True)(state.mean, dt)
-        added = _diagonal((noise.position, noise.velocity, noise.spin), dtype) * (dt / NOISE_STEP)
-        added += jnp.where(bounced, 1.0, 0.0) * _diagonal((0.0, noise.bounce, 0.0), dtype)
+        added = _diagonal(noise.position, noise.velocity, noise.spin, dtype) * (dt / NOISE_STEP)
+        added += jnp.where(bounced, 1.0, 0.0) * _diagonal(0.0, noise.bounce, 0.0, dtype)
         covariance = _symmetric(jacobian @ state.covariance @ jacobian.T + added)
         return FilterState(mean, covariance), jacobian
 
@@ -437,8 +409,7 @@ class BallFilter(eqx.Module):
         # Joseph's form: stays positive in float32.
         keep = jnp.eye(9, dtype=covariance.dtype).at[:, :3].add(-gain)
         corrected = _symmetric(keep @ covariance @ keep.T + noise * gain @ gain.T)
-        pick = lambda new, old: jnp.where(present, new, old)  # noqa: E731
-        return FilterState(pick(mean, state.mean), pick(corrected, covariance))
+        return pick_rows(jnp.asarray(present), FilterState(mean, corrected), state)
 
     def move(self, mean: Mean, dt: Number) -> Mean:
         """The estimate ``dt`` [s] later."""
@@ -452,25 +423,30 @@ class BallFilter(eqx.Module):
         return after, (after, bounced)
 
 
+def _diagonal(position: float, velocity: float, spin: float, dtype: jnp.dtype) -> Matrix:
+    return jnp.diag(jnp.repeat(jnp.array((position, velocity, spin), dtype), 3))
+
+
+def _symmetric(matrix: Matrix) -> Matrix:
+    return 0.5 * (matrix + matrix.T)
+
+
 def track(
-    ball_filter: BallFilter,
-    times: Float[Array, " n"],
-    positions: Float[Array, "n 3"],
-    present: Bool[Array, " n"] | None = None,
-    velocity: Vector3 | None = None,
-) -> FilterState:
+    ball_filter: BallFilter, times: Times, positions: Points,
+    present: Bool[Array, " n"] | None = None, velocity: Vector3 | None = None,
+) -> FilterState:  # fmt: skip
     """The filter's states after each of ``n`` measurements, the first of which must be present.
 
     Args:
         ball_filter: model and noises.
         times: of the measurements [s], increasing.
-        positions: measured [m]; whatever stands where none is present is not looked at.
+        positions: measured [m]; whatever is there where none is present is not looked at.
         present: whether there is a measurement; left out: always.
         velocity: a first guess [m/s].
     """
     there = jnp.ones(times.shape, bool) if present is None else present
 
-    def one(state: FilterState, row: tuple[Array, Array, Array]) -> tuple[FilterState, FilterState]:
+    def one(state: FilterState, row: tuple[Array, ...]) -> tuple[FilterState, FilterState]:
         dt, measured, present = row
         state = ball_filter.correct(ball_filter.predict(state, dt), measured, present)
         return state, state
@@ -481,22 +457,16 @@ def track(
 
 
 def filtered(
-    ball_filter: BallFilter,
-    times: Float[Array, " n"],
-    positions: Float[Array, "n 3"],
-    ticks: Float[Array, " m"],
+    ball_filter: BallFilter, times: Times, positions: Points, ticks: Float[Array, " m"],
     present: Bool[Array, " n"] | None = None,
-) -> Float[Array, "m 6"]:
+) -> Float[Array, "m 6"]:  # fmt: skip
     """Filtered position [m] and velocity [m/s] at ``ticks`` [s], from measurements up to each."""
     means = track(ball_filter, times, positions, present).mean
     return at_ticks(ball_filter, means, times, ticks)[:, :6]
 
 
 def at_ticks(
-    ball_filter: BallFilter,
-    means: Float[Array, "n 9"],
-    times: Float[Array, " n"],
-    ticks: Float[Array, " m"],
+    ball_filter: BallFilter, means: Float[Array, "n 9"], times: Times, ticks: Float[Array, " m"]
 ) -> Float[Array, "m 9"]:
     """The latest estimate before each tick [s], predicted up to the tick."""
     # Half a microsecond: a measurement at the tick itself counts, whatever rounding says.
@@ -506,25 +476,18 @@ def at_ticks(
 
 
 def smoothed(
-    ball_filter: BallFilter,
-    times: Float[Array, " n"],
-    positions: Float[Array, "n 3"],
-    present: Bool[Array, " n"],
+    ball_filter: BallFilter, times: Times, positions: Points, present: Bool[Array, " n"],
     velocity: Vector3,
-) -> Float[Array, "n 9"]:
+) -> Float[Array, "n 9"]:  # fmt: skip
     """Position [m], velocity [m/s] and spin [rad/s] at ``times`` [s] given all measurements [m]:
     filtered forwards, then backwards (Rauch, Tung and Striebel).
 
     The model (drag, spin, bounce) is that of ``ball_filter``, the noises are ``MEASURED``: the
     filter's own may be wider than a camera's. ``velocity`` [m/s] is a first guess.
     """
-    model = BallFilter(
-        ball_filter.bounce, MEASURED, ball_filter.air, ball_filter.court, ball_filter.first_spin
-    )
+    model = replace(ball_filter, noise=MEASURED)
 
-    def forward(
-        state: FilterState, row: tuple[Array, Array, Array]
-    ) -> tuple[FilterState, tuple[Array, ...]]:
+    def forward(state: FilterState, row: tuple[Array, ...]) -> tuple[FilterState, Any]:
         dt, measured, there = row
         ahead, jacobian = model.predict_with_jacobian(state, dt)
         # What a correction of the state ahead says about the state before it. Variances span ten
@@ -543,11 +506,3 @@ def smoothed(
     last, rows = jax.lax.scan(forward, first, (jnp.diff(times), positions[1:], present[1:]))
     _, means = jax.lax.scan(backward, last.mean, rows, reverse=True)
     return jnp.concatenate([means, last.mean[None]])
-
-
-def _diagonal(variances: Triple, dtype: jnp.dtype) -> Matrix:
-    return jnp.diag(jnp.repeat(jnp.array(variances, dtype), 3))
-
-
-def _symmetric(matrix: Matrix) -> Matrix:
-    return 0.5 * (matrix + matrix.T)

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -21,8 +20,7 @@ from genan.errors import DataError, listing
 from genan.tasks.ball import Court, FilterNoise, Triple
 from genan.tasks.ball.flight import AirDrag, BallFilter, Bounce, FlyingBall, filtered, fly
 
-#: Length of an episode, step of the simulation and of the policy [s] (paper: 1.09 s, 500 Hz, 100
-#: Hz).
+#: Length of an episode, step of the simulation and of the policy [s], the paper's.
 DURATION, STEP, TICK = 1.09, 0.002, 0.01
 
 
@@ -85,6 +83,7 @@ class Launcher:
     @classmethod
     def of_json(cls, text: str, name: str = "the text") -> "Launcher":
         """From the text of a JSON file called ``name``."""
+        frozen = lambda a: tuple(map(frozen, a)) if isinstance(a, list) else a  # noqa: E731
         try:
             numbers = json.loads(text)
         except json.JSONDecodeError as error:
@@ -98,7 +97,7 @@ class Launcher:
                 f"{name} is not a launcher: expected the entries {listing(wanted)}, found "
                 f"{listing(found)}."
             )
-        return cls(**{key: _frozen(value) for key, value in numbers.items()})
+        return cls(**{key: frozen(value) for key, value in numbers.items()})
 
     def to_json(self) -> str:
         """Text of a file that ``load`` reads."""
@@ -110,10 +109,10 @@ class Launcher:
         """Flight with this launcher's drag."""
         return AirDrag(drag=self.drag)
 
-    def filter(self, noise: FilterNoise | None = None, court: Court | None = None) -> BallFilter:
+    def filter(self, noise: FilterNoise | None = None) -> BallFilter:
         """A filter with this launcher's drag, mean bounce and spin; the noises are the paper's."""
         bounce = Bounce.symmetric(self.normal, self.tangential, self.roll)
-        return BallFilter(bounce, noise or FilterNoise(), self.air, court or Court(), self.spin)
+        return BallFilter(bounce, noise or FilterNoise(), self.air, first_spin=self.spin)
 
     def sample(self, *, key: Array) -> tuple[FlyingBall, Bounce]:
         """A ball at its launch, and how it will bounce."""
@@ -128,13 +127,11 @@ class Launcher:
         bounce = Bounce.symmetric(normal, tangential, self.roll)
         return FlyingBall(launch[:3], launch[3:], spin), bounce
 
-    def fly(
-        self, *, key: Array, court: Court | None = None, duration: float = DURATION
-    ) -> FlyingBall:
+    def fly(self, *, key: Array, duration: float = DURATION) -> FlyingBall:
         """A ball's whole flight at 500 Hz, with one row for each of 0, 2, ... ms."""
         ball, bounce = self.sample(key=key)
         steps = count(duration, STEP) - 1
-        return fly(ball, self.air, bounce, court or Court(), dt=STEP, steps=steps)
+        return fly(ball, self.air, bounce, Court(), dt=STEP, steps=steps)
 
     def measure(self, path: FlyingBall, *, key: Array) -> Float[Array, "ticks 3"]:
         """What the camera says of a 500 Hz ``path`` at each 10 ms: the latest frame [m]."""
@@ -151,34 +148,18 @@ class Launcher:
         seen = low + part[:, None] * (high - low)
         return seen + self.noise * jax.random.normal(noise_key, seen.shape)
 
-    def sample_balls(
-        self,
-        n: int,
-        *,
-        key: Array,
-        ball_filter: BallFilter | None = None,
-        duration: float = DURATION,
-    ) -> Balls:
+    def sample_balls(self, n: int, *, key: Array, duration: float = DURATION) -> Balls:
         """``n`` balls: their flights, and the filtered noisy measurements of them."""
-        seen_by = ball_filter or self.filter()
-        return _sample_balls(self, seen_by, duration, jax.random.split(key, n))
+        return _sample_balls(self, self.filter(), duration, jax.random.split(key, n))
 
 
 @partial(jax.jit, static_argnums=(0, 2))
-def _sample_balls(
-    launcher: Launcher, ball_filter: BallFilter, duration: float, keys: Array
-) -> Balls:
+def _sample_balls(gun: Launcher, ball_filter: BallFilter, duration: float, keys: Array) -> Balls:
     def one(key: Array) -> Balls:
         fly_key, measure_key = jax.random.split(key)
-        path = launcher.fly(key=fly_key, duration=duration)
-        measured = launcher.measure(path, key=measure_key)
+        path = gun.fly(key=fly_key, duration=duration)
+        measured = gun.measure(path, key=measure_key)
         ticks = TICK * jnp.arange(len(measured))
-        seen = filtered(ball_filter, ticks, measured, ticks)
-        return Balls(path.position, path.velocity, seen)
+        return Balls(path.position, path.velocity, filtered(ball_filter, ticks, measured, ticks))
 
     return jax.vmap(one)(keys)
-
-
-def _frozen(value: Any) -> Any:
-    """Lists as tuples, at any depth."""
-    return tuple(_frozen(entry) for entry in value) if isinstance(value, list) else value

@@ -11,7 +11,7 @@ Two formats, both in the world frame of ``genan.tasks.ball``, in s and m:
 
 import csv
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.polynomial.polynomial import polyfit
 
 from genan.errors import DataError, listing
 from genan.tasks.ball import Court
@@ -33,6 +34,9 @@ LEAST, LONGEST_GAP, FARTHEST_JUMP = 20, 0.05, 0.4
 FALL_TIME, FALL_TOLERANCE, GRAVITY = 0.3, 4.0, 9.81
 #: How near to the base the ball must come along y, and the least it must travel towards it [m].
 NEAREST, APPROACH = 0.6, 1.0
+
+Parsed = tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]
+"""Times [rows], positions [rows, 3], first rows of the balls and the number of rows, names."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,9 @@ def load(
     """Read and check every ball of a file; ``group`` says which, where it holds several groups."""
     balls = read(file, group=group)
     for ball in balls:
-        complaint = _bad_samples(ball) or _bad_frame(ball, court or Court())
-        if complaint:
-            raise DataError(f"{ball.name}: {complaint}")
+        for wrong, words in _faults(ball, court or Court()):
+            if wrong:
+                raise DataError(f"{ball.name}: {words}")
     return balls
 
 
@@ -63,9 +67,8 @@ def read(file: str | Path, *, group: str | None = None) -> tuple[RecordedBall, .
         raise DataError(f"Recorded balls are a .npz or a .csv file, not {path.name!r}; convert it.")
     if not path.is_file():
         raise DataError(f"There is no file {str(path)!r} with recorded balls.")
-    times, positions, starts, names = (
-        _from_npz(path, group) if path.suffix == ".npz" else _from_csv(path)
-    )
+    parsed = _from_npz(path, group) if path.suffix == ".npz" else _from_csv(path)
+    times, positions, starts, names = parsed
     return tuple(
         RecordedBall(times[a:b] - times[a], positions[a:b], f"{path.name}, ball {name}")
         for a, b, name in zip(starts[:-1], starts[1:], names, strict=True)
@@ -86,20 +89,12 @@ def to_balls(
     rows = max(
         len(one.times) + max(0, round((duration - one.times[-1]) / TICK) + 2) for one in recordings
     )
-    padded = [_padded(one, rows) for one in recordings]
-    arrays = (jnp.asarray(np.stack(part)) for part in zip(*padded, strict=True))
-    return _play(ball_filter, duration, *arrays)
+    padded = zip(*(_padded(one, rows) for one in recordings), strict=True)
+    return _play(ball_filter, duration, *(jnp.asarray(np.stack(part)) for part in padded))
 
 
 @partial(jax.jit, static_argnums=1)
-def _play(
-    ball_filter: BallFilter,
-    duration: float,
-    times: Array,
-    positions: Array,
-    there: Array,
-    velocity: Array,
-) -> Balls:
+def _play(ball_filter: BallFilter, duration: float, *padded: Array) -> Balls:
     ticks, steps = (step * jnp.arange(count(duration, step)) for step in (TICK, STEP))
 
     def one(times: Array, positions: Array, there: Array, velocity: Array) -> Balls:
@@ -108,7 +103,7 @@ def _play(
         seen = filtered(ball_filter, times, positions, ticks, there)
         return Balls(truth[:, :3], truth[:, 3:6], seen)
 
-    return jax.vmap(one)(times, positions, there, velocity)
+    return jax.vmap(one)(*padded)
 
 
 def _padded(one: RecordedBall, rows: int) -> tuple[np.ndarray, ...]:
@@ -116,85 +111,58 @@ def _padded(one: RecordedBall, rows: int) -> tuple[np.ndarray, ...]:
     n = len(one.times)
     times = np.concatenate([one.times, one.times[-1] + TICK * np.arange(1, rows - n + 1)])
     positions = np.concatenate([one.positions, np.repeat(one.positions[-1:], rows - n, axis=0)])
-    line = np.polynomial.polynomial.polyfit(one.times[:8], one.positions[:8], 1)
+    line = polyfit(one.times[:8], one.positions[:8], 1)
     times, positions, velocity = (a.astype(np.float32) for a in (times, positions, line[1]))
     return times, positions, np.arange(rows) < n, velocity
 
 
-def _bad_samples(ball: RecordedBall) -> str | None:
-    """What is wrong with the samples of a ball, as one sentence."""
-    times, positions = ball.times, ball.positions
-    if len(times) < LEAST:
-        return f"{len(times)} samples are too few for a flight; record {LEAST} or more."
+def _faults(ball: RecordedBall, court: Court) -> Iterator[tuple[bool, str]]:
+    """What may be wrong with the samples of a ball and with its frame: whether it is, and what to
+    say; each fault is looked for where those before were not found."""
+    times, positions, table, n = ball.times, ball.positions, court.table, len(ball.times)
+    yield n < LEAST, f"{n} samples are too few for a flight; record {LEAST} or more."
     finite = np.isfinite(times) & np.isfinite(positions).all(axis=1)
-    if not finite.all():
-        return (
-            f"sample {int(np.argmin(finite))} is not a finite number; leave out samples at which "
-            "the ball was not seen."
-        )
+    k = int(np.argmin(finite))
+    yield not finite[k], f"sample {k} is not a finite number; leave it out if no ball was seen."
     steps = np.diff(times)
     k = int(np.argmin(steps))
-    if steps[k] <= 0:
-        return (
-            f"time stamps should increase, but {times[k + 1]:.4f} s comes after {times[k]:.4f} s; "
-            "sort the samples and leave out repeated ones."
-        )
+    words = f"{times[k + 1]:.4f} s comes after {times[k]:.4f} s; sort the samples"
+    yield steps[k] <= 0, f"time stamps should increase, but {words} and leave out repeated ones."
     k = int(np.argmax(steps))
-    if steps[k] > LONGEST_GAP:
-        return (
-            f"{steps[k]:.3f} s are missing after {times[k]:.3f} s, and {LONGEST_GAP} s is the "
-            "longest gap that can be bridged; leave this ball out. (Are the stamps in seconds?)"
-        )
+    words = f"{steps[k]:.3f} s are missing after {times[k]:.3f} s, more than {LONGEST_GAP} s"
+    yield steps[k] > LONGEST_GAP, f"{words}; leave this ball out. (Are the stamps in seconds?)"
     jumps = np.linalg.norm(np.diff(positions, axis=0), axis=1)
     k = int(np.argmax(jumps))
-    if jumps[k] > FARTHEST_JUMP:
-        return (
-            f"the ball jumps by {jumps[k]:.2f} m at {times[k + 1]:.3f} s, more than "
-            f"{FARTHEST_JUMP} m; leave out samples at which something else was seen. (Are the "
-            "positions in metres?)"
-        )
-    return None
+    words = f"by {jumps[k]:.2f} m at {times[k + 1]:.3f} s, more than {FARTHEST_JUMP} m; leave out"
+    asked = "samples at which something else was seen. (Are the positions in metres?)"
+    yield jumps[k] > FARTHEST_JUMP, f"the ball jumps {words} {asked}"
 
-
-def _bad_frame(ball: RecordedBall, court: Court) -> str | None:
-    """Why the ball cannot be given in the world frame, as one sentence."""
-    times, positions, table = ball.times, ball.positions, court.table
     frame = (
-        "into the world frame: the world frame has z up, the floor at z = 0, the robot's base at "
-        f"{court.base} m and the table's centre at {table.centre} m, and balls come along -y."
+        "turn it into the world frame: the world frame has z up, the floor at z = 0, the robot's "
+        f"base at {court.base} m and the table's centre at {table.centre} m, and balls come along "
+        "-y."
     )
     early = times - times[0] <= FALL_TIME
-    x, y, z = (
-        2.0 * np.polynomial.polynomial.polyfit(times[early] - times[0], positions[early], 2)[2]
-    )
-    if abs(z + GRAVITY) > FALL_TOLERANCE:
-        return (
-            f"a ball should fall along -z with about {GRAVITY} m/s^2, but this one is accelerated "
-            f"by ({x:.1f}, {y:.1f}, {z:.1f}) m/s^2 in its first {FALL_TIME} s; turn it {frame}"
-        )
+    x, y, z = 2.0 * polyfit(times[early] - times[0], positions[early], 2)[2]
+    words = f"but this one is accelerated by ({x:.1f}, {y:.1f}, {z:.1f}) m/s^2 at first"
+    falls = f"a ball should fall along -z with about {GRAVITY} m/s^2, {words}; {frame}"
+    yield abs(z + GRAVITY) > FALL_TOLERANCE, falls
     first, nearest, wanted = positions[0, 1], positions[:, 1].min(), court.base[1] + NEAREST
-    if first - nearest < APPROACH or nearest > wanted:
-        return (
-            f"a ball should come along -y to y = {wanted:.1f} m or nearer, but this one starts at "
-            f"y = {first:.2f} m and comes to {nearest:.2f} m; turn it {frame}"
-        )
+    words = f"but this one starts at y = {first:.2f} m and comes to {nearest:.2f} m"
+    comes = f"a ball should come along -y to y = {wanted:.1f} m or nearer, {words}; {frame}"
+    yield first - nearest < APPROACH or nearest > wanted, comes
     inner = np.array([table.half_width, table.half_length]) - 0.05
     over = (np.abs(positions[:, :2] - np.array(table.centre[:2])) < inner).all(axis=1)
-    lowest = positions[over, 2].min(initial=np.inf)
-    if lowest < table.centre[2] - court.ball_radius:
-        return (
-            f"a ball should stay above the table, whose surface is at z = {table.centre[2]} m, but "
-            f"this one comes down to {lowest:.2f} m over it; move it {frame}"
-        )
-    return None
+    lowest, surface = positions[over, 2].min(initial=np.inf), table.centre[2]
+    words = f"whose surface is at z = {surface} m, but this one comes down to {lowest:.2f} m"
+    stays = f"a ball should stay above the table, {words}; {frame}"
+    yield lowest < surface - court.ball_radius, stays
 
 
-def _from_npz(
-    path: Path, group: str | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+def _from_npz(path: Path, group: str | None) -> Parsed:
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+            arrays = dict(file)
     except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise DataError(
             f"{path.name} cannot be read as .npz ({error}); write it again with numpy.savez."
@@ -203,13 +171,13 @@ def _from_npz(
     if group is None and "t" not in arrays and len(groups) == 1:
         [group] = groups
     prefix = "" if group is None else f"{group}__"
-    if f"{prefix}t" not in arrays or f"{prefix}p" not in arrays:
+    t, p = (arrays.get(f"{prefix}{name}") for name in "tp")
+    if t is None or p is None:
         offer = f"; say which of its groups is meant: {listing(groups)}" if groups else ""
         raise DataError(
             f"{path.name} should hold the arrays '{prefix}t' and '{prefix}p', but holds "
             f"{listing(sorted(arrays))}{offer}."
         )
-    t, p = arrays[f"{prefix}t"], arrays[f"{prefix}p"]
     numbers = all(a.dtype.kind in "fiu" for a in (t, p))
     if not numbers or t.ndim != 1 or p.shape != (*t.shape, 3):
         raise DataError(
@@ -219,19 +187,15 @@ def _from_npz(
         )
     start = np.asarray(arrays.get(f"{prefix}start", [0, len(t)]))
     ends = start[[0, -1]].tolist() if start.ndim == 1 and len(start) > 1 else []
-    if start.dtype.kind not in "iu" or ends != [0, len(t)]:
+    if start.dtype.kind not in "iu" or ends != [0, len(t)] or np.any(np.diff(start) <= 0):
         raise DataError(
-            f"{path.name}: 'start' should go from 0 to the number of rows, {len(t)}, but is "
-            f"{start.tolist()}."
-        )
-    if np.any(np.diff(start) <= 0):
-        raise DataError(
-            f"{path.name}: the rows in 'start' should increase, but they are {start.tolist()}."
+            f"{path.name}: the rows in 'start' should increase from 0 to the number of rows, "
+            f"{len(t)}, but are {start.tolist()}."
         )
     return t.astype(float), p.astype(float), start, [str(k) for k in range(len(start) - 1)]
 
 
-def _from_csv(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+def _from_csv(path: Path) -> Parsed:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
@@ -256,4 +220,4 @@ def _from_csv(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]
         ) from error
     names = [row.get("ball") or "ball" for row in rows]
     starts = [k for k in range(len(rows)) if k == 0 or names[k] != names[k - 1]]
-    return (values[:, 0], values[:, 1:], np.array([*starts, len(rows)]), [names[k] for k in starts])
+    return values[:, 0], values[:, 1:], np.array([*starts, len(rows)]), [names[k] for k in starts]

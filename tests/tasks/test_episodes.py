@@ -6,15 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from tests.rl.policies import TASK, ensemble
 
-from genan.tasks.task import (
-    begin,
-    load_environment,
-    random_agent,
-    record_episodes,
-    unsquashed,
-    without_end,
-    zero_agent,
-)
+from genan.tasks.task import load_environment, random_agent, record_episodes, unsquashed, zero_agent
 
 ENVIRONMENT = load_environment(
     replace(TASK, duration=0.1, pool=8), ensemble(), envs=3, robot="two-link", stagger=False
@@ -58,10 +50,10 @@ def test_an_episode_that_ran_away_ends_and_does_not_succeed() -> None:
     )
 
 
-def test_some_episodes_begin_anew() -> None:
-    environment = without_end(ENVIRONMENT)
+def test_some_episodes_begin_again() -> None:
+    environment = ENVIRONMENT.endless()
     state = eqx.filter_jit(environment.reset)(jax.random.key(0))
-    after = begin(environment, state, jnp.array([False, True, False]), key=jax.random.key(1))
+    after = environment.begin(state, jnp.array([False, True, False]), key=jax.random.key(1))
     same = np.all(np.asarray(after.memory == state.memory), axis=1)
     np.testing.assert_array_equal(same, [True, False, True])
     np.testing.assert_array_equal(after.simulator.scene.q[0], state.simulator.scene.q[0])
