@@ -54,8 +54,8 @@ def test_minibatches_must_be_equal() -> None:
     with pytest.raises(SettingError) as refusal:
         PPOSettings(num_steps_per_env=10, num_minibatches=16).minibatch_size(7)
     assert str(refusal.value) == (
-        "10 steps of 7 environments are 70 samples, which cannot be split into 16 equal "
-        "minibatches of two or more; change one of the three numbers."
+        "10 steps of 7 environments cannot be split into 16 equal minibatches of two or more "
+        "samples; change one of the three numbers."
     )
 
 

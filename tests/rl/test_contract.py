@@ -140,10 +140,13 @@ def test_a_contract_edited_by_hand(folder: Path, key: str) -> None:
             "contract is not complete (KeyError: 'observation')",
         ),
         (lambda s: s["contract"].update(scale=None), "contract is not complete (TypeError"),
-        (lambda s: s["contract"].update(action_repeat=0), "at least 1 period"),
+        (
+            lambda s: s["contract"].update(action_repeat=0),
+            "action_repeat must be at least 1, not 0",
+        ),
         (
             lambda s: s["contract"]["network"].update(activation="gelu"),
-            "there is no activation 'gelu'",
+            "There is no activation 'gelu'",
         ),
         (
             lambda s: s["contract"]["network"].update(hidden=[16, 13]),

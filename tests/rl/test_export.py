@@ -38,15 +38,15 @@ def test_gives_the_policys_changes(activation: str, scaled: bool, tmp_path: Path
 
 
 def test_the_probes_reach_the_clip_and_stay_within_it() -> None:
-    x = export.probes(policy(), count=50)
+    x = export.probes(policy())
     standard = np.abs((x - policy().scale_mean) / policy().scale_std)
-    assert x.shape == (150, 8) and x.dtype == np.float32
+    assert x.shape == (300, 8) and x.dtype == np.float32
     assert (
-        standard[:50].max() < 0.11
-        and 2.9 < standard[50:100].max() < 3.01
-        and (standard[100:] > 5.0).mean() > 0.9
+        standard[:100].max() < 0.11
+        and 2.9 < standard[100:200].max() < 3.01
+        and (standard[200:] > 5.0).mean() > 0.9
     )
-    assert len(export.probes(policy(replace(SETTINGS, scale_observations=False)), count=50)) == 100
+    assert len(export.probes(policy(replace(SETTINGS, scale_observations=False)))) == 200
 
 
 def test_large_outputs_are_allowed_their_rounding() -> None:

@@ -110,7 +110,7 @@ def test_a_seed_gives_the_same_again_and_another_one_does_not() -> None:
     assert np.abs(run(1)[0] - run(2)[0]).max() > 1e-3
 
 
-def test_episodes_can_begin_anew_in_the_next_step() -> None:
+def test_episodes_can_begin_again_in_the_next_step() -> None:
     envs = make_vec(2, autoreset_mode="NextStep")
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     envs = gymnasium.wrappers.vector.TransformObservation(
@@ -149,7 +149,7 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingError, match="SameStep or NextStep"):
         make_vec(2, autoreset_mode="Disabled")
     with pytest.raises(SettingError, match="one robot, not 2"):
-        GenanEnv(envs._episodes.environment)
+        GenanEnv(envs.environment)
     with pytest.raises(SettingError, match="'ball-in-a-cup', not of 'reacher'"):
         make(settings=BallInACupSettings())
     monkeypatch.setitem(sys.modules, "gymnasium", None)

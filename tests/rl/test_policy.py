@@ -128,7 +128,7 @@ def contract_with(**changes: object) -> Policy:
                     ObservationPart("goal", 2),
                 )
             },
-            r"of 'qd 2', 'q 2', 'u 2', 'goal 2' in this order and the environment gives 'q 2', 'qd",
+            r"of qd 2, q 2, u 2, goal 2 in this order and the environment gives q 2, qd",
         ),
         (
             {"action_scale": 0.02},
@@ -179,17 +179,17 @@ def test_another_robot_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"dt": 0.0}, r"^A policy's dt must be a positive number, not 0\.$"),
+        ({"dt": 0.0}, r"contract: The setting dt must be a positive number, not 0\.$"),
         ({"action_scale": float("inf")}, "action_scale must be a positive number, not inf"),
         ({"clip": -1.0}, "clip must be a positive number"),
-        ({"action_repeat": 0}, "at least 1 period of the robot, not 0"),
+        ({"action_repeat": 0}, "action_repeat must be at least 1, not 0"),
         ({"activation": "gelu"}, "no activation 'gelu'; there are: 'leaky_relu', 'elu', 'tanh'"),
-        ({"hidden": (0,)}, "needs at least one entry"),
+        ({"hidden": (0,)}, r"1 or more entries, not \[0, "),
         (
             {"layout": (ObservationPart("q", 4), ObservationPart("q", 4))},
-            "need different names, not 'q', 'q'",
+            "different names, not 'q', 'q'",
         ),
-        ({"u_range": ()}, "needs a unit and a range"),
+        ({"u_range": ()}, "needs a unit and a range for every control"),
     ],
 )
 def test_a_contract_that_cannot_be(changes: dict, words: str) -> None:

@@ -148,7 +148,7 @@ def test_a_rollout_is_what_the_policy_did() -> None:
 
 
 def test_samples_must_fill_the_minibatches() -> None:
-    with pytest.raises(SettingError, match="16 steps of 3 environments are 48 samples"):
+    with pytest.raises(SettingError, match="16 steps of 3 environments cannot be split"):
         PPO(Point(envs=3), replace(SMALL, num_minibatches=7))
 
 

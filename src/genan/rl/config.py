@@ -20,12 +20,10 @@ class PPOSettings:
     """
 
     gamma: float = 0.98  # Discount: weight of a reward one step later.
-    gae_lambda: float = 0.95
-    """Lambda of generalised advantage estimation: 0 trusts the value network, 1 the rewards."""
+    gae_lambda: float = 0.95  # Of the advantages: 0 trusts the value network, 1 the rewards.
     learning_rate: float = 3e-4  # Adam's learning rate, at the start.
     entropy_coef: float = 0.0  # Weight of the entropy bonus.
-    entropy_in_gradient: bool = True
-    """Let the entropy bonus move the policy, as skrl 2 does; skrl 1.4 on JAX only reported it."""
+    entropy_in_gradient: bool = True  # Let it move the policy; skrl 1.4 on JAX only reported it.
     clip_range: float = 0.2  # How far the probability ratio may leave 1 before all is flat.
     value_clip_range: float = 0.2
     """How far a value may leave the old one in the value loss [standard deviations of the value
@@ -34,18 +32,14 @@ class PPOSettings:
     num_steps_per_env: int = 64  # Steps of each environment between two updates.
     num_minibatches: int = 16  # Parts that an epoch splits the steps into.
     num_epochs: int = 5  # Passes over the steps in an update.
-    shuffle: bool = True
-    """Draw the minibatches in a new random order each epoch, as skrl 2 does; skrl 1.4 took them as
-    recorded."""
+    shuffle: bool = True  # Draw minibatches in a new order each epoch; skrl 1.4 took them in time.
     max_grad_norm: float = 1.0  # Longest gradient of each network; 0: any.
     kl_mode: str = "adaptive"
     """What the KL divergence from the old policy does: stop (leave the epoch where it passes
     kl_threshold), adaptive (steer the learning rate after each epoch) or none."""
     kl_threshold: float = 0.008
     """The divergence at which an epoch stops, or that the learning rate steers to [nat]."""
-    kl_factor: float = 2.0
-    """Adaptive: the learning rate changes where the divergence is this many times above or below
-    kl_threshold."""
+    kl_factor: float = 2.0  # Adaptive: how many times above or below the threshold it changes.
     learning_rate_factor: float = 1.5  # Adaptive: by how much it changes.
     min_learning_rate: float = 1e-6  # Adaptive: lowest learning rate.
     max_learning_rate: float = 5e-4  # Adaptive: highest learning rate; skrl's own default is 1e-2.
@@ -53,17 +47,15 @@ class PPOSettings:
     """What the end of an episode means: terminal (nothing comes after it) or bootstrap (it would
     have gone on; the value before the last step stands for the rest, since the observation after it
     is the next episode's)."""
-    hidden: tuple[int, ...] = (64, 64, 64, 64)
-    """Neurons of each hidden layer, of the policy and of the value network."""
+    hidden: tuple[int, ...] = (64, 64, 64, 64)  # Neurons of each hidden layer, of both networks.
     activation: str = "leaky_relu"  # What hidden layers end in: leaky_relu, elu or tanh.
     output_gain: float = 0.01
-    """Factor on the initial weights of the policy's last layer: a small one starts with the control
-    held; 1 is Flax's own start."""
+    """Factor on the first weights of the policy's last layer: small ones hold the control; 1 is
+    Flax's own start."""
     init_std: float = 0.3  # Standard deviation of the actions before the squashing, at the start.
     min_std: float = math.exp(-20.0)  # Lowest standard deviation.
     max_std: float = math.exp(2.0)  # Highest standard deviation.
-    scale_observations: bool = True
-    """Standardise observations by their running mean and standard deviation."""
+    scale_observations: bool = True  # Standardise by running mean and standard deviation.
     scale_values: bool = True  # The same for values.
     precision: str = "float32"
     """Of the updates' matrix products on a GPU: float32, or tf32 (factors rounded to 10 bits)."""
@@ -103,14 +95,14 @@ class PPOSettings:
 
     def minibatch_size(self, num_envs: int) -> int:
         """Samples of a minibatch with this many environments."""
-        samples = self.num_steps_per_env * num_envs
-        if samples < 2 * self.num_minibatches or samples % self.num_minibatches:
+        steps, parts = self.num_steps_per_env, self.num_minibatches
+        size, rest = divmod(steps * num_envs, parts)
+        if size < 2 or rest:
             raise SettingError(
-                f"{self.num_steps_per_env} steps of {num_envs} environments are {samples} samples, "
-                f"which cannot be split into {self.num_minibatches} equal minibatches of two or "
-                "more; change one of the three numbers."
+                f"{steps} steps of {num_envs} environments cannot be split into {parts} equal "
+                "minibatches of two or more samples; change one of the three numbers."
             )
-        return samples // self.num_minibatches
+        return size
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
@@ -153,8 +145,7 @@ class TrainSettings:
     precision: Literal["auto", "float32", "tf32"] = "auto"
     """Of the actuators' matrix products: float32, or tf32, which lets a GPU round the factors to 10
     bits; auto is tf32 on a GPU and float32 elsewhere."""
-    device: Literal["auto", "cpu", "gpu"] = "auto"
-    """Where to train; auto takes a GPU if there is one."""
+    device: Literal["auto", "cpu", "gpu"] = "auto"  # Where to train; auto: a GPU if there is one.
 
     def __post_init__(self) -> None:
         rules = {"be at least 1": "num_envs judge refill steps", "be 0 or more": "seed"}
@@ -162,8 +153,7 @@ class TrainSettings:
 
     def settings(self) -> dict[str, Any]:
         """What a result depends on, as JSON can hold it."""
-        left_out = ("steps", "judge", "device")
-        return {key: value for key, value in asdict(self).items() if key not in left_out}
+        return {k: v for k, v in asdict(self).items() if k not in ("steps", "judge", "device")}
 
 
 class ChosenPreset(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from genan.data import Channels
-from genan.errors import GenanError, listing
+from genan.errors import GenanError, SettingError, check_choices, check_numbers, listing
 from genan.files import ArtifactFormat
 from genan.rl.config import ACTIVATIONS, convert_ppo_settings
 from genan.robot import Robot
@@ -78,21 +78,21 @@ class PolicyContract:
     """Fingerprint of the actuators (see ``genan.rl.policy.actuator_fingerprint``)."""
 
     def __post_init__(self) -> None:
-        numbers = (self.dt, self.action_scale, 1.0 if self.clip is None else self.clip)
-        sizes = [*self.hidden, *(part.size for part in self.layout)]
+        rules = {"be a positive number": "dt action_scale clip", "be at least 1": "action_repeat"}
+        try:
+            check_numbers(self, rules)
+            check_choices(self, activation=ACTIVATIONS)
+        except SettingError as error:
+            raise PolicyError(f"This cannot be a policy's contract: {error}") from None
+        sizes, names = [*self.hidden, *(part.size for part in self.layout)], self.parts
         described = len(self.controls) == len(self.control_units) == len(self.u_range)
-        faults = {
-            "dt, action_scale and clip must be positive": min(numbers) <= 0.0,
-            "dt, action_scale and clip must be finite": not all(map(math.isfinite, numbers)),
-            "a step must last at least 1 period of the robot": self.action_repeat < 1,
-            f"there is no activation {self.activation!r}": self.activation not in ACTIVATIONS,
-            "every layer and part of the observation needs an entry": min(sizes, default=0) < 1,
-            f"part names must differ: {listing(self.parts)}": len({*self.parts}) < len(self.parts),
-            "every control needs a unit and a range": not described,
-        }
-        for words, wrong in faults.items():
+        for wrong, words in (
+            (min(sizes, default=0) < 1, f"layers and parts of 1 or more entries, not {sizes}"),
+            (len({*names}) < len(names), f"parts of different names, not {listing(names)}"),
+            (not described, "a unit and a range for every control"),
+        ):
             if wrong:
-                raise PolicyError(f"This cannot be a policy's contract: {words}; train again.")
+                raise PolicyError(f"A policy's contract needs {words}; train again.")
 
     @property
     def constants(self) -> dict[str, Any]:

@@ -1,9 +1,7 @@
-"""Policies for other programs: an ONNX file, or a folder that needs NumPy alone. Each export is
-checked.
+"""Policies for other programs: an ONNX file, or a folder that needs NumPy alone.
 
 An export is written under a temporary name, run on a set of observations, and gets its own name
-only when it gives the same actions as the policy that it was made from: an export that was not
-checked is never at its place.
+only when it gives the same actions as the policy that it was made from.
 """
 
 from collections.abc import Callable
@@ -20,13 +18,11 @@ from genan.rl import numpy_policy
 from genan.rl.contract import CONTRACT, KIND, WEIGHTS, PolicyContract, PolicyError
 from genan.rl.policy import Policy
 
-#: Largest difference between an export and its policy, as a fraction of the largest action (see
-#: ``allowed``).
 TOLERANCE = 1e-5
+"""Largest difference between an export and its policy, as a fraction of the largest action."""
 RUNTIME, README = "numpy_policy.py", "README.txt"
-#: Reach of the three kinds of observations that are compared [standard deviations]; the last ones
-#: hit the clip.
 REACHES = (0.1, 3.0, 1000.0)
+"""Of the observations that are compared [standard deviations]; the last ones hit the clip."""
 
 _OPERATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
@@ -39,10 +35,7 @@ Run = Callable[[np.ndarray], np.ndarray]  # From observations [count, n] to acti
 
 def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     """Write the folder ``out``: the policy's two files byte by byte, ``numpy_policy.py``, and how
-    to use them.
-
-    A folder that is there keeps its other files. Returns ``out``.
-    """
+    to use them. A folder that is there keeps its other files. Returns ``out``."""
     source = Path(artifact_folder)
     policy = Policy.load(source)
     contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
@@ -73,21 +66,16 @@ def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path
 
 def difference_numpy(policy: Policy, folder: Path | str) -> float:
     """Largest difference of the export in ``folder``, run by its own ``numpy_policy.py``."""
-    folder = Path(folder)
-    runtime = run_module(folder / RUNTIME)
+    runtime = run_module(Path(folder) / RUNTIME)
     try:
         exported = runtime.load(folder)
     except runtime.NumpyPolicyError as error:
         raise PolicyError(str(error)) from None
     # The runtime treats a batch, one observation, and one in parts differently.
     names, sizes = zip(*exported.layout, strict=True)
-    ends = np.cumsum(sizes)[:-1]
-    named = lambda x: dict(zip(names, np.split(x, ends), strict=True))  # noqa: E731
-    runs: tuple[Run, ...] = (
-        exported,
-        lambda x: np.stack([exported(row) for row in x]),
-        lambda x: np.stack([exported.act(**named(row)) for row in x]),
-    )
+    named = lambda x: dict(zip(names, np.split(x, np.cumsum(sizes)[:-1]), strict=True))  # noqa: E731
+    each = lambda act: lambda x: np.stack([act(row) for row in x])  # noqa: E731
+    runs = exported, each(exported), each(lambda row: exported.act(**named(row)))
     return float(np.max([difference(policy, run) for run in runs]))
 
 
@@ -99,11 +87,7 @@ def difference_onnx(policy: Policy, path: Path | str) -> float:
 
 def difference(policy: Policy, run: Run) -> float:
     """Largest difference between ``run`` and the policy in JAX, as a fraction of the largest
-    action.
-
-    Both get the observations of ``probes`` in float32, all at once and one alone; JAX multiplies in
-    full float32.
-    """
+    action, for the observations of ``probes``, all at once and one alone."""
     x = probes(policy)
     expected = np.asarray(policy(jnp.asarray(x)))
     found = [0.0]
@@ -117,27 +101,21 @@ def difference(policy: Policy, run: Run) -> float:
 
 def allowed(policy: Policy) -> float:
     """Largest difference that can be rounding: ``TOLERANCE``, times the mean size of the outputs
-    where that is above 1.
+    before the squashing where that is above 1.
 
-    The outputs are those before the squashing, for the observations of ``probes``: float32 rounds
-    them in proportion to the numbers that they are sums of, and the slope of the squashing is at
-    most 1.
+    float32 rounds them in proportion to the numbers that they are sums of, and the slope of the
+    squashing is at most 1.
     """
     return TOLERANCE * max(1.0, float(jnp.mean(jnp.abs(policy.mean(probes(policy))))))
 
 
-def probes(
-    policy: Policy, *, count: int = 100, seed: int = 0
-) -> Float[np.ndarray, "n observation"]:
-    """Observations to compare on, float32, ``count`` of each kind.
-
-    Every entry is drawn on its own, uniformly about the mean of the training: near it, all over
-    what was seen, and so far away that the clip holds them (where there is one).
-    """
-    rng = np.random.default_rng(seed)
+def probes(policy: Policy) -> Float[np.ndarray, "n observation"]:
+    """Observations to compare on, float32, 100 of each kind: every entry drawn on its own about the
+    mean of the training, near it, all over what was seen, and so far away that a clip holds it."""
+    rng = np.random.default_rng(0)
     mean, std = (np.asarray(a, np.float64) for a in (policy.scale_mean, policy.scale_std))
     reaches = REACHES if policy.contract.clip is not None else REACHES[:-1]
-    drawn = [mean + std * rng.uniform(-reach, reach, (count, len(mean))) for reach in reaches]
+    drawn = [mean + std * rng.uniform(-reach, reach, (100, len(mean))) for reach in reaches]
     return np.concatenate(drawn).astype(np.float32)
 
 
@@ -168,17 +146,10 @@ def _model(policy: Policy, opset: int) -> bytes:
     added = "what is added to the controls in each period of the robot"
     inputs = [graph.tensor("observation", ["batch", contract.observations], words)]
     outputs = [graph.tensor("action", ["batch", contract.nu], added)]
-    settings, weights = contract.settings(), tensor_bytes(arrays)
-    metadata = {
-        "genan": KIND.text(weights, contract=settings, record=policy.record),
-        "task": contract.task,
-        "dt": repr(contract.dt),
-        "action_repeat": str(contract.action_repeat),
-        "rate": repr(contract.rate),
-        "joints": ", ".join(contract.joints),
-        "controls": ", ".join(contract.controls),
-        "observation": ", ".join(f"{part.name} {part.size}" for part in contract.layout),
-    }
+    whole = KIND.text(tensor_bytes(arrays), contract=contract.settings(), record=policy.record)
+    metadata = {"genan": whole, "task": contract.task, "observation": contract.words}
+    metadata |= {name: str(getattr(contract, name)) for name in ("dt", "action_repeat", "rate")}
+    metadata |= {name: ", ".join(getattr(contract, name)) for name in ("joints", "controls")}
     return graph.model("policy", inputs, outputs, metadata)
 
 
@@ -186,10 +157,8 @@ def _readme(contract: PolicyContract) -> str:
     width = max(map(len, contract.parts))
     parts = "\n".join(f"{p.name:<{width}}  [{p.size}]  {p.words}" for p in contract.layout)
     task = "".join(f", {name}={name}" for name in contract.parts if name not in ("q", "qd", "u"))
-    pairs = ", ".join(
-        f"{n} [{u}]" for n, u in zip(contract.controls, contract.control_units, strict=True)
-    )
-    repeat = contract.action_repeat
+    both = zip(contract.controls, contract.control_units, strict=True)
+    pairs, repeat = ", ".join(f"{n} [{u}]" for n, u in both), contract.action_repeat
     return f"""A policy for the task {contract.task} on the robot {contract.robot}, by genan.
 It needs Python and NumPy, nothing else.
 

@@ -58,13 +58,10 @@ Now = tuple[EnvironmentState, PRNGKeyArray, Observation]  # All episodes between
 
 def register() -> None:
     """Make the tasks known to Gymnasium; more than once does no harm."""
-    entries = {
-        "entry_point": f"{__name__}:make_env",
-        "vector_entry_point": f"{__name__}:make_vector_env",
-    }
+    one, many = (f"{__name__}:{make.__name__}" for make in (make_env, make_vector_env))
     for task in task_names():
         if (name := f"genan/{task}-v0") not in gymnasium.registry:
-            gymnasium.register(name, **entries, kwargs={"task": task})
+            gymnasium.register(name, one, vector_entry_point=many, kwargs={"task": task})
 
 
 def make_env(task: str, *, render_mode: str | None = None, **options: Any) -> "GenanEnv":
@@ -100,58 +97,6 @@ def _environment(
     return load_environment(settings, actuators, envs=envs, robot=machine, stagger=False), machine
 
 
-class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
-    """One robot in a task, NumPy in and out.
-
-    ``info`` has the reward's terms by name, before their weights; at the end of an episode also
-    ``success`` and the task's metrics.
-    """
-
-    metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
-
-    def __init__(self, environment: TaskEnvironment, robot: Robot | None = None) -> None:
-        """Wraps ``environment``, one of a single robot; with ``robot``, it can be rendered."""
-        if environment.envs != 1:
-            raise SettingError(
-                f"GenanEnv is one robot, not {environment.envs}; use GenanVectorEnv for many."
-            )
-        self._episodes, self._robot = _BatchedEpisodes(environment), robot
-        self._renderer: Any = None
-        self.render_mode = None if robot is None else "rgb_array"
-        self.metadata = {**self.metadata, "render_fps": round(1.0 / environment.period)}
-        self.observation_space, self.action_space = _spaces(environment)
-
-    def reset(
-        self, *, seed: int | None = None, options: Info | None = None
-    ) -> tuple[np.ndarray, Info]:
-        super().reset(seed=seed)
-        if self._renderer is not None:
-            self._renderer.restart()
-        return self._episodes.reset(self.np_random)[0], {}
-
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, Info]:
-        observation, reward, done, info = self._episodes.step(np.asarray(action)[None])
-        truncated, info = bool(done[0]), jax.tree.map(lambda a: float(a[0]), info)
-        info = info if truncated else {"terms": info["terms"]}
-        return observation[0], float(reward[0]), False, truncated, info
-
-    def render(self) -> Any:
-        """A picture of the present state [height, width, 3]."""
-        if self._robot is None:
-            return None
-        load_renderer, stage, snapshots = map(imported, VIEWER)
-        task, (state, *_) = self._episodes.environment.task, self._episodes.now("render")
-        if self._renderer is None:
-            self._renderer = load_renderer(stage(self._robot, task_entry(task.settings.name)))
-        seen = jax.device_get((state.simulator.scene, state.memory))
-        return self._renderer.frame(snapshots(task, *seen)[0])
-
-    def close(self) -> None:
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
-
-
 class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """Many robots in a task, stepped by one compiled program.
 
@@ -169,28 +114,36 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             raise SettingError(
                 f"Episodes begin again by themselves (SameStep or NextStep), not {mode.value}."
             )
-        self._episodes = _BatchedEpisodes(environment)
+        self.environment, self._horizon = environment.endless(), environment.horizon
+        self._now: Now | None = None
         self._same_step = mode is AutoresetMode.SAME_STEP
         self._ended = np.zeros(environment.envs, bool)
         self.num_envs = environment.envs
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
-        single = _spaces(environment)
-        self.single_observation_space, self.single_action_space = single
-        self.observation_space, self.action_space = (
-            batch_space(space, self.num_envs) for space in single
-        )
+        box = lambda bound, size: gymnasium.spaces.Box(-bound, bound, (size,), np.float32)  # noqa: E731
+        finite = float(np.finfo(np.float32).max)
+        self.single_observation_space = box(finite, environment.observation_size)
+        self.single_action_space = box(1.0, environment.action_size)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    @property
+    def now(self) -> Now:
+        """All episodes between two steps: state, key, observation."""
+        if self._now is None:
+            raise SettingError("Call reset() before step() or render().")
+        return self._now
 
     def reset(
         self, *, seed: int | None = None, options: Info | None = None
     ) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed)
-        self._ended = np.zeros(self.num_envs, bool)
-        return self._episodes.reset(self.np_random), {}
+        return self.begin_all(self.np_random), {}
 
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]:
-        observation, reward, done, info = self._episodes.step(np.asarray(actions))
+        observation, reward, done, info = self.advance(np.asarray(actions))
         fresh = np.zeros_like(done) if self._same_step else self._ended
         done, reward = done & ~fresh, np.where(fresh, np.float32(0.0), reward)
         infos, begun = _masked({"terms": info["terms"]}, ~fresh), fresh
@@ -204,46 +157,85 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         elif done.any():
             infos |= _masked({name: info[name] for name in ("success", "metrics")}, done)
         if begun.any():
-            observation = self._episodes.begin(begun)
+            state, key, _ = self.now
+            self._now = _begin(self.environment, state, begun, key)
+            observation = np.array(self._now[2])
         self._ended = done
         return observation, reward, np.zeros(self.num_envs, bool), done, infos
 
-
-class _BatchedEpisodes:
-    """The episodes behind both kinds of environment; none begins again here unless asked to."""
-
-    def __init__(self, environment: TaskEnvironment) -> None:
-        self.environment, self._horizon = environment.endless(), environment.horizon
-        self._now: Now | None = None
-
-    def now(self, asked: str) -> Now:
+    def begin_all(self, random: np.random.Generator) -> np.ndarray:
+        """Begin all episodes; returns the observations."""
+        key = jax.random.key(int(random.integers(2**31)))
         if self._now is None:
-            raise SettingError(f"Call reset() before {asked}().")
-        return self._now
-
-    def reset(self, random: np.random.Generator) -> np.ndarray:
-        env, key = self.environment, jax.random.key(int(random.integers(2**31)))
-        if self._now is None:
-            state = eqx.filter_jit(TaskEnvironment.reset)(env, jax.random.key(0))
+            state = eqx.filter_jit(TaskEnvironment.reset)(self.environment, jax.random.key(0))
         else:
             state = self._now[0]
-        self._now = _begin(env, state, np.ones(env.envs, bool), key)
+        self._ended = np.zeros(self.num_envs, bool)
+        self._now = _begin(self.environment, state, ~self._ended, key)
         return np.array(self._now[2])
 
-    def begin(self, which: np.ndarray) -> np.ndarray:
-        state, key, _ = self.now("step")
-        self._now = _begin(self.environment, state, which, key)
-        return np.array(self._now[2])
-
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Info]:
-        """Observation, reward, whether it is over; the terms, success and metrics."""
-        now, expected = self.now("step"), (self.environment.envs, self.environment.action_size)
+    def advance(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Info]:
+        """Observation, reward, whether it is over; the terms, success and metrics. No episode
+        begins again."""
+        now, expected = self.now, self.action_space.shape
         if action.shape != expected:
             raise SettingError(f"Actions must have the shape {expected}, not {action.shape}.")
         action = action.astype(np.float32)
         self._now, after = _step(self.environment, now, action, self._horizon)
-        observation, (reward, done, info) = np.array(self._now[2]), jax.tree.map(np.array, after)
-        return observation, reward, done, info
+        return np.array(self._now[2]), *jax.tree.map(np.array, after)
+
+
+class GenanEnv(gymnasium.Env[np.ndarray, np.ndarray]):
+    """One robot in a task, NumPy in and out.
+
+    ``info`` has the reward's terms by name, before their weights; at the end of an episode also
+    ``success`` and the task's metrics.
+    """
+
+    metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
+
+    def __init__(self, environment: TaskEnvironment, robot: Robot | None = None) -> None:
+        """Wraps ``environment``, one of a single robot; with ``robot``, it can be rendered."""
+        if environment.envs != 1:
+            raise SettingError(
+                f"GenanEnv is one robot, not {environment.envs}; use GenanVectorEnv for many."
+            )
+        self._all, self._robot = GenanVectorEnv(environment), robot
+        self._renderer: Any = None
+        self.render_mode = None if robot is None else "rgb_array"
+        self.metadata = {**self.metadata, "render_fps": round(1.0 / environment.period)}
+        self.observation_space = self._all.single_observation_space
+        self.action_space = self._all.single_action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[np.ndarray, Info]:
+        super().reset(seed=seed)
+        if self._renderer is not None:
+            self._renderer.restart()
+        return self._all.begin_all(self.np_random)[0], {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, Info]:
+        observation, reward, done, info = self._all.advance(np.asarray(action)[None])
+        truncated, info = bool(done[0]), jax.tree.map(lambda a: float(a[0]), info)
+        info = info if truncated else {"terms": info["terms"]}
+        return observation[0], float(reward[0]), False, truncated, info
+
+    def render(self) -> Any:
+        """A picture of the present state [height, width, 3]."""
+        if self._robot is None:
+            return None
+        load_renderer, stage, snapshots = map(imported, VIEWER)
+        task, state = self._all.environment.task, self._all.now[0]
+        if self._renderer is None:
+            self._renderer = load_renderer(stage(self._robot, task_entry(task.settings.name)))
+        seen = jax.device_get((state.simulator.scene, state.memory))
+        return self._renderer.frame(snapshots(task, *seen)[0])
+
+    def close(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
 
 
 @eqx.filter_jit  # type: ignore[untyped-decorator]
@@ -266,13 +258,6 @@ def _step(env: TaskEnvironment, now: Now, action: Action, horizon: int) -> tuple
     observation = jnp.where(outcome.done[:, None], before, outcome.observation)
     info = {"terms": outcome.terms, "success": outcome.success, "metrics": outcome.metrics}
     return (state, key, observation), (outcome.reward, outcome.done | (steps >= horizon), info)
-
-
-def _spaces(environment: TaskEnvironment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
-    """Observations: any finite numbers. Actions: from -1 to 1."""
-    box = lambda bound, size: gymnasium.spaces.Box(-bound, bound, (size,), np.float32)  # noqa: E731
-    largest = float(np.finfo(np.float32).max)
-    return box(largest, environment.observation_size), box(1.0, environment.action_size)
 
 
 def _masked(infos: Info, which: np.ndarray) -> Info:

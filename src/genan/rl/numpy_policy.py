@@ -1,9 +1,7 @@
-"""A trained policy on a robot's computer: this one file, NumPy and the standard library, nothing
-else of genan.
+"""A trained policy on a robot's computer: this one file, NumPy and the standard library.
 
 Next to it, in an export folder, lie ``policy.safetensors`` (weights and scale) and ``policy.json``
-(the contract: task, robot, rate, what an observation is made of). Both are checked when they are
-loaded.
+(the contract: task, robot, rate, what an observation is made of), both checked when loaded.
 
     import numpy_policy
 
@@ -35,11 +33,9 @@ import numpy as np
 WEIGHTS, CONTRACT = "policy.safetensors", "policy.json"
 FORMAT, VERSIONS = "genan policy", (1, 2)
 NAMES_0_1 = {
-    "repeat": "action_repeat",
-    "change": "action_scale",
-    "scale.deviation": "scale.std",
+    "repeat": "action_repeat", "change": "action_scale", "scale.deviation": "scale.std",
     "log_deviation": "log_std",
-}
+}  # fmt: skip
 """What version 1 of the format called entries of the contract and arrays."""
 DT_TOLERANCE = 1e-6  # Two time steps are the same when they differ by less than this fraction.
 LEAK = np.float32(0.01)  # Slope of leaky_relu below zero.
@@ -52,8 +48,9 @@ class NumpyPolicyError(ValueError):
 def load(folder: Path | str) -> NumpyPolicy:
     """Read an export folder, or the --out of 'genan train', and check everything in it."""
     folder = Path(folder)
-    settings = _read_contract(folder)
-    path = folder / WEIGHTS
+    if not folder.is_dir():
+        raise NumpyPolicyError(f"There is no policy in {folder}: no such folder.")
+    settings, path = _read_contract(folder / CONTRACT), folder / WEIGHTS
     weights = _read(path)
     if hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"):
         raise NumpyPolicyError(
@@ -87,16 +84,13 @@ class NumpyPolicy:
             contract = {NAMES_0_1.get(k, k): entry for k, entry in settings["contract"].items()}
             self.contract: dict[str, Any] = contract
             self.record: dict[str, Any] = settings["record"]
-            self.layout = [
-                (str(part["name"]), int(part["size"])) for part in contract["observation"]
-            ]
+            self.layout = [(str(p["name"]), int(p["size"])) for p in contract["observation"]]
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
             self.dt, self.action_repeat = float(contract["dt"]), int(contract["action_repeat"])
             self.action_scale, clip = float(contract["action_scale"]), contract["scale"]["clip"]
             self._clip = None if clip is None else np.float32(clip)
-            self.u_lower, self.u_upper = (
-                np.array(contract["u_range"], np.float64).reshape(self.nu, 2).T
-            )
+            ranges = np.array(contract["u_range"], np.float64)
+            self.u_lower, self.u_upper = ranges.reshape(self.nu, 2).T
             hidden = [int(n) for n in contract["network"]["hidden"]]
             activation = str(contract["network"]["activation"])
             if not (self.dt > 0.0 and self.action_repeat > 0 and self.action_scale > 0.0):
@@ -111,9 +105,20 @@ class NumpyPolicy:
             raise NumpyPolicyError(f"There is no activation {activation!r}; there are: {there}.")
         self._activate = ACTIVATIONS[activation]
         inputs = sum(size for _, size in self.layout)
-        widths = [inputs, *hidden, self.nu]
+        self._widths = widths = [inputs, *hidden, self.nu]
         arrays = {NAMES_0_1.get(name, name): array for name, array in arrays.items()}
-        get = lambda name, *shape: _array(arrays, name, shape, where)  # noqa: E731
+
+        def get(name: str, *shape: int) -> np.ndarray:
+            array = arrays.get(name, np.empty(0))
+            if name not in arrays or array.shape != shape:
+                came = list(array.shape) if name in arrays else "nothing"
+                wrong = f"must hold {name} of shape {list(shape)}, but holds {came}"
+            elif not np.isfinite(array).all():
+                wrong = f"holds numbers in {name} that are not finite"
+            else:
+                return array
+            raise NumpyPolicyError(f"{where} {wrong}; train again.")
+
         self._layers = [
             (get(f"layers.{k}.weight", rows, columns), get(f"layers.{k}.bias", columns))
             for k, (rows, columns) in enumerate(zip(widths, widths[1:]))  # noqa: B905, RUF007
@@ -121,9 +126,7 @@ class NumpyPolicy:
         self._mean, self._std = get("scale.mean", inputs), get("scale.std", inputs)
         get("log_std", self.nu)
         # Where one observation is computed: a loop on a robot should not wait for memory.
-        self._observation = np.empty(inputs, np.float32)
-        self._widths = widths
-        self._buffers = self._room()
+        self._observation, self._buffers = np.empty(inputs, np.float32), self._room()
         ends = np.cumsum([size for _, size in self.layout])
         self._places = {
             name: self._observation[end - size : end]
@@ -145,9 +148,7 @@ class NumpyPolicy:
                 f"{list(x.shape)}."
             )
         if not np.isfinite(x).all():
-            raise NumpyPolicyError(
-                "The observation holds a number that is not finite; do not drive on."
-            )
+            raise NumpyPolicyError("The observation is not finite; do not drive on.")
         return self._forward(x, self._buffers if x.ndim == 1 else self._room(*x.shape[:-1]))
 
     def act(self, q: Any, qd: Any, u: Any, **task_parts: Any) -> np.ndarray:
@@ -171,11 +172,10 @@ class NumpyPolicy:
                 )
             place[:] = value
         if not np.isfinite(self._observation).all():
-            wrong = [name for name, place in self._places.items() if not np.isfinite(place).all()]
-            raise NumpyPolicyError(
-                f"{wrong[0]} holds a number that is not finite: {self._places[wrong[0]].tolist()}; "
-                "do not drive on."
-            )
+            for name, place in self._places.items():
+                if not np.isfinite(place).all():
+                    said = f"{name} is not finite: {place.tolist()}; do not drive on."
+                    raise NumpyPolicyError(said)
         return self._forward(self._observation, self._buffers)
 
     def following(self, u: Any, action: Any) -> np.ndarray:
@@ -247,24 +247,8 @@ def _floats(name: str, value: Any) -> np.ndarray:
         raise NumpyPolicyError(f"{name} must be an array of numbers.") from None
 
 
-def _array(
-    arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...], where: str
-) -> np.ndarray:
-    if name not in arrays or arrays[name].shape != shape:
-        came = list(arrays[name].shape) if name in arrays else "nothing"
-        raise NumpyPolicyError(
-            f"{where} must hold {name} of shape {list(shape)}, but holds {came}; train again."
-        )
-    if not np.isfinite(arrays[name]).all():
-        raise NumpyPolicyError(f"{where} holds numbers in {name} that are not finite; train again.")
-    return arrays[name]
-
-
-def _read_contract(folder: Path) -> dict[str, Any]:
+def _read_contract(path: Path) -> dict[str, Any]:
     """Everything in ``policy.json``, checked against its own seal."""
-    if not folder.is_dir():
-        raise NumpyPolicyError(f"There is no policy in {folder}: no such folder.")
-    path = folder / CONTRACT
     try:
         settings: dict[str, Any] = json.loads(_read(path))
         seal = settings.pop("seal")
@@ -300,9 +284,8 @@ def _parse_tensors(content: bytes, path: Path) -> dict[str, np.ndarray]:
             numbers = np.frombuffer(content[first:last], "<f4")
             arrays[name] = numbers.astype(np.float32).reshape(entry["shape"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NumpyPolicyError(
-            f"{path} cannot be read ({error}); fetch it again or train again."
-        ) from None
+        said = f"{path} cannot be read ({error}); fetch it again or train again."
+        raise NumpyPolicyError(said) from None
     return arrays
 
 

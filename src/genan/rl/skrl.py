@@ -277,8 +277,8 @@ class SkrlPPO:
 
     def advance(self, learner: ppo.LearnerState) -> tuple[ppo.LearnerState, ppo.UpdateReport]:
         """One rollout and one update further; genan's own optimiser stays as it was."""
-        count = lambda: optax.tree_utils.tree_get(skrl.policy_optimizer.state, "count")  # noqa: E731
         env, skrl, before = self.environment, self.agent, learner.agent
+        count = lambda: optax.tree_utils.tree_get(skrl.policy_optimizer.state, "count")  # noqa: E731
         env.rollout, steps = learner.rollout, int(count())
         self._trainer.train()
         agent = ppo.AgentState(

@@ -182,7 +182,9 @@ class PolicyTraining:
         chosen = presets(task.name)
         self.ppo_settings = ppo or chosen.ppo
         self.ppo = PPO(self.env, self.ppo_settings)
-        self.updates = max(1, round((settings.steps or chosen.steps) / self.ppo.steps_per_update))
+        size = self.ppo.steps_per_update
+        self.updates = max(1, round((settings.steps or chosen.steps) / size))
+        self.total = self.updates * size  # policy steps to do
         self.compile_seconds = 0.0
         self.steps_per_second = 0.0  # in this run, compiling left out; 0 before it is known
         self.curve: list[dict[str, float]] = []  # numbers of every update, by name
@@ -208,11 +210,6 @@ class PolicyTraining:
     def steps(self) -> int:
         """Policy steps that are done."""
         return int(self.learner.updates) * self.ppo.steps_per_update
-
-    @property
-    def total(self) -> int:
-        """Policy steps to do."""
-        return self.updates * self.ppo.steps_per_update
 
     @property
     def seconds_left(self) -> float:
@@ -267,7 +264,7 @@ class PolicyTraining:
             return jax.block_until_ready(self.ppo.begin(jax.random.key(self.settings.seed)))
 
     def _update(self, *, first: bool) -> None:
-        """One update further; keep its numbers, stop where they are not finite, note what ran away."""
+        """One update further: keep its numbers, refuse what is not finite, note what ran away."""
         try:
             with self._compiling("the training program") if first else nullcontext():
                 self._refill()

@@ -12,21 +12,18 @@ from dataclasses import dataclass, field
 
 Triple = tuple[float, float, float]
 
-#: The step to which the filter's transition noise belongs [s].
-NOISE_STEP = 0.01
+NOISE_STEP = 0.01  # The step to which the filter's transition noise belongs [s].
 
 
 @dataclass(frozen=True)
 class Table:
     """Table and net (pam_mujoco; the net's height is that of the rules)."""
 
-    centre: Triple = (0.4, 1.57, 0.775)
-    """Centre of the top surface [m]; the net stands above it, along x."""
+    centre: Triple = (0.4, 1.57, 0.775)  # Of the top surface [m]; the net is above it, along x.
     half_width: float = 0.7625  # Along x [m].
     half_length: float = 1.37  # Along y [m].
     net_height: float = 0.1525
-    """Above the top surface [m]. The lab's box ends 0.1325 m above it: it stands on the centre of
-    the table's board."""
+    """Above the top surface [m]. The lab's box ends 0.1325 m above it, from the board's centre."""
     net_half_width: float = 0.7825  # Along x [m].
 
 
@@ -74,24 +71,19 @@ class Court:
 
 @dataclass(frozen=True)
 class FilterNoise:
-    """Variances of the ball's Kalman filter; the defaults are the paper's numbers.
-
-    The lab's settings file calls such numbers standard deviations, its code uses them as
-    covariances; so does this.
-    """
+    """Variances of the ball's Kalman filter, the paper's numbers. The lab's settings file calls
+    them standard deviations, its code uses them as covariances; so does this."""
 
     measurement: float = 1e-3  # Of a measured position, each axis [m^2].
     position: float = 1e-4  # Added to the position over 10 ms [m^2].
     velocity: float = 1e-2  # Added to the velocity over 10 ms [m^2/s^2].
     spin: float = 1e-4  # Added to the spin over 10 ms [rad^2/s^2].
     bounce: float = 0.0  # Added to the velocity when the ball bounces [m^2/s^2].
-    first_velocity: float = 100.0
-    """Of the velocity at the first measurement, when nothing is known of it [m^2/s^2]."""
+    first_velocity: float = 100.0  # Of the velocity at the first measurement [m^2/s^2].
     first_spin: float = 1.0  # Of the spin at the first measurement [rad^2/s^2].
 
 
-#: What the recorded balls show: 5 mm of camera noise and age of frames, hardly a push in flight,
-#: and bounces that vary.
 MEASURED = FilterNoise(
     2.5e-5, position=1e-8, velocity=1e-5, bounce=1e-2, first_velocity=1.0, first_spin=25.0
 )
+"""What recorded balls show: 5 mm of camera noise, hardly a push in flight, bounces that vary."""

@@ -43,17 +43,12 @@ Matrix = Float[Array, "9 9"]
 Times = Float[Array, " n"]
 Points = Float[Array, "n 3"]
 
-#: Velocity map of the lab's Kalman filter (Ma et al. 2022), rows and columns x, y, z of a ball that
-#: flies along y.
 FILTER_MAP = ((0.9009, 0.0747, -0.0595), (-0.0041, 0.5657, -0.0561), (-0.0094, -0.0382, -0.8937))
-#: Velocity factors on the floor, from the same source.
-FLOOR_FACTORS = (0.4, 0.4, -0.5)
-#: A ball this far below the surface [m] still counts as touching it: a filter's estimate may dip in
-#: before it bounces.
-DEPTH = 0.05
-#: Steps of a return whose landing is looked for, each an eighth of it. Errors:
-#: ``docs/table-tennis.md``.
-LANDING_STEPS = 8
+"""Velocity map of the lab's Kalman filter (Ma et al. 2022), rows and columns x, y, z of a ball that
+flies along y."""
+FLOOR_FACTORS = (0.4, 0.4, -0.5)  # Of the velocity on the floor, from the same source.
+DEPTH = 0.05  # A ball this far below the surface [m] still touches it: a filter's may dip in.
+LANDING_STEPS = 8  # Steps of a return whose landing is looked for (``docs/table-tennis.md``).
 
 
 class FlyingBall(eqx.Module):
@@ -93,11 +88,8 @@ def step_free(ball: FlyingBall, dt: Number, air: AirDrag) -> FlyingBall:
 
 
 def time_to_height(ball: FlyingBall, height: Number, air: AirDrag) -> Scalar:
-    """Time until the ball, above ``height`` now, comes down to it [s], with the vertical
-    acceleration it has now.
-
-    Zero for a ball below; meant for the rest of one step, where the acceleration hardly changes.
-    """
+    """Time until the ball, above ``height`` now, comes down to it [s]; zero for a ball below. Meant
+    for the rest of one step: the vertical acceleration is that of now."""
     above = jnp.maximum(ball.position[2] - height, 0.0)
     vz, az = ball.velocity[2], air.acceleration(ball.velocity, ball.spin)[2]
     # Positive root of above + vz t + az t^2 / 2, in the form that loses no digits in a fast fall.
@@ -120,10 +112,10 @@ class Bounce(eqx.Module):
     def symmetric(cls, normal: Number, tangential: Number, spin: Number) -> "Bounce":
         """The same in all horizontal directions, and blind to the spin before.
 
-        The vertical velocity is turned round and multiplied by ``normal``, the horizontal one
-        multiplied by ``tangential``, and the ball leaves with the spin ``spin`` [rad/m] times its
-        former horizontal speed, about the axis about which it would roll. A hollow ball without
-        spin that grips keeps 0.6 of its speed and rolls with 30 rad/m.
+        The vertical velocity is turned round and multiplied by ``normal``, the horizontal one by
+        ``tangential``; the ball leaves with ``spin`` [rad/m] times its former horizontal speed,
+        about the axis about which it would roll. A hollow ball without spin that grips keeps 0.6 of
+        its speed and rolls with 30 rad/m.
         """
         factors = [jnp.asarray(x, float) for x in (tangential, tangential, -1.0 * normal)]
         roll = spin * jnp.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
@@ -140,11 +132,8 @@ class Bounce(eqx.Module):
 def step(
     ball: FlyingBall, dt: Number, air: AirDrag, bounce: Bounce, court: Court
 ) -> tuple[FlyingBall, Truth]:
-    """The ball ``dt`` [s] later, off the table or the floor if it meets them, and whether it met
-    the table.
-
-    At most one bounce on each within a step.
-    """
+    """The ball ``dt`` [s] later, off the table or the floor if it meets them, at most once each;
+    and whether it met the table."""
     height, free, table = court.contact_height, step_free(ball, dt, air), court.table
     falls = (free.position[2] < height) & (free.velocity[2] < 0.0)
     falls &= ball.position[2] > height - DEPTH
@@ -187,8 +176,7 @@ class RacketPose(eqx.Module):
     """Where the racket is, in the world frame: an elliptic plate with two equal faces."""
 
     position: Vector3  # Centre of the blade [m].
-    rotation: Float[Array, "3 3"]
-    """Columns: across the handle, normal of the face, along the handle (as the site's axes)."""
+    rotation: Float[Array, "3 3"]  # Columns: across the handle, the face's normal, along it.
 
     def seen_from(self, point: Vector3) -> Vector3:
         """``point`` [m] along the racket's axes, from its centre."""
@@ -207,13 +195,8 @@ class Rubber:
     face's velocity. The lab's model, the default, leaves the face's own tangential velocity out."""
 
     def rebound(self, velocity: Vector3, normal: Vector3, surface: Vector3) -> Vector3:
-        """Velocity after the contact [m/s].
-
-        Args:
-            velocity: of the ball before [m/s].
-            normal: of the face, of length 1; either sign.
-            surface: velocity of the racket at the point of contact [m/s].
-        """
+        """Velocity after the contact [m/s], from that before, the face's normal (length 1, either
+        sign) and the racket's velocity at the point of contact."""
         base = surface if self.drags_along else jnp.sum(surface * normal) * normal
         relative = velocity - base
         along = jnp.sum(relative * normal) * normal
@@ -289,16 +272,13 @@ class Landing(eqx.Module):
     """Centre of the ball where it comes down to the table's height, on the table or off it; where
     it meets the net, the foot of the net below [m]."""
     time: Scalar  # From now until then [s].
-    cleared: Truth
-    """Whether it crossed the net's plane towards the opponent without touching the net."""
+    cleared: Truth  # Whether it crossed the net's plane towards the opponent, not touching the net.
     outcome: Int[Array, ""]  # A ``ReturnOutcome``.
 
 
 def landing(ball: FlyingBall, air: AirDrag, court: Court) -> Landing:
-    """Where the ball comes down to the height of the table if it meets nothing but the net.
-
-    Nothing is looked at but the flight from now on: ask once the ball has been hit.
-    """
+    """Where the ball comes down to the height of the table if it meets nothing but the net, from
+    now on: ask once it has been hit."""
     height, table, net = court.contact_height, court.table, court.table.centre[1]
     # Equal steps of the flight, a quarter longer than it would be without air.
     above, vz = jnp.maximum(ball.position[2] - height, 0.0), ball.velocity[2]
@@ -435,15 +415,9 @@ def track(
     ball_filter: BallFilter, times: Times, positions: Points,
     present: Bool[Array, " n"] | None = None, velocity: Vector3 | None = None,
 ) -> FilterState:  # fmt: skip
-    """The filter's states after each of ``n`` measurements, the first of which must be present.
-
-    Args:
-        ball_filter: model and noises.
-        times: of the measurements [s], increasing.
-        positions: measured [m]; whatever is there where none is present is not looked at.
-        present: whether there is a measurement; left out: always.
-        velocity: a first guess [m/s].
-    """
+    """The filter's states after each of ``n`` measurements: at increasing ``times`` [s], of
+    ``positions`` [m] where they are ``present`` (left out: all; the first must be), with a first
+    guess of the ``velocity`` [m/s]."""
     there = jnp.ones(times.shape, bool) if present is None else present
 
     def one(state: FilterState, row: tuple[Array, ...]) -> tuple[FilterState, FilterState]:

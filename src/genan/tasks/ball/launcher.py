@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -83,7 +84,10 @@ class Launcher:
     @classmethod
     def of_json(cls, text: str, name: str = "the text") -> "Launcher":
         """From the text of a JSON file called ``name``."""
-        frozen = lambda a: tuple(map(frozen, a)) if isinstance(a, list) else a  # noqa: E731
+
+        def frozen(value: Any) -> Any:  # lists as tuples, at any depth
+            return tuple(map(frozen, value)) if isinstance(value, list) else value
+
         try:
             numbers = json.loads(text)
         except json.JSONDecodeError as error:
