@@ -2,13 +2,12 @@
 
 import numpy as np
 
+from genan.viewer.rendering import Renderer
 from genan.viewer.stage import Stage
 
 
-class Nothing:
+class Nothing(Renderer):
     """A renderer whose pictures are all grey: films are written at once."""
-
-    rendered = True
 
     def __init__(self, stage: Stage, *, size: tuple[int, int] = (64, 36)) -> None:
         self.stage = stage
@@ -18,7 +17,4 @@ class Nothing:
         return np.full((36, 64, 3), 200, np.uint8)
 
     def restart(self) -> None:
-        pass
-
-    def close(self) -> None:
         pass

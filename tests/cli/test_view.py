@@ -31,7 +31,7 @@ def test_what_cannot_be_shown_is_refused_in_a_sentence(
     refused: Callable[..., str], recording: Path
 ) -> None:
     assert "--live" in refused("view")
-    assert "no recording" in refused("view", recording.with_name("none.h5"))
+    assert "There is no file" in refused("view", recording.with_name("none.h5"))
     assert "no member 5; the ensemble has 5" in refused("view", recording, "--member", 5)
     assert "from 0 to 0" in refused("view", recording, "--trajectory", 1)
     assert "robot" in refused("view", recording, "--robot", "two-link")

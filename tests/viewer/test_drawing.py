@@ -108,7 +108,7 @@ def test_a_small_drag_is_a_small_change() -> None:
     assert np.abs(q - MIDDLE).max() < 0.1
 
 
-def test_every_body_is_placed_and_only_what_moved_is_sent() -> None:
+def test_every_body_is_placed() -> None:
     robot, scene = Robot.load("pamy2"), FakeScene()
     names = {k: robot.mj_model.body(k).name for k in range(1, robot.mj_model.nbody)}
     arm = ArmKinematics(robot)
@@ -121,10 +121,6 @@ def test_every_body_is_placed_and_only_what_moved_is_sent() -> None:
             node = scene.nodes[f"/g/{link}"]
             np.testing.assert_allclose(node.position, poses[0][k], atol=1e-5)
             np.testing.assert_allclose(node.wxyz, poses[1][k], atol=1e-5)
-    for node in scene.nodes.values():
-        node.__dict__.pop("wxyz", None)
-    ghost.place(arm.poses(np.array([0.1, 0.5, -0.2, 1.2])))  # the last joint alone
-    assert [name for name, node in scene.nodes.items() if hasattr(node, "wxyz")] == ["/g/forearm"]
 
 
 def test_a_ball_comes_leaves_a_trail_and_goes() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("viser", reason="The viewer needs viser: pip install genan[view].")
 
-from genan.data import Channels, Trajectories, write
+from genan.data import Channels, Trajectories, summary, write
 from genan.errors import SettingError
 from genan.robot import Robot
 from genan.viewer.live import REPORT, LiveOrder, LivePage, LiveProcess, LiveReport, LiveSettings
 from genan.viewer.page import GhostActuators, serving
-from genan.viewer.replay import RecordingFile, ReplayPage
+from genan.viewer.replay import ReplayPage
 
 
 def test_a_port_in_use_is_refused_by_name_and_flag() -> None:
@@ -85,7 +85,7 @@ def test_pages_are_drawn_without_a_browser(tmp_path: Path) -> None:
         np.testing.assert_allclose(process.orders[-1].goal, 1.0)  # within the limits
         page.close()
     with serving(0) as server:
-        replay = ReplayPage(server, RecordingFile(tmp_path / "r.h5"), robot, driver)
+        replay = ReplayPage(server, summary(tmp_path / "r.h5"), robot, driver)
         for _ in range(7):
             replay.step(0.01, watched=True)
         replay.close()

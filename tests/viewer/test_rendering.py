@@ -78,10 +78,8 @@ def test_other_formats_are_refused() -> None:
         rendering.film_path(Path("film.avi"))
 
 
-class Slate:
+class Slate(rendering.Renderer):
     """Writes down what it is asked to draw."""
-
-    rendered = True
 
     def __init__(self) -> None:
         self.moments: list[float] = []
@@ -93,9 +91,6 @@ class Slate:
     def frame(self, now: Snapshot) -> np.ndarray:
         self.moments.append(float(now.q[0]))
         return np.zeros((SIZE[1], SIZE[0], 3), np.uint8)
-
-    def close(self) -> None:
-        pass
 
 
 def test_episodes_are_filmed_at_real_time_up_to_where_they_ran_away() -> None:

@@ -5,14 +5,14 @@ import pytest
 
 from genan.actuator import load as load_actuators
 from genan.actuator.errors import recorded_past, rollouts
-from genan.data import Channels, Trajectories, write
+from genan.data import Channels, Summary, Trajectories, summary, write
 from genan.dynamics import load_dynamics
-from genan.errors import DataError, SettingError
+from genan.errors import SettingError
 from genan.jax_setup import use_cache
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators
 from genan.viewer.ghosts import GhostSimulation
-from genan.viewer.replay import RecordingFile
+from genan.viewer.replay import nearest, read_trajectory, recorded_robot, restarts
 
 ROBOT = Robot.load("pamy2")
 
@@ -28,13 +28,13 @@ def made_up(ticks: int = 120) -> Trajectories:
 
 
 @pytest.fixture
-def recording(tmp_path: Path) -> RecordingFile:
+def recording(tmp_path: Path) -> Summary:
     write(tmp_path / "r.h5", made_up())
-    return RecordingFile(tmp_path / "r.h5")
+    return summary(tmp_path / "r.h5")
 
 
 @pytest.mark.slow
-def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: RecordingFile) -> None:
+def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: Summary) -> None:
     use_cache()
     ensemble, dynamics, data = (
         load_actuators(bundled_actuators("pamy2")),
@@ -42,10 +42,10 @@ def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: RecordingFil
         made_up(),
     )
     ghosts = GhostSimulation(ensemble, dynamics, block=50)
-    found = (
-        recording.read(0).with_ghosts(ghosts, every=0.1, at=(0.15,)).simulated
-    )  # begins at 0, 50, 75 and 100
-    assert found is not None and found.q.shape == (120, 6, 4)
+    one = read_trajectory(recording, 0)
+    marks = restarts(one, 0.1, (0.15,))  # at 0, 50, 75 and 100
+    found = ghosts.advance(one.q, one.u, marks)
+    assert found.q.shape == (120, 6, 4)
     starts = np.array([75])
     q, u = recorded_past(ensemble, data, starts, steps=25)
     mean, members = (
@@ -59,38 +59,32 @@ def test_ghosts_do_what_the_rollouts_of_an_evaluation_do(recording: RecordingFil
     for start in (0, 50, 75, 100):
         np.testing.assert_allclose(found.q[start], np.tile(data.q[start], (6, 1)), atol=1e-6)
     rows = 80 - np.asarray(ensemble.contract.history.lags)
-    one = ensemble.disagreement(data.q[rows].astype(np.float32), data.u[rows].astype(np.float32))
-    assert found.disagreement[80] == pytest.approx(float(one), rel=1e-3)
+    alone = ensemble.disagreement(data.q[rows].astype(np.float32), data.u[rows].astype(np.float32))
+    assert found.disagreement[80] == pytest.approx(float(alone), rel=1e-3)
     # In two halves, as a live page gets them, it is the same.
     ghosts.forget()
-    marks = recording.read(0).restarts(every=0.1, at=(0.15,))
     parts = [
         ghosts.advance(data.q[a:b], data.u[a:b], marks[a:b]).q for a, b in ((0, 61), (61, 120))
     ]
     np.testing.assert_allclose(np.concatenate(parts), found.q, atol=1e-5)
 
 
-def test_the_sample_of_a_moment(recording: RecordingFile) -> None:
-    one = recording.read(0)
-    assert (
-        one.row(0.0) == 0 and one.row(0.1) == 50 and one.row(0.1008) == 50 and one.row(0.1012) == 51
-    )
-    assert one.row(-3.0) == 0 and one.row(99.0) == 119
-    assert one.duration == pytest.approx(0.238)
-    assert len(recording) == 2 and len(recording.read(1).q) == 60
+def test_the_sample_of_a_moment(recording: Summary) -> None:
+    one = read_trajectory(recording, 0)
+    moments = (0.0, 0.1, 0.1008, 0.1012, -3.0, 99.0)
+    assert [nearest(one, moment) for moment in moments] == [0, 50, 50, 51, 0, 119]
+    assert len(read_trajectory(recording, 1)) == 60
 
 
-def test_where_the_simulation_begins_anew(recording: RecordingFile) -> None:
-    one = recording.read(0)
-    assert np.flatnonzero(one.restarts(every=0.1)).tolist() == [0, 50, 100]
-    assert np.flatnonzero(one.restarts(every=np.inf, at=(0.03,))).tolist() == [0, 15]
+def test_where_the_simulation_starts_again(recording: Summary) -> None:
+    one = read_trajectory(recording, 0)
+    assert np.flatnonzero(restarts(one, 0.1)).tolist() == [0, 50, 100]
+    assert np.flatnonzero(restarts(one, np.inf, (0.03,))).tolist() == [0, 15]
 
 
-def test_refusals(recording: RecordingFile, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no recording"):
-        RecordingFile(tmp_path / "none.h5")
+def test_refusals(recording: Summary) -> None:
     with pytest.raises(SettingError, match="0 to 1"):
-        recording.read(2)
+        read_trajectory(recording, 2)
 
 
 @pytest.mark.parametrize(
@@ -110,4 +104,4 @@ def test_the_robot_that_a_recording_names(
         tmp_path / "r.h5",
         Trajectories.from_list(Channels.of_robot(ROBOT), [still], provenance=provenance),
     )
-    assert RecordingFile(tmp_path / "r.h5").robot() == name
+    assert recorded_robot(summary(tmp_path / "r.h5")) == name

@@ -17,6 +17,9 @@ from genan.actuator import Ensemble
 from genan.dynamics import Dynamics
 from genan.viewer.page import GhostMotion
 
+Ticks = tuple[Array, Array, Array, Array]
+"""Robot positions, controls, whether the ghosts are put back, and whether it is a tick at all."""
+
 
 class _GhostState(eqx.Module):
     """What the ghosts remember, and the robot's own past."""
@@ -35,16 +38,14 @@ class GhostSimulation:
     def __init__(self, ensemble: Ensemble, dynamics: Dynamics, *, block: int) -> None:
         """Driven by ``ensemble`` and moved by ``dynamics``; ``block`` ticks to a compiled call."""
         self.ensemble, self.dynamics, self.block = ensemble, dynamics, block
-        self.models = 1 + ensemble.members
-        """The ensemble's mean, and each member."""
+        self.forget()
+
+    def forget(self) -> None:
+        """The next tick has no past: another trajectory, or the robot was put elsewhere."""
         self._state: _GhostState | None = None
         self._age = 0
         self.wild = False
         """Whether one of them has run away to where there are no numbers."""
-
-    def forget(self) -> None:
-        """The next tick has no past: another trajectory, or the robot was put elsewhere."""
-        self._state, self._age, self.wild = None, 0, False
 
     def advance(
         self,
@@ -54,77 +55,55 @@ class GhostSimulation:
     ) -> GhostMotion:
         """Go on by as many ticks as are given: where the robot was at the beginning of each [rad or
         m], what it was commanded in it, and whether the ghosts are put back to it (``restart``)."""
-        ticks = len(q)
+        ticks, history = len(q), self.ensemble.contract.history
         # The ghosts stay with the robot until the networks have a whole past to look at.
-        first = max(self.ensemble.contract.history.reach, 1)
-        restart = restart | (np.arange(self._age, self._age + ticks) <= first)
+        restart = restart | (np.arange(self._age, self._age + ticks) <= max(history.reach, 1))
         if self._state is None:
-            self._state = self._begin(q[0], u[0])
+            models = 1 + self.ensemble.members
+            begin, held = (jnp.asarray(a[0], jnp.float32) for a in (q, u))
+            self._state = _GhostState(
+                q=jnp.tile(begin, (models, history.span + 1, 1)),
+                qd=jnp.zeros((models, q.shape[1])),
+                robot_q=jnp.tile(begin, (max(history.span, 1) + 1, 1)),
+                u=jnp.tile(held, (history.reach + 1, 1)),
+            )
         found = []
         for k in range(0, ticks, self.block):
-            some = np.minimum(np.arange(k, k + self.block), ticks - 1)
-            real = np.arange(k, k + self.block) < ticks
-            now = (*(a[some].astype(np.float32) for a in (q, u)), restart[some], real)
-            self._state, out = _advance(self.ensemble, self.dynamics, self._state, *now)
+            rows = np.arange(k, k + self.block)
+            some = np.minimum(rows, ticks - 1)
+            now = (q[some].astype("f4"), u[some].astype("f4"), restart[some], rows < ticks)
+            self._state, out = _advance(self.ensemble, self.dynamics, self._state, now)
             found.append(tuple(np.asarray(part)[: ticks - k] for part in out))
         self._age += ticks
         simulated = GhostMotion(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
         self.wild = not bool(np.isfinite(simulated.q[-1]).all())
         return simulated
 
-    def _begin(self, q: Float[np.ndarray, " nq"], u: Float[np.ndarray, " nu"]) -> _GhostState:
-        history = self.ensemble.contract.history
-        now = jnp.asarray(q, jnp.float32)
-        return _GhostState(
-            q=jnp.tile(now, (self.models, history.span + 1, 1)),
-            qd=jnp.zeros((self.models, len(q))),
-            robot_q=jnp.tile(now, (max(history.span, 1) + 1, 1)),
-            u=jnp.tile(jnp.asarray(u, jnp.float32), (history.reach + 1, 1)),
-        )
-
 
 @partial(jax.jit, static_argnums=1)
 def _advance(
-    ensemble: Ensemble,
-    dynamics: Dynamics,
-    state: _GhostState,
-    q: Float[Array, "block nq"],
-    u: Float[Array, "block nu"],
-    restart: Bool[Array, " block"],
-    real: Bool[Array, " block"],
+    ensemble: Ensemble, dynamics: Dynamics, state: _GhostState, ticks: Ticks
 ) -> tuple[_GhostState, tuple[Array, Array]]:
-    """``real`` is false for ticks that only fill up the block: they change nothing."""
+    """The ghosts after a block of ticks, their positions in it, and the torques of each member on
+    the robot's own past [N m or N]. What only fills up the block changes nothing."""
+    alone = jnp.arange(ensemble.members)
 
-    def tick(
-        state: _GhostState, now: tuple[Array, Array, Array, Array]
-    ) -> tuple[_GhostState, tuple[Array, Array]]:
+    def tick(state: _GhostState, now: Ticks) -> tuple[_GhostState, tuple[Array, Array]]:
         q, u, restart, real = now
         robot_q = jnp.concatenate([state.robot_q[1:], q[None]])
         controls = jnp.concatenate([state.u[1:], u[None]])
         own = robot_q[len(robot_q) - state.q.shape[1] :]
         past = jnp.where(restart, own, state.q)
         qd = jnp.where(restart, (robot_q[-1] - robot_q[-2]) / dynamics.dt, state.qd)
-        tau, torques = _torques(ensemble, past, controls, own)
+        arms = jnp.concatenate([past, own[None]])
+        histories, window = ensemble.contract.history.of_window(arms, controls)
+        window = jnp.broadcast_to(window, (len(arms), *window.shape))
+        found = ensemble.torques(histories, window)  # [members, arms, nq]
+        tau = jnp.concatenate([found[:, 0].mean(axis=0)[None], found[alone, alone + 1]])
         position, velocity = jax.vmap(dynamics.step)(past[:, -1], qd, tau)
-        after = _GhostState(
-            jnp.concatenate([past[:, 1:], position[:, None]], axis=1), velocity, robot_q, controls
-        )
+        moved = jnp.concatenate([past[:, 1:], position[:, None]], axis=1)
+        after = _GhostState(moved, velocity, robot_q, controls)
         after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
-        return after, (past[:, -1], torques)
+        return after, (past[:, -1], found[:, -1])
 
-    return jax.lax.scan(tick, state, (q, u, restart, real))
-
-
-def _torques(
-    ensemble: Ensemble,
-    past: Float[Array, "models samples nq"],
-    u: Float[Array, "controls nu"],
-    robot: Float[Array, "samples nq"],
-) -> tuple[Float[Array, "models nq"], Float[Array, "members nq"]]:
-    """Torques on the ghosts, and of each member on the robot's own past [N m or N]."""
-    arms = jnp.concatenate([past, robot[None]])
-    histories, controls = ensemble.contract.history.of_window(arms, u)
-    found = ensemble.torques(histories, jnp.broadcast_to(controls, (len(arms), *controls.shape)))
-    alone = jnp.arange(ensemble.members)
-    mean = jnp.mean(found[:, 0], axis=0)
-    return jnp.concatenate([mean[None], found[alone, alone + 1]]), found[:, -1]
+    return jax.lax.scan(tick, state, ticks)

@@ -1,8 +1,9 @@
-"""A policy on the virtual robot for as long as someone looks, with orders taken in between.
+"""A policy on the virtual robot for as long as someone looks, and the page of it, on which whoever
+looks may interfere.
 
 Loop, guard and controllers are those of every other robot (``genan.deployment``); tasks and trials
-those of a transfer (``genan.evaluation``). It runs in a process of its own, so that neither it nor
-the page waits for the other.
+those of a transfer (``genan.evaluation``). The robot runs in a process of its own, so that neither
+it nor the page waits for the other.
 """
 
 import math
@@ -11,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,8 +43,10 @@ from genan.viewer.page import (
     serving,
     show,
 )
-from genan.viewer.stage import ArmKinematics, Limits, Stage
+from genan.viewer.stage import ArmKinematics, Joints, Limits, Point, Stage
 from genan.words import reading_unit
+
+Controls = Float[np.ndarray, " nu"]
 
 #: Ticks from one report to the next: 31 a second at 500 Hz.
 REPORT = 16
@@ -62,6 +65,18 @@ PATIENCE = 1.0
 AHEAD = 0.004
 #: What is later than this is not made up for: the robot was in slow motion meanwhile [s].
 BEHIND = 0.1
+#: Directions of a push, in the frame of the base.
+DIRECTIONS = {"left": (0, 1, 0), "right": (0, -1, 0), "up": (0, 0, 1)}
+DIRECTIONS |= {"forward": (1, 0, 0), "back": (-1, 0, 0), "down": (0, 0, -1)}
+#: Oldest robot [h], and how long the slider must lie still before the robot is restarted [s].
+OLDEST, STILL = 500.0, 0.6
+#: Ticks that the simulated arms go along with in one compiled call: half a report.
+BLOCK = 8
+#: What the curves show of the past, in reports: 4 s.
+SHOWN = 125
+#: The first goal, from the lowest (0) to the highest (1) that the policy knows: not where the arm
+#: starts.
+FIRST = 0.7
 
 
 @dataclass(frozen=True)
@@ -79,10 +94,9 @@ class LiveSettings:
 class LiveOrder:
     """What the page asks of the robot; what is left out stays as it is."""
 
-    goal: Float[np.ndarray, " nq"] | None = None  # Joint positions to reach from now on [rad or m].
+    goal: Joints | None = None  # Joint positions to reach from now on [rad or m].
     trial: bool = False  # Begin the next trial.
-    push: Float[np.ndarray, " 3"] | None = None
-    """Push at the tip, in the frame of the base [N], for ``seconds``."""
+    push: Point | None = None  # Force at the tip, in the frame of the base [N], for ``seconds``.
     seconds: float = 0.2
     restart: bool = False  # Begin again, after a stop or at any time.
     hours: float | None = None  # Go on with the same robot at another age [h].
@@ -143,8 +157,7 @@ class LiveInterface(RobotInterface):
 
     def __init__(self, setup: TrialSetup, reporting: Callable[[], None], *, realtime: bool) -> None:
         """Every ``REPORT`` ticks ``reporting`` is called, which takes ``ticks``."""
-        self._inner, self._reporting = setup.robot, reporting
-        self.robot = setup.robot.robot
+        self._inner, self._reporting, self.robot = setup.robot, reporting, setup.robot.robot
         self.pace = RealTime(setup.robot.clock)
         self.clock = self.pace if realtime else setup.robot.clock
         self.ticks: list[tuple[np.ndarray, np.ndarray]] = []
@@ -171,7 +184,7 @@ class LiveInterface(RobotInterface):
         """Let go of the robot."""
         self._inner.stop()
 
-    def command(self, u: Float[np.ndarray, " nu"]) -> Float[np.ndarray, " nu"]:
+    def command(self, u: Controls) -> Controls:
         """One period of the robot, pushed or not."""
         q = self._inner.read().q
         if self._left >= 0:
@@ -184,24 +197,16 @@ class LiveInterface(RobotInterface):
             self._reporting()
         return sent
 
-    def push(self, force: Float[np.ndarray, " 3"], seconds: float) -> None:
+    def push(self, force: Point, seconds: float) -> None:
         """Push at the tip with ``force`` [N], in the frame of the base, for ``seconds``."""
         if self.virtual.pushable:
             self._force, self._left = np.asarray(force, float), round(seconds / self.robot.dt)
-
-    def rest(self, *, until: Callable[[], bool]) -> None:
-        """Stay at the controls of rest, in real time."""
-        self.connect()
-        pacer = Pacer(self.clock, self.robot.dt, origin=self.clock.now())
-        while not until():
-            pacer.wait()
-            self.command(self.robot.u_rest)
 
 
 class MovingGoal(Goal):
     """The goal of a task that has one, which someone moves."""
 
-    def move(self, q: Float[np.ndarray, " nq"], robot: Robot) -> None:
+    def move(self, q: Joints, robot: Robot) -> None:
         """From now on reach ``q`` [rad or m]."""
         self._parts = Goal(q, robot)._parts
 
@@ -222,13 +227,9 @@ class LiveRobot:
     """One virtual robot, its policy, and who has the next turn."""
 
     def __init__(
-        self,
-        settings: LiveSettings,
-        report: Callable[[LiveReport], None],
-        orders: Callable[[], list[LiveOrder]],
-        *,
-        realtime: bool = True,
-    ) -> None:
+        self, settings: LiveSettings, report: Callable[[LiveReport], None],
+        orders: Callable[[], list[LiveOrder]], *, realtime: bool = True,
+    ) -> None:  # fmt: skip
         """Nothing moves yet, ``run`` does: in real time, or as fast as it can be computed.
         ``orders`` gives those since its last call, and raises ``EOFError`` or ``OSError`` when
         nobody is there any more."""
@@ -236,7 +237,7 @@ class LiveRobot:
         self._realtime, self._hours = realtime, settings.hours
         self._policy = load_policy(settings.policy, settings.task)
         self._goal: MovingGoal | None = None
-        self._wished: Float[np.ndarray, " nq"] | None = None
+        self._wished: Joints | None = None
         self._asked = self._again = self._placed = self._ready = False
         self._status, self._trial = "starting", -1
         self._judged, self._trials, self._successes = True, 0, 0
@@ -252,7 +253,7 @@ class LiveRobot:
                 stop = self._fly()
                 if stop is not None and not self._again:
                     self._status = f"stopped: {stop}"
-                    self._robot.rest(until=lambda: self._again)
+                    self._rest()
         except PageGoneError:
             return
 
@@ -266,12 +267,23 @@ class LiveRobot:
                     return stop
         return None
 
+    def _rest(self) -> None:
+        """Stay at the controls of rest until someone starts the robot again."""
+        self._robot.connect()
+        clock, robot = self._robot.clock, self._robot.robot
+        pacer = Pacer(clock, robot.dt, origin=clock.now())
+        while not self._again:
+            pacer.wait()
+            self._robot.command(robot.u_rest)
+
     def _next(self, robot: Robot) -> tuple[Controller, ...]:
         """Who flies next."""
-        setup, constants = self._setup, self._setup.constants
-        if "goal_lower" in constants:
-            ends = [[f"{name}_lower", f"{name}_upper"] for name in ("goal", "u")]
-            goal, u = (np.mean([constants[name] for name in pair], axis=0) for pair in ends)
+        setup = self._setup
+        if "goal_lower" in setup.constants:
+            goal, u = (
+                0.5 * (setup.constant(f"{name}_lower") + setup.constant(f"{name}_upper"))
+                for name in ("goal", "u")
+            )
             self._goal = MovingGoal(goal if self._wished is None else self._wished, robot)
             self._status = "follows the goal"
             ramp = RampTo(u, seconds=RAMP, robot=robot, change=setup.safety.change)
@@ -280,15 +292,15 @@ class LiveRobot:
             self._status = "waits to be asked"
             if not self._ready:
                 self._placed = True
-                self._setup.prepare(max(self._trial, 0))
+                setup.prepare(max(self._trial, 0))
             self._ready = False
             return (Waiting(robot, lambda: self._asked),)
         self._judge(over=True)
-        self._asked, self._judged, self._ready = False, False, True
+        self._asked = self._judged = False
+        self._ready = self._placed = True
         self._trial += 1
         self._status = f"trial {self._trial + 1}"
-        self._placed = True
-        return self._setup.prepare(self._trial).controllers
+        return setup.prepare(self._trial).controllers
 
     def _judge(self, *, over: bool = False) -> None:
         """Count the last trial once it is clear what became of it, or as a failure when the next
@@ -302,24 +314,23 @@ class LiveRobot:
     def _report(self) -> None:
         """Say what happened, and take orders."""
         self._judge()
-        robot, limits = self._robot, self._robot.robot.q_range
+        robot, arm = self._robot, self._robot.robot
         q, u = (np.array(part) for part in zip(*robot.ticks, strict=True))
+        report = LiveReport(
+            q, u, self._placed, self._status, robot.pace.speed, robot.virtual.pushable,
+            self._setup.markers(), self._trials, self._successes,
+        )  # fmt: skip
         try:
-            self._send(
-                LiveReport(
-                    q, u, self._placed, self._status, robot.pace.speed, robot.virtual.pushable,
-                    self._setup.markers(), self._trials, self._successes,
-                )
-            )  # fmt: skip
+            self._send(report)
             orders = self._orders()
         except (EOFError, OSError):
             raise PageGoneError from None
         robot.ticks, self._placed = [], False
         for order in orders:
             if order.goal is not None:
-                self._wished = np.clip(order.goal, *limits)
+                self._wished = np.clip(order.goal, *arm.q_range)
                 if self._goal is not None:
-                    self._goal.move(self._wished, robot.robot)
+                    self._goal.move(self._wished, arm)
             if order.push is not None:
                 robot.push(order.push, order.seconds)
             if order.hours is not None:
@@ -400,22 +411,6 @@ def _run(settings: LiveSettings, connection: Any) -> None:
         connection.send(str(error))
 
 
-# --- The page of a running robot: a policy drives it, and whoever looks may interfere.
-
-#: Directions of a push, in the frame of the base.
-DIRECTIONS = {"left": (0, 1, 0), "right": (0, -1, 0), "up": (0, 0, 1)}
-DIRECTIONS |= {"forward": (1, 0, 0), "back": (-1, 0, 0), "down": (0, 0, -1)}
-#: Oldest robot [h], and how long the slider must lie still before the robot is restarted [s].
-OLDEST, STILL = 500.0, 0.6
-#: Ticks that the simulated arms go along with in one compiled call: half a report.
-BLOCK = 8
-#: What the curves show of the past, in reports: 4 s.
-SHOWN = 125
-#: The first goal, from the lowest (0) to the highest (1) that the policy knows: not where the arm
-#: starts.
-FIRST = 0.7
-
-
 class GoalHandle:
     """Where the arm should go: a handle to drag, sliders, and the arm as it should be. Goals stay
     within those that the policy was trained for."""
@@ -430,7 +425,7 @@ class GoalHandle:
         # One for the mouse's thread, one for the page's.
         self._dragging, self._drawing = ArmKinematics(robot), ArmKinematics(robot)
         self._lock, self._stale, self._dragged = threading.Lock(), True, False
-        self.q: Float[np.ndarray, " nq"] = limits[0] + FIRST * (limits[1] - limits[0])
+        self.q: Joints = limits[0] + FIRST * (limits[1] - limits[0])
         """The goal [rad or m]."""
         self._arm = ArmNodes(scene, "/goal", stage, colour=GOAL, thicker=2.0 * THICKER)
         self._arm.show(True)
@@ -438,22 +433,21 @@ class GoalHandle:
             "/handle", scale=0.22, line_width=4.0, disable_rotations=True, depth_test=False
         )
         self._handle.on_update(self._drag)
-        self._units = [reading_unit(joint.unit) for joint in robot.joints]
-        self._sliders: list[Any] = []
+        self._factors, self._sliders = [], []
         chance = np.random.default_rng(0)
         with gui.add_folder("Goal"):
-            for k, (joint, (unit, factor)) in enumerate(
-                zip(robot.joints, self._units, strict=True)
-            ):
+            for k, joint in enumerate(robot.joints):
+                unit, factor = reading_unit(joint.unit)
                 low, high = (float(np.round(factor * bound[k], 1)) for bound in limits)
                 slider = gui.add_slider(f"{joint.name} [{unit}]", low, high, 0.1, low)
                 slider.on_update(lambda event, k=k: self._slide(event, k))
                 self._sliders.append(slider)
+                self._factors.append(factor)
             anywhere = gui.add_button("A random goal")
         anywhere.on_click(lambda _: self.set(chance.uniform(*limits)))
         send(LiveOrder(goal=self.q))
 
-    def set(self, q: Float[np.ndarray, " nq"]) -> None:
+    def set(self, q: Joints) -> None:
         """Reach ``q`` [rad or m], or what is nearest to it within the limits."""
         with self._lock:
             self.q, self._stale = np.clip(q, *self._limits), True
@@ -468,8 +462,8 @@ class GoalHandle:
         self._arm.place(self._drawing.poses(q))
         if not self._dragged:
             self._handle.position = self._drawing.tip(q) + self._base
-        for slider, (_, factor), value in zip(self._sliders, self._units, q, strict=True):
-            slider.value = min(max(round(float(factor * value), 1), slider.min), slider.max)
+        for slider, value in zip(self._sliders, self._factors * q, strict=True):
+            slider.value = min(max(round(float(value), 1), slider.min), slider.max)
 
     async def _drag(self, event: Any) -> None:
         """The mouse moved the handle: bring the tip there. Not in a thread, so that the end of it
@@ -484,7 +478,7 @@ class GoalHandle:
     def _slide(self, event: Any, joint: int) -> None:
         if event.client is not None:  # otherwise the page itself moved it
             q = self.q.copy()
-            q[joint] = event.target.value / self._units[joint][1]
+            q[joint] = event.target.value / self._factors[joint]
             self.set(q)
 
 
@@ -493,18 +487,11 @@ class LivePage(ViewerPage):
     """One running robot."""
 
     def __init__(
-        self,
-        server: Any,
-        settings: LiveSettings,
-        robot: Robot,
-        process: LiveProcess,
-        actuators: GhostActuators,
-        *,
-        member: int | None = None,
-        goals: Limits | None = None,
-    ) -> None:
+        self, server: Any, settings: LiveSettings, robot: Robot, process: LiveProcess,
+        actuators: GhostActuators, *, goals: Limits | None = None,
+    ) -> None:  # fmt: skip
         """Build the page of the robot that runs in ``process``; ``goals``: lowest and highest ones
-        of its policy [rad or m], None where it has none; the rest as for ``ViewerPage``."""
+        of its policy [rad or m], None where it has none."""
         entry = task_entry(settings.task)
         self._process, self._goals, self._attempt = process, goals, entry.attempt
         self._period, self._now, self._tick = 1.0, True, 0
@@ -513,7 +500,7 @@ class LivePage(ViewerPage):
         self._time, self._age_still = 0.0, math.inf
         self.ghosts_ready = False
         """Whether the simulated arms run along with the robot."""
-        self.q: Float[np.ndarray, " nq"] = robot.q_rest
+        self.q: Joints = robot.q_rest
         """Where the robot was when it last reported [rad or m]."""
         self.reports = 0
         """How many came from the robot so far."""
@@ -521,26 +508,20 @@ class LivePage(ViewerPage):
         """Where it should go, for a policy with goals."""
         ask = f"Ask for the **next {entry.attempt}**, and watch it."
         do = "**Drag the arrows** at the tip: the arm follows." if goals else ask
-        words = f"live {settings.task}", f"The virtual robot, driven by a policy. {do}"
-        key = {"robot": "#777"} | ({"goal": AIM} if goals else {})
-        stage = Stage(robot, entry, arms=False)
         super().__init__(
-            server, stage, actuators, member=member, words=words, key=key, block=BLOCK,
-            goal=goals is not None,
+            server, Stage(robot, entry, arms=False), actuators, block=BLOCK,
+            words=(f"live {settings.task}", f"The virtual robot, driven by a policy. {do}"),
+            key={"robot": "#777"} | ({"goal": AIM} if goals else {}), goal=goals is not None,
         )  # fmt: skip
         self._status = "**Robot:** starting …"
-        self._markers = MarkerNodes(server.scene, stage)
+        self._markers = MarkerNodes(server.scene, self.stage)
         with server.gui.add_folder("Robot"):
             hint, hours = "Operating hours: robots wear.", min(settings.hours, OLDEST)
             self._age = server.gui.add_slider("Age [h]", 0.0, OLDEST, 10.0, hours, hint=hint)
             hint = "After a stop, or at any time."
             again = server.gui.add_button("Restart the robot", hint=hint)
         self._age.on_update(lambda _: setattr(self, "_age_still", 0.0))
-        again.on_click(lambda _: self.send(LiveOrder(restart=True)))
-
-    def send(self, order: LiveOrder) -> None:
-        """Give the robot an order."""
-        self._process.send(order)
+        again.on_click(lambda _: process.send(LiveOrder(restart=True)))
 
     def close(self) -> None:
         """End the work in the background, and the robot."""
@@ -548,18 +529,19 @@ class LivePage(ViewerPage):
         self._process.close()
 
     def _build(self, gui: Any) -> None:
+        send = self._process.send
         if self._goals is not None:
-            self.goal = GoalHandle(self.server, self.stage, self._goals, self.send)
+            self.goal = GoalHandle(self.server, self.stage, self._goals, send)
         else:
             ask = gui.add_button(f"Next {self._attempt}")
-            ask.on_click(lambda _: self.send(LiveOrder(trial=True)))
+            ask.on_click(lambda _: send(LiveOrder(trial=True)))
         with gui.add_folder("Push the arm", visible=False) as self._pushes:
             force = gui.add_slider("Force [N]", 2.0, 30.0, 1.0, 10.0, hint="At the tip.")
             lasting = gui.add_slider("For [s]", 0.1, 0.3, 0.05, 0.2)
 
             def push(event: Any) -> None:
                 along = np.array(DIRECTIONS[event.target.value])
-                self.send(LiveOrder(push=force.value * along, seconds=float(lasting.value)))
+                send(LiveOrder(push=force.value * along, seconds=float(lasting.value)))
 
             for row in ([*DIRECTIONS][:3], [*DIRECTIONS][3:]):
                 gui.add_button_group("", row).on_click(push)
@@ -586,7 +568,7 @@ class LivePage(ViewerPage):
             self._age_still += seconds
             if self._age_still > STILL:
                 self._age_still = math.inf
-                self.send(LiveOrder(hours=float(self._age.value)))
+                self._process.send(LiveOrder(hours=float(self._age.value)))
 
     def _draw(self, *, with_curves: bool) -> None:
         self._arm.place(self._kinematics.poses(self.q))
@@ -602,7 +584,8 @@ class LivePage(ViewerPage):
             self._curves.draw(times, q, u, motion, chosen=chosen, goal=goal)
 
     def _take(self, report: LiveReport) -> None:
-        self.q = report.q[-1]
+        """Note what the robot did, and let the simulated arms go along with it."""
+        self.q, ticks = report.q[-1], len(report.q)
         self.reports += 1
         self._pushes.visible = report.pushable
         self._markers.place(report.markers)
@@ -611,29 +594,23 @@ class LivePage(ViewerPage):
         self._status = f"**Robot:** {report.status}{score}{slow}"
         if report.placed:
             self._kept.clear()
-        self._time += len(report.q) * self.robot.dt
+        self._time += ticks * self.robot.dt
         q, torque = np.tile(self.q, (1 + self.members, 1)), np.zeros((self.members, self.robot.nq))
         if self.ghosts_ready:
-            found = self._go_along(report)
+            if report.placed or self._simulation.wild:
+                self._simulation.forget()
+                self._tick = 0
+                self._past.clear()
+            marks = np.zeros(ticks, bool)
+            if math.isfinite(self._period):
+                numbers = np.arange(self._tick, self._tick + ticks)
+                marks = numbers % round(self._period / self.robot.dt) == 0
+            marks[0] |= self._now
+            self._now, self._tick = False, self._tick + ticks
+            found = self._simulation.advance(report.q, report.u, marks)
             q, torque = found.q[-1], found.torque[-1]
+            self._past.append(q)
         self._kept.append((self._time, self.q, report.u[-1], q, torque))
-
-    def _go_along(self, report: LiveReport) -> GhostMotion:
-        """What the simulated arms do in the ticks of a report."""
-        ghosts, count = self._simulation, len(report.q)
-        if report.placed or ghosts.wild:
-            ghosts.forget()
-            self._tick = 0
-            self._past.clear()
-        marks = np.zeros(count, bool)
-        if math.isfinite(self._period):
-            ticks = np.arange(self._tick, self._tick + count)
-            marks = ticks % round(self._period / self.robot.dt) == 0
-        marks[0] |= self._now
-        self._now, self._tick = False, self._tick + count
-        found = ghosts.advance(report.q, report.u, marks)
-        self._past.append(found.q[-1])
-        return found
 
 
 def view_live(
@@ -661,7 +638,6 @@ def view_live(
         stopping: asked at every picture.
         opened: gets the address.
     """
-    from genan.evaluation.trials import load_policy
     from genan.rl.contract import PolicyContract
     from genan.robot.package import bundled_policy
 
@@ -680,8 +656,6 @@ def view_live(
         goals = np.clip(low, *robot.q_range), np.clip(high, *robot.q_range)
     with ExitStack() as stack:
         server = stack.enter_context(serving(port))
-        process = LiveProcess(settings)
-        stack.callback(process.close)
-        page = LivePage(server, settings, robot, process, driver, member=member, goals=goals)
-        stack.callback(page.close)
-        show(page, stopping, opened)
+        process = stack.enter_context(closing(LiveProcess(settings)))
+        page = LivePage(server, settings, robot, process, driver, goals=goals)
+        show(stack.enter_context(closing(page)), stopping, opened)

@@ -1,5 +1,7 @@
-"""What both pages have in common: the server, the simulated arms over the real one, the curves, and
-the loop that shows picture after picture.
+"""What both pages have in common: the server, the arms in 3-D, the simulated ones over the real
+one, the curves, and the loop that shows picture after picture.
+
+One node of the scene for a body: a picture is one pose for each, and viser sends what has moved.
 """
 
 import contextlib
@@ -18,23 +20,25 @@ from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
-import trimesh
 from jaxtyping import Float
 
 from genan.actuator.contract import Contract, read_contract
 from genan.errors import ActuatorError, GenanError, SettingError
 from genan.plotting import COLOURS, GREY
-from genan.robot import Robot, robot_names
+from genan.robot import Robot
 from genan.robot.package import bundled_actuators
-from genan.viewer.rendering import Trails, surface
-from genan.viewer.stage import ArmKinematics, Poses, Snapshot, Stage
+from genan.viewer.rendering import Trails, geom_mesh
+from genan.viewer.stage import ArmKinematics, Joints, Poses, Snapshot, Stage
 from genan.words import reading_unit, with_unit
 
 if TYPE_CHECKING:
     import viser
+    from trimesh import Trimesh
 
     from genan.viewer.ghosts import GhostSimulation
 
+RGBA = tuple[float, float, float, float]  # Red, green, blue and opacity, from 0 to 1.
+Opened = Callable[[str], None]  # Gets the page's address when it can be looked at.
 
 #: Only this computer can reach the page.
 HOST = "127.0.0.1"
@@ -43,6 +47,21 @@ FRAMES, CURVES_EVERY = 30, 6
 #: What compiles begins this long after the first browser came, which draws its first picture
 #: meanwhile [s].
 LATER = 1.5
+#: Colours of the simulated arms: the chosen one, each member alone, and of the goal.
+GHOST: RGBA = (0.0, 0.447, 0.698, 0.4)
+MEMBER: RGBA = (0.337, 0.706, 0.914, 0.2)
+GOAL: RGBA = (0.0, 0.62, 0.451, 0.3)
+#: Corners of a circle, and of one that is only seen faintly: a page is drawn on whatever graphics
+#: there are.
+FACETS, COARSE = 20, 10
+#: Edges that are sharper than this stay sharp [rad].
+_SHARP = 0.6
+#: A ghost is this much thicker than the arm, so that it lies over it [m].
+THICKER = 0.0012
+#: Pieces that all lines have together, at most.
+_PIECES = 64
+#: A page is seen from so much further away than a film: its panels hide the sides.
+_PANELS = 1.4
 #: Moments of the past whose tips are in the cloud, before the present one.
 PAST = 7
 #: A simulated arm that runs away is drawn so far outside the joint limits at most [rad or m].
@@ -54,7 +73,145 @@ MEAN, NONE = "mean of the ensemble", "nobody (hidden)"
 MEASURED, SIMULATED, AIM = "#222222", COLOURS[0], COLOURS[2]
 FAINT = "rgba(86,180,233,0.45)"
 
-Opened = Callable[[str], None]  # Gets the page's address when it can be looked at.
+
+def shapes(
+    model: mujoco.MjModel, body: int, *, facets: int = FACETS
+) -> list[tuple["Trimesh", RGBA]]:
+    """What is drawn of a body, in its own frame, with its colours. Planes are not: the page has a
+    floor."""
+    from trimesh.graph import smooth_shade
+    from trimesh.transformations import quaternion_matrix
+
+    found = []
+    for geom in np.flatnonzero(model.geom_bodyid == body).tolist():
+        material, mesh = model.geom_matid[geom], geom_mesh(model, geom, facets=facets)
+        rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]
+        if mesh is None or rgba[3] == 0.0:
+            continue
+        if model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_MESH:
+            mesh = smooth_shade(mesh, angle=_SHARP)
+        pose = quaternion_matrix(model.geom_quat[geom])
+        pose[:3, 3] = model.geom_pos[geom]
+        red, green, blue, alpha = map(float, rgba)
+        found.append((mesh.apply_transform(pose), (red, green, blue, alpha)))
+    return found
+
+
+def grown(mesh: "Trimesh", by: float) -> "Trimesh":
+    """``mesh`` with its surface moved outwards ``by`` [m]: two arms in one place would flicker."""
+    from trimesh import Trimesh
+
+    return Trimesh(mesh.vertices + by * mesh.vertex_normals, mesh.faces, process=False)
+
+
+def _add_shapes(scene: Any, name: str, drawn: Iterable[tuple["Trimesh", RGBA]]) -> None:
+    """Nodes of ``scene``, below the node ``name``."""
+    for k, (mesh, colour) in enumerate(drawn):
+        scene.add_mesh_simple(
+            f"{name}/{k}", np.asarray(mesh.vertices, np.float32), np.asarray(mesh.faces, np.uint32),
+            color=_rgb(colour), opacity=None if colour[3] >= 1.0 else colour[3], cast_shadow=False,
+            receive_shadow=False,
+        )  # fmt: skip
+
+
+def _rgb(colour: Iterable[float]) -> tuple[int, int, int]:
+    """A colour as the page wants it, from 0 to 255; opacity is left out."""
+    red, green, blue, *_ = (round(255.0 * part) for part in colour)
+    return red, green, blue
+
+
+class ArmNodes:
+    """One arm: a frame for each body, with its shapes in it."""
+
+    def __init__(
+        self,
+        scene: Any,
+        name: str,
+        stage: Stage,
+        *,
+        colour: RGBA | None = None,
+        thicker: float = THICKER,
+    ) -> None:
+        """Add the robot of ``stage`` to ``scene`` as the node ``name``. In one ``colour`` it is
+        hidden at first, and its surface is so much further out [m]."""
+        from trimesh.util import concatenate
+
+        model, faint = stage.robot.mj_model, colour is not None and colour[3] < 0.25
+        self._root = scene.add_frame(
+            name, show_axes=False, position=stage.base, visible=colour is None
+        )
+        self._nodes = {}
+        for body in range(model.nbody):
+            drawn = shapes(model, body, facets=COARSE if faint else FACETS)
+            if drawn and colour is not None:
+                outline: Any = concatenate([mesh for mesh, _ in drawn])
+                drawn = [(grown(outline, thicker), colour)]
+            if drawn:
+                link = f"{name}/{model.body(body).name or f'body{body}'}"
+                self._nodes[body] = scene.add_frame(link, show_axes=False)
+                _add_shapes(scene, link, drawn)
+
+    def place(self, poses: Poses) -> None:
+        """Put the bodies where they are."""
+        for body, node in self._nodes.items():
+            node.position, node.wxyz = poses[0][body], poses[1][body]
+
+    def show(self, visible: bool) -> None:
+        """Show or hide it."""
+        self._root.visible = visible
+
+
+class MarkerNodes:
+    """What moves besides the arm, with the path it came, and the lines of a moment."""
+
+    def __init__(self, scene: Any, stage: Stage) -> None:
+        """Add the moving bodies of ``stage`` to ``scene``, hidden."""
+        self._trails, self._bodies = Trails(stage), {}
+        for name, body in stage.moving.items():
+            self._bodies[name] = scene.add_frame(f"/{name}", show_axes=False, visible=False)
+            _add_shapes(scene, f"/{name}", shapes(stage.model, body))
+        # Lines keep their number of pieces: those that are not needed have no length.
+        none = np.zeros((_PIECES, 2, 3))
+        look = {"thickness": 2.0, "thickness_units": "screen"}
+        self._lines = scene.add_line_segments(
+            "/lines", none.astype("f4"), none.astype("u1"), **look
+        )
+
+    def place(self, markers: Mapping[str, np.ndarray]) -> None:
+        """Show what ``markers`` has [m], and hide what it has not."""
+        for name, node in self._bodies.items():
+            node.visible = name in markers
+            if node.visible:
+                node.position = markers[name]
+        points, colours = np.zeros((_PIECES, 2, 3), np.float32), np.zeros((_PIECES, 2, 3), np.uint8)
+        lines = self._trails.at(Snapshot(np.empty(0), markers=markers))
+        pieces = [(ends, _rgb(colour)) for line, colour, _ in lines for ends in pairwise(line)]
+        for k, (ends, colour) in enumerate(pieces[:_PIECES]):
+            points[k], colours[k] = ends, colour
+        self._lines.points, self._lines.colors = points, colours
+
+
+def draw_stage(server: Any, stage: Stage) -> None:
+    """Floor, light, the scenery that does not move, and where one looks from at first."""
+    scene, (x, y, _), size = server.scene, stage.base.tolist(), 4.0 * stage.camera.distance
+    # No shadows and no reflections: computers without graphics look too.
+    scene.configure_default_lights(cast_shadow=False)
+    scene.configure_environment_map(None)
+    scene.add_light_hemisphere(
+        "/room/sky", sky_color=(255, 255, 255), ground_color=(196, 200, 206), intensity=1.6
+    )
+    scene.world_axes.visible = False
+    scene.add_grid(
+        "/room/floor", size, size, cell_size=0.25, section_size=1.0, position=(x, y, stage.floor),
+        cell_color=(214, 217, 220), section_color=(190, 194, 199), shadow_opacity=0.0,
+        plane_color=(230, 232, 235), plane_opacity=1.0,
+    )  # fmt: skip
+    _add_shapes(scene, "/room", shapes(stage.model, 0))
+    camera, (eye, _) = server.initial_camera, stage.eye()
+    camera.look_at = np.array(stage.camera.lookat)
+    camera.position = camera.look_at + _PANELS * (eye - camera.look_at)
+    camera.up = np.array([0.0, 0.0, 1.0])
+    camera.fov = math.radians(stage.model.vis.global_.fovy)
 
 
 @contextlib.contextmanager
@@ -106,6 +263,7 @@ class GhostActuators:
 
     folder: Path
     contract: Contract
+    member: int | None = None  # The one that drives the blue arm at first; None: all of them.
 
     @classmethod
     def find(
@@ -125,18 +283,7 @@ class GhostActuators:
             raise SettingError(
                 f"There is no member {member}; the ensemble has {contract.members}, counted from 0."
             )
-        return cls(folder, contract)
-
-    def robot(self, asked: str | Path | None) -> Robot:
-        """The robot asked for, or the installed one that they were fitted for."""
-        if asked is None and self.contract.robot not in robot_names():
-            raise ActuatorError(
-                f"The actuators were fitted for robot {self.contract.robot!r}, which is not "
-                "installed; give its robot.toml (--robot)."
-            )
-        robot = Robot.load(self.contract.robot if asked is None else asked)
-        self.contract.check_robot(robot)
-        return robot
+        return cls(folder, contract, member)
 
 
 @dataclass(frozen=True)
@@ -158,21 +305,12 @@ class ViewerPage(ABC):
     """A page with one arm, the simulated ones over it, and curves. Subclasses are final."""
 
     def __init__(
-        self,
-        server: Any,
-        stage: Stage,
-        actuators: GhostActuators,
-        *,
-        member: int | None,
-        words: tuple[str, str],
-        key: dict[str, str],
-        block: int,
-        **curves: Any,
-    ) -> None:
+        self, server: Any, stage: Stage, actuators: GhostActuators, *, words: tuple[str, str],
+        key: dict[str, str], block: int, **curves: Any,
+    ) -> None:  # fmt: skip
         """Build what both pages have: title and ``words`` below it, a ``key`` of colours (name to
         CSS colour), the surroundings of ``stage``, which is without arms, and the arms that
-        ``actuators`` drive in compiled calls of ``block`` ticks; ``member`` as for
-        ``view_recording``, ``curves`` for ``Curves``."""
+        ``actuators`` drive in compiled calls of ``block`` ticks; ``curves`` for ``Curves``."""
         self.server, self.stage, self.robot = server, stage, stage.robot
         self.members = actuators.contract.members
         self._kinematics = ArmKinematics(self.robot)
@@ -181,7 +319,7 @@ class ViewerPage(ABC):
         self._watched, self._started, self._pictures = 0.0, False, 0
         self._status, self._ghost_words, self._said = "", "Computing the simulated arm …", ""
         gui = server.gui
-        gui.configure_theme(brand_color=rgb(GHOST), show_logo=False, show_share_button=False)
+        gui.configure_theme(brand_color=_rgb(GHOST), show_logo=False, show_share_button=False)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(300)
         gui.add_markdown(f"### genan · {words[0]}\n{words[1]}")
@@ -198,7 +336,7 @@ class ViewerPage(ABC):
         self._note = gui.add_markdown("")
         self._build(gui)
         with gui.add_folder("Simulated arm"):
-            self._view = GhostView(server, stage, members=self.members, member=member)
+            self._view = GhostView(server, stage, self.members, actuators.member)
             hint = "From where the real arm is then."
             choose = gui.add_dropdown(
                 "Starts again", [*EVERY], initial_value="every 1 s", hint=hint
@@ -208,7 +346,7 @@ class ViewerPage(ABC):
         choose.on_update(lambda _: self._restart(asked=False))
         again.on_click(lambda _: self._restart(asked=True))
         with tab:
-            self._curves = Curves(gui, self.robot, members=self.members, **curves)
+            self._curves = Curves(gui, self.robot, self.members, **curves)
 
     def step(self, seconds: float, *, watched: bool) -> None:
         """Go on by ``seconds`` of the wall's time; nothing is drawn when it is not ``watched``."""
@@ -288,7 +426,7 @@ class GhostView:
     """The simulated arms on a page: the chosen one, each member as a fainter one, and the cloud of
     their tips."""
 
-    def __init__(self, server: Any, stage: Stage, *, members: int, member: int | None) -> None:
+    def __init__(self, server: Any, stage: Stage, members: int, member: int | None) -> None:
         """Add them to the scene, hidden, and their controls where the page is adding."""
         scene, gui, robot = server.scene, server.gui, stage.robot
         self._kinematics, self._range, self._ready = ArmKinematics(robot), drawn_range(robot), False
@@ -299,8 +437,9 @@ class GhostView:
             for name in names
         ]
         self._cloud = scene.add_point_cloud(
-            "/cloud", np.zeros((members * (PAST + 1), 3), np.float32), rgb(GHOST), point_size=0.006,
-            point_shape="circle", precision="float32", position=stage.base, visible=False,
+            "/cloud", np.zeros((members * (PAST + 1), 3), np.float32), _rgb(GHOST),
+            point_size=0.006, point_shape="circle", precision="float32", position=stage.base,
+            visible=False,
         )  # fmt: skip
         self._names = [MEAN, *names, NONE]
         first = self._names[0 if member is None else 1 + member]
@@ -353,7 +492,7 @@ class Curves:
     """Position and torque of a joint, controls and disagreement over time."""
 
     def __init__(
-        self, gui: Any, robot: Robot, *, members: int, measured: str = "robot", goal: bool = False,
+        self, gui: Any, robot: Robot, members: int, *, measured: str = "robot", goal: bool = False,
         cursor: bool = False,
     ) -> None:  # fmt: skip
         """Add them where ``gui`` is adding: with a line for the ``goal`` or without, and with an
@@ -375,16 +514,10 @@ class Curves:
         self._rename()
 
     def draw(
-        self,
-        times: Float[np.ndarray, " n"],
-        q: Float[np.ndarray, "n nq"],
-        u: Float[np.ndarray, "n nu"],
-        ghosts: GhostMotion | None,
-        *,
-        chosen: int | None,
-        goal: Float[np.ndarray, " nq"] | None = None,
-        now: float = math.inf,
-    ) -> None:
+        self, times: Float[np.ndarray, " n"], q: Float[np.ndarray, "n nq"],
+        u: Float[np.ndarray, "n nu"], ghosts: GhostMotion | None, *, chosen: int | None,
+        goal: Joints | None = None, now: float = math.inf,
+    ) -> None:  # fmt: skip
         """Show positions [rad or m] and controls over ``times`` [s], with the simulated arm
         ``chosen`` of the ``ghosts`` and a cursor at ``now`` [s]."""
         self.changed = False
@@ -418,210 +551,16 @@ class Curves:
         self, gui: Any, title: str, lines: dict[str, tuple[str, float]], *, legend: bool = True
     ) -> Any:
         """A chart of lines by name, each with its colour and width [px]."""
-        line = {"points": {"show": False}}
-        series: list[dict[str, Any]] = [{"label": "t [s]"}]
-        for name, (colour, width) in lines.items():
-            series.append(line | {"label": name, "stroke": colour, "width": width})
+        line: dict[str, Any] = {"points": {"show": False}}
+        series = [line | {"label": n, "stroke": ink, "width": w} for n, (ink, w) in lines.items()]
         if self._cursor:
             series.append(line | {"label": "now", "stroke": GREY, "width": 1.0, "scale": "now"})
         axis = {"font": "10px sans-serif", "gap": 2}
         return gui.add_uplot(
-            data=tuple(np.array([0.0, 1.0]) * (k == 0) for k in range(len(series))),
-            series=tuple(series),
-            title=title,
+            data=tuple(np.array([0.0, 1.0]) * (k == 0) for k in range(1 + len(series))),
+            series=({"label": "t [s]"}, *series), title=title,
             scales={"x": {"time": False}, "now": {"range": (0.0, 1.0)}},
-            axes=(axis | {"size": 26}, axis | {"size": 44}),
+            axes=(axis | {"size": 26}, axis | {"size": 44}), cursor={"show": False},
             legend={"show": legend, "live": False, "markers": {"width": 2}},
-            cursor={"show": False},
-            height=150,
-            padding=(4, 10, 0, 0),
-        )
-
-
-# --- A robot in the page's 3-D scene: its kinematics, its triangles, and the nodes that show th
-
-RGBA = tuple[float, float, float, float]  # Red, green, blue and opacity, from 0 to 1.
-
-#: Colours of the simulated arms: the chosen one, each member alone, and of the goal.
-GHOST: RGBA = (0.0, 0.447, 0.698, 0.4)
-MEMBER: RGBA = (0.337, 0.706, 0.914, 0.2)
-GOAL: RGBA = (0.0, 0.62, 0.451, 0.3)
-#: Corners of a circle, and of one that is only seen faintly: a page is drawn on whatever graphics
-#: there are.
-FACETS, COARSE = 20, 10
-#: Edges that are sharper than this stay sharp [rad].
-_SHARP = 0.6
-#: A ghost is this much thicker than the arm, so that it lies over it [m].
-THICKER = 0.0012
-#: What moves or turns by less than this has not [m, or of a quaternion].
-STILL = 1e-6
-#: Pieces that all lines have together, at most.
-_PIECES = 64
-#: A page is seen from so much further away than a film: its panels hide the sides.
-_PANELS = 1.4
-
-
-def shapes(
-    model: mujoco.MjModel, body: int, *, facets: int = FACETS
-) -> list[tuple[trimesh.Trimesh, RGBA]]:
-    """What is drawn of a body, in its own frame, with its colours. Planes are not: the page has a
-    floor."""
-    found = []
-    for geom in np.flatnonzero(model.geom_bodyid == body):
-        material = model.geom_matid[geom]
-        rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]
-        mesh = _mesh(model, int(geom), facets)
-        if mesh is not None and rgba[3] > 0.0:
-            pose = np.eye(4)
-            pose[:3, 3] = model.geom_pos[geom]
-            turn = np.zeros(9)
-            mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
-            pose[:3, :3] = turn.reshape(3, 3)
-            red, green, blue, alpha = map(float, rgba)
-            found.append((mesh.apply_transform(pose), (red, green, blue, alpha)))
-    return found
-
-
-def _mesh(model: mujoco.MjModel, geom: int, facets: int) -> trimesh.Trimesh | None:
-    """The surface of a geom in its own frame; None for planes."""
-    points = surface(model, geom, facets=facets)
-    if points is None:
-        return None
-    number = int(model.geom_dataid[geom])
-    if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH:
-        start, count = int(model.mesh_faceadr[number]), int(model.mesh_facenum[number])
-        return trimesh.Trimesh(points, model.mesh_face[start : start + count], process=False)
-    return trimesh.graph.smooth_shade(trimesh.convex.convex_hull(points), angle=_SHARP)
-
-
-def grown(mesh: trimesh.Trimesh, by: float) -> trimesh.Trimesh:
-    """``mesh`` with its surface moved outwards ``by`` [m]: two arms in one place would flicker."""
-    return trimesh.Trimesh(mesh.vertices + by * mesh.vertex_normals, mesh.faces, process=False)
-
-
-def add_mesh(scene: Any, name: str, mesh: trimesh.Trimesh, colour: RGBA) -> Any:
-    """A node of ``scene``."""
-    return scene.add_mesh_simple(
-        name,
-        np.asarray(mesh.vertices, np.float32),
-        np.asarray(mesh.faces, np.uint32),
-        color=rgb(colour),
-        opacity=None if colour[3] >= 1.0 else colour[3],
-        cast_shadow=False,
-        receive_shadow=False,
-    )
-
-
-def rgb(colour: Iterable[float]) -> tuple[int, int, int]:
-    """A colour as the page wants it, from 0 to 255; opacity is left out."""
-    red, green, blue, *_ = (round(255.0 * part) for part in colour)
-    return red, green, blue
-
-
-class ArmNodes:
-    """One arm: a frame for each body, with its shapes in it."""
-
-    def __init__(
-        self,
-        scene: Any,
-        name: str,
-        stage: Stage,
-        *,
-        colour: RGBA | None = None,
-        thicker: float = THICKER,
-    ) -> None:
-        """Add the robot of ``stage`` to ``scene`` as the node ``name``. In one ``colour`` it is
-        hidden at first, and its surface is so much further out [m]."""
-        model = stage.robot.mj_model
-        self._root = scene.add_frame(
-            name, show_axes=False, position=stage.base, visible=colour is None
-        )
-        faint = colour is not None and colour[3] < 0.25
-        self._nodes, self._bodies = [], []
-        for body in range(model.nbody):
-            link = model.body(body).name or f"body{body}"
-            drawn = shapes(model, body, facets=COARSE if faint else FACETS)
-            if not drawn:
-                continue
-            if colour is not None:
-                outline: Any = trimesh.util.concatenate([mesh for mesh, _ in drawn])
-                drawn = [(grown(outline, thicker), colour)]
-            self._nodes.append(scene.add_frame(f"{name}/{link}", show_axes=False))
-            self._bodies.append(body)
-            for k, (mesh, rgba) in enumerate(drawn):
-                add_mesh(scene, f"{name}/{link}/{k}", mesh, rgba)
-        self._position = np.full((len(self._nodes), 3), np.nan)
-        self._wxyz = np.full((len(self._nodes), 4), np.nan)
-
-    def place(self, poses: Poses) -> None:
-        """Put the bodies where they are."""
-        position, wxyz = (part[self._bodies] for part in poses)
-        # Not "moved more than": the first time they are nowhere, which is no number.
-        moved = ~(np.abs(position - self._position).max(axis=1) < STILL)
-        turned = ~(np.abs(wxyz - self._wxyz).max(axis=1) < STILL)
-        for k, node in enumerate(self._nodes):
-            if moved[k]:
-                node.position = self._position[k] = position[k]
-            if turned[k]:
-                node.wxyz = self._wxyz[k] = wxyz[k]
-
-    def show(self, visible: bool) -> None:
-        """Show or hide it."""
-        self._root.visible = visible
-
-
-class MarkerNodes:
-    """What moves besides the arm, with the path it came, and the lines of a moment."""
-
-    def __init__(self, scene: Any, stage: Stage) -> None:
-        """Add the moving bodies of ``stage`` to ``scene``, hidden."""
-        self._trails, self._bodies = Trails(stage), {}
-        for name, body in stage.moving.items():
-            self._bodies[name] = scene.add_frame(f"/{name}", show_axes=False, visible=False)
-            for k, (mesh, rgba) in enumerate(shapes(stage.model, body)):
-                add_mesh(scene, f"/{name}/{k}", mesh, rgba)
-        # Lines keep their number of pieces: those that are not needed have no length.
-        none = np.zeros((_PIECES, 2, 3))
-        self._lines = scene.add_line_segments(
-            "/lines", none.astype(np.float32), none.astype(np.uint8), thickness=2.0,
-            thickness_units="screen",
+            height=150, padding=(4, 10, 0, 0),
         )  # fmt: skip
-
-    def place(self, markers: Mapping[str, np.ndarray]) -> None:
-        """Show what ``markers`` has [m], and hide what it has not."""
-        for name, node in self._bodies.items():
-            node.visible = name in markers
-            if node.visible:
-                node.position = markers[name]
-        points, colours = np.zeros((_PIECES, 2, 3), np.float32), np.zeros((_PIECES, 2, 3), np.uint8)
-        lines = self._trails.at(Snapshot(np.empty(0), markers=markers))
-        pieces = [(ends, rgb(colour)) for line, colour, _ in lines for ends in pairwise(line)]
-        for k, (ends, colour) in enumerate(pieces[:_PIECES]):
-            points[k], colours[k] = ends, colour
-        self._lines.points, self._lines.colors = points, colours
-
-
-def draw_stage(server: Any, stage: Stage) -> None:
-    """Floor, light, the scenery that does not move, and where one looks from at first."""
-    scene, (x, y, _) = server.scene, stage.base.tolist()
-    # No shadows and no reflections: computers without graphics look too.
-    scene.configure_default_lights(cast_shadow=False)
-    scene.configure_environment_map(None)
-    scene.add_light_hemisphere(
-        "/room/sky", sky_color=(255, 255, 255), ground_color=(196, 200, 206), intensity=1.6
-    )
-    scene.world_axes.visible = False
-    size = 4.0 * stage.camera.distance
-    scene.add_grid(
-        "/room/floor", size, size, cell_size=0.25, section_size=1.0, position=(x, y, stage.floor),
-        cell_color=(214, 217, 220), section_color=(190, 194, 199), shadow_opacity=0.0,
-        plane_color=(230, 232, 235), plane_opacity=1.0,
-    )  # fmt: skip
-    for k, (mesh, rgba) in enumerate(shapes(stage.model, 0)):
-        add_mesh(scene, f"/room/{k}", mesh, rgba)
-    camera = server.initial_camera
-    camera.look_at = np.array(stage.camera.lookat)
-    eye, _ = stage.eye()
-    camera.position = camera.look_at + _PANELS * (eye - camera.look_at)
-    camera.up = np.array([0.0, 0.0, 1.0])
-    camera.fov = math.radians(stage.model.vis.global_.fovy)

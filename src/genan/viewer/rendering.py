@@ -1,5 +1,8 @@
-"""Pictures of a stage: rendered by MuJoCo where this machine has OpenGL (no screen is needed), else
-drawn flat.
+"""Pictures and films of a stage, and a window that plays episodes.
+
+Pictures are rendered by MuJoCo where this machine has OpenGL (no screen is needed), else drawn
+flat. Films are MP4 by ffmpeg, which the package imageio-ffmpeg brings, or an animated GIF where it
+is missing.
 """
 
 import ctypes.util
@@ -9,12 +12,13 @@ import math
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
@@ -24,53 +28,39 @@ from genan.errors import DataError, GenanError, SettingError, listing
 from genan.viewer.stage import LINE_COLOUR, Snapshot, Stage, snapshots
 
 if TYPE_CHECKING:
+    from trimesh import Trimesh
+
     from genan.evaluation.transfer import TransferTrial
     from genan.tasks.task import Episodes, Task, TaskEnvironment
 
+Picture = UInt8[np.ndarray, "height width 3"]
+Points = Float[np.ndarray, "n 3"]  # [m]
+Line = tuple[Points, tuple[float, ...], float]  # Points [m], colour and radius [m].
 
 #: Width and height of a picture [pixels].
 SIZE = (960, 540)
 #: Moments for which the path of what moves is shown behind it.
 TRAIL = 25
-
-Line = tuple[Float[np.ndarray, "points 3"], tuple[float, ...], float]
-"""Points [m], colour and radius [m]."""
-
-
-@runtime_checkable
-class Renderer(Protocol):
-    """Makes pictures."""
-
-    rendered: bool  # Whether OpenGL makes them; else they are drawn flat.
-
-    def frame(self, now: Snapshot) -> UInt8[np.ndarray, "height width 3"]:
-        """The picture of a moment."""
-
-    def restart(self) -> None:
-        """Forget what moved where: another episode begins."""
-
-    def close(self) -> None:
-        """Give back what the machine lent; more than once does no harm."""
-
-
-def load_renderer(stage: Stage, *, size: tuple[int, int] = SIZE) -> Renderer:
-    """The best that this machine has."""
-    try:
-        return GLRenderer(stage, size=size)
-    except Exception:  # OpenGL is missing in more ways than there are exceptions
-        return FlatRenderer(stage, size=size)
+FORMATS = (".mp4", ".gif")
+#: Pictures per second of a film.
+FPS = 50.0
+#: How long the last picture of an episode stays, in a film and in a window [s].
+HOLD, PAUSE = 0.6, 1.0
+_HELD = round(HOLD * FPS) - 1
+#: How much of what was before the policy's turn the film of a trial shows [s].
+BEFORE = 0.5
+#: Of a GIF, which is large: every second picture, at half the size.
+_GIF_SHARE = 2
 
 
 class Trails:
     """The lines of a moment: its own, and the recent path of each body that moves."""
 
     def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+        model = stage.model
         self._past = {name: deque[np.ndarray](maxlen=TRAIL) for name in stage.moving}
-
-    def restart(self) -> None:
-        """Forget the paths."""
-        self._past = Trails(self._stage)._past
+        self._colours = {n: model.body(k).geomadr[0] for n, k in stage.moving.items()}
+        self._colours = {n: model.geom_rgba[k, :3].tolist() for n, k in self._colours.items()}
 
     def at(self, now: Snapshot) -> list[Line]:
         """The lines one moment later."""
@@ -81,7 +71,7 @@ class Trails:
                 continue
             past.append(now.markers[name])
             for k, ends in enumerate(pairwise(past)):
-                fading = (*self._stage.colour(name), 0.5 * (k + 1) / len(past))
+                fading = (*self._colours[name], 0.5 * (k + 1) / len(past))
                 lines.append((np.array(ends), fading, 0.004))
         return lines
 
@@ -99,15 +89,42 @@ def add_lines(scene: mujoco.MjvScene, lines: list[Line]) -> None:
             scene.ngeom += 1
 
 
-class GLRenderer:
-    """MuJoCo's own renderer, off the screen."""
+class Renderer(ABC):
+    """Makes pictures of a stage."""
 
-    rendered = True
+    rendered = True  # Whether OpenGL makes them; else they are drawn flat.
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self._trails = stage, Trails(stage)
+
+    @abstractmethod
+    def frame(self, now: Snapshot) -> Picture:
+        """The picture of a moment."""
+
+    def restart(self) -> None:
+        """Forget what moved where: another episode begins."""
+        self._trails = Trails(self._stage)
+
+    def close(self) -> None:  # noqa: B027
+        """Give back what the machine lent; more than once does no harm."""
+
+
+def load_renderer(stage: Stage, *, size: tuple[int, int] = SIZE) -> Renderer:
+    """The best that this machine has."""
+    try:
+        return GLRenderer(stage, size=size)
+    except Exception:  # OpenGL is missing in more ways than there are exceptions
+        return FlatRenderer(stage, size=size)
+
+
+class GLRenderer(Renderer):
+    """MuJoCo's own renderer, off the screen."""
 
     def __init__(self, stage: Stage, *, size: tuple[int, int] = SIZE) -> None:
         """Opens an OpenGL context; raises what the driver raises where there is none."""
         from mujoco.rendering.classic import gl_context
 
+        super().__init__(stage)
         buffer = stage.model.vis.global_
         buffer.offwidth, buffer.offheight = size  # a larger buffer only costs time
         gl_context.GLContext = _context()  # MuJoCo's own choice needs a screen
@@ -115,10 +132,9 @@ class GLRenderer:
         self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_HAZE] = True
         self._option = mujoco.MjvOption()
         self._option.sitegroup[:] = 0
-        self._stage, self._trails = stage, Trails(stage)
-        self.restart, self.close = self._trails.restart, self._renderer.close
+        self.close = self._renderer.close  # type: ignore[method-assign]
 
-    def frame(self, now: Snapshot) -> UInt8[np.ndarray, "height width 3"]:
+    def frame(self, now: Snapshot) -> Picture:
         """The picture of a moment."""
         self._stage.place(now)
         self._renderer.update_scene(self._stage.data, self._stage.camera, self._option)
@@ -141,23 +157,22 @@ def _context() -> Any:
     return GLContext
 
 
-class FlatRenderer:
+class FlatRenderer(Renderer):
     """Each shape as its flat outline, the far ones first: enough to judge an episode by."""
 
     rendered = False
 
     def __init__(self, stage: Stage, *, size: tuple[int, int] = SIZE) -> None:
-        self._stage, self._size, self._trails = stage, size, Trails(stage)
-        self._eye, ahead = stage.eye()
+        super().__init__(stage)
+        self._size, (self._eye, ahead) = size, stage.eye()
         right = np.cross(ahead, [0.0, 0.0, 1.0])
         right /= np.linalg.norm(right)
         self._axes = np.stack([right, np.cross(ahead, right), ahead], axis=1)  # right, down, ahead
         self._focal = 0.5 * size[1] / np.tan(np.radians(0.5 * stage.model.vis.global_.fovy))
-        found = {geom: surface(stage.model, geom) for geom in range(stage.model.ngeom)}
-        self._points = {geom: points for geom, points in found.items() if points is not None}
-        self.restart = self._trails.restart
+        found = {geom: geom_mesh(stage.model, geom) for geom in range(stage.model.ngeom)}
+        self._points = {geom: mesh.vertices for geom, mesh in found.items() if mesh is not None}
 
-    def frame(self, now: Snapshot) -> UInt8[np.ndarray, "height width 3"]:
+    def frame(self, now: Snapshot) -> Picture:
         """The picture of a moment."""
         from PIL import Image, ImageDraw
         from scipy.spatial import ConvexHull
@@ -182,58 +197,34 @@ class FlatRenderer:
             draw.line([*map(tuple, self._project(points))], fill=ink, width=wide)
         return np.array(image)
 
-    def close(self) -> None:
-        """Nothing was lent."""
-
-    def _project(self, points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 2"]:
+    def _project(self, points: Points) -> Float[np.ndarray, "n 2"]:
         """Pixels of ``points`` [m]."""
         seen = (points - self._eye) @ self._axes
         return seen[:, :2] * self._focal / np.maximum(seen[:, 2:], 1e-3) + np.divide(self._size, 2)
 
 
-def surface(
-    model: mujoco.MjModel, geom: int, *, facets: int = 24
-) -> Float[np.ndarray, "n 3"] | None:
-    """Points whose hull is the geom, in its own frame [m]; None for planes. A circle has ``facets``
+def geom_mesh(model: mujoco.MjModel, geom: int, *, facets: int = 24) -> "Trimesh | None":
+    """The surface of a geom in its own frame [m]; None for planes. A circle has ``facets``
     corners."""
+    from trimesh import Trimesh, creation
+
     kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
-    turn = np.linspace(0.0, 2.0 * np.pi, facets, endpoint=False)
-    lift = np.linspace(-0.5 * np.pi, 0.5 * np.pi, facets // 2 + facets // 2 % 2)  # none at 0
-    turn, lift = (grid.ravel() for grid in np.meshgrid(turn, lift))
-    ball = np.stack([np.cos(lift) * np.cos(turn), np.cos(lift) * np.sin(turn), np.sin(lift)], 1)
     match kind:
         case kind.mjGEOM_PLANE:
             return None
         case kind.mjGEOM_MESH:
-            mesh = model.geom_dataid[geom]
-            first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
-            return np.array(model.mesh_vert[first : first + count], float)
+            mesh = model.mesh(int(model.geom_dataid[geom]))
+            points = model.mesh_vert[mesh.vertadr[0] :][: mesh.vertnum[0]]
+            faces = model.mesh_face[mesh.faceadr[0] :][: mesh.facenum[0]]
+            return Trimesh(points, faces, process=False)
         case kind.mjGEOM_BOX:
-            return np.array(np.meshgrid(*([-1, 1],) * 3), float).reshape(3, -1).T * size
+            return creation.box(2.0 * size)
         case kind.mjGEOM_CAPSULE:
-            return ball * size[0] + np.array([0.0, 0.0, size[1]]) * np.sign(ball)
+            return creation.capsule(2.0 * size[1], size[0], count=[facets, facets // 2])
         case kind.mjGEOM_CYLINDER:
-            ring = np.stack([np.cos(turn), np.sin(turn), np.sign(lift)], 1)
-            return np.unique(ring.round(9), axis=0) * size[[0, 0, 1]]
-        case kind.mjGEOM_SPHERE:
-            return ball * size[0]
-    return ball * size
-
-
-# --- Films of episodes and of transfer trials, and a window that plays episodes.
-
-FORMATS = (".mp4", ".gif")
-#: Pictures per second of a film.
-FPS = 50.0
-#: How long the last picture of an episode stays, in a film and in a window [s].
-HOLD, PAUSE = 0.6, 1.0
-_HELD = round(HOLD * FPS) - 1
-#: How much of what was before the policy's turn the film of a trial shows [s].
-BEFORE = 0.5
-#: Of a GIF, which is large: every second picture, at half the size.
-_GIF_SHARE = 2
-
-Picture = UInt8[np.ndarray, "height width 3"]
+            return creation.cylinder(size[0], 2.0 * size[1], sections=facets)
+    ball = creation.icosphere(subdivisions=facets // 10)
+    return ball.apply_scale(size[[0, 0, 0]] if kind == kind.mjGEOM_SPHERE else size)
 
 
 @dataclass(frozen=True)
@@ -261,8 +252,17 @@ def film(clips: Iterable[Clip], renderer: Renderer) -> Iterator[Picture]:
             text = f"{clip.caption}   {seconds:.2f} s"
             picture = renderer.frame(moment)
             yield captioned(picture, f"{text}   {clip.result}" if seconds > clip.end else text)
-        held = captioned(picture, f"{text}   {clip.result}")
-        yield from itertools.repeat(held, _HELD)
+        yield from itertools.repeat(captioned(picture, f"{text}   {clip.result}"), _HELD)
+
+
+def captioned(picture: Picture, text: str) -> Picture:
+    """``picture`` with a line of text in its upper left corner."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    image, height = Image.fromarray(np.ascontiguousarray(picture)), len(picture)
+    font = ImageFont.load_default(size=height / 27.0)
+    ImageDraw.Draw(image).text((height // 30,) * 2, text, fill=(30, 34, 40), font=font)
+    return np.asarray(image)
 
 
 def episode_moments(task: "Task", episodes: "Episodes", k: int) -> list[Snapshot]:
@@ -289,33 +289,30 @@ def trial_clip(folder: Path, trial: "TransferTrial", *, caption: str, after: flo
     little of the ramp before it, and ``after`` [s] past it."""
     from genan.evaluation.transfer import BALLS, FLIGHTS, robot_folder
 
-    robot = robot_folder(folder, trial.robot_seed)
-    ticks = (robot / FLIGHTS).with_suffix(".ticks") / f"{trial.number:04d}.npz"
+    robot, name = robot_folder(folder, trial.robot_seed), f"{trial.number:04d}.npz"
+    ticks, path = (robot / FLIGHTS).with_suffix(".ticks") / name, robot / BALLS / name
     with np.load(ticks) as kept:
-        about = json.loads(str(kept["about"]))
-        times, q, phase = (kept[name] for name in ("time", "q", "phase"))
-    sound = np.isfinite(times) & np.isfinite(q).all(axis=1)
-    times, q, phase = times[sound], q[sound], phase[sound]
+        acts = json.loads(str(kept["about"]))["phases"].index("PolicyController")
+        sound = np.isfinite(kept["time"]) & np.isfinite(kept["q"]).all(axis=1)
+        times, q, phase = (kept[name][sound] for name in ("time", "q", "phase"))
     if not len(times):
         raise DataError(f"There is nothing to film in {ticks}: no joint position was ever read.")
-    acting = np.flatnonzero(phase == about["phases"].index("PolicyController"))
-    begun, end = (times[acting[0]], times[acting[-1]]) if len(acting) else (times[0], times[-1])
-    start = max(begun - BEFORE, times[0])
+    turn = times[phase == acts] if (phase == acts).any() else times
+    begun, end = float(turn[0]), float(turn[-1])
+    start = max(begun - BEFORE, float(times[0]))
     rows = np.searchsorted(times, np.arange(start, min(end + after, times[-1]) + 1e-9, 1.0 / FPS))
     goal = None if trial.goal is None else np.array(trial.goal)
-    path = robot / BALLS / f"{trial.number:04d}.npz"
     things = dict(np.load(path)) if path.exists() else {"time": np.empty(0)}
     moments = [Snapshot(q[k], goal, _things(float(times[k]), **things)) for k in rows]
-    return Clip(moments, caption, trial.outcome, float(start - begun), float(end - begun))
+    return Clip(moments, caption, trial.outcome, start - begun, end - begun)
 
 
 def _things(now: float, time: np.ndarray, **paths: np.ndarray) -> dict[str, np.ndarray]:
     """The ball, and what else was kept over ``time`` [s], as it was at ``now`` [s]; nothing before
-    it was there."""
+    it was there. What changes slowly was kept less often."""
     if not len(time) or now < time[0] - 1e-9:
         return {}
     row = min(int(np.searchsorted(time, now - 1e-9)), len(time) - 1)
-    # What changes slowly was kept less often.
     return {
         name: a[min(row * len(a) // len(time), len(a) - 1)] for name, a in paths.items() if len(a)
     }
@@ -345,17 +342,6 @@ def play_in_window(environment: "TaskEnvironment", episodes: "Episodes", stage: 
                 viewer.sync()
                 time.sleep(max(0.0, start + (k + 1) * environment.period - time.perf_counter()))
             time.sleep(PAUSE)
-
-
-def captioned(picture: Picture, text: str) -> Picture:
-    """``picture`` with a line of text in its upper left corner."""
-    from PIL import Image, ImageDraw, ImageFont
-
-    height = len(picture)
-    image = Image.fromarray(np.ascontiguousarray(picture))
-    font = ImageFont.load_default(size=height / 27.0)
-    ImageDraw.Draw(image).text((height // 30,) * 2, text, fill=(30, 34, 40), font=font)
-    return np.asarray(image)
 
 
 def has_encoder() -> bool:
@@ -397,19 +383,17 @@ def _write_mp4(frames: Iterator[Any], path: Path, fps: float) -> None:
     os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
     first = next(frames)
     height, width = (side - side % 2 for side in first.shape[:2])  # H.264 takes even sizes
-    options = ["-crf", "20", "-movflags", "+faststart"]
     film = imageio_ffmpeg.write_frames(
         str(path), (width, height), fps=fps, codec="libx264", quality=None, macro_block_size=2,
-        output_params=options, ffmpeg_log_level="error",
+        output_params=["-crf", "20", "-movflags", "+faststart"], ffmpeg_log_level="error",
     )  # fmt: skip
     try:
         film.send(None)
         for frame in itertools.chain([first], frames):
             film.send(np.ascontiguousarray(frame[:height, :width]))
     except OSError as error:
-        raise GenanError(
-            f"ffmpeg could not write the film: {error}; a .gif needs no ffmpeg."
-        ) from None
+        words = f"ffmpeg could not write the film: {error}; a .gif needs no ffmpeg."
+        raise GenanError(words) from None
     finally:
         film.close()
 
@@ -418,9 +402,7 @@ def _write_gif(frames: Iterator[Any], path: Path, fps: float) -> None:
     from PIL import Image
 
     images = [
-        (image := Image.fromarray(np.ascontiguousarray(frame)))
-        .resize((image.width // _GIF_SHARE, image.height // _GIF_SHARE))
-        .quantize(128)
+        Image.fromarray(np.ascontiguousarray(frame)).reduce(_GIF_SHARE).quantize(128)
         for frame in itertools.islice(frames, 0, None, _GIF_SHARE)
     ]
     images[0].save(

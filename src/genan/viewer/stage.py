@@ -13,6 +13,7 @@ of them optional:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mujoco
@@ -20,11 +21,17 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.robot import Robot
-from genan.tasks.bundled import add_box
 
 if TYPE_CHECKING:
     from genan.tasks.registry import TaskEntry
     from genan.tasks.task import Task
+
+Joints = Float[np.ndarray, " nq"]  # Joint positions [rad or m].
+Point = Float[np.ndarray, " 3"]  # A place [m].
+Limits = tuple[Joints, Joints]  # Lowest and highest joint positions [rad or m].
+Poses = tuple[Float[np.ndarray, "bodies 3"], Float[np.ndarray, "bodies 4"]]
+"""Positions [m] and orientations (unit quaternions) of a robot's bodies, in the frame of its base;
+the world is the first."""
 
 #: Colours, red to alpha from 0 to 1.
 GOAL_COLOUR, LINE_COLOUR = (0.10, 0.62, 0.35, 0.30), (0.45, 0.45, 0.42, 1.0)
@@ -38,40 +45,14 @@ _HEIGHT = 1.15
 #: How far away the camera is, in half diagonals of what it shows; from which side and how high it
 #: looks, as MuJoCo counts it [deg].
 _DISTANCE, _AZIMUTH, _ELEVATION = 1.6, 130.0, -14.0
-_ROOM = """<mujoco>
-  <compiler angle="radian"/>
-  <visual>
-    <quality shadowsize="1536" offsamples="4"/>
-    <headlight ambient="0.32 0.32 0.33" diffuse="0.38 0.38 0.38" specular="0.1 0.1 0.1"/>
-    <map znear="0.01" shadowclip="3" haze="0.4"/>
-    <rgba haze="0.86 0.89 0.92 1"/>
-  </visual>
-  <asset>
-    <texture name="sky" type="skybox" builtin="gradient" rgb1="0.62 0.72 0.82"
-      rgb2="0.93 0.95 0.97" width="256" height="256"/>
-    <texture name="tiles" type="2d" builtin="checker" rgb1="0.74 0.76 0.78" rgb2="0.66 0.68 0.71"
-      width="512" height="512"/>
-    <material name="tiles" texture="tiles" texuniform="true"/>
-  </asset>
-  <worldbody>
-    <light type="directional" pos="1.5 -1.5 4" dir="-0.35 0.45 -1" diffuse="0.45 0.44 0.42"/>
-    <light type="directional" pos="-2 2 3" dir="0.6 -0.5 -0.6" diffuse="0.16 0.17 0.2"
-      castshadow="false"/>
-    <geom name="floor" type="plane" size="0 0 0.1" material="tiles"/>
-  </worldbody>
-</mujoco>"""
-
-
-Limits = tuple[Float[np.ndarray, " nq"], Float[np.ndarray, " nq"]]
-"""Lowest and highest joint positions [rad or m]."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """What moves, at one moment."""
 
-    q: Float[np.ndarray, " nq"]  # Joint positions [rad or m].
-    goal: Float[np.ndarray, " nq"] | None = None  # Joint positions to reach [rad or m].
+    q: Joints
+    goal: Joints | None = None  # Joint positions to reach [rad or m].
     markers: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Position [3] of each moving thing and points [points, 3] of each line, in the task's frame
     [m]; what is not named is not there."""
@@ -85,9 +66,8 @@ def snapshots(task: "Task", scene: Any, memory: Any) -> list[Snapshot]:
     q = np.asarray(jax.vmap(task.scene.q)(scene), np.float64)
     found = {name: np.asarray(a, np.float64) for name, a in task.markers(scene, memory).items()}
     goals = found.pop("goal", [None] * len(q))
-    return [
-        Snapshot(q[k], goals[k], {name: a[k] for name, a in found.items()}) for k in range(len(q))
-    ]
+    moments = range(len(q))
+    return [Snapshot(q[k], goals[k], {name: a[k] for name, a in found.items()}) for k in moments]
 
 
 class Stage:
@@ -98,11 +78,16 @@ class Stage:
         and ``place`` is not for it."""
         self.robot = robot
         base = None if task is None else task.base
-        self.base: Float[np.ndarray, 3] = np.array(base or (0.0, 0.0, 0.0))
+        self.base: Point = np.array(base or (0.0, 0.0, 0.0))
         """Where the robot's base is in the picture's frame, which is the task's [m]."""
-        rest, usual, all_poses = _poses(robot)
-        reach = float(np.linalg.norm(all_poses, axis=1).max())
-        spec = mujoco.MjSpec.from_string(_ROOM)
+        low, high = np.clip(robot.q_range, -np.pi, np.pi)
+        drawn, rest = (
+            np.random.default_rng(0).uniform(low, high, (64, robot.nq)),
+            robot.q_rest[None],
+        )
+        usual, every = (_points(robot, q) for q in (0.5 * (rest + drawn), np.vstack([rest, drawn])))
+        reach = float(np.linalg.norm(every, axis=1).max())
+        spec = mujoco.MjSpec.from_file(str(Path(__file__).with_name("room.xml")))
         if task is not None and task.scenery is not None:
             task.load("scenery")(spec)
         ends = [(np.array(g.pos) - g.size, np.array(g.pos) + g.size) for g in spec.worldbody.geoms]
@@ -112,16 +97,16 @@ class Stage:
         planes = robot.mj_model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
         if planes.any():  # the robot has its own
             self.floor = float(self.base[2] + robot.mj_model.geom_pos[planes][0, 2])
-        elif rest[:, 2].min() > -0.1 * reach:  # it does not hang from its base
-            _add_post(spec, self.base, self.floor, 0.06 * reach)
+        elif _points(robot, rest)[:, 2].min() > -0.1 * reach:  # it does not hang from its base
+            self._add_post(spec, 0.06 * reach)
         spec.geom("floor").pos = [0.0, 0.0, self.floor]
         spec.stat.extent, spec.stat.center = 2.2 * reach, [0.0, 0.0, self.floor + 1.2 * reach]
         for prefix in (ARM, GOAL) if arms else ():
-            _attach(spec, robot, self.base, prefix)
+            self._attach_arm(spec, prefix)
         self.model: mujoco.MjModel = spec.compile()
         self.data = mujoco.MjData(self.model)
         self.camera = mujoco.MjvCamera()
-        usual, shown = (np.concatenate([p + self.base, scenery]) for p in (usual, all_poses))
+        usual, shown = (np.concatenate([p + self.base, scenery]) for p in (usual, every))
         self.camera.lookat[:] = 0.5 * (usual.min(axis=0) + usual.max(axis=0))
         self.camera.distance = _DISTANCE * 0.5 * float(np.linalg.norm(np.ptp(shown, axis=0)))
         self.camera.azimuth, self.camera.elevation = _AZIMUTH, _ELEVATION
@@ -138,9 +123,30 @@ class Stage:
             for prefix in (ARM, GOAL)
         )
 
-    def colour(self, name: str) -> tuple[float, ...]:
-        """Red, green and blue of the moving body ``name``."""
-        return tuple(map(float, self.model.geom_rgba[self._geoms[name][0], :3]))
+    def _add_post(self, spec: Any, wide: float) -> None:
+        """The post that the arm is mounted on, from the floor to just below its base [m]."""
+        x, y, top = self.base.tolist()
+        top -= 0.03
+        for width, low, high in (
+            (0.9 * wide, self.floor, top),
+            (4.5 * wide, self.floor, self.floor + 0.03),
+            (1.7 * wide, top - 0.018, top + 0.006),
+        ):
+            size, middle = [width, width, 0.5 * (high - low)], [x, y, 0.5 * (low + high)]
+            box = mujoco.mjtGeom.mjGEOM_BOX
+            spec.worldbody.add_geom(type=box, size=size, pos=middle, rgba=_POST_COLOUR)
+
+    def _attach_arm(self, spec: Any, prefix: str) -> None:
+        """Add the robot's drawing at its base; as a goal, in one colour."""
+        arm = mujoco.MjSpec.from_file(str(self.robot.model_file))
+        for element in [*arm.keys, *arm.sensors, *arm.actuators, *arm.lights, *arm.cameras]:
+            arm.delete(element)
+        for geom in arm.geoms:
+            if prefix == GOAL:
+                geom.rgba, geom.material = GOAL_COLOUR, ""
+            if geom.type == mujoco.mjtGeom.mjGEOM_PLANE:
+                geom.rgba, geom.material = [0.0] * 4, ""  # the room has a floor
+        spec.attach(arm, prefix=prefix, frame=spec.worldbody.add_frame(pos=self.base.tolist()))
 
     def place(self, now: Snapshot) -> None:
         """Put everything where it is at the moment ``now``, and hide what is not there."""
@@ -155,61 +161,22 @@ class Stage:
         mujoco.mj_kinematics(model, data)
         mujoco.mj_camlight(model, data)
 
-    def eye(self) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, " 3"]]:
+    def eye(self) -> tuple[Point, Point]:
         """Where the camera is [m], and the unit vector along which it looks."""
         turn, tilt = np.radians([self.camera.azimuth, self.camera.elevation])
-        level = np.array([np.cos(turn), np.sin(turn), 0.0])
-        ahead = np.cos(tilt) * level + np.array([0.0, 0.0, np.sin(tilt)])
+        ahead = np.array([np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)])
         return self.camera.lookat - self.camera.distance * ahead, ahead
 
 
-def _poses(robot: Robot) -> list[Float[np.ndarray, "points 3"]]:
-    """Where the robot's bodies, geoms and sites are at rest, mostly, and at all, about [m]."""
-    model, data = robot.mj_model, mujoco.MjData(robot.mj_model)
-    low, high = np.clip(robot.q_range, -np.pi, np.pi)
-    drawn = np.random.default_rng(0).uniform(low, high, (64, robot.nq))
-    rest = robot.q_rest[None]
-    found = []
-    for poses in (rest, 0.5 * (rest + drawn), np.concatenate([rest, drawn])):
-        points = []
-        for q in poses:
-            data.qpos[list(robot.dof)] = q
-            mujoco.mj_kinematics(model, data)
-            points += [
-                data.xpos.copy(),
-                data.geom_xpos[model.geom_bodyid > 0],
-                data.site_xpos * 1.0,
-            ]
-        found.append(np.concatenate(points))
-    return found
-
-
-def _attach(spec: Any, robot: Robot, base: Float[np.ndarray, " 3"], prefix: str) -> None:
-    """Add the robot's drawing at ``base`` [m]; as a goal, in one colour."""
-    arm = mujoco.MjSpec.from_file(str(robot.model_file))
-    for element in [*arm.keys, *arm.sensors, *arm.actuators, *arm.lights, *arm.cameras]:
-        arm.delete(element)
-    for geom in arm.geoms:
-        if prefix == GOAL:
-            geom.rgba, geom.material = GOAL_COLOUR, ""
-        if geom.type == mujoco.mjtGeom.mjGEOM_PLANE:
-            geom.rgba, geom.material = [0.0] * 4, ""  # the room has a floor
-    spec.attach(arm, prefix=prefix, frame=spec.worldbody.add_frame(pos=base.tolist()))
-
-
-def _add_post(spec: Any, base: Float[np.ndarray, " 3"], floor: float, wide: float) -> None:
-    """The post that an arm stands on, from the floor to just below its base [m]."""
-    x, y, top = base.tolist()
-    top -= 0.03
-    middle, half = 0.5 * (floor + top), 0.5 * (top - floor)
-    add_box(spec, (0.9 * wide, 0.9 * wide, half), (x, y, middle), _POST_COLOUR)
-    add_box(spec, (4.5 * wide, 4.5 * wide, 0.015), (x, y, floor + 0.015), _POST_COLOUR)
-    add_box(spec, (1.7 * wide, 1.7 * wide, 0.012), (x, y, top - 0.006), _POST_COLOUR)
-
-
-Poses = tuple[Float[np.ndarray, "bodies 3"], Float[np.ndarray, "bodies 4"]]
-"""Positions [m] and orientations (unit quaternions) of a robot's bodies, in the frame of its base;
-the world is the first."""
+def _points(robot: Robot, poses: Float[np.ndarray, "n nq"]) -> Float[np.ndarray, "points 3"]:
+    """Where the robot's bodies, geoms and sites are in all of ``poses`` [m]."""
+    model, data, found = robot.mj_model, mujoco.MjData(robot.mj_model), []
+    for q in poses:
+        data.qpos[list(robot.dof)] = q
+        mujoco.mj_kinematics(model, data)
+        geoms = data.geom_xpos[model.geom_bodyid > 0]
+        found += [data.xpos.copy(), geoms, data.site_xpos.copy()]
+    return np.concatenate(found)
 
 
 class ArmKinematics:
@@ -217,53 +184,41 @@ class ArmKinematics:
     state."""
 
     def __init__(self, robot: Robot) -> None:
-        self.robot = robot
-        self._model = robot.mj_model
-        self._data = mujoco.MjData(self._model)
-        self._dof = list(robot.dof)
-        site = robot.end_effector
+        self._model, self._data = robot.mj_model, mujoco.MjData(robot.mj_model)
+        self._dof, site = list(robot.dof), robot.end_effector
         self._site = None if site is None else int(self._model.site(site).id)
 
-    def poses(self, q: Float[np.ndarray, " nq"]) -> Poses:
+    def poses(self, q: Joints) -> Poses:
         """Where everything is at the joint positions ``q`` [rad or m]."""
-        self.tip(q)
-        return self._data.xpos.copy(), self._data.xquat.copy()
-
-    def tip(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3"]:
-        """The end effector in the frame of the base [m]; the last body where the robot names
-        none."""
         self._data.qpos[self._dof] = q
         mujoco.mj_kinematics(self._model, self._data)
-        return (
-            self._data.xpos[-1] if self._site is None else self._data.site_xpos[self._site]
-        ).copy()
+        return self._data.xpos.copy(), self._data.xquat.copy()
 
-    def jacobian(self, q: Float[np.ndarray, " nq"]) -> Float[np.ndarray, "3 nq"]:
+    def tip(self, q: Joints) -> Point:
+        """The end effector in the frame of the base [m]; the last body where the robot names
+        none."""
+        positions, _ = self.poses(q)
+        return positions[-1] if self._site is None else self._data.site_xpos[self._site].copy()
+
+    def jacobian(self, q: Joints) -> Float[np.ndarray, "3 nq"]:
         """Velocity of the tip for each joint's velocity [m/rad; 1 for slides]."""
-        tip = self.tip(q)
+        tip, found = self.tip(q), np.zeros((3, self._model.nv))
         mujoco.mj_comPos(self._model, self._data)
         body = self._model.nbody - 1 if self._site is None else self._model.site_bodyid[self._site]
-        found = np.zeros((3, self._model.nv))
         mujoco.mj_jac(self._model, self._data, found, None, tip, int(body))
         return found[:, self._dof]
 
-    def reach(
-        self, target: Float[np.ndarray, " 3"], *, near: Float[np.ndarray, " nq"], limits: Limits
-    ) -> Float[np.ndarray, " nq"]:
+    def reach(self, target: Point, *, near: Joints, limits: Limits) -> Joints:
         """Joint positions [rad or m] within ``limits`` that bring the tip to ``target`` [m], in the
         frame of the base, or as close as they let it: of all solutions the one about ``near``."""
         from scipy.optimize import least_squares
 
         middle, span = 0.5 * (limits[0] + limits[1]), limits[1] - limits[0]
-        bent = 0.25 * span * (-1.0) ** np.arange(len(span))
-        found = []
+        bent, found = 0.25 * span * (-1.0) ** np.arange(len(span)), []
         for start in (near, middle, middle + bent, middle - bent):
             inside = np.clip(start, limits[0] + 1e-6 * span, limits[1] - 1e-6 * span)
-            found.append(
-                least_squares(
-                    lambda q: self.tip(q) - target, inside, self.jacobian, limits, xtol=1e-6
-                )
-            )
+            far = lambda q: self.tip(q) - target  # noqa: E731
+            found.append(least_squares(far, inside, self.jacobian, limits, xtol=1e-6))
             if found[-1].cost < 0.5 * _CLOSE**2:
                 break
         return np.clip(min(found, key=lambda result: result.cost).x, *limits)
