@@ -105,8 +105,8 @@ class ArtifactFormat:
         """What the contract file says, and the arrays; format, seal and checksum are checked."""
         settings, path = self.read_contract(Path(folder)), Path(folder) / self.weights
         if not path.exists():
-            files = f"an artifact has the two files {self.weights} and {self.contract}"
-            raise self.error(f"There is no {path}; {files}.")
+            both = f"an artifact has the two files {self.weights} and {self.contract}"
+            raise self.error(f"There is no {path}; {both}.")
         weights = path.read_bytes()
         if hashlib.sha256(weights).hexdigest() != settings["weights_sha256"]:
             raise self.error(
@@ -278,14 +278,8 @@ def _package(name: str, error: type[GenanError]) -> Any:
 
 
 def save_checkpoint(folder: Path, state: Any, *, identity: Json, extra: Any) -> None:
-    """Write unfinished work in one file, so that continuing gives the same result.
-
-    Args:
-        folder: where to.
-        state: a pytree of arrays.
-        identity: which work it is.
-        extra: what else belongs to it, as JSON can hold it.
-    """
+    """Write unfinished work in one file, so that continuing gives the same result: ``state``, a
+    pytree of arrays, ``identity``, which work it is, and what else belongs to it, for JSON."""
     metadata = {"identity": json.dumps(identity, sort_keys=True), "beside": json.dumps(extra)}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / CHECKPOINT, tensor_bytes(_named(state), metadata=metadata))
@@ -294,14 +288,8 @@ def save_checkpoint(folder: Path, state: Any, *, identity: Json, extra: Any) -> 
 def load_checkpoint(
     folder: Path, like: Tree, *, identity: Json, work: str
 ) -> tuple[Tree, Any] | None:
-    """The state in ``folder`` and what belongs to it, or None; that of other work is refused.
-
-    Args:
-        folder: where it was saved.
-        like: a state of the same structure.
-        identity: which work it must be.
-        work: what is unfinished, for the messages: "fit", "training".
-    """
+    """The state in ``folder``, in the structure of ``like``, and what belongs to it, or None; that
+    of work with another ``identity`` is refused. ``work``: what it is, "fit" or "training"."""
     import jax
     import jax.numpy as jnp
 

@@ -32,7 +32,7 @@ VERBS = {
 REFUSED = 2  # Exit code of a command that was refused.
 
 _FILES = {"import": "import_", "new-robot": "robots"}  # Of the verbs whose file has another name.
-_MOVED = "moved out of the package: in a clone of the repository, 'python -m experiments' lists"
+_MOVED = "moved out of the package: see 'python -m experiments' in a clone of the repository."
 _USAGE = """usage: genan VERB [flags]
 
 Learn what a robot's actuators do from joint positions alone.
@@ -47,18 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 done, 2 refused, 130 interrupted."""
     verb, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if verb in ("-h", "--help", "help"):
-        width = max(map(len, VERBS))
-        print(
-            _USAGE.format(verbs="\n".join(f"  {v:<{width}}  {line}" for v, line in VERBS.items()))
-        )
+        print(_USAGE.format(verbs="\n".join(f"  {v:<9}  {line}" for v, line in VERBS.items())))
         return 0
     if verb in ("-V", "--version"):
         print(f"genan {__version__}")
         return 0
     if verb in ("study", "search"):
-        return _refuse(
-            f"The {'studies' if verb == 'study' else 'searches'} {_MOVED} and runs them."
-        )
+        return _refuse(f"'genan {verb}' {_MOVED}")
     if verb not in VERBS:
         near = get_close_matches(verb, VERBS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "'genan --help' lists the verbs."

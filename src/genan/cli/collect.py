@@ -62,27 +62,24 @@ class Collect:
         robot = Robot.load(package.name)
         plan = self._plan(robot)
         truth = package.load("virtual").truth_sizes if self.truth_for_evaluation_only else None
-        names = ("robot", "robot_seed", "hours", "drift", "signal")
-        about = {name: getattr(self, name) for name in names} | {"signal_seed": self.seed}
-        about["signal_bounds"] = np.asarray(plan.bounds).tolist()
+        names = ("robot", "robot_seed", "hours", "drift", "signal", "duration", "ramp", "settle")
+        about = {name: getattr(self, name) for name in names} | {"versions": versions()}
+        about |= {"signal_seed": self.seed, "signal_bounds": np.asarray(plan.bounds).tolist()}
         if self.signal == "spline":
             about |= {"interval": self.interval, "shortest": self.shortest_interval}
-        about |= {"duration": self.duration, "ramp": self.ramp, "settle": self.settle}
-        about["versions"] = versions()
         channels = Channels.of_robot(robot)
         with Recorder.resume_or_create(self.out, channels, provenance=about, truth=truth) as file:
             return self._record(file, plan)
 
     def _check(self) -> None:
         shortest = self.interval if self.shortest_interval is None else self.shortest_interval
+        at_least = "be a time in seconds of at least 0"
         within = f"lie above 0 and not above --interval ({self.interval:g} s)"
         rules = [
             ("trajectories", self.trajectories, self.trajectories >= 1, "be at least 1"),
-            *(
-                (name, value, 0.0 <= value < math.inf, "be a time in seconds of at least 0")
-                for name in ("duration", "ramp", "settle")
-                for value in [getattr(self, name)]
-            ),
+            ("duration", self.duration, 0.0 <= self.duration < math.inf, at_least),
+            ("ramp", self.ramp, 0.0 <= self.ramp < math.inf, at_least),
+            ("settle", self.settle, 0.0 <= self.settle < math.inf, at_least),
             ("interval", self.interval, 0.0 < self.interval < math.inf, "be a positive time"),
             ("shortest-interval", shortest, 0.0 < shortest <= self.interval, within),
             ("seed", self.seed, self.seed >= 0, "not be negative"),
@@ -128,10 +125,8 @@ class Collect:
                 recorded=show, stopping=stopping,
             )  # fmt: skip
         if not whole:
-            say(
-                f"stopped: {len(recorder)} of {total} trajectories are safe in {recorder.partial}; "
-                "the same command goes on from there."
-            )
+            safe = f"{len(recorder)} of {total} trajectories are safe in {recorder.partial}"
+            say(f"stopped: {safe}; the same command goes on from there.")
             return INTERRUPTED
         path = recorder.finish()
         motion = f"{len(recorder) * self.duration / 60.0:.1f} min of motion"

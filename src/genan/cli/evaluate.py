@@ -12,6 +12,7 @@ from rich.console import Console
 import genan
 from genan.cli import terminal
 from genan.cli.terminal import estimate, given, print_table, refuse
+from genan.errors import SettingError
 from genan.files import write_atomically
 from genan.jax_setup import use_cache
 from genan.words import number, reading_unit, shortened
@@ -111,69 +112,64 @@ class Evaluate:
         return 0
 
     def _evaluate(self, ensemble: "Ensemble", robot: "Robot") -> "Evaluation":
+        assert self.data is not None
         names = _names([self.actuators, *self.compare])
-        others = {
-            name: genan.load(path) for name, path in zip(names[1:], self.compare, strict=True)
-        }
         with terminal.ProgressBars() as bars:
-            if self.true_torque:
-                others["true torques"] = self._true_torques(ensemble, robot, bars)
-            if self.uan:
-                others["UAN"] = self._uan(ensemble, robot, bars)
-            assert self.data is not None
+            others = dict(zip(names[1:], map(genan.load, self.compare), strict=True))
+            others |= self._more(ensemble, robot, bars)
             return genan.evaluate(
                 self.actuators, self.data, robot, name=names[0], compare=others,
                 train=self.train_data, horizon=self.horizon, progress=bars,
             )  # fmt: skip
+
+    def _more(self, ensemble: "Ensemble", robot: "Robot", bars: Any) -> "dict[str, Ensemble]":
+        """The networks of --true-torque and --uan, trained or as they were kept."""
+        from genan.actuator.fit import has_true_torque, true_torque_baseline
+        from genan.evaluation.actuators import training_data, training_paths
+        from genan.rl.uan import UanSettings, fit_uan, kept_uan
+
+        found: dict[str, Ensemble] = {}
+        if not (self.true_torque or self.uan):
+            return found
+        train, _ = training_data(ensemble, self.train_data)
+        paths = [self.train_data] if self.train_data else training_paths(ensemble)
+        if train is None or (self.true_torque and len(paths) != 1):
+            flag = "--true-torque needs one" if self.true_torque else "--uan learns from the"
+            raise SettingError(f"{flag} training recording; give it by --train-data.")
+        folder = self.actuators / "baselines"
+        if self.true_torque:
+            none = f"{paths[0]} holds no true torques, which --true-torque learns from; record on a"
+            none += " virtual robot with --truth-for-evaluation-only, or leave --true-torque out."
+            refuse((not has_true_torque(paths[0]), none))
+            out = folder / "true-torque"
+            found["true torques"] = true_torque_baseline(ensemble, paths[0], robot, bars, out=out)
+        if self.uan:
+            settings = replace(UanSettings(), **given(steps=self.uan_steps))
+            out, begun, how = folder / "uan", time.perf_counter(), "trained earlier"
+            made = kept_uan(out, train.fingerprint, settings)
+            if made is None:
+                show = lambda at: bars("training UAN", at.steps, at.total)  # noqa: E731
+                made = fit_uan(train, robot, out=out, settings=settings, progress=show)
+                how = f"trained in {time.perf_counter() - begun:.0f} s"
+            steps = made.record["training"]["steps"]
+            bars.console.print(f"UAN: {how} for {steps} steps, in {out}.")
+            found["UAN"] = made
+        return found
 
     def _cross_validate(self, ensemble: "Ensemble", robot: "Robot") -> "CrossValidation | None":
         from genan.evaluation.actuators import training_data
         from genan.evaluation.cross_validation import FOLDS, cross_validate
 
         train, missing = training_data(ensemble, self.data or self.train_data)
-        nothing = f"There is nothing to cross-validate on: {missing} Or give it by --data."
-        refuse((train is None, nothing))
-        assert train is not None and self.cross_validate is not None
+        if train is None:
+            nothing = f"There is nothing to cross-validate on: {missing}"
+            raise SettingError(f"{nothing} Or give it by --data.")
         with terminal.ProgressBars() as bars, terminal.interruptible() as stopping:
             return cross_validate(
-                ensemble, train, robot, parts=self.cross_validate, folder=self.actuators / FOLDS,
-                name=_names([self.actuators])[0], horizon=self.horizon, overwrite=self.overwrite,
-                progress=bars, stopping=stopping,
+                ensemble, train, robot, parts=self.cross_validate or 0, horizon=self.horizon,
+                folder=self.actuators / FOLDS, name=_names([self.actuators])[0],
+                overwrite=self.overwrite, progress=bars, stopping=stopping,
             )  # fmt: skip
-
-    def _true_torques(self, ensemble: "Ensemble", robot: "Robot", bars: Any) -> "Ensemble":
-        from genan.actuator.fit import has_true_torque, true_torque_baseline
-        from genan.evaluation.actuators import training_data, training_paths
-
-        paths = [self.train_data] if self.train_data else training_paths(ensemble)
-        several = training_data(ensemble, self.train_data)[0] is None or len(paths) != 1
-        refuse((several, "--true-torque needs one training recording; give it by --train-data."))
-        none = f"{paths[0]} holds no true torques, which --true-torque learns from; record on a "
-        none += "virtual robot with --truth-for-evaluation-only, or leave --true-torque out."
-        refuse((not has_true_torque(paths[0]), none))
-        out = self.actuators / "baselines" / "true-torque"
-        return true_torque_baseline(ensemble, paths[0], robot, bars, out=out)
-
-    def _uan(self, ensemble: "Ensemble", robot: "Robot", bars: Any) -> "Ensemble":
-        """UAN's network; says how it was made."""
-        from genan.evaluation.actuators import training_data
-        from genan.rl.uan import UanSettings, fit_uan, kept_uan
-
-        train, _ = training_data(ensemble, self.train_data)
-        refuse(
-            (train is None, "--uan learns from the training recording; give it by --train-data.")
-        )
-        assert train is not None
-        settings = replace(UanSettings(), **given(steps=self.uan_steps))
-        folder, begun = self.actuators / "baselines" / "uan", time.perf_counter()
-        found, how = kept_uan(folder, train.fingerprint, settings), "trained earlier for"
-        if found is None:
-            show = lambda at: bars("training UAN", at.steps, at.total)  # noqa: E731
-            found = fit_uan(train, robot, out=folder, settings=settings, progress=show)
-            how = f"trained in {time.perf_counter() - begun:.0f} s for"
-        steps = found.record["training"]["steps"]
-        bars.console.print(f"UAN: {how} {steps} steps, in {folder}.")
-        return found
 
     def _write(self, folder: Path, found: Any, verdict: tuple[str, ...]) -> list[Path]:
         """Pictures, all numbers and the page."""

@@ -110,14 +110,12 @@ def _observer(out: Console, show: Any, stopping: Any) -> Any:
         if trying:
             show(trying[-1], trying[-1], done, speed)
             return
-        rows: dict[str, Any] = {
-            "training": now.train,
-            "validation": now.validation,
-            "best epoch": now.best_epoch,
-        }
-        lines = [
-            f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows.items()
-        ]
+        rows = (
+            ("training", now.train),
+            ("validation", now.validation),
+            ("best epoch", now.best_epoch),
+        )
+        lines = (f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows)
         numbers = "\n".join(lines) if now.train else ""
         show("fit", f"epoch {now.epoch}/{now.epochs}", done, speed, numbers)
 
@@ -142,11 +140,10 @@ def _print_choice(out: Console, ensemble: "Ensemble") -> None:
     for name, errors in {**choice["tried"], **known}.items():
         score = np.sqrt(np.prod([np.mean(errors[part] / scale) for part, scale in scales]))
         rows.append((score, name, *(factor * np.mean(errors[part]) for part, _ in scales)))
-    seconds = f"{choice['rollout_steps'] * contract.dt:.3g} s"
-    columns = ("model", f"one step [{unit}]", f"{seconds} [{unit}]", "score")
     rows.sort(key=lambda row: (np.isnan(row[0]), row[0]))
     cells = [(name, f"{one:.3g}", f"{end:.3g}", f"{score:.3f}") for score, name, one, end in rows]
-    terminal.print_table(out, columns, cells)
+    end = f"{choice['rollout_steps'] * contract.dt:.3g} s [{unit}]"
+    terminal.print_table(out, ("model", f"one step [{unit}]", end, "score"), cells)
     out.print("Root mean square errors on recordings left out, mean over the joints.")
     for sentence in choice["words"]:
         out.print(sentence)

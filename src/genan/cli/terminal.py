@@ -138,13 +138,14 @@ def estimate(found: Any, factor: float) -> str:
 def print_table(out: Console, columns: Iterable[str], rows: Any = None) -> None:
     """Print a table in its own width: where the screen is narrower its lines go on, uncut.
 
-    ``columns``: cells by name, or the names alone, with ``rows``. Numbers are aligned to the right.
+    ``columns``: cells by name, or the names alone, with ``rows``. Numbers are aligned to the right,
+    other columns and the first one to the left.
     """
     rows = list(zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows)
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     made.padding = (0, 1, 0, 0)
     for name, *cells in zip(columns, *rows, strict=True):
-        numbers = all(cell[:1] in "+-.0123456789" for cell in cells)
+        numbers = made.columns and all(cell[:1] in "+-.0123456789" for cell in cells)
         made.add_column(name, justify="right" if numbers else "left", no_wrap=True)
     for row in rows:
         made.add_row(*row)

@@ -50,8 +50,7 @@ class Train(Generic[T]):
 
         def show(now: "PolicyTraining") -> None:
             if now.steps == now.resumed:  # the first call
-                for sentence in _introduction(now):
-                    out.print(sentence)
+                out.print(_introduction(now))
             speed = f"{now.steps_per_second:,.0f} steps/s, " if now.steps_per_second else ""
             speed += f"compiled in {now.compile_seconds:.0f} s{time_left(now.seconds_left)}"
             words = f"{now.steps / 1e6:.3g}/{now.total / 1e6:.3g} M steps"
@@ -64,29 +63,27 @@ class Train(Generic[T]):
                 ppo=self.ppo, trainer=self.trainer, overwrite=self.overwrite, progress=show,
                 stop=stopping, **vars(self.training),
             )  # fmt: skip
-        for sentence in self._conclusion(result):
-            out.print(sentence)
+        out.print(self._conclusion(result))
         return 0 if result.finished else INTERRUPTED
 
-    def _conclusion(self, result: "TrainingResult") -> list[str]:
+    def _conclusion(self, result: "TrainingResult") -> str:
         found = result.judgement
         if found is None:
             done = f"stopped after {result.steps:,} steps, all of it safe in {self.out}"
-            return [f"{done}; the same command goes on from there."]
+            return f"{done}; the same command goes on from there."
         low, high = found.interval
         more = ", ".join(f"{name.replace('_', ' ')} {v:.3g}" for name, v in found.metrics.items())
-        words = [
+        words = (
             f"success in simulation: {found.succeeded} of {found.episodes} episodes "
             f"({100 * found.success:.1f} %, 95 % interval {100 * low:.1f} to {100 * high:.1f}); "
-            f"mean return {found.returns:.4g}, {more}."
-        ]
+            f"mean return {found.returns:.4g}, {more}.\n"
+        )
         if result.faults:
-            file = self.out / "fault.safetensors"
-            away = f"{result.faults} episodes ran away in the simulator"
-            words.append(f"{away}; 'genan fault {file}' shows the first.")
+            file, away = self.out / "fault.safetensors", f"{result.faults} episodes ran away"
+            words += f"{away} in the simulator; 'genan fault {file}' shows the first.\n"
         actuators = "" if self.actuators is None else f" --actuators {self.actuators}"
-        play = f"Next: genan play {self.task.name} --policy {self.out}{actuators}"
-        return [*words, f"The policy is in {self.out}.", play]
+        play = f"genan play {self.task.name} --policy {self.out}{actuators}"
+        return f"{words}The policy is in {self.out}.\nNext: {play}"
 
 
 def parse(arguments: Sequence[str]) -> Train[Any]:
@@ -117,21 +114,22 @@ def _value(arguments: Sequence[str], flag: str) -> str | None:
     return words[words.index(flag) + 1] if flag in words[:-1] else None
 
 
-def _introduction(training: "PolicyTraining") -> list[str]:
+def _introduction(training: "PolicyTraining") -> str:
     import jax
 
     env, ppo = training.env, training.ppo_settings
-    words = [
+    words = (
         f"{training.task.name} on {training.robot.name}: {env.envs} episodes of {env.horizon} "
         f"steps side by side on {jax.devices()[0].device_kind}, {training.ensemble.members} "
         f"actuator networks ({training.precision}); {training.updates} updates of "
         f"{training.ppo.steps_per_update:,} steps each, {ppo.num_epochs} x {ppo.num_minibatches} "
         "minibatches."
-    ]
-    if training.resumed:
-        done = f"{training.resumed:,} steps"
-        words.append(f"going on after {done} from the checkpoint in {training.out}")
-    return words
+    )
+    if not training.resumed:
+        return words
+    return (
+        f"{words}\ngoing on after {training.resumed:,} steps from the checkpoint in {training.out}"
+    )
 
 
 def _numbers(latest: dict[str, float]) -> str:

@@ -2,8 +2,8 @@
 
 import signal
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -59,14 +59,11 @@ class View:
         )  # fmt: skip
         # Whoever started it in the background ends it by SIGTERM, which is as good as Ctrl-C.
         with interruptible(signal.SIGTERM) as stopping:
-            look = (
-                partial(view_live, self.what or "reacher", **lives)
-                if self.live
-                else partial(view_recording, Path(self.what or ""), **replays)
-            )
+            look: Any = view_live if self.live else view_recording
             look(
-                actuators=self.actuators, member=self.member, port=self.port, stopping=stopping,
-                opened=_say,
+                (self.what or "reacher") if self.live else Path(self.what or ""), port=self.port,
+                actuators=self.actuators, member=self.member, stopping=stopping, opened=_say,
+                **lives, **replays,
             )  # fmt: skip
         print("The viewer is closed.")
         return 0
