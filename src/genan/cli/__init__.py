@@ -62,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def command(verb: str, arguments: Sequence[str]) -> Any:
-    """The flags that ``arguments`` give to a verb; ``run()`` does what they ask for."""
+    """The flags that ``arguments`` give to a verb; ``run()`` does what they ask for, and returns
+    the exit code where that is not 0."""
     import tyro
 
     module = importlib.import_module(f"genan.cli.{_FILES.get(verb, verb)}")
@@ -78,7 +79,7 @@ def _run(verb: str, arguments: list[str]) -> int:
 
     _show_log()
     try:
-        return int(command(verb, arguments).run())
+        return int(command(verb, arguments).run() or 0)
     except GenanError as error:
         return _refuse(str(error))
     except KeyboardInterrupt:

@@ -32,27 +32,20 @@ class Collect:
     out: Path  # File to write (HDF5); it must not exist yet.
     trajectories: int = 2500  # Number of trajectories.
     signal: Literal["spline", "multisine", "chirp"] = "spline"
-    """Excitation: spline is the paper's, a control drawn every half second with a cubic spline
-    between."""
+    """Excitation; spline is the paper's: a control drawn every half second, a spline between."""
     interval: float = 0.5  # Spline: time between two drawn controls [s].
     shortest_interval: float | None = None
-    """Spline: each trajectory draws its own interval from this to --interval [s], to see faster
-    motions too; left out: all have the same, as in the paper."""
+    """Spline: each trajectory draws its own from this to --interval [s]; left out: all alike."""
     duration: float = 2.0  # Length of a trajectory [s].
     ramp: float = 2.0  # Time to bring the controls from rest to the trajectory's first one [s].
     settle: float = 1.0  # Time to hold the first control before recording [s].
-    lower: tuple[float, ...] | None = None
-    """Lowest value to draw for each control; left out, the robot's exploration range."""
-    upper: tuple[float, ...] | None = None
-    """Highest value to draw for each control; left out, the robot's exploration range."""
+    lower: tuple[float, ...] | None = None  # Lowest values to draw; left out, the robot's range.
+    upper: tuple[float, ...] | None = None  # Highest values to draw; left out, the robot's range.
     seed: int = 0  # Seed of the exploration signals.
-    robot_seed: int = 0
-    """Which specimen of the virtual robot: same design, other tolerances and wear."""
+    robot_seed: int = 0  # Which specimen of the virtual robot: other tolerances and wear.
     hours: float = 0.0  # Operating hours behind the robot at the first trajectory [h].
     drift: float = 1.0  # How fast the robot ages: 0 never changes, 1 is the usual.
-    truth_for_evaluation_only: bool = False
-    """Also record true torques and whatever else only a virtual robot can tell, to judge models
-    with."""
+    truth_for_evaluation_only: bool = False  # Also record true torques etc., to judge models with.
 
     def run(self) -> int:
         package = check_offers(self.robot, "virtual", "to record on")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tyro
 
-from genan.cli.terminal import INTERRUPTED, console, given, interruptible, refuse
+from genan.cli.terminal import INTERRUPTED, given, interruptible, refuse
 from genan.errors import listing
 from genan.jax_setup import use_cache
 from genan.provenance import versions
@@ -28,14 +28,10 @@ class PolicyOnRobot:
     """Flags that say which policy runs on which robot."""
 
     task: tyro.conf.Positional[str]
-    """Name of the task: reacher; for trials also ball-in-a-cup, table-tennis, or one of another
-    package."""
-    policy: Path | None = None
-    """Folder of the policy: the --out of 'genan train', or an export; left out, the one that comes
-    with genan."""
+    """reacher; for trials also ball-in-a-cup, table-tennis, or a task of another package."""
+    policy: Path | None = None  # The --out of 'genan train' or an export; left out: bundled.
     robot: str | None = None
-    """Robot to run on: virtual-NAME, or an interface that a robot's package offers; left out, the
-    virtual one of the robot that the policy was trained for."""
+    """virtual-NAME, or an interface of a robot's package; left out, the policy's virtual robot."""
     hours: float | None = None  # Operating hours behind the virtual robot [h]; left out: 0.
     realtime: bool = False  # Pace the virtual robot to real time; others always are.
     host: str | None = None  # Address of a robot on the network.
@@ -69,14 +65,11 @@ class Deploy(PolicyOnRobot):
     safety limits see (docs/deployment.md). Exit code 1: it was stopped by one of them.
     """
 
-    goal: tuple[float, ...] = ()
-    """Joint position to reach [degrees, or m for slides], one number for each joint."""
+    goal: tuple[float, ...] = ()  # Joint position to reach, a number a joint [degrees; slides: m].
     initial: tuple[float, ...] | None = None
-    """Controls to start from, ramped to over 2 s; left out, the middle of those that the policy was
-    trained from."""
+    """Controls to start from, ramped to over 2 s; left out, the middle of those trained from."""
     record: Path | None = None  # File to record to (HDF5); it must not exist yet.
-    max_seconds: float = math.inf
-    """Longest time that may pass before the controls are brought to rest [s]."""
+    max_seconds: float = math.inf  # Longest time until the controls are brought to rest [s].
     dry_run: bool = False  # Do everything but send: the robot is read, and stays as it is.
     robot_seed: int | None = None  # Which specimen of the virtual robot.
 
@@ -89,21 +82,21 @@ class Deploy(PolicyOnRobot):
 
         policy = load_policy(self.policy_folder, self.task)
         setup = open_trials(policy, robot=self.robot, **self.robot_settings(seed=self.robot_seed))
-        arm, say = setup.robot.robot, console().print
+        arm = setup.robot.robot
         joints = f"{arm.nq} numbers, one for each of the joints {listing(arm.joint_names)}"
         refuse((len(self.goal) != arm.nq, f"Give --goal, {joints}, not {len(self.goal)}."))
         units = [math.pi / 180.0 if joint.unit == "rad" else 1.0 for joint in arm.joints]
         with interruptible() as stopping:
             flight = self._fly(setup, np.multiply(self.goal, units), stopping)
-        say(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
+        print(f"{'Dry run: ' if flight.dry else ''}{flight.summary}")
         if flight.stop.sound and not flight.dry:
             error = np.abs(flight.q[flight.during(TO_REST).start] / units - self.goal)
             parts = ", ".join(f"{j} {e:.2f}" for j, e in zip(arm.joint_names, error, strict=True))
             mean = f"{error.mean():.2f} on average"
-            say(f"distance to the goal at the end: {mean} ({parts}) [degrees or m]")
+            print(f"distance to the goal at the end: {mean} ({parts}) [degrees or m]")
         if self.record is not None:
             kept = self.record if self.record.exists() else self.record.with_suffix(".ticks")
-            say(f"Wrote {kept}")
+            print(f"Wrote {kept}")
         fine = flight.stop.reason in (StopReason.FINISHED, StopReason.TIME)
         return INTERRUPTED if stopping() else 0 if fine else STOPPED
 

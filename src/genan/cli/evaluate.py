@@ -41,33 +41,24 @@ class Evaluate:
     """A recording that it was not fitted to. With --cross-validate: the recordings to leave out in
     turn; left out, those that it was fitted to."""
     cross_validate: int | None = None
-    """Fit again this many times with the same settings, each time without another part of the
-    recordings, and judge on that part. The fits are kept in 'folds' in the artifact: a second run,
-    or one after Ctrl-C, goes on from there."""
+    """Fit again this many times, each time without another part of the recordings, and judge on
+    that. The fits are kept in the artifact: after Ctrl-C the same command goes on from there."""
     compare: tuple[Path, ...] = ()  # Other artifacts to judge as well.
-    robot: str | None = None
-    """The robot: a bundled robot's name or the path of a robot.toml; left out, the one that it was
-    fitted for."""
-    train_data: Path | None = None
-    """The recording that the baselines are fitted to; left out, the one that the actuators were
-    fitted to."""
+    robot: str | None = None  # Its name or robot.toml; left out, the one that it was fitted for.
+    train_data: Path | None = None  # What baselines are fitted to; left out, what it was fitted to.
     horizon: int = 500  # Steps of the open-loop rollouts.
     true_torque: bool = False
-    """Also judge a network trained on true torques, what a torque sensor would buy. Only for
-    recordings of a virtual robot that have them; it is trained the first time, which takes its
-    time, and kept in the artifact."""
+    """Also judge a network trained on true torques, what a torque sensor would buy, where a virtual
+    robot has recorded them; it is trained the first time and kept in the artifact."""
     uan: bool = False
-    """Also judge an unsupervised actuator net, a network taught by reinforcement learning on the
-    same recording; it is trained the first time, for a minute or two, and kept in the artifact."""
-    uan_steps: int | None = None
-    """Steps of its training; left out: as many as were measured to be worth it."""
+    """Also judge an unsupervised actuator net, taught by reinforcement learning on the same
+    recording; it is trained the first time, for a minute or two, and kept in the artifact."""
+    uan_steps: int | None = None  # Steps of its training; left out: as many as were worth it.
     report: bool = True  # Write report.html, one page with all of it.
     out: Path | None = None
-    """Folder for the pictures, evaluation.json and report.html; it must not exist yet, unless
-    --overwrite is given. Left out: 'evaluation' (or 'cross-validation') in the artifact, made again
-    each time."""
-    overwrite: bool = False
-    """Replace what an earlier run put into --out; with --cross-validate, fit all again."""
+    """Folder for pictures, evaluation.json and report.html; it must not exist, unless --overwrite
+    is given. Left out: 'evaluation' or 'cross-validation' in the artifact, made again each time."""
+    overwrite: bool = False  # Replace what is in --out; with --cross-validate, fit all again.
 
     def run(self) -> int:
         crossing = self.cross_validate is not None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genan.cli.terminal import check_out, console, refuse
+from genan.cli.terminal import check_out, refuse
 from genan.errors import listing
 
 FORMATS = ("onnx", "numpy")
@@ -18,14 +18,11 @@ class Export:
     actuators: Path | None = None  # Fitted actuators to export: the --out of 'genan fit'.
     policy: Path | None = None  # A policy to export instead: the --out of 'genan train'.
     format: str
-    """What to write: "onnx" (one file, run by onnxruntime and others) or "numpy" (a folder with its
-    own runtime, for a robot's computer)."""
-    out: Path
-    """File (onnx) or folder (numpy) to write; it must not exist yet, unless --overwrite is
-    given."""
+    """onnx: one file, for onnxruntime and others; numpy: a folder with its own runtime."""
+    out: Path  # File (onnx) or folder (numpy); it must not exist, unless --overwrite is given.
     overwrite: bool = False  # Replace the export that an earlier run put there.
 
-    def run(self) -> int:
+    def run(self) -> None:
         formats = listing(FORMATS)
         came = "none" if self.policy is None else "both"
         refuse(
@@ -52,5 +49,4 @@ class Export:
             found = export.difference_onnx(made, export.export_onnx(made, self.out))
         else:
             found = export.difference_numpy(made, export.export_numpy(folder, self.out))
-        console().print(f"Wrote {self.out}\nLargest difference to the {what}: {found:.1e} {words}")
-        return 0
+        print(f"Wrote {self.out}\nLargest difference to the {what}: {found:.1e} {words}")

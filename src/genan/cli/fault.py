@@ -20,7 +20,7 @@ class Fault:
 
     file: tyro.conf.Positional[Path]  # The file that a simulation left when it ran away.
 
-    def run(self) -> int:
+    def run(self) -> None:
         from genan.simulation.divergence import read_divergence
 
         found, about = read_divergence(self.file)
@@ -51,7 +51,6 @@ class Fault:
             if len(array):
                 out.print(f"{name}: {'  '.join(_numbers(array))}")
         out.print(_verdict(arrays))
-        return 0
 
 
 def _joints(arrays: Arrays) -> tuple[str, str]:

@@ -38,13 +38,11 @@ class Fit:
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Continue from the actuators in this folder, with their history, networks and scaling: for a
     robot that has changed. Their errors on old and new data are shown before and after."""
-    old_data: Path | None = None
-    """Recording that the actuators of --from were fitted to; left out, the file that they name."""
+    old_data: Path | None = None  # What those of --from were fitted to; left out, what they name.
     choose: Literal["auto", "always", "never"] = "auto"
     """Whether to choose the model by cross-validation. auto: for up to 150,000 samples, unless a
     setting below that the choice would make is given."""
-    anyway: bool = False
-    """Continue although the recording looks as if nothing could be learnt from it."""
+    anyway: bool = False  # Continue although nothing seems to be learnable from the recording.
     overwrite: bool = False  # Replace what an earlier fit left in --out.
     settings: tyro.conf.OmitArgPrefixes[FitSettings] = field(default_factory=FitSettings)
 

@@ -30,11 +30,9 @@ class Import(ImportSettings):
     robot: str  # Whose logs they are: a bundled robot's name, or the path of a robot.toml.
     out: Path | None = None  # File to write (HDF5); left out: only list the columns of the logs.
     joints: Texts = ()  # type: ignore[assignment]
-    """Column of each joint, as elbow=COLUMN; or the columns alone, in the order of the robot's
-    joints."""
+    """Column of each joint, as elbow=COLUMN; or the columns alone, in the robot's order."""
     controls: Texts = ()  # type: ignore[assignment]
-    """Column of each control, as u1=COLUMN; or the columns alone, in the order of the robot's
-    controls."""
+    """Column of each control, as u1=COLUMN; or the columns alone, in the robot's order."""
     units: Texts = ()  # type: ignore[assignment]
     """Units in the log, as elbow=deg u1=mV; one unit alone (deg) holds for all joints."""
     scale: Texts = ()  # type: ignore[assignment]

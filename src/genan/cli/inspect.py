@@ -31,18 +31,16 @@ class Inspect:
     """Say what is in a recording, what looks suspicious and what to do before training; draw it."""
 
     file: tyro.conf.Positional[Path]
-    """The recording (an HDF5 file of genan; the .partial file of an unfinished recording works
-    too), or with --robot a log that ``genan import`` can read; it is imported for the inspection
-    only."""
+    """The recording (an HDF5 file of genan, or the .partial file of an unfinished one), or with
+    --robot a log that 'genan import' can read."""
     robot: str | None = None
-    """Robot it was made on: a robot's name or the path of a robot.toml. Its joints, controls, rate
-    and limits are then compared with the recording."""
+    """Its name or robot.toml: joints, controls, rate and limits are compared with the recording."""
     out: Path | None = None
-    """Folder for the page, the pictures and inspection.json; it must not exist yet, unless
-    --overwrite is given. Left out: <file>-inspect next to the file, made again each time."""
+    """Folder for page, pictures and inspection.json; it must not exist, unless --overwrite is
+    given. Left out: <file>-inspect next to the file, made again each time."""
     overwrite: bool = False  # Replace what an earlier run put into --out.
 
-    def run(self) -> int:
+    def run(self) -> None:
         from genan.data import inspect, summary
         from genan.data.inspection.measures import load_with_timing
         from genan.importing import import_logs
@@ -77,7 +75,6 @@ class Inspect:
         page = save_inspection_page(found, head, pictures, folder)
         for path in (*pictures, record, page):
             out.print(f"Wrote {path}")
-        return 0
 
 
 def _head(head: "Summary", found: "Inspection", fingerprint: str) -> dict[str, str]:

@@ -32,23 +32,18 @@ class Play:
     them."""
 
     task: tyro.conf.Positional[str]  # The task: reacher, ball-in-a-cup or table-tennis.
-    policy: Path | None = None
-    """Folder of the policy: the --out of 'genan train'; left out, the one that comes with genan."""
+    policy: Path | None = None  # The --out of 'genan train'; left out: bundled.
     agent: Literal["policy", "zero", "random"] = "policy"
-    """Who acts: the policy, or one that knows nothing: zero (leaves the controls alone), random
-    (changes them at random)."""
-    actuators: Path | None = None
-    """Folder of the fitted actuators that drive the arm; left out, those that come with genan."""
-    robot: str | None = None
-    """A bundled robot's name or the path of a robot.toml; left out, the robot that the task is made
-    for."""
+    """Who acts: the policy, zero (leaves the controls alone) or random (changes them at random)."""
+    actuators: Path | None = None  # Fitted actuators that drive the arm; left out: bundled ones.
+    robot: str | None = None  # Its name or robot.toml; left out, the one that the task is made for.
     episodes: int = 3  # How many.
     seed: int = 0  # Of everything that is drawn at random.
     video: Path | None = None  # File for the film, .mp4 or .gif; left out, TASK.mp4 here.
     window: bool = False  # Show the episodes in a window, which needs a screen; no film is made.
     overwrite: bool = False  # Replace the film of an earlier run.
 
-    def run(self) -> int:
+    def run(self) -> None:
         entry, out = task_entry(self.task), console()
         blind = sys.platform.startswith("linux") and not _SCREENS & os.environ.keys()
         refuse(
@@ -98,7 +93,6 @@ class Play:
             play_in_window(environment, played, Stage(robot, entry))
         else:
             self._film(out, environment, played, Stage(robot, entry), path)
-        return 0
 
     def _film_path(self, out: Console) -> Path:
         from genan.viewer.rendering import film_path

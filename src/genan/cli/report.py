@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from genan.cli.terminal import console, refuse
+from genan.cli.terminal import refuse
 
 
 @dataclass(frozen=True)
@@ -17,15 +17,13 @@ class Report:
     every chart is kept as PNG, PDF and CSV.
     """
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Files and folders of runs; folders are searched to the bottom."""
+    runs: tyro.conf.Positional[tuple[Path, ...]]  # Files and folders, searched to the bottom.
     out: Path = Path("report.html")
-    """The page. Its pictures and tables go to <out>_files next to it. Neither may exist yet, unless
-    --overwrite is given."""
+    """The page; pictures and tables go to <out>_files. Both new, unless --overwrite."""
     title: str | None = None  # Title of the page.
     overwrite: bool = False  # Replace the report that an earlier run put there.
 
-    def run(self) -> int:
+    def run(self) -> None:
         from genan.report.page import TITLE, check_out, write_report
 
         about = "Say what the report should be about: 'genan report runs --out report.html'."
@@ -33,11 +31,9 @@ class Report:
         check_out(self.out, overwrite=self.overwrite)
         title = self.title or TITLE
         written = write_report(self.runs, self.out, overwrite=self.overwrite, title=title)
-        say = console().print
-        say(f"Found {written.material.counted()}.")
+        print(f"Found {written.material.counted()}.")
         for broken in written.material.broken:
-            say(f"Not read: {broken.path}: {broken.content}.")
-        say(f"Wrote {written.path} ({written.size / 1e6:.1f} MB); open it in a browser.")
+            print(f"Not read: {broken.path}: {broken.content}.")
+        print(f"Wrote {written.path} ({written.size / 1e6:.1f} MB); open it in a browser.")
         if written.count:
-            say(f"Wrote {written.files}: {written.count} pictures and tables.")
-        return 0
+            print(f"Wrote {written.files}: {written.count} pictures and tables.")

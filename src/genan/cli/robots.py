@@ -21,16 +21,15 @@ class Robots:
     robot: Annotated[str | None, tyro.conf.Positional] = None
     """An installed robot's name, or the path of a robot.toml; left out: list the installed ones."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         if self.robot is not None:
             _show(Robot.load(self.robot))
-            return 0
+            return
         for name in robot_names():
             try:
                 print(f"{name:<12}{Robot.load(name).description}")
             except RobotError as error:  # of another package, which must not hide the others
                 print(f"{name:<12}{error}")
-        return 0
 
 
 def _show(robot: Robot) -> None:
@@ -64,15 +63,13 @@ class NewRobot:
     What neither of them says is guessed; guesses are marked in the file and listed on the screen.
     """
 
-    model: tyro.conf.Positional[Path]
-    """The robot's model: MJCF or URDF. It stays where it is; robot.toml refers to it."""
+    model: tyro.conf.Positional[Path]  # The robot's MJCF or URDF; robot.toml refers to it.
     logs: Path | None = None
-    """A log of the robot, in any format that 'genan import' reads: columns, ranges of the commands
-    and the rate are taken from it."""
+    """A log in any format that 'genan import' reads: columns, ranges and rate are taken from it."""
     out: Path | None = None  # Folder for robot.toml; left out, the model's own.
     name: str | None = None  # What the robot is to be called; left out, what the model says.
 
-    def run(self) -> int:
+    def run(self) -> None:
         from genan.importing.new_robot import new_robot
 
         path, new = new_robot(self.model, logs=self.logs, out=self.out, name=self.name)
@@ -88,4 +85,3 @@ class NewRobot:
             print(f"  - {guess}")
         step = f"import {self.logs} --robot {path} --out data.h5" if self.logs else f"robots {path}"
         print(f"Next: genan {step}")
-        return 0

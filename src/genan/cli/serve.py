@@ -20,18 +20,15 @@ class Serve:
     """
 
     robot: str  # Robot to serve: virtual-NAME.
-    host: str = "127.0.0.1"
-    """Address to listen on; any other than this computer's own lets others command the robot."""
+    host: str = "127.0.0.1"  # Address to listen on; any other lets others command the robot.
     port: int = 4700  # Port; 0 picks a free one.
-    seed: int = 0
-    """Which specimen of the virtual robot: same design, other tolerances and wear."""
+    seed: int = 0  # Which specimen of the virtual robot: other tolerances and wear.
     hours: float = 0.0  # Operating hours behind the robot [h].
-    watchdog: float = 0.04
-    """How long its client may be silent before the robot brings itself to rest [s]."""
+    watchdog: float = 0.04  # How long its client may be silent before the robot goes to rest [s].
     ramp: float = 1.0  # How long that takes [s].
     log: Path | None = None  # File to write what happens to, a JSON object to a line.
 
-    def run(self) -> int:
+    def run(self) -> None:
         package = check_offers(self.robot, "server", "to serve")
         refuse((self.seed < 0, f"A seed must not be negative, got {self.seed}."))
         # Whoever started it in the background ends it by SIGTERM, which is as good as Ctrl-C.
@@ -48,4 +45,3 @@ class Serve:
             print(f"{self.robot} serves on {host}:{port}", flush=True)
             server.serve(stopping)
         print(f"{self.robot} is at rest, and closed.")
-        return 0

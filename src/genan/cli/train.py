@@ -29,16 +29,12 @@ class Train(Generic[T]):
     policy).
     """
 
-    actuators: Path | None = None
-    """Folder of the actuators that drive the arm; left out: those that come with genan."""
+    actuators: Path | None = None  # Fitted actuators that drive the arm; left out: bundled ones.
     out: Path  # Folder for the policy, the checkpoints and the TensorBoard events.
-    robot: str | None = None
-    """Bundled robot or path of a robot.toml; left out: the one that the task is made for."""
+    robot: str | None = None  # Its name or robot.toml; left out: the one that the task is made for.
     preset: str
-    """Where the settings come from: fast (learns sooner, see docs/policies.md), paper (its tables),
-    or another preset of the task."""
-    trainer: Literal["genan", "skrl"] = "genan"
-    """Who trains: genan's compiled PPO, or skrl (pip install genan[skrl])."""
+    """Where the settings come from: fast (see docs/policies.md), paper, or another of the task."""
+    trainer: Literal["genan", "skrl"] = "genan"  # genan's compiled PPO, or skrl (genan[skrl]).
     overwrite: bool = False  # Replace what an earlier training left in --out.
     training: tyro.conf.OmitArgPrefixes[TrainSettings]
     task: T  # The task's settings.

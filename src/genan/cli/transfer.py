@@ -31,16 +31,12 @@ class Transfer(PolicyOnRobot):
     """
 
     trials: int = 100  # How many, on each robot.
-    robot_seeds: tuple[int, ...] | None = None
-    """Which specimens of the virtual robot, one after the other; left out: 0."""
+    robot_seeds: tuple[int, ...] | None = None  # Specimens of the virtual robot; left out: 0.
     drift: float | None = None  # How fast the virtual robot ages; left out: 1.
-    serve: bool = False
-    """Serve the virtual robot by a process of its own, in real time, and reach it in the robot's
-    own protocol."""
+    serve: bool = False  # Serve the virtual robot in a process of its own, in real time.
     seed: int = 0  # Of initial controls and goals. Trial k is the same whatever --trials is.
     videos: tuple[int, ...] = ()  # Trials to film, on each robot.
-    out: Path | None = None
-    """Folder for the result and all flights; left out, runs/transfer-TASK."""
+    out: Path | None = None  # For result and flights; left out, runs/transfer-TASK.
     overwrite: bool = False  # Replace what an earlier run put there.
 
     def run(self) -> int:

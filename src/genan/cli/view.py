@@ -24,25 +24,16 @@ class View:
     """The recording: of 'genan collect', or the flights.h5 of 'genan transfer'. With --live, the
     task: reacher (also when left out), table-tennis or ball-in-a-cup."""
     live: bool = False  # Run a policy on the virtual robot instead of replaying a recording.
-    actuators: Path | None = None
-    """Folder of the fitted actuators that drive the simulated arm; left out, those that come with
-    genan."""
-    member: int | None = None
-    """Which member of the ensemble drives it at first, counted from 0; left out, the mean of
-    all."""
-    trajectory: int | None = None
-    """Which trajectory of the recording to begin with, counted from 0; left out: 0."""
-    robot: str | None = None
-    """The recording's robot: a bundled robot's name or the path of a robot.toml; left out, the one
-    that the actuators were fitted for."""
-    policy: Path | None = None
-    """Folder of the policy to watch live; left out, the one that comes with genan."""
+    actuators: Path | None = None  # Fitted actuators of the simulated arm; left out: bundled ones.
+    member: int | None = None  # Which member drives it at first, from 0; left out, the mean of all.
+    trajectory: int | None = None  # Which one to begin with, counted from 0; left out: 0.
+    robot: str | None = None  # The recording's: its name or robot.toml; left out, the actuators'.
+    policy: Path | None = None  # The policy to watch live; left out: bundled.
     seed: int | None = None  # Which specimen of the virtual robot; left out: 0.
     hours: float | None = None  # Operating hours behind the virtual robot [h]; left out: 0.
-    port: int = 8080
-    """Port of the page, which only this computer can reach; 0 picks a free one."""
+    port: int = 8080  # Port of the page, which only this computer can reach; 0 picks a free one.
 
-    def run(self) -> int:
+    def run(self) -> None:
         from genan.viewer.live import view_live
         from genan.viewer.replay import view_recording
 
@@ -66,7 +57,6 @@ class View:
                 **lives, **replays,
             )  # fmt: skip
         print("The viewer is closed.")
-        return 0
 
 
 def _say(address: str) -> None:
