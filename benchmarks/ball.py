@@ -9,7 +9,7 @@ predicted of them.
 ``fit`` writes a launcher's JSON file; the bundled ``ballgun-2019`` was made by the first line.
 ``check`` fits drag, spin and bounce to the first half of each group, filters the first 0.3 s of
 every ball of the second half, predicts it through its bounce to the racket's plane, and says by how
-much it misses; and it sets balls of the bundled launcher beside recorded ones. ``steps`` measures
+much it misses; and it sets balls of the bundled launcher next to recorded ones. ``steps`` measures
 what the length of a step costs. Groups are in the world frame or, where the file's ``meta_json``
 says "launcher", in a launcher's (x along the shot, table at ball-centre height z = 0.759 m).
 """

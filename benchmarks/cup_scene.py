@@ -1,5 +1,5 @@
-"""How fast the scene of ball-in-a-cup steps: ``CupScene`` beside plain MJX and MuJoCo C on the same
-scene, in one run.
+"""How fast the scene of ball-in-a-cup steps: ``CupScene`` compared with plain MJX and MuJoCo C on
+the same scene, in one run.
 
     python benchmarks/cup_scene.py [--envs 64 256 1024] [--steps 100] [--no-mjx]
 

@@ -1,5 +1,5 @@
-"""How fast the bare arm steps: the chain specialised to PAMY2 beside MJX and MuJoCo C, in the same
-run.
+"""How fast the bare arm steps: the chain specialised to PAMY2 compared with MJX and MuJoCo C, in
+the same run.
 
     python benchmarks/dynamics.py [--batch 1024] [--steps 100]
 

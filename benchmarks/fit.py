@@ -7,8 +7,8 @@
     --memory
 
 Times the parts of ``genan fit`` from the file to the artifact, and sets the arithmetic rate of
-training beside that of plain matrix products of the same size and precision in the same run.
-``--memory`` reports the largest memory of the process beside that of the data.
+training compared with that of plain matrix products of the same size and precision in the same run.
+``--memory`` reports the largest memory of the process next to that of the data.
 """
 
 import multiprocessing

@@ -4,7 +4,7 @@
     genan collect --trajectories 800 --seed 1 --out test.h5
     python benchmarks/settings.py history --train train.h5 --test test.h5
 
-Questions: ``history`` (the paper's lengths and strides, beside its figures), ``noise`` on the
+Questions: ``history`` (the paper's lengths and strides, next to its figures), ``noise`` on the
 position history, ``learning`` (batch, rate, schedule), ``losses`` (torque, position, multi-step),
 ``precision`` (a GPU's), ``deltas`` (or plain histories). On two cores take fewer trajectories,
 smaller networks and fewer epochs: ``--trajectories 200 --hidden 128 128 --epochs 20``.

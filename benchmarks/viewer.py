@@ -3,9 +3,9 @@
     python benchmarks/viewer.py [--seconds 10] [--starts 3] [--size 800x500] [--no-browser]
 
 Starts: from the start of the command to the line with the address, and to the first picture in a
-Chromium that runs already (the arm's triangles are drawn); beside it the time to import viser and
+Chromium that runs already (the arm's triangles are drawn); next to it the time to import viser and
 MuJoCo alone. Pictures: those that the page makes in a second, watched, without a browser; then
-those that arrive in Chromium and those that it draws (WebGL in software), beside the same for a
+those that arrive in Chromium and those that it draws (WebGL in software), next to the same for a
 page of viser with one small box that moves as often: what is missing there is the machine's. The
 robot's speed is its time over the wall's. Needs genan[view], playwright and a Chromium.
 """
@@ -51,7 +51,7 @@ DRAWN = "() => window.__viserTestpoints.rendererInfo.render.frame"
 
 
 class Counted:
-    """A page whose pictures are counted, and that believes to be watched if told so."""
+    """A page whose pictures are counted, and that believes to be watched if asked to."""
 
     def __init__(self, page: Any, server: Any, *, watched: bool | None = None) -> None:
         self._page, self.server, self._watched, self.pictures = page, server, watched, 0

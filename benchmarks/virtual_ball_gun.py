@@ -56,7 +56,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Fit:
-    """The numbers of the ball gun anew."""
+    """The numbers of the ball gun, fitted again."""
 
     data: Path
     """.npz with recorded balls in the world frame."""

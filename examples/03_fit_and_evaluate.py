@@ -2,7 +2,7 @@
 
 The robot is the bundled two-link arm with hidden drives: the voltage takes 40 ms to become a
 torque, and dry friction eats a part of it. `genan.fit` sees none of this, only recorded q and u.
-`evaluate` then runs the model open loop along recordings that it has not seen, beside a linear
+`evaluate` then runs the model open loop along recordings that it has not seen, next to a linear
 model and two guesses.
 
     python examples/03_fit_and_evaluate.py /tmp/two-link

@@ -1,7 +1,7 @@
 """Fitted actuators drive a plain MuJoCo loop: no JAX, only NumPy and MuJoCo.
 
-The runtime is one file that needs NumPy alone (`genan export --format numpy` puts a copy beside the
-weights, for your robot's computer). Its `Drive` remembers the past samples for you.
+The runtime is one file that needs NumPy alone (`genan export --format numpy` puts a copy next to
+the weights, for your robot's computer). Its `Drive` remembers the past samples for you.
 
 The contract of a step: at time t the robot is at q(t) and u(t) is commanded; the torque comes from
 the histories that END at t; then the engine steps to t + dt. One call per dt, at the dt that the

@@ -3,8 +3,8 @@
 `import genan.rl.gymnasium` registers `genan/reacher-v0`, `genan/ball-in-a-cup-v0` and
 `genan/table-tennis-v0`. An action is, for each control, the part of the task's largest change that
 is added to it: -1 to 1. Episodes have a fixed length, so they are truncated, never terminated.
-`make_vec` steps all robots in one compiled program and begins an episode that ends anew in the same
-step; its last observation is in `infos["final_obs"]`.
+`make_vec` steps all robots in one compiled program and begins an episode that ends again in the
+same step; its last observation is in `infos["final_obs"]`.
 
     pip install genan[gymnasium]
     python examples/06_gymnasium.py runs/pamy2

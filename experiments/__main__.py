@@ -31,7 +31,7 @@ ALL, SEARCH = "all", "search-"
 REFUSED, INTERRUPTED = 2, 130
 SHOWN = 5
 """Trials of a search in the table."""
-MARKS = {True: "as in the paper", False: "NOT as in the paper", None: "cannot be told"}
+MARKS = {True: "as in the paper", False: "NOT as in the paper", None: "cannot tell"}
 
 
 @dataclass(frozen=True)

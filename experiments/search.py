@@ -104,7 +104,7 @@ def search(
 
 
 class _Sampler:
-    """Optuna's TPE, whose suggestions depend on nothing but the seed and what it was told."""
+    """Optuna's TPE, whose suggestions depend on the seed and earlier results alone."""
 
     def __init__(self, space: Space, seed: int) -> None:
         try:

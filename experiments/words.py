@@ -11,7 +11,7 @@ from genan.words import number
 Place = str | float | int
 WIDE = 20.0
 """An interval wider than this [deg or %] says nothing of a difference that it does not show."""
-RELATIONS = {True: "lower than", False: "higher than", None: "not told apart from"}
+RELATIONS = {True: "lower than", False: "higher than", None: "not distinguishable from"}
 
 
 def below(one: Value | None, other: Value | None) -> bool | None:
@@ -34,11 +34,11 @@ class ValueComparison:
     unit: str
     expected: Literal["lower", "higher", "worse", "no worse"] | None = "lower"
     """How the first is to the second in the paper; None: not compared. Where intervals meet,
-    "lower" and "higher" cannot be told; the others can be unless an interval is ``WIDE``."""
+    "lower" and "higher" cannot be decided; the others can be unless an interval is ``WIDE``."""
 
     @property
     def holds(self) -> bool | None:
-        """Whether it is so here; None where that cannot be told."""
+        """Whether it is so here; None where that cannot be decided."""
         one, other = self.values
         lower = below(one, other)
         if self.expected == "lower" or one is None or other is None:
@@ -68,7 +68,7 @@ def finding(
     paper: str, comparisons: Iterable[ValueComparison], *, some: bool = False
 ) -> tuple[Finding, ...]:
     """What became of a sentence of the paper: it holds where all comparisons do, or ``some`` and
-    the others cannot be told. None where there is nothing to compare."""
+    the others cannot be decided. None where there is nothing to compare."""
     made = tuple(comparisons)
     if not made:
         return ()
