@@ -54,7 +54,7 @@ def test_a_time_array_and_a_folder_of_files(tmp_path):
     source = open_npz(tmp_path)
     assert is_npz(tmp_path) and source.period is None
     found, _ = read(source, ["q:0", "u:0"])
-    assert list(found) == ["run_2", "run_10"] == [name for name, _ in source.recordings]
+    assert list(found) == ["run_2", "run_10"]
     time, values = found["run_10"][("q:0", "u:0")]
     assert np.array_equal(time, 0.5 + 0.01 * np.arange(50)) and np.array_equal(
         values[:, 0], (Q + 10)[:, 0]
@@ -114,7 +114,7 @@ def test_a_trajectory_of_mujoco_sysid_has_three_clocks(tmp_path):
         ({"q": Q, "u": U}, "has no column 'w:0'; the columns there are: 'q:0', 'q:1', 'u:0'"),
         (
             {"q": np.array([{}, {}], dtype=object), "u": U},
-            "holds Python objects, which could run code",
+            "the array 'q' cannot be read .*Object arrays",
         ),
         (
             {"times": Q[:, 0], "data": U, "signal_mapping": np.asarray("no json")},
@@ -139,11 +139,11 @@ def test_damage_is_noticed(tmp_path):
     np.savez(path, q=Q, u=U, dt=0.01)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match="is no readable .npz archive"):
+    with pytest.raises(DataError, match="the archive cannot be read"):
         open_npz(path)
     flipped = bytearray(whole)
     place = whole.index(Q[30].tobytes())
     flipped[place] ^= 1
     path.write_bytes(flipped)
-    with pytest.raises(DataError, match="'q' is damaged .*CRC"):
+    with pytest.raises(DataError, match="'q' cannot be read .*CRC"):
         list(open_npz(path).read(["q:0", "u:0"]))

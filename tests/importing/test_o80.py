@@ -102,8 +102,8 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=(
-            "no column 'position_4'; the columns there are: 'iteration', 'frequency', 'time_stamp', "
-            "'position_0'"
+            "no column 'position_4'; the columns there are: 'iteration', 'frequency', "
+            "'time_stamp', 'position_0'"
         ),
     ):
         list(open_o80(tmp_path / "run.parquet").read(["position_4"]))

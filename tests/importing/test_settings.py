@@ -1,7 +1,7 @@
 import pytest
 
 from genan.errors import DataError, SettingError
-from genan.importing.mapping import ImportSettings, RecordingSelection
+from genan.importing.mapping import ImportSettings, choose_files
 
 RUNS = [
     ("run_1", {"kind": "sysid", "gain": 100.0}),
@@ -11,8 +11,8 @@ RUNS = [
 
 
 def sort(recordings=RUNS, **settings):
-    chosen = RecordingSelection(ImportSettings(**settings), recordings)
-    return [chosen.file_for(name, facts) for name, facts in recordings]
+    chosen = choose_files(ImportSettings(**settings), recordings)
+    return [chosen[name] for name, _ in recordings]
 
 
 def test_patterns():

@@ -226,7 +226,7 @@ def test_what_is_not_there_is_refused_with_what_is(tmp_path: Path) -> None:
     ):
         list(open_tfrecord(path).read(["action:8"]))
     _write(path, [{"image": [b"png"]}])
-    with pytest.raises(DataError, match="no features 'steps/...', only 'image'"):
+    with pytest.raises(DataError, match="no numbers in features 'steps/...', only 'image'"):
         open_tfrecord(path)
     _write(path, [_episode(0) | {"steps/odd": np.zeros(T + 1, np.float32)}])
     with pytest.raises(

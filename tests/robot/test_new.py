@@ -88,7 +88,8 @@ def test_guesses_are_marked_in_the_text_and_listed(tmp_path: Path) -> None:
         line.startswith("rest") for line in marked
     )
     said = " ".join(new.guesses)
-    assert "'servo', 'damped', 'integrated', 'u8'" in said and "time step, 0.004 s" in said
+    assert "The range of 'servo': the joint's range" in said and "time step, 0.004 s" in said
+    assert "The range of 'damped', 'integrated', 'u8': the model sets no range." in said
     assert "middle of the range" in said  # j1 cannot rest at 0
     assert 0.2 < load(tmp_path, text).q_rest[0] < 1.0
 

@@ -16,7 +16,7 @@ from genan.data import hdf5
 from genan.data.inspection.measures import GAP_PERIODS, Timing, TimingMeter, find_quantum
 from genan.data.trajectories import LONGEST_NAME, SHORTEST, Channels, counted
 from genan.errors import DataError, SettingError, listing
-from genan.importing.mapping import ImportSettings, RecordingSelection, map_columns
+from genan.importing.mapping import ImportSettings, choose_files, map_columns
 from genan.importing.resample import ResampledRecording, Resampler
 from genan.importing.source import Facts, open_source
 from genan.provenance import versions
@@ -112,7 +112,7 @@ def import_logs(
         if own is None:  # only reading tells
             own = [(one.name, one.facts) for one in log.read(mappings[number].columns)]
         there += [(named(number, name), facts) for name, facts in own]
-    chosen = RecordingSelection(settings, there)
+    chosen = choose_files(settings, there)
     size, formats = sum(log.size for log in logs), ", ".join(dict.fromkeys(x.format for x in logs))
     with ExitStack() as stack:
         # of a test, the first phase alone: to count the same motion k times proves no more
@@ -128,7 +128,7 @@ def import_logs(
             resampler = Resampler(log, mapping, robot.dt, settings)
             for recording in log.read(mapping.columns):
                 name = named(number, recording.name)
-                file = files.get(chosen.file_for(name, recording.facts))
+                file = files.get(chosen.get(name, "train"))
                 if file is not None:
                     file.add(name, resampler.resample(recording, file.phases))
                 if progress is not None:
@@ -222,6 +222,9 @@ class ImportedFile:
     def finish(self, entry: Mapping[str, Any]) -> None:
         """Write the provenance: ``entry`` and what was counted, under ``import``."""
         settings, timing = self._settings, self.timing
+        raw = np.concatenate([np.zeros((0, self._robot.nq)), *self._raw])
+        lengths = np.array([len(part) for part in self._raw], dtype=np.int64)
+        paths = zip(self._robot.joint_names, raw.T, strict=True)
         done = {
             "resampling": {
                 "words": list(self.resampling),
@@ -237,7 +240,7 @@ class ImportedFile:
             "trajectories": self.trajectories,
             "left_out": list(self.left_out),
             "timing": None if timing is None else timing.as_json(),
-            "quantum": self._quanta(),
+            "quantum": {name: find_quantum(q, lengths) if len(q) else None for name, q in paths},
         }
         about = {"robot": self._robot.name, "versions": versions(), "import": {**entry, **done}}
         with hdf5.refuse_unwritable(self.path):
@@ -298,14 +301,6 @@ class ImportedFile:
         """A sentence for each count that is not 0."""
         counts = self._counts
         return [f"{plural(counts[k], one)} {then}" for k, (one, then) in words.items() if counts[k]]
-
-    def _quanta(self) -> dict[str, float | None]:
-        """Quantum of each joint as it was recorded [rad or m]."""
-        if not self._raw:
-            return dict.fromkeys(self._robot.joint_names)
-        positions, lengths = np.concatenate(self._raw), np.array([len(part) for part in self._raw])
-        joints = zip(self._robot.joint_names, positions.T, strict=True)
-        return {name: find_quantum(q, lengths) for name, q in joints}
 
     def _check_units(self, q: Float[np.ndarray, "n nq"], recording: str) -> None:
         for joint, low, high in zip(self._robot.joints, q.min(axis=0), q.max(axis=0), strict=True):

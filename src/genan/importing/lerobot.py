@@ -35,9 +35,7 @@ def open_lerobot(path: Path) -> LogSource:
         info: dict[str, Any] = dict(json.loads(about.read_text()))
         declared = dict(info.get("features") or {})
     except (OSError, ValueError, TypeError) as error:
-        raise DataError(
-            f"{about} cannot be read ({error}); a LeRobot data set has its description there."
-        ) from None
+        raise DataError(f"{about} cannot be read ({error}); copy the data set again.") from None
     version = str(info.get("codebase_version", "none"))
     if version not in VERSIONS:
         raise DataError(
@@ -64,15 +62,15 @@ def open_lerobot(path: Path) -> LogSource:
     fps, frames = info.get("fps"), info.get("total_frames", "an unknown number of")
     period = 1 / fps if isinstance(fps, int | float) and fps > 0 else None
     known = _episodes(path / "meta")
-    # a column may be called by its number as well
-    places = {f"{key}:{i}": (key, i) for key, own in features.items() for i in range(len(own))}
-    named = {name: (key, i) for key, own in features.items() for i, name in enumerate(own)}
+    # a column may be called by its number as well, which the tables have it by
+    named = {name: f"{key}:{i}" for key, own in features.items() for i, name in enumerate(own)}
+    numbered = {number: number for number in named.values()} | named
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
-        if missing := [name for name in names if name not in places | named]:
+        if missing := [name for name in names if name not in numbered]:
             raise no_column(path, missing, list(named))
         seen = set[int]()
-        parts = _frames(files, [(places | named)[name] for name in names], period)
+        parts = _frames(files, [numbered[name] for name in names], period)
         for episode, group in groupby(parts, lambda part: part[0]):
             _, times, values, done = zip(*group, strict=True)
             time = None if times[0] is None else np.concatenate(times)
@@ -81,9 +79,7 @@ def open_lerobot(path: Path) -> LogSource:
             count = len(stream.values)
             expected, facts = known.get(episode, (count, {"episode": float(episode)}))
             if episode in seen:
-                raise DataError(
-                    f"{path} goes back to episode {episode}, which had ended; copy it again."
-                )
+                raise DataError(f"{path} goes back to episode {episode}; copy it again.")
             seen.add(episode)
             if expected != count:
                 raise DataError(
@@ -97,17 +93,14 @@ def open_lerobot(path: Path) -> LogSource:
                 f"{lost[0]}): its files were not copied whole; copy them again."
             )
 
-    return LogSource(
-        "lerobot",
-        path,
-        files,
-        {n: f"{signals[of]['dtype']}, {frames} frames" for n, (of, _) in named.items()},
-        read,
-        [(f"episode_{i:06d}", facts) for i, (_, facts) in sorted(known.items())] or None,
-        period,
-        positions=features.get("observation.state", ()),
-        commands=features.get("action", ()),
-    )
+    columns = {
+        name: f"{signals[key]['dtype']}, {frames} frames"
+        for key, own in features.items()
+        for name in own
+    }
+    recordings = [(f"episode_{i:06d}", facts) for i, (_, facts) in sorted(known.items())] or None
+    about = (period, features.get("observation.state", ()), features.get("action", ()))
+    return LogSource("lerobot", path, files, columns, read, recordings, *about)
 
 
 def _columns(feature: str, spec: Any) -> list[str]:
@@ -132,31 +125,24 @@ def _columns(feature: str, spec: Any) -> list[str]:
 
 
 def _frames(
-    files: Sequence[Path], places: Sequence[tuple[str, int]], period: float | None
+    files: Sequence[Path], names: Sequence[str], period: float | None
 ) -> Iterator[tuple[int, np.ndarray | None, list[np.ndarray], int]]:
     """Episode, stamps [s] and columns of each episode's frames in each file, and bytes read."""
     done = 0
     for path in files:
         stamps = {"timestamp", "frame_index"} & set(parquet_names(path))
-        columns = read_parquet(path, [*dict(places), "episode_index", *stamps])
-        episodes = columns["episode_index"].ravel().astype(np.int64)
-        frames, values = len(episodes), []
-        for feature, k in places:
-            own = columns[feature].reshape(frames, -1)
-            if own.shape[1] <= k:
-                raise DataError(f"{path} has fewer numbers of {feature!r} than its meta says.")
-            values.append(own[:, k])
-        time = columns["timestamp"].ravel().astype(float) if "timestamp" in stamps else None
+        columns = read_parquet(path, [*names, "episode_index", *stamps])
+        episodes, time = columns["episode_index"].astype(np.int64), columns.get("timestamp")
         if time is not None and period is not None and "frame_index" in stamps:
             # kept in single precision: where they are the frame's number times the period to that
             # precision, that is what they mean
-            exact = columns["frame_index"].ravel() * period
+            exact = columns["frame_index"] * period
             time = exact if np.all(np.abs(time - exact) <= 2.0**-23 * np.abs(exact)) else time
         done += path.stat().st_size
-        cuts = [0, *(np.flatnonzero(np.diff(episodes)) + 1).tolist(), frames]
-        for a, b in pairwise(cuts if frames else []):
-            part = None if time is None else time[a:b]
-            yield int(episodes[a]), part, [column[a:b] for column in values], done
+        cuts = [0, *(np.flatnonzero(np.diff(episodes)) + 1).tolist(), len(episodes)]
+        for a, b in pairwise(cuts if len(episodes) else []):
+            part = None if time is None else time[a:b].astype(float)
+            yield int(episodes[a]), part, [columns[name][a:b] for name in names], done
 
 
 def _episodes(meta: Path) -> dict[int, tuple[int, Facts]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -18,8 +19,6 @@ from genan.robot import Control, Joint, Robot
 
 Samples = Float[np.ndarray, "n k"]
 
-#: Seconds in each unit that time stamps may be in.
-TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 #: The unit that each unit is a multiple of, and the factor.
 _UNITS = {
     "deg": ("rad", math.pi / 180.0),
@@ -90,9 +89,7 @@ class ImportSettings:
                 raise SettingError(f"--{name} must be a positive number, not {value:g}.")
         for name, scale in self.scale.items():
             if not math.isfinite(scale) or scale == 0.0:
-                raise SettingError(
-                    f"The scale of {name!r} must be finite and not 0, not {scale:g}."
-                )
+                raise SettingError(f"The scale of {name!r} must be finite and not 0.")
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -100,42 +97,45 @@ class ImportSettings:
         return (*self.only, *self.without, *self.test)
 
 
-class RecordingSelection:
-    """Sorts recordings by patterns: ``run_*`` (name), ``kind=sysid`` (a fact), ``last:20%``."""
+def choose_files(
+    settings: ImportSettings, recordings: Sequence[tuple[str, Facts]]
+) -> dict[str, Literal["train", "test", "none"]]:
+    """Where each recording goes, by patterns: ``run_*`` (name), ``kind=sysid`` (a fact),
+    ``last:20%``.
 
-    def __init__(self, settings: ImportSettings, recordings: Sequence[tuple[str, Facts]]) -> None:
-        """``recordings``: name and facts of all, in the order of the logs."""
-        self._settings = settings
-        self._last: dict[str, set[str]] = {}
-        for pattern in settings.patterns:
-            if pattern.startswith("last:"):
-                self._last[pattern] = _last(pattern, [name for name, _ in recordings])
-            if any(self._fits([pattern], *recording) for recording in recordings):
-                continue
-            known = sorted({f"{key}={x}" for _, facts in recordings for key, x in facts.items()})
-            said = f"; they say of themselves: {listing(known[:20])}" if known else ""
-            more = f" and {len(recordings) - 6} more" if len(recordings) > 6 else ""
-            names = listing(name for name, _ in recordings[:6])
-            raise DataError(f"No recording fits {pattern!r}; there are {names}{more}{said}.")
+    Args:
+        settings: with the patterns.
+        recordings: name and facts of all, in the order of the logs.
+    """
 
-    def file_for(self, name: str, facts: Facts) -> Literal["train", "test", "none"]:
-        """Where a recording goes."""
-        patterns = self._settings.only, self._settings.without, self._settings.test
-        only, without, test = (self._fits(some, name, facts) for some in patterns)
-        if without or (self._settings.only and not only):
-            return "none"
-        return "test" if test else "train"
-
-    def _fits(self, patterns: Sequence[str], name: str, facts: Facts) -> bool:
-        for pattern in patterns:
-            key, _, value = pattern.partition("=")
+    def fitting(pattern: str) -> set[str]:
+        if pattern.startswith("last:"):
+            return _last(pattern, [name for name, _ in recordings])
+        found, (key, _, value) = set(), pattern.partition("=")
+        for name, facts in recordings:
             try:
                 same = key in facts and float(value) == float(facts[key])
             except ValueError:
                 same = fnmatchcase(str(facts[key]), value)
-            if same or fnmatchcase(name, pattern) or name in self._last.get(pattern, ()):
-                return True
-        return False
+            if same or fnmatchcase(name, pattern):
+                found.add(name)
+        if found:
+            return found
+        known = sorted({f"{key}={x}" for _, facts in recordings for key, x in facts.items()})
+        said = f"; they say of themselves: {listing(known[:20])}" if known else ""
+        more = f" and {len(recordings) - 6} more" if len(recordings) > 6 else ""
+        names = listing(name for name, _ in recordings[:6])
+        raise DataError(f"No recording fits {pattern!r}; there are {names}{more}{said}.")
+
+    only, without, test = (
+        {name for pattern in patterns for name in fitting(pattern)}
+        for patterns in (settings.only, settings.without, settings.test)
+    )
+    taken = {name for name, _ in recordings if name in only or not settings.only} - without
+    return {
+        name: "none" if name not in taken else "test" if name in test else "train"
+        for name, _ in recordings
+    }
 
 
 def _last(pattern: str, names: Sequence[str]) -> set[str]:
@@ -203,8 +203,7 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
     """The column of every joint and control: from flags, else robot.toml, else by its name."""
     both = (*robot.joint_names, *robot.control_names)
     known = {"joints": robot.joint_names, "controls": robot.control_names}
-    for flag in ("joints", "controls", "units", "scale", "offset"):
-        names = known.get(flag, both)
+    for flag, names in (known | dict.fromkeys(("units", "scale", "offset"), both)).items():
         if unknown := [name for name in getattr(settings, flag) if name not in names]:
             raise SettingError(
                 f"--{flag} names {unknown[0]!r}, which robot {robot.name!r} does not have; it has "
@@ -214,17 +213,12 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
         raise DataError(f"{source.path} has no columns of numbers, so there is nothing to import.")
     joints = _mapped(robot.joints, "joint", source.positions, source, settings)
     controls = _mapped(robot.controls, "control", source.commands, source, settings)
-    names_of: dict[str, str] = {}
-    for entry in (*joints, *controls):
-        if other := names_of.get(entry.column):
-            raise SettingError(
-                f"The column {entry.column!r} is given for both {other!r} and {entry.name!r}."
-            )
-        names_of[entry.column] = entry.name
+    for one, other in combinations((*joints, *controls), 2):
+        if one.column == other.column:
+            raise SettingError(f"{one.column!r} is given for both {one.name!r} and {other.name!r}.")
     # robot.toml speaks of tables; other formats stamp their samples themselves
     time = settings.time or (robot.log.time if robot.log.time in source.columns else None)
-    if time is not None:
-        _refuse_missing({"time": time}, source)
+    _refuse_missing({"time": time} if time else {}, source)
     unit = settings.time_unit or (None if settings.time else robot.log.time_unit)
     return ColumnMapping(joints, controls, time, time_factor(unit or time_unit_in_name(time or "")))
 
@@ -241,11 +235,10 @@ def _mapped(
     there = source.columns
     columns: dict[str, str | None] = {}
     for one in channels:
-        # as ROS and as MuJoCo call it
+        # as MuJoCo and as ROS call it
         like = [f"{one.name}_{'qpos' if kind == 'joint' else 'ctrl'}"]
-        if kind == "joint":
-            like += [column for column in there if column.endswith(f".position[{one.name}]")]
-        like = [one.name] if one.name in there else [column for column in like if column in there]
+        like += [name for name in there if name.endswith(f".position[{one.name}]")]
+        like = [one.name] if one.name in there else [name for name in like if name in there]
         guess = like[0] if len(like) == 1 else None
         columns[one.name] = flags.get(one.name) or one.log.column or guess
     todo = f"say which is which with --{kind}s NAME=COLUMN, or"
@@ -306,9 +299,7 @@ def _parse_unit(name: str) -> tuple[str, float] | None:
 
 def time_factor(unit: str) -> float:
     """Seconds in ``unit``."""
-    if unit not in TIME_UNITS:
-        raise SettingError(f"Time stamps are in one of {listing(TIME_UNITS)}, not in {unit!r}.")
-    return TIME_UNITS[unit]
+    return unit_factor(unit, "s", what="time")
 
 
 def time_unit_in_name(column: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from genan.data.inspection.measures import CLEAR, TimingMeter, find_quantum, measure_resolution
-from genan.errors import DataError, SettingError, listing
+from genan.errors import DataError, SettingError
 from genan.files import write_atomically
 from genan.importing.source import LogSource, open_source
 from genan.robot.draft import ControlDraft, DraftNote, RobotDraft, draft, guessed, robot_toml
@@ -73,9 +73,7 @@ def new_robot(
     folder = model.parent if out is None else Path(out)
     path = folder / "robot.toml"
     if path.exists():
-        raise SettingError(
-            f"{path} exists and may hold what you wrote; give another --out, or move it away."
-        )
+        raise SettingError(f"{path} exists already; give another --out, or move it away.")
     new = draft(model, model=Path(os.path.relpath(model, folder)).as_posix())
     new = new if name is None else replace(new, name=name)
     if logs is not None:
@@ -88,9 +86,7 @@ def new_robot(
 def complete(new: RobotDraft, source: LogSource) -> RobotDraft:
     """``new`` with the columns of ``source`` for its joints and controls, and with its period."""
     if not source.columns:
-        raise DataError(
-            f"{source.path} holds no column of numbers; give a log with positions and commands."
-        )
+        raise DataError(f"{source.path} has no column of numbers; give another log.")
     found = guess_columns(
         list(source.columns),
         [joint.name for joint in new.joints],
@@ -98,53 +94,36 @@ def complete(new: RobotDraft, source: LogSource) -> RobotDraft:
         positions=source.positions,
         commands=source.commands,
     )
-    seen, left = survey(source, found), ", ".join(found.rest)
-    joints, guesses, by_order = [], list(new.model_guesses), DraftNote()
+    seen = survey(source, found)
+    joints, note = [], DraftNote()
     if found.by_order:
-        by_order = guessed("by its number, in the order of the joints")
-        pairs = ", ".join(f"{name!r} is {column!r}" for name, column in found.joints.items())
-        guesses.append(f"Joints were found by their order alone: {pairs}.")
+        note = guessed("by its number, in the order of the joints")
     for joint in new.joints:
         column = found.joints.get(joint.name)
         if column is None:
-            none = guessed(f"none was recognised; columns left: {left}")
-            joints.append(replace(joint, log_note=none))
+            left = f"none was recognised; columns left: {', '.join(found.rest)}"
+            joints.append(replace(joint, log_note=guessed(left)))
             continue
+        joint = replace(joint, log=column, log_note=note)
         unit, far = FAR[joint.kind]
         furthest = max(map(abs, seen.ranges.get(column, (0.0, 0.0))))
-        joint = replace(joint, log=column, log_note=by_order)
         if furthest > far:
-            joint = replace(joint, log_unit=unit)
-            guesses.append(
-                f"Column {column!r} goes up to {furthest:.4g}, so it is taken for {unit}."
-            )
+            far_away = guessed(f"{unit}, as {column!r} goes up to {furthest:.4g}")
+            joint = replace(joint, log_unit=unit, unit_note=far_away)
         joints.append(joint)
-    if missing := [joint.name for joint in joints if joint.log is None]:
-        guesses.append(
-            f"No column was recognised as the position of {listing(missing)}; write log = ... "
-            f"yourself. Columns that are left: {listing(found.rest)}."
-        )
-    new = replace(new, joints=tuple(joints), model_guesses=tuple(guesses))
-    return _with_controls(_with_period(new, seen), found, seen, source.path.name)
-
-
-def _with_period(new: RobotDraft, seen: "ColumnSurvey") -> RobotDraft:
     if seen.period is None:
-        why = (
-            f"The log has no time stamps, so the period dt is the model's time step, {new.dt:g} s."
+        none = f"the log has no time stamps, so it is the model's time step, {new.dt:g} s"
+        dt, dt_note = new.dt, guessed(none)
+    elif seen.stride == 1:
+        dt, dt_note = seen.period, DraftNote(f"the log's, {1.0 / seen.period:.4g} Hz")
+    else:
+        dt = float(f"{seen.stride * seen.period:.9g}")
+        dt_note = guessed(
+            f"every {seen.stride}. sample of the log; from one sample to the next the motion is "
+            f"lost in the encoders' steps. dt = {seen.period:g} takes all of them"
         )
-        return replace(new, period_guesses=(why,))
-    rate, dt = f"{1.0 / seen.period:.4g} Hz", float(f"{seen.stride * seen.period:.9g}")
-    if seen.stride == 1:
-        note = DraftNote(f"the log's, {rate}")
-        return replace(new, dt=seen.period, dt_note=note, period_guesses=())
-    guess = (
-        f"The period dt is {dt:g} s, every {seen.stride}. sample of the log: from one sample to "
-        f"the next the motion is lost in the encoders' steps. dt = {seen.period:g} takes all of "
-        "them."
-    )
-    note = guessed(f"every {seen.stride}. sample of the log's {rate}")
-    return replace(new, dt=dt, dt_note=note, period_guesses=(guess,))
+    new = replace(new, joints=tuple(joints), dt=dt, dt_note=dt_note)
+    return _with_controls(new, found, seen, source.path.name)
 
 
 def _with_controls(
@@ -152,52 +131,36 @@ def _with_controls(
 ) -> RobotDraft:
     spans = {name: seen.ranges.get(name, (0.0, 0.0)) for name in found.controls}
     moving = [name for name, (low, high) in spans.items() if low < high]
-    still = [name for name in found.controls if name not in moving]
+    still = ", ".join(name for name in found.controls if name not in moving)
     if not moving:
-        left = [*found.rest, *still]
-        note = guessed(f"no column was recognised as a command: {', '.join(left)}.")
-        guess = (
-            "No column was recognised as a command; write log = ... to each control. Columns that "
-            f"are left: {listing(left)}."
-        )
-        return replace(new, controls_note=note, control_guesses=(*new.control_guesses, guess))
+        left = ", ".join(filter(None, (*found.rest, still)))
+        none = guessed(f"no column was recognised as a command; columns left: {left}")
+        return replace(new, controls_note=none)
     slides = [f"{joint.name}_command" for joint in new.joints if joint.kind == "slide"]
+    where += "" if seen.whole else ", in its beginning"
     controls = []
     for name, column in _control_names(moving, [joint.name for joint in new.joints]).items():
         low, high = spans[column]
         (lower, upper), said = rounded_range(low, high), words(column)
-        margin = f"{100 * MARGIN:g} % of that on either side"
-        note = guessed(f"{low:.4g} to {high:.4g} in {where}, and {margin}")
-        named = [unit for unit, parts in UNITS.items() if parts & set(said)]
-        unit, unit_note = "1", guessed("none")
-        if named:
-            unit, unit_note = named[0], guessed("by the column's name")
-            unit = SLIDE_UNITS.get(unit, unit) if name in slides else unit
+        note = guessed(f"what is seen in {where}, and {100 * MARGIN:g} % of that on either side")
+        unit, unit_note = "1", guessed("none is known")
+        if named := [unit for unit, parts in UNITS.items() if parts & set(said)]:
+            unit = SLIDE_UNITS.get(named[0], named[0]) if name in slides else named[0]
+            unit_note = guessed(f"{unit}, by the column's name")
         for drive in new.controls:
             if drive.joint is not None and "".join(words(drive.name)) == "".join(said):
                 unit, unit_note = drive.unit, DraftNote("the model's actuator of this name")
                 if not drive.range_note.guess and drive.lower <= low and high <= drive.upper:
                     lower, upper, note = drive.lower, drive.upper, drive.range_note
         rest = min(max(float(f"{min(max(0.0, low), high):.6g}"), lower), upper)
-        controls.append(ControlDraft(name, unit, lower, upper, rest, note, unit_note, log=column))
-    units = [(one.name, one.unit) for one in controls if one.unit_note.guess]
-    known = ", ".join(f"{name!r} in {unit}" for name, unit in units if unit != "1")
-    unknown = [name for name, unit in units if unit == "1"]
-    away = ", ".join(f"{one.name!r} at {one.rest:g}" for one in controls if one.rest != 0.0)
-    share = "" if seen.whole else ", of its beginning"
-    sentences = {
-        f"Columns that never change were left out of the controls: {listing(still)}.": still,
-        f"Units of controls, by the columns' names: {known}.": known,
-        f"No unit is known of the controls {listing(unknown)}.": unknown,
-        f"Controls that are never 0 rest where they are nearest to it: {away}.": away,
-        f"The ranges of the controls are those seen in the log{share}, and a little more.": True,
-    }
-    about = "Their number need not be that of the joints."
+        one = ControlDraft(name, unit, lower, upper, rest, note, unit_note, log=column)
+        if rest != 0.0:
+            one = replace(one, rest_note=guessed(f"{rest:g}, as it is never 0"))
+        controls.append(one)
+    about = DraftNote("Their number need not be that of the joints")
     if still:
-        about += f"\n# Columns that never change and were left out: {', '.join(still)}."
-    guesses = tuple(sentence for sentence, given in sentences.items() if given)
-    note = DraftNote(about)
-    return replace(new, controls=tuple(controls), controls_note=note, control_guesses=guesses)
+        about = guessed(f"columns that never change were left out: {still}")
+    return replace(new, controls=tuple(controls), controls_note=about)
 
 
 def rounded_range(low: float, high: float) -> tuple[float, float]:

@@ -12,9 +12,8 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +44,8 @@ def open_npz(path: Path) -> LogSource:
     files = files_in(path, (".npz",))
     if not files:
         raise DataError(f"{path} has no .npz files.")
-    archives = {stem: _Archive(file) for stem, file in files.items()}
-    first = next(iter(archives.values()))
+    stem, file = next(iter(files.items()))
+    first = _Archive(stem, file)
     places = {name: place for clock in first.clocks for name, place in clock.columns.items()}
 
     def columns_of(array: str) -> list[str]:
@@ -56,99 +55,66 @@ def open_npz(path: Path) -> LogSource:
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
         before = 0
-        for stem, archive in archives.items():
+        for stem, file in files.items():
+            archive = first if file == first.path else _Archive(stem, file)
             if archive.period != first.period:
                 raise DataError(
-                    f"{archive.path} has dt {archive.period} s and {first.path} has "
-                    f"{first.period} s; import them one by one."
+                    f"{file} has dt {archive.period} s and {first.path} has {first.period} s; "
+                    "import them one by one."
                 )
-            size = archive.path.stat().st_size
-            for recording, share in archive.read(stem, names):
-                yield replace(recording, done=before + int(share * size))
-            before += size
+            yield from archive.read(names, before)
+            before += file.stat().st_size
 
-    columns = {}
-    for name, (array, k) in places.items():
-        shape, dtype = first.headers[array]
-        columns[name] = f"column {k} of {array}, {dtype}, {shape[0]} samples"
+    columns = {
+        name: f"column {k} of {of}, {first.arrays[of].dtype}, {len(first.arrays[of])} samples"
+        for name, (of, k) in places.items()
+    }
+    recordings = [entry[:2] for entry in first.cuts] if len(files) == 1 else None
+    positions, commands = columns_of("q"), columns_of("u")
+    tables = list(files.values())
     return LogSource(
-        "npz",
-        path,
-        list(files.values()),
-        columns,
-        read,
-        recordings=[one[:2] for stem, archive in archives.items() for one in archive.cut(stem)],
-        period=first.period,
-        positions=columns_of("q"),
-        commands=columns_of("u"),
+        "npz", path, tables, columns, read, recordings, first.period, positions, commands
     )
 
 
 class _Archive:
-    """An ``.npz`` file: shapes and types of its arrays from their headers, arrays when asked."""
+    """The arrays of an ``.npz`` file, and how they are cut into recordings."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, form = path, np.lib.format
-        self.headers: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
+    def __init__(self, stem: str, path: Path) -> None:
+        self.path, what = path, "the archive"
+        self.arrays: dict[str, np.ndarray] = {}
         try:
-            with zipfile.ZipFile(path) as file:
-                for member in file.namelist():
-                    name = member.removesuffix(".npy")
-                    if name == member:
-                        raise DataError(f"{path} holds {name!r}, which is no array of NumPy.")
-                    with self._guard(name), file.open(member) as content:
-                        old = form.read_magic(content) == (1, 0)
-                        read = form.read_array_header_1_0 if old else form.read_array_header_2_0
-                        shape, _, dtype = read(content)
-                    if dtype.hasobject:
-                        raise DataError(
-                            f"{path}: the array {name!r} holds Python objects, which could run "
-                            "code; save it again as numbers or texts."
-                        )
-                    self.headers[name] = shape, dtype
-        except (zipfile.BadZipFile, OSError) as error:
-            raise DataError(f"{path} is no readable .npz archive ({error}); copy again.") from None
-        if not self.headers:
+            # Python objects in an archive could run code
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                for name in archive.files:
+                    what = f"the array {name!r}"
+                    self.arrays[name] = np.asarray(archive[name])
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, TypeError) as error:
+            raise DataError(f"{path}: {what} cannot be read ({error}); copy it again.") from None
+        if not self.arrays:
             raise DataError(f"{path} is an archive without arrays; there is nothing to import.")
-        self.period = None
-        if "dt" in self.headers:
-            dt = self["dt"].reshape(-1)
-            if len(dt) != 1 or dt.dtype.kind not in "fiu" or not float(dt[0]) > 0.0:
-                raise DataError(
-                    f"{path}: dt should be one positive number of seconds and is {dt[:3].tolist()}."
-                )
-            self.period = float(dt[0])
+        dt = self.arrays.get("dt", np.ones(1)).reshape(-1)
+        if len(dt) != 1 or dt.dtype.kind not in "fiu" or not float(dt[0]) > 0.0:
+            raise DataError(f"{path}: dt should be one positive number and is {dt[:3].tolist()}.")
+        self.period = float(dt[0]) if "dt" in self.arrays else None
         self.clocks = self._clocks()
+        self.cuts = self._cuts(stem)
 
-    @contextmanager
-    def _guard(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-            raise DataError(
-                f"{self.path}: the array {name!r} is damaged ({error}); copy the file again."
-            ) from None
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        with self._guard(name), np.load(self.path, allow_pickle=False) as arrays:
-            found: np.ndarray = arrays[name]
-        return found
-
-    def texts(self, name: str) -> list[str]:
+    def _texts(self, name: str) -> list[str]:
         """The entries of an array of texts; none where it is not there."""
-        return [str(entry) for entry in self[name].reshape(-1)] if name in self.headers else []
+        return [str(entry) for entry in self.arrays.get(name, np.zeros(0)).reshape(-1)]
 
     def _clocks(self) -> list[ArrayClock]:
         """The arrays that can be imported, by what they share their rows with."""
-        if {"times", "data"} <= self.headers.keys():
+        if {"times", "data"} <= self.arrays.keys():
             return [self._series("")]
-        if {"control_times", "control_data"} <= self.headers.keys():
+        if {"control_times", "control_data"} <= self.arrays.keys():
             kinds = ("sensordata_", "control_", "state_")
-            return [self._series(kind) for kind in kinds if f"{kind}data" in self.headers]
+            return [self._series(kind) for kind in kinds if f"{kind}data" in self.arrays]
         sampled = {
-            name: shape
-            for name, (shape, dtype) in self.headers.items()
-            if dtype.kind in "fiub" and len(shape) in (1, 2)
+            name: array.shape
+            for name, array in self.arrays.items()
+            if array.dtype.kind in "fiub" and array.ndim in (1, 2)
             if not name.startswith("traj_") and name != "dt"
         }
         if not sampled:
@@ -156,16 +122,14 @@ class _Archive:
         usual = Counter(shape[0] for shape in sampled.values()).most_common(1)[0][0]
         rows = sampled["q"][0] if "q" in sampled else usual
         if "u" in sampled and sampled["u"][0] != rows:
-            raise DataError(
-                f"{self.path}: q has {rows} rows and u has {sampled['u'][0]}; they must be equal."
-            )
+            raise DataError(f"{self.path}: q has {rows} rows and u has {sampled['u'][0]}.")
         time = next((name for name in _TIMES if sampled.get(name) == (rows,)), None)
         columns: dict[str, tuple[str, int]] = {}
         for name, shape in sampled.items():
             if shape[0] == rows and name != time:
                 width = prod(shape[1:])
                 columns |= {f"{name}:{k}": (name, k) for k in range(width)}
-                own = self.texts(f"{name}_names") or ([name] if len(shape) == 1 else [])
+                own = self._texts(f"{name}_names") or ([name] if len(shape) == 1 else [])
                 for k, entry in enumerate(own[:width]):
                     columns.setdefault(entry, (name, k))
         return [ArrayClock(time, columns, rows)]
@@ -173,11 +137,10 @@ class _Archive:
     def _series(self, prefix: str) -> ArrayClock:
         """A TimeSeries of mujoco.sysid: its JSON says which columns a signal has."""
         data, mapping = f"{prefix}data", f"{prefix}signal_mapping"
-        shape, _ = self.headers[data]
-        width, signals = prod(shape[1:]), {}
+        rows, *rest = self.arrays[data].shape
+        width, signals = prod(rest), {}
         try:
-            text = str(self[mapping][()]) if mapping in self.headers else "{}"
-            for signal, (_, indices) in json.loads(text).items():
+            for signal, (_, indices) in json.loads(str(self.arrays.get(mapping, "{}"))).items():
                 for number, k in enumerate(indices):
                     signals[signal if len(indices) == 1 else f"{signal}:{number}"] = data, int(k)
         except (ValueError, TypeError, AttributeError) as error:
@@ -186,53 +149,48 @@ class _Archive:
             raise DataError(f"{self.path}: {mapping!r} names columns that {data!r} lacks.")
         short = prefix.removesuffix("_") or "data"
         plain = {f"{short}:{k}": (data, k) for k in range(width)}
-        return ArrayClock(f"{prefix}times", signals or plain, shape[0])
+        return ArrayClock(f"{prefix}times", signals or plain, rows)
 
-    def cut(self, stem: str) -> list[tuple[str, dict[str, Any], slice]]:
+    def _cuts(self, stem: str) -> list[tuple[str, dict[str, Any], slice]]:
         """Name, facts and rows of each recording."""
         rows = max((clock.rows for clock in self.clocks), default=0)
-        if not {"traj_start", "traj_end"} <= self.headers.keys():
+        if not {"traj_start", "traj_end"} <= self.arrays.keys():
             return [(stem, {}, slice(0, rows))]
-        starts, ends = (self[f"traj_{edge}"].reshape(-1).astype(int) for edge in ("start", "end"))
+        starts, ends = (self.arrays[f"traj_{e}"].reshape(-1).astype(int) for e in ("start", "end"))
         edges = np.stack([starts, ends], axis=1).ravel() if len(starts) == len(ends) else [1, 0]
         if (np.diff(edges, prepend=0, append=rows) < 0).any():
             raise DataError(
                 f"{self.path}: traj_start and traj_end should cut {rows} rows into recordings that "
-                "follow each other, each from its start to the row before its end; they do not."
+                "follow each other; they do not."
             )
-        names, kinds = self.texts("traj_name"), self.texts("traj_kind")
+        names, kinds = self._texts("traj_name"), self._texts("traj_kind")
         for what, entries in (("name", names), ("kind", kinds)):
-            if entries and len(entries) != len(starts):
+            if len(entries) not in (0, len(starts)):
                 raise DataError(
                     f"{self.path}: traj_{what} has {len(entries)} entries for {len(starts)}."
                 )
         facts: list[dict[str, Any]] = [{"kind": kind} for kind in kinds] or [{} for _ in starts]
-        if {"traj_meta", "traj_meta_names"} <= self.headers.keys():
-            keys = self.texts("traj_meta_names")
-            for fact, values in zip(facts, self["traj_meta"].reshape(len(starts), -1), strict=True):
-                pairs = zip(keys, values.tolist(), strict=False)
-                fact |= {key: float(value) for key, value in pairs if np.isfinite(value)}
+        if keys := self._texts("traj_meta_names"):
+            values = self.arrays["traj_meta"].reshape(len(starts), -1).tolist()
+            for fact, own in zip(facts, values, strict=True):
+                fact |= {k: x for k, x in zip(keys, map(float, own), strict=False) if isfinite(x)}
         names, seen = names or [str(n) for n in range(len(starts))], Counter(names)
         names = [name if seen[name] < 2 else f"{name} #{n}" for n, name in enumerate(names)]
         return list(zip(names, facts, map(slice, starts.tolist(), ends.tolist()), strict=True))
 
-    def read(self, stem: str, names: Sequence[str]) -> Iterator[tuple[RawRecording, float]]:
-        """The recordings, and the share of the file that is read up to the end of each."""
+    def read(self, names: Sequence[str], before: int) -> Iterator[RawRecording]:
+        """The recordings; ``before``: bytes of the log that were read before this file."""
         there = [name for c in self.clocks for name in (*c.columns, *([c.time] if c.time else []))]
         if missing := [name for name in names if name not in there]:
             raise no_column(self.path, missing, there)
-        clocks = []
-        for clock in self.clocks:
-            own = [name for name in names if name in clock.columns or name == clock.time]
-            if set(own) - {clock.time}:
-                places = [clock.columns.get(name, (name, 0)) for name in own]
-                arrays = {of: self[of].reshape(clock.rows, -1) for of in dict(places)}
-                time = None if clock.time is None else self[clock.time].astype(np.float64)
-                clocks.append((own, time, [arrays[of][:, k] for of, k in places]))
-        for name, facts, part in self.cut(stem):
-            streams = tuple(
-                Stream.of(own, None if time is None else time[part], [x[part] for x in columns])
-                for own, time, columns in clocks
-            )
-            share = part.stop / max(1, *(clock.rows for clock in self.clocks))
-            yield RawRecording(name, streams, facts), share
+        size, rows = self.path.stat().st_size, max(1, *(clock.rows for clock in self.clocks))
+        for name, facts, part in self.cuts:
+            streams = []
+            for clock in self.clocks:
+                own = [name for name in names if name in clock.columns or name == clock.time]
+                if set(own) - {clock.time}:
+                    places = [clock.columns.get(name, (name, 0)) for name in own]
+                    columns = [self.arrays[of].reshape(clock.rows, -1)[part, k] for of, k in places]
+                    time = self.arrays[clock.time][part].astype(float) if clock.time else None
+                    streams.append(Stream.of(own, time, columns))
+            yield RawRecording(name, tuple(streams), facts, before + size * part.stop // rows)

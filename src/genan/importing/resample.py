@@ -113,15 +113,13 @@ class Resampler:
         missing = set(wanted).difference(*(stream.names for stream in streams))
         if streams and missing:
             raise DataError(
-                f"{where} has no samples of {min(missing)!r}; leave it out with --without."
+                f"{where} has no samples of {min(missing)!r}; leave it out by --without."
             )
         cleaned: list[CleanStream] = []
         for stream in sorted(streams, key=lambda stream: wanted[0] not in stream.names):
             time, stamped = self._time(stream)
             if not stamped and len(streams) > 1:
-                raise SettingError(
-                    f"{where} has several streams without time stamps, which cannot be aligned."
-                )
+                raise SettingError(f"{where} has several streams without stamps to align them by.")
             period = median_period(time[np.isfinite(time)])
             if not cleaned:
                 found.stamps, found.period = time if stamped else None, period

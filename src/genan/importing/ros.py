@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from genan.errors import DataError, SettingError, listing
-from genan.importing.source import Facts, LogSource, RawRecording, Stream, natural_order
+from genan.importing.source import LogSource, RawRecording, Stream, natural_order
 
 #: How bytes are laid out: CDR (ROS 2, numbers at multiples of their size) or ROS 1 (packed).
 Wire = Literal["cdr", "ros1"]
@@ -181,19 +181,16 @@ def _library_bag(path: Path, name: str) -> Bag:
     with _damage_in_words(path), open_bag(path) as reader:
         for c in reader.connections:
             first = next(reader.messages([c]), None) if c.msgcount else None
-            topic = BagTopic(
-                c.msgtype, wire, c.msgcount, c.msgdef.format.name.lower(), c.msgdef.data
-            )
-            topic.first = first and first[1:]
+            language, text = c.msgdef.format.name.lower(), c.msgdef.data
+            topic = BagTopic(c.msgtype, wire, c.msgcount, language, text, first=first and first[1:])
             bag.add(c.topic, topic)
     return bag
 
 
 def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
     """MCAP files: one, or the parts that a recorder split its recording into."""
-    from mcap.reader import make_reader
-    from mcap.records import Channel, Message, Schema
-    from mcap.stream_reader import StreamReader
+    from mcap.reader import NonSeekingReader, make_reader
+    from mcap.records import Schema
 
     def messages(topics: Collection[str]) -> Messages:
         for path in files:
@@ -211,22 +208,21 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
                 )
             file.seek(0)
             summary = make_reader(file).get_summary()
-            schemas, channels, counts = {}, {}, Counter[int]()
+            schemas: dict[int, Any] = {}
+            channels: dict[int, Any] = {}
+            counts = Counter[int]()
             if summary and summary.statistics and summary.channels:
                 schemas, channels = summary.schemas, summary.channels
                 counts.update(summary.statistics.channel_message_counts)
             else:
                 file.seek(0)
-                for record in StreamReader(file).records:
-                    if isinstance(record, Message):
-                        counts[record.channel_id] += 1
-                    elif isinstance(record, Channel):
-                        channels[record.id] = record
-                    elif isinstance(record, Schema):
-                        schemas[record.id] = record
-            nothing = Schema(0, b"", "", "")
+                found = NonSeekingReader(file).iter_messages(log_time_order=False)
+                for schema, channel, _ in found:
+                    channels[channel.id], schemas[channel.schema_id] = channel, schema
+                    counts[channel.id] += 1
             for channel in channels.values():
-                schema, encoding = schemas.get(channel.schema_id, nothing), channel.message_encoding
+                schema = schemas.get(channel.schema_id) or Schema(0, b"", "", "")
+                encoding = channel.message_encoding
                 # sensor_msgs/msg/JointState also for ROS 1's sensor_msgs/JointState
                 kind = re.sub(r"^([^/]+)/([^/]+)$", r"\1/msg/\2", schema.name)
                 wire: Wire = "ros1" if encoding == "ros1" else "cdr"
@@ -251,7 +247,7 @@ def _mcap_messages(file: BinaryIO, summary: Any, topics: Collection[str]) -> Mes
     from mcap.records import Chunk
     from mcap.stream_reader import get_chunk_data_stream
 
-    if summary is None or not summary.chunk_indexes:
+    if not (summary and summary.channels and summary.chunk_indexes):
         file.seek(0)
         reader = NonSeekingReader(file, validate_crcs=True)
         for _, channel, message in reader.iter_messages(topics, log_time_order=False):
@@ -346,9 +342,8 @@ class MessageLayout:
             self._message(name, ("",), (), 0)
         except (IndexError, ValueError) as error:
             raise DataError(
-                f"A message of type {name!r} with {len(message)} bytes does not follow its "
-                f"definition in the file ({error}); the file is damaged, or was recorded with "
-                "another version of the type."
+                f"A message of type {name!r} does not follow its definition in the file ({error}); "
+                "the file is damaged, or was recorded with another version of the type."
             ) from None
         fixed = [np.zeros(0, np.int64), *(np.arange(*ends) for ends in self._fixed)]
         self.places: Int[np.ndarray, " m"] = np.concatenate(fixed)
@@ -391,9 +386,7 @@ class MessageLayout:
     ) -> None:
         """The fields of a message; ``paths`` lead to it, ``scope`` are the names around it."""
         if name not in self._types:
-            raise DataError(
-                f"The file has no definition of the message type {name!r}; record with definitions."
-            )
+            raise DataError(f"The file has no definition of the message type {name!r}.")
         if depth > _DEPTH:
             raise ValueError(f"more than {_DEPTH} messages in each other")
         for key, (kind, what) in self._types[name][1]:
@@ -404,11 +397,12 @@ class MessageLayout:
             if kind == _NAME:
                 self._message(what, inner, scope, depth + 1)
                 continue
-            (of, element), size = ((kind, what), None) if kind == _BASE else what
-            count = self._length() if kind == _SEQUENCE else size
+            (of, element), count = ((kind, what), None) if kind == _BASE else what
+            count = self._length() if kind == _SEQUENCE else count
             if of == _BASE and element[0] == "string":
-                texts = self._texts(1 if count is None else count, key in NAME_FIELDS)
-                scope = (texts, *scope) if texts else scope
+                keep = key in NAME_FIELDS and count is not None
+                texts = self._texts(1 if count is None else count, keep)
+                scope = (texts, *scope) if keep else scope
                 continue
             fitting = (names for names in scope if len(names) == count and key not in _COUNTED)
             labels = next(fitting, ())
@@ -417,10 +411,8 @@ class MessageLayout:
                     raise ValueError(f"{inner[0]!r} is a {element[0]!r}, which cannot be read")
                 dtype = ("<" if self._order == "little" else ">") + _NUMBERS[element[0]]
                 width = int(dtype[-1])
-                # the alignment belongs to the first entry
-                first = self._take(
-                    width * (1 if count is None else count), width if count != 0 else 1
-                )
+                size = width if count is None else width * count
+                first = self._take(size, width if size else 1)  # nothing is not aligned
                 self.fields |= dict.fromkeys(inner, MessageField(first, dtype, count, labels))
                 continue
             for i in range(count or 0):
@@ -498,8 +490,8 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
     start = f"{min(topics)}.position[" if len(topics) == 1 else "\0"
     positions = [name for name in columns if name.startswith(start)]
     files = [file for bag in bags for file in bag.files]
-    recordings: list[tuple[str, Facts]] = [(bag.name, {}) for bag in bags]
-    return LogSource("rosbag", path, files, columns, read, recordings, positions=positions)
+    names = [(bag.name, dict[str, str | float]()) for bag in bags]
+    return LogSource("rosbag", path, files, columns, read, names, positions=positions)
 
 
 def _open_bag(path: Path, name: str) -> Bag:

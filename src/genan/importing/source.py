@@ -93,7 +93,16 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
     """
     if not path.exists():
         raise DataError(f"There is no log {path}.")
-    format = format or _format_of(path)
+    if path.is_dir() and not any(path.iterdir()):
+        raise DataError(f"The folder {path} is empty; give a log or a folder of logs.")
+    if path.is_file() and path.stat().st_size == 0:
+        raise DataError(f"{path} is empty (0 bytes); record it again or copy it from its source.")
+    format = format or next((name for name in FORMATS if _function("is", name)(path)), None)
+    if format is None:
+        raise DataError(
+            f"{path} is in no format that genan knows by its name and its first bytes; if it is "
+            f"one of {listing(FORMATS)}, say so with --format."
+        )
     if format not in FORMATS:
         raise SettingError(f"There is no format {format!r}; the formats are: {listing(FORMATS)}.")
     if stamps != "auto" and format != "rosbag":
@@ -112,20 +121,6 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
     opened = _function("open", format)
     found: LogSource = opened(path, stamps) if format == "rosbag" else opened(path)
     return found
-
-
-def _format_of(path: Path) -> str:
-    if path.is_dir() and not any(path.iterdir()):
-        raise DataError(f"The folder {path} is empty; give a log or a folder of logs.")
-    if path.is_file() and path.stat().st_size == 0:
-        raise DataError(f"{path} is empty (0 bytes); record it again or copy it from its source.")
-    for name in FORMATS:
-        if _function("is", name)(path):
-            return name
-    raise DataError(
-        f"{path} is in no format that genan knows by its name and its first bytes; if it is one of "
-        f"{listing(FORMATS)}, say so with --format."
-    )
 
 
 def _function(verb: Literal["is", "open"], format: str) -> Any:

@@ -22,15 +22,7 @@ import numpy as np
 
 from genan.errors import DataError, listing
 from genan.importing.mapping import time_factor, time_unit_in_name
-from genan.importing.source import (
-    Facts,
-    LogSource,
-    RawRecording,
-    Stream,
-    ends_with,
-    files_in,
-    no_column,
-)
+from genan.importing.source import LogSource, RawRecording, Stream, ends_with, files_in, no_column
 
 #: Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN.
 Columns = dict[str, np.ndarray]
@@ -81,14 +73,7 @@ def open_csv(path: Path) -> LogSource:
 
 def open_parquet(path: Path) -> LogSource:
     """Parquet files."""
-
-    def read(file: Path, names: Sequence[str]) -> Columns:
-        plain = parquet_names(file)
-        places = {n: (n, "") if n in plain else n.rsplit(":", 1) for n in names}
-        there = read_parquet(file, list(dict.fromkeys(of for of, _ in places.values())))
-        return {n: there[of][:, int(k)] if k else there[of] for n, (of, k) in places.items()}
-
-    return _open(path, "parquet", PARQUET, _parquet_columns, read)
+    return _open(path, "parquet", PARQUET, _parquet_columns, read_parquet)
 
 
 def _open(
@@ -117,8 +102,7 @@ def _open(
             yield RawRecording(recording, (stream,), {}, done)
 
     tables = list(files.values())
-    recordings: list[tuple[str, Facts]] = [(name, {}) for name in files]
-    return LogSource(format, path, tables, columns_of(tables[0]), read, recordings)
+    return LogSource(format, path, tables, columns_of(tables[0]), read, [(n, {}) for n in files])
 
 
 def time_column(names: Sequence[str]) -> str | None:
@@ -169,30 +153,36 @@ def _parquet_columns(path: Path) -> dict[str, str]:
 
 
 def read_parquet(path: Path, names: Sequence[str]) -> Columns:
-    """Columns of a Parquet file; those of type timestamp in the unit that their names say."""
+    """Columns of a Parquet file, of lists by ``name:k``; those of type timestamp in the unit that
+    their names say."""
     import pyarrow as pa
 
-    with parquet_file(path) as file:
-        if missing := [name for name in names if name not in file.schema_arrow.names]:
-            raise no_column(path, missing, file.schema_arrow.names)
-        table = file.read(columns=list(names))
-    found: Columns = {}
+    there, places = parquet_names(path), dict[str, tuple[str, int]]()
     for name in names:
-        column, shape, scale = table.column(name).combine_chunks(), [len(table)], 1.0
+        of, _, k = name.rpartition(":")
+        places[name] = (name, 0) if name in there or not k.isdecimal() else (of, int(k))
+    if missing := [name for name, (of, _) in places.items() if of not in there]:
+        raise no_column(path, missing, there)
+    with parquet_file(path) as file:
+        table = file.read(columns=list(dict(places.values())))
+    found: Columns = {}
+    for of, column in zip(table.column_names, table.columns, strict=True):
+        column, scale, rows = column.combine_chunks(), 1.0, max(1, len(table))
         while hasattr(column, "storage"):  # an extension type of the datasets library around lists
             column = column.storage
         while pa.types.is_nested(column.type):
-            column, shape = column.flatten(), [len(table), -1]
-            if len(column) % max(1, len(table)):
-                raise DataError(
-                    f"{path}: the lists in the column {name!r} are not all of the same length."
-                )
+            column = column.flatten()
+        most = max(k for name, k in places.values() if name == of)
+        if len(column) % rows or (len(table) and len(column) // rows <= most):
+            raise DataError(f"{path}: the lists in {of!r} are short, or not of the same length.")
         if pa.types.is_timestamp(column.type):
-            scale = time_factor(column.type.unit) / time_factor(time_unit_in_name(name))
+            scale = time_factor(column.type.unit) / time_factor(time_unit_in_name(of))
             column = column.cast(pa.int64())
         values = column.to_numpy(zero_copy_only=False)
-        found[name] = (values if scale == 1.0 else values * scale).reshape(shape)
-    return found
+        values = values if scale == 1.0 else values * scale
+        for name in (name for name, place in places.items() if place[0] == of):
+            found[name] = values[places[name][1] :: max(1, len(column) // rows)]
+    return {name: found[name] for name in names}
 
 
 # --- CSV.
@@ -208,18 +198,35 @@ class CsvDialect:
     decimal: str
     empty: bool  # Whether there is no row of numbers.
 
+    def number(self, cell: str) -> float:
+        """What a cell holds."""
+        return np.nan if cell in _MISSING else float(cell.replace(self.decimal, "."))
+
 
 def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
     """The columns of a text table that ``types`` names."""
-    dialect = sniff(path)
-    # pyarrow does not know any number of blanks
-    if dialect.delimiter == " " or dialect.empty or find_spec("pyarrow") is None:
-        return _read_lines(path, dialect, list(types))
+    found = sniff(path)
+    refusal = f"{path} cannot be read as a table of numbers"
+    if found.empty:
+        return {name: np.zeros(0) for name in types}
+    if found.delimiter == " " or find_spec("pyarrow") is None:  # it knows one blank, not many
+        try:
+            rows = np.loadtxt(
+                path,
+                delimiter=None if found.delimiter == " " else found.delimiter,
+                converters=found.number,
+                skiprows=found.skip,
+                usecols=[found.names.index(name) for name in types],
+                unpack=True,
+                ndmin=2,
+                encoding="utf-8-sig",
+                quotechar='"',
+            )
+        except ValueError as error:
+            raise DataError(f"{refusal}: {error}.") from None
+        return dict(zip(types, rows, strict=True))
     import pyarrow as pa
     from pyarrow import csv as arrow
-
-    def invalid(row: Any) -> str:
-        return "error" if _ROW.match(row.text or "x") else "skip"
 
     convert = arrow.ConvertOptions(
         include_columns=list(types),
@@ -227,31 +234,18 @@ def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
         null_values=_MISSING,
         true_values=["True", "true", "1"],
         false_values=["False", "false", "0"],
-        decimal_point=dialect.decimal,
+        decimal_point=found.decimal,
     )
-    parse = arrow.ParseOptions(delimiter=dialect.delimiter, invalid_row_handler=invalid)
-    read = arrow.ReadOptions(column_names=dialect.names, skip_rows=dialect.skip)
+    parse = arrow.ParseOptions(
+        delimiter=found.delimiter,
+        invalid_row_handler=lambda row: "error" if _ROW.match(row.text or "x") else "skip",
+    )
+    read = arrow.ReadOptions(column_names=found.names, skip_rows=found.skip)
     try:
         table = arrow.read_csv(path, read, parse, convert)
     except pa.ArrowInvalid as error:
-        words = str(error).splitlines()[0]
-        raise DataError(f"{path} cannot be read as a table of numbers: {words}.") from None
+        raise DataError(f"{refusal}: {str(error).splitlines()[0]}.") from None
     return {name: table.column(name).to_numpy() for name in types}
-
-
-def _read_lines(path: Path, dialect: CsvDialect, names: Sequence[str]) -> Columns:
-    """As ``read_csv``, without pyarrow."""
-    lines = path.read_text(encoding="utf-8-sig").splitlines()[dialect.skip :]
-    rows = [_cells(line, dialect.delimiter) for line in lines if _ROW.match(line)]
-    try:
-        return {
-            name: np.array(
-                [_number(row[dialect.names.index(name)], dialect.decimal) for row in rows]
-            )
-            for name in names
-        }
-    except (ValueError, IndexError) as error:
-        raise DataError(f"{path} cannot be read as a table of numbers: {error}.") from None
 
 
 def sniff(path: Path) -> CsvDialect:
@@ -272,11 +266,19 @@ def sniff(path: Path) -> CsvDialect:
     delimiter = even[0] if even else max(counts, key=lambda d: min(counts[d]))
     decimal = "," if delimiter != "," and re.search(r"\d,\d", lines[rows[-1]]) else "."
     names, skip = _cells(lines[rows[0]], delimiter), rows[0] + 1
-    if _is_numeric(names, decimal):  # no header, or one behind a comment sign, as by numpy.savetxt
+
+    def numeric(cells: list[str]) -> bool:
+        """Whether all cells are numbers or missing, and one is a number."""
+        try:
+            return bool([float(x.replace(decimal, ".")) for x in cells if x not in _MISSING])
+        except ValueError:
+            return False
+
+    if numeric(names):  # no header, or one behind a comment sign, as by numpy.savetxt
         count, skip = len(names), rows[0]
         comments = [line.lstrip("# \t") for line in lines[:skip] if line.lstrip().startswith("#")]
         names = _cells(comments[-1], delimiter) if comments else []
-        if len(names) != count or _is_numeric(names, decimal):
+        if len(names) != count or numeric(names):
             names = [str(number) for number in range(count)]
     if twice := [name for name in names if name and names.count(name) > 1]:
         raise DataError(f"{path} has the column {twice[0]!r} twice; each needs its own name.")
@@ -288,18 +290,6 @@ def _cells(line: str, delimiter: str) -> list[str]:
     if delimiter == " ":
         return line.split()
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
-
-
-def _number(cell: str, decimal: str) -> float:
-    return np.nan if cell in _MISSING else float(cell.replace(decimal, "."))
-
-
-def _is_numeric(cells: list[str], decimal: str) -> bool:
-    """Whether all cells are numbers or missing, and one is a number."""
-    try:
-        return not np.isnan([_number(cell, decimal) for cell in cells]).all()
-    except ValueError:
-        return False
 
 
 # --- o80.

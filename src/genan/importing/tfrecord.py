@@ -47,29 +47,25 @@ class Episode:
     where: str  # For messages.
     done: int  # Bytes of the data set up to its end.
     steps: int
-    columns: Mapping[str, np.ndarray]  # Each [steps]: ``reward``, ``action:0``, ...
-    uneven: Mapping[str, int]  # Lengths of lists that are not the same for each step.
+    columns: dict[str, np.ndarray]  # Each [steps]: ``reward``, ``action:0``, ...
+    uneven: dict[str, int]  # Lengths of lists that are not the same for each step.
 
     def recordings(self, names: Sequence[str]) -> Iterator[RawRecording]:
         """Some columns of each stretch between marks of first and last steps."""
-        known = {f"{name}:0": x for name, x in self.columns.items()} | dict(self.columns)
-        for name in names:
-            key = re.sub(r":\d+$", "", name)
-            if name not in known and key in self.uneven:
+        known = {f"{name}:0": x for name, x in self.columns.items()} | self.columns
+        for name in (name for name in names if name not in known):
+            if (key := re.sub(r":\d+$", "", name)) in self.uneven:
                 raise DataError(
                     f"{self.where} has {self.uneven[key]} numbers of {key!r} for {self.steps} "
                     "steps, not the same for each step."
                 )
-            if name not in known:
-                raise no_column(self.where, [name], list(self.columns))
-        marks = np.zeros(self.steps, bool)
-        for name, shift in (("is_first", 0), ("is_last", 1)):
-            if name in self.columns:
-                marks[shift:] |= self.columns[name][: self.steps - shift] != 0
-        edges = [0, *(np.flatnonzero(marks[1:]) + 1).tolist(), self.steps]
+            raise no_column(self.where, [name], list(self.columns))
+        none = np.zeros(self.steps)
+        first, last = (self.columns.get(mark, none) != 0 for mark in ("is_first", "is_last"))
+        edges = [0, *(np.flatnonzero(first[1:] | last[:-1]) + 1).tolist(), self.steps]
         for k, (a, b) in enumerate(pairwise(edges)):
-            name = self.name if len(edges) == 2 else f"{self.name}#{k}"
             stream = Stream.of(names, None, [known[name][a:b] for name in names])
+            name = self.name if len(edges) == 2 else f"{self.name}#{k}"
             yield RawRecording(name, (stream,), self.facts, self.done)
 
 
@@ -103,16 +99,10 @@ def open_tfrecord(path: Path) -> LogSource:
         for episode in _episodes(path, files, widths):
             yield from episode.recordings(names)
 
-    return LogSource(
-        "tfrecord",
-        path,
-        files,
-        columns,
-        read,
-        period=PERIOD if pamy2 else None,
-        positions=[f"observation/state:{i}" for i in range(4)] if pamy2 else (),
-        commands=[name for name in columns if name.split(":")[0] == "action"],
-    )
+    period = PERIOD if pamy2 else None
+    positions = [f"observation/state:{i}" for i in range(4)] if pamy2 else []
+    commands = [name for name in columns if name.split(":")[0] == "action"]
+    return LogSource("tfrecord", path, files, columns, read, None, period, positions, commands)
 
 
 def _shards(path: Path) -> list[Path]:
@@ -135,42 +125,34 @@ def _episodes(path: Path, files: Sequence[Path], widths: Mapping[str, int]) -> I
                 stem = PureWindowsPath(str(facts["file_path"])).stem
                 name = stem if stem not in taken else f"{stem}@{name}"
             taken.add(name)
-            yield Episode(name, facts, where, done + end, *_steps(found, widths, where))
+            steps = {key[6:]: values for key, values in found.items() if key.startswith("steps/")}
+            lists = {key: x for key, x in steps.items() if isinstance(x, np.ndarray) and len(x)}
+            if not lists:
+                raise DataError(
+                    f"{where} is no episode of RLDS: it has no numbers in features 'steps/...', "
+                    f"only {listing(sorted(found)[:20])}; write one Example for each episode, as "
+                    "TensorFlow Datasets does."
+                )
+            plain = [key for key in _PER_STEP if key in lists and widths.get(key, 1) == 1]
+            counts = [len(lists[key]) for key in plain]
+            counts += [len(lists[key]) // widths[key] for key in lists if key in widths]
+            if not counts or not counts[0]:
+                raise DataError(
+                    f"{where} does not say how many steps it has (no {listing(_PER_STEP)}); put "
+                    "the data set's features.json next to it."
+                )
+            episode = Episode(name, facts, where, done + end, counts[0], {}, {})
+            for key, values in lists.items():
+                width = widths.get(key, len(values) // counts[0])
+                if width * counts[0] != len(values):
+                    episode.uneven[key] = len(values)
+                    continue
+                for k in range(width):
+                    episode.columns[key if width == 1 else f"{key}:{k}"] = values[k::width]
+            yield episode
         done += file.stat().st_size
     if not taken:
         raise DataError(f"{path} has no records; nothing was recorded.")
-
-
-def _steps(
-    found: Mapping[str, np.ndarray | list[bytes]], widths: Mapping[str, int], where: str
-) -> tuple[int, dict[str, np.ndarray], dict[str, int]]:
-    """Number of steps, their columns, and the lengths of lists that are uneven."""
-    steps = {name[6:]: values for name, values in found.items() if name.startswith("steps/")}
-    if not steps:
-        raise DataError(
-            f"{where} is no episode of RLDS: it has no features 'steps/...', only "
-            f"{listing(sorted(found)[:20])}; write one Example for each episode, as TensorFlow "
-            "Datasets does."
-        )
-    lists = {name: x for name, x in steps.items() if isinstance(x, np.ndarray) and len(x)}
-    if not lists:
-        raise DataError(f"{where} has no numbers in its steps, only {listing(sorted(steps))}.")
-    counts = [len(lists[name]) for name in _PER_STEP if name in lists and widths.get(name, 1) == 1]
-    counts += [len(lists[name]) // widths[name] for name in lists if name in widths]
-    if not counts or not counts[0]:
-        raise DataError(
-            f"{where} does not say how many steps it has (no {listing(_PER_STEP)}); put the data "
-            "set's features.json next to it."
-        )
-    columns, uneven = {}, {}
-    for name, values in lists.items():
-        width = widths.get(name, len(values) // counts[0])
-        if width * counts[0] != len(values):
-            uneven[name] = len(values)
-            continue
-        for k in range(width):
-            columns[name if width == 1 else f"{name}:{k}"] = values[k::width]
-    return counts[0], columns, uneven
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
@@ -214,16 +196,13 @@ def _example_class() -> Any:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="example", package="tf", syntax="proto3")
-    kinds = descriptor_pb2.FieldDescriptorProto.Type
     for name, fields in _EXAMPLE.items():
         message = file.message_type.add(name=name)
         for number, (key, what) in enumerate(fields.items(), 1):
-            kind = what.split()[-1]
-            field = message.field.add(name=key, number=number, label=3 if " " in what else 1)
-            if kind in _EXAMPLE:
-                field.type, field.type_name = kinds.Value("TYPE_MESSAGE"), f".tf.{kind}"
-            else:
-                field.type = kinds.Value(f"TYPE_{kind.upper()}")
+            kind, label = what.split()[-1], 3 if " " in what else 1
+            own = {"type_name": f".tf.{kind}"} if kind in _EXAMPLE else {}
+            type = f"TYPE_{'MESSAGE' if own else kind.upper()}"
+            message.field.add(name=key, number=number, label=label, type=type, **own)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tf.Example"))
@@ -231,11 +210,10 @@ def _example_class() -> Any:
 
 def example_features(record: bytes, where: str) -> dict[str, np.ndarray | list[bytes]]:
     """The lists of a ``tf.train.Example``, by name; ``where`` is for the refusal."""
-    example = _example_class()
     from google.protobuf.message import DecodeError
 
     try:
-        entries = example.FromString(record).features.feature
+        entries = _example_class().FromString(record).features.feature
     except DecodeError as error:
         raise DataError(f"{where} cannot be read: it is no tf.train.Example ({error}).") from None
     found: dict[str, np.ndarray | list[bytes]] = {}
