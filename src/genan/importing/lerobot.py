@@ -99,8 +99,8 @@ def open_lerobot(path: Path) -> LogSource:
         for name in own
     }
     recordings = [(f"episode_{i:06d}", facts) for i, (_, facts) in sorted(known.items())] or None
-    about = (period, features.get("observation.state", ()), features.get("action", ()))
-    return LogSource("lerobot", path, files, columns, read, recordings, *about)
+    more = (period, features.get("observation.state", ()), features.get("action", ()))
+    return LogSource("lerobot", path, files, columns, read, recordings, *more)
 
 
 def _columns(feature: str, spec: Any) -> list[str]:
