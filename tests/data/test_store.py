@@ -168,7 +168,7 @@ def test_a_damaged_file(stored, path):
     ("change", "message"),
     [
         (lambda f: f.attrs.modify("version", 2), "has format version 2; this genan reads up to 1"),
-        (lambda f: f.attrs.modify("dt", -1.0), "describes itself wrongly: The period dt"),
+        (lambda f: f.attrs.modify("dt", -1.0), "data.h5: The period dt"),
         (lambda f: f.attrs.modify("provenance", "[1]"), "provenance must be a JSON table"),
         (lambda f: f.attrs.modify("provenance", "{"), "describes itself wrongly"),
         (lambda f: f.attrs.__delitem__("joints"), "lacks the attribute 'joints'"),
@@ -219,7 +219,7 @@ def test_zero_trajectories(path, make):
     ):
         recorder.finish()
     with pytest.raises(
-        DataError, match=r"data.h5.partial holds zero trajectories; record some first"
+        DataError, match=r"data.h5.partial: It holds zero trajectories; record some first"
     ):
         load(path.with_name("data.h5.partial"))
 
@@ -260,6 +260,6 @@ def test_two_rates_in_one_file(stored, path):
     gap[start + 7 : stop] += 0.004
     with_time(gap)
     with pytest.raises(
-        DataError, match=r"trajectory 3 has a gap: 6 ms pass between the samples 6 and 7"
+        DataError, match=r"In trajectory 3 .* is a gap: 6 ms pass between the samples 6 and 7"
     ):
         load(path)

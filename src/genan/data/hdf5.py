@@ -32,6 +32,7 @@ from genan.data.trajectories import (
     counted,
     own_names,
     provenance_text,
+    refuse,
     rows_of,
 )
 from genan.errors import DataError, listing
@@ -204,38 +205,41 @@ def partial_path(path: Path) -> Path:
     return path.with_name(path.name + ".partial")
 
 
-_AGAIN = "copy it again from its source."
-
-
 @contextmanager
 def open_to_read(path: Path) -> Iterator[tuple[h5py.File, Summary]]:
-    """A recording, finished or not; what HDF5 cannot read becomes a ``DataError``."""
+    """A recording, finished or not; refusals in the block, and faults of HDF5, name the file."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; give the recording's file.")
     if not path.exists():
         raise DataError(f"There is no file {path}{_partial_hint(path)}.")
+    again = "copy it again from its source"
     try:
         if not h5py.is_hdf5(path):
             path.open("rb").close()  # a file that may not be read is not one of another kind
             raise DataError(f"{path} is not an HDF5 file, or damaged; give a recording.")
-        try:
-            file = h5py.File(path, "r")
-        except OSError as error:
-            try:  # a recording that is going on, or whose process was killed, opens like this only
-                file = h5py.File(path, "r", swmr=True)
-            except (OSError, ValueError):
-                raise error from None
+        file = _open(path)
     except OSError as error:
         if "truncated" in str(error):
             left = f"its end is missing ({path.stat().st_size} bytes are left)"
-            raise DataError(f"{path} is cut short: {left}; {_AGAIN}") from None
+            raise DataError(f"{path} is cut short: {left}; {again}.") from None
         raise DataError(f"{path} cannot be read: {reason(error)}.") from None
     try:
         yield file, _summarise(file, path)
     except (OSError, RuntimeError) as error:
-        raise DataError(f"{path} is damaged: {reason(error)}; {_AGAIN}") from None
+        raise DataError(f"{path} is damaged: {reason(error)}; {again}.") from None
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
     finally:
         file.close()
+
+
+def _open(path: Path) -> h5py.File:
+    try:
+        return h5py.File(path, "r")
+    except OSError:
+        with suppress(OSError, ValueError):  # while it is recorded, or after its process was killed
+            return h5py.File(path, "r", swmr=True)
+        raise
 
 
 def _partial_hint(path: Path) -> str:
@@ -245,10 +249,8 @@ def _partial_hint(path: Path) -> str:
     held = "some trajectories"
     with suppress(DataError):
         held = counted(len(summary(partial)))
-    return (
-        f", but {partial} holds {held} of an unfinished recording: run the command that made it "
-        "again to go on, or read that file as it is"
-    )
+    there = f"{partial} holds {held} of an unfinished recording"
+    return f", but {there}: run its command again to go on, or read that file as it is"
 
 
 def summary(path: Path | str) -> Summary:
@@ -258,46 +260,59 @@ def summary(path: Path | str) -> Summary:
 
 
 def _summarise(file: h5py.File, path: Path) -> Summary:
-    if (found := _text(file.attrs.get("format"))) != FORMAT:
-        raise DataError(
-            f"{path} is an HDF5 file but not a recording of genan: its attribute 'format' should "
-            f"be {FORMAT!r} and is {found!r} (it holds {listing(sorted(file))})."
-        )
-    for name in ("version", "dt", "control_range", *NAMES):
-        if name not in file.attrs:
-            raise DataError(f"{path} lacks the attribute {name!r}; see docs/data-format.md.")
-    version = np.asarray(file.attrs["version"])
-    if version.dtype.kind not in "iu" or version.ndim or version > VERSION:
-        known = f"this genan reads up to {VERSION}"
-        raise DataError(f"{path} has format version {version}; {known}: update it.")
+    attributes, held = dict(file.attrs), listing(sorted(file))
+    found = _texts(attributes["format"])[0] if "format" in attributes else None
+    missing = [
+        name for name in ("version", "dt", "control_range", *NAMES) if name not in attributes
+    ]
+    version = np.asarray(attributes.get("version", 0))
+    readable = version.dtype.kind in "iu" and not version.ndim and version <= VERSION
+    refuse(
+        (
+            found != FORMAT,
+            f"This is not a recording of genan: its attribute 'format' should be {FORMAT!r} and is "
+            f"{found!r} (it holds {held}).",
+        ),
+        (missing, f"It lacks the attribute {listing(missing)}; see docs/data-format.md."),
+        (not readable, f"It has format version {version}; this genan reads up to {VERSION}."),
+    )
     try:
-        names = {name: _texts(file.attrs[name]) for name in NAMES}
-        dt, bounds = float(file.attrs["dt"]), file.attrs["control_range"]
-        channels = Channels(dt, control_range=bounds, **names)
-        provenance = json.loads(_text(file.attrs.get("provenance", "{}")) or "")
-        if not isinstance(provenance, dict):
-            raise DataError("its provenance must be a JSON table.")
-    except (DataError, ValueError, TypeError) as error:
-        raise DataError(f"{path} describes itself wrongly: {error}") from None
-    unfinished = bool(file.attrs.get("unfinished", False))
+        names = {name: _texts(attributes[name]) for name in NAMES}
+        channels = Channels(
+            float(attributes["dt"]), control_range=attributes["control_range"], **names
+        )
+        provenance = json.loads(_texts(attributes.get("provenance", "{}"))[0])
+    except (ValueError, TypeError) as error:
+        raise DataError(f"It describes itself wrongly: {error}.") from None
+    refuse((not isinstance(provenance, dict), "Its provenance must be a JSON table."))
+    unfinished = bool(attributes.get("unfinished", False))
     cuts = _dataset(file, "length", 1, kinds="iu")
     if unfinished and len(cuts):
-        _refuse_cut(cuts, len(cuts))
+        _refuse_cut(cuts, len(cuts), path)
     lengths = cuts[:].astype(np.int64)
-    rows = int(lengths.sum())
+    rows, count = int(lengths.sum()), len(lengths)
     truth = {name: _dataset(file, f"{TRUTH}/{name}", 2).shape[1] for name in file.get(TRUTH, ())}
     for name, width in columns_of(channels, truth).items():
         dataset = _dataset(file, name, 2)
         # Rows beyond the last whole trajectory were being written when the recording stopped.
         there = min(len(dataset), rows) if unfinished else len(dataset)
         if (there, dataset.shape[1]) != (rows, width) or lengths.min(initial=1) < 1:
-            raise DataError(
-                f"{path}: the dataset {name!r} should be [{rows}, {width}], the lengths of "
-                f"{counted(len(lengths))} by the channels, and is {list(dataset.shape)}."
-            )
+            expected = f"[{rows}, {width}], the lengths of {counted(count)} by the channels"
+            came = list(dataset.shape)
+            raise DataError(f"The dataset {name!r} should be {expected}, and is {came}.")
         if unfinished and rows:
-            _refuse_cut(dataset, rows)
-    recordings = _recordings(file, len(lengths), unfinished)
+            _refuse_cut(dataset, rows, path)
+    recordings = own_names(count)
+    if "recording" in file:
+        dataset = file["recording"]
+        texts = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
+        if not texts or dataset.ndim != 1:
+            raise DataError("The dataset 'recording' should be a list of names.")
+        named = _texts(dataset[:count] if unfinished else dataset[:]) if len(dataset) else ()
+        if unfinished:  # names may be missing where the recorder was not given any
+            named = tuple(name or str(number) for number, name in enumerate(named))
+            named += recordings[len(named) :]
+        recordings = checked_names(named, count)
     return Summary(path, channels, provenance, lengths, truth, unfinished, recordings)
 
 
@@ -307,54 +322,27 @@ def columns_of(channels: Channels, truth: Mapping[str, int]) -> dict[str, int]:
     return {"q": channels.nq, "u": channels.nu, **widths}
 
 
-def _recordings(file: h5py.File, count: int, unfinished: bool) -> tuple[str, ...]:
-    if "recording" not in file:
-        return own_names(count)
-    dataset = file["recording"]
-    texts = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
-    if not texts or dataset.ndim != 1:
-        raise DataError(f"{file.filename}: the dataset 'recording' should be a list of names.")
-    names = _texts(dataset[:count] if unfinished else dataset[:]) if len(dataset) else ()
-    if unfinished:  # names may be missing where the recorder was not given any
-        names = tuple(name or str(number) for number, name in enumerate(names))
-        names += own_names(count)[len(names) :]
-    try:
-        return checked_names(names, count)
-    except DataError as error:
-        raise DataError(f"{file.filename}: {error}") from None
-
-
-def _refuse_cut(dataset: h5py.Dataset, rows: int) -> None:
+def _refuse_cut(dataset: h5py.Dataset, rows: int, path: Path) -> None:
     """Refuse an unfinished file whose last rows are not there: HDF5 would read zeros."""
-    last, path = (
-        dataset.id.get_chunk_info_by_coord((rows - 1, 0)[: dataset.ndim]),
-        dataset.file.filename,
-    )
-    if last.byte_offset is None or last.byte_offset + last.size > Path(path).stat().st_size:
-        raise DataError(f"{path} is cut short: the end of {dataset.name!r} is missing; {_AGAIN}")
+    last = dataset.id.get_chunk_info_by_coord((rows - 1, 0)[: dataset.ndim])
+    if last.byte_offset is None or last.byte_offset + last.size > path.stat().st_size:
+        raise DataError(f"It is cut short: the end of {dataset.name!r} is missing; copy it again.")
 
 
 def _dataset(file: h5py.File, name: str, ndim: int, *, kinds: str = "iuf") -> Any:
     dataset = file.get(name)
     if not isinstance(dataset, h5py.Dataset):
-        held = listing(sorted(file))
-        raise DataError(f"{file.filename} lacks the dataset {name!r}; it holds {held}.")
+        raise DataError(f"It lacks the dataset {name!r}; it holds {listing(sorted(file))}.")
     if dataset.ndim != ndim or dataset.dtype.kind not in kinds:
-        raise DataError(
-            f"{file.filename}: the dataset {name!r} should be numbers with {ndim} dimensions and "
-            f"is {dataset.dtype} {list(dataset.shape)}."
-        )
+        expected, came = f"numbers with {ndim} dimensions", f"{dataset.dtype} {list(dataset.shape)}"
+        raise DataError(f"The dataset {name!r} should be {expected} and is {came}.")
     return dataset
 
 
-def _text(value: Any) -> str | None:
-    if isinstance(value, bytes | np.bytes_):
-        return value.decode("utf-8", "replace")
-    return None if value is None else str(value)
-
-
 def _texts(values: Any) -> tuple[str, ...]:
-    return tuple(_text(value) or "" for value in np.atleast_1d(values))
+    """Texts as h5py gives them, of fixed length (bytes) or not."""
+    texts = np.atleast_1d(values).tolist()
+    return tuple(t.decode("utf-8", "replace") if isinstance(t, bytes) else str(t) for t in texts)
 
 
 # --- Writing.
@@ -479,24 +467,19 @@ def load_with_stamps(
     """As ``load``, and the time stamps [s] of each trajectory where the file has some; gaps and
     jitter are refused if they must be ``steady``, two rates in one file always."""
     with open_to_read(Path(path)) as (file, head):
-        numbers = _numbers(head, indices)
-        lengths = head.lengths[numbers]
+        numbers, dt = _numbers(head, indices), head.channels.dt
+        lengths, stamps = head.lengths[numbers], []
         q, u = (_read(file, name, head, numbers) for name in ("q", "u"))
-        stamps = []
         if "time" in file:
-            time = file["time"]
-            if time.ndim != 1 or len(time) < head.samples:
-                expected = f"[{head.samples}] seconds and is {list(time.shape)}"
-                raise DataError(f"{path}: the dataset 'time' should be {expected}.")
+            if file["time"].ndim != 1 or len(file["time"]) < head.samples:
+                expected, came = f"[{head.samples}] seconds", list(file["time"].shape)
+                raise DataError(f"The dataset 'time' should be {expected} and is {came}.")
             stamps = np.split(_read(file, "time", head, numbers), np.cumsum(lengths)[:-1])
-    for number, time in zip(numbers.tolist(), stamps, strict=bool(stamps)):
-        _check_time(path, number, time, head.channels.dt, steady)
-    try:
+        for number, time in zip(numbers, stamps, strict=bool(stamps)):
+            _check_time(f"trajectory {number} (counted from 0)", time, dt, steady)
         check_samples(head.channels, q, u, lengths, numbers=numbers)
         names = tuple(head.recordings[number] for number in numbers)
         return Trajectories(head.channels, q, u, lengths, head.provenance, names), stamps
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def read_truth_for_evaluation_only(
@@ -510,19 +493,15 @@ def read_truth_for_evaluation_only(
     """
     with open_to_read(Path(path)) as (file, head):
         if not head.truth:
-            why = "only virtual robots can record it"
-            raise DataError(f"{path} holds no truth for evaluation; {why}.")
+            raise DataError("It holds no truth for evaluation; only virtual robots can record it.")
         numbers = _numbers(head, indices)
         return {name: _read(file, f"{TRUTH}/{name}", head, numbers) for name in head.truth}
 
 
 def _numbers(head: Summary, indices: Indices | None) -> Lengths:
     if len(head) == 0:
-        raise DataError(f"{head.path} holds zero trajectories; record some first.")
-    try:
-        return check_indices(np.arange(len(head)) if indices is None else indices, len(head))
-    except DataError as error:
-        raise DataError(f"{head.path}: {error}") from None
+        raise DataError("It holds zero trajectories; record some first.")
+    return check_indices(np.arange(len(head)) if indices is None else indices, len(head))
 
 
 def _read(file: h5py.File, name: str, head: Summary, numbers: Lengths) -> np.ndarray:
@@ -534,7 +513,7 @@ def _read(file: h5py.File, name: str, head: Summary, numbers: Lengths) -> np.nda
     try:
         values = np.empty((int(lengths.sum()), *dataset.shape[1:]))
     except (MemoryError, ValueError):
-        held = f"{head.path} holds {head.samples} samples"
+        held = f"It holds {head.samples} samples"
         raise DataError(f"{held}, more than memory can; read it in parts.") from None
     filled = 0
     for run in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(chosen) > 1) + 1):
@@ -546,20 +525,17 @@ def _read(file: h5py.File, name: str, head: Summary, numbers: Lengths) -> np.nda
     return values[rows_of((np.cumsum(lengths) - lengths)[position], lengths[position])]
 
 
-def _check_time(path: Path | str, number: int, time: Stamps, dt: float, steady: bool) -> None:
+def _check_time(whose: str, time: Stamps, dt: float, steady: bool) -> None:
     """Refuse time stamps [s] that do not follow each other at dt."""
     step = np.diff(time)
     usual, tolerance = float(np.median(step)), TIME_TOLERANCE if steady else UNSTEADY_TOLERANCE
     if usual > 0.0 and not abs(usual - dt) <= tolerance * dt:
-        raise DataError(
-            f"{path} has two rates in one file: trajectory {number} (counted from 0) is sampled at "
-            f"{1 / usual:.6g} Hz by its time stamps and the file says {1 / dt:.6g} Hz; resample it."
-        )
+        sampled = f"sampled at {1 / usual:.6g} Hz by its time stamps"
+        says = f"the file says {1 / dt:.6g} Hz"
+        raise DataError(f"It has two rates in one file: {whose} is {sampled} and {says}.")
     wrong = ~(np.abs(step - dt) <= TIME_TOLERANCE * dt)
     if steady and wrong.any():
         row = int(np.argmax(wrong))
-        raise DataError(
-            f"{path}: trajectory {number} has a gap: {1e3 * step[row]:.4g} ms pass between the "
-            f"samples {row} and {row + 1} (counted from 0) where dt is {1e3 * dt:.4g} ms; cut it "
-            "there or resample it."
-        )
+        between = f"{1e3 * step[row]:.4g} ms pass between the samples {row} and {row + 1}"
+        where = f"{between} where dt is {1e3 * dt:.4g} ms"
+        raise DataError(f"In {whose} is a gap: {where}; cut it there or resample it.")

@@ -7,31 +7,15 @@ count was never there.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from genan.data.hdf5 import (
-    CHUNK_ROWS,
-    TRUTH,
-    Lock,
-    Summary,
-    abandon,
-    columns_of,
-    copy_rows,
-    describe,
-    growing_dataset,
-    make_folder,
-    open_to_read,
-    partial_path,
-    reason,
-    refuse_existing,
-    summary,
-    write_finished,
-)
+from genan.data import hdf5
 from genan.data.trajectories import (
     LONGEST_NAME,
     Channels,
@@ -67,19 +51,19 @@ class Recorder:
         resume: bool = False,
     ) -> None:
         """Begin a recording, or go on with an interrupted one; see ``create``."""
-        self.path, self.partial = Path(path), partial_path(Path(path))
-        self.channels, self._truth = channels, dict(sorted((truth or {}).items()))
+        self.path, self.partial = Path(path), hdf5.partial_path(Path(path))
+        self.channels, self.truth = channels, dict(sorted((truth or {}).items()))
         self.provenance: dict[str, Any] = json.loads(provenance_text(provenance))
-        refuse_existing(self.path)
-        make_folder(self.path.parent)
-        self._lock = Lock(self.path)
+        hdf5.refuse_existing(self.path)
+        hdf5.make_folder(self.path.parent)
+        self._lock = hdf5.Lock(self.path)
         self._file: h5py.File | None = None
         self._datasets: dict[str, Any] = {}
         self._lengths: list[int] = []
         self._names: list[str] = []
         self._rows = 0
         try:
-            refuse_existing(self.path)
+            hdf5.refuse_existing(self.path)
             self._start(self._previous(resume) if self.partial.exists() else None)
         except BaseException:
             self.close()
@@ -137,48 +121,41 @@ class Recorder:
             recording: name of the longer recording that this is a piece of; left out: it is one of
                 its own.
         """
-        self._check_open("add")
         number, truth = len(self), truth or {}
-        if dt is not None:
-            self.channels.check_rate(dt, whose=f"trajectory {number}")
         q, u = np.asarray(q, dtype=np.float64), np.asarray(u, dtype=np.float64)
-        check_samples(self.channels, q, u, np.array([len(q)]), numbers=[number])
-        names = checked_names([recording or str(number)], 1)
-        if set(truth) != set(self._truth):
-            came = listing(sorted(truth))
-            raise DataError(f"The truth should be {listing(self._truth)}, not {came}.")
-        for name, width in self._truth.items():
-            if np.shape(truth[name]) != (len(q), width) or not np.isfinite(truth[name]).all():
-                raise DataError(
-                    f"The truth {name!r} of trajectory {number} must be finite numbers "
-                    f"[{len(q)}, {width}], not {list(np.shape(truth[name]))}."
-                )
-        rows = {"q": q, "u": u, **{f"{TRUTH}/{name}": truth[name] for name in self._truth}}
-        try:
-            for name, values in rows.items():
+        with self._writing("add"):
+            if dt is not None:
+                self.channels.check_rate(dt, whose=f"trajectory {number}")
+            check_samples(self.channels, q, u, np.array([len(q)]), numbers=[number])
+            names = checked_names([recording or str(number)], 1)
+            if set(truth) != set(self.truth):
+                expected, came = listing(self.truth), listing(sorted(truth))
+                raise DataError(f"The truth should be {expected}, not {came}.")
+            for name, width in self.truth.items():
+                came, shape = np.shape(truth[name]), (len(q), width)
+                if came != shape or not np.isfinite(truth[name]).all():
+                    what = f"The truth {name!r} of trajectory {number}"
+                    raise DataError(f"{what} must be finite numbers {shape}, not {came}.")
+            truths = {f"{hdf5.TRUTH}/{name}": truth[name] for name in self.truth}
+            for name, values in {"q": q, "u": u, **truths}.items():
                 self._put(name, self._rows, values)
             self._put("recording", number, np.array([names[0].encode()], dtype=_NAME))
             self._put("length", number, np.array([len(q)]))
-        except (OSError, RuntimeError) as error:
-            self._give_up()
-            raise DataError(self._stopped(error)) from None
         self._lengths.append(len(q))
         self._names += names
         self._rows += len(q)
 
     def finish(self) -> Path:
         """Make the finished file (same content, same bytes) and remove the partial one."""
-        self._check_open("finish")
-        if not self._lengths:
-            raise DataError(f"Zero trajectories were recorded, so {self.path} is not made.")
-        refuse_existing(self.path)
-        columns = {name: self._datasets[name] for name in columns_of(self.channels, self._truth)}
-        lengths = np.array(self._lengths)
-        try:
-            write_finished(self.path, self.channels, self.provenance, lengths, columns, self._names)
-        except (OSError, RuntimeError) as error:
-            self.close()
-            raise DataError(self._stopped(error)) from None
+        with self._writing("finish"):
+            if not self._lengths:
+                raise DataError(f"Zero trajectories were recorded, so {self.path} is not made.")
+            hdf5.refuse_existing(self.path)
+            columns = {
+                name: self._datasets[name] for name in hdf5.columns_of(self.channels, self.truth)
+            }
+            about, lengths = (self.channels, self.provenance), np.array(self._lengths)
+            hdf5.write_finished(self.path, *about, lengths, columns, self._names)
         self.close(remove_partial=True)
         return self.path
 
@@ -189,33 +166,31 @@ class Recorder:
                 self._file.flush()
                 self._file.close()
             except (OSError, RuntimeError):
-                abandon(self._file)
+                hdf5.abandon(self._file)
             self._file, self._datasets = None, {}
             if remove_partial:
                 self.partial.unlink(missing_ok=True)
         self._lock.close()
 
-    def _check_open(self, purpose: str) -> None:
+    @contextmanager
+    def _writing(self, purpose: str) -> Iterator[None]:
+        """Refuse a closed recorder; a fault of the disk closes it, and what is safe stays."""
         if self._file is None:
             closed = f"The recording into {self.path} is closed"
             raise DataError(f"{closed}; begin it again to {purpose}.")
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            self.close()
+            raise DataError(
+                f"Recording stopped because {self.path.parent} cannot be written "
+                f"({hdf5.reason(error)}), with {counted(len(self))} safe in {self.partial}; make "
+                "room and run the same command again to go on."
+            ) from None
 
-    def _give_up(self) -> None:
-        if self._file is not None:
-            abandon(self._file)
-        self._file, self._datasets = None, {}
-        self.close()
-
-    def _stopped(self, error: Exception) -> str:
-        return (
-            f"Recording stopped because {self.path.parent} cannot be written ({reason(error)}), "
-            f"with {counted(len(self))} safe in {self.partial}; make room and run the same "
-            "command again to go on."
-        )
-
-    def _previous(self, resume: bool) -> Summary | None:
+    def _previous(self, resume: bool) -> hdf5.Summary | None:
         """The interrupted recording to go on from, if it is the same recording."""
-        there = summary(self.partial)
+        there = hdf5.summary(self.partial)
         if len(there) == 0:
             return None
         held = f"{self.partial} holds {counted(len(there))} of"
@@ -223,11 +198,8 @@ class Recorder:
             what_to_do = "resume it, choose another file name, or delete it"
             raise DataError(f"{held} an unfinished recording; {what_to_do}.")
         old, new = (
-            {"provenance": provenance, **channels.settings(), "truth": dict(truth)}
-            for provenance, channels, truth in (
-                (there.provenance, there.channels, there.truth),
-                (self.provenance, self.channels, self._truth),
-            )
+            {"provenance": one.provenance, **one.channels.settings(), "truth": dict(one.truth)}
+            for one in (there, self)
         )
         if differing := differences(old, new, "the partial has {}, asked {}"):
             raise DataError(
@@ -236,37 +208,39 @@ class Recorder:
             )
         return there
 
-    def _start(self, previous: Summary | None) -> None:
+    def _start(self, previous: hdf5.Summary | None) -> None:
         """Open the partial file; a killed one cannot be written again, so it is copied."""
         fresh = self.partial.with_name(self.partial.name + ".new")
         try:
             file = self._file = h5py.File(fresh, "w", libver="latest")
             file.attrs["unfinished"] = 1
-            describe(file, self.channels, self.provenance)
-            for name, width in columns_of(self.channels, self._truth).items():
-                self._datasets[name] = growing_dataset(file, name, width)
-            self._datasets["length"] = growing_dataset(file, "length", dtype="<i8")
-            self._datasets["recording"] = growing_dataset(
-                file, "recording", dtype=_NAME, rows=CHUNK_ROWS // 16
+            hdf5.describe(file, self.channels, self.provenance)
+            for name, width in hdf5.columns_of(self.channels, self.truth).items():
+                self._datasets[name] = hdf5.growing_dataset(file, name, width)
+            self._datasets["length"] = hdf5.growing_dataset(file, "length", dtype="<i8")
+            self._datasets["recording"] = hdf5.growing_dataset(
+                file, "recording", dtype=_NAME, rows=hdf5.CHUNK_ROWS // 16
             )
             if previous is not None:
-                self._copy(previous)
+                self._copy(previous.path)
             file.flush()
             file.swmr_mode = True
             fresh.replace(self.partial)
         except (OSError, RuntimeError) as error:
-            self._give_up()
+            self.close()
             fresh.unlink(missing_ok=True)
             kept = f", with {counted(len(previous))} safe in it" if previous else ""
-            raise DataError(f"{self.partial} cannot be written: {reason(error)}{kept}.") from None
+            raise DataError(
+                f"{self.partial} cannot be written: {hdf5.reason(error)}{kept}."
+            ) from None
 
-    def _copy(self, previous: Summary) -> None:
-        with open_to_read(previous.path) as (source, there):
+    def _copy(self, path: Path) -> None:
+        with hdf5.open_to_read(path) as (source, there):
             names = np.array([name.encode() for name in there.recordings], dtype=_NAME)
             for name, target in self._datasets.items():
                 rows = len(there) if name in ("length", "recording") else there.samples
                 target.resize(rows, axis=0)
-                copy_rows(names if name == "recording" else source[name], target, rows)
+                hdf5.copy_rows(names if name == "recording" else source[name], target, rows)
         self._lengths, self._names = there.lengths.tolist(), list(there.recordings)
         self._rows = there.samples
 

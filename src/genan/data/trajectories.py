@@ -74,15 +74,14 @@ class Channels:
             checked |= {f"{kind}s": tuple(names), f"{kind}_units": units}
         for name, unit in zip(self.joints, checked["joint_units"], strict=True):
             if unit not in JOINT_UNITS:
-                allowed = listing(JOINT_UNITS)
-                raise DataError(f"Joint {name!r} is in {unit!r}; convert it to one of {allowed}.")
+                raise DataError(f"Joint {name!r} is in {unit!r}; convert it to one of 'rad', 'm'.")
         if bounds.shape != (2, len(self.controls)):
             expected = f"[2, {len(self.controls)}], lowest then highest of each control"
             raise DataError(f"control_range must be {expected}, not {list(bounds.shape)}.")
         for name, low, high in zip(self.controls, *bounds, strict=True):
             if not low < high:
-                has = f"has the range {low:g} to {high:g}"
-                raise DataError(f"Control {name!r} {has}; the second must be higher.")
+                has = f"Control {name!r} has the range {low:g} to {high:g}"
+                raise DataError(f"{has}; the second must be higher.")
         bounds.flags.writeable = False
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -190,22 +189,12 @@ def check_samples(
     *,
     numbers: Indices | None = None,
 ) -> None:
-    """Refuse what cannot be learnt from, naming trajectory, sample and channel.
-
-    Args:
-        channels: what the columns mean.
-        q: joint positions [rows, nq] [rad or m].
-        u: controls [rows, nu], in their units.
-        lengths: samples of each trajectory [N].
-        numbers: what to call the trajectories in a message [N]; counted from 0 when left out.
-    """
+    """Refuse what cannot be learnt from, naming trajectory (by its number), sample and channel."""
     both = (("q", q, "joint", channels.joints), ("u", u, "control", channels.controls))
     for name, array, kind, names in both:
         if np.ndim(array) != 2 or array.shape[1] != len(names):
-            raise DataError(
-                f"{name} must be [samples, {len(names)}], one column for each {kind} "
-                f"({', '.join(names)}), not {list(np.shape(array))}."
-            )
+            expected = f"[samples, {len(names)}], one column for each {kind} ({', '.join(names)})"
+            raise DataError(f"{name} must be {expected}, not {list(np.shape(array))}.")
     rows, shape = int(np.sum(lengths)), list(np.shape(lengths))
     sizes = f"q has {len(q)} samples, u has {len(u)} and the lengths add up to {rows}."
     refuse(
@@ -216,10 +205,8 @@ def check_samples(
     called = np.arange(len(lengths)) if numbers is None else np.asarray(numbers)
     shortest = int(np.argmin(lengths))
     if lengths[shortest] < SHORTEST:
-        raise DataError(
-            f"Trajectory {called[shortest]} (counted from 0) has {lengths[shortest]} samples; the "
-            f"shortest that has an acceleration has {SHORTEST}."
-        )
+        has = f"Trajectory {called[shortest]} (counted from 0) has {lengths[shortest]} samples"
+        raise DataError(f"{has}; the shortest that has an acceleration has {SHORTEST}.")
 
     def first(fault: Bool[np.ndarray, "rows _"]) -> tuple[int, int, str]:
         row, column = (int(axis[0]) for axis in np.nonzero(fault))
@@ -229,18 +216,15 @@ def check_samples(
     for _, array, kind, names in both:
         if not np.isfinite(array).all():
             row, column, where = first(~np.isfinite(array))
-            raise DataError(
-                f"{kind.title()} {names[column]!r} is {array[row, column]} {where}; cut the "
-                "trajectory there or leave it out."
-            )
+            fault = f"{kind.title()} {names[column]!r} is {array[row, column]} {where}"
+            raise DataError(f"{fault}; cut the trajectory there or leave it out.")
     lower, upper = channels.control_range
     span = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * RANGE_TOLERANCE
     if (u.min(axis=0) < lower - span).any() or (u.max(axis=0) > upper + span).any():
         row, column, where = first((u < lower - span) | (u > upper + span))
-        raise DataError(
-            f"Control {channels.controls[column]!r} is {u[row, column]:.9g} {where}, outside its "
-            f"range {lower[column]:g} to {upper[column]:g}; correct the command or the range."
-        )
+        fault = f"Control {channels.controls[column]!r} is {u[row, column]:.9g} {where}"
+        limits = f"outside its range {lower[column]:g} to {upper[column]:g}"
+        raise DataError(f"{fault}, {limits}; correct the command or the range.")
 
 
 def check_indices(indices: Indices, count: int) -> Int[np.ndarray, " M"]:
@@ -283,20 +267,18 @@ def provenance_text(provenance: Mapping[str, Any]) -> str:
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any], words: str) -> str:
     """The settings in which two tables differ, or nothing; ``words`` say the two values."""
-    one, other = _flat(first), _flat(second)
-    return ", ".join(
-        f"{key} ({words.format(repr(one.get(key)), repr(other.get(key)))})"
-        for key in {**one, **other}
-        if one.get(key) != other.get(key)
-    )
+    one, other = flattened(first), flattened(second)
+    pairs = {key: (one.get(key), other.get(key)) for key in {**one, **other}}
+    differing = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    return ", ".join(f"{key} ({words.format(*map(repr, p))})" for key, p in differing.items())
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """``{"versions": {"numpy": "2"}}`` as ``{"versions.numpy": "2"}``."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        inner = isinstance(value, Mapping)
-        flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+        name = f"{prefix}{key}"
+        flat |= flattened(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
     return flat
 
 
@@ -381,11 +363,10 @@ class Trajectories:
         """
         for number, (q, u) in enumerate(pairs):
             check_samples(channels, q, u, np.array([len(q)]), numbers=[number])
-        q, u = (
-            np.concatenate([np.zeros((0, width)), *(pair[k] for pair in pairs)])
-            for k, width in enumerate((channels.nq, channels.nu))
-        )
-        lengths = np.array([len(q) for q, _ in pairs], dtype=np.int64)
+        if not pairs:
+            raise DataError("There are zero trajectories; a recording needs at least one.")
+        q, u = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+        lengths = np.array([len(q) for q, _ in pairs])
         return cls(channels, q, u, lengths, provenance or {}, tuple(recordings))
 
     @classmethod

@@ -4,22 +4,9 @@ import itertools
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from genan.data.inspection import measures
 from genan.data.inspection.lag import Lag, find_lag
-from genan.data.inspection.measures import (
-    ControlInspection,
-    JointInspection,
-    Spectrum,
-    Timing,
-    cells,
-    covered,
-    grid_bounds,
-    imported_phases,
-    imported_timing,
-    joint_quanta,
-    measure_controls,
-    measure_joints,
-    measure_spectrum,
-)
+from genan.data.inspection.measures import ControlInspection, JointInspection, Spectrum, Timing
 from genan.data.inspection.words import irregular, suspicious, verdict
 from genan.data.trajectories import Trajectories
 from genan.plotting import draw
@@ -81,12 +68,12 @@ def inspect(
         timing: what its time stamps say, where it has some; left out: what an import wrote down of
             them.
     """
-    dt, timing = trajectories.dt, timing or imported_timing(trajectories)
-    spectrum, quanta = measure_spectrum(trajectories), joint_quanta(trajectories)
-    joints = measure_joints(trajectories, robot, quanta, spectrum)
-    controls = measure_controls(trajectories, spectrum)
-    bounds, durations = grid_bounds(trajectories, robot).T, trajectories.lengths * dt
-    grid = [cells(q, *ends) for q, ends in zip(trajectories.q.T, bounds, strict=True)]
+    dt, timing = trajectories.dt, timing or measures.imported_timing(trajectories)
+    spectrum, quanta = measures.measure_spectrum(trajectories), measures.joint_quanta(trajectories)
+    joints = measures.measure_joints(trajectories, robot, quanta, spectrum)
+    controls = measures.measure_controls(trajectories, spectrum)
+    bounds, durations = measures.grid_bounds(trajectories, robot).T, trajectories.lengths * dt
+    grid = [measures.cells(q, *ends) for q, ends in zip(trajectories.q.T, bounds, strict=True)]
     pairs = itertools.combinations(zip(trajectories.joints, grid, strict=True), 2)
     strides = [joint.clear_stride for joint in joints if joint.moves]
     found = Inspection(
@@ -98,7 +85,7 @@ def inspect(
         longest=float(durations.max()),
         joints=joints,
         controls=controls,
-        pairs_covered={(one, other): covered(a, b) for (one, a), (other, b) in pairs},
+        pairs_covered={(one, other): measures.covered(a, b) for (one, a), (other, b) in pairs},
         suspicious=(*irregular(timing, dt), *suspicious(trajectories, joints, controls)),
         timing=timing,
         lag=find_lag(trajectories, quanta=quanta),
@@ -106,6 +93,6 @@ def inspect(
         decimation=None if None in strides else max(filter(None, strides), default=1),
         verdict=(),
         data=trajectories,
-        phases=imported_phases(trajectories),
+        phases=measures.imported_phases(trajectories),
     )
     return replace(found, verdict=tuple(verdict(found)))
