@@ -14,17 +14,15 @@ from genan.errors import SettingError
 
 Bounds = Float[np.ndarray, "2 nu"]  # Lowest and highest value of each control.
 Controls = Float[np.ndarray, "T nu"]  # One trajectory of controls, in their units.
+Rng = np.random.Generator
 
 
 @runtime_checkable
 class Signal(Protocol):
     """Anything that can draw a trajectory of controls."""
 
-    def draw(
-        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
-    ) -> Controls:
-        """One trajectory of ``duration`` [s] at period ``dt`` [s] for controls between the two rows
-        of ``bounds``."""
+    def draw(self, rng: Rng, *, bounds: Bounds, duration: float, dt: float) -> Controls:
+        """One trajectory of ``duration`` [s] at period ``dt`` [s] within ``bounds``."""
         ...
 
 
@@ -42,14 +40,11 @@ class Spline:
     """Shortest such time [s]: each trajectory draws its own between this and ``interval``; left
     out: all have the same, as in the paper."""
 
-    def draw(
-        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
-    ) -> Controls:
+    def draw(self, rng: Rng, *, bounds: Bounds, duration: float, dt: float) -> Controls:
         """See ``Signal``; the knots are uniform within the bounds."""
-        _positive(interval=self.interval)
         interval = self.interval
+        _positive(interval=interval, shortest=interval if self.shortest is None else self.shortest)
         if self.shortest is not None:
-            _positive(shortest=self.shortest)
             interval = float(rng.uniform(min(self.shortest, interval), interval))
         t = _times(duration, dt)
         knots = interval * np.arange(int(np.ceil(duration / interval - 1e-9)) + 1)
@@ -63,15 +58,11 @@ class Multisine:
     repeats."""
 
     lowest: float = 0.1
-    """Lowest frequency and distance between frequencies [Hz]; the signal's period is its
-    inverse."""
+    """Lowest frequency and distance between frequencies [Hz]; the period is its inverse."""
     highest: float = 3.0  # Highest frequency [Hz].
 
-    def draw(
-        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
-    ) -> Controls:
-        """See ``Signal``; each control has its own phases and touches one of its bounds once a
-        period."""
+    def draw(self, rng: Rng, *, bounds: Bounds, duration: float, dt: float) -> Controls:
+        """See ``Signal``; each control has its own phases and touches a bound once a period."""
         _positive(lowest=self.lowest, highest=self.highest)
         if not self.lowest <= self.highest < 0.5 / dt:
             raise SettingError(
@@ -79,16 +70,12 @@ class Multisine:
                 f"{self.lowest:g} and {self.highest:g} Hz."
             )
         frequency = self.lowest * np.arange(1, round(self.highest / self.lowest) + 1)
-        period = _times(1.0 / self.lowest, dt)
-        phase = rng.uniform(0.0, 2.0 * np.pi, (len(frequency), bounds.shape[1]))
-        wave = np.sum(
-            np.cos(2.0 * np.pi * frequency[:, None, None] * period[:, None] + phase[:, None]),
-            axis=0,
-        )
-        wave = np.resize(
-            wave / np.abs(wave).max(axis=0), (len(_times(duration, dt)), bounds.shape[1])
-        )
-        return _scaled(wave, bounds)
+        period, nu = _times(1.0 / self.lowest, dt), bounds.shape[1]
+        phase = rng.uniform(0.0, 2.0 * np.pi, (len(frequency), nu))
+        angle = 2.0 * np.pi * frequency[:, None, None] * period[:, None] + phase[:, None]
+        wave = np.sum(np.cos(angle), axis=0)
+        wave /= np.abs(wave).max(axis=0)
+        return _scaled(np.resize(wave, (len(_times(duration, dt)), nu)), bounds)
 
 
 @dataclass(frozen=True)
@@ -99,32 +86,24 @@ class Chirp:
     start: float = 0.1  # Frequency at the beginning [Hz].
     end: float = 5.0  # Frequency at the end [Hz].
 
-    def draw(
-        self, rng: np.random.Generator, *, bounds: Bounds, duration: float, dt: float
-    ) -> Controls:
-        """See ``Signal``; each control starts at a phase of its own, so that they do not move in
-        step."""
+    def draw(self, rng: Rng, *, bounds: Bounds, duration: float, dt: float) -> Controls:
+        """See ``Signal``; each control starts at a phase of its own: they do not move in step."""
         _positive(start=self.start, end=self.end)
-        if self.end >= 0.5 / dt or self.end <= self.start:
+        if not self.start < self.end < 0.5 / dt:
             raise SettingError(
                 f"A chirp needs start < end < half the rate ({0.5 / dt:g} Hz), got {self.start:g} "
                 f"and {self.end:g} Hz."
             )
-        t = _times(duration, dt)
         growth = np.log(self.end / self.start) / duration
-        angle = 2.0 * np.pi * self.start * np.expm1(growth * t) / growth
-        return _scaled(
-            np.sin(angle[:, None] + rng.uniform(0.0, 2.0 * np.pi, bounds.shape[1])), bounds
-        )
+        angle = 2.0 * np.pi * self.start * np.expm1(growth * _times(duration, dt)) / growth
+        phase = rng.uniform(0.0, 2.0 * np.pi, bounds.shape[1])
+        return _scaled(np.sin(angle[:, None] + phase), bounds)
 
 
 def _times(duration: float, dt: float) -> Float[np.ndarray, " T"]:
-    count = round(duration / dt)
-    if count < 3:
-        raise SettingError(
-            f"A trajectory needs at least 3 samples, but {duration:g} s at {dt:g} s per sample is "
-            f"{count}."
-        )
+    if (count := round(duration / dt)) < 3:
+        asked = f"{duration:g} s at {dt:g} s per sample is {count}"
+        raise SettingError(f"A trajectory needs at least 3 samples, but {asked}.")
     return dt * np.arange(count)
 
 

@@ -14,18 +14,7 @@ from genan.data.trajectories import (
 )
 
 __all__ = [
-    "Channels",
-    "Differences",
-    "Inspection",
-    "Recorder",
-    "Summary",
-    "Trajectories",
-    "Trajectory",
-    "finite_differences",
-    "inspect",
-    "load",
-    "read_truth_for_evaluation_only",
-    "split",
-    "summary",
+    "Channels", "Differences", "Inspection", "Recorder", "Summary", "Trajectories", "Trajectory",
+    "finite_differences", "inspect", "load", "read_truth_for_evaluation_only", "split", "summary",
     "write",
-]
+]  # fmt: skip

@@ -386,24 +386,17 @@ def copy_rows(source: Any, target: h5py.Dataset, rows: int) -> None:
         target[block] = source[block]
 
 
-def write_finished(
-    path: Path,
-    channels: Channels,
-    provenance: Mapping[str, Any],
-    lengths: Lengths,
-    columns: Mapping[str, Any],
-    recordings: Sequence[str],
-) -> None:
-    """Write a whole finished file: under a temporary name, onto the disk, then to ``path``.
+def write_finished(head: Summary, columns: Mapping[str, Any]) -> None:
+    """Write a whole finished file that says of itself what ``head`` says.
 
     ``columns``: by dataset name, an array or an HDF5 dataset [rows or more, columns].
     """
-    rows = int(lengths.sum())
+    rows = head.samples
     packed = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
     # Kept to the end: a dataset that is let go while the disk is full takes the process down.
     written: list[h5py.Dataset] = []
-    with new_file(path) as file:
-        describe(file, channels, provenance)
+    with new_file(head.path) as file:
+        describe(file, head.channels, head.provenance)
         for name, source in columns.items():
             width, chunks = source.shape[1], (min(CHUNK_ROWS, rows), source.shape[1])
             target = file.create_dataset(
@@ -411,7 +404,7 @@ def write_finished(
             )
             written.append(target)
             copy_rows(source, target, rows)
-        written += write_lengths(file, lengths, recordings)
+        written += write_lengths(file, head.lengths, head.recordings)
 
 
 def write_lengths(file: h5py.File, lengths: Lengths, names: Sequence[str]) -> list[h5py.Dataset]:
@@ -427,11 +420,8 @@ def write(
 ) -> None:
     """Write a whole recording; an existing file is never touched.
 
-    Args:
-        path: file to make.
-        trajectories: the recording.
-        truth: what only a virtual robot knows (true torques "tau" [N m], pressures "pressure" [Pa],
-            ...), each [rows, columns]; kept apart, for evaluation only.
+    ``truth``: what only a virtual robot knows (torques "tau" [N m], "pressure" [Pa], ...),
+    each [rows, columns]; kept apart, for evaluation only.
     """
     path, t = Path(path), trajectories
     columns = {"q": t.q, "u": t.u}
@@ -444,7 +434,8 @@ def write(
     make_folder(path.parent)
     with closing(Lock(path)), refuse_unwritable(path):
         refuse_existing(path)
-        write_finished(path, t.channels, t.provenance, t.lengths, columns, t.recordings)
+        head = Summary(path, t.channels, t.provenance, t.lengths, {}, False, t.recordings)
+        write_finished(head, columns)
 
 
 # --- Reading.
@@ -453,10 +444,8 @@ def write(
 def load(path: Path | str, indices: Indices | None = None) -> Trajectories:
     """Read a recording, finished or not, up to its last whole trajectory.
 
-    Args:
-        path: the file; ``<name>.partial`` works too, also while it is being written.
-        indices: trajectories to read, counted from 0, in this order; all when left out. Only their
-            rows are read.
+    ``<name>.partial`` works too, also while it is being written. ``indices``: trajectories to read,
+    counted from 0, in this order, and no rows of others; left out: all.
     """
     return load_with_stamps(path, indices, steady=True)[0]
 
@@ -487,9 +476,7 @@ def read_truth_for_evaluation_only(
 ) -> dict[str, Float[np.ndarray, "rows _"]]:
     """What only a virtual robot knows, by name [rows, columns]; never to be learnt from.
 
-    Args:
-        path: the file.
-        indices: trajectories to read, counted from 0, in this order; all when left out.
+    ``indices``: trajectories to read, as in ``load``.
     """
     with open_to_read(Path(path)) as (file, head):
         if not head.truth:

@@ -73,14 +73,10 @@ class Recorder:
     def create(
         cls, path: Path | str, channels: Channels, *, provenance: Table, truth: Widths = None
     ) -> "Recorder":
-        """Begin a new recording; an existing file or partial file is refused and left alone.
+        """Begin a new recording, a file ``path`` once it is finished; what exists is left alone.
 
-        Args:
-            path: the file that ``finish`` will make.
-            channels: what the columns mean.
-            provenance: where the recording comes from; no clock times, or equal content will not be
-                equal bytes.
-            truth: name and number of columns of what is recorded for evaluation only.
+        ``provenance``: where it comes from, without clock times, or equal content will not be equal
+        bytes. ``truth``: name and number of columns of what is for evaluation only.
         """
         return cls(path, channels, provenance=provenance, truth=truth)
 
@@ -111,15 +107,14 @@ class Recorder:
         dt: float | None = None,
         recording: str | None = None,
     ) -> None:
-        """Add one trajectory; it is checked first, and a refused one changes nothing.
+        """Add one trajectory, q [T, nq] [rad or m] and u [T, nu]; a refused one changes nothing.
 
         Args:
-            q: positions [T, nq] [rad or m].
-            u: controls [T, nu], in their units.
+            q: positions.
+            u: controls, in their units.
             truth: for evaluation only, each [T, columns], with the names given at the start.
             dt: sampling period of this trajectory [s], checked against the recording's.
-            recording: name of the longer recording that this is a piece of; left out: it is one of
-                its own.
+            recording: name of the longer one that this is a piece of; left out: one of its own.
         """
         number, truth = len(self), truth or {}
         q, u = np.asarray(q, dtype=np.float64), np.asarray(u, dtype=np.float64)
@@ -132,10 +127,10 @@ class Recorder:
                 expected, came = listing(self.truth), listing(sorted(truth))
                 raise DataError(f"The truth should be {expected}, not {came}.")
             for name, width in self.truth.items():
-                came, shape = np.shape(truth[name]), (len(q), width)
-                if came != shape or not np.isfinite(truth[name]).all():
+                size, shape = np.shape(truth[name]), (len(q), width)
+                if size != shape or not np.isfinite(truth[name]).all():
                     what = f"The truth {name!r} of trajectory {number}"
-                    raise DataError(f"{what} must be finite numbers {shape}, not {came}.")
+                    raise DataError(f"{what} must be finite numbers {shape}, not {size}.")
             truths = {f"{hdf5.TRUTH}/{name}": truth[name] for name in self.truth}
             for name, values in {"q": q, "u": u, **truths}.items():
                 self._put(name, self._rows, values)
@@ -151,11 +146,11 @@ class Recorder:
             if not self._lengths:
                 raise DataError(f"Zero trajectories were recorded, so {self.path} is not made.")
             hdf5.refuse_existing(self.path)
-            columns = {
-                name: self._datasets[name] for name in hdf5.columns_of(self.channels, self.truth)
-            }
-            about, lengths = (self.channels, self.provenance), np.array(self._lengths)
-            hdf5.write_finished(self.path, *about, lengths, columns, self._names)
+            columns = hdf5.columns_of(self.channels, self.truth)
+            lengths, names = np.array(self._lengths), tuple(self._names)
+            about = self.channels, self.provenance, lengths, self.truth
+            head = hdf5.Summary(self.path, *about, unfinished=False, recordings=names)
+            hdf5.write_finished(head, {name: self._datasets[name] for name in columns})
         self.close(remove_partial=True)
         return self.path
 

@@ -476,10 +476,8 @@ def finite_differences(
     With these two definitions the step qd' = qd + dt qdd, q' = q + dt qd' gives back q_{t+1} from
     q_t: the labels retrace the data.
 
-    Args:
-        q: positions of all trajectories, one after the other [rows, nq] [rad or m].
-        lengths: samples of each trajectory [N], each at least 3.
-        dt: sampling period [s].
+    ``q``: positions of all trajectories, one after the other [rad or m]; ``lengths``: samples of
+    each, at least 3; ``dt``: sampling period [s].
     """
     shortest, total = int(lengths.min()) if len(lengths) else 0, int(lengths.sum())
     if len(q) != total or shortest < SHORTEST:
@@ -506,12 +504,9 @@ def split(
     split through either would test on what was learnt. All trajectories of a recording are in the
     same list.
 
-    Args:
-        trajectories: trajectories, or the name of each one's recording [N], or the number of
-            trajectories where each is a recording of its own; at least 2 recordings.
-        fraction: part of the recordings in the first list, between 0 and 1 (rounded to whole
-            recordings).
-        seed: the same seed gives the same split.
+    ``trajectories`` may also be the name of each one's recording [N], or a number of trajectories
+    where each is a recording of its own. ``fraction``: part of the recordings, at least 2, in the
+    first list, rounded to whole ones. The same ``seed`` gives the same split.
     """
     names = own_names(trajectories) if isinstance(trajectories, int) else trajectories
     of = recording_numbers(names.recordings if isinstance(names, Trajectories) else names)

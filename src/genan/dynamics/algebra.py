@@ -106,12 +106,8 @@ def solve(matrix: Sequence[Scalars], right: Scalars, *, kept: bool = False) -> l
     A = L^T D L, eliminated from the last coordinate to the first: with parents numbered before
     their children no entry that the tree makes zero fills in.
 
-    Args:
-        matrix: Row k has k + 1 entries.
-        right: The right-hand side b.
-        kept: Whether much is computed from the solution. It then ends in divisions, which XLA keeps
-            for all their uses; products it would fuse with what follows, beyond the size of a loop
-            that its compiler can handle.
+    With ``kept`` the solution ends in divisions, which XLA keeps for all their uses; products it
+    would fuse with what follows, beyond the size of a loop that its compiler can handle.
     """
     a = [list(row) for row in matrix]
     x = list(right)
@@ -150,11 +146,8 @@ def lift(
     again: left to itself JAX keeps every intermediate scalar, which takes hundreds of times the
     memory of the state, and more time.
 
-    Args:
-        function: From one list of scalars per argument to a list of scalars.
-        order: For each entry of an argument, which scalar it is.
-        result: For each entry of the result, which scalar it is; ``order`` if not given.
-        pullback: Derivative of ``function``; by default JAX's.
+    ``order`` says for each entry of an argument which scalar it is, ``result`` the same of the
+    result (left out: ``order``); ``pullback`` is the derivative (left out: JAX's).
     """
     index = order if result is None else result
     inverse_order = np.argsort(order)

@@ -167,20 +167,14 @@ def _link(model: "mujoco.MjModel", joint: int, frame: _Frame, mass: _Mass) -> Li
         cos, sin = _constants(np.array([x, y]) / length, scale=1.0)
     rotation = frame.rotation @ _about_z(cos, -sin)
     return Link(
-        parent=frame.link,
-        hinge=hinge,
-        rotation=tuple(_constants(row, scale=1.0) for row in rotation),
-        turn=(cos, sin),
-        offset=_constants(frame.position),
-        reference=float(model.qpos0[joint]),
-        mass=mass.mass,
-        moment=_constants(mass.moment),
+        frame.link, hinge, tuple(_constants(row, scale=1.0) for row in rotation), (cos, sin),
+        offset=_constants(frame.position), reference=float(model.qpos0[joint]),
+        mass=mass.mass, moment=_constants(mass.moment),
         inertia=_constants(mass.inertia[tuple(zip(*ENTRIES, strict=True))]),
-        armature=float(model.dof_armature[joint]),
-        damping=float(model.dof_damping[joint]),
+        armature=float(model.dof_armature[joint]), damping=float(model.dof_damping[joint]),
         stiffness=float(model.jnt_stiffness[joint]),
         spring_reference=float(model.qpos_spring[joint]),
-    )
+    )  # fmt: skip
 
 
 def _constants(values: Float[np.ndarray, " n"], *, scale: float | None = None) -> tuple[float, ...]:

@@ -77,22 +77,13 @@ def inspect(
     pairs = itertools.combinations(zip(trajectories.joints, grid, strict=True), 2)
     strides = [joint.clear_stride for joint in joints if joint.moves]
     found = Inspection(
-        trajectories=len(trajectories),
-        samples=len(trajectories.q),
-        dt=dt,
-        duration=float(durations.sum()),
-        shortest=float(durations.min()),
-        longest=float(durations.max()),
-        joints=joints,
-        controls=controls,
+        len(trajectories), len(trajectories.q), dt,
+        float(durations.sum()), float(durations.min()), float(durations.max()),
+        joints=joints, controls=controls,
         pairs_covered={(one, other): measures.covered(a, b) for (one, a), (other, b) in pairs},
         suspicious=(*irregular(timing, dt), *suspicious(trajectories, joints, controls)),
-        timing=timing,
-        lag=find_lag(trajectories, quanta=quanta),
-        spectrum=spectrum,
+        timing=timing, lag=find_lag(trajectories, quanta=quanta), spectrum=spectrum,
         decimation=None if None in strides else max(filter(None, strides), default=1),
-        verdict=(),
-        data=trajectories,
-        phases=measures.imported_phases(trajectories),
-    )
+        verdict=(), data=trajectories, phases=measures.imported_phases(trajectories),
+    )  # fmt: skip
     return replace(found, verdict=tuple(verdict(found)))

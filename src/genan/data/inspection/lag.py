@@ -78,15 +78,10 @@ def find_lag(
     longest: float = 0.25,
     quanta: Sequence[float | None] | None = None,
 ) -> Lag:
-    """Find the delay between commands and accelerations, joint by joint.
+    """Find the delay between commands and accelerations, joint by joint, up to ``longest`` [s].
 
     A lag of d means that row t of u acts on the acceleration of row t + d; 0: while q moves from
-    row t to t + 1.
-
-    Args:
-        trajectories: the recording.
-        longest: longest delay looked for [s].
-        quanta: each encoder's smallest step [rad or m], where they are known already.
+    row t to t + 1. ``quanta``: each encoder's smallest step [rad or m], where known already.
     """
     quanta = joint_quanta(trajectories) if quanta is None else quanta
     if (every := len(trajectories.q) // _SAMPLES) > 1:  # whole trajectories, spread over all
@@ -159,16 +154,11 @@ def _joint_lag(
         known, best, lowest, highest = True, copied, *[int(max(0, delays[copied]))] * 2
     curve = explained if known else direct
     return JointLag(
-        joint=name,
-        steps=max(0, int(delays[best])) if known else None,
-        lowest=lowest,
-        highest=highest,
+        name, max(0, int(delays[best])) if known else None, lowest, highest,
         control=trajectories.controls[response.strongest(peak)] if seen and peak < last else None,
-        explained=float(curve.max()),
-        chance=chance[structure if known else DIRECT],
-        delays=tuple(delays.tolist()),
-        curve=tuple(curve.tolist()),
-    )
+        explained=float(curve.max()), chance=chance[structure if known else DIRECT],
+        delays=tuple(delays.tolist()), curve=tuple(curve.tolist()),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

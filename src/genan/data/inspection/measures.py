@@ -53,6 +53,7 @@ GAPS_LISTED = 20  # Gaps that are listed one by one; the rest are counted.
 
 Values = Float[np.ndarray, " M"]
 Cells = Int[np.ndarray, " M"]
+Runs = tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]
 
 
 # --- Joints and controls.
@@ -136,32 +137,19 @@ def measure_joints(
             limits_covered = max(0.0, (min(highest, upper) - max(lowest, lower)) / (upper - lower))
         resolution = measure_resolution(q, lengths, quantum)
         sticking = measure_sticking(trajectories, column)
-        joints.append(
-            JointInspection(
-                name=trajectories.joints[column],
-                unit=trajectories.joint_units[column],
-                lowest=lowest,
-                highest=highest,
-                deviation=float(q.std()),
-                speed_median=median,
-                speed_p99=p99,
-                speed_highest=float(speed.max()),
-                quantum=quantum,
-                second_difference=float(np.sqrt(np.mean((motion.qdd[:, column] * dt**2) ** 2))),
-                limits=limits,
-                limits_covered=limits_covered,
-                phase_covered=covered(
-                    cells(q[motion.rows], *bounds[:, column]), cells(qd, -p999, p999)
-                ),
-                signal=resolution.signal,
-                noise=resolution.noise,
-                clear_stride=resolution.clear_stride(quantum, CLEAR),
-                stuck=sticking.share,
-                stuck_count=sticking.count,
-                stuck_longest=sticking.longest,
-                excited=spectrum.edge(spectrum.joints[column]),
-            )
-        )
+        phase = covered(cells(q[motion.rows], *bounds[:, column]), cells(qd, -p999, p999))
+        bend = motion.qdd[:, column] * dt**2
+        joints.append(JointInspection(
+            trajectories.joints[column], trajectories.joint_units[column], lowest, highest,
+            deviation=float(q.std()),
+            speed_median=median, speed_p99=p99, speed_highest=float(speed.max()),
+            quantum=quantum, second_difference=float(np.sqrt(np.mean(bend**2))),
+            limits=limits, limits_covered=limits_covered, phase_covered=phase,
+            signal=resolution.signal, noise=resolution.noise,
+            clear_stride=resolution.clear_stride(quantum, CLEAR),
+            stuck=sticking.share, stuck_count=sticking.count, stuck_longest=sticking.longest,
+            excited=spectrum.edge(spectrum.joints[column]),
+        ))  # fmt: skip
     return tuple(joints)
 
 
@@ -171,30 +159,21 @@ def measure_controls(
     """Every control's numbers."""
     controls, columns = [], zip(trajectories.u.T, trajectories.control_range.T, strict=True)
     for column, (u, (lower, upper)) in enumerate(columns):
+        name, unit = trajectories.controls[column], trajectories.control_units[column]
+        lowest, highest = float(u.min()), float(u.max())
         margin = _AT_BOUND * (upper - lower) if np.isfinite(upper - lower) else 0.0
         few = len(np.unique(u[:: max(1, len(u) // 10_000)])) <= _SWITCH_VALUES
         switch = few and len(np.unique(u)) <= _SWITCH_VALUES
+        at_bound = (u <= lower + margin) | (u >= upper - margin)
+        saturated = 0.0 if switch else float(at_bound.mean())
         rate = np.diff(u, append=u[-1])
         rate[trajectories.offsets[1:] - 1] = 0.0
-        fast = float(np.quantile(np.abs(rate), 0.999))
-        changes = np.ptp(u) > 0.0 and fast > 0.0
-        at_bound = np.mean((u <= lower + margin) | (u >= upper - margin))
-        controls.append(
-            ControlInspection(
-                name=trajectories.controls[column],
-                unit=trajectories.control_units[column],
-                lower=float(lower),
-                upper=float(upper),
-                lowest=float(u.min()),
-                highest=float(u.max()),
-                saturated=0.0 if switch else float(at_bound),
-                fastest=float(np.abs(rate).max()) / trajectories.dt,
-                covered=covered(cells(u, u.min(), u.max()), cells(rate, -fast, fast))
-                if changes
-                else 0.0,
-                excited=spectrum.edge(spectrum.controls[column]),
-            )
-        )
+        fast, share = float(np.quantile(np.abs(rate), 0.999)), 0.0
+        if lowest < highest and fast > 0.0:
+            share = covered(cells(u, lowest, highest), cells(rate, -fast, fast))
+        measured = saturated, float(np.abs(rate).max()) / trajectories.dt, share
+        excited, bounds = spectrum.edge(spectrum.controls[column]), (float(lower), float(upper))
+        controls.append(ControlInspection(name, unit, *bounds, lowest, highest, *measured, excited))
     return tuple(controls)
 
 
@@ -277,11 +256,7 @@ class Sticking:
 
 def measure_sticking(trajectories: Trajectories, column: int) -> Sticking:
     """Stretches in which a joint's reading does not change at all while a command does."""
-    still = np.diff(trajectories.q[:, column]) == 0.0
-    still[trajectories.offsets[1:-1] - 1] = False
-    starts, stops = runs(still)
-    long = stops - starts >= max(STILL_SAMPLES, STILL / trajectories.dt)
-    starts, stops = starts[long], stops[long]
+    starts, stops = standstills(trajectories, column, STILL, STILL_SAMPLES)
     used = np.ptp(trajectories.u, axis=0)
     change = np.abs(trajectories.u[stops] - trajectories.u[starts])
     samples = (stops - starts)[((change > CHANGED * used) & (used > 0.0)).any(axis=1)]
@@ -289,7 +264,17 @@ def measure_sticking(trajectories: Trajectories, column: int) -> Sticking:
     return Sticking(float(samples.sum()) / len(trajectories.q), len(samples), longest)
 
 
-def runs(mask: Bool[np.ndarray, " M"]) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]:
+def standstills(trajectories: Trajectories, column: int, time: float, samples: int) -> Runs:
+    """First and last rows of the stretches of exactly one value of a joint that last for at least
+    ``time`` [s] and ``samples``."""
+    still = np.diff(trajectories.q[:, column]) == 0.0
+    still[trajectories.offsets[1:-1] - 1] = False
+    starts, stops = runs(still)
+    long = stops - starts >= max(samples, time / trajectories.dt)
+    return starts[long], stops[long]
+
+
+def runs(mask: Bool[np.ndarray, " M"]) -> Runs:
     """First index of each run of True, and the index after its last."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
     return edges[::2], edges[1::2]
@@ -320,16 +305,15 @@ def find_frozen(trajectories: Trajectories, column: int) -> list[tuple[int, int]
     """Samples and first row of long stretches of exactly one value while controls, and other
     joints, move."""
     q, u, alone = trajectories.q, trajectories.u, len(trajectories.joints) == 1
-    still = np.diff(q[:, column]) == 0.0
-    still[trajectories.offsets[1:-1] - 1] = False
     enough_q, enough_u = (MOVING * np.ptp(values, axis=0) for values in (q, u))
     frozen = []
-    for start, stop in zip(*runs(still), strict=True):
+    for start, stop in zip(
+        *standstills(trajectories, column, FROZEN_TIME, FROZEN_SAMPLES), strict=True
+    ):
         rows = slice(start, stop + 1)
-        if stop - start >= max(FROZEN_SAMPLES, math.ceil(FROZEN_TIME / trajectories.dt)):
-            moves = alone or (np.ptp(q[rows], axis=0) > enough_q).any()
-            if moves and (np.ptp(u[rows], axis=0) > enough_u).any():
-                frozen.append((int(stop - start), int(start)))
+        moves = alone or (np.ptp(q[rows], axis=0) > enough_q).any()
+        if moves and (np.ptp(u[rows], axis=0) > enough_u).any():
+            frozen.append((int(stop - start), int(start)))
     return frozen
 
 
@@ -370,13 +354,8 @@ class Resolution:
 
 
 def measure_resolution(q: Values, lengths: Lengths, quantum: float | None) -> Resolution:
-    """Separate one joint's second differences into motion and noise, by relative least squares.
-
-    Args:
-        q: positions of all trajectories, one after the other [rad or m].
-        lengths: samples of each trajectory.
-        quantum: the encoder's smallest step [rad or m], where it has one.
-    """
+    """Separate one joint's second differences [rad or m] into motion and noise, by relative least
+    squares; ``quantum``: the encoder's smallest step, where it has one."""
     from scipy.optimize import nnls
 
     longest = int(np.median(lengths)) // 2
@@ -424,10 +403,6 @@ def find_quantum(q: Values, lengths: Lengths) -> float | None:
     In a log that was interpolated to other times, samples lie anywhere between two readings, but
     equal neighbours lie between equal readings: where the joint stands still its value is a
     reading. The changes from one standstill to the next are whole quanta.
-
-    Args:
-        q: positions of all trajectories, one after the other [rad or m].
-        lengths: samples of each trajectory.
     """
     steps, cuts, largest = np.diff(q), np.cumsum(lengths)[:-1] - 1, float(np.abs(q).max())
     still = steps == 0.0

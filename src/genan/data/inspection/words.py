@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from genan.data.inspection.measures import (
-    ControlInspection,
-    JointInspection,
-    Timing,
-    find_duplicates,
-    find_frozen,
-    find_jumps,
-    repeated_share,
-)
+from genan.data.inspection import measures
+from genan.data.inspection.measures import ControlInspection, JointInspection, Timing
 from genan.data.trajectories import Trajectories, counted, place
 from genan.errors import listing
 from genan.words import number, ordinal, plural, quantity
@@ -57,15 +50,14 @@ def suspicious(
         yield from _control_range(control)
     coarse = {j: j.quantum for j in joints if j.quantum and 0.0 < j.signal < j.quantum}
     if coarse:
-        details = ", ".join(
-            f"{j.name} {quantity(j.signal, j.unit)} of {quantity(quantum, j.unit)}"
-            for j, quantum in coarse.items()
-        )
+        pairs = [
+            (j.name, quantity(j.signal, j.unit), quantity(q, j.unit)) for j, q in coarse.items()
+        ]
         yield (
             f"Too coarsely measured for the rate: joint {listing(j.name for j in coarse)}; what "
             "one sample of acceleration adds to the position (root mean square) is less than one "
-            f"step of the encoder ({details}), so single accelerations are mostly rounding; learn "
-            "over several samples."
+            f"step of the encoder ({', '.join(f'{n} {a} of {b}' for n, a, b in pairs)}), so single "
+            "accelerations are mostly rounding; learn over several samples."
         )
     lengths, usual = trajectories.lengths, float(np.median(trajectories.lengths))
     short = lengths < max(SHORT_SAMPLES, SHORT_PART * usual)
@@ -75,7 +67,7 @@ def suspicious(
             f"{int(np.argmin(lengths))} (counted from 0) has {int(lengths.min())} samples where "
             f"{int(usual)} are usual."
         )
-    if twice := find_duplicates(trajectories):
+    if twice := measures.find_duplicates(trajectories):
         first, second = twice[0]
         yield (
             f"Recorded twice: {counted(len(twice))}; number {second} equals number {first} "
@@ -117,7 +109,7 @@ def _joint_samples(
 
     steps = np.diff(trajectories.q[:, column])
     steps[trajectories.offsets[1:-1] - 1] = np.nan
-    if jumps := find_jumps(steps, joint.quantum):
+    if jumps := measures.find_jumps(steps, joint.quantum):
         row, size = jumps[0]
         turn = joint.unit == "rad" and abs(size - 2 * math.pi) < 0.2
         of = counted(len({place(lengths, row)[0] for row, _ in jumps}))
@@ -126,7 +118,7 @@ def _joint_samples(
             f"{name} jumps: {quantity(size, joint.unit)} in one sample at "
             f"{where(row)}, {of} in all; {why}."
         )
-    if frozen := find_frozen(trajectories, column):
+    if frozen := measures.find_frozen(trajectories, column):
         length, start = max(frozen)
         part = sum(samples for samples, _ in frozen) / len(trajectories.q)
         yield (
@@ -136,7 +128,7 @@ def _joint_samples(
             "encoder that hangs."
         )
     fast = max(4.0 * (joint.quantum or 0.0), joint.speed_median * dt)
-    if (part := repeated_share(steps, fast)) > REPEATED:
+    if (part := measures.repeated_share(steps, fast)) > REPEATED:
         yield (
             f"{name} repeats its last value in {_percent(part)} of the samples within fast motion: "
             "the sensor is read less often than the log is written, so velocities and "
@@ -217,13 +209,10 @@ def verdict(found: "Inspection") -> Iterator[str]:
 
 
 def _amount(found: "Inspection") -> str:
-    covered = min(joint.phase_covered for joint in found.joints)
-    duration = found.duration / found.phases
+    covered, duration = min(j.phase_covered for j in found.joints), found.duration / found.phases
     if duration < LITTLE:
-        return (
-            f"Only {duration:.3g} s of motion: enough for a parametric model, little for a "
-            "network; record some minutes more."
-        )
+        enough = "enough for a parametric model, little for a network"
+        return f"Only {duration:.3g} s of motion: {enough}; record some minutes more."
     return (
         f"{duration / 60.0:.3g} min of motion in {found.trajectories} trajectories, "
         f"{'broad' if covered >= BROAD else 'narrow'}: every joint visits at least "
@@ -311,10 +300,7 @@ def obstacles(
 ) -> tuple[str, ...]:
     """Why nothing can be identified, one sentence each; empty where something can.
 
-    Args:
-        trajectories: the recording.
-        inspection: what ``inspect`` found in it.
-        history_reach: age of the oldest command that the network sees [samples], delay included.
+    ``history_reach``: age of the oldest command that the network sees [samples], delay included.
     """
     found, samples = [], inspection.samples
     same = f"all {samples} samples are the same"
