@@ -29,7 +29,7 @@ VERBS = {
     "identify": "identify a robot's linear dynamics and hysteresis, compared with the real robot's",
 }
 
-REFUSED = 2  # Exit code of a command that was refused.
+REFUSED, INTERRUPTED = 2, 130  # Exit codes of commands that were refused or that Ctrl-C stopped.
 
 _FILES = {"import": "import_", "new-robot": "robots"}  # Of the verbs whose file has another name.
 _MOVED = "moved out of the package: see 'python -m experiments' in a clone of the repository."
@@ -74,7 +74,6 @@ def command(verb: str, arguments: Sequence[str]) -> Any:
 
 
 def _run(verb: str, arguments: list[str]) -> int:
-    from genan.cli.terminal import INTERRUPTED
     from genan.errors import GenanError
 
     _show_log()
@@ -82,8 +81,8 @@ def _run(verb: str, arguments: list[str]) -> int:
         return int(command(verb, arguments).run() or 0)
     except GenanError as error:
         return _refuse(str(error))
-    except KeyboardInterrupt:
-        print("\ngenan: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as stop:  # a verb that was asked to stop says what is safe
+        print(str(stop) or "\ngenan: interrupted.", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""

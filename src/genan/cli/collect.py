@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from genan.cli.terminal import INTERRUPTED, ProgressBars, console, interruptible, refuse
+from genan.cli.terminal import ProgressBars, console, interruptible, refuse
 from genan.jax_setup import use_cache
 from genan.provenance import versions
 from genan.robot import Robot
@@ -47,7 +47,7 @@ class Collect:
     drift: float = 1.0  # How fast the robot ages: 0 never changes, 1 is the usual.
     truth_for_evaluation_only: bool = False  # Also record true torques etc., to judge models with.
 
-    def run(self) -> int:
+    def run(self) -> None:
         package = check_offers(self.robot, "virtual", "to record on")
         self._check()
         from genan.data import Channels, Recorder
@@ -62,7 +62,7 @@ class Collect:
             about |= {"interval": self.interval, "shortest": self.shortest_interval}
         channels = Channels.of_robot(robot)
         with Recorder.resume_or_create(self.out, channels, provenance=about, truth=truth) as file:
-            return self._record(file, plan)
+            self._record(file, plan)
 
     def _check(self) -> None:
         shortest = self.interval if self.shortest_interval is None else self.shortest_interval
@@ -99,7 +99,7 @@ class Collect:
         times = self.duration, self.ramp, self.settle
         return Plan(self.seed, signals[self.signal], bounds, *times)
 
-    def _record(self, recorder: "Recorder", plan: "Plan") -> int:
+    def _record(self, recorder: "Recorder", plan: "Plan") -> None:
         from genan.deployment.collection import record
 
         say, total = console(stderr=True).print, self.trajectories
@@ -119,11 +119,9 @@ class Collect:
             )  # fmt: skip
         if not whole:
             safe = f"{len(recorder)} of {total} trajectories are safe in {recorder.partial}"
-            say(f"stopped: {safe}; the same command goes on from there.")
-            return INTERRUPTED
+            raise KeyboardInterrupt(f"stopped: {safe}; the same command goes on from there.")
         path = recorder.finish()
         motion = f"{len(recorder) * self.duration / 60.0:.1f} min of motion"
         seconds = time.perf_counter() - started
         say(f"{len(recorder)} trajectories ({motion}) in {path}, {seconds:.0f} s.")
         say(f"Next: genan inspect {path}")
-        return 0

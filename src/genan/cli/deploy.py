@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tyro
 
-from genan.cli.terminal import INTERRUPTED, given, interruptible, refuse
+from genan.cli.terminal import given, interruptible, refuse
 from genan.errors import listing
 from genan.jax_setup import use_cache
 from genan.provenance import versions
@@ -97,8 +97,9 @@ class Deploy(PolicyOnRobot):
         if self.record is not None:
             kept = self.record if self.record.exists() else self.record.with_suffix(".ticks")
             print(f"Wrote {kept}")
-        fine = flight.stop.reason in (StopReason.FINISHED, StopReason.TIME)
-        return INTERRUPTED if stopping() else 0 if fine else STOPPED
+        if stopping():
+            raise KeyboardInterrupt("stopped: the controls were brought to rest.")
+        return 0 if flight.stop.reason in (StopReason.FINISHED, StopReason.TIME) else STOPPED
 
     def _fly(self, setup: "TrialSetup", goal: np.ndarray, stopping: Any) -> "Flight":
         from genan.deployment.controller import Goal

@@ -60,7 +60,7 @@ class Evaluate:
     is given. Left out: 'evaluation' or 'cross-validation' in the artifact, made again each time."""
     overwrite: bool = False  # Replace what is in --out; with --cross-validate, fit all again.
 
-    def run(self) -> int:
+    def run(self) -> None:
         crossing = self.cross_validate is not None
         refuse(
             (self.data is None and not crossing,
@@ -85,8 +85,7 @@ class Evaluate:
             found = self._cross_validate(ensemble, robot)
             if found is None:
                 safe = f"stopped; what is done is safe in {self.actuators / FOLDS}"
-                terminal.console(stderr=True).print(f"{safe}: the same command goes on from it.")
-                return terminal.INTERRUPTED
+                raise KeyboardInterrupt(f"{safe}: the same command goes on from it.")
             parts = f"{found.recordings} recordings ({found.trajectories} trajectories)"
             again = f", fitted again {len(found.folds)} times without a part of the {parts}"
             _print_head(out, found, f"{again} of robot {found.robot} and judged on it")
@@ -100,7 +99,6 @@ class Evaluate:
             out.print(f"Wrote {path}")
         if not crossing:
             save(ensemble.with_record(metrics=headline(found)), self.actuators)
-        return 0
 
     def _evaluate(self, ensemble: "Ensemble", robot: "Robot") -> "Evaluation":
         assert self.data is not None

@@ -46,7 +46,7 @@ class Fit:
     overwrite: bool = False  # Replace what an earlier fit left in --out.
     settings: tyro.conf.OmitArgPrefixes[FitSettings] = field(default_factory=FitSettings)
 
-    def run(self) -> int:
+    def run(self) -> None:
         use_cache()
         from genan.actuator.fitting import FitInterruptedError
 
@@ -58,8 +58,7 @@ class Fit:
                 observer = _observer(out, show, stopping)
                 ensemble = genan.fit(self.data, self.robot, observer=observer, **asked)
         except FitInterruptedError as interruption:
-            out.print(str(interruption))
-            return terminal.INTERRUPTED
+            raise KeyboardInterrupt(str(interruption)) from None
         if "choice" in ensemble.record:
             _print_choice(out, ensemble)
         for sentence in ensemble.contract.servos:
@@ -72,7 +71,6 @@ class Fit:
             out.print("judging before and after ...")
             _print_before_and_after(genan.load(self.from_), ensemble, self.robot, self.old_data)
         out.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
-        return 0
 
 
 def _observer(out: Console, show: Any, stopping: Any) -> Any:

@@ -44,14 +44,15 @@ class Import(ImportSettings):
     def __post_init__(self) -> None:
         """``_settings`` checks."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         from genan.importing import import_logs
         from genan.robot import Robot
 
         robot = Robot.load(self.robot)
         settings = self._settings(robot)
         if self.out is None:
-            return self._list(robot)
+            self._list(robot)
+            return
         with ProgressBars() as bars:
             made = import_logs(
                 self.sources, robot, self.out, test_out=self.test_out, settings=settings,
@@ -63,9 +64,8 @@ class Import(ImportSettings):
                 print(f"  {sentence}")
         print(f"Next: genan inspect {made.data.path}")
         print(f"      genan fit --robot {self.robot} --data {made.data.path} --out actuators")
-        return 0
 
-    def _list(self, robot: "Robot") -> int:
+    def _list(self, robot: "Robot") -> None:
         from genan.importing import open_source
 
         for path in self.sources:
@@ -76,7 +76,6 @@ class Import(ImportSettings):
                 print(f"  {name}" + (f"  ({words})" if words else ""))
         example = f"--joints {robot.joint_names[0]}=COLUMN"
         print(f"Next: the same with --out data.h5, and {example} ... where names differ")
-        return 0
 
     def _settings(self, robot: "Robot") -> ImportSettings:
         values = {entry.name: getattr(self, entry.name) for entry in fields(ImportSettings)}

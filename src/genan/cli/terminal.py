@@ -17,8 +17,6 @@ from rich.text import Text
 from genan.errors import SettingError
 from genan.words import interval
 
-INTERRUPTED = 130  # Exit code of a command that Ctrl-C stopped.
-
 
 def console(*, stderr: bool = False) -> Console:
     """Where a verb prints: plain text, long lines left as they are."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import tyro
 
 import genan
-from genan.cli.terminal import INTERRUPTED, console, interruptible, learning_bars, refuse, time_left
+from genan.cli.terminal import console, interruptible, learning_bars, refuse, time_left
 from genan.errors import listing
 from genan.jax_setup import use_cache
 from genan.rl.config import PPOSettings, TrainSettings, preset
@@ -40,7 +40,7 @@ class Train(Generic[T]):
     task: T  # The task's settings.
     ppo: PPOSettings  # How it learns.
 
-    def run(self) -> int:
+    def run(self) -> None:
         use_cache()
         out = console(stderr=True)
 
@@ -60,13 +60,12 @@ class Train(Generic[T]):
                 stop=stopping, **vars(self.training),
             )  # fmt: skip
         out.print(self._conclusion(result))
-        return 0 if result.finished else INTERRUPTED
 
     def _conclusion(self, result: "TrainingResult") -> str:
         found = result.judgement
         if found is None:
             done = f"stopped after {result.steps:,} steps, all of it safe in {self.out}"
-            return f"{done}; the same command goes on from there."
+            raise KeyboardInterrupt(f"{done}; the same command goes on from there.")
         low, high = found.interval
         more = ", ".join(f"{name.replace('_', ' ')} {v:.3g}" for name, v in found.metrics.items())
         words = (

@@ -39,7 +39,7 @@ class Transfer(PolicyOnRobot):
     out: Path | None = None  # For result and flights; left out, runs/transfer-TASK.
     overwrite: bool = False  # Replace what an earlier run put there.
 
-    def run(self) -> int:
+    def run(self) -> None:
         task_entry(self.task)
         wrong = [number for number in self.videos if not 0 <= number < self.trials]
         fixed = self.robot or self.host or self.port or self.drift is not None
@@ -63,7 +63,8 @@ class Transfer(PolicyOnRobot):
                 _print_result(screen, found)
                 self._film(screen, found, out)
                 screen.print(f"Wrote {out}")
-        return terminal.INTERRUPTED if stopping() else 0
+        if stopping():
+            raise KeyboardInterrupt("stopped: what is done counts.")
 
     def _try(self, out: Path, so_far: "list[TransferResult]", stopping: Any) -> None:
         from genan.deployment.interface import served
