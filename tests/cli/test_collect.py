@@ -101,14 +101,15 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--trajectories", 0), "--trajectories must be at least 1, got 0."),
+        (("--trajectories", 0), "The setting trajectories must be at least 1, not 0."),
         (
             ("--robot", "pamy3"),
             "no 'pamy3' to record on; there are: 'virtual-pamy2', 'virtual-pamy2-cup'.",
         ),
+        (("--shortest-interval", 0), "shortest_interval must be a positive number, not 0."),
         (
-            ("--shortest-interval", 0),
-            "--shortest-interval must lie above 0 and not above --interval (0.5 s), got 0.",
+            ("--shortest-interval", 0.6),
+            "--shortest-interval must not be above --interval (0.5 s), got 0.6.",
         ),
         (
             ("--lower", -2, -1, -1, -1),
@@ -116,9 +117,9 @@ def test_truth_is_recorded_behind_its_door_only(genan: Callable, tmp_path: Path)
         ),
         (("--upper", 0.5, 0.5), "--upper needs 4 values, one per control, got 2."),
         (("--duration", 0.001), "at least 3 samples"),
-        (("--ramp", -1), "--ramp must be a time in seconds of at least 0, got -1."),
+        (("--ramp", -1), "The setting ramp must be 0 or more, not -1."),
         (("--hours", -1), "must not be negative"),
-        (("--seed", -1), "--seed must not be negative, got -1."),
+        (("--seed", -1), "The setting seed must be 0 or more, not -1."),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_written(

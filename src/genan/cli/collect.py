@@ -1,6 +1,5 @@
 """``genan collect``."""
 
-import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from genan.cli.terminal import ProgressBars, console, interruptible, refuse
+from genan.errors import check_numbers
 from genan.jax_setup import use_cache
 from genan.provenance import versions
 from genan.robot import Robot
@@ -17,6 +17,12 @@ from genan.robot.package import check_offers, open_virtual
 if TYPE_CHECKING:
     from genan.data import Recorder
     from genan.deployment.collection import Plan
+
+_RULES = {
+    "be at least 1": "trajectories",
+    "be 0 or more": "duration ramp settle seed robot_seed",
+    "be a positive number": "interval shortest_interval",
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,10 @@ class Collect:
 
     def run(self) -> None:
         package = check_offers(self.robot, "virtual", "to record on")
-        self._check()
+        check_numbers(self, _RULES)
+        shortest = self.shortest_interval or self.interval
+        above = f"--shortest-interval must not be above --interval ({self.interval:g} s)"
+        refuse((shortest > self.interval, f"{above}, got {shortest:g}."))
         from genan.data import Channels, Recorder
 
         robot = Robot.load(package.name)
@@ -63,22 +72,6 @@ class Collect:
         channels = Channels.of_robot(robot)
         with Recorder.resume_or_create(self.out, channels, provenance=about, truth=truth) as file:
             self._record(file, plan)
-
-    def _check(self) -> None:
-        shortest = self.interval if self.shortest_interval is None else self.shortest_interval
-        at_least = "be a time in seconds of at least 0"
-        within = f"lie above 0 and not above --interval ({self.interval:g} s)"
-        rules = [
-            ("trajectories", self.trajectories, self.trajectories >= 1, "be at least 1"),
-            ("duration", self.duration, 0.0 <= self.duration < math.inf, at_least),
-            ("ramp", self.ramp, 0.0 <= self.ramp < math.inf, at_least),
-            ("settle", self.settle, 0.0 <= self.settle < math.inf, at_least),
-            ("interval", self.interval, 0.0 < self.interval < math.inf, "be a positive time"),
-            ("shortest-interval", shortest, 0.0 < shortest <= self.interval, within),
-            ("seed", self.seed, self.seed >= 0, "not be negative"),
-            ("robot-seed", self.robot_seed, self.robot_seed >= 0, "not be negative"),
-        ]
-        refuse(*((not fine, f"--{name} must {must}, got {x:g}.") for name, x, fine, must in rules))
 
     def _plan(self, robot: Robot) -> "Plan":
         from genan.deployment.collection import Plan

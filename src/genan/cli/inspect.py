@@ -12,7 +12,7 @@ from rich.console import Console
 
 from genan.cli.terminal import check_out, console, print_pairs, print_sentences, print_table
 from genan.robot import Robot
-from genan.words import duration, number, reading_unit
+from genan.words import duration, number, percent, reading_unit
 
 if TYPE_CHECKING:
     from genan.data import Inspection, Summary
@@ -157,7 +157,7 @@ def _print_tables(out: Console, found: "Inspection") -> None:
 
 
 def _share(part: float | None) -> str:
-    return "-" if part is None else f"{100 * part:.0f} %"
+    return "-" if part is None else f"{percent(100 * part)} %"
 
 
 def _pairs(found: "Inspection") -> str:
