@@ -27,7 +27,7 @@ def test_everything_is_found_in_a_fixed_order(tmp_path):
     assert found.evaluations[0].content.models[0].name == "actuators"
     fitted = found.actuators[0].content
     assert fitted.contract.members == 5 and len(fitted.record["training"]["validation_loss"]) == 150
-    assert found.inspections[0].content.trajectories == 200
+    assert found.inspections[0].content["trajectories"] == 200
     assert found.broken == ()
     assert (
         gather([tmp_path / "runs" / "studies", tmp_path / "runs"]) == found

@@ -4,7 +4,7 @@ import re
 from tests.data.plants import recorded
 
 from genan.data import inspect, summary, write
-from genan.report.inspection import InspectionRecord, save_figures, save_inspection
+from genan.report.inspection import load_inspection, save_figures, save_inspection
 from genan.report.page import save_inspection_page
 
 
@@ -22,7 +22,7 @@ def test_one_file_that_asks_for_nothing(tmp_path):
     assert "fit with --delay 3." in page and "3 (30 ms)" in page
     assert "prefers-color-scheme: dark" in page and "<script" not in page
     path = save_inspection(found, head, "abc", tmp_path / "out")
-    assert InspectionRecord.load(path).trajectories == found.trajectories
+    assert load_inspection(path)["trajectories"] == found.trajectories
     record = json.loads(path.read_text())
     assert (
         record["words"] == list(found.verdict)

@@ -51,7 +51,7 @@ def live() -> Iterator[tuple[Any, LivePage, ArmKinematics]]:
             stop.set()
             shown.join()
             page.close()
-    assert not process.alive
+    assert not process._process.is_alive()
 
 
 def pixel(server: Any, sheet: Sheet, point: np.ndarray) -> np.ndarray:

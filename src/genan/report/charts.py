@@ -30,17 +30,13 @@ if TYPE_CHECKING:
 
 Curve = Mapping[float, Value | None]  # Values by their place along the axis.
 Trials = Sequence[Found[TransferResult]]
-Artifacts = Sequence[Found[ArtifactRecord]]
 
-#: Colours in use: black, the last one, cannot be seen on a dark page.
-_INKS = COLOURS[:-1]
-#: With more places than this, intervals are bands, and lines have no markers.
-_BANDED = 20
-#: A quantity over more than this ratio gets a logarithmic axis.
-_WIDE = 30.0
+_INKS = COLOURS[:-1]  # Colours in use: black, the last one, cannot be seen on a dark page.
+_BANDED = 20  # With more places than this, intervals are bands, and lines have no markers.
+_WIDE = 30.0  # A quantity over more than this ratio gets a logarithmic axis.
 _MARKERS = "osD^Xv"
 _DASHES = ((), (5, 1.5), (5, 1.5, 1, 1.5), (8, 2), (1, 1.2), (8, 2, 1, 2))
-_HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
+_HATCHES = (None, "////", "....", "xxxx", "\\\\\\\\", "----")
 #: Text, and ground, of a chart in the page: replaced by the page's own colours.
 _INK, _GROUND = "#0b0c0d", "#fdfcfb"
 #: A cell that begins like this is a formula to a spreadsheet.
@@ -102,8 +98,9 @@ def _bars(panel: "Axes", chart: Figure) -> None:
     for at, (name, values, ink, paper) in enumerate(rows):
         x = np.arange(len(values)) + (at - 0.5 * (len(rows) - 1)) * wide
         mean, low, high = _numbers(values)
-        look = _filled(ink, "//////" if paper else "")
-        panel.bar(x, mean, 0.92 * wide, label=_plain(name), **look)
+        ground, hatch = (_GROUND, "//////") if paper else (ink, None)
+        look: Any = {"edgecolor": ink, "facecolor": ground, "hatch": hatch, "label": _plain(name)}
+        panel.bar(x, mean, 0.92 * wide, **look)
         _whiskers(panel, x, mean, low, high, _INK)
     names = ["\n".join(textwrap.wrap(_place(place), 14)) for place in chart.places]
     panel.set_xticks(range(len(names)), [*map(_plain, names)])
@@ -141,7 +138,8 @@ def _stacked(panel: "Axes", chart: Figure) -> None:
     for k, one in enumerate(chart.series):
         both = [_numbers(row or (None,) * len(chart.places))[0] for row in (one.values, one.paper)]
         parts = np.nan_to_num(np.stack(both[: len(whose)], axis=1).ravel())
-        look = _filled(_INKS[k % len(_INKS)], _HATCHES[k % len(_HATCHES)])
+        ink, hatch = _INKS[k % len(_INKS)], _HATCHES[k % len(_HATCHES)]
+        look: Any = {"edgecolor": ink, "facecolor": _GROUND if hatch else ink, "hatch": hatch}
         panel.barh(range(len(names)), parts, 0.7, left, label=_plain(one.name), **look)
         left = left + parts
     panel.set_yticks(range(len(names)), names)
@@ -151,10 +149,6 @@ def _stacked(panel: "Axes", chart: Figure) -> None:
 def _whiskers(panel: "Axes", x: Any, mean: Any, low: Any, high: Any, ink: str) -> None:
     ends = np.maximum([mean - low, high - mean], 0.0)
     panel.errorbar(x, mean, yerr=ends, fmt="none", ecolor=ink, elinewidth=0.9, capsize=2.0)
-
-
-def _filled(ink: str, hatch: str) -> dict[str, Any]:
-    return {"edgecolor": ink, "facecolor": _GROUND if hatch else ink, "hatch": hatch or None}
 
 
 def _numbers(values: Sequence[Value | None]) -> Float[np.ndarray, "3 N"]:
@@ -331,7 +325,7 @@ def error_chart(found: Found[Any]) -> Figure:
     )  # fmt: skip
 
 
-def validation_losses(run: ArtifactRecord) -> dict[float, Value | None]:
+def validation_losses(run: ArtifactRecord) -> Curve:
     """Loss of each epoch on what was held out, mean over the members; empty where not all are
     numbers."""
     epochs = (run.record.get("training") or {}).get("validation_loss") or ()
@@ -340,78 +334,65 @@ def validation_losses(run: ArtifactRecord) -> dict[float, Value | None]:
     return {float(k): Value(mean) for k, mean in enumerate(means, start=1) if sound}
 
 
-def loss_charts(found: Artifacts) -> Iterator[Figure]:
-    """Validation loss of each epoch of a fit; a chart for each loss."""
-    words = ("epoch", "loss on trajectories held out, mean over the members", "1")
-    for loss, suffix, lines in _curves(found, lambda run: run.contract.loss, validation_losses):
-        yield _line_chart(lines, f"fitting-{slug(loss)}{suffix}", f"Fitting, {loss} loss", *words)
+def _successes(run: ArtifactRecord) -> Curve:
+    """Success in simulation while training [%], over millions of steps."""
+    rows = [(at["steps"], at.get("episode/success")) for at in run.record.get("curve") or ()]
+    sound = [(steps, part) for steps, part in rows if part is not None and math.isfinite(part)]
+    return {float(f"{steps / 1e6:.4g}"): Value(100.0 * part) for steps, part in sound}
 
 
-def training_charts(found: Artifacts) -> Iterator[Figure]:
-    """Success in simulation while training; a chart for each task."""
-
-    def curve(run: ArtifactRecord) -> dict[float, Value | None]:
-        rows = [(at["steps"], at.get("episode/success")) for at in run.record.get("curve") or ()]
-        sound = [(steps, part) for steps, part in rows if part is not None and math.isfinite(part)]
-        return {float(f"{steps / 1e6:.4g}"): Value(100.0 * part) for steps, part in sound}
-
-    words = ("million steps of the simulator", "episodes that succeed, in simulation", "%")
-    for task, suffix, lines in _curves(found, lambda run: run.contract.task, curve):
-        title = f"Training {task_words(task)}"
-        yield _line_chart(lines, f"training-{slug(task)}{suffix}", title, *words)
+#: Charts of runs: what has one each, the curve of a run, title, axis, quantity and unit.
+_CURVES: Mapping[str, tuple[str, Callable[[ArtifactRecord], Curve], str, str, str, str]] = {
+    "fitting": ("loss", validation_losses, "Fitting, {} loss", "epoch",
+                "loss on trajectories held out, mean over the members", "1"),
+    "training": ("task", _successes, "Training {}", "million steps of the simulator",
+                 "episodes that succeed, in simulation", "%"),
+}  # fmt: skip
 
 
-def _curves(
-    found: Artifacts, group: Callable[[Any], str], curve: Callable[[ArtifactRecord], Curve]
-) -> Iterator[tuple[str, str, dict[str, Curve]]]:
-    """Group, suffix and lines of each chart of those runs that have a curve."""
+def curve_charts(kind: str, found: Sequence[Found[ArtifactRecord]]) -> Iterator[Figure]:
+    """Of the "fitting" of actuators or the "training" of policies: a chart for each loss or task
+    with the runs that have a curve."""
+    field, curve, title, axis, quantity, unit = _CURVES[kind]
     rows: dict[str, list[tuple[str, Curve]]] = {}
     for one in found:
         if line := curve(one.content):
-            rows.setdefault(group(one.content), []).append((one.label, line))
+            rows.setdefault(getattr(one.content.contract, field), []).append((one.label, line))
     for name in sorted(rows):
-        yield from ((name, suffix, dict(some)) for suffix, some in _parts(rows[name]))
+        for suffix, some in _parts(rows[name]):
+            named = f"{kind}-{slug(name)}{suffix}", title.format(task_words(name))
+            yield _line_chart(dict(some), *named, axis, quantity, unit)
 
 
 def transfer_charts(found: Trials) -> Iterator[Figure]:
     """Success of all, of each robot where there are several, and what became of the trials."""
     done = [one for one in found if one.content.trials]
+    words = ("trials that succeed", "%")
     for suffix, some in _parts(done, TOGETHER):
-        yield _success_chart(some, suffix)
+        known = [paper_figures().get(f"transfer-{one.content.task}") for one in some]
+        paper = tuple(None if one is None else one.series["success"][0] for one in known)
+        rows = Series("success", tuple(success(one.content) for one in some), paper)
+        caption = "Lines are Wilson's 95 % intervals."
+        if any(paper):
+            caption += (
+                " The paper's bars are its main policy of the task on the real robot, 100 trials: "
+                "another robot, so a landmark rather than a rival."
+            )
+        name, title = f"transfer-success{suffix}", "Transfer: trials that succeed"
+        yield Figure(name, title, "bars", "", _places(some), *words, (rows,), caption=caption)
     for suffix, some in _parts([one for one in done if len(one.content.robot_seeds) > 1]):
-        yield _robots_chart(some, suffix)
+        every = {seed for one in some for seed in one.content.robot_seeds}
+        seeds = sorted(seed for seed in every if seed is not None)
+        each = [{k: success(one.content.on(k)) for k in one.content.robot_seeds} for one in some]
+        series = [
+            Series(p, (*map(row.get, seeds),)) for p, row in zip(_places(some), each, strict=True)
+        ]
+        caption = "Robots of one design differ in masses, friction, tendons and encoder zeros."
+        places, title = tuple(f"robot {seed}" for seed in seeds), "Transfer, robot by robot"
+        name = f"transfer-robots{suffix}"
+        yield Figure(name, title, "bars", "", places, *words, tuple(series), caption=caption)
     for task in sorted({one.content.task for one in done}):
         yield _outcomes_chart(task, [one for one in done if one.content.task == task])
-
-
-def _success_chart(done: Trials, suffix: str) -> Figure:
-    known = [paper_figures().get(f"transfer-{one.content.task}") for one in done]
-    paper = tuple(None if one is None else one.series["success"][0] for one in known)
-    rows = Series("success", tuple(success(one.content) for one in done), paper)
-    caption = "Lines are Wilson's 95 % intervals."
-    if any(paper):
-        caption += (
-            " The paper's bars are its main policy of the task on the real robot, 100 trials: "
-            "another robot, so a landmark rather than a rival."
-        )
-    return Figure(
-        f"transfer-success{suffix}", "Transfer: trials that succeed", "bars", "", _places(done),
-        "trials that succeed", "%", (rows,), caption=caption,
-    )  # fmt: skip
-
-
-def _robots_chart(some: Trials, suffix: str) -> Figure:
-    seeds = sorted({seed for one in some for seed in one.content.robot_seeds if seed is not None})
-    rows = [
-        tuple(success(one.content.on(k)) if k in one.content.robot_seeds else None for k in seeds)
-        for one in some
-    ]
-    return Figure(
-        f"transfer-robots{suffix}", "Transfer, robot by robot", "bars", "",
-        tuple(f"robot {seed}" for seed in seeds), "trials that succeed", "%",
-        tuple(map(Series, _places(some), rows)),
-        caption="Robots of one design differ in masses, friction, tendons and encoder zeros.",
-    )  # fmt: skip
 
 
 def _outcomes_chart(task: str, some: Trials) -> Figure:
@@ -440,14 +421,9 @@ def _places(done: Trials) -> tuple[str, ...]:
 
 
 def _line_chart(
-    lines: Mapping[str, Curve],
-    name: str,
-    title: str,
-    axis: str,
-    quantity: str,
-    unit: str,
+    lines: Mapping[str, Curve], name: str, title: str, axis: str, quantity: str, unit: str,
     **more: Any,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Lines whose points are at places of their own."""
     places = tuple(sorted({place for line in lines.values() for place in line}))
     series = tuple(Series(row, tuple(map(line.get, places))) for row, line in lines.items())

@@ -19,16 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Panels next to each other, and trajectories whose novelty is drawn.
-ACROSS, STRIPS = 4, 3
-#: Points of a curve that are drawn: more cannot be seen.
-POINTS = 150
-#: Cells along an axis of a density, and samples that it is counted from.
-BINS, COUNTED = 60, 40_000
-#: Speeds below this part of the usual one are all drawn alike.
-FLOOR = 1e-3
-#: Colours of the other ensembles, and lines of the baselines.
-OTHERS = (*COLOURS[1:4], COLOURS[5])
+ACROSS, STRIPS = 4, 3  # Panels next to each other, and trajectories whose novelty is drawn.
+POINTS = 150  # Points of a curve that are drawn: more cannot be seen.
+BINS, COUNTED = 60, 40_000  # Cells along an axis of a density, and samples that it is counted from.
+FLOOR = 1e-3  # Speeds below this part of the usual one are all drawn alike.
+OTHERS = (*COLOURS[1:4], COLOURS[5])  # Colours of the other ensembles, and lines of the baselines.
 LINES: tuple[Any, ...] = ((0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 #: Scores of novelty: white and pale blue up to 1, from there orange to dark red.
 _NOVELTY = {0.0: "#ffffff", 0.5: "#eef5fa", 0.999: "#c9dfee", 1.0: "#fbd7a5", 1.5: "#e8803a",

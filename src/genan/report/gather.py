@@ -13,7 +13,7 @@ from genan.errors import DataError, GenanError
 from genan.evaluation.study_result import SEARCH_SUFFIX, SUFFIX, SearchResult, StudyResult
 from genan.evaluation.transfer import RESULT, TransferResult
 from genan.report.inspection import FILE as INSPECTION
-from genan.report.inspection import InspectionRecord
+from genan.report.inspection import load_inspection
 from genan.rl.contract import read_contract as read_policy
 from genan.words import plural
 
@@ -51,7 +51,7 @@ class Material:
     transfers: tuple[Found[TransferResult], ...] = ()
     policies: tuple[Found[ArtifactRecord], ...] = ()
     actuators: tuple[Found[ArtifactRecord], ...] = ()
-    inspections: tuple[Found[InspectionRecord], ...] = ()
+    inspections: tuple[Found[Mapping[str, Any]], ...] = ()
     pictures: tuple[Found[str], ...] = ()  # PNGs, and the section that each belongs to.
     films: tuple[Found[None], ...] = ()
     broken: tuple[Found[str], ...] = ()  # What could not be read, and why.
@@ -163,7 +163,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Path], Any]]] = {
     RESULT: ("transfers", _load_transfer),
     "policy.json": ("policies", lambda path: ArtifactRecord(*read_policy(path.parent))),
     "actuator.json": ("actuators", lambda path: ArtifactRecord(*read_actuators(path.parent))),
-    INSPECTION: ("inspections", InspectionRecord.load),
+    INSPECTION: ("inspections", load_inspection),
     "*.mp4": ("films", _exists),
     "*.gif": ("films", _exists),
 } | {

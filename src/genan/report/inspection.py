@@ -5,7 +5,7 @@ keeps and ``genan report`` reads."""
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,12 +34,11 @@ Channel = JointInspection | ControlInspection
 
 FORMAT, VERSION = "genan inspection", 1
 FILE = "inspection.json"
-#: Trajectories drawn over each other, samples of each, and panels next to each other, at most.
-SHOWN, SAMPLES, ACROSS = 4, 1500, 6
-#: Cells along each axis of a density, and samples it is counted from.
-BINS, COUNTED = 64, 200_000
-#: Faintest density and faintest power drawn, relative to the strongest.
-FAINTEST, FAINTEST_POWER = 1e-3, 1e-6
+_JOINT_NUMBERS = ("lowest", "highest", "speed_p99", "phase_covered")  # That the report shows.
+SHOWN, SAMPLES = 4, 1500  # Trajectories drawn over each other, and samples of each, at most.
+ACROSS = 6  # Panels next to each other, at most.
+BINS, COUNTED = 64, 200_000  # Cells along each axis of a density, and samples it is counted from.
+FAINTEST, FAINTEST_POWER = 1e-3, 1e-6  # Density and power drawn, relative to the strongest.
 _DOTTED: dict[str, Any] = {"color": GREY, "linewidth": 0.7, "linestyle": ":"}
 
 
@@ -249,42 +248,6 @@ def _draw_resolution(panel: "Axes", inspection: Inspection) -> None:
     heading(panel, "Motion over the encoder", "dotted: recorded; dashed: advised")
 
 
-@dataclass(frozen=True)
-class InspectionRecord:
-    """What the report shows of an inspection. SI units."""
-
-    file: str
-    trajectories: int
-    duration: float  # All trajectories together [s].
-    dt: float  # Between two samples [s].
-    joints: tuple[Mapping[str, Any], ...]
-    """Each with ``name``, ``unit``, ``lowest``, ``highest``, ``speed_p99``, ``phase_covered``."""
-    suspicious: tuple[str, ...]  # What looks wrong, one sentence each.
-    versions: Mapping[str, str]
-
-    @classmethod
-    def load(cls, path: Path) -> "InspectionRecord":
-        """Read ``inspection.json``."""
-        try:
-            content = json.loads(path.read_bytes())
-            if (content["format"], content["version"]) != (FORMAT, VERSION):
-                raise ValueError(f"format {content['format']!r}, version {content['version']}")
-            for joint in content["joints"]:
-                numbers = ("lowest", "highest", "speed_p99", "phase_covered")
-                joint |= {name: float(joint[name]) for name in numbers}
-            kinds = {"file": str, "trajectories": int, "duration": float, "dt": float}
-            return cls(
-                **{name: kind(content[name]) for name, kind in kinds.items()},
-                joints=tuple(content["joints"]),
-                suspicious=tuple(map(str, content["suspicious"])),
-                versions=dict(content.get("versions") or {}),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"{path} is not the result of an inspection ({error}); run 'genan inspect' again."
-            ) from None
-
-
 def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: Path) -> Path:
     """Write ``inspection.json`` into ``folder``; returns the file. SI units (rad or m, s)."""
     numbers = asdict(replace(found, data=None))
@@ -309,6 +272,23 @@ def save_inspection(found: Inspection, head: Summary, fingerprint: str, folder: 
     plain = json.loads(json.dumps(content), parse_constant=lambda _: None)
     write_atomically(folder / FILE, f"{json.dumps(plain, indent=1)}\n".encode())
     return folder / FILE
+
+
+def load_inspection(path: Path) -> Mapping[str, Any]:
+    """What ``save_inspection`` wrote, as far as the report shows it."""
+    try:
+        found = json.loads(path.read_bytes())
+        if (found["format"], found["version"]) != (FORMAT, VERSION):
+            raise ValueError(f"format {found['format']!r}, version {found['version']}")
+        kinds = {"file": str, "trajectories": int, "duration": float, "dt": float}
+        found |= {name: kind(found[name]) for name, kind in kinds.items()}
+        for joint in found["joints"]:
+            joint |= {name: float(joint[name]) for name in _JOINT_NUMBERS}
+        return {"versions": {}, **found, "suspicious": [*map(str, found["suspicious"])]}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path} is not the result of an inspection ({error}); run 'genan inspect' again."
+        ) from None
 
 
 def lag_words(steps: int | None, dt: float) -> str:

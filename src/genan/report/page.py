@@ -25,10 +25,8 @@ from genan.version import __version__
 
 TITLE = "What a robot's actuators do, learnt from motion alone"
 CONTENTS = "contents.csv"  # In the folder next to the page: every file there, and what it shows.
-#: Bytes of film, and of pictures, in the page; written as text they become a third more.
-FILM_ROOM, PICTURE_ROOM = 9_000_000, 1_500_000
-#: Runs that a row names, at most.
-NAMED = 4
+FILM_ROOM, PICTURE_ROOM = 9_000_000, 1_500_000  # In the page [bytes]; as text a third more.
+NAMED = 4  # Runs that a row names, at most.
 _TYPES = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png"}
 
 
@@ -182,10 +180,10 @@ def _embedded(found: Sequence[Found[Any]], room: int, folder: Path) -> list[dict
 def _versions(material: Material) -> list[tuple[str, str, str]]:
     """Package, version, and the runs that were made with it."""
     artifacts = (*material.actuators, *material.policies)
-    read: tuple[Found[Any], ...] = (*material.inspections, *material.evaluations)
     made = [
         *((one.label, one.content.record.get("versions")) for one in artifacts),
-        *((one.label, one.content.versions) for one in read),
+        *((one.label, one.content["versions"]) for one in material.inspections),
+        *((one.label, one.content.versions) for one in material.evaluations),
         *((one.label, one.content.about.get("versions")) for one in material.transfers),
         *((one.label, job.versions) for one in material.studies for job in one.content.jobs),
         *((one.label, each) for one in material.searches for each in one.content.versions),

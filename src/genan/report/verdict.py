@@ -8,8 +8,7 @@ from genan.evaluation.cross_validation import CrossValidation
 from genan.evaluation.novelty import Novelty, Stretch
 from genan.words import enumeration, number, reading_unit, shortened, time_ahead
 
-#: From this many recordings on a difference can be certain (chance alone: 1 in 256).
-ENOUGH = 8
+ENOUGH = 8  # From this many recordings on a difference can be certain (chance alone: 1 in 256).
 
 
 def verdict(found: Evaluation) -> tuple[str, ...]:

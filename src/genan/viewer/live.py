@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,7 +24,6 @@ from jaxtyping import Float
 from genan.deployment.controller import Controller, Goal, PolicyController
 from genan.deployment.interface import Clock, Pacer, Reading, RobotInterface
 from genan.deployment.loop import ControlLoop, Hold, RampTo
-from genan.deployment.safety import Stop
 from genan.errors import GenanError, SettingError
 from genan.evaluation.trials import TrialSetup, load_policy, open_trials
 from genan.robot import Robot
@@ -48,35 +47,20 @@ from genan.words import reading_unit
 
 Controls = Float[np.ndarray, " nu"]
 
-#: Ticks from one report to the next: 31 a second at 500 Hz.
-REPORT = 16
-#: A flight is kept in memory until it ends; after this long the arm goes to rest for a second and
-#: flies on [s].
-LONGEST = 600.0
-#: A robot that waits is put back in order this often [s]: what its trackers remember would grow for
-#: ever.
-TIDY = 60.0
-#: Initial controls are reached in this time [s], as in training.
-RAMP = 2.0
-#: An orderly end takes as long as a report; after this the process, which compiles perhaps, is
-#: ended by force [s].
-PATIENCE = 1.0
-#: A sleep costs two switches between programs; until it is this far ahead, the robot goes on [s].
-AHEAD = 0.004
-#: What is later than this is not made up for: the robot was in slow motion meanwhile [s].
-BEHIND = 0.1
+REPORT = 16  # Ticks from one report to the next: 31 a second at 500 Hz.
+LONGEST = 600.0  # A flight is kept in memory; after this the arm rests a second and flies on [s].
+TIDY = 60.0  # A robot that waits is put in order this often: what its trackers remember grows [s].
+RAMP = 2.0  # Initial controls are reached in this time [s], as in training.
+PATIENCE = 1.0  # A process that compiles, perhaps, does not end by itself: it is ended then [s].
+AHEAD = 0.004  # A sleep costs two switches between programs: not before it is this far ahead [s].
+BEHIND = 0.1  # What is later than this is not made up for: the robot was in slow motion [s].
 #: Directions of a push, in the frame of the base.
 DIRECTIONS = {"left": (0, 1, 0), "right": (0, -1, 0), "up": (0, 0, 1)}
 DIRECTIONS |= {"forward": (1, 0, 0), "back": (-1, 0, 0), "down": (0, 0, -1)}
-#: Oldest robot [h], and how long the slider must lie still before the robot is restarted [s].
-OLDEST, STILL = 500.0, 0.6
-#: Ticks that the simulated arms go along with in one compiled call: half a report.
-BLOCK = 8
-#: What the curves show of the past, in reports: 4 s.
-SHOWN = 125
-#: The first goal, from the lowest (0) to the highest (1) that the policy knows: not where the arm
-#: starts.
-FIRST = 0.7
+OLDEST, STILL = 500.0, 0.6  # Oldest robot [h]; how long the slider of its age must lie still [s].
+BLOCK = 8  # Ticks that the simulated arms go along with in one compiled call: half a report.
+SHOWN = 125  # What the curves show of the past, in reports: 4 s.
+FIRST = 0.7  # The first goal, from the lowest (0) to the highest (1): not where the arm starts.
 
 
 @dataclass(frozen=True)
@@ -131,12 +115,10 @@ class RealTime:
     """
 
     def __init__(self, steps: Clock) -> None:
-        """``steps``: the robot's own clock, a ``StepClock``."""
         self.now = steps.now
         self._mark = (time.perf_counter(), steps.now())
         self._origin = self._mark[0] - self._mark[1]
-        self.speed = 1.0
-        """Time of the robot over that of the wall, in the last second or so."""
+        self.speed = 1.0  # Time of the robot over that of the wall, in the last second or so.
 
     def wait_until(self, moment: float) -> None:
         """Sleep when the robot is ahead of the wall's time at ``moment`` [s]."""
@@ -160,13 +142,12 @@ class LiveInterface(RobotInterface):
         self._inner, self._reporting, self.robot = setup.robot, reporting, setup.robot.robot
         self.pace = RealTime(setup.robot.clock)
         self.clock = self.pace if realtime else setup.robot.clock
+        # Positions [rad or m] and controls of each since the last report.
         self.ticks: list[tuple[np.ndarray, np.ndarray]] = []
-        """Positions [rad or m] and controls of each since the last report."""
         self._force, self._left = np.zeros(3), -1
         self._kinematics = ArmKinematics(self.robot)
         self._inner.connect()
         self.virtual: Any = self._inner.virtual  # type: ignore[attr-defined]
-        """The robot itself."""
         if self.virtual.pushable:  # all that runs is compiled here: no tick should wait for it
             self.virtual.push(np.zeros(self.robot.nq))
         self.virtual.command(self.robot.u_rest)
@@ -244,37 +225,28 @@ class LiveRobot:
 
     def run(self) -> None:
         """Fly until nobody is at the other end."""
-        try:
+        with suppress(PageGoneError):
             while True:
                 self._again = self._ready = False
                 self._judged = self._placed = True
                 self._setup = open_trials(self._policy, seed=self._settings.seed, hours=self._hours)
                 self._robot = LiveInterface(self._setup, self._report, realtime=self._realtime)
-                stop = self._fly()
-                if stop is not None and not self._again:
-                    self._status = f"stopped: {stop}"
-                    self._rest()
-        except PageGoneError:
-            return
+                self._fly()
 
-    def _fly(self) -> Stop | None:
-        """Flight after flight, until one is stopped; why it was."""
-        safety, stopping = self._setup.safety, lambda: self._again
-        with ControlLoop(self._robot, safety=safety, stopping=stopping) as loop:
-            while not self._again:
-                stop = loop.run(*self._next(self._robot.robot)).stop
-                if not stop.sound:
-                    return stop
-        return None
-
-    def _rest(self) -> None:
-        """Stay at the controls of rest until someone starts the robot again."""
-        self._robot.connect()
-        clock, robot = self._robot.clock, self._robot.robot
-        pacer = Pacer(clock, robot.dt, origin=clock.now())
+    def _fly(self) -> None:
+        """Flight after flight, until the robot shall begin again; one that was stopped for a reason
+        is the last, and the arm stays at rest."""
+        interface, robot = self._robot, self._robot.robot
+        safety, stopping, stop = self._setup.safety, lambda: self._again, None
+        with ControlLoop(interface, safety=safety, stopping=stopping) as loop:
+            while not self._again and (stop is None or stop.sound):
+                stop = loop.run(*self._next(robot)).stop
+        self._status = f"stopped: {stop}"
+        interface.connect()
+        pacer = Pacer(interface.clock, robot.dt, origin=interface.clock.now())
         while not self._again:
             pacer.wait()
-            self._robot.command(robot.u_rest)
+            interface.command(robot.u_rest)
 
     def _next(self, robot: Robot) -> tuple[Controller, ...]:
         """Who flies next."""
@@ -343,7 +315,6 @@ class LiveProcess:
     """A ``LiveRobot`` elsewhere. It ends when this process does, however that ends."""
 
     def __init__(self, settings: LiveSettings) -> None:
-        """Start it."""
         context = get_context("spawn")  # what was imported and started here is nothing to it
         self._here, there = context.Pipe()
         self._process = context.Process(
@@ -352,11 +323,6 @@ class LiveProcess:
         self._process.start()
         there.close()  # only the process has it now: its end is seen here, and ours there
         self._sending, self._ended = threading.Lock(), False
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return bool(self._process.is_alive())
 
     def send(self, order: LiveOrder) -> None:
         """Give an order; a robot that is gone does not hear it."""
@@ -426,7 +392,6 @@ class GoalHandle:
         self._dragging, self._drawing = ArmKinematics(robot), ArmKinematics(robot)
         self._lock, self._stale, self._dragged = threading.Lock(), True, False
         self.q: Joints = limits[0] + FIRST * (limits[1] - limits[0])
-        """The goal [rad or m]."""
         self._arm = ArmNodes(scene, "/goal", stage, colour=GOAL, thicker=2.0 * THICKER)
         self._arm.show(True)
         self._handle = scene.add_transform_controls(
@@ -498,14 +463,10 @@ class LivePage(ViewerPage):
         self._past: deque[np.ndarray] = deque(maxlen=PAST + 1)
         self._kept: deque[tuple[Any, ...]] = deque(maxlen=SHOWN)
         self._time, self._age_still = 0.0, math.inf
-        self.ghosts_ready = False
-        """Whether the simulated arms run along with the robot."""
-        self.q: Joints = robot.q_rest
-        """Where the robot was when it last reported [rad or m]."""
-        self.reports = 0
-        """How many came from the robot so far."""
-        self.goal: GoalHandle | None = None
-        """Where it should go, for a policy with goals."""
+        self.ghosts_ready = False  # Whether the simulated arms run along with the robot.
+        self.q: Joints = robot.q_rest  # Where the robot was when it last reported [rad or m].
+        self.reports = 0  # How many came from the robot so far.
+        self.goal: GoalHandle | None = None  # Where it should go, for a policy with goals.
         ask = f"Ask for the **next {entry.attempt}**, and watch it."
         do = "**Drag the arrows** at the tip: the arm follows." if goals else ask
         super().__init__(

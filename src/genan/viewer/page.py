@@ -7,7 +7,6 @@ One node of the scene for a body: a picture is one pose for each, and viser send
 import contextlib
 import io
 import math
-import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,38 +39,25 @@ if TYPE_CHECKING:
 RGBA = tuple[float, float, float, float]  # Red, green, blue and opacity, from 0 to 1.
 Opened = Callable[[str], None]  # Gets the page's address when it can be looked at.
 
-#: Only this computer can reach the page.
-HOST = "127.0.0.1"
-#: Pictures a second, and from one drawing of the curves to the next.
-FRAMES, CURVES_EVERY = 30, 6
-#: What compiles begins this long after the first browser came, which draws its first picture
-#: meanwhile [s].
-LATER = 1.5
+HOST = "127.0.0.1"  # Only this computer can reach the page.
+FRAMES, CURVES_EVERY = 30, 6  # Pictures a second, and from one drawing of the curves to the next.
+LATER = 1.5  # Compiling begins so long after the first browser came, which draws meanwhile [s].
 #: Colours of the simulated arms: the chosen one, each member alone, and of the goal.
 GHOST: RGBA = (0.0, 0.447, 0.698, 0.4)
 MEMBER: RGBA = (0.337, 0.706, 0.914, 0.2)
 GOAL: RGBA = (0.0, 0.62, 0.451, 0.3)
-#: Corners of a circle, and of one that is only seen faintly: a page is drawn on whatever graphics
-#: there are.
-FACETS, COARSE = 20, 10
-#: Edges that are sharper than this stay sharp [rad].
-_SHARP = 0.6
-#: A ghost is this much thicker than the arm, so that it lies over it [m].
-THICKER = 0.0012
-#: Pieces that all lines have together, at most.
-_PIECES = 64
-#: A page is seen from so much further away than a film: its panels hide the sides.
-_PANELS = 1.4
-#: Moments of the past whose tips are in the cloud, before the present one.
-PAST = 7
-#: A simulated arm that runs away is drawn so far outside the joint limits at most [rad or m].
-OUTSIDE = 0.5
+FACETS, COARSE = 20, 10  # Corners of a circle, and of a faint one: graphics may be slow.
+_SHARP = 0.6  # Edges that are sharper than this stay sharp [rad].
+THICKER = 0.0012  # A ghost is this much thicker than the arm, so that it lies over it [m].
+_PIECES = 64  # Pieces that all lines have together, at most.
+_PANELS = 1.4  # A page is seen from so much further away than a film: its panels hide the sides.
+PAST = 7  # Moments of the past whose tips are in the cloud, before the present one.
+OUTSIDE = 0.5  # A simulated arm that runs away is drawn so far outside its limits [rad or m].
 #: How often the simulated arms start again from where the real one is, in words and in seconds.
 EVERY = {f"every {seconds:g} s": seconds for seconds in (0.5, 1.0, 2.0, 5.0)}
 EVERY |= {"only when asked": math.inf}
 MEAN, NONE = "mean of the ensemble", "nobody (hidden)"
-MEASURED, SIMULATED, AIM = "#222222", COLOURS[0], COLOURS[2]
-FAINT = "rgba(86,180,233,0.45)"
+MEASURED, SIMULATED, AIM, FAINT = "#222222", COLOURS[0], COLOURS[2], "rgba(86,180,233,0.45)"
 
 
 def shapes(
@@ -227,18 +213,6 @@ def serving(port: int) -> "Iterator[viser.ViserServer]":
         ) from None
     if not 0 <= port < 65536:
         raise SettingError(f"A port is a number from 1 to 65535, or 0 for a free one, not {port}.")
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
-        # As a server does it: a port whose last connections have just ended can be had again.
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((HOST, port))
-            tried.listen(1)
-        except OSError as error:
-            raise SettingError(
-                f"Port {port} of {HOST} cannot be had ({error.strerror or error}), perhaps another "
-                "'genan view' has it; choose another with --port, or --port 0 for a free one."
-            ) from None
-        free = int(tried.getsockname()[1])
 
     class LocalServer(viser.ViserServer):
         def request_share_url(self, verbose: bool = True) -> str | None:
@@ -246,10 +220,13 @@ def serving(port: int) -> "Iterator[viser.ViserServer]":
             return None
 
     with contextlib.redirect_stdout(io.StringIO()):  # it greets at length
-        server = LocalServer(host=HOST, port=free, label="genan view", verbose=False)
+        server = LocalServer(host=HOST, port=port, label="genan view", verbose=False)
     try:
-        if server.get_port() != free:  # someone was quicker
-            raise SettingError(f"Port {free} was taken meanwhile; choose another with --port.")
+        if port not in (0, server.get_port()):  # it takes the next one that is free
+            raise SettingError(
+                f"Port {port} of {HOST} cannot be had, perhaps another 'genan view' has it; choose "
+                "another with --port, or --port 0 for a free one."
+            )
         yield server
     finally:
         with contextlib.redirect_stdout(io.StringIO()):

@@ -6,6 +6,7 @@ is missing.
 """
 
 import ctypes.util
+import importlib
 import itertools
 import json
 import math
@@ -15,6 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -37,20 +39,13 @@ Picture = UInt8[np.ndarray, "height width 3"]
 Points = Float[np.ndarray, "n 3"]  # [m]
 Line = tuple[Points, tuple[float, ...], float]  # Points [m], colour and radius [m].
 
-#: Width and height of a picture [pixels].
-SIZE = (960, 540)
-#: Moments for which the path of what moves is shown behind it.
-TRAIL = 25
+SIZE = (960, 540)  # Width and height of a picture [pixels].
+TRAIL = 25  # Moments for which the path of what moves is shown behind it.
 FORMATS = (".mp4", ".gif")
-#: Pictures per second of a film.
-FPS = 50.0
-#: How long the last picture of an episode stays, in a film and in a window [s].
-HOLD, PAUSE = 0.6, 1.0
+FPS = 50.0  # Pictures per second of a film.
+HOLD, PAUSE = 0.6, 1.0  # How long an episode's last picture stays, in a film and a window [s].
 _HELD = round(HOLD * FPS) - 1
-#: How much of what was before the policy's turn the film of a trial shows [s].
-BEFORE = 0.5
-#: Of a GIF, which is large: every second picture, at half the size.
-_GIF_SHARE = 2
+BEFORE = 0.5  # How much of what was before the policy's turn the film of a trial shows [s].
 
 
 class Trails:
@@ -121,13 +116,20 @@ class GLRenderer(Renderer):
     """MuJoCo's own renderer, off the screen."""
 
     def __init__(self, stage: Stage, *, size: tuple[int, int] = SIZE) -> None:
-        """Opens an OpenGL context; raises what the driver raises where there is none."""
+        """Opens an OpenGL context: of the kind in MUJOCO_GL, or on Linux one that needs no screen,
+        which MuJoCo's own choice does. Raises what the driver raises where there is none."""
         from mujoco.rendering.classic import gl_context
 
         super().__init__(stage)
+        kind = os.environ.get("MUJOCO_GL", "").lower().strip()
+        if kind in ("disable", "disabled", "off", "false", "0"):
+            raise ImportError("OpenGL is switched off by MUJOCO_GL")
+        if not kind and sys.platform.startswith("linux"):
+            kind = "egl" if ctypes.util.find_library("EGL") else "osmesa"
+        if kind in ("egl", "osmesa"):
+            gl_context.GLContext = importlib.import_module(f"mujoco.{kind}").GLContext
         buffer = stage.model.vis.global_
         buffer.offwidth, buffer.offheight = size  # a larger buffer only costs time
-        gl_context.GLContext = _context()  # MuJoCo's own choice needs a screen
         self._renderer = mujoco.Renderer(stage.model, size[1], size[0], max_geom=2000)
         self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_HAZE] = True
         self._option = mujoco.MjvOption()
@@ -140,21 +142,6 @@ class GLRenderer(Renderer):
         self._renderer.update_scene(self._stage.data, self._stage.camera, self._option)
         add_lines(self._renderer.scene, self._trails.at(now))
         return self._renderer.render()
-
-
-def _context() -> Any:
-    """The kind of OpenGL context to open: the user's MUJOCO_GL, or on Linux one that needs no
-    screen."""
-    wish = os.environ.get("MUJOCO_GL", "").lower().strip()
-    if wish in ("disable", "disabled", "off", "false", "0"):
-        raise ImportError("OpenGL is switched off by MUJOCO_GL")
-    if not sys.platform.startswith("linux") or wish not in ("", "egl", "osmesa"):
-        return mujoco.GLContext
-    if wish == "egl" or (not wish and ctypes.util.find_library("EGL")):
-        from mujoco.egl import GLContext
-    else:
-        from mujoco.osmesa import GLContext
-    return GLContext
 
 
 class FlatRenderer(Renderer):
@@ -387,24 +374,21 @@ def _write_mp4(frames: Iterator[Any], path: Path, fps: float) -> None:
         str(path), (width, height), fps=fps, codec="libx264", quality=None, macro_block_size=2,
         output_params=["-crf", "20", "-movflags", "+faststart"], ffmpeg_log_level="error",
     )  # fmt: skip
-    try:
-        film.send(None)
-        for frame in itertools.chain([first], frames):
-            film.send(np.ascontiguousarray(frame[:height, :width]))
-    except OSError as error:
-        words = f"ffmpeg could not write the film: {error}; a .gif needs no ffmpeg."
-        raise GenanError(words) from None
-    finally:
-        film.close()
+    with closing(film):
+        try:
+            film.send(None)
+            for frame in itertools.chain([first], frames):
+                film.send(np.ascontiguousarray(frame[:height, :width]))
+        except OSError as error:
+            words = f"ffmpeg could not write the film: {error}; a .gif needs no ffmpeg."
+            raise GenanError(words) from None
 
 
 def _write_gif(frames: Iterator[Any], path: Path, fps: float) -> None:
     from PIL import Image
 
-    images = [
-        Image.fromarray(np.ascontiguousarray(frame)).reduce(_GIF_SHARE).quantize(128)
-        for frame in itertools.islice(frames, 0, None, _GIF_SHARE)
-    ]
-    images[0].save(
-        path, save_all=True, append_images=images[1:], duration=1000.0 * _GIF_SHARE / fps, loop=0
+    first, *more = (  # which is large: every second picture, at half the size
+        Image.fromarray(np.ascontiguousarray(frame)).reduce(2).quantize(128)
+        for frame in itertools.islice(frames, 0, None, 2)
     )
+    first.save(path, save_all=True, append_images=more, duration=2000.0 / fps, loop=0)

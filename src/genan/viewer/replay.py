@@ -15,13 +15,10 @@ from genan.robot.package import VIRTUAL, bundled_actuators
 from genan.viewer.page import PAST, GhostActuators, GhostMotion, Opened, ViewerPage, serving, show
 from genan.viewer.stage import Stage
 
-#: Ticks of a trajectory that are simulated in one compiled call.
-BLOCK = 250
+BLOCK = 250  # Ticks of a trajectory that are simulated in one compiled call.
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0}
-#: Time between the moments of the cloud [s].
-MOMENT = 0.03
-#: Points of a curve at most, about: more cannot be seen in a panel.
-POINTS = 150
+MOMENT = 0.03  # Time between the moments of the cloud [s].
+POINTS = 150  # Points of a curve at most, about: more cannot be seen in a panel.
 
 
 def nearest(one: Trajectory, time: float) -> int:

@@ -36,15 +36,11 @@ the world is the first."""
 #: Colours, red to alpha from 0 to 1.
 GOAL_COLOUR, LINE_COLOUR = (0.10, 0.62, 0.35, 0.30), (0.45, 0.45, 0.42, 1.0)
 _POST_COLOUR = (0.30, 0.32, 0.35, 1.0)
-#: Prefixes of the names of the arm, and of the second arm that shows the goal.
-ARM, GOAL = "arm/", "goal/"
-#: The tip counts as being at its target from this distance on [m].
-_CLOSE = 0.01
-#: From the floor to the base, in reaches of the arm.
-_HEIGHT = 1.15
-#: How far away the camera is, in half diagonals of what it shows; from which side and how high it
-#: looks, as MuJoCo counts it [deg].
-_DISTANCE, _AZIMUTH, _ELEVATION = 1.6, 130.0, -14.0
+ARM, GOAL = "arm/", "goal/"  # Prefixes of names: of the arm, and of the second, at the goal.
+_CLOSE = 0.01  # The tip counts as being at its target from this distance on [m].
+_HEIGHT = 1.15  # From the floor to the base, in reaches of the arm.
+_DISTANCE = 1.6  # How far away the camera is, in half diagonals of what it shows.
+_AZIMUTH, _ELEVATION = 130.0, -14.0  # From where it looks, as MuJoCo counts it [deg].
 
 
 @dataclass(frozen=True)
