@@ -140,7 +140,7 @@ def _collect(job: RunningJob) -> dict[str, Any]:
 
 def _fit(job: RunningJob) -> dict[str, Any]:
     from genan.actuator import load
-    from genan.actuator.artifact import CONTRACT
+    from genan.actuator.contract import CONTRACT
     from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting
     from genan.actuator.settings import FitSettings
 

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator import Ensemble, artifact
+from genan.actuator import Ensemble
+from genan.actuator import ensemble as artifact
 from genan.dynamics import load_dynamics
 from genan.jax_setup import check_sums
 from genan.robot import Robot

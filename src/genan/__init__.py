@@ -18,7 +18,7 @@ from genan.jax_setup import avoid_wrong_sums
 from genan.version import __version__
 
 if TYPE_CHECKING:
-    from genan.actuator.artifact import load
+    from genan.actuator.ensemble import load
     from genan.actuator.fit import fit
     from genan.data.inspection import inspect
     from genan.data.trajectories import Trajectories
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Robot": "robot.robot", "Trajectories": "data.trajectories", "inspect": "data.inspection",
-    "fit": "actuator.fit", "load": "actuator.artifact", "evaluate": "evaluation.actuators",
+    "fit": "actuator.fit", "load": "actuator.ensemble", "evaluate": "evaluation.actuators",
     "Simulator": "simulation.simulator", "train": "rl.train", "Policy": "rl.policy",
     "ControlLoop": "deployment.loop",
 }  # fmt: skip

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from genan.actuator import Ensemble, artifact
-from genan.actuator.contract import Contract, read_contract
+from genan.actuator import Ensemble
+from genan.actuator import ensemble as artifact
+from genan.actuator.contract import KIND, Contract, read_contract
 from genan.actuator.history import History
 from genan.actuator.network import Scaling, initialise
 from genan.actuator.settings import Architecture, FitSettings
@@ -71,13 +72,13 @@ def test_what_comes_back_is_what_was_saved(folder: Path) -> None:
 
 def test_the_same_ensemble_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     again = artifact.save(ensemble(), tmp_path / "again")
-    for name in (artifact.WEIGHTS, artifact.CONTRACT):
+    for name in (KIND.weights, KIND.contract):
         assert (folder / name).read_bytes() == (again / name).read_bytes()
 
 
 @pytest.mark.parametrize("key", ["dt", "joints", "history", "q_seen"])
 def test_a_contract_edited_by_hand_is_refused(folder: Path, key: str) -> None:
-    path = folder / artifact.CONTRACT
+    path = folder / KIND.contract
     settings = json.loads(path.read_text())
     settings["contract"][key] = (
         0.01 if key == "dt" else settings["contract"][key][:1] if key != "history" else {}
@@ -87,24 +88,24 @@ def test_a_contract_edited_by_hand_is_refused(folder: Path, key: str) -> None:
 
 
 def test_weights_of_another_fit_are_refused(folder: Path) -> None:
-    arrays = load_file(folder / artifact.WEIGHTS)
+    arrays = load_file(folder / KIND.weights)
     arrays["layers.0.bias"] = arrays["layers.0.bias"] + 1.0
-    save_file(arrays, folder / artifact.WEIGHTS)
+    save_file(arrays, folder / KIND.weights)
     assert "does not belong to the actuator.json next to it, or is damaged" in refused(folder)
 
 
 def test_truncated_missing_and_foreign_files_are_refused(folder: Path, tmp_path: Path) -> None:
-    weights = folder / artifact.WEIGHTS
+    weights = folder / KIND.weights
     whole = weights.read_bytes()
     weights.write_bytes(whole[: len(whole) // 2])
     assert "is damaged" in refused(folder)
     weights.unlink()
     assert "There is no" in refused(folder)
-    (folder / artifact.CONTRACT).write_text('{"some": "json"}')
+    (folder / KIND.contract).write_text('{"some": "json"}')
     assert "is not a contract of genan" in refused(folder)
-    (folder / artifact.CONTRACT).write_bytes(b"\xff\xfe{")
+    (folder / KIND.contract).write_bytes(b"\xff\xfe{")
     assert "is not a contract of genan" in refused(folder)
-    (folder / artifact.CONTRACT).unlink()
+    (folder / KIND.contract).unlink()
     assert "it has no actuator.json" in refused(folder)
     assert "no such folder" in refused(tmp_path / "nowhere")
     (folder / "checkpoint.safetensors").write_bytes(b"")
@@ -112,7 +113,7 @@ def test_truncated_missing_and_foreign_files_are_refused(folder: Path, tmp_path:
 
 
 def test_another_version_is_refused(folder: Path) -> None:
-    path = folder / artifact.CONTRACT
+    path = folder / KIND.contract
     settings = json.loads(path.read_text())
     settings["version"] = 99
     path.write_text(json.dumps(settings))
@@ -155,7 +156,7 @@ def test_histories_of_the_wrong_shape_are_refused() -> None:
     ):
         made.torque(np.zeros((4, 2)), np.zeros((4, 3)))
     with pytest.raises(ActuatorError, match="the same leading axes"):
-        made._check(np.zeros((5, 3, 2)), np.zeros((4, 3, 3)))
+        made._check(jnp.zeros((5, 3, 2)), jnp.zeros((4, 3, 3)))
     with pytest.raises(ActuatorError, match="no member 3"):
         made.member(3)
 

@@ -51,11 +51,7 @@ def test_the_wrong_delay_is_worse() -> None:
             base="linear", hidden=(), folds=4, members=4, history_length=1, delay=delay
         )
         one = Fitting(data, "pendulum", settings)
-        used = uses("linear", one.dataset.history, 1, 1)
-        scaling = one.dataset.scaling
-        problem = BaseProblem(
-            one.dataset.samples, one.dataset.parts, one.dataset.history, scaling, used
-        )
+        problem = BaseProblem(one.dataset, "linear")
         left.append(float(problem.errors(problem.solve(1e-8, [1, 2, 3]), 0)[0]))
     assert left[1] < 0.5 * min(left[0], left[2])
 
@@ -63,7 +59,7 @@ def test_the_wrong_delay_is_worse() -> None:
 def test_the_solution_is_that_of_plain_least_squares(fitting: Fitting) -> None:
     dataset = fitting.dataset
     used = uses("linear", dataset.history, 1, 1)
-    problem = BaseProblem(dataset.samples, dataset.parts, dataset.history, dataset.scaling, used)
+    problem = BaseProblem(dataset, "linear")
     found = problem.solve(0.0, [0, 1])
     x = np.concatenate(
         [

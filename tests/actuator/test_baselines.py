@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 from genan.actuator import Contract, Ensemble, History, save
-from genan.actuator import baselines as arx
-from genan.actuator.baselines import Arx, ConstantVelocity, StandingStill, one_step, open_loop
+from genan.actuator import errors as arx
+from genan.actuator.errors import Arx, ConstantVelocity, StandingStill, one_step, open_loop
 from genan.actuator.fit import has_true_torque, true_torque_baseline
 from genan.actuator.network import Layer, Scaling
 from genan.actuator.settings import Architecture
@@ -61,7 +61,7 @@ def starts(recording: Trajectories, past: int, steps: int) -> np.ndarray:
 def test_a_linear_system_is_recovered_exactly():
     recording = arx_recording()
     model = Arx.fit(recording, orders=(1, 2, 3))
-    assert model.order >= 2 and model.name == f"ridge ARX, order {model.order}"
+    assert model.past >= 2 and model.name == f"ridge ARX, order {model.past}"
     rows = np.concatenate(
         [
             np.arange(a + 3, b - 1)
@@ -83,7 +83,7 @@ def test_too_low_an_order_is_not_chosen_and_cannot_do_it():
     errors = [
         np.abs(one_step(m, recording, rows) - recording.q[rows + 1]).mean() for m in (low, high)
     ]
-    assert high.order == 2 and errors[1] < 1e-3 * errors[0]
+    assert high.past == 2 and errors[1] < 1e-3 * errors[0]
 
 
 def test_noisy_data_give_the_least_squares_solution(monkeypatch):

@@ -9,18 +9,20 @@ import numpy as np
 import pytest
 from tests.actuator.setting import driven
 
-from genan.actuator import FitSettings, artifact
+from genan.actuator import FitSettings
+from genan.actuator import ensemble as artifact
+from genan.actuator.contract import KIND
 from genan.actuator.errors import HeldOutErrors, HeldOutSamples, judge_baselines, judge_ensemble
-from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting
-from genan.actuator.selection import (
+from genan.actuator.fit import (
     CANDIDATES,
     Candidate,
-    Choosing,
     JudgedCandidate,
     ModelChoice,
+    choose_model,
     chosen_fields,
     decide,
 )
+from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting
 from genan.dynamics import load_dynamics
 from genan.errors import SettingError
 
@@ -29,9 +31,9 @@ QUICK = FitSettings(epochs=2, history_length=2, batch_size=256, hidden=(8,))
 
 @pytest.mark.slow
 def test_a_drive_of_a_known_kind_gets_a_model_of_that_kind(tmp_path: Path) -> None:
-    ensemble, choice = Choosing(
+    ensemble, choice = choose_model(
         driven(delay=2), "pendulum", QUICK, out=tmp_path / "a", delays=(0, 2)
-    ).run()
+    )
     assert "delay 2" in choice.linear.candidate.name and choice.linear.candidate.settings.base in (
         "parametric",
         "both",
@@ -45,7 +47,7 @@ def test_a_drive_of_a_known_kind_gets_a_model_of_that_kind(tmp_path: Path) -> No
     assert kept.record["choice"]["chosen"] == choice.chosen.candidate.name
     assert kept.contract == ensemble.contract and not (tmp_path / "a" / CANDIDATES).exists()
     with pytest.raises(SettingError, match="holds finished actuators"):
-        Choosing(driven(delay=2), "pendulum", QUICK, out=tmp_path / "a")
+        choose_model(driven(delay=2), "pendulum", QUICK, out=tmp_path / "a")
 
 
 @pytest.mark.slow
@@ -56,15 +58,15 @@ def test_a_stopped_choice_goes_on_where_it_was(tmp_path: Path) -> None:
         stopping=lambda: "parametric + network 8, H 2" in seen,
     )
     with pytest.raises(FitInterruptedError, match="what was finished is safe in"):
-        Choosing(data, "pendulum", QUICK, out=tmp_path / "a").run(observer)
-    assert not (tmp_path / "a" / artifact.CONTRACT).exists()
+        choose_model(data, "pendulum", QUICK, out=tmp_path / "a", observer=observer)
+    assert not (tmp_path / "a" / KIND.contract).exists()
     trained: set[str] = set()
     seen.clear()
     observer = FitObserver(
         candidate=lambda name, number, total: seen.append(name),
         progress=lambda now: trained.add(seen[-1]),
     )
-    ensemble, choice = Choosing(data, "pendulum", QUICK, out=tmp_path / "a").run(observer)
+    ensemble, choice = choose_model(data, "pendulum", QUICK, out=tmp_path / "a", observer=observer)
     assert trained == {
         "parametric + network 8, H 2",
         "network 8 alone, H 2",

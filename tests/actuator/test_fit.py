@@ -13,7 +13,9 @@ import pytest
 from tests.actuator.setting import waves
 
 import genan
-from genan.actuator import Ensemble, FitObserver, FitProgress, FitSettings, Fitting, artifact
+from genan.actuator import Ensemble, FitObserver, FitProgress, FitSettings, Fitting
+from genan.actuator import ensemble as artifact
+from genan.actuator.contract import KIND
 from genan.actuator.fitting import FitDivergedError, FitInterruptedError
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
@@ -213,7 +215,7 @@ def test_a_fit_that_breaks_at_once_says_that_nothing_is_kept(
     )
     with pytest.raises(FitDivergedError, match="before there was anything worth keeping"):
         fitting.run()
-    assert not (tmp_path / artifact.CONTRACT).exists()
+    assert not (tmp_path / KIND.contract).exists()
 
 
 @pytest.mark.slow
@@ -253,23 +255,21 @@ def test_training_does_not_depend_on_how_it_is_cut_into_chunks(driven: Trajector
     weights."""
     first = Fitting(driven, "pendulum", FitSettings(**SMALL))
     state = first.state
-    programs = first.training.compiled(state)
+    advance, _ = first.training.compiled(state)
     assert first.training.steps % first.training.chunk == 0
     for _ in range(first.training.steps // first.training.chunk):
-        state = programs.advance(state)
+        state = advance(state)
     assert int(state.step) == first.training.steps
 
 
 def test_a_finished_folder_is_not_written_over(driven: Trajectories, tmp_path: Path) -> None:
     genan.fit(driven, "pendulum", out=tmp_path / "run", **SMALL)
-    before = (tmp_path / "run" / artifact.WEIGHTS).read_bytes()
+    before = (tmp_path / "run" / KIND.weights).read_bytes()
     with pytest.raises(SettingError, match="holds finished actuators"):
         genan.fit(driven, "pendulum", out=tmp_path / "run", **SMALL)
-    assert (tmp_path / "run" / artifact.WEIGHTS).read_bytes() == before
+    assert (tmp_path / "run" / KIND.weights).read_bytes() == before
     genan.fit(driven, "pendulum", out=tmp_path / "run", overwrite=True, **SMALL)
-    assert (
-        tmp_path / "run" / artifact.WEIGHTS
-    ).read_bytes() == before  # the same fit, the same bytes
+    assert (tmp_path / "run" / KIND.weights).read_bytes() == before  # the same fit, the same bytes
 
 
 def test_settings_that_do_not_exist_or_contradict_are_refused(driven: Trajectories) -> None:

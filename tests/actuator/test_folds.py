@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from genan.actuator.dataset import assign_folds, fold_units, folds, rows_of_fold
+from genan.actuator.dataset import assign_folds, folds, rows_of_fold
 from genan.actuator.history import History
 from genan.data import Channels, Trajectories
 from genan.errors import DataError
@@ -62,7 +62,7 @@ def test_few_recordings_are_cut_in_time_with_a_gap_as_long_as_a_history() -> Non
 
 def test_too_little_for_two_parts_is_refused() -> None:
     with pytest.raises(DataError, match="needs at least 2 recordings"):
-        fold_units(moving([9], ["short"]), HISTORY, steps=1, fewest=5)
+        folds(moving([9], ["short"]), HISTORY, count=5, steps=1)
 
 
 def test_recordings_under_the_same_commands_are_left_out_together() -> None:

@@ -74,7 +74,8 @@ def test_one_step_gradients_equal_finite_differences(kind: str) -> None:
     with jax.enable_x64(True):
         setting = Setting(robot, load_dynamics(robot), History(3))
         scale = position_scale(setting.samples, setting.rows)
-        loss = TorqueLoss(setting.model) if kind == "torque" else PositionLoss(setting.model, scale)
+        torque = TorqueLoss(setting.model, setting.model.scaling.torque_std)
+        loss = torque if kind == "torque" else PositionLoss(setting.model, scale)
         rows = jnp.asarray(setting.rows[:50])
         exact, numeric = setting.directional(
             lambda w: jnp.mean(loss(w, Batch(setting.samples, rows)))
@@ -90,7 +91,7 @@ def test_multi_step_gradient_through_ten_steps_equals_finite_differences(name: s
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(2, 2), rollout=10)
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=10)
-        loss = MultiStepLoss(setting.model, dynamics, scale)
+        loss = MultiStepLoss(setting.model, scale, dynamics)
         rows = jnp.asarray(setting.rows[:20])
         exact, numeric = setting.directional(
             lambda w: jnp.mean(loss(w, Batch(setting.samples, rows)))
@@ -105,7 +106,7 @@ def test_multi_step_loss_of_one_step_is_the_position_loss_up_to_its_scale() -> N
         setting = Setting(robot, dynamics, History(3))
         scale = multi_step_scale(setting.samples, setting.rows, dynamics, steps=1)
         rows = jnp.asarray(setting.rows)
-        several = MultiStepLoss(setting.model, dynamics, scale)(
+        several = MultiStepLoss(setting.model, scale, dynamics)(
             setting.layers, Batch(setting.samples, rows)
         )
         one = PositionLoss(setting.model, jnp.asarray(1.0)).error(
@@ -121,11 +122,10 @@ def test_multi_step_positions_are_those_of_mujoco() -> None:
     dynamics = load_dynamics(robot)
     with jax.enable_x64(True):
         setting = Setting(robot, dynamics, History(2, 2), rollout=10)
-        loss = MultiStepLoss(setting.model, dynamics, jnp.ones((10, robot.nq)))
+        loss = MultiStepLoss(setting.model, jnp.ones((10, robot.nq)), dynamics)
         t = int(setting.rows[11])
-        predicted = np.asarray(
-            loss.positions(setting.layers, Batch(setting.samples, jnp.asarray([t])))[0]
-        )
+        error = loss.error(setting.layers, Batch(setting.samples, jnp.asarray([t])))[0]
+        predicted = np.asarray(setting.samples.q[t + 1 : t + 11] + error)
         q, u = list(np.asarray(setting.samples.q)[: t + 1]), np.asarray(setting.samples.u)
         for r in range(10):
             past = [t + r - lag for lag in setting.model.history.lags]
@@ -170,10 +170,11 @@ def test_a_model_that_knows_nothing_has_a_loss_near_one_per_joint() -> None:
 def test_noise_moves_what_the_network_sees_and_not_the_label() -> None:
     robot = Robot.load("pamy2")
     setting = Setting(robot, load_dynamics(robot), History(3))
-    loss = TorqueLoss(setting.model)
+    loss = TorqueLoss(setting.model, setting.model.scaling.torque_std)
+    positions, controls = loss.seen
     rows = jnp.asarray(setting.rows[:8])
-    noise = 0.1 * jnp.ones((8, loss.window, robot.nq)) * jnp.arange(loss.window)[:, None]
-    control_noise = 0.1 * jnp.ones((8, loss.controls, robot.nu)) * jnp.arange(robot.nu)
+    noise = 0.1 * jnp.ones((8, positions, robot.nq)) * jnp.arange(positions)[:, None]
+    control_noise = 0.1 * jnp.ones((8, controls, robot.nu)) * jnp.arange(robot.nu)
     q, u = setting.model.history.at(setting.samples.q, setting.samples.u, rows)
     tau = setting.model(setting.layers, q + noise, u + control_noise)
     expected = jnp.sum(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from genan.actuator import FitSettings, Fitting
-from genan.actuator.base import find_servos
+from genan.actuator.dataset import find_servos
 from genan.actuator.history import Servo
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
@@ -30,7 +30,7 @@ def wandering(*shape: int) -> np.ndarray:
 
 
 def found(q: list[np.ndarray], u: list[np.ndarray]) -> tuple[Servo, ...]:
-    return find_servos(recording(q, u), np.arange(len(q)))
+    return find_servos(recording(q, u))
 
 
 def servo_arm(

@@ -13,7 +13,8 @@ from tests.actuator.setting import driven, waves
 from tests.docs.typed import typed
 
 from genan import files
-from genan.actuator import FitObserver, artifact
+from genan.actuator import FitObserver
+from genan.actuator import ensemble as artifact
 from genan.actuator.fit import fit
 from genan.actuator.fitting import FitInterruptedError
 from genan.data import Trajectories, write

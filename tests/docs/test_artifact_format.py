@@ -7,7 +7,7 @@ import pytest
 from tests.actuator.ensembles import CASES, make
 from tests.docs.blocks import ROOT, Program, steps
 
-from genan.actuator import artifact
+from genan.actuator import ensemble as artifact
 
 pytestmark = pytest.mark.docs
 

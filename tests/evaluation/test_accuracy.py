@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from genan.actuator import History
-from genan.actuator.baselines import StandingStill
-from genan.actuator.errors import recorded_past, rollouts
+from genan.actuator.errors import StandingStill, recorded_past, rollouts
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, DataError, RobotError, SettingError

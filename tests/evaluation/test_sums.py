@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from genan.actuator.baselines import StandingStill
+from genan.actuator.errors import StandingStill
 from genan.data import Channels, Trajectories
 from genan.evaluation.accuracy import ErrorSums, half_second, judge_baseline, marks, plan
 from genan.robot import Robot

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tests.rl.policies import ensemble, policy
 
-from genan.actuator import artifact as actuators
+from genan.actuator import ensemble as actuators
 from genan.errors import ActuatorError
 from genan.files import seal
 from genan.rl.contract import CONTRACT, WEIGHTS, PolicyError

@@ -12,7 +12,7 @@ import pytest
 from tests.rl.policies import SETTINGS, TASK, agent, ensemble, environment, policy, robot
 
 from genan.actuator import save as save_actuators
-from genan.actuator.artifact import KIND as ACTUATORS
+from genan.actuator.contract import KIND as ACTUATORS
 from genan.data import Channels
 from genan.rl.config import ACTIVATIONS
 from genan.rl.contract import ObservationPart, PolicyContract, PolicyError

@@ -1,5 +1,4 @@
-"""What do the actuators do? Histories, networks, losses, training, the ensemble, its artifact and
-its exports.
+"""What do the actuators do? Histories, networks, losses, training, the ensemble and its exports.
 
 Names are imported when they are first used, so that ``genan.actuator.numpy_runtime`` needs neither
 JAX nor MuJoCo.
@@ -9,9 +8,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genan.actuator.artifact import load, save
     from genan.actuator.contract import Contract
-    from genan.actuator.ensemble import Ensemble, Window
+    from genan.actuator.ensemble import Ensemble, Window, load, save
     from genan.actuator.fitting import FitObserver, FitProgress, Fitting
     from genan.actuator.history import History
     from genan.actuator.settings import FitSettings
@@ -19,18 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["Contract", "Ensemble", "FitObserver", "FitProgress", "FitSettings", "Fitting"]
 __all__ += ["History", "Window", "load", "save"]
 
-_HOMES = {
-    "artifact": ("load", "save"),
-    "contract": ("Contract",),
-    "ensemble": ("Ensemble", "Window"),
-    "fitting": ("FitObserver", "FitProgress", "Fitting"),
-    "history": ("History",),
-    "settings": ("FitSettings",),
-}
+_HOMES = dict.fromkeys(("Ensemble", "Window", "load", "save"), "ensemble")
+_HOMES |= dict.fromkeys(("FitObserver", "FitProgress", "Fitting"), "fitting")
+_HOMES |= {"Contract": "contract", "History": "history", "FitSettings": "settings"}
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

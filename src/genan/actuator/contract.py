@@ -6,11 +6,11 @@ the two worlds meet. Nothing here imports JAX.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from genan.actuator.history import History, Terms
+from genan.actuator.history import History, Terms, frozen
 from genan.actuator.settings import Architecture
 from genan.data import Channels
 from genan.errors import ActuatorError, listing
@@ -34,6 +34,8 @@ KIND = ArtifactFormat(
 
 DT_TOLERANCE = 1e-6  # Two time steps are the same when they differ by less than this fraction.
 
+Ranges = tuple[tuple[float, float], ...]
+
 
 @dataclass(frozen=True)
 class Contract:
@@ -49,10 +51,8 @@ class Contract:
     architecture: Architecture  # Shape of each member.
     members: int  # Networks in the ensemble.
     loss: str  # Loss it was trained with.
-    q_seen: tuple[tuple[float, float], ...]
-    """Lowest and highest position of each joint in the training data [rad or m]."""
-    u_seen: tuple[tuple[float, float], ...]
-    """Lowest and highest value of each control in the training data."""
+    q_seen: Ranges  # Lowest and highest position of each joint in the training data [rad or m].
+    u_seen: Ranges  # Lowest and highest value of each control in the training data.
 
     def __post_init__(self) -> None:
         if not (self.dt > 0.0 and math.isfinite(self.dt)):
@@ -73,6 +73,11 @@ class Contract:
         return len(self.controls)
 
     @property
+    def inputs(self) -> int:
+        """Number of network inputs."""
+        return self.history.inputs(self.nq, self.nu)
+
+    @property
     def version(self) -> int:
         """Version of the format that can hold this: older readers must refuse what is new."""
         if self.history.terms.servos or self.history.terms.standing:
@@ -84,19 +89,13 @@ class Contract:
         """The servos among the joints, each in words."""
         found = []
         for servo in self.history.terms.servos:
-            gains, switches = (
-                listing(self.controls[k] for k in part) for part in (servo.gains, servo.switches)
-            )
+            gains = listing(self.controls[k] for k in servo.gains)
+            switches = listing(self.controls[k] for k in servo.switches)
             gain = f" by the gain {gains}" if servo.gains else ""
             switch = f" while {switches} is on" if servo.switches else ""
             joint, goal = self.joints[servo.joint], self.controls[servo.goal]
             found.append(f"Joint {joint!r} is a servo: pulled to {goal!r}{gain}{switch}.")
         return found
-
-    @property
-    def inputs(self) -> int:
-        """Number of network inputs."""
-        return self.history.inputs(self.nq, self.nu)
 
     def check_robot(self, robot: Robot) -> None:
         """Refuse, by name, a robot with other joints, controls, units or rate."""
@@ -123,59 +122,31 @@ class Contract:
             )
 
     def settings(self) -> dict[str, Any]:
-        """Everything here as JSON can hold it."""
-        history, shape = self.history, self.architecture
-        names = ("joints", "joint_units", "controls", "control_units")
-        return {
-            "robot": self.robot,
-            "dt": self.dt,
-            **{name: list(getattr(self, name)) for name in names},
-            "history": {
-                "length": history.length,
-                "stride": history.stride,
-                "delta": history.delta,
-                **({"delay": history.delay} if history.delay else {}),
-                **({"terms": history.terms.settings()} if history.terms else {}),
-                "order": "oldest first; the last row is now",
-            },
-            "network": {
-                "hidden": list(shape.hidden),
-                "activation": shape.activation,
-                **({"skip": True} if shape.skip else {}),
-                "members": self.members,
-            },
-            "loss": self.loss,
-            "q_seen": [list(pair) for pair in self.q_seen],
-            "u_seen": [list(pair) for pair in self.u_seen],
-        }
+        """Everything here as JSON can hold it; older readers can read what uses nothing newer."""
+        found, terms = asdict(self), self.history.terms
+        past = {**found["history"], "terms": terms and terms.settings()}
+        network = {**found.pop("architecture"), "members": found.pop("members")}
+        newer = ("delay", "terms", "skip")
+        past, network = (
+            {key: value for key, value in part.items() if value or key not in newer}
+            for part in (past, network)
+        )
+        past["order"] = "oldest first; the last row is now"
+        return {**found, "history": past, "network": network}
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "Contract":
         """The contract that ``settings`` describes; a missing or wrong entry is refused by name."""
         try:
-            past, network = settings["history"], settings["network"]
+            found = frozen(settings)
+            past, network = found.pop("history"), found.pop("network")
             terms = Terms.from_settings(past["terms"]) if "terms" in past else Terms()
-            hidden = tuple(map(int, network["hidden"]))
-            names = ("joints", "joint_units", "controls", "control_units")
-            tuples: dict[str, Any] = {key: tuple(map(str, settings[key])) for key in names}
-            for key in ("q_seen", "u_seen"):
-                tuples[key] = tuple((float(low), float(high)) for low, high in settings[key])
+            delay, skip = past.get("delay", 0), network.get("skip", False)
             return cls(
-                robot=str(settings["robot"]),
-                dt=float(settings["dt"]),
-                history=History(
-                    int(past["length"]),
-                    int(past["stride"]),
-                    bool(past["delta"]),
-                    int(past.get("delay", 0)),
-                    terms,
-                ),
-                architecture=Architecture(
-                    hidden, str(network["activation"]), bool(network.get("skip", False))
-                ),
-                members=int(network["members"]),
-                loss=str(settings["loss"]),
-                **tuples,
+                history=History(past["length"], past["stride"], past["delta"], delay, terms),
+                architecture=Architecture(network["hidden"], network["activation"], skip),
+                members=network["members"],
+                **found,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ActuatorError(
@@ -185,12 +156,9 @@ class Contract:
 
 
 def read_contract(folder: Path | str) -> tuple[Contract, dict[str, Any]]:
-    """Contract and record of fitted actuators, without their weights.
+    """Contract and record of the fitted actuators in ``folder``, without their weights.
 
     Format (versions 1 to 3) and seal are checked.
-
-    Args:
-        folder: the --out of ``genan fit``.
     """
     settings = KIND.read_contract(Path(folder))
     return Contract.from_settings(settings["contract"]), settings["record"]

@@ -1,8 +1,14 @@
 """What a fit learns from: a recording, checked for whether anything can be learnt from it, split by
-whole recordings or cut into folds of equal activity that are left out in turn.
+whole recordings or cut into folds of equal activity that are left out in turn; and the terms of
+``genan.actuator.history`` that it gives reason for.
+
+Servos are found in the recording. Position servos of hobby and research robots are commanded with
+more than a goal: torque is switched on and off, and a gain is set from one recording to the next.
+The pull is the product of all three, which no sum of theirs can say. The values of a control show
+which of them it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,26 +16,31 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from genan.actuator.base import friction_terms
 from genan.actuator.contract import Contract
-from genan.actuator.history import History, Terms
+from genan.actuator.ensemble import Ensemble
+from genan.actuator.history import History, Servo, Terms
 from genan.actuator.network import Scaling
 from genan.actuator.samples import Samples, on_device, responses, torque_labels, usable_rows
 from genan.actuator.settings import Architecture, FitSettings
 from genan.data import Channels, Trajectories, load, split
+from genan.data.inspection.measures import measure_sticking
 from genan.dynamics import Dynamics, load_dynamics
 from genan.errors import DataError, listing
 from genan.robot import Robot
 
 Rows = Int[np.ndarray, " n"]
 SomeRows = Int[np.ndarray, "_"]
+Numbers = Int[np.ndarray, " m"]
+Seen = Float[np.ndarray, "2 _"]
 
 FEWEST_WHOLE = 3  # Recordings (or kinds of commands) from which on whole ones are left out.
-
-MOST_COMPARED, LOOKED_AT = 300, 200
-"""Recordings up to which commands are compared, and samples of each that are."""
-
+MOST_COMPARED, LOOKED_AT = 300, 200  # Recordings whose commands are compared, samples of each.
 ALIKE = 0.1  # Commands that differ by less than this part of their deviation are the same.
+BENDS = (0.02, 0.2)  # Speeds at which friction bends, as parts of each joint's root mean square.
+LEAST_ALIKE = 0.2  # Correlation with the position above which a control can be a joint's goal.
+BEHIND = (0.0, 0.05, 0.1, 0.2, 0.4)  # How far a position may be behind its goal [s].
+MOST_APART = 10.0  # Ratio of the deviations of position and goal up to which it can be one.
+MOST_ROWS = 100_000  # Samples that servos are looked for in.
 
 
 @dataclass(eq=False)
@@ -39,12 +50,7 @@ class SharedData:
     trajectories: Trajectories
     paths: list[Path]  # Files that it was read from.
     dynamics: Dynamics
-    samples: dict[bool, Samples] = field(default_factory=dict)
-    """On the device, with responses and without."""
-    terms: dict[Any, Terms] = field(default_factory=dict)
-    """Of each set of trajectories and each stride."""
-    scalings: dict[Any, Scaling] = field(default_factory=dict)
-    """Of each history and each set of rows."""
+    kept: dict[Any, Any] = field(default_factory=dict)  # What was made of it, by what it is of.
 
     @classmethod
     def read(cls, data: "Data", robot: Robot) -> "SharedData":
@@ -53,9 +59,29 @@ class SharedData:
         trajectories.check_robot(robot)
         return cls(trajectories, paths, load_dynamics(robot))
 
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, made when it is first asked for under this key."""
+        if key not in self.kept:
+            self.kept[key] = make()
+        return self.kept[key]
+
 
 Data = Path | str | Sequence[Path | str] | Trajectories | SharedData
 """A recording: one file, several files that are put together, or in memory."""
+
+
+def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
+    """One recording of all files, and their absolute paths."""
+    if isinstance(data, SharedData):
+        return data.trajectories, data.paths
+    if isinstance(data, Trajectories):
+        return data, []
+    paths = [Path(data)] if isinstance(data, Path | str) else [Path(path) for path in data]
+    if not paths:
+        raise DataError("There is no recording to learn from; give at least one.")
+    parts = [load(path) for path in paths]
+    whole = parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
+    return whole, [path.resolve() for path in paths]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,38 +91,42 @@ class FoldUnit:
     name: str
     rows: tuple[SomeRows, ...]  # Rows to learn from or to be judged at, in runs without a gap.
 
-    @property
-    def all_rows(self) -> Rows:
-        """All of them, one after the other."""
-        return np.concatenate(self.rows)
+
+Folds = tuple[tuple[FoldUnit, ...], ...]
 
 
-def fold_units(
-    trajectories: Trajectories, history: History, *, steps: int, fewest: int
-) -> tuple[list[FoldUnit], bool]:
-    """What is assigned to folds; and whether recordings had to be cut, being fewer than three.
+def folds(
+    trajectories: Trajectories, history: History, *, count: int, steps: int
+) -> tuple[Folds, bool]:
+    """The units of each of ``count`` folds (or fewer), of equal activity (mean square change of
+    position per sample, relative to the usual one); and whether recordings had to be cut.
 
-    Recordings under the same commands, repeated or with another setting of the robot, are one unit:
-    left out one by one, each would be judged by a model that has seen its like.
-
-    Args:
-        trajectories: the recording.
-        history: what a sample needs before it.
-        steps: rows that a sample needs after it.
-        fewest: stretches that recordings are cut into where they must be, with a gap as long as a
-            history between them.
+    A sample needs a history before it and ``steps`` rows after it. Recordings under the same
+    commands, repeated or with another setting of the robot, are one unit: left out one by one, each
+    would be judged by a model that has seen its like. Fewer than three are cut into stretches, with
+    a gap as long as a history between them.
     """
+    units, cut = _fold_units(trajectories, history, steps, count)
+    q = trajectories.q
+    usual = np.diff(q, axis=0).std(axis=0)
+    usual = np.where(usual > 0.0, usual, 1.0)
+    rows = (np.concatenate(unit.rows).astype(np.int64) for unit in units)
+    activity = [float((((q[at] - q[at - 1]) / usual) ** 2).mean()) for at in rows]
+    parts = assign_folds(activity, min(count, len(units)))
+    return tuple(tuple(units[k] for k in part) for part in parts), cut
+
+
+def _fold_units(
+    trajectories: Trajectories, history: History, steps: int, count: int
+) -> tuple[list[FoldUnit], bool]:
     runs: dict[str, list[np.ndarray]] = {}
     rows_of_each = usable_rows(trajectories.lengths, history, rollout=steps)
     for name, rows in zip(trajectories.recordings, rows_of_each, strict=True):
         if len(rows):
             runs.setdefault(name, []).append(rows)
-    whole = [FoldUnit(name, tuple(rows)) for name, rows in runs.items()]
+    names, whole = list(runs), [FoldUnit(name, tuple(rows)) for name, rows in runs.items()]
     alike = [
-        FoldUnit(
-            " and ".join(whole[k].name for k in some),
-            tuple(rows for k in some for rows in whole[k].rows),
-        )
+        FoldUnit(" and ".join(names[k] for k in some), sum((whole[k].rows for k in some), ()))
         for some in same_commands(trajectories, [unit.rows[0] for unit in whole])
     ]
     for found in (alike, whole):
@@ -107,10 +137,9 @@ def fold_units(
     for name, parts in runs.items():
         # Phases and parts of one stretch of time must stay together, so every run is cut at the
         # same shares.
-        count = max(1, round(2 * fewest * sum(map(len, parts)) / max(1, total)))
-        for k, stretch in enumerate(
-            zip(*(np.array_split(rows, count) for rows in parts), strict=True)
-        ):
+        pieces = max(1, round(2 * count * sum(map(len, parts)) / max(1, total)))
+        cut = zip(*(np.array_split(rows, pieces) for rows in parts), strict=True)
+        for k, stretch in enumerate(cut):
             kept = tuple(rows[gap if k else 0 :] for rows in stretch if len(rows) > gap)
             if kept:
                 found.append(FoldUnit(f"{name}, part {k + 1}", kept))
@@ -149,37 +178,91 @@ def same_commands(trajectories: Trajectories, runs: Sequence[SomeRows]) -> list[
     return [members for _, members in seen]
 
 
-def folds(
-    trajectories: Trajectories, history: History, *, count: int, steps: int
-) -> tuple[tuple[tuple[FoldUnit, ...], ...], bool]:
-    """The units of each of ``count`` folds (or fewer); and whether recordings had to be cut."""
-    units, cut = fold_units(trajectories, history, steps=steps, fewest=count)
-    parts = assign_folds(activity(trajectories, units), min(count, len(units)))
-    return tuple(tuple(units[k] for k in part) for part in parts), cut
-
-
 def rows_of_fold(fold: Sequence[FoldUnit]) -> Rows:
     """All rows of a fold."""
-    return np.concatenate([unit.all_rows for unit in fold])
+    return np.concatenate([rows for unit in fold for rows in unit.rows])
 
 
 def assign_folds(activities: Sequence[float], count: int) -> list[list[int]]:
     """Which units make up each of ``count`` folds: in order of activity, there and back."""
-    order = np.argsort(-np.asarray(activities), kind="stable").tolist()
-    places = [*range(count), *reversed(range(count))]
-    parts: list[list[int]] = [[] for _ in range(count)]
-    for k, unit in enumerate(order):
-        parts[places[k % len(places)]].append(unit)
-    return [sorted(part) for part in parts]
+    order = np.argsort(-np.asarray(activities), kind="stable")
+    places = np.resize([*range(count), *reversed(range(count))], len(order))
+    return [np.sort(order[places == fold]).tolist() for fold in range(count)]
 
 
-def activity(trajectories: Trajectories, units: Sequence[FoldUnit]) -> list[float]:
-    """Mean square change of position per sample of each unit, relative to the usual one."""
-    q = trajectories.q
-    usual = np.diff(q, axis=0).std(axis=0)
-    usual = np.where(usual > 0.0, usual, 1.0)
-    rows = [unit.all_rows.astype(np.int64) for unit in units]
-    return [float((((q[at] - q[at - 1]) / usual) ** 2).mean()) for at in rows]
+def find_servos(trajectories: Trajectories) -> tuple[Servo, ...]:
+    """The servos among the joints; none where nothing is switched.
+
+    A control of two values, one of them 0, is a switch. One that is positive and constant in each
+    trajectory, and not the same in all, is a gain. Of the others, the one that a joint follows best
+    is its goal. With as many switches or gains as joints, each joint has its own, in order; else
+    every joint has all.
+    """
+    low, high = (
+        np.stack([bound(one.u, axis=0) for one in trajectories]) for bound in (np.min, np.max)
+    )
+    u, lowest, highest = _joined([one.u for one in trajectories]), low.min(axis=0), high.max(axis=0)
+    switches, gains, commands = [], [], []
+    for control in np.flatnonzero(lowest < highest).tolist():
+        if lowest[control] == 0.0 and np.isin(u[:, control], (0.0, highest[control])).all():
+            switches.append(control)
+        elif lowest[control] > 0.0 and (low[:, control] == high[:, control]).all():
+            gains.append(control)
+        else:
+            commands.append(control)
+    if not commands or not (switches or gains):
+        return ()
+    joints, found = trajectories.channels.nq, []
+    for joint in range(joints):
+        own = ((part[joint],) if len(part) == joints else tuple(part) for part in (switches, gains))
+        my_switches, my_gains = own
+        goal = _goal(trajectories, joint, commands, my_switches)
+        if goal is not None:
+            found.append(Servo(joint, goal, my_switches, my_gains))
+    return tuple(found)
+
+
+def _goal(
+    trajectories: Trajectories, joint: int, commands: Sequence[int], switches: Sequence[int]
+) -> int | None:
+    """The command that the joint follows best while all switches are on, if it follows any."""
+    alike = dict.fromkeys(commands, LEAST_ALIKE)
+    for behind in {round(seconds / trajectories.dt) for seconds in BEHIND}:
+        q = _joined([one.q[behind:, joint] for one in trajectories])
+        u = _joined([one.u[: max(0, len(one.u) - behind)] for one in trajectories])
+        on = (u[:, list(switches)] != 0.0).all(axis=1)
+        q, u = q[on], u[on]
+        for control in commands if len(q) else ():
+            spread = q.std(), u[:, control].std()
+            if min(spread) > 0.0 and max(spread) < MOST_APART * min(spread):
+                correlation = float(np.corrcoef(q, u[:, control])[0, 1])
+                alike[control] = max(correlation, alike[control])
+    best = max(commands, key=lambda control: alike[control])
+    return best if alike[best] > LEAST_ALIKE else None
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of all parts, thinned out evenly where there are very many."""
+    every = max(1, -(-sum(map(len, parts)) // MOST_ROWS))
+    return np.concatenate([part[::every] for part in parts])
+
+
+def friction_terms(trajectories: Trajectories, numbers: Numbers, history: History) -> Terms:
+    """Terms for a robot that moves as in the trajectories ``numbers``."""
+    channels, chosen = trajectories.channels, trajectories.select(numbers)
+    friction: tuple[tuple[float, ...], ...] = ()
+    sticking: tuple[tuple[int, float], ...] = ()
+    if history.length:
+        changes = [np.diff(one.q[:: history.stride], axis=0) for one in chosen]
+        squares = sum((change**2).sum(axis=0) for change in changes)
+        usual = np.sqrt(squares / max(1, sum(map(len, changes))))
+        usual = np.where(usual > 0.0, usual, 1.0)
+        friction = tuple(tuple(float(f"{bend * one:.6g}") for bend in BENDS) for one in usual)
+        sticks = [k for k in range(channels.nq) if measure_sticking(chosen, k).stiction]
+        sticking = tuple((k, friction[k][-1]) for k in sticks)
+    turning = tuple(k for k, unit in enumerate(channels.joint_units) if unit == "rad")
+    products = channels.nq, channels.nu
+    return Terms(friction, turning, products, find_servos(chosen), sticking)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +275,7 @@ class Dataset:
     parts: tuple[SomeRows, ...]
     """Rows to learn from and rows to select by; or, with folds, the rows of each fold."""
     folded: bool  # Whether ``parts`` are folds, of which each network leaves out another.
-    units: tuple[tuple[FoldUnit, ...], ...]  # With folds, the recordings of each; else nothing.
+    units: Folds  # With folds, the recordings of each; else nothing.
     cut: bool  # Whether the recordings were too few and had to be cut to be folds.
     validation_trajectories: Int[np.ndarray, " k"]
     """Which trajectories were held out, counted from 0; with folds: all, each by some network."""
@@ -214,16 +297,14 @@ class Dataset:
         """The parts that a member learns from."""
         return [part for part in range(len(self.parts)) if part != self.left_out(member)]
 
-    def contract(
-        self, robot: Robot, architecture: Architecture, *, members: int, loss: str
-    ) -> Contract:
+    def contract(self, robot: Robot, shape: Architecture, *, members: int, loss: str) -> Contract:
         """The contract of networks that learn from this."""
         names = ("dt", "joints", "joint_units", "controls", "control_units")
         return Contract(
             robot=robot.name,
             **{name: getattr(self.channels, name) for name in names},
             history=self.history,
-            architecture=architecture,
+            architecture=shape,
             members=members,
             loss=loss,
             q_seen=tuple((float(low), float(high)) for low, high in self.q_seen.T),
@@ -238,8 +319,7 @@ def gather(
     settings: FitSettings,
     *,
     true_torque: Float[np.ndarray, "rows nq"] | None = None,
-    history: History | None = None,
-    scaling: Scaling | None = None,
+    start: Ensemble | None = None,
 ) -> Dataset:
     """Load, check, split and prepare.
 
@@ -249,23 +329,20 @@ def gather(
         dynamics: its rigid body.
         settings: of the fit.
         true_torque: instead of the torques of inverse dynamics [N m or N].
-        history: what the networks see, where that is known from networks that exist already.
-        scaling: theirs, likewise.
+        start: networks that exist already, whose history and scaling are kept.
     """
     trajectories, paths = load_all(data)
     trajectories.check_robot(robot)
     shared = data if isinstance(data, SharedData) else SharedData(trajectories, paths, dynamics)
     channels, lengths = trajectories.channels, trajectories.lengths
     train, held_out = split_usable(trajectories, settings)
-    if history is None:
-        history = settings.history
-        if settings.base in ("parametric", "both"):
-            key = train.tobytes(), history.stride, bool(history.length)
-            if key not in shared.terms:
-                shared.terms[key] = friction_terms(trajectories, train, channels, history)
-            history = replace(history, terms=shared.terms[key])
+    history = settings.history if start is None else start.contract.history
+    if start is None and settings.base in ("parametric", "both"):
+        given = "terms", train.tobytes(), history.stride, bool(history.length)
+        terms = shared.once(given, lambda: friction_terms(shared.trajectories, train, history))
+        history = replace(history, terms=terms)
     rows = usable_rows(lengths, history, rollout=settings.steps)
-    units: tuple[tuple[FoldUnit, ...], ...] = ()
+    units: Folds = ()
     cut, folded = False, settings.folds is not None
     if settings.folds is None:
         parts = tuple(np.concatenate([rows[k] for k in part]) for part in (train, held_out))
@@ -273,8 +350,17 @@ def gather(
         units, cut = folds(trajectories, history, count=settings.folds, steps=settings.steps)
         parts = tuple(map(rows_of_fold, units))
     learnt = np.concatenate(parts) if folded else parts[0]
-    _check_amount(len(learnt), history, channels)
-    q_seen, u_seen = (_seen(x, lengths, train) for x in (trajectories.q, trajectories.u))
+    bounds, starts = ((np.minimum, np.min), (np.maximum, np.max)), trajectories.offsets[:-1]
+    q_seen, u_seen = (
+        np.stack([of_all(of_each.reduceat(x, starts)[train], axis=0) for of_each, of_all in bounds])
+        for x in (trajectories.q, trajectories.u)
+    )
+    inputs = history.inputs(channels.nq, channels.nu)
+    if len(learnt) < inputs:
+        raise DataError(
+            f"There are {len(learnt)} samples to learn from, fewer than the network's {inputs} "
+            "inputs; record more, or take a shorter history."
+        )
     _check_motion(channels, q_seen, u_seen, allow_constant=settings.allow_constant)
     names = [str(path) for path in paths]
     origin = {
@@ -288,7 +374,7 @@ def gather(
         "provenance": dict(trajectories.provenance),
     }
     closed_form = settings.loss == "position" and true_torque is None
-    samples = shared.samples.get(closed_form) if true_torque is None else None
+    samples = shared.kept.get(closed_form) if true_torque is None else None
     if samples is None:
         # Double precision goes as soon as it is not needed: at no time there is more than twice
         # the recording in memory.
@@ -303,40 +389,14 @@ def gather(
         del positions
         samples = Samples(q, u, tau, responses(q, dynamics) if closed_form else None)
     if true_torque is None:
-        shared.samples[closed_form] = samples
-    if scaling is None:
-        place = history, learnt.tobytes() if len(learnt) < 1 << 20 else None
-        if place not in shared.scalings:
-            shared.scalings[place] = Scaling.of_samples(samples, learnt, history)
-        scaling = shared.scalings[place]
-    return Dataset(
-        channels,
-        samples,
-        history,
-        parts,
-        folded,
-        units,
-        cut,
-        held_out,
-        q_seen,
-        u_seen,
-        scaling,
-        origin,
-    )
-
-
-def load_all(data: Data) -> tuple[Trajectories, list[Path]]:
-    """One recording of all files, and their absolute paths."""
-    if isinstance(data, SharedData):
-        return data.trajectories, data.paths
-    if isinstance(data, Trajectories):
-        return data, []
-    paths = [Path(data)] if isinstance(data, Path | str) else [Path(path) for path in data]
-    if not paths:
-        raise DataError("There is no recording to learn from; give at least one.")
-    parts = [load(path) for path in paths]
-    whole = parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
-    return whole, [path.resolve() for path in paths]
+        shared.kept[closed_form] = samples
+    if start is None:
+        key = "scaling", history, learnt.tobytes() if len(learnt) < 1 << 20 else None
+        scaling = shared.once(key, lambda: Scaling.of_samples(samples, learnt, history))
+    else:
+        scaling = start.scaling
+    split_up = parts, folded, units, cut, held_out
+    return Dataset(channels, samples, history, *split_up, q_seen, u_seen, scaling, origin)
 
 
 def split_usable(
@@ -369,37 +429,10 @@ def split_usable(
     return usable[train], usable[held_out]
 
 
-def _check_amount(samples: int, history: History, channels: Channels) -> None:
-    inputs = history.inputs(channels.nq, channels.nu)
-    if samples < inputs:
-        raise DataError(
-            f"There are {samples} samples to learn from, fewer than the network's {inputs} inputs; "
-            "record more, or take a shorter history."
-        )
-
-
-def _seen(
-    x: Float[np.ndarray, "rows n"],
-    lengths: Int[np.ndarray, " N"],
-    trajectories: Int[np.ndarray, " k"],
-) -> Float[np.ndarray, "2 n"]:
-    """Lowest and highest value of each column in these trajectories."""
-    starts = np.cumsum(lengths) - lengths
-    low = np.minimum.reduceat(x, starts, axis=0)[trajectories].min(axis=0)
-    high = np.maximum.reduceat(x, starts, axis=0)[trajectories].max(axis=0)
-    return np.stack([low, high])
-
-
-def _check_motion(
-    channels: Channels,
-    q: Float[np.ndarray, "2 nq"],
-    u: Float[np.ndarray, "2 nu"],
-    *,
-    allow_constant: bool,
-) -> None:
+def _check_motion(channels: Channels, q_seen: Seen, u_seen: Seen, *, allow_constant: bool) -> None:
     still, constant = (
         [name for name, low, high in zip(names, *seen, strict=True) if not low < high]
-        for names, seen in ((channels.joints, q), (channels.controls, u))
+        for names, seen in ((channels.joints, q_seen), (channels.controls, u_seen))
     )
     if still:
         raise DataError(

@@ -1,9 +1,13 @@
 """``Ensemble``: the fitted actuators. A frozen pytree: pass it through ``jit``, ``vmap`` and
 ``scan`` as it is.
+
+On disk it is a sealed folder (``genan.files``) with ``model.safetensors`` (weights and scaling) and
+``actuator.json`` (the contract, how they were made, how good they are).
 """
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -12,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from genan.actuator.contract import Contract
+from genan.actuator.contract import KIND, WEIGHTS, Contract
 from genan.actuator.history import History
-from genan.actuator.network import Layer, Precision, Scaling, TorqueModel
+from genan.actuator.network import Layer, Precision, Scaling, Skip, TorqueModel
 from genan.errors import ActuatorError
+from genan.robot.package import find_actuators
 
 Positions = Float[Array | np.ndarray, "*batch rows nq"]
 Controls = Float[Array | np.ndarray, "*batch rows nu"]
@@ -107,9 +112,7 @@ class Ensemble(eqx.Module):
         """
         return jnp.mean(self.torques(q_history, u_history), axis=0)
 
-    def torques(
-        self, q_history: Positions, u_history: Controls
-    ) -> Float[Array, "members *batch nq"]:
+    def torques(self, q_history: Positions, u_history: Controls) -> Float[Array, "members *_ nq"]:
         """Torque of each member [members, ..., nq] [N m or N]; arguments as for ``torque``."""
         inputs, model = self.inputs(q_history, u_history), self.model()
         return jax.vmap(lambda layers: model.torque(layers, inputs))(self.layers)
@@ -124,32 +127,9 @@ class Ensemble(eqx.Module):
         self._check(q, u)
         return self.model().inputs(q, u)
 
-    def member(self, index: int) -> "Ensemble":
-        """Member ``index`` (counted from 0) alone, as an ensemble of one."""
-        if not 0 <= index < self.members:
-            raise ActuatorError(
-                f"There is no member {index}; the ensemble has {self.members}, counted from 0."
-            )
-        layers = jax.tree.map(lambda array: array[index : index + 1], self.layers)
-        return Ensemble(replace(self.contract, members=1), layers, self.scaling, self.record_json)
-
-    def with_record(self, **entries: Any) -> "Ensemble":
-        """The same actuators with ``entries`` in their record."""
-        record = json.dumps({**self.record, **entries}, sort_keys=True)
-        return Ensemble(self.contract, self.layers, self.scaling, record)
-
-    def start(
-        self, q: Float[Array | np.ndarray, " nq"], u: Float[Array | np.ndarray, " nu"]
-    ) -> Window:
-        """The window of a robot at rest at ``q`` [rad or m] under ``u``, to push samples to."""
-        return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))
-
-    def _check(self, q: Array | np.ndarray, u: Array | np.ndarray) -> None:
-        rows = self.contract.history.rows
-        for name, x, columns in (
-            ("q_history", q, self.contract.nq),
-            ("u_history", u, self.contract.nu),
-        ):
+    def _check(self, q: Array, u: Array) -> None:
+        rows, nq, nu = self.contract.history.rows, self.contract.nq, self.contract.nu
+        for name, x, columns in (("q_history", q, nq), ("u_history", u, nu)):
             if x.shape[-2:] != (rows, columns):
                 raise ActuatorError(
                     f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, "
@@ -160,3 +140,83 @@ class Ensemble(eqx.Module):
                 "q_history and u_history must have the same leading axes, not "
                 f"{list(q.shape[:-2])} and {list(u.shape[:-2])}."
             )
+
+    def member(self, index: int) -> "Ensemble":
+        """Member ``index`` (counted from 0) alone, as an ensemble of one."""
+        if not 0 <= index < self.members:
+            raise ActuatorError(
+                f"There is no member {index}; the ensemble has {self.members}, counted from 0."
+            )
+        layers = jax.tree.map(lambda array: array[index : index + 1], self.layers)
+        return replace(self, contract=replace(self.contract, members=1), layers=layers)
+
+    def with_record(self, **entries: Any) -> "Ensemble":
+        """The same actuators with ``entries`` in their record."""
+        return replace(self, record_json=json.dumps({**self.record, **entries}, sort_keys=True))
+
+    def start(
+        self, q: Float[Array | np.ndarray, " nq"], u: Float[Array | np.ndarray, " nu"]
+    ) -> Window:
+        """The window of a robot at rest at ``q`` [rad or m] under ``u``, to push samples to."""
+        return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))
+
+
+def save(ensemble: Ensemble, folder: Path | str) -> Path:
+    """Write the artifact into ``folder``, replacing one that is there; ``actuator.json`` last."""
+    return KIND.write(folder, tensors(ensemble), **contents(ensemble))
+
+
+def contents(ensemble: Ensemble) -> dict[str, Any]:
+    """What ``actuator.json`` says of the ensemble, for ``genan.files.ArtifactFormat``."""
+    contract = ensemble.contract
+    entries = {"contract": contract.settings(), "record": ensemble.record}
+    return {**entries, "version": contract.version}
+
+
+def load(folder: Path | str) -> Ensemble:
+    """Read an artifact and check it: format, checksums, shapes, finite numbers.
+
+    Args:
+        folder: the --out of ``genan fit``, or the name of a robot that comes with actuators.
+    """
+    folder = find_actuators(folder)
+    settings, arrays = KIND.read(folder)
+    contract = Contract.from_settings(settings["contract"])
+    return assemble(contract, arrays, record=settings["record"], where=str(Path(folder) / WEIGHTS))
+
+
+def tensors(ensemble: Ensemble) -> dict[str, np.ndarray]:
+    """Weights and scaling by name; ``layers.0.weight`` is [members, inputs, outputs]."""
+    parts: dict[str, Any] = {f"layers.{k}": layer for k, layer in enumerate(ensemble.layers)}
+    if ensemble.contract.architecture.skip:
+        parts["skip"] = parts.pop(f"layers.{len(ensemble.layers) - 1}")
+    parts["scaling"] = ensemble.scaling
+    return {
+        f"{name}.{one.name}": np.ascontiguousarray(getattr(part, one.name), np.float32)
+        for name, part in parts.items()
+        for one in fields(part)
+    }
+
+
+def assemble(
+    contract: Contract, arrays: dict[str, np.ndarray], *, record: dict[str, Any], where: str
+) -> Ensemble:
+    """The ensemble of these arrays, each checked for the shape that the contract implies."""
+    members, inputs, nq = contract.members, contract.inputs, contract.nq
+    sizes, skip = contract.architecture.sizes(inputs, nq), contract.architecture.skip
+    named = [(f"layers.{k}", size) for k, size in enumerate(sizes)]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, (rows, columns) in [*named, *([("skip", (inputs, nq))] if skip else [])]:
+        shapes |= {f"{name}.weight": (members, rows, columns), f"{name}.bias": (members, columns)}
+    if skip:
+        shapes |= dict.fromkeys(("skip.low", "skip.high"), (members, inputs))
+    shapes |= dict.fromkeys(("scaling.input_mean", "scaling.input_std"), (inputs,))
+    shapes |= dict.fromkeys(("scaling.torque_mean", "scaling.torque_std"), (nq,))
+    KIND.check_arrays(arrays, shapes, where=where)
+
+    def take(kind: Any, name: str) -> Any:
+        return kind(*(jnp.asarray(arrays[f"{name}.{part.name}"]) for part in fields(kind)))
+
+    layers = tuple(take(Layer, name) for name, _ in named)
+    layers = (*layers, take(Skip, "skip")) if skip else layers
+    return Ensemble(contract, layers, take(Scaling, "scaling"), json.dumps(record, sort_keys=True))

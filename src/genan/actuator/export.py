@@ -7,6 +7,7 @@ not checked.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,8 @@ from jaxtyping import Float
 from safetensors.numpy import save as tensor_bytes
 
 from genan.actuator import numpy_runtime
-from genan.actuator.artifact import CONTRACT, WEIGHTS, contract_text, load, tensors
-from genan.actuator.contract import Contract
-from genan.actuator.ensemble import Ensemble
+from genan.actuator.contract import CONTRACT, KIND, WEIGHTS, Contract
+from genan.actuator.ensemble import Ensemble, contents, load, tensors
 from genan.errors import ActuatorError
 from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
 
@@ -96,14 +96,12 @@ def difference(ensemble: Ensemble, run: Run) -> float:
     """
     q, u = probes(ensemble)
     expected = [np.asarray(getattr(ensemble, name)(q, u)) for name in _OUTPUTS]
-    torques = expected[1]
+    torque, torques, disagreement = expected
     span = np.maximum(np.ptp(torques, axis=(0, 1)), np.asarray(ensemble.scaling.torque_std))
-    found = [0.0]
+    units, found = (span, span, span.sum()), [0.0]
     for part in (slice(None), slice(0, 1)):
-        right = expected[0][part], torques[:, part], expected[2][part]
-        for came, one, unit in zip(
-            run(q[part], u[part]), right, (span, span, span.sum()), strict=True
-        ):
+        right = torque[part], torques[:, part], disagreement[part]
+        for came, one, unit in zip(run(q[part], u[part]), right, units, strict=True):
             if came.shape != one.shape or came.dtype != np.float32:
                 return float("inf")
             found.append(float(np.max(np.abs(came - one) / unit)))
@@ -151,57 +149,52 @@ def _accept(kind: str, found: float) -> None:
 def _model(ensemble: Ensemble, opset: int) -> bytes:
     """The ensemble as an ONNX file."""
     graph = OnnxGraph(opset, error=ActuatorError)
-    node, tensor = graph.node, graph.tensor
-    contract, history, arrays = ensemble.contract, ensemble.contract.history, tensors(ensemble)
-    q, u = (
-        _Symbol(node, name, (1, history.rows, n))
-        for name, n in (("q_history", contract.nq), ("u_history", contract.nu))
-    )
-    value = history.features(q, u, _Symbol).name
-    value = node(
-        "Div", node("Sub", value, arrays["scaling.input_mean"]), arrays["scaling.input_std"]
-    )
-    inputs = value
-    if contract.architecture.skip:
-        value = node(
-            "Min", node("Max", inputs, arrays["skip.low"][:, None]), arrays["skip.high"][:, None]
-        )
-    for k in range(len(contract.architecture.hidden) + 1):
+    node, tensor, array = graph.node, graph.tensor, tensors(ensemble)
+    contract, shape = ensemble.contract, ensemble.contract.architecture
+    rows, nq, nu = contract.history.rows, contract.nq, contract.nu
+    q, u = _Symbol(node, "q_history", (1, rows, nq)), _Symbol(node, "u_history", (1, rows, nu))
+    seen = node("Sub", contract.history.features(q, u, _Symbol).name, array["scaling.input_mean"])
+    inputs = value = node("Div", seen, array["scaling.input_std"])
+    if shape.skip:
+        value = node("Max", inputs, array["skip.low"][:, None])
+        value = node("Min", value, array["skip.high"][:, None])
+    for k in range(len(shape.hidden) + 1):
         if k:
-            value = node(_OPERATORS[contract.architecture.activation], value)
-        value = node("MatMul", value, arrays[f"layers.{k}.weight"])
-        value = node("Add", value, arrays[f"layers.{k}.bias"][:, None])
-    if contract.architecture.skip:
-        straight = node(
-            "Add", node("MatMul", inputs, arrays["skip.weight"]), arrays["skip.bias"][:, None]
-        )
-        value = node("Add", straight, value)
+            value = node(_OPERATORS[shape.activation], value)
+        value = node("MatMul", value, array[f"layers.{k}.weight"])
+        value = node("Add", value, array[f"layers.{k}.bias"][:, None])
+    if shape.skip:
+        straight = node("MatMul", inputs, array["skip.weight"])
+        value = node("Add", node("Add", straight, array["skip.bias"][:, None]), value)
+    value = node("Mul", value, array["scaling.torque_std"])
+    node("Add", value, array["scaling.torque_mean"], name="torques")
     members, first, last = np.array([contract.members], np.float32), np.array([0]), np.array([-1])
-    node(
-        "Add",
-        node("Mul", value, arrays["scaling.torque_std"]),
-        arrays["scaling.torque_mean"],
-        name="torques",
-    )
     node("Div", node("ReduceSum", "torques", first, keepdims=0), members, name="torque")
     apart = node("Sub", "torques", "torque")
     variance = node("Div", node("ReduceSum", node("Mul", apart, apart), first, keepdims=0), members)
     node("ReduceSum", node("Sqrt", variance), last, keepdims=0, name="disagreement")
 
+    past, together = "oldest first", "deviation over the members, summed over the joints [N m]"
     asked = [
-        tensor(
-            "q_history", ["batch", history.rows, contract.nq], "positions [rad or m], oldest first"
-        ),
-        tensor("u_history", ["batch", history.rows, contract.nu], "controls, oldest first"),
+        tensor("q_history", ["batch", rows, nq], f"positions [rad or m], {past}"),
+        tensor("u_history", ["batch", rows, nu], f"controls, {past}"),
     ]
     outputs = [
-        tensor("torque", ["batch", contract.nq], "mean over the members [N m or N]"),
-        tensor("torques", [contract.members, "batch", contract.nq], "of each member [N m or N]"),
-        tensor(
-            "disagreement", ["batch"], "deviation over the members, summed over the joints [N m]"
-        ),
+        tensor("torque", ["batch", nq], "mean over the members [N m or N]"),
+        tensor("torques", [contract.members, "batch", nq], "of each member [N m or N]"),
+        tensor("disagreement", ["batch"], together),
     ]
-    return graph.model("actuators", asked, outputs, _metadata(ensemble))
+    history = contract.history
+    metadata = {
+        "genan": KIND.text(tensor_bytes(array), **contents(ensemble)),
+        "dt": repr(contract.dt),
+        "joints": ", ".join(contract.joints),
+        "controls": ", ".join(contract.controls),
+        **{
+            f"history_{name}": str(getattr(history, name)) for name in ("length", "stride", "delay")
+        },
+    }
+    return graph.model("actuators", asked, outputs, metadata)
 
 
 class _Symbol:
@@ -217,25 +210,15 @@ class _Symbol:
 
     def _made(self, shape: tuple[int, ...], operator: str, *others: Any, **how: Any) -> "_Symbol":
         names = (one.name if isinstance(one, _Symbol) else one for one in others)
-        empty = 0 in shape
-        name = "" if empty else self.node(operator, self.name, *names, **how)
+        name = "" if 0 in shape else self.node(operator, self.name, *names, **how)
         return _Symbol(self.node, name, shape)
 
     def _with(self, operator: str, other: Any) -> "_Symbol":
         other = other if isinstance(other, _Symbol) else np.asarray(other, np.float32)
         return self._made(np.broadcast_shapes(self.shape, other.shape), operator, other)
 
-    def __sub__(self, other: Any) -> "_Symbol":
-        return self._with("Sub", other)
-
-    def __mul__(self, other: Any) -> "_Symbol":
-        return self._with("Mul", other)
-
-    def __truediv__(self, other: Any) -> "_Symbol":
-        return self._with("Div", other)
-
-    def __pow__(self, power: int) -> "_Symbol":
-        return self._with("Pow", float(power))
+    __sub__, __mul__ = partialmethod(_with, "Sub"), partialmethod(_with, "Mul")
+    __truediv__, __pow__ = partialmethod(_with, "Div"), partialmethod(_with, "Pow")
 
     def __neg__(self) -> "_Symbol":
         return self._made(self.shape, "Neg")
@@ -277,25 +260,15 @@ class _Symbol:
     )
 
 
-def _metadata(ensemble: Ensemble) -> dict[str, str]:
-    contract = ensemble.contract
-    return {
-        "genan": contract_text(ensemble, tensor_bytes(tensors(ensemble))),
-        "dt": repr(contract.dt),
-        "joints": ", ".join(contract.joints),
-        "controls": ", ".join(contract.controls),
-        "history_length": str(contract.history.length),
-        "history_stride": str(contract.history.stride),
-        "history_delay": str(contract.history.delay),
-    }
-
-
 def _readme(contract: Contract) -> str:
     history, dt, nq, nu = contract.history, contract.dt, contract.nq, contract.nu
-
-    def pairs(names: Sequence[str], units: Sequence[str]) -> str:
-        return ", ".join(f"{n} [{u}]" for n, u in zip(names, units, strict=True))
-
+    joints, controls = (
+        ", ".join(f"{name} [{unit}]" for name, unit in zip(names, units, strict=True))
+        for names, units in (
+            (contract.joints, contract.joint_units),
+            (contract.controls, contract.control_units),
+        )
+    )
     late = f"\n(of u_history: {history.delay} dt ago, because a command acts no sooner)"
     return f"""Actuators of the robot {contract.robot}, fitted by genan.
 They need Python and NumPy, nothing else.
@@ -305,8 +278,8 @@ They need Python and NumPy, nothing else.
     drive = actuators.drive(q, u, dt={dt!r})   # a robot at rest at q under u
     tau = drive(q, u)                        # once per dt: q read now, u commanded now
 
-q    [{nq}]  {pairs(contract.joints, contract.joint_units)}
-u    [{nu}]  {pairs(contract.controls, contract.control_units)}
+q    [{nq}]  {joints}
+u    [{nu}]  {controls}
 tau  [{nq}]  N m (N for joints in m), in the order of q
 dt   {dt!r} s: one call per dt, neither more often nor less
 

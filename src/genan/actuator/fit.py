@@ -1,28 +1,44 @@
-"""``fit``: from a recording to fitted actuators. Inspect, refuse, choose, train, keep."""
+"""``fit``: from a recording to fitted actuators. Inspect, refuse, choose, train, keep.
 
-from dataclasses import replace
+How free a model may be is chosen by cross-validation over whole recordings. Every candidate, from a
+linear model to a network without one, has one network (or linear model) for each fold of the
+recordings, which never sees that fold; what they predict there, one step ahead and open loop,
+decides. A network must be better than the best linear model in both, by more than chance would have
+it, or the linear model is the result. Among networks that are, those come first that no linear
+model and no baseline surpasses in either. The networks of the chosen candidate are the ensemble:
+nothing is trained twice.
+"""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from genan.actuator.artifact import load as load_actuators
-from genan.actuator.contract import Contract
+from genan.actuator.base import KINDS
+from genan.actuator.contract import CONTRACT
 from genan.actuator.dataset import Data, SharedData
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.errors import JobProgress
-from genan.actuator.fitting import FitObserver, FitProgress, Fitting, clear
-from genan.actuator.selection import Choosing, chosen_fields
-from genan.actuator.settings import FitSettings
-from genan.data import (
-    Inspection,
-    Summary,
-    Trajectories,
-    inspect,
-    load,
-    read_truth_for_evaluation_only,
-    summary,
+from genan.actuator.ensemble import load as load_actuators
+from genan.actuator.errors import (
+    HeldOutErrors,
+    HeldOutSamples,
+    JobProgress,
+    judge_baselines,
+    judge_ensemble,
 )
+from genan.actuator.fitting import (
+    FitInterruptedError,
+    FitObserver,
+    FitProgress,
+    Fitting,
+    clear,
+    keep,
+)
+from genan.actuator.settings import FitSettings
+from genan.data import Summary, Trajectories, inspect, load, read_truth_for_evaluation_only, summary
 from genan.data.inspection.words import obstacles
 from genan.errors import ActuatorError, DataError, SettingError
 from genan.robot import Robot
@@ -32,6 +48,25 @@ MOST_TO_CHOOSE = 150_000
 which ``fit`` keeps a reference to them; of more, 'genan evaluate' does."""
 
 MOST_TO_INSPECT = 10_000  # Samples of a larger recording that are looked at before a fit.
+
+CANDIDATES = "candidates"  # Folder of the unfinished choice within the folder of a fit.
+
+FOLDS = 5  # Folds that the recordings are cut into; each network leaves out another.
+
+LENGTHS = (1, 3, 5, 10)  # Past samples that a linear model is tried with.
+
+MANY = 80_000  # Samples above which fewer models are tried: networks take longer then.
+
+STEPS = 30_000, 50_000  # Steps of training that a network gets, about: of few samples and of many.
+
+BETTER = 0.99  # Part of the simpler model's error that a freer one must stay below.
+
+_DECAY = 0.1
+
+_CHOSEN = (
+    "base folds hidden history_length weight_decay members epochs batch_size learning_rate loss"
+)
+"""Settings that a choice makes."""
 
 
 def fit(
@@ -75,32 +110,47 @@ def fit(
         ``ensemble.record`` says how it was made.
     """
     made, observer = FitSettings.from_settings(settings), observer or FitObserver()
-    source: Data = data
     if out is not None:
         if isinstance(from_, Path | str) and Path(from_).resolve() == Path(out).resolve():
             raise SettingError(f"--from and --out are the same folder, {out}; give another --out.")
         if not overwrite:
             clear(Path(out), overwrite=False)
     loaded = robot if isinstance(robot, Robot) else Robot.load(robot)
-    heads = _heads(data)
+    heads: list[Any] = [data] if isinstance(data, Trajectories | Path | str) else list(data)
+    heads = [one if isinstance(one, Trajectories) else summary(one) for one in heads]
     samples = sum(len(one.q) if isinstance(one, Trajectories) else one.samples for one in heads)
     chooses = _chooses(choose, made, samples, observer, continues=from_ is not None)
+    source: Data = data
     shared = None
     if samples <= MOST_TO_CHOOSE or chooses:
         source = shared = SharedData.read(data, loaded)
     some = shared.trajectories if shared is not None else _some(heads, samples)
-    found = _refuse(some, made, observer, chooses=chooses, anyway=anyway)
+    # A choice tries the delay that the recording shows.
+    reach = len(some.q) if chooses and not made.delay else made.history.reach
+    inspection = inspect(some)
+    found = obstacles(some, inspection, history_reach=reach)
+    if found and not anyway:
+        raise DataError(f"{' '.join(found)} To fit all the same, give --anyway.")
+    for sentence in found:
+        observer.note(f"continuing anyway: {sentence}")
     del some
-    if chooses:
-        delays = _delays(made, found, observer)
-        choosing = Choosing(
-            source, robot, made, out=out, delays=delays, overwrite=overwrite, reference=True
+    if shared is not None and chooses:
+        recordings, lag, delays = (
+            len(set(shared.trajectories.recordings)),
+            inspection.lag,
+            [made.delay],
         )
-        recordings = len(set(choosing.data.trajectories.recordings))
+        if lag.steps and not made.delay:
+            late = f"{lag.steps} samples ({1e3 * lag.steps * lag.dt:.3g} ms)"
+            observer.note(f"Commands seem to act {late} late: that is tried.")
+            # It is right to a sample, and one too many hides the command.
+            delays = sorted({0, lag.steps - 1, lag.steps})
         observer.note(
             f"{recordings} recordings, {samples} samples: the model is chosen by cross-validation."
         )
-        return choosing.run(observer)[0]
+        return choose_model(
+            shared, robot, made, out=out, delays=delays, overwrite=overwrite, observer=observer
+        )[0]
     reference = shared.trajectories if shared is not None and out is not None else None
     fitting = Fitting(
         source, robot, made, out=out, start=from_, overwrite=overwrite, reference=reference
@@ -131,14 +181,7 @@ def _chooses(
     return not given
 
 
-def _heads(data: Any) -> list[Trajectories] | list[Summary]:
-    """The recording in memory, or what its files hold."""
-    if isinstance(data, Trajectories):
-        return [data]
-    return [summary(path) for path in ([data] if isinstance(data, Path | str) else data)]
-
-
-def _some(heads: list[Trajectories] | list[Summary], samples: int) -> Trajectories:
+def _some(heads: list[Trajectories | Summary], samples: int) -> Trajectories:
     """Evenly spread trajectories of a large recording that can be inspected in a second or two."""
     parts = []
     for head in heads:
@@ -148,38 +191,6 @@ def _some(heads: list[Trajectories] | list[Summary], samples: int) -> Trajectori
             head.select(chosen) if isinstance(head, Trajectories) else load(head.path, chosen)
         )
     return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
-
-
-def _refuse(
-    trajectories: Trajectories,
-    settings: FitSettings,
-    observer: FitObserver,
-    *,
-    chooses: bool,
-    anyway: bool,
-) -> Inspection:
-    """Refuse recordings from which nothing can be identified; what was found in them."""
-    reach = settings.history.reach
-    if chooses and not settings.delay:  # a choice tries the delay that the recording shows
-        reach = len(trajectories.q)
-    inspection = inspect(trajectories)
-    found = obstacles(trajectories, inspection, history_reach=reach)
-    if found and not anyway:
-        raise DataError(f"{' '.join(found)} To fit all the same, give --anyway.")
-    for sentence in found:
-        observer.note(f"continuing anyway: {sentence}")
-    return inspection
-
-
-def _delays(settings: FitSettings, found: Inspection, observer: FitObserver) -> tuple[int, ...]:
-    """Delays to choose from [samples]: the one given, or none and the one the recording shows."""
-    lag = found.lag
-    if settings.delay or not lag.steps:
-        return (settings.delay,)
-    late = f"{lag.steps} samples ({1e3 * lag.steps * lag.dt:.3g} ms)"
-    observer.note(f"Commands seem to act {late} late: that is tried.")
-    # It is right to a sample, and one too many hides the command.
-    return tuple(sorted({0, lag.steps - 1, lag.steps}))
 
 
 def has_true_torque(train_path: Path | str) -> bool:
@@ -201,49 +212,347 @@ def true_torque_baseline(
     It is kept in the folder ``out`` and trained only when that does not hold it yet. ``progress``
     is called with what is being done, how much of it is done, and how much there is.
     """
+
+    def identity(one: Ensemble) -> tuple[Any, Any]:
+        contract = replace(one.contract, members=1, loss="", q_seen=(), u_seen=())
+        return contract, one.record.get("data", {}).get("fingerprint")
+
     try:
         kept = load_actuators(out)
-        data = [one.record.get("data", {}).get("fingerprint") for one in (ensemble, kept)]
-        if _counterpart(ensemble.contract) == _counterpart(kept.contract) and data[0] == data[1]:
+        if identity(kept) == identity(ensemble):
             return kept
     except ActuatorError:
         pass
-    past, shape = ensemble.contract.history, ensemble.contract.architecture
-    names = (
-        "epochs",
-        "batch",
-        "batch_size",
-        "rate",
-        "learning_rate",
-        "schedule",
-        "validation",
-        "split_seed",
-    )
+    names = ["epochs", "batch", "batch_size", "rate", "learning_rate", "schedule"]
+    names += ["validation", "split_seed"]
     recorded = ensemble.record.get("settings", {})
     made = FitSettings.from_settings({name: recorded[name] for name in names if name in recorded})
-    settings = replace(
-        made,
-        loss="torque",
-        history_length=past.length,
-        history_stride=past.stride,
-        delta=past.delta,
-        delay=past.delay,
-        hidden=shape.hidden or made.hidden,
-        activation=shape.activation,
-        members=1,
-        allow_constant=True,
-    )
+    shape = ensemble.contract.architecture
+    shape = replace(shape, hidden=shape.hidden or made.hidden)
+    made = made.shaped(ensemble.contract.history, shape)
+    settings = replace(made, loss="torque", members=1, allow_constant=True)
 
     def show(now: FitProgress) -> None:
         if progress is not None:
             progress("training on true torques", now.epoch, now.epochs)
 
     tau = read_truth_for_evaluation_only(train_path)["tau"]
-    data_path = Path(train_path)
-    fitting = Fitting(data_path, robot, settings, out=out, overwrite=True, true_torque=tau)
+    fitting = Fitting(train_path, robot, settings, out=out, overwrite=True, true_torque=tau)
     return fitting.run(FitObserver(progress=show))
 
 
-def _counterpart(contract: Contract) -> Contract:
-    """``contract`` without what differs between a network and its true-torque counterpart."""
-    return replace(contract, members=1, loss="", q_seen=(), u_seen=())
+# --- The choice of the model.
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One model to try."""
+
+    name: str  # Short, for a table and a folder.
+    words: str  # What it is, for a sentence.
+    settings: FitSettings
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is the base torque model alone."""
+        return not self.settings.hidden
+
+
+def linear_candidates(
+    settings: FitSettings, *, longest: int, delays: Sequence[int]
+) -> list[Candidate]:
+    """Base torque models alone, with histories of up to ``longest`` samples and each delay."""
+    lengths = [length for length in LENGTHS if length <= longest] or [max(1, longest)]
+    if settings.history_length != FitSettings().history_length:
+        lengths = [settings.history_length]
+    balance = settings.loss == "position"
+    alone = replace(settings, balance=balance, hidden=(), folds=FOLDS, members=FOLDS)
+    return [
+        Candidate(
+            f"{kind}, H {length}" + (f", delay {delay}" if delay else ""),
+            _base_words(kind, length, delay),
+            replace(alone, base=kind, history_length=length, delay=delay),
+        )
+        for delay in delays
+        for kind in KINDS
+        for length in (lengths[:1] if kind == "parametric" else lengths)
+    ]
+
+
+def network_candidates(
+    settings: FitSettings, best: Candidate, nearest: Candidate, *, longest: int, samples: int
+) -> list[Candidate]:
+    """Networks on the residual of linear models of every kind, and without any.
+
+    The kinds are not left to the best linear model alone, nor is the length of the history: what a
+    network can add, the model below it need not have, and a long history that blurs an encoder's
+    steps serves a network as well.
+
+    Args:
+        settings: of the fit.
+        best: the best linear model.
+        nearest: the one that is best one step ahead.
+        longest: past samples of the longest history that was tried, which networks get who have
+            many samples.
+        samples: to learn from.
+    """
+    default, base, many = FitSettings(), best.settings, samples >= MANY
+    large = (128, 128) if many else (64, 64) if samples >= 20_000 else (32, 32)
+    sizes = [large] if many else [(16,), large]
+    if settings.hidden != default.hidden:
+        sizes = [tuple(settings.hidden)]
+    batch_size, epochs = settings.batch_size or (128 if many else 64), settings.epochs
+    if epochs == default.epochs:
+        epochs = min(max(round(STEPS[many] * batch_size / samples), 15), 80)
+    rate = settings.learning_rate or (3e-3 if samples < 20_000 else 1e-3)
+    common = replace(base, batch_size=batch_size, epochs=epochs, learning_rate=rate)
+
+    def made(kind: str, hidden: tuple[int, ...], length: int) -> Candidate:
+        size = "x".join(map(str, hidden))
+        name, on = f"network {size} alone", "alone"
+        if kind != "none":
+            name, on = f"{kind} + network {size}", f"on {_base_words(kind, length, base.delay)}"
+        words = f"networks of {size} with a history of {length} {on}"
+        shape = replace(common, base=kind, hidden=hidden, history_length=length)
+        decay = 0.0 if kind == "none" or hidden == (16,) else _DECAY
+        return Candidate(f"{name}, H {length}", words, replace(shape, weight_decay=decay))
+
+    short = longest if many else max(base.history_length, 3)
+    if settings.history_length != default.history_length:
+        short = base.history_length
+    long = max(nearest.settings.history_length, short)
+    found = [made(base.base, size, short) for size in sizes]
+    if not many:
+        others = [kind for kind in ("both", "parametric") if kind != base.base]
+        found += [made(kind, sizes[-1], short) for kind in others]
+        found += [made("both", sizes[-1], long)] * (long > short)
+    return [*found, made("none", sizes[-1], short)]
+
+
+def _base_words(kind: str, length: int, delay: int) -> str:
+    linear = f"linear in a history of {length}"
+    parametric = "gain, spring, viscous and Coulomb friction, gravity, offset"
+    what = {
+        "linear": f"a model that is {linear}",
+        "parametric": f"a parametric model ({parametric})",
+        "both": f"a parametric model that is also {linear}",
+    }[kind]
+    return f"{what}, commands {delay} samples late" if delay else what
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedCandidate:
+    """A candidate and its errors on what it left out."""
+
+    candidate: Candidate
+    errors: HeldOutErrors
+    one_step: float
+    """Mean over the joints of the error one step ahead, relative to constant velocity."""
+    rollout: float  # The same open loop, relative to standing still.
+
+    @property
+    def score(self) -> float:
+        """Geometric mean of both."""
+        return float(np.sqrt(self.one_step * self.rollout))
+
+    def beats(self, other: "JudgedCandidate") -> bool:
+        """Whether it is no worse in either and clearly better in all."""
+        no_worse = self.one_step <= other.one_step and self.rollout <= other.rollout
+        return no_worse and self.score < BETTER * other.score
+
+
+@dataclass(frozen=True, eq=False)
+class ModelChoice:
+    """What was tried, what was chosen, and why."""
+
+    judged: tuple[JudgedCandidate, ...]
+    baselines: tuple[HeldOutErrors, ...]
+    linear: JudgedCandidate  # The best linear model.
+    chosen: JudgedCandidate
+    steps: int  # Of the rollouts.
+    dt: float  # [s]
+    cut: bool  # Whether recordings had to be cut to be cross-validated.
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The choice in words."""
+        chosen, linear, seconds = self.chosen, self.linear, f"{self.steps * self.dt:.3g} s"
+        parts = "stretches of the recordings" if self.cut else "whole recordings"
+        found = [f"Chosen by cross-validation over {parts}: {chosen.candidate.words}."]
+        if self.cut:
+            found.append(
+                "There are too few recordings to leave whole ones out; more would say more."
+            )
+        networks = [one for one in self.judged if not one.candidate.linear]
+        rival = min(networks, key=lambda one: one.score) if chosen is linear else chosen
+        ahead, end = rival.one_step / linear.one_step, rival.rollout / linear.rollout
+        found.append(
+            "No network was better than it on what was left out; the best of them, "
+            f"{rival.candidate.name}, had {ahead:.3g} times its error one step ahead and "
+            f"{end:.3g} times after {seconds}."
+            if chosen is linear
+            else f"On what was left out its error is {ahead:.3g} times that of the best linear "
+            f"model one step ahead, and {end:.3g} times after {seconds}."
+        )
+        for one in self.baselines:
+            ahead = float(np.mean(chosen.errors.one_step / one.one_step))
+            end = float(np.mean(chosen.errors.rollout / one.rollout))
+            where = "one step ahead" if ahead > 1.0 else "open loop"
+            if max(ahead, end) > 1.0:
+                found.append(
+                    f"Beware: {one.name} is better there {where} ({max(ahead, end):.3g} times as "
+                    "accurate): the recordings say too little, or the robot's model is wrong."
+                )
+        return tuple(found)
+
+    def record(self) -> dict[str, Any]:
+        """For the artifact: every error [rad or m], and the words."""
+
+        def table(errors: HeldOutErrors) -> dict[str, Any]:
+            plain = lambda values: [float(f"{value:.6g}") for value in values]  # noqa: E731
+            return {"one_step": plain(errors.one_step), "rollout": plain(errors.rollout)}
+
+        tried = {
+            one.candidate.name: table(one.errors) | {"score": one.score} for one in self.judged
+        }
+        return {
+            "by": "stretches" if self.cut else "recordings",
+            "rollout_steps": self.steps,
+            "chosen": self.chosen.candidate.name,
+            "linear": self.linear.candidate.name,
+            "tried": tried,
+            "baselines": {one.name: table(one) for one in self.baselines},
+            "words": list(self.sentences),
+        }
+
+
+def choose_model(
+    data: Data,
+    robot: Robot | Path | str,
+    settings: FitSettings,
+    *,
+    out: Path | str | None = None,
+    delays: Sequence[int] = (0,),
+    overwrite: bool = False,
+    observer: FitObserver | None = None,
+) -> tuple[Ensemble, ModelChoice]:
+    """Try everything, choose, save; what ``genan.fit`` does with few data.
+
+    Where the observer stops it, what is finished is kept, and the same call continues from there.
+
+    Args:
+        data: the recording.
+        robot: the robot it was made on.
+        settings: what all candidates share.
+        out: folder for the artifact and, until then, for the candidates.
+        delays: of the commands, to choose from [samples].
+        overwrite: replace what an earlier fit left in ``out``.
+        observer: functions that are called meanwhile.
+    """
+    observer, folder = observer or FitObserver(), None if out is None else Path(out)
+    if folder is not None:
+        clear(folder, overwrite=overwrite)
+        if overwrite:
+            shutil.rmtree(folder / CANDIDATES, ignore_errors=True)
+    if not isinstance(data, SharedData):
+        data = SharedData.read(data, robot if isinstance(robot, Robot) else Robot.load(robot))
+    trajectories = data.trajectories
+    shortest = int(np.median(trajectories.lengths)) - max(delays) - 3
+    linear = linear_candidates(settings, longest=shortest, delays=delays)
+    lead = max(one.settings.history.reach for one in linear)
+    judged: list[JudgedCandidate] = []
+    ensembles: dict[str, Ensemble] = {}
+    tried = list(linear)
+    for number, candidate in enumerate(tried, 1):  # grows when the linear ones are done
+        observer.candidate(candidate.name, number, len(tried))
+        fitting, ensemble = _fit_candidate(candidate, data, robot, folder, observer)
+        dataset, dynamics = fitting.dataset, fitting.dynamics
+        if number == 1:
+            first = max(candidate.settings.history.reach, 1)
+            held_out = HeldOutSamples.of(dataset, lead=lead - first + 1)
+            baselines = judge_baselines(trajectories, dataset, held_out)
+        name = candidate.name
+        errors = judge_ensemble(name, ensemble, dataset, dynamics, trajectories, held_out)
+        judged.append(JudgedCandidate(candidate, errors, *_relative_errors(errors, baselines)))
+        ensembles[name] = ensemble
+        if number == len(linear):
+            tried += network_candidates(
+                settings,
+                min(judged, key=lambda one: one.score).candidate,
+                min(judged, key=lambda one: one.one_step).candidate,
+                longest=max(one.settings.history_length for one in linear),
+                samples=sum(map(len, dataset.parts)),
+            )
+    best, chosen = decide(judged, baselines)
+    how = held_out.steps, trajectories.dt, dataset.cut
+    choice = ModelChoice(tuple(judged), baselines, best, chosen, *how)
+    ensemble = ensembles[chosen.candidate.name].with_record(choice=choice.record())
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        keep(ensemble, folder, trajectories)
+        shutil.rmtree(folder / CANDIDATES, ignore_errors=True)
+    return ensemble, choice
+
+
+def _fit_candidate(
+    candidate: Candidate,
+    data: SharedData,
+    robot: Robot | Path | str,
+    out: Path | None,
+    observer: FitObserver,
+) -> tuple[Fitting, Ensemble]:
+    """The candidate's ensemble: of an earlier run, on the same data and settings, or new."""
+    folder = kept = None
+    if out is not None and not candidate.linear:  # a linear model is solved at once
+        folder = out / CANDIDATES / candidate.name.replace(" ", "-")
+    try:
+        if observer.stopping():
+            raise FitInterruptedError
+        if folder is not None and (folder / CONTRACT).exists():
+            kept, folder = _kept(folder, candidate, data.trajectories.fingerprint), None
+        fitting = Fitting(data, robot, candidate.settings, out=folder)
+        return fitting, kept or fitting.run(observer)
+    except FitInterruptedError:
+        safe = f"; what was finished is safe in {out}" if out is not None else ""
+        raise FitInterruptedError(
+            f"stopped{safe}, and the same command continues from there."
+        ) from None
+
+
+def _kept(folder: Path, candidate: Candidate, fingerprint: str) -> Ensemble | None:
+    try:
+        kept = load_actuators(folder)
+    except ActuatorError:
+        return None
+    same = kept.record.get("settings") == candidate.settings.settings()
+    return kept if same and kept.record["data"]["fingerprint"] == fingerprint else None
+
+
+def chosen_fields(settings: FitSettings) -> list[str]:
+    """Settings that a choice would make and that were made by hand."""
+    default = FitSettings()
+    return [name for name in _CHOSEN.split() if getattr(settings, name) != getattr(default, name)]
+
+
+def decide(
+    judged: Sequence[JudgedCandidate], baselines: Sequence[HeldOutErrors]
+) -> tuple[JudgedCandidate, JudgedCandidate]:
+    """The best linear model, and the result."""
+    linear = [one for one in judged if one.candidate.linear]
+    best = min(linear, key=lambda one: one.score)
+    better = [one for one in judged if not one.candidate.linear and one.beats(best)]
+    others = [_relative_errors(one, baselines) for one in baselines]
+    others += [(one.one_step, one.rollout) for one in linear]
+    ahead, open_loop = np.min(others, axis=0)
+    unsurpassed = [one for one in better if one.one_step <= ahead and one.rollout <= open_loop]
+    return best, min(unsurpassed or better, key=lambda one: one.score, default=best)
+
+
+def _relative_errors(
+    errors: HeldOutErrors, baselines: Sequence[HeldOutErrors]
+) -> tuple[float, float]:
+    """Means over the joints, relative to constant velocity and to standing still."""
+    known, tiny = {one.name: one for one in baselines}, np.finfo(float).tiny
+    speed, still = known["constant velocity"].one_step, known["standing still"].rollout
+    ahead, end = errors.one_step / np.maximum(speed, tiny), errors.rollout / np.maximum(still, tiny)
+    return float(np.mean(ahead)), float(np.mean(end))

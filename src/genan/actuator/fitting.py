@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator import artifact
-from genan.actuator.base import BaseProblem, as_layer, uses
+from genan.actuator.base import BaseProblem, as_layer
+from genan.actuator.contract import CONTRACT, WEIGHTS
 from genan.actuator.dataset import Data, SharedData, gather
-from genan.actuator.ensemble import Ensemble
+from genan.actuator.ensemble import Ensemble, load, save
 from genan.actuator.losses import PositionLoss
 from genan.actuator.network import Layer, initialise
 from genan.actuator.reference import NAME as REFERENCE
 from genan.actuator.reference import Reference
 from genan.actuator.settings import FitSettings
-from genan.actuator.training import (
-    TrainingPrograms,
-    TrainingState,
-    platform,
-    precision_for,
-    prepare_training,
-)
+from genan.actuator.training import TrainingState, prepare_training
 from genan.data import Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, GenanError, SettingError
@@ -51,16 +46,14 @@ class FitInterruptedError(GenanError):
 
 @dataclass(frozen=True)
 class FitProgress:
-    """How far a fit is."""
+    """How far a fit is; lists are over the members, and empty before there is a whole epoch."""
 
     epoch: int  # Whole epochs done.
     epochs: int  # Epochs to do.
     share: float  # Part of the present epoch that is done, 0 to 1.
-    train: list[float]
-    """Each member's mean training loss in the last whole epoch; empty before there is one."""
-    validation: list[float]
-    """Each member's validation loss after the last whole epoch; empty before there is one."""
-    best_epoch: list[int]  # Epoch of each member's lowest validation loss so far.
+    train: list[float]  # Mean training loss in the last whole epoch.
+    validation: list[float]  # Validation loss after the last whole epoch.
+    best_epoch: list[int]  # Epoch of the lowest validation loss so far.
     samples_per_second: float
     """Samples that all members together have learnt from per second, in this run."""
     seconds_left: float  # Estimated time to the last epoch [s].
@@ -114,40 +107,47 @@ class Fitting:
         self.out = None if out is None else Path(out)
         if self.out is not None:
             clear(self.out, overwrite=overwrite)
-        self.start = start if start is None or isinstance(start, Ensemble) else artifact.load(start)
-        history = scaling = None
+        self.start = load(start) if isinstance(start, Path | str) else start
         if self.start is not None:
             settings = _like(settings, self.start)
             self.start.contract.check_robot(self.robot)
-            history, scaling = self.start.contract.history, self.start.scaling
         self.settings, self._reference = settings, reference
         known = data.dynamics if isinstance(data, SharedData) else None
         self.dynamics = known or load_dynamics(self.robot)
-        self.dataset = dataset = gather(
-            data,
-            self.robot,
-            self.dynamics,
-            settings,
-            true_torque=true_torque,
-            history=history,
-            scaling=scaling,
+        self.dataset = gather(
+            data, self.robot, self.dynamics, settings, true_torque=true_torque, start=self.start
         )
-        self.precision = precision_for(settings.precision)
-        self.training = prepare_training(settings, dataset, self.dynamics, self.precision)
+        self.training = prepare_training(settings, self.dataset, self.dynamics)
+        self.precision, self.origin = self.training.loss.model.precision, self.dataset.origin
         loss = settings.loss if true_torque is None else "true-torque"
         shape, members = settings.architecture, settings.members
-        self.contract = dataset.contract(self.robot, shape, members=members, loss=loss)
-        self.origin = dataset.origin
+        self.contract = self.dataset.contract(self.robot, shape, members=members, loss=loss)
+        self.closed_form = self.start is None and settings.base != "none" and not settings.hidden
+        """Whether there is nothing to train: the base torque model is all of it."""
         self.state = self._begin()
-        self._programs: TrainingPrograms | None = None
+        self._programs: tuple[Any, Any] | None = None
+        self._first_chunk: float | None = None  # When it was done; compiling is no part of speed.
+        self._chunks = 0  # Done after that.
         self.train_loss: list[list[float]] = []
         self.validation_loss: list[list[float]] = []
-        self._resume()
+        self._saved = time.perf_counter()
+        if self.out is not None:
+            found = load_checkpoint(self.out, self.state, identity=self.identity, work="fit")
+            if found is not None:
+                self.state, (self.train_loss, self.validation_loss) = found
+            self.out.mkdir(parents=True, exist_ok=True)
+        self.resumed = self.epochs_done
 
     @property
     def epochs_done(self) -> float:
         """Epochs, and the part of one, that are done."""
         return int(self.state.epoch) + int(self.state.step) / self.training.steps
+
+    @property
+    def _finished(self) -> bool:
+        """Whether there is nothing (more) to train."""
+        done = int(self.state.epoch) >= self.settings.epochs or bool(jnp.all(self.state.stopped))
+        return self.closed_form or done
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -169,17 +169,15 @@ class Fitting:
         Where the observer says to stop, everything is saved and ``FitInterruptedError`` raised.
         """
         observer = observer or FitObserver()
-        events = None if self.out is None else EventFile(self.out / EVENTS)
-        pace = _Pace(self)
-        try:
+        with ExitStack() as files:
+            events = None
+            if self.out is not None:
+                events = files.enter_context(closing(EventFile(self.out / EVENTS)))
             for epoch in range(len(self.train_loss)):  # what was trained before an interruption
                 self._log(events, epoch)
-            while self._unfinished():
-                self._epoch(pace, observer)
+            while not self._finished:
+                self._epoch(observer)
                 self._log(events, len(self.train_loss) - 1)
-        finally:
-            if events is not None:
-                events.close()
         return self._keep(self.ensemble())
 
     def ensemble(self, fault: str | None = None) -> Ensemble:
@@ -194,7 +192,7 @@ class Fitting:
                 "best_validation_loss": np.asarray(self.state.best_loss).tolist(),
                 "batch": self.training.batch_size,
                 "precision": self.precision,
-                "device": platform(),
+                "device": jax.default_backend(),
                 "train_loss": self.train_loss,
                 "validation_loss": self.validation_loss,
                 "fault": fault,
@@ -206,103 +204,103 @@ class Fitting:
         text = json.dumps(record, sort_keys=True)
         return Ensemble(self.contract, best, self.dataset.scaling, text)
 
-    @property
-    def closed_form(self) -> bool:
-        """Whether there is nothing to train: the base torque model is all of it."""
-        return self.start is None and self.settings.base != "none" and not self.settings.hidden
-
-    def _unfinished(self) -> bool:
-        done = int(self.state.epoch) >= self.settings.epochs or bool(jnp.all(self.state.stopped))
-        return not self.closed_form and not done
-
-    def _epoch(self, pace: "_Pace", observer: FitObserver) -> None:
+    def _epoch(self, observer: FitObserver) -> None:
         """One epoch, or the rest of it."""
         if self._programs is None:
             with compiling("the training programs"):
                 self._programs = self.training.compiled(self.state)
+        advance, close_epoch = self._programs
         while int(self.state.step) < self.training.steps:
             if observer.stopping():
                 self._save()
+                safe = f", all of it safe in {self.out}" if self.out is not None else ""
                 raise FitInterruptedError(
-                    f"stopped after {self.epochs_done:.3g} of {self.settings.epochs} epochs"
-                    + (f", all of it safe in {self.out}" if self.out is not None else "")
-                    + "; the same command continues from there."
+                    f"stopped after {self.epochs_done:.3g} of {self.settings.epochs} epochs{safe}; "
+                    "the same command continues from there."
                 )
-            self.state = jax.block_until_ready(self._programs.advance(self.state))
-            pace.count()
-            observer.progress(pace.progress())
+            self.state = jax.block_until_ready(advance(self.state))
+            if self._first_chunk is None:
+                self._first_chunk = time.perf_counter()
+            else:
+                self._chunks += 1
+            observer.progress(self._progress())
             if time.perf_counter() - self._saved > CHECKPOINT_SECONDS:
                 self._save()
         train = np.asarray(self.state.loss_sum / self.training.steps, np.float64)
         self._guard()
-        self.state, validation = self._programs.close_epoch(self.state)
+        self.state, validation = close_epoch(self.state)
         self.train_loss.append(train.tolist())
         self.validation_loss.append(np.asarray(validation, np.float64).tolist())
-        observer.progress(pace.progress())
+        observer.progress(self._progress())
+
+    def _progress(self) -> FitProgress:
+        training, epochs = self.training, self.settings.epochs
+        passed = time.perf_counter() - (self._first_chunk or 0.0)
+        of_step = training.batch_size * self.contract.members
+        speed = self._chunks * training.chunk * of_step / passed
+        left = (epochs - self.epochs_done) * training.steps * of_step
+        return FitProgress(
+            epoch=int(self.state.epoch),
+            epochs=epochs,
+            share=int(self.state.step) / training.steps,
+            train=self.train_loss[-1] if self.train_loss else [],
+            validation=self.validation_loss[-1] if self.validation_loss else [],
+            best_epoch=np.asarray(self.state.best_epoch).tolist(),
+            samples_per_second=speed,
+            seconds_left=left / speed if speed else float("inf"),
+        )
 
     def _guard(self) -> None:
         """Stop where a loss is no longer a finite number; what was good before is saved."""
-        steps = np.asarray(self.state.fault_step)
+        steps, best = np.asarray(self.state.fault_step), np.asarray(self.state.best_epoch)
         if (steps < 0).all():
             return
         member, epoch = int(np.flatnonzero(steps >= 0)[0]), int(self.state.epoch) + 1
-        where = (
-            f"the loss of member {member} is not finite from step {int(steps[member]) + 1} of "
-            f"epoch {epoch} on"
-        )
-        advice = "try a lower --learning-rate, and look at the recording with 'genan inspect'"
-        best, place = (
-            np.asarray(self.state.best_epoch),
-            f"in {self.out}" if self.out else "in memory",
-        )
+        step = int(steps[member]) + 1
+        where = f"the loss of member {member} is not finite from step {step} of epoch {epoch} on"
         if best.min() < 1:
+            kept = ", before there was anything worth keeping"
             if self.out is not None:
                 remove_checkpoint(self.out)
-            raise FitDivergedError(
-                f"The fit was stopped: {where}, before there was anything worth keeping; {advice}."
-            )
-        self._keep(self.ensemble(fault=where))
+        else:
+            self._keep(self.ensemble(fault=where))
+            place = f"in {self.out}" if self.out else "in memory"
+            of = ", ".join(map(str, best))
+            kept = f"; each member's best weights until then (of epoch {of}) are kept {place}"
         raise FitDivergedError(
-            f"The fit was stopped: {where}; each member's best weights until then (of epoch "
-            f"{', '.join(map(str, best))}) are kept {place}; {advice}."
+            f"The fit was stopped: {where}{kept}; try a lower --learning-rate, and look at the "
+            "recording with 'genan inspect'."
         )
 
     def _begin(self) -> TrainingState:
+        """The state before the first step, of the weights to continue from or of new ones."""
+        contract, begin = self.contract, self.training.begin
         if self.start is not None:
-            return self.training.begin_from(jax.tree.map(jnp.copy, self.start.layers))
-        contract = self.contract
+            return jax.jit(lambda layers: begin(layers))(jax.tree.map(jnp.copy, self.start.layers))
         base = None if self.settings.base == "none" else self._base()
         if base is not None and self.closed_form:
-            return self.training._begin((base,))
-        initial = lambda key: initialise(  # noqa: E731
-            contract.architecture, contract.inputs, contract.nq, key=key
-        )
-        return self.training.begin(initial, contract.members, base)
+            return begin((base,))
+
+        def one(seed: jax.Array) -> tuple[Layer, ...]:
+            key = jax.random.fold_in(jax.random.key(seed), 0)
+            return initialise(contract.architecture, contract.inputs, contract.nq, key=key)
+
+        def begun(seeds: jax.Array, base: Layer | None) -> TrainingState:
+            layers = jax.vmap(one)(seeds)
+            return begin(layers if base is None else (*layers[:-1], base))
+
+        return jax.jit(begun)(self.settings.seed + np.arange(contract.members), base)
 
     def _base(self) -> Layer:
         """The base torque model of each member, fitted to what that member learns from."""
-        dataset, made, members = self.dataset, self.settings, range(self.contract.members)
-        loss, history = self.training.loss, dataset.history
+        dataset, loss, members = self.dataset, self.training.loss, range(self.contract.members)
         scale = np.asarray(loss.scale) if isinstance(loss, PositionLoss) else 1.0
-        used = uses(made.base, history, dataset.channels.nq, dataset.channels.nu)
-        problem = BaseProblem(
-            dataset.samples, dataset.parts, history, dataset.scaling, used, scale=scale
-        )
+        problem = BaseProblem(dataset, self.settings.base, scale=scale)
         splits = {dataset.left_out(k): dataset.learnt(k) for k in members}
-        ridge = problem.best_ridge([(learnt, out) for out, learnt in splits.items()])
+        self.origin["ridge"] = ridge = problem.best_ridge(splits)
         solved = {out: problem.solve(ridge, learnt) for out, learnt in splits.items()}
-        self.origin["ridge"] = ridge
         weights = np.stack([solved[dataset.left_out(k)] for k in members])
-        return as_layer(weights, problem.seen if made.hidden else None)
-
-    def _resume(self) -> None:
-        self._saved = time.perf_counter()
-        if self.out is not None:
-            found = load_checkpoint(self.out, self.state, identity=self.identity, work="fit")
-            if found is not None:
-                self.state, (self.train_loss, self.validation_loss) = found
-            self.out.mkdir(parents=True, exist_ok=True)
-        self.resumed = self.epochs_done
+        return as_layer(weights, problem.seen if self.settings.hidden else None)
 
     def _save(self) -> None:
         if self.out is not None:
@@ -313,13 +311,10 @@ class Fitting:
     def _log(self, events: EventFile | None, epoch: int) -> None:
         if events is None:
             return
-        train, validation = self.train_loss[epoch], self.validation_loss[epoch]
-        values = {
-            "loss/train": float(np.mean(train)),
-            "loss/validation": float(np.mean(validation)),
-        }
-        for member, (a, b) in enumerate(zip(train, validation, strict=True)):
-            values |= {f"train/member {member}": a, f"validation/member {member}": b}
+        values = {}
+        for name, of_members in (("train", self.train_loss), ("validation", self.validation_loss)):
+            values[f"loss/{name}"] = float(np.mean(of_members[epoch]))
+            values |= {f"{name}/member {k}": value for k, value in enumerate(of_members[epoch])}
         events.scalars(epoch + 1, values)
 
     def _keep(self, ensemble: Ensemble) -> Ensemble:
@@ -330,40 +325,6 @@ class Fitting:
         return ensemble
 
 
-class _Pace:
-    """How fast a fit goes, compiling left out."""
-
-    def __init__(self, fitting: Fitting) -> None:
-        self._fitting = fitting
-        self._samples_of_step = fitting.training.batch_size * fitting.contract.members
-        self._samples = 0
-        self._begun: float | None = None
-
-    def count(self) -> None:
-        """One more chunk is done."""
-        if self._begun is None:
-            self._begun = time.perf_counter()
-        else:
-            self._samples += self._fitting.training.chunk * self._samples_of_step
-
-    def progress(self) -> FitProgress:
-        """How far the fit is."""
-        fit = self._fitting
-        passed = time.perf_counter() - self._begun if self._begun is not None else 0.0
-        speed = self._samples / passed if passed > 0.0 else 0.0
-        left = (fit.settings.epochs - fit.epochs_done) * fit.training.steps * self._samples_of_step
-        return FitProgress(
-            epoch=int(fit.state.epoch),
-            epochs=fit.settings.epochs,
-            share=int(fit.state.step) / fit.training.steps,
-            train=fit.train_loss[-1] if fit.train_loss else [],
-            validation=fit.validation_loss[-1] if fit.validation_loss else [],
-            best_epoch=np.asarray(fit.state.best_epoch).tolist(),
-            samples_per_second=speed,
-            seconds_left=left / speed if speed else float("inf"),
-        )
-
-
 def clear(out: Path, *, overwrite: bool) -> None:
     """Refuse a folder with finished actuators, or a file; with ``overwrite``, forget what is there.
 
@@ -372,10 +333,10 @@ def clear(out: Path, *, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise SettingError(f"{out} is a file; give a folder for the actuators.")
     if overwrite:
-        for name in (artifact.CONTRACT, artifact.WEIGHTS, REFERENCE):
+        for name in (CONTRACT, WEIGHTS, REFERENCE):
             (out / name).unlink(missing_ok=True)
         remove_checkpoint(out)
-    elif (out / artifact.CONTRACT).exists():
+    elif (out / CONTRACT).exists():
         raise SettingError(
             f"{out} holds finished actuators; give another --out, --overwrite to fit them again, "
             f"or --from {out} to continue from them."
@@ -393,22 +354,15 @@ def keep(
     compared with it without the recording; ``actuator.json``, which says "finished", comes last."""
     if reference is not None:
         Reference.of(ensemble, reference, held_out=held_out).save(out)
-    artifact.save(ensemble, out)
+    save(ensemble, out)
 
 
 def _like(settings: FitSettings, start: Ensemble) -> FitSettings:
     """``settings`` with the history and the networks of the ensemble to continue from."""
-    past, shape = start.contract.history, start.contract.architecture
     return replace(
-        settings,
-        history_length=past.length,
-        history_stride=past.stride,
-        delta=past.delta,
-        delay=past.delay,
-        base="both" if shape.skip else "none",  # it is in the weights and stays as it is
+        settings.shaped(start.contract.history, start.contract.architecture),
+        base="both" if start.contract.architecture.skip else "none",  # it stays as it is
         folds=None,
-        hidden=shape.hidden,
-        activation=shape.activation,
         members=start.members,
         learning_rate=settings.learning_rate or 2e-4,
         allow_constant=True,  # what the old data varied need not vary again

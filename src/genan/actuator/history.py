@@ -17,13 +17,20 @@ holds against weight and drive for as long as a joint does not move.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations, combinations_with_replacement
+from dataclasses import asdict, dataclass
+from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
 
 from genan.errors import SettingError
+
+
+def frozen(value: Any) -> Any:
+    """What JSON holds, its lists as tuples."""
+    if isinstance(value, dict):
+        return {key: frozen(one) for key, one in value.items()}
+    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -41,20 +48,12 @@ class Servo:
 
     def __post_init__(self) -> None:
         if not self.count:
-            raise SettingError(
-                "A servo without switch and gain is linear in the history; leave it out of the "
-                "terms."
-            )
+            raise SettingError("A servo without switch and gain is linear in the history: no term.")
 
     @property
     def count(self) -> int:
         """Number of inputs."""
         return bool(self.switches) + len(self.gains)
-
-    @property
-    def controls(self) -> tuple[int, ...]:
-        """All of its controls."""
-        return self.goal, *self.switches, *self.gains
 
     def features(self, q: Any, u: Any) -> list[Any]:
         """The inputs [..., 1] of positions [..., nq] [rad or m] and controls [..., nu]."""
@@ -62,11 +61,6 @@ class Servo:
         for switch in self.switches:
             pull = pull * u[..., switch, None]
         return [pull] * bool(self.switches) + [pull * u[..., gain, None] for gain in self.gains]
-
-    def settings(self) -> dict[str, Any]:
-        """Everything here as JSON can hold it."""
-        switches, gains = list(self.switches), list(self.gains)
-        return {"joint": self.joint, "goal": self.goal, "switches": switches, "gains": gains}
 
 
 @dataclass(frozen=True)
@@ -89,24 +83,18 @@ class Terms:
     controls where it has none."""
 
     def __post_init__(self) -> None:
-        bends = [bend for joint in self.friction for bend in joint]
+        bends = [*sum(self.friction, ()), *(bend for _, bend in self.standing)]
         if len(set(map(len, self.friction))) > 1 or any(not bend > 0.0 for bend in bends):
             raise SettingError(
-                "Every joint needs equally many positive bends of its friction, not "
-                f"{self.friction}."
+                "Friction and stiction need positive changes of position, friction equally many "
+                f"for every joint, not {self.friction} and {self.standing}."
             )
-        if any(not bend > 0.0 for _, bend in self.standing):
+        no_servo = {joint for joint, _ in self.standing} - {servo.joint for servo in self.servos}
+        if self.products is None and no_servo:
             raise SettingError(
-                f"A joint sticks up to a positive change of position, not as in {self.standing}."
+                "Stiction of a joint that is no servo needs the number of controls; give products."
             )
-        with_servo = {servo.joint for servo in self.servos}
-        if self.products is None and not {joint for joint, _ in self.standing} <= with_servo:
-            raise SettingError(
-                "Stiction of a joint that is no servo needs the number of controls; give the "
-                "products."
-            )
-        turning = list(self.turning)
-        if turning != sorted(set(turning)) or any(joint < 0 for joint in turning):
+        if list(self.turning) != sorted({joint for joint in self.turning if joint >= 0}):
             raise SettingError(
                 f"The turning joints must be named once, in rising order, not as {self.turning}."
             )
@@ -115,24 +103,30 @@ class Terms:
         return bool(self.friction or self.turning or self.products or self.servos or self.standing)
 
     @property
+    def shapes(self) -> int:
+        """Number of inputs that are functions of one or two positions: friction and gravity."""
+        pairs = len(self.turning) * (len(self.turning) - 1) // 2
+        return sum(map(len, self.friction)) + 2 * len(self.turning) + 4 * pairs
+
+    @property
     def count(self) -> int:
         """Number of inputs."""
         nq, nu = self.products or (0, 0)
-        count = sum(map(len, self.friction)) + 2 * len(self.turning) + 4 * len(self.pairs[0])
-        count += nu * nq + nu * (nu + 1) // 2 + sum(servo.count for servo in self.servos)
+        count = self.shapes + nu * nq + nu * (nu + 1) // 2 + sum(one.count for one in self.servos)
         for joint, _ in self.standing:
             drives = sum(servo.count for servo in self.servos if servo.joint == joint)
             count += 2 * (joint in self.turning) + (drives or nu)
         return count
 
-    def features(self, q_history: Any, u_history: Any, xp: Any) -> list[Any]:
-        """The inputs, as arrays [..., k] to be put one behind the other.
+    @property
+    def factors(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Control and joint of each product of the two, and both of each of two controls."""
+        nq, nu = self.products or (0, 0)
+        pairs = combinations_with_replacement(range(nu), 2)
+        return list(product(range(nu), range(nq))), list(pairs)
 
-        Args:
-            q_history: positions [..., H + 1, nq] [rad or m], oldest first.
-            u_history: controls [..., H + 1, nu], oldest first.
-            xp: the module that computes, ``numpy`` or ``jax.numpy``.
-        """
+    def features(self, q_history: Any, u_history: Any, xp: Any) -> list[Any]:
+        """The inputs, as arrays [..., k] to be put one behind the other, by ``xp``."""
         q, u, parts = q_history[..., -1, :], u_history[..., -1, :], []
         if self.friction:
             change = q - q_history[..., -2, :]
@@ -141,10 +135,10 @@ class Terms:
         if self.turning:
             angle = q[..., list(self.turning)]
             waves = xp.sin(angle), xp.cos(angle)
-            first, second = self.pairs
+            first, second = _columns(list(combinations(range(len(self.turning)), 2)))
             parts += [*waves, *(a[..., first] * b[..., second] for a in waves for b in waves)]
         if self.products:
-            joints, controls, one, other = self.factors
+            (controls, joints), (one, other) = map(_columns, self.factors)
             parts += [u[..., controls] * q[..., joints], u[..., one] * u[..., other]]
         pulls = [(servo.joint, servo.features(q, u)) for servo in self.servos]
         parts += [pull for _, each in pulls for pull in each]
@@ -157,55 +151,23 @@ class Terms:
             parts += [sticks * one for one in [*held, *(own or [u])]]
         return parts
 
-    @property
-    def factors(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Joint and control of each product of the two, and both controls of each of controls."""
-        nq, nu = self.products or (0, 0)
-        among = list(combinations_with_replacement(range(nu), 2))
-        return (
-            [*range(nq)] * nu,
-            [control for control in range(nu) for _ in range(nq)],
-            [one for one, _ in among],
-            [other for _, other in among],
-        )
-
-    @property
-    def pairs(self) -> tuple[list[int], list[int]]:
-        """The first and the second of every pair of turning joints, counted among them."""
-        pairs = list(combinations(range(len(self.turning)), 2))
-        return [one for one, _ in pairs], [other for _, other in pairs]
-
     def settings(self) -> dict[str, Any]:
-        """Everything here as JSON can hold it."""
-        found: dict[str, Any] = {
-            "friction": [list(bends) for bends in self.friction],
-            "turning": list(self.turning),
-            "products": None if self.products is None else list(self.products),
-        }
-        if self.servos:
-            found["servos"] = [servo.settings() for servo in self.servos]
-        if self.standing:
-            found["standing"] = [list(pair) for pair in self.standing]
-        return found
+        """Everything here as JSON can hold it; what format 3 brought, where it is used."""
+        newer = ("servos", "standing")
+        return {key: value for key, value in asdict(self).items() if value or key not in newer}
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "Terms":
         """The terms that ``settings`` describe."""
-        products = settings["products"]
-        servos = (
-            (one["joint"], one["goal"], one["switches"], one["gains"])
-            for one in settings.get("servos", ())
-        )
-        return cls(
-            tuple(tuple(map(float, bends)) for bends in settings["friction"]),
-            tuple(map(int, settings["turning"])),
-            None if products is None else (int(products[0]), int(products[1])),
-            tuple(
-                Servo(int(joint), int(goal), tuple(map(int, switches)), tuple(map(int, gains)))
-                for joint, goal, switches, gains in servos
-            ),
-            tuple((int(joint), float(bend)) for joint, bend in settings.get("standing", ())),
-        )
+        found = frozen(settings)
+        servos = tuple(Servo(**one) for one in found.get("servos", ()))
+        standing = found.get("standing", ())
+        return cls(found["friction"], found["turning"], found["products"], servos, standing)
+
+
+def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """The first and the second of all pairs."""
+    return [one for one, _ in pairs], [other for _, other in pairs]
 
 
 NO_TERMS = Terms()
@@ -224,14 +186,13 @@ class History:
     terms: Terms = NO_TERMS  # What the network sees besides the history.
 
     def __post_init__(self) -> None:
-        for name, least, unit in (
-            ("history's length", 0, "past samples"),
-            ("history's stride", 1, "samples"),
-            ("delay", 0, "samples"),
+        for name, value, least in (
+            ("history's length", self.length, 0),
+            ("history's stride", self.stride, 1),
+            ("delay", self.delay, 0),
         ):
-            value = getattr(self, name.rpartition(" ")[2])
             if value < least:
-                raise SettingError(f"The {name} must be {least} or more {unit}, not {value}.")
+                raise SettingError(f"The {name} must be {least} or more samples, not {value}.")
         if (self.terms.friction or self.terms.standing) and self.length < 1:
             raise SettingError(
                 "Friction needs a velocity, and a history of length 0 has none; take 1 or more."
@@ -267,36 +228,28 @@ class History:
         return self.rows * (nq + nu) + self.terms.count
 
     def of_window(self, q: Any, u: Any) -> tuple[Any, Any]:
-        """Histories [..., H + 1, nq] and [..., H + 1, nu] out of every recent sample, oldest first.
+        """Histories out of every recent sample, oldest first, the last one now.
 
-        Args:
-            q: the last sH + 1 positions, or more [..., samples, nq]; the last is now.
-            u: the last sH + d + 1 controls, or more [..., samples, nu]; the last is now.
+        That is the last sH + 1 positions [..., samples, nq] and the last sH + d + 1 controls [...,
+        samples, nu], or more of them.
         """
         q, u = q[..., q.shape[-2] - self.span - 1 :, :], u[..., u.shape[-2] - self.reach - 1 :, :]
         return q[..., :: self.stride, :], u[..., : self.span + 1 : self.stride, :]
 
     def at(self, q: Any, u: Any, rows: Any) -> tuple[Any, Any]:
-        """Histories [..., H + 1, nq] and [..., H + 1, nu] that end at ``rows`` of a recording.
-
-        Args:
-            q: positions [n, nq], of NumPy or JAX.
-            u: controls [n, nu].
-            rows: numbers of rows [...], each at least ``reach``.
-        """
+        """Histories [..., H + 1, nq] and [..., H + 1, nu] that end at ``rows`` [...] (``reach`` or
+        later) of positions [n, nq] and controls [n, nu], of NumPy or JAX."""
         at = rows[..., None]
         return q[at - np.asarray(self.lags)], u[at - np.asarray(self.control_lags)]
 
     def features(self, q_history: Any, u_history: Any, xp: Any = None) -> Any:
-        """Network inputs before standardising: those of q, now first and oldest last, then of u.
+        """Network inputs [..., inputs] before standardising: those of q, now first and oldest last,
+        then of u, then the terms.
 
         Args:
             q_history: positions [..., H + 1, nq] [rad or m], oldest first.
             u_history: controls [..., H + 1, nu], oldest first.
             xp: the module that computes; left out: NumPy for its own arrays, else ``jax.numpy``.
-
-        Returns:
-            Inputs [..., (H + 1)(nq + nu) + terms].
         """
         if xp is None and isinstance(q_history, np.ndarray):
             xp = np

@@ -5,7 +5,7 @@ near 1e-8, where Adam's epsilon would swallow the gradient.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
@@ -15,14 +15,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genan.actuator.history import History
-from genan.actuator.network import Layer, TorqueModel
+from genan.actuator.network import Layers, TorqueModel
 from genan.actuator.samples import Samples, sum_over
 from genan.dynamics import Dynamics
 
 TorqueFunction = Callable[[Float[Array, "rows nq"], Float[Array, "rows nu"]], Float[Array, " nq"]]
 """From one history of positions and one of controls to torques."""
 
-Layers = Sequence[Layer]
+Rows = Int[np.ndarray, " n"]
+State = tuple[Float[Array, " nq"], Float[Array, " nq"]]  # Position and velocity.
+Errors = Float[Array, "batch nq"]
 
 
 def rollout(
@@ -32,7 +34,7 @@ def rollout(
     *,
     q: Float[Array, "samples nq"],
     u: Float[Array, "steps nu"],
-    state: tuple[Float[Array, " nq"], Float[Array, " nq"]] | None = None,
+    state: State | None = None,
 ) -> Float[Array, "R nq"]:
     """Positions of the R steps after now, along given controls [rad or m].
 
@@ -49,24 +51,20 @@ def rollout(
     """
     start = (q[-1], (q[-1] - q[-2]) / dynamics.dt) if state is None else state
 
-    def step(
-        carry: tuple[Array, tuple[Array, Array]], r: Array
-    ) -> tuple[tuple[Array, tuple[Array, Array]], Array]:
-        window, (position, velocity) = carry
+    def step(carry: tuple[Array, State], r: Array) -> tuple[tuple[Array, State], Array]:
+        window, state = carry
         controls = jax.lax.dynamic_slice_in_dim(u, r, history.span + 1)
         tau = torque(window[:: history.stride], controls[:: history.stride])
-        position, velocity = dynamics.step(position, velocity, tau)
-        return (jnp.concatenate([window[1:], position[None]]), (position, velocity)), position
+        state = dynamics.step(*state, tau)
+        return (jnp.concatenate([window[1:], state[0][None]]), state), state[0]
 
     window = q[len(q) - history.span - 1 :]
     return jax.lax.scan(step, (window, start), jnp.arange(len(u) - history.reach))[1]
 
 
 class Batch(eqx.Module):
-    """Samples of a recording that a loss is computed at, with noise on what the network sees.
-
-    The noise is not on what it is judged by.
-    """
+    """Samples that a loss is computed at; the noise is on what the network sees, not on what it is
+    judged by."""
 
     samples: Samples
     rows: Int[Array, " batch"]
@@ -82,100 +80,79 @@ class Batch(eqx.Module):
 class Loss(eqx.Module):
     """What each sample of a batch contributes to the loss."""
 
-    model: eqx.AbstractVar[TorqueModel]
+    model: TorqueModel
+    scale: Float[Array, "..."]  # What errors are divided by before they are squared.
 
     @abstractmethod
+    def error(self, layers: Layers, batch: Batch) -> Float[Array, "batch *steps nq"]:
+        """What the model says minus what was recorded, of one member."""
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """How many positions and how many controls the network sees: all of them need noise."""
+        return self.model.history.rows, self.model.history.rows
+
     def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:
-        """Losses of one member at each sample of ``batch``."""
+        """Losses of one member at each sample: sums over the joints, means over the steps."""
+        squares = jnp.sum((self.error(layers, batch) / self.scale) ** 2, axis=-1)
+        return squares if squares.ndim == 1 else jnp.mean(squares, axis=-1)
 
-    @property
-    def window(self) -> int:
-        """Positions that the network sees at first, all of which need noise."""
-        return self.model.history.rows
 
-    @property
-    def controls(self) -> int:
-        """Controls that it sees, likewise."""
-        return self.model.history.rows
-
-    def _torque_error(self, layers: Layers, batch: Batch) -> Float[Array, "batch nq"]:
-        samples, rows = batch.samples, batch.rows
-        histories = batch.seen(*self.model.history.at(samples.q, samples.u, rows))
-        return self.model(layers, *histories) - samples.tau[rows]
+def _torque_error(model: TorqueModel, layers: Layers, batch: Batch) -> Errors:
+    samples, rows = batch.samples, batch.rows
+    histories = batch.seen(*model.history.at(samples.q, samples.u, rows))
+    return model(layers, *histories) - samples.tau[rows]
 
 
 @final
 class TorqueLoss(Loss):
-    """Squared error of the standardised torque, summed over the joints."""
+    """Squared error of the torque; the scale is its deviation in the recording [N m or N]."""
 
-    model: TorqueModel
-
-    def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:  # noqa: D102
-        error = self._torque_error(layers, batch)
-        return jnp.sum((error / self.model.scaling.torque_std) ** 2, axis=-1)
+    def error(self, layers: Layers, batch: Batch) -> Errors:  # noqa: D102
+        return _torque_error(self.model, layers, batch)
 
 
 @final
 class PositionLoss(Loss):
-    """Squared error of the next position, in closed form: dt^2 A(q)^-1 (tau_hat - tau).
+    """Squared error of the next position in closed form, dt^2 A(q)^-1 (tau_hat - tau): there is no
+    simulator in the loop.
 
-    There is no simulator in the loop.
+    The scale is the error of a model without torque, root mean square over samples and joints
+    [rad]: one number, so that the joints keep the weights that their positions have. Or one for
+    each joint, when they shall count the same.
     """
 
-    model: TorqueModel
-    scale: Float[Array, "*nq"]
-    """Error of a model without torque, root mean square over samples and joints [rad]: one number,
-    so that the joints keep the weights that their positions have. Or one for each joint, when they
-    shall count the same."""
-
-    def error(self, layers: Layers, batch: Batch) -> Float[Array, "batch nq"]:
-        """Predicted minus recorded next positions [rad or m]."""
-        return batch.samples.displacement(batch.rows, self._torque_error(layers, batch))
-
-    def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:  # noqa: D102
-        return jnp.sum((self.error(layers, batch) / self.scale) ** 2, axis=-1)
+    def error(self, layers: Layers, batch: Batch) -> Errors:  # noqa: D102
+        return batch.samples.displacement(batch.rows, _torque_error(self.model, layers, batch))
 
 
 @final
 class MultiStepLoss(Loss):
-    """Squared errors of the next R positions, each divided by the error of a model without torque.
+    """Squared errors of the next R positions; the scale is the paper's c_r, the mean absolute error
+    of a model without torque after r steps [R, nq] [rad or m]."""
 
-    The divisor is the paper's c_r.
-    """
-
-    model: TorqueModel
     dynamics: Dynamics = eqx.field(static=True)
-    scale: Float[Array, "R nq"]
-    """c_r: mean absolute error of a model without torque after r steps [rad or m]."""
 
     @property
-    def window(self) -> int:  # noqa: D102
-        return max(self.model.history.span, 1) + 1
+    def seen(self) -> tuple[int, int]:  # noqa: D102
+        history = self.model.history
+        return max(history.span, 1) + 1, history.reach + len(self.scale)
 
-    @property
-    def controls(self) -> int:  # noqa: D102
-        return self.model.history.reach + len(self.scale)
-
-    def positions(self, layers: Layers, batch: Batch) -> Float[Array, "batch R nq"]:
-        """The R positions after each sample as the model predicts them [rad or m]."""
-        history, at = self.model.history, batch.rows[:, None]
-        past = batch.samples.q[at + jnp.arange(1 - self.window, 1)]
-        u = batch.samples.u[at + jnp.arange(-history.reach, len(self.scale))]
+    def error(self, layers: Layers, batch: Batch) -> Float[Array, "batch R nq"]:  # noqa: D102
+        history, at, steps = self.model.history, batch.rows[:, None], len(self.scale)
+        past = batch.samples.q[at + jnp.arange(1 - self.seen[0], 1)]
+        u = batch.samples.u[at + jnp.arange(-history.reach, steps)]
 
         def one(past: Array, q: Array, u: Array) -> Array:
             start = past[-1], (past[-1] - past[-2]) / self.dynamics.dt
             torque = lambda q, u: self.model(layers, q, u)  # noqa: E731
             return rollout(torque, self.dynamics, history, q=q, u=u, state=start)
 
-        return jax.vmap(one)(past, *batch.seen(past, u))
-
-    def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:  # noqa: D102
-        recorded = batch.samples.q[batch.rows[:, None] + jnp.arange(1, len(self.scale) + 1)]
-        error = self.positions(layers, batch) - recorded
-        return jnp.mean(jnp.sum((error / self.scale) ** 2, axis=-1), axis=-1)
+        positions = jax.vmap(one)(past, *batch.seen(past, u))
+        return positions - batch.samples.q[at + jnp.arange(1, steps + 1)]
 
 
-def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, ""]:
+def position_scale(samples: Samples, rows: Rows) -> Float[Array, ""]:
     """Root mean square error of the next position without torque, over rows and joints [rad]."""
 
     def squares(samples: Samples, row: Array) -> Array:
@@ -185,7 +162,7 @@ def position_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array
     return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
 
 
-def balanced_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array, " nq"]:
+def balanced_scale(samples: Samples, rows: Rows) -> Float[Array, " nq"]:
     """Root mean square error of constant velocity over ``rows``, joint by joint [rad or m]."""
 
     def squares(samples: Samples, row: Array) -> Array:
@@ -197,14 +174,14 @@ def balanced_scale(samples: Samples, rows: Int[np.ndarray, " n"]) -> Float[Array
 
 
 def multi_step_scale(
-    samples: Samples, rows: Int[np.ndarray, " n"], dynamics: Dynamics, *, steps: int
+    samples: Samples, rows: Rows, dynamics: Dynamics, *, steps: int
 ) -> Float[Array, "R nq"]:
     """The paper's c_r: mean absolute error after 1 to R steps without torque [rad or m]."""
 
     def errors(samples: Samples, row: Array) -> Array:
         q = samples.q[row + jnp.arange(-1, steps + 1)]
 
-        def step(state: tuple[Array, Array], recorded: Array) -> tuple[tuple[Array, Array], Array]:
+        def step(state: State, recorded: Array) -> tuple[State, Array]:
             state = dynamics.step(*state, jnp.zeros_like(recorded))
             return state, jnp.abs(state[0] - recorded)
 

@@ -4,6 +4,7 @@ The members of an ensemble are stacked along a leading axis of the weights.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, TypeVar
 
 import equinox as eqx
@@ -16,8 +17,11 @@ from genan.actuator.history import History
 from genan.actuator.samples import Samples, sum_over
 from genan.actuator.settings import Architecture
 
+Rows = Int[np.ndarray, " n"]
 Positions = Float[Array, "*batch rows nq"]
 Controls = Float[Array, "*batch rows nu"]
+Inputs = Float[Array, "*batch inputs"]
+Torques = Float[Array, "*batch nq"]
 Tree = TypeVar("Tree")
 
 Precision = Literal["float32", "tf32", "bfloat16"]
@@ -33,6 +37,9 @@ class Layer(eqx.Module):
 
     weight: Float[Array, "... inputs outputs"]
     bias: Float[Array, "... outputs"]
+
+
+Layers = Sequence[Layer]
 
 
 class Skip(Layer):
@@ -56,9 +63,7 @@ class Scaling(eqx.Module):
     torque_std: Float[Array, " nq"]  # [N m or N]
 
     @classmethod
-    def of_samples(
-        cls, samples: Samples, rows: Int[np.ndarray, " n"], history: History
-    ) -> "Scaling":
+    def of_samples(cls, samples: Samples, rows: Rows, history: History) -> "Scaling":
         """Over the samples at ``rows``; what never changes gets the deviation 1: it stays at 0."""
 
         def everything(samples: Samples, row: Array) -> Array:
@@ -90,23 +95,19 @@ class TorqueModel(eqx.Module):
     scaling: Scaling
     precision: Precision = eqx.field(static=True, default="float32")  # Of the matrix products.
 
-    def inputs(self, q_history: Positions, u_history: Controls) -> Float[Array, "*batch inputs"]:
+    def inputs(self, q_history: Positions, u_history: Controls) -> Inputs:
         """Standardised network inputs; positions [rad or m] and controls, oldest first."""
         features = self.history.features(q_history, u_history)
         return (features - self.scaling.input_mean) / self.scaling.input_std
 
-    def torque(
-        self, layers: Sequence[Layer], inputs: Float[Array, "*batch inputs"]
-    ) -> Float[Array, "*batch nq"]:
+    def torque(self, layers: Layers, inputs: Inputs) -> Torques:
         """Torque of one member for standardised inputs [N m or N]."""
         if isinstance(layers[-1], Skip):  # the base torque model was fitted before and stays
             layers = (*layers[:-1], jax.lax.stop_gradient(layers[-1]))
         y = apply(layers, inputs, activation=self.activation, precision=self.precision)
         return y * self.scaling.torque_std + self.scaling.torque_mean
 
-    def __call__(
-        self, layers: Sequence[Layer], q_history: Positions, u_history: Controls
-    ) -> Float[Array, "*batch nq"]:
+    def __call__(self, layers: Layers, q_history: Positions, u_history: Controls) -> Torques:
         """Torque of one member for one history or a batch of them [N m or N]."""
         return self.torque(layers, self.inputs(q_history, u_history))
 
@@ -118,13 +119,12 @@ def initialise(
 
     With a skip, everything that the hidden layers lead to is zero at first, and so is the skip.
     """
-    sizes = architecture.sizes(inputs, outputs)
-    layers = []
+    sizes, layers = architecture.sizes(inputs, outputs), []
     for (rows, columns), layer_key in zip(sizes, jax.random.split(key, len(sizes)), strict=True):
         a, b = jax.random.split(layer_key)
         bound = 1.0 / rows**0.5
-        weight = jax.random.uniform(a, (rows, columns), minval=-bound, maxval=bound)
-        layers.append(Layer(weight, jax.random.uniform(b, (columns,), minval=-bound, maxval=bound)))
+        drawn = partial(jax.random.uniform, minval=-bound, maxval=bound)
+        layers.append(Layer(drawn(a, (rows, columns)), drawn(b, (columns,))))
     if architecture.skip:
         layers[-1] = jax.tree.map(jnp.zeros_like, layers[-1])
         unbounded = jnp.full(inputs, jnp.inf)
@@ -132,25 +132,18 @@ def initialise(
     return tuple(layers)
 
 
-def apply(
-    layers: Sequence[Layer],
-    x: Float[Array, "... inputs"],
-    *,
-    activation: str,
-    precision: Precision = "float32",
-) -> Float[Array, "... outputs"]:
+def apply(layers: Layers, x: Inputs, *, activation: str, precision: Precision = "float32") -> Array:
     """Output of one member for standardised inputs ``x``."""
     if isinstance(layers[-1], Skip):
         skip = layers[-1]
         inside = jnp.clip(x, skip.low, skip.high)
         corrected = apply(layers[:-1], inside, activation=activation, precision=precision)
         return _affine(skip, x, "float32") + corrected
-    squash = _SQUASH[activation]
     for k, layer in enumerate(layers[:-1]):
         # The first layer sees q itself, of which 8 bits would be a fifth of a degree: it is never
         # below TF32.
         y = _affine(layer, x, "tf32" if precision == "bfloat16" and k == 0 else precision)
-        x = squash(y.astype(jnp.bfloat16) if precision == "bfloat16" else y)
+        x = _SQUASH[activation](y.astype(jnp.bfloat16) if precision == "bfloat16" else y)
     return _affine(layers[-1], x, precision)
 
 
@@ -174,10 +167,6 @@ def _product(x: Array, weight: Array) -> Array:
     return jnp.matmul(x, weight.astype(jnp.bfloat16), preferred_element_type=weight.dtype)
 
 
-def _product_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _product(x, weight), (x, weight)
-
-
 def _product_backward(kept: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
     x, weight = kept
     short = cotangent.astype(jnp.bfloat16)
@@ -187,13 +176,11 @@ def _product_backward(kept: tuple[Array, Array], cotangent: Array) -> tuple[Arra
     return dx.astype(x.dtype), dw
 
 
-_product.defvjp(_product_forward, _product_backward)
+_product.defvjp(lambda x, weight: (_product(x, weight), (x, weight)), _product_backward)
 
 
 def pick_rows(which: Bool[Array, "..."], new: Tree, old: Tree) -> Tree:
-    """Rows of ``new`` where ``which`` [n] (or [n, 1]) is true, of ``old`` elsewhere; their arrays
-    have n rows."""
-    rows = which.reshape(-1)
-    pick = lambda a, b: jnp.where(rows.reshape(-1, *[1] * (a.ndim - 1)), a, b)  # noqa: E731
+    """Rows of ``new`` where ``which`` [n] (or [n, 1]) is true, of ``old`` elsewhere."""
+    pick = lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)  # noqa: E731
     picked: Tree = jax.tree.map(pick, new, old)
     return picked

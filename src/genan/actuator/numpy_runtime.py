@@ -74,13 +74,11 @@ class Actuators:
         self, settings: dict[str, Any], arrays: dict[str, np.ndarray], *, where: str = WEIGHTS
     ) -> None:
         try:
-            contract = settings["contract"]
+            contract: dict[str, Any] = settings["contract"]
+            self.contract, self.record = contract, settings["record"]
             past, network = contract["history"], contract["network"]
-            self.contract: dict[str, Any] = contract
-            self.record: dict[str, Any] = settings["record"]
-            self.dt = float(contract["dt"])
+            self.dt, self.members = float(contract["dt"]), int(network["members"])
             self.nq, self.nu = len(contract["joints"]), len(contract["controls"])
-            self.members = int(network["members"])
             self.length, self.stride = int(past["length"]), int(past["stride"])
             self.delta, self.delay = bool(past["delta"]), int(past.get("delay", 0))
             terms = past.get("terms", {"friction": [], "turning": [], "products": None})
@@ -88,10 +86,8 @@ class Actuators:
             self._bends = np.array(terms["friction"], np.float32).T
             self._turning = [int(joint) for joint in terms["turning"]]
             self._products = terms["products"] is not None
-            self._servos = [
-                (int(one["joint"]), int(one["goal"]), list(one["switches"]), list(one["gains"]))
-                for one in terms.get("servos", [])
-            ]
+            names = ("joint", "goal", "switches", "gains")
+            self._servos = [[one[name] for name in names] for one in terms.get("servos", [])]
             self._standing = [(int(j), float(bend)) for j, bend in terms.get("standing", [])]
             hidden = [int(width) for width in network["hidden"]]
             activation, skip = str(network["activation"]), bool(network.get("skip", False))
@@ -107,32 +103,30 @@ class Actuators:
             there = ", ".join(map(repr, ACTIVATIONS))
             raise ActuatorsError(f"There is no activation {activation!r}; there are: {there}.")
         self._squash = ACTIVATIONS[activation]
-        k = len(self._turning)
-        self._pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
         self._plain = (self.length + 1) * (self.nq + self.nu)
-        now = np.zeros((1, self.nq), np.float32), np.zeros((1, self.nu), np.float32)
-        inputs = self._plain + self._terms(now[0], now[0], now[1]).shape[1]
+        q, u = np.zeros((1, self.nq), np.float32), np.zeros((1, self.nu), np.float32)
+        inputs = self._plain + self._terms(q, q, u).shape[1]
+
+        def get(name: str, *shape: int) -> np.ndarray:
+            return _array(arrays, name, shape, where)
+
+        def affine(name: str, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+            weight = get(f"{name}.weight", self.members, rows, columns)
+            return weight, get(f"{name}.bias", self.members, columns)[:, None]
+
         widths = [inputs, *hidden, self.nq]
-        get = lambda name, *shape: _array(arrays, name, shape, where)  # noqa: E731
-        self._layers = [
-            (
-                get(f"layers.{k}.weight", self.members, widths[k], widths[k + 1]),
-                get(f"layers.{k}.bias", self.members, widths[k + 1])[:, None],
-            )
-            for k in range(len(widths) - 1)
-        ]
-        self._skip = None
+        last = len(hidden) + 1
+        self._layers = [affine(f"layers.{k}", widths[k], widths[k + 1]) for k in range(last)]
+        self._skip: Any = None
         if skip:
-            self._skip = (
-                get("skip.weight", self.members, inputs, self.nq),
-                get("skip.bias", self.members, self.nq)[:, None],
-                get("skip.low", self.members, inputs)[:, None],
-                get("skip.high", self.members, inputs)[:, None],
-            )
-        self._input_mean = get("scaling.input_mean", inputs)
-        self._input_std = get("scaling.input_std", inputs)
-        self._torque_mean = get("scaling.torque_mean", self.nq)
-        self._torque_std = get("scaling.torque_std", self.nq)
+            ends = (get(f"skip.{end}", self.members, inputs)[:, None] for end in ("low", "high"))
+            self._skip = (*affine("skip", inputs, self.nq), *ends)
+        self._input_mean, self._input_std = (
+            get(f"scaling.input_{part}", inputs) for part in ("mean", "std")
+        )
+        self._torque_mean, self._torque_std = (
+            get(f"scaling.torque_{part}", self.nq) for part in ("mean", "std")
+        )
 
     def torque(self, q_history: Any, u_history: Any) -> np.ndarray:
         """Torque of the actuators on the joints, the mean over the members [..., nq] [N m or N].
@@ -146,25 +140,28 @@ class Actuators:
     def torques(self, q_history: Any, u_history: Any) -> np.ndarray:
         """Torque of each member [members, ..., nq] [N m or N]; arguments as for ``torque``."""
         q, u = _floats("q_history", q_history), _floats("u_history", u_history)
-        self._check(q, u)
-        leading = q.shape[:-2]
-        batch = int(np.prod(leading, dtype=int))
-        features = np.empty((batch, len(self._input_mean)), np.float32)
-        split = q.shape[-2] * self.nq
-        for x, part in ((q, features[:, :split]), (u, features[:, split : self._plain])):
-            rows = x.reshape(batch, *x.shape[-2:])[:, ::-1].copy()  # now first
+        count, batch = self.length + 1, q.shape[:-2]
+        for name, x, columns in (("q_history", q, self.nq), ("u_history", u, self.nu)):
+            if x.shape[-2:] != (count, columns):
+                raise ActuatorsError(
+                    f"{name} must have the shape [..., {count}, {columns}] (H + 1 = {count} "
+                    f"samples, oldest first, {columns} channels), not {list(x.shape)}."
+                )
+        if batch != u.shape[:-2]:
+            raise ActuatorsError(
+                "q_history and u_history must have the same leading axes, not "
+                f"{list(batch)} and {list(u.shape[:-2])}."
+            )
+        q, u = q.reshape(-1, count, self.nq), u.reshape(-1, count, self.nu)
+        parts = []
+        for x in (q, u):
+            rows = x[:, ::-1].copy()  # now first
             if self.delta:
                 rows[:, 1:] -= rows[:, :1]
-            part[:] = rows.reshape(part.shape)
-        if features.shape[1] > self._plain:
-            past = q.reshape(batch, *q.shape[-2:])
-            before = past[:, -2] if self.length else past[:, -1]
-            features[:, self._plain :] = self._terms(
-                past[:, -1], before, u.reshape(batch, *u.shape[-2:])[:, -1]
-            )
-        return self._forward((features - self._input_mean) / self._input_std).reshape(
-            self.members, *leading, self.nq
-        )
+            parts.append(rows.reshape(len(x), count * x.shape[2]))
+        parts.append(self._terms(q[:, -1], q[:, -2] if self.length else q[:, -1], u[:, -1]))
+        x = (np.concatenate(parts, axis=1) - self._input_mean) / self._input_std
+        return self._forward(x).reshape(self.members, *batch, self.nq)
 
     def disagreement(self, q_history: Any, u_history: Any) -> np.ndarray:
         """Standard deviation over the members of the torque, summed over the joints [...] [N m]."""
@@ -191,21 +188,17 @@ class Actuators:
                 "so fit them again."
             )
 
-    def _forward(
-        self, x: np.ndarray, buffers: list[np.ndarray] | None = None, members: slice = slice(None)
-    ) -> np.ndarray:
+    def _forward(self, x: np.ndarray, buffers: Any = None, which: Any = slice(None)) -> np.ndarray:
         """Torques [members, batch, nq] for standardised inputs [batch, inputs]."""
-        last = len(self._layers) - 1
-        x = x[None]
-        straight = None
+        x, straight = x[None], None
         if self._skip is not None:
-            weight, bias, low, high = (part[members] for part in self._skip)
+            weight, bias, low, high = (part[which] for part in self._skip)
             straight = np.matmul(x, weight) + bias
             x = np.minimum(np.maximum(x, low), high)
         for k, (weight, bias) in enumerate(self._layers):
-            x = np.matmul(x, weight[members], out=None if buffers is None else buffers[k][members])
-            x += bias[members]
-            if k < last:
+            x = np.matmul(x, weight[which], out=None if buffers is None else buffers[k][which])
+            x += bias[which]
+            if k < len(self._layers) - 1:
                 self._squash(x)
         if straight is not None:
             x += straight
@@ -219,10 +212,9 @@ class Actuators:
         parts = [q[:, :0], *(np.tanh((q - before) / bends) for bends in self._bends)]
         if self._turning:
             angle = q[:, self._turning]
-            sine, cosine = np.sin(angle), np.cos(angle)
-            first, second = [i for i, _ in self._pairs], [j for _, j in self._pairs]
-            parts += [sine, cosine]
-            parts += [a[:, first] * b[:, second] for a in (sine, cosine) for b in (sine, cosine)]
+            waves = np.sin(angle), np.cos(angle)
+            first, second = np.triu_indices(len(self._turning), 1)
+            parts += [*waves, *(a[:, first] * b[:, second] for a in waves for b in waves)]
         if self._products:
             one, other = np.triu_indices(self.nu)
             parts += [(u[:, :, None] * q[:, None, :]).reshape(len(u), -1), u[:, one] * u[:, other]]
@@ -234,46 +226,28 @@ class Actuators:
             parts += pulls
         for joint, bend in self._standing:
             angle = q[:, [joint]]
-            stands = np.exp(-(((angle - before[:, [joint]]) / np.float32(bend)) ** 2))
+            sticks = np.exp(-(((angle - before[:, [joint]]) / np.float32(bend)) ** 2))
             held = [np.sin(angle), np.cos(angle)] if joint in self._turning else []
-            parts += [stands * one for one in held + drives.get(joint, [u])]
+            parts += [sticks * one for one in held + drives.get(joint, [u])]
         return np.concatenate(parts, axis=1)
-
-    def _check(self, q: np.ndarray, u: np.ndarray) -> None:
-        rows = self.length + 1
-        for name, x, columns in (("q_history", q, self.nq), ("u_history", u, self.nu)):
-            if x.shape[-2:] != (rows, columns):
-                raise ActuatorsError(
-                    f"{name} must have the shape [..., {rows}, {columns}] (H + 1 = {rows} samples, "
-                    f"oldest first, {columns} channels), not {list(x.shape)}."
-                )
-        if q.shape[:-2] != u.shape[:-2]:
-            raise ActuatorsError(
-                "q_history and u_history must have the same leading axes, not "
-                f"{list(q.shape[:-2])} and {list(u.shape[:-2])}."
-            )
 
 
 class ActuatorDrive:
     """Actuators of one robot with the samples that they remember: call it once per ``dt``."""
 
     def __init__(self, actuators: Actuators, q: Any, u: Any) -> None:
-        self.actuators = actuators
-        a = actuators
+        self.actuators = a = actuators
         self._span, rows = a.length * a.stride + 1, a.length + 1
-        self._samples = self._span + a.delay
+        self._samples, self._next = self._span + a.delay, 0
         # Every sample is written twice, this many rows apart: the window is then always one piece.
         self._q = np.empty((2 * self._samples, a.nq), np.float32)
         self._u = np.empty((2 * self._samples, a.nu), np.float32)
-        self._next = 0
         self._inputs = np.empty((1, len(a._input_mean)), np.float32)
         self._parts = (
             (self._q, a.delay, self._inputs[0, : rows * a.nq].reshape(rows, a.nq)),
             (self._u, 0, self._inputs[0, rows * a.nq : a._plain].reshape(rows, a.nu)),
         )
-        self._buffers = [
-            np.empty((a.members, 1, weight.shape[2]), np.float32) for weight, _ in a._layers
-        ]
+        self._buffers = [np.empty((a.members, 1, w.shape[2]), np.float32) for w, _ in a._layers]
         self.reset(q, u)
 
     def reset(self, q: Any, u: Any) -> None:
@@ -310,9 +284,9 @@ class ActuatorDrive:
         x = self._inputs
         x -= a._input_mean
         x /= a._input_std
-        members = slice(None) if member is None else slice(member, member + 1)
-        torques = a._forward(x, self._buffers, members)
-        return torques.mean(axis=0)[0] if member is None else torques[0, 0].copy()
+        if member is None:
+            return a._forward(x, self._buffers).mean(axis=0)[0]
+        return a._forward(x, self._buffers, slice(member, member + 1))[0, 0].copy()
 
     @property
     def q_history(self) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Where a model is reliable: what it was trained on, in a form small enough to travel with it.
 
-A new situation of a joint is compared with the training recordings in five ways: its position, its
-velocity and the commands that matter to it against the range seen; all of them together, with the
-commands' recent change, against the nearest of some representative samples; and the ensemble's
+A new situation of a joint is compared with the training recordings in five respects: its position,
+its velocity and the commands that matter to it against the range seen; all of them together, with
+the commands' recent change, against the nearest of some representative samples; and the ensemble's
 disagreement against the usual one. Each is divided by a level measured on recordings left out, and
 the largest is the score: beyond 1 lies 1 % of such a recording.
 """
@@ -11,6 +11,7 @@ import hashlib
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,8 @@ from genan.files import write_atomically
 Rows = Int[np.ndarray, " n"]
 Columns = Float[np.ndarray, "n F"]
 Joints = Float[np.ndarray, "n nq"]
+PerColumn = Float[np.ndarray, " F"]
+Relevance = Float[np.ndarray, "nq nu"]
 
 NAME = "reference.safetensors"
 FORMAT = "genan reference 1"
@@ -49,7 +52,7 @@ class Scores:
     """How novel each sample of a recording is to a model."""
 
     score: Float[np.ndarray, "rows nq"]
-    """Beyond 1 the model should not be trusted; NaN where a trajectory is too young to tell."""
+    """Beyond 1 the model should not be trusted; NaN where a trajectory is too young to say."""
     reason: Int8[np.ndarray, "rows nq"]  # Which of ``REASONS`` the score is due to.
 
 
@@ -59,12 +62,11 @@ class Reference:
 
     digest: str  # Of the model that it belongs to.
     points: Float[np.ndarray, "M F"]  # Representative samples, standardised.
-    middle: Float[np.ndarray, " F"]
-    """Median of each column [rad or m, per s, units of the controls]."""
-    low: Float[np.ndarray, " F"]  # What 0.5 % of the samples are below, in the same units.
-    high: Float[np.ndarray, " F"]  # What 0.5 % of the samples are above.
-    spread: Float[np.ndarray, " F"]  # Standard deviation of each column.
-    relevance: Float[np.ndarray, "nq nu"]
+    middle: PerColumn  # Median of each column [rad or m, per s, units of the controls].
+    low: PerColumn  # What 0.5 % of the samples are below, in the same units.
+    high: PerColumn  # What 0.5 % of the samples are above.
+    spread: PerColumn  # Standard deviation of each column.
+    relevance: Relevance
     """How much each command matters to each joint, relative to the one that matters most."""
     levels: Float[np.ndarray, "5 nq"]  # What makes each of ``REASONS`` 1.
 
@@ -87,32 +89,35 @@ class Reference:
         rows = evenly(usable(ensemble, trajectories), _CHECKED)
         x, fold = columns(ensemble, trajectories, rows), _fold_of_rows(trajectories, rows)
         matters = relevance(ensemble, trajectories, rows)
-        most = int(np.clip(BYTES // (2 * x.shape[1]), 50, MOST))
         levels = np.ones((len(REASONS), trajectories.channels.nq))
 
         def known(some: Columns) -> "Reference":
-            return cls(digest_of(ensemble), *_summary(some, matters, most), matters, levels)
+            return cls(digest_of(ensemble), *_summary(some, matters), matters, levels)
 
-        parts = [fold == part for part in range(int(fold.max()) + 1)]
-        apart = np.concatenate([known(x[~part])._situation(x[part]) for part in parts], axis=1)
-        order = np.concatenate([rows[part] for part in parts])
-        counted = np.ones(len(order), bool)
+        apart, order = [], []
+        for part in (fold == k for k in range(int(fold.max()) + 1)):
+            without = known(x[~part])
+            apart.append([*without._beyond(x[part]), without._nearest(x[part])])
+            order.append(rows[part])
+        situation, at = np.concatenate(apart, axis=1), np.concatenate(order)
+        counted = np.ones(len(at), bool)
         if held_out is not None and len(held_out):
-            of = np.searchsorted(trajectories.offsets, order, side="right") - 1
+            of = np.searchsorted(trajectories.offsets, at, side="right") - 1
             counted = np.isin(of, held_out)
-        disagreed = disagreement(ensemble, trajectories, order)
-        levels[:4] = np.quantile(apart, PART, axis=1)
+        disagreed = disagreement(ensemble, trajectories, at)
+        levels[:4] = np.quantile(situation, PART, axis=1)
         levels[4] = np.quantile(disagreed[counted], PART, axis=0)
         levels[levels <= 0.0] = np.inf
-        together = np.max([*(apart / levels[:4, None]), disagreed / levels[4]], axis=0)
+        together = np.max([*(situation / levels[:4, None]), disagreed / levels[4]], axis=0)
         final = np.quantile(together[counted], LEVEL, axis=0)
         return replace(known(x), levels=levels * np.where(final > 0.0, final, 1.0))
 
     def save(self, folder: Path | str) -> Path:
         """Write ``reference.safetensors`` into the artifact's folder; returns its path."""
-        arrays = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)[1:]}
-        small = {"points": np.float16}
-        arrays = {name: a.astype(small.get(name, np.float64)) for name, a in arrays.items()}
+        arrays = {
+            part.name: np.asarray(getattr(self, part.name), np.float64) for part in fields(self)[1:]
+        }
+        arrays["points"] = self.points.astype(np.float16)
         path = Path(folder) / NAME
         write_atomically(path, tensor_bytes(arrays, metadata={FORMAT: self.digest}))
         return path
@@ -127,22 +132,19 @@ class Reference:
         try:
             with safe_open(path, framework="np") as file:
                 about = file.metadata() or {}
-                names = list(file.keys())
-                arrays = {name: file.get_tensor(name).astype(np.float64) for name in names}
+                arrays = {name: file.get_tensor(name) for name in list(file.keys())}
         except (SafetensorError, OSError, ValueError) as error:
             raise ActuatorError(f"{path} cannot be read ({error}); {again}.") from None
-        named = [field.name for field in fields(cls)[1:]]
+        named = [part.name for part in fields(cls)[1:]]
         if FORMAT not in about or any(name not in arrays for name in named):
             raise ActuatorError(f"{path} is not a reference that this genan reads; {again}.")
         nq, nu = arrays["relevance"].shape if arrays["relevance"].ndim == 2 else (0, 0)
         width = 2 * (nq + nu)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
-            ("middle", "low", "high", "spread"), (width,)
-        )
+        shapes: dict[str, Any] = dict.fromkeys(("middle", "low", "high", "spread"), (width,))
         shapes |= {"levels": (len(REASONS), nq), "points": (len(arrays["points"]), width)}
         if any(arrays[name].shape != shape for name, shape in shapes.items()) or nq == 0:
             raise ActuatorError(f"{path} holds arrays that do not fit each other; {again}.")
-        return cls(about[FORMAT], **{name: arrays[name] for name in named})
+        return cls(about[FORMAT], **{name: arrays[name].astype(np.float64) for name in named})
 
     def belongs_to(self, ensemble: Ensemble) -> bool:
         """Whether it was made for this very model."""
@@ -162,9 +164,8 @@ class Reference:
                 "The reference belongs to another model; 'genan evaluate' makes it again."
             )
         ensemble.contract.check_channels(trajectories.channels, whose="the recording")
-        nq, every = trajectories.channels.nq, usable(ensemble, trajectories)
-        score = np.full((len(trajectories.q), nq), np.nan)
-        reason = np.zeros((len(trajectories.q), nq), np.int8)
+        every, shape = usable(ensemble, trajectories), trajectories.q.shape
+        score, reason = np.full(shape, np.nan), np.zeros(shape, np.int8)
         seen, asked = evenly(every, _SCORED), evenly(every, _ASKED)
         nearest = self._nearest(columns(ensemble, trajectories, seen)) / self.levels[3]
         disagreed = disagreement(ensemble, trajectories, asked) / self.levels[4]
@@ -175,14 +176,9 @@ class Reference:
             parts = np.stack([*ranges, nearest[next(last)], disagreed[next(last)]])
             score[rows] = parts.max(axis=0)
             # What is out of a range is in a new combination too, and the range says more.
-            reason[rows] = np.where(
-                ranges.max(axis=0) > 1.0, ranges.argmax(axis=0), parts.argmax(axis=0)
-            )
+            beyond = ranges.max(axis=0) > 1.0
+            reason[rows] = np.where(beyond, ranges.argmax(axis=0), parts.argmax(axis=0))
         return Scores(score, reason)
-
-    def _situation(self, x: Columns) -> Float[np.ndarray, "4 n nq"]:
-        """Position, velocity, command and combination of samples, before their levels."""
-        return np.concatenate([self._beyond(x), self._nearest(x)[None]])
 
     def _beyond(self, x: Columns) -> Float[np.ndarray, "3 n nq"]:
         """How far position, velocity and command are towards the ends of the range."""
@@ -243,23 +239,17 @@ def evenly(rows: Rows, most: int) -> Int[np.ndarray, " m"]:
     return rows[:: max(1, -(-len(rows) // most))]
 
 
-def _histories(
-    ensemble: Ensemble, data: Trajectories, rows: Rows
-) -> tuple[Float[np.ndarray, "n rows nq"], Float[np.ndarray, "n rows nu"]]:
-    """What the model sees at each of the rows."""
-    q, u = ensemble.contract.history.at(data.q, data.u, rows)
-    return q.astype(np.float32), u.astype(np.float32)
-
-
 def _torques(
-    ensemble: Ensemble, q: Float[np.ndarray, "n rows nq"], u: Float[np.ndarray, "n rows nu"]
+    ensemble: Ensemble, data: Trajectories, rows: Rows, u: np.ndarray | None = None
 ) -> Float[np.ndarray, "2 n nq"]:
-    """Mean and standard deviation of the torque over the members, in blocks of one size."""
-    found = np.empty((2, len(q), q.shape[-1]))
-    for k in range(0, len(q), BLOCK):
-        some, count = np.minimum(np.arange(k, k + BLOCK), len(q) - 1), min(BLOCK, len(q) - k)
-        block = np.asarray(_mean_and_deviation(ensemble, q[some], u[some]))
-        found[:, k : k + count] = block[:, :count]
+    """Mean and standard deviation of the torque over the members, in blocks of one size; under
+    histories ``u`` of the controls instead of the recorded ones, where given."""
+    found = np.empty((2, len(rows), data.channels.nq))
+    for k in range(0, len(rows), BLOCK):
+        some, count = np.minimum(np.arange(k, k + BLOCK), len(rows) - 1), min(BLOCK, len(rows) - k)
+        q, own = ensemble.contract.history.at(data.q, data.u, rows[some])
+        parts = (x.astype(np.float32) for x in (q, own if u is None else u[some]))
+        found[:, k : k + count] = np.asarray(_mean_and_deviation(ensemble, *parts))[:, :count]
     return found
 
 
@@ -275,23 +265,20 @@ def disagreement(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Joints:
     """Standard deviation of each joint's torque over the members [N m or N]."""
     if ensemble.members == 1:
         return np.zeros((len(rows), data.channels.nq))
-    found = [
-        _torques(ensemble, *_histories(ensemble, data, rows[k : k + _SCORED]))[1]
-        for k in range(0, len(rows), _SCORED)
-    ]
-    return np.nan_to_num(np.concatenate(found), nan=np.inf)
+    return np.nan_to_num(_torques(ensemble, data, rows)[1], nan=np.inf)
 
 
-def relevance(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Float[np.ndarray, "nq nu"]:
+def relevance(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Relevance:
     """How much each joint's torque changes when a command's history is swapped."""
-    q, u = _histories(ensemble, data, evenly(rows, BLOCK))
-    other = np.random.default_rng(0).permutation(len(q))
-    usual = _torques(ensemble, q, u)[0]
+    some = evenly(rows, BLOCK)
+    u = ensemble.contract.history.at(data.q, data.u, some)[1]
+    other = np.random.default_rng(0).permutation(len(some))
+    usual = _torques(ensemble, data, some)[0]
     change = np.empty((data.channels.nq, data.channels.nu))
     for control in range(data.channels.nu):
         swapped = u.copy()
         swapped[..., control] = u[other][..., control]
-        off = _torques(ensemble, q, swapped)[0] - usual
+        off = _torques(ensemble, data, some, swapped)[0] - usual
         change[:, control] = np.sqrt(np.mean(off**2, axis=0))
     most = change.max(axis=1, keepdims=True)
     return np.divide(change, most, out=np.ones_like(change), where=most > 0.0)
@@ -306,18 +293,16 @@ def _fold_of_rows(data: Trajectories, rows: Rows) -> Rows:
     return np.searchsorted(present, of) % min(_FOLDS, len(present))
 
 
-_Row = Float[np.ndarray, " F"]
-
-
 def _summary(
-    x: Columns, matters: Float[np.ndarray, "nq nu"], most: int
-) -> tuple[Float[np.ndarray, "M F"], _Row, _Row, _Row, _Row]:
+    x: Columns, matters: Relevance
+) -> tuple[Float[np.ndarray, "M F"], PerColumn, PerColumn, PerColumn, PerColumn]:
     """Representative samples, medians, both ends of the ranges, and deviations."""
     low, middle, high = np.quantile(x, [1.0 - PART, 0.5, PART], axis=0)
     spread = x.std(axis=0)
     spread = np.where(spread > 1e-9 * np.maximum(np.abs(middle), 1.0), spread, 1.0)
     pool = ((x - middle) / spread)[:: max(1, -(-len(x) // _POOL))].astype(np.float32)
     weight = np.concatenate([np.ones(2 * len(matters)), *[matters.max(axis=0)] * 2])
+    most = int(np.clip(BYTES // (2 * x.shape[1]), 50, MOST))
     points = _representative(pool, pool * weight.astype(np.float32), most)
     return points.astype(np.float64), middle, low, high, spread
 

@@ -22,7 +22,8 @@ from genan.errors import DataError
 
 Lengths = Int[np.ndarray, " N"]
 Rows = Int[np.ndarray, " n"]
-States = Float[np.ndarray, "n nq"]
+Recorded = Float[np.ndarray, "rows n"]
+OnDevice = Float[Array, "rows n"]
 
 BLOCK = 1 << 17  # Rows that are prepared at once.
 
@@ -57,37 +58,27 @@ class Samples(eqx.Module):
 
 def usable_rows(lengths: Lengths, history: History, *, rollout: int = 1) -> list[np.ndarray]:
     """Rows of each trajectory with a whole history, a velocity, and ``rollout`` rows after them."""
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    first = max(history.reach, 1)
-    return [
-        np.arange(start + first, end - rollout, dtype=np.int32)
-        for start, end in itertools.pairwise(offsets.tolist())
-    ]
+    ends = np.cumsum(lengths)
+    bounds = zip(ends - lengths + max(history.reach, 1), ends - rollout, strict=True)
+    return [np.arange(start, end, dtype=np.int32) for start, end in bounds]
 
 
 def torque_labels(
-    q: Float[np.ndarray, "rows nq"],
-    lengths: Lengths,
-    dynamics: Dynamics,
-    *,
-    dtype: type = np.float32,
-) -> Float[Array, "rows nq"]:
+    q: Recorded, lengths: Lengths, dynamics: Dynamics, *, dtype: type = np.float32
+) -> OnDevice:
     """Torques that retrace ``q`` [rad or m, in double precision] [N m or N]; 0 where none is."""
-    tau = _aligned(q.shape, dtype)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    size = _block(len(q))
-    for first, last in _runs(lengths):
-        start = int(offsets[first])
-        motion = finite_differences(
-            q[start : offsets[last]], lengths=lengths[first:last], dt=dynamics.dt
-        )
+    tau, size = _aligned(q.shape, dtype), _block(len(q))
+    ends = np.cumsum(lengths)
+    cuts = [0, *(np.flatnonzero(np.diff(ends // BLOCK)) + 1).tolist(), len(lengths)]
+    for first, last in itertools.pairwise(cuts):  # whole trajectories, of about BLOCK rows
+        start, some = int(ends[first] - lengths[first]), lengths[first:last]
+        motion = finite_differences(q[start : ends[last - 1]], lengths=some, dt=dynamics.dt)
         for k in range(0, len(motion.rows), size):
-            some = slice(k, k + size)
-            at = motion.rows[some] + start
-            state = [
-                _fill(a.astype(dtype), size) for a in (q[at], motion.qd[some], motion.qdd[some])
-            ]
-            tau[at] = np.asarray(_inverse(dynamics, *state))[: len(at)]
+            part = slice(k, k + size)
+            at = motion.rows[part] + start
+            state = [q[at], motion.qd[part], motion.qdd[part]]
+            filled = [_fill(a.astype(dtype), size) for a in state]
+            tau[at] = np.asarray(_inverse(dynamics, *filled))[: len(at)]
     wrong = np.flatnonzero(~np.isfinite(tau.sum(axis=1)))
     if len(wrong):
         raise DataError(
@@ -101,17 +92,14 @@ def torque_labels(
 def responses(q: Float[Array, "rows nq"], dynamics: Dynamics) -> Float[Array, "rows packed"]:
     """Lower triangles of dt^2 A(q)^-1 at every row [rad/(N m)]."""
     rows, nq = q.shape
-    packed = _aligned((rows, nq * (nq + 1) // 2), q.dtype.type)
-    size = _block(rows)
+    packed, size = _aligned((rows, nq * (nq + 1) // 2), q.dtype.type), _block(rows)
     for k in range(0, rows, size):
         part = _fill(np.asarray(q[k : k + size]), size)
         packed[k : k + size] = np.asarray(_triangles(dynamics, part))[: rows - k]
     return jax.device_put(packed)
 
 
-def on_device(
-    array: Float[np.ndarray, "rows n"], dtype: type = np.float32
-) -> Float[Array, "rows n"]:
+def on_device(array: Recorded, dtype: type = np.float32) -> OnDevice:
     """``array`` in the precision ``dtype`` on the device, without a second copy on the way."""
     copy = _aligned(array.shape, dtype)
     copy[...] = array
@@ -131,14 +119,7 @@ def _block(rows: int) -> int:
     return min(BLOCK, 1 << (rows - 1).bit_length())
 
 
-def _runs(lengths: Lengths) -> list[tuple[int, int]]:
-    """Runs of whole trajectories, of about ``BLOCK`` rows each."""
-    group = np.cumsum(lengths) // BLOCK
-    cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(lengths)]
-    return list(itertools.pairwise(cuts))
-
-
-def _fill(states: States, size: int) -> Float[np.ndarray, "size nq"]:
+def _fill(states: np.ndarray, size: int) -> Float[np.ndarray, "size nq"]:
     """``states`` up to a size that repeats, so that nothing is compiled twice."""
     return np.concatenate([states, np.repeat(states[-1:], size - len(states), axis=0)])
 
@@ -150,18 +131,15 @@ def _inverse(dynamics: Dynamics, q: Array, qd: Array, qdd: Array) -> Array:
 
 @partial(jax.jit, static_argnums=0)
 def _triangles(dynamics: Dynamics, q: Array) -> Array:
-    rows, columns = np.tril_indices(dynamics.nq)
+    directions = jnp.eye(dynamics.nq, dtype=q.dtype)
 
     def triangle(q: Array) -> Array:
         # dt^2 A^-1 is the derivative of the next position by the torque, whatever velocity and
         # torque are.
-        _, pull = jax.vjp(
-            lambda tau: dynamics.acceleration(q, jnp.zeros_like(q), tau), jnp.zeros_like(q)
-        )
-        inverse = jax.vmap(lambda direction: pull(direction)[0])(
-            jnp.eye(dynamics.nq, dtype=q.dtype)
-        )
-        return dynamics.dt**2 * inverse[rows, columns]
+        still = jnp.zeros_like(q)
+        _, pull = jax.vjp(lambda tau: dynamics.acceleration(q, still, tau), still)
+        inverse = jax.vmap(lambda direction: pull(direction)[0])(directions)
+        return dynamics.dt**2 * inverse[np.tril_indices(dynamics.nq)]
 
     return jax.vmap(triangle)(q)
 

@@ -1,11 +1,12 @@
 """The settings of a fit, with measured defaults (``docs/actuators.md`` has the numbers)."""
 
 import math
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
-from genan.actuator.history import History
+from genan.actuator.history import History, frozen
 from genan.errors import SettingError, listing
 
 ACTIVATIONS = ("tanh", "relu", "elu", "softsign")
@@ -18,6 +19,15 @@ _CHOICES = {
     "base": ("none", "linear", "parametric", "both"),
     "activation": ACTIVATIONS,
 }
+
+_RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("members epochs rollout batch_size patience", lambda v: v >= 1, "be at least 1"),
+    ("weight_decay history_noise control_noise", lambda v: 0 <= v < math.inf, "be 0 or more"),
+    ("seed split_seed", lambda v: v >= 0, "be 0 or more"),
+    ("learning_rate", lambda v: 0 < v < math.inf, "be a positive number"),
+    ("validation", lambda v: 0 < v < 1, "lie between 0 and 1"),
+)
+"""Settings, what they must be, and how to say it."""
 
 _OLD_NAMES = {"batch": "batch_size", "rate": "learning_rate"}
 """Settings as genan 0.1 called them, in the records of its artifacts."""
@@ -34,9 +44,7 @@ class Architecture:
 
     def __post_init__(self) -> None:
         if any(width < 1 for width in self.hidden):
-            raise SettingError(
-                f"Every hidden layer needs at least one neuron, got {list(self.hidden)}."
-            )
+            raise SettingError(f"Hidden layers need at least one neuron, not {list(self.hidden)}.")
         _check_choice("activation", self.activation)
 
     def sizes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
@@ -106,35 +114,20 @@ class FitSettings:
     def __post_init__(self) -> None:
         for name in _CHOICES:
             _check_choice(name, getattr(self, name))
-        for name in ("members", "epochs", "rollout", "batch_size", "patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SettingError(f"The setting {name} must be at least 1, not {value}.")
-        for name in ("weight_decay", "history_noise", "control_noise", "seed", "split_seed"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)):
-                raise SettingError(f"The setting {name} must be 0 or more, not {value:g}.")
+        for names, fits, what in _RANGES:
+            for name in names.split():
+                value = getattr(self, name)
+                if value is not None and not fits(value):
+                    raise SettingError(f"The setting {name} must {what}, not {value:g}.")
         if self.balance and self.loss != "position":
-            raise SettingError(
-                f"Only the loss 'position' can be balanced over the joints, not {self.loss!r}."
-            )
+            raise SettingError(f"Only the loss 'position' can be balanced, not {self.loss!r}.")
         if self.rollout is not None and self.loss != "multi-step":
-            raise SettingError(
-                f"A rollout of {self.rollout} steps needs the loss 'multi-step', not {self.loss!r}."
-            )
+            raise SettingError(f"A rollout needs the loss 'multi-step', not {self.loss!r}.")
         if self.folds is not None and not 2 <= self.folds <= self.members:
             raise SettingError(
                 f"There must be at least 2 folds and a network for each, not {self.folds} folds "
                 f"for {self.members}."
             )
-        if not 0.0 < self.validation < 1.0:
-            raise SettingError(
-                "The part held out for validation must lie between 0 and 1, not at "
-                f"{self.validation:g}."
-            )
-        rate = self.learning_rate
-        if rate is not None and not (rate > 0.0 and math.isfinite(rate)):
-            raise SettingError(f"The learning rate must be a positive number, not {rate:g}.")
         self.history, self.architecture  # noqa: B018  (they check themselves)
 
     @property
@@ -159,16 +152,21 @@ class FitSettings:
             return self.batch_size
         return int(min(max(2 ** round(math.log2(max(samples / 300.0, 1.0))), 256), 8192))
 
-    def learning_rate_for(self, batch_size: int) -> float:
-        """Adam's learning rate at the start, for steps of ``batch_size`` samples."""
-        return self.learning_rate or (2e-3 if batch_size >= 8192 else 1e-3)
+    def shaped(self, history: History, shape: Architecture) -> "FitSettings":
+        """These settings with this history and networks of this shape."""
+        return replace(
+            self,
+            history_length=history.length,
+            history_stride=history.stride,
+            delta=history.delta,
+            delay=history.delay,
+            hidden=shape.hidden,
+            activation=shape.activation,
+        )
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in asdict(self).items()
-        }
+        return {**asdict(self), "hidden": list(self.hidden)}
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any], *, strict: bool = True) -> "FitSettings":
@@ -177,13 +175,11 @@ class FitSettings:
         Unknown ones are refused or, where not ``strict``, left out.
         """
         known = [field.name for field in fields(cls)]
-        values: dict[str, Any] = {}
-        for old, value in settings.items():
-            name = _OLD_NAMES.get(old, old)
-            if name in known:
-                values[name] = tuple(value) if isinstance(value, list) else value
-            elif strict:
+        values = {_OLD_NAMES.get(name, name): frozen(value) for name, value in settings.items()}
+        for name in [name for name in values if name not in known]:
+            if strict:
                 raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
+            del values[name]
         return cls(**values)
 
 

@@ -14,9 +14,8 @@ through again. Sorting random keys would need memory for all of them, once for e
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -36,13 +35,14 @@ from genan.actuator.losses import (
     multi_step_scale,
     position_scale,
 )
-from genan.actuator.network import Layer, Precision, Skip, TorqueModel, pick_rows
+from genan.actuator.network import Layer, Skip, TorqueModel, pick_rows
 from genan.actuator.samples import Samples
 from genan.actuator.settings import FitSettings
 from genan.dynamics import Dynamics
 
 Layers = tuple[Layer, ...]
 PerMember = Float[Array, " members"]
+Counts = Int[Array, " members"]
 Numbers = Int[Array, " m"]
 Hashed = UInt32[Array, " m"]
 Seed = UInt32[Array, "2"]
@@ -52,6 +52,9 @@ CHUNK_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}
 
 CHUNK_STEPS = {"cpu": 64, "gpu": 512}
 """Steps to run in one go at most; a GPU loses milliseconds whenever the host looks."""
+
+_SETTINGS = ("epochs", "schedule", "patience", "weight_decay", "seed")
+"""What the program depends on; fits that differ in nothing else and in shapes share one."""
 
 _ROUNDS = 6
 
@@ -84,23 +87,6 @@ def _hash(x: Hashed, seed: Seed, k: int) -> Shaped[Array, " m"]:
     return x ^ x >> 16
 
 
-@dataclass(frozen=True)
-class TrainingConfig:
-    """How the members learn."""
-
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    schedule: str
-    patience: int | None  # Epochs without a better validation loss after which a member stops.
-    history_noise: tuple[float, ...]
-    """Standard deviation of the white noise on each joint's position history [rad or m]."""
-    control_noise: tuple[float, ...]  # The same for each control, in its unit.
-    weight_decay: float  # Of the matrices, per unit of learning rate.
-    seed: int  # Of the first member; member k has seed + k.
-    chunk: int = 64  # Most steps to run in one go.
-
-
 class TrainingState(eqx.Module):
     """Everything that training changes; leading axis: members."""
 
@@ -108,14 +94,16 @@ class TrainingState(eqx.Module):
     adam: optax.OptState
     best: Layers  # Weights at the lowest validation loss so far.
     best_loss: PerMember
-    best_epoch: Int[Array, " members"]
-    """Epochs trained when it was reached, counted from 1; 0: before any."""
+    best_epoch: Counts  # Epochs trained when it was reached, counted from 1; 0: before any.
     stopped: Bool[Array, " members"]
     epoch: Int[Array, ""]  # Whole epochs done.
     step: Int[Array, ""]  # Steps done in the present epoch.
     loss_sum: PerMember  # Of the present epoch's steps.
-    fault_step: Int[Array, " members"]
-    """Step of the present epoch at which the loss was first not finite; -1: none."""
+    fault_step: Counts  # Step of the epoch at which the loss was first not finite; -1: none.
+
+
+Advance = Callable[[TrainingState], TrainingState]
+CloseEpoch = Callable[[TrainingState], tuple[TrainingState, PerMember]]
 
 
 class EnsembleTraining(eqx.Module):
@@ -126,47 +114,24 @@ class EnsembleTraining(eqx.Module):
     train_rows: Int[Array, "*members n"]
     """For all members, or for each its own (filled up by repeating where one has fewer)."""
     validation_rows: Int[Array, "*members v"]
-    validation_count: Int[Array, " members"] | None
+    validation_count: Counts | None
     """How many of its own validation rows count for each member; None: one list for all."""
-    config: TrainingConfig = eqx.field(static=True)
-
-    @property
-    def batch_size(self) -> int:
-        """Samples of each member's step; all there are, when they are fewer than asked for."""
-        return min(self.config.batch_size, self.train_rows.shape[-1])
-
-    @property
-    def chunk(self) -> int:
-        """Steps that are run in one go; a training can stop between two chunks."""
-        steps = self.train_rows.shape[-1] // self.batch_size
-        return steps // -(-steps // max(1, self.config.chunk))
+    settings: FitSettings = eqx.field(static=True)  # Of these, those that ``_SETTINGS`` names.
+    batch_size: int = eqx.field(static=True)
+    """Samples of each member's step; all there are, when they are fewer than asked for."""
+    learning_rate: float = eqx.field(static=True)  # At the start.
+    noise: tuple[tuple[float, ...], tuple[float, ...]] = eqx.field(static=True)
+    """Standard deviations of white noise on each joint's positions [rad or m] and each control."""
+    chunk: int = eqx.field(static=True)
+    """Steps that are run in one go; a training can stop between two chunks."""
 
     @property
     def steps(self) -> int:
         """Steps in an epoch; what does not fill a chunk waits for another epoch's order."""
         return self.train_rows.shape[-1] // self.batch_size // self.chunk * self.chunk
 
-    def begin(
-        self, initial: Callable[[PRNGKeyArray], Layers], members: int, base: Layer | None = None
-    ) -> TrainingState:
-        """The state before the first step; ``initial`` makes one member's weights from its key.
-
-        ``base``, where given, takes the place of the last layer of all members: the base torque
-        model.
-        """
-        one = lambda seed: initial(jax.random.fold_in(jax.random.key(seed), 0))  # noqa: E731
-
-        def begun(seeds: Array, base: Layer | None) -> TrainingState:
-            layers = jax.vmap(one)(seeds)
-            return self._begin(layers if base is None else (*layers[:-1], base))
-
-        return jax.jit(begun)(self.config.seed + np.arange(members), base)
-
-    def begin_from(self, layers: Layers) -> TrainingState:
-        """The state before the first step of members that have weights already."""
-        return jax.jit(lambda layers: self._begin(layers))(layers)
-
-    def _begin(self, layers: Layers) -> TrainingState:
+    def begin(self, layers: Layers) -> TrainingState:
+        """The state of members with these weights before the first step."""
         members = len(layers[0].bias)
         best_loss = jnp.full(members, jnp.inf)
         if isinstance(layers[-1], Skip):  # with a base, they are worth something from the start
@@ -184,78 +149,60 @@ class EnsembleTraining(eqx.Module):
             fault_step=jnp.full(members, -1, jnp.int32),
         )
 
-    def compiled(self, state: TrainingState) -> "TrainingPrograms":
-        """The programs that train from states like ``state``, compiled at the same time."""
+    def compiled(self, state: TrainingState) -> tuple[Advance, CloseEpoch]:
+        """The programs that train from states like ``state``, compiled at the same time.
+
+        Each call uses up the state that it is given. The first goes one chunk further in the epoch;
+        the second validates, keeps the better weights, goes to the next epoch, and also gives the
+        validation losses.
+        """
         lowered = _advance.lower(self, state), _close_epoch.lower(self, state)
         with ThreadPoolExecutor(len(lowered)) as threads:
-            programs = threads.map(lambda program: program.compile(), lowered)
-            return TrainingPrograms(*(partial(program, self) for program in programs))
+            advance, close = threads.map(lambda program: program.compile(), lowered)
+        return partial(advance, self), partial(close, self)
 
     def _learning_rate(self, done: Array) -> Array:
         """Learning rate after ``done`` steps of all epochs."""
-        if self.config.schedule == "constant":
-            return jnp.asarray(self.config.learning_rate)
-        share = done / (self.steps * self.config.epochs)
-        return self.config.learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.minimum(share, 1.0)))
+        if self.settings.schedule == "constant":
+            return jnp.asarray(self.learning_rate)
+        share = done / (self.steps * self.settings.epochs)
+        return self.learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.minimum(share, 1.0)))
 
-    def _mean_loss(
-        self, layers: Layers, rows: Int[Array, " n"], key: PRNGKeyArray
-    ) -> Float[Array, ""]:
+    def _mean_loss(self, layers: Layers, rows: Int[Array, " n"], key: PRNGKeyArray) -> Array:
         """Mean loss of one member over ``rows``, under noise on the history."""
-        keys, loss, n = jax.random.split(key), self.loss, len(rows)
-        q_noise = self._white(self.config.history_noise, (n, loss.window), keys[0])
-        u_noise = self._white(self.config.control_noise, (n, loss.controls), keys[1])
-        return jnp.mean(loss(layers, Batch(self.samples, rows, q_noise, u_noise)))
-
-    def _white(
-        self, std: tuple[float, ...], shape: tuple[int, int], key: PRNGKeyArray
-    ) -> Array | None:
-        if not any(std):
-            return None
-        dtype = self.samples.q.dtype
-        return jnp.asarray(std, dtype) * jax.random.normal(key, (*shape, len(std)), dtype)
-
-
-class TrainingPrograms(NamedTuple):
-    """What a training runs; each call uses up the state that it is given."""
-
-    advance: Callable[[TrainingState], TrainingState]  # One chunk further in the epoch.
-    close_epoch: Callable[[TrainingState], tuple[TrainingState, PerMember]]
-    """Validate, keep the better weights, go to the next epoch; also the validation losses."""
+        dtype, noise = self.samples.q.dtype, []
+        for std, seen, own in zip(self.noise, self.loss.seen, jax.random.split(key), strict=True):
+            drawn = jax.random.normal(own, (len(rows), seen, len(std)), dtype) if any(std) else None
+            noise.append(None if drawn is None else jnp.asarray(std, dtype) * drawn)
+        return jnp.mean(self.loss(layers, Batch(self.samples, rows, *noise)))
 
 
 @partial(jax.jit, donate_argnums=1)
 def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
-    seeds = training.config.seed + jnp.arange(len(state.best_loss))
-    members = jax.vmap(jax.random.key)(seeds)
-    draw = jax.vmap(
-        lambda key, use: jax.random.fold_in(jax.random.fold_in(key, use), state.epoch),
-        in_axes=(0, None),
-    )
-    seeds, keys = jax.vmap(jax.random.key_data)(draw(members, 1)), draw(members, 2)
+    settings, optimiser = training.settings, optax.scale_by_adam()
+    members = jax.vmap(jax.random.key)(settings.seed + jnp.arange(len(state.best_loss)))
+    fold = jax.vmap(jax.random.fold_in, (0, None))
+    draw = lambda use: fold(fold(members, use), state.epoch)  # noqa: E731
+    seeds, keys = jax.vmap(jax.random.key_data)(draw(1)), draw(2)
     places = jnp.arange(training.batch_size, dtype=jnp.int32)
     count = training.train_rows.shape[-1]
     own = 0 if training.train_rows.ndim == 2 else None
     value_and_grad = jax.value_and_grad(training._mean_loss)
-    optimiser = optax.scale_by_adam()
 
-    def member(
-        layers: Layers, adam: optax.OptState, rows: Array, key: PRNGKeyArray, rate: Array
-    ) -> Any:
+    def member(layers: Layers, adam: Any, rows: Array, key: PRNGKeyArray, rate: Array) -> Any:
         loss, gradient = value_and_grad(layers, rows, key)
         update, adam = optimiser.update(gradient, adam)
-        step = partial(_updated, rate, training.config.weight_decay)
+        step = partial(_updated, rate, settings.weight_decay)
         return tuple(map(step, layers, update)), adam, loss
 
     def step(state: TrainingState, _: None) -> tuple[TrainingState, None]:
         i = state.step
-        order = jax.vmap(lambda seed: shuffled(i * training.batch_size + places, count, seed))(
-            seeds
-        )
+        at = i * training.batch_size + places
+        order = jax.vmap(lambda seed: shuffled(at, count, seed))(seeds)
         rows = jax.vmap(lambda rows, order: rows[order], (own, 0))(training.train_rows, order)
         rate = training._learning_rate(state.epoch * training.steps + i)
         layers, adam, loss = jax.vmap(member, in_axes=(0, 0, 0, 0, None))(
-            state.layers, state.adam, rows, jax.vmap(jax.random.fold_in, (0, None))(keys, i), rate
+            state.layers, state.adam, rows, fold(keys, i), rate
         )
         fault = (state.fault_step < 0) & ~jnp.isfinite(loss)
         return eqx.tree_at(
@@ -273,13 +220,11 @@ def _close_epoch(
     training: EnsembleTraining, state: TrainingState
 ) -> tuple[TrainingState, PerMember]:
     loss = _validation_losses(training, state.layers)
-    epoch, patience = state.epoch + 1, training.config.patience
-    better = (loss < state.best_loss) & ~state.stopped
+    epoch, stopped, patience = state.epoch + 1, state.stopped, training.settings.patience
+    better = (loss < state.best_loss) & ~stopped
     best_epoch = jnp.where(better, epoch, state.best_epoch)
-    stopped = state.stopped
     if patience is not None:
         stopped |= epoch - best_epoch >= patience
-
     return TrainingState(
         layers=state.layers,
         adam=state.adam,
@@ -303,94 +248,72 @@ def _updated(rate: Array, decay: float, layer: Layer, update: Layer) -> Layer:
 
 
 def _validation_losses(training: EnsembleTraining, layers: Layers) -> PerMember:
-    rows, count = training.validation_rows, training.validation_count
-    one = partial(_validation_loss, training)
-    if count is None:
-        return jax.vmap(one, (0, None))(layers, rows)
-    return jax.vmap(one)(layers, rows, count)
+    """Means over all validation samples, batch by batch (the last is filled up and masked)."""
+    rows, counts = training.validation_rows, training.validation_count
+    size = min(4 * training.batch_size, rows.shape[-1])
+    blocks = -(-rows.shape[-1] // size)
 
+    def one(layers: Layers, rows: Array, known: Array | int) -> Array:
+        def block(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
+            some, mask = part
+            losses = training.loss(layers, Batch(training.samples, some))
+            return total + jnp.sum(jnp.where(mask, losses, 0.0)), None
 
-def _validation_loss(
-    training: EnsembleTraining,
-    layers: Layers,
-    rows: Int[Array, " v"],
-    known: Int[Array, ""] | None = None,
-) -> Float[Array, ""]:
-    """Mean over all validation samples, batch by batch (the last one is filled up and masked)."""
-    size, total_rows = (
-        min(4 * training.batch_size, len(rows)),
-        len(rows) if known is None else known,
-    )
-    count = -(-len(rows) // size)
-    used = jnp.arange(count * size) < total_rows
+        used = (jnp.arange(blocks * size) < known).reshape(blocks, size)
+        parts = jnp.resize(rows, (blocks, size)), used
+        return jax.lax.scan(block, jnp.zeros(()), parts)[0] / known
 
-    def block(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
-        some, mask = part
-        losses = training.loss(layers, Batch(training.samples, some))
-        return total + jnp.sum(jnp.where(mask, losses, 0.0)), None
-
-    blocks = jnp.resize(rows, (count, size)), used.reshape(count, size)
-    return jax.lax.scan(block, jnp.zeros(()), blocks)[0] / total_rows
-
-
-def platform() -> str:
-    """What JAX computes on: "cpu" or "gpu"."""
-    found: str = jax.devices()[0].platform
-    return found
-
-
-def precision_for(asked: str) -> Precision:
-    """The precision of training's matrix products that was asked for, or the device's own."""
-    if asked == "auto":
-        return "bfloat16" if platform() == "gpu" else "float32"
-    found: Precision = asked  # type: ignore[assignment]  # FitSettings has checked it
-    return found
+    if counts is None:
+        return jax.vmap(lambda layers: one(layers, rows, len(rows)))(layers)
+    return jax.vmap(one)(layers, rows, counts)
 
 
 def prepare_training(
-    settings: FitSettings, dataset: Dataset, dynamics: Dynamics, precision: Precision
+    settings: FitSettings, dataset: Dataset, dynamics: Dynamics
 ) -> EnsembleTraining:
     """The training that ``settings`` ask for, on ``dataset``."""
     samples, rows, scaling = dataset.samples, dataset.train_rows, dataset.scaling
     nq, nu, history = dataset.channels.nq, dataset.channels.nu, dataset.history
+    device, precision = jax.default_backend(), settings.precision
+    if precision == "auto":
+        precision = "bfloat16" if device == "gpu" else "float32"
     model = TorqueModel(history, settings.activation, scaling, precision)
     loss: Loss
     if samples.response is not None:
         scale = balanced_scale if settings.balance else position_scale
         loss = PositionLoss(model, scale(samples, rows))
     elif settings.loss == "torque":
-        loss = TorqueLoss(model)
+        loss = TorqueLoss(model, scaling.torque_std)
     else:
-        steps = multi_step_scale(samples, rows, dynamics, steps=settings.steps)
-        loss = MultiStepLoss(model, dynamics, steps)
-    train, held = rows, dataset.parts[1]
-    counts = None
+        errors = multi_step_scale(samples, rows, dynamics, steps=settings.steps)
+        loss = MultiStepLoss(model, errors, dynamics)
+    train, held, counts = rows, dataset.parts[1], None
     if dataset.folded:
         train, held, counts = _own_rows(dataset, settings.members)
-    batch_size = settings.batch_size_for(train.shape[-1])
+    size = settings.batch_size_for(train.shape[-1])
     weights = sum(a * b for a, b in settings.architecture.sizes(history.inputs(nq, nu), nq))
-    operations, device = 6.0 * weights * batch_size * settings.members * settings.steps, platform()
-    chunk = max(1, round(CHUNK_OPERATIONS.get(device, 1e13) / operations))
+    operations = 6.0 * weights * size * settings.members * settings.steps
+    longest = max(1, round(CHUNK_OPERATIONS.get(device, 1e13) / operations))
+    longest = min(longest, CHUNK_STEPS.get(device, 512))
+    batch_size = min(size, train.shape[-1])
+    steps = train.shape[-1] // batch_size
     present = history.rows * nq  # the inputs of q come first, and of a control's the present one
     control_std = np.asarray(scaling.input_std[present : present + nu], np.float64)
-    config = TrainingConfig(
-        epochs=settings.epochs,
-        batch_size=batch_size,
-        learning_rate=settings.learning_rate_for(batch_size),
-        schedule=settings.schedule,
-        patience=settings.patience,
-        history_noise=(settings.history_noise,) * nq,
-        control_noise=tuple((settings.control_noise * control_std).tolist()),
-        weight_decay=settings.weight_decay,
-        seed=settings.seed,
-        chunk=min(chunk, CHUNK_STEPS.get(device, 512)),
-    )
-    on_device = (
+    return EnsembleTraining(
+        loss,
+        samples,
         jnp.asarray(train),
         jnp.asarray(held),
         None if counts is None else jnp.asarray(counts),
+        settings=FitSettings(**{name: getattr(settings, name) for name in _SETTINGS}),
+        batch_size=batch_size,
+        learning_rate=settings.learning_rate or (2e-3 if size >= 8192 else 1e-3),
+        noise=(
+            (settings.history_noise,) * nq,
+            tuple((settings.control_noise * control_std).tolist()),
+        ),
+        chunk=steps // -(-steps // longest),
     )
-    return EnsembleTraining(loss, samples, *on_device, config)
 
 
 def _own_rows(dataset: Dataset, members: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -15,13 +15,15 @@ from jaxtyping import Array, Float, Int
 from scipy.stats import spearmanr
 
 from genan.actuator import Ensemble
-from genan.actuator.baselines import Baseline, one_step, open_loop
 from genan.actuator.errors import (
     SAMPLES,
+    Baseline,
     JobProgress,
     StepBlock,
     at_once,
     cut_errors,
+    one_step,
+    open_loop,
     recorded_past,
     rollouts,
     step_blocks,

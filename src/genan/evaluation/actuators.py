@@ -12,8 +12,14 @@ from jaxtyping import Float
 
 from genan.actuator import Ensemble
 from genan.actuator import load as load_actuators
-from genan.actuator.baselines import ORDERS, Arx, Baseline, ConstantVelocity, StandingStill
-from genan.actuator.errors import JobProgress
+from genan.actuator.errors import (
+    ORDERS,
+    Arx,
+    Baseline,
+    ConstantVelocity,
+    JobProgress,
+    StandingStill,
+)
 from genan.actuator.reference import NAME, Reference
 from genan.data import Trajectories, load, read_truth_for_evaluation_only, summary
 from genan.dynamics import load_dynamics

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genan.actuator import Ensemble, load
-from genan.actuator.artifact import CONTRACT
+from genan.actuator.contract import CONTRACT
 from genan.actuator.dataset import load_all, same_commands, split_usable
 from genan.actuator.errors import JobProgress
 from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from safetensors.numpy import save as tensor_bytes
 
 from genan.actuator import Ensemble
-from genan.actuator.artifact import tensors as actuator_tensors
+from genan.actuator.ensemble import tensors as actuator_tensors
 from genan.actuator.network import Layer
 from genan.data import Channels
 from genan.provenance import versions

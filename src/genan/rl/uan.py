@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from genan.actuator import artifact
+from genan.actuator import load, save
 from genan.actuator.dataset import Data, Dataset, gather, load_all
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.history import History
@@ -270,14 +270,14 @@ def fit_uan(
     scaling, text = selection.environment.scaling, json.dumps(record, sort_keys=True)
     ensemble = Ensemble(contract, layers, scaling, text)
     if out is not None:
-        artifact.save(ensemble, out)
+        save(ensemble, out)
     return ensemble
 
 
 def kept_uan(folder: Path | str, fingerprint: str, settings: UanSettings) -> Ensemble | None:
     """The actuators in ``folder``, if ``settings`` give them on this recording."""
     try:
-        kept = artifact.load(folder)
+        kept = load(folder)
     except ActuatorError:
         return None
     same = kept.record.get("settings") == settings.settings() and kept.contract.loss == LOSS
