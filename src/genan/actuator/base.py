@@ -21,16 +21,17 @@ from jaxtyping import Bool, Float, Int
 from genan.actuator.dataset import Dataset
 from genan.actuator.history import History
 from genan.actuator.network import Layer, Skip
+from genan.actuator.settings import FitSettings
 
 Weights = Float[np.ndarray, "inputs_and_one nq"]
 PerJoint = Float[np.ndarray, " nq"]
 Rows = Int[np.ndarray, " n"]
 Used = Bool[np.ndarray, " inputs"]
+Scale = Float[np.ndarray, "*nq"] | float
 
 KINDS = ("linear", "parametric", "both")
 
-RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
-"""Penalties that are tried, relative to the mean curvature of the loss."""
+RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)  # Tried, relative to the loss's mean curvature.
 
 OPERATIONS, FEWEST_SAMPLES = 2e10, 15_000
 """Cost of setting up the equations, and samples used all the same; others are passed over."""
@@ -109,15 +110,10 @@ class LinearSamples:
 class BaseProblem:
     """Linear models of the torque from the parts of a dataset."""
 
-    def __init__(
-        self, dataset: Dataset, kind: str, *, scale: Float[np.ndarray, "*nq"] | float = 1.0
-    ) -> None:
+    def __init__(self, dataset: Dataset, kind: str, *, scale: Scale = 1.0) -> None:
         """Over the rows of each part, thinned out where there are very many.
 
-        Args:
-            dataset: what to learn from.
-            kind: one of ``KINDS``.
-            scale: what errors are divided by, joint by joint, before they are squared [rad or m].
+        ``scale``: what errors are divided by, joint by joint, before they are squared [rad or m].
         """
         nq, parts = dataset.samples.nq, dataset.parts
         used = uses(kind, dataset.history, nq, dataset.channels.nu)
@@ -126,17 +122,13 @@ class BaseProblem:
         weight = np.broadcast_to(1.0 / np.asarray(scale, np.float64), (nq,))
         self.groups = [LinearSamples.of(dataset, rows[::every], weight) for rows in parts]
         self._used, self._nq = np.append(used, True), nq
-        self._origin = self._holding()
-        self._sums = [group.sums(self._used, self._origin) for group in self.groups]
-
-    def _holding(self) -> Weights:
-        """The model, of the same inputs, of the torque that keeps the velocity."""
-        used = [(group.x[:, self._used], group.hold) for group in self.groups]
-        gram, cross = sum(x.T @ x for x, _ in used), sum(x.T @ hold for x, hold in used)
+        # The model, of the same inputs, of the torque that keeps the velocity.
+        known = [(group.x[:, self._used], group.hold) for group in self.groups]
+        gram, cross = sum(x.T @ x for x, _ in known), sum(x.T @ hold for x, hold in known)
         gram[np.diag_indices_from(gram)] += 1e-6 * np.diag(gram).mean()
-        weights = np.zeros((len(self._used), self._nq))
-        weights[self._used] = np.linalg.solve(gram, cross)
-        return weights
+        self._origin = np.zeros((len(self._used), nq))
+        self._origin[self._used] = np.linalg.solve(gram, cross)
+        self._sums = [group.sums(self._used, self._origin) for group in self.groups]
 
     def solve(self, ridge: float, groups: Sequence[int]) -> Weights:
         """Weights of the standardised inputs and, last, offsets, fitted to some of the groups."""
@@ -147,17 +139,6 @@ class BaseProblem:
         weights = self._origin.copy()
         weights[self._used] += np.linalg.solve(gram, cross).reshape(self._nq, -1).T
         return weights
-
-    @property
-    def seen(self) -> Float[np.ndarray, "2 inputs"]:
-        """Lowest and highest standardised inputs of all groups."""
-        inputs = [group.x[:, :-1] for group in self.groups]
-        return np.stack(
-            [
-                np.min([x.min(axis=0) for x in inputs], axis=0),
-                np.max([x.max(axis=0) for x in inputs], axis=0),
-            ]
-        )
 
     def errors(self, weights: Weights, group: int) -> PerJoint:
         """Mean square error of each joint over a group, of the next position or torque, scaled."""
@@ -178,13 +159,21 @@ class BaseProblem:
         return RIDGES[int(np.argmin(relative.mean(axis=1)))]
 
 
-def as_layer(
-    weights: Float[np.ndarray, "members inputs_and_one nq"],
-    seen: Float[np.ndarray, "2 inputs"] | None,
-) -> Layer:
-    """Base models of all members as a layer, past hidden layers that see inputs within ``seen``."""
+def base_layer(
+    dataset: Dataset, settings: FitSettings, *, scale: Scale = 1.0
+) -> tuple[Layer, float]:
+    """The base torque models of all members as a layer, each fitted to what its member learns from;
+    and the ridge. With hidden layers, these see inputs within the range of the data."""
+    problem, members = BaseProblem(dataset, settings.base, scale=scale), range(settings.members)
+    splits = {dataset.left_out(k): dataset.learnt(k) for k in members}
+    ridge = problem.best_ridge(splits)
+    solved = {out: problem.solve(ridge, learnt) for out, learnt in splits.items()}
+    weights = np.stack([solved[dataset.left_out(k)] for k in members])
     straight = jnp.asarray(weights[:, :-1], jnp.float32), jnp.asarray(weights[:, -1], jnp.float32)
-    if seen is None:
-        return Layer(*straight)
-    low, high = (jnp.tile(jnp.asarray(bound, jnp.float32), (len(weights), 1)) for bound in seen)
-    return Skip(*straight, low, high)
+    if not settings.hidden:
+        return Layer(*straight), ridge
+    inputs = [group.x[:, :-1] for group in problem.groups]
+    low = np.min([x.min(axis=0) for x in inputs], axis=0)
+    high = np.max([x.max(axis=0) for x in inputs], axis=0)
+    ends = (jnp.tile(jnp.asarray(end, jnp.float32), (len(members), 1)) for end in (low, high))
+    return Skip(*straight, *ends), ridge

@@ -56,9 +56,7 @@ class Contract:
 
     def __post_init__(self) -> None:
         if not (self.dt > 0.0 and math.isfinite(self.dt)):
-            raise ActuatorError(
-                f"The actuators' period dt must be a positive number of seconds, not {self.dt:g}."
-            )
+            raise ActuatorError(f"The actuators' period dt must be positive, not {self.dt:g} s.")
         if self.members < 1:
             raise ActuatorError(f"An ensemble needs at least one member, not {self.members}.")
 

@@ -323,13 +323,8 @@ def gather(
 ) -> Dataset:
     """Load, check, split and prepare.
 
-    Args:
-        data: the recording.
-        robot: the robot it was made on.
-        dynamics: its rigid body.
-        settings: of the fit.
-        true_torque: instead of the torques of inverse dynamics [N m or N].
-        start: networks that exist already, whose history and scaling are kept.
+    ``true_torque`` [N m or N] takes the place of inverse dynamics; ``start`` are networks that are
+    there already, whose history and scaling are kept.
     """
     trajectories, paths = load_all(data)
     trajectories.check_robot(robot)
@@ -411,9 +406,8 @@ def split_usable(
     usable = np.flatnonzero(lengths >= shortest)
     if len(usable) == 0:
         raise DataError(
-            f"A history that reaches {history.reach} samples back (length {history.length}, stride "
-            f"{history.stride}, delay {history.delay}) and {settings.steps} step(s) ahead need "
-            f"trajectories of at least {shortest} samples, but the longest has "
+            f"A history that reaches {history.reach} samples back and {settings.steps} step(s) "
+            f"ahead need trajectories of at least {shortest} samples, but the longest has "
             f"{int(lengths.max())}; take a shorter history or longer recordings."
         )
     if settings.folds is not None:
@@ -422,8 +416,8 @@ def split_usable(
     if len(set(names)) == 1:
         raise DataError(
             "There is one recording that is long enough, and validation needs another: record "
-            f"more, cut the recording into several trajectories of at least {shortest} samples, or "
-            "give --choose always."
+            f"more, cut it into trajectories of at least {shortest} samples, or give --choose "
+            "always."
         )
     train, held_out = split(names, fraction=1.0 - settings.validation, seed=settings.split_seed)
     return usable[train], usable[held_out]
@@ -436,12 +430,11 @@ def _check_motion(channels: Channels, q_seen: Seen, u_seen: Seen, *, allow_const
     )
     if still:
         raise DataError(
-            f"Joint {listing(still)} never moves in the training data, so nothing can be learnt "
-            "about it; record motion of every joint, or take the joint out of the robot's model."
+            f"Joint {listing(still)} never moves in the training data; record motion of every "
+            "joint, or take the joint out of the robot's model."
         )
     if constant and not allow_constant:
         raise DataError(
-            f"Control {listing(constant)} never changes in the training data, so nothing can be "
-            "learnt about what it does; record data that varies it, or give --allow-constant and "
-            "use the model at this value of it only."
+            f"Control {listing(constant)} never changes in the training data; record data that "
+            "varies it, or give --allow-constant and use the model at this value of it only."
         )

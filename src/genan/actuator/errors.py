@@ -47,17 +47,12 @@ JobProgress = Callable[[str, int, int], None]
 SAMPLES, ROLLOUTS = 1024, 256
 """Samples and rollouts at once at most: what keeps two cores' caches warm. A GPU wants more."""
 _GPU_TIMES = 16
-
-HORIZON = 0.5
-"""Length of the rollouts that models are chosen by [s]; less where the recordings are shorter."""
-
+HORIZON = (
+    0.5  # Length of the rollouts that models are chosen by [s], unless recordings are shorter.
+)
 MOST_ROWS, MOST_STARTS = 4000, 100  # Samples and rollouts of each fold that models are chosen by.
-
 ORDERS = (1, 2, 3, 5, 10)  # Past samples that ridge ARX is tried with.
-
-RIDGES = np.logspace(-12, 0, 13)
-"""Ridges that are tried, relative to the variance of a standardised feature."""
-
+RIDGES = np.logspace(-12, 0, 13)  # Tried, relative to the variance of a standardised feature.
 _BLOCK = 1 << 15
 
 
@@ -116,16 +111,14 @@ def rollouts(
     members: bool = False,
     report: Callable[[int], None] | None = None,
 ) -> Float[np.ndarray, "models s R nq"]:
-    """Positions along given controls [models, s, R, nq] [rad or m]; not finite where a rollout ran
-    away.
+    """Positions along given controls [models, s, R, nq] [rad or m]; not finite where one ran away.
 
     Args:
         ensemble: the actuators.
         dynamics: the rigid body.
         q: the last max(span, 1) + 1 positions of each start, oldest first [rad or m].
         u: controls from the oldest of the history to the last step [s, reach + R, nu].
-        members: each member alone instead of the mean torque (then ``models`` is their number, else
-            1).
+        members: each member alone, as a model of its own, instead of the mean torque.
         report: called after each block with how many rollouts are done.
     """
     total = len(q)
@@ -225,11 +218,8 @@ def one_step(baseline: Baseline, trajectories: Trajectories, rows: Rows) -> Next
 def open_loop(
     baseline: Baseline, trajectories: Trajectories, rows: Rows, *, steps: int
 ) -> Float[np.ndarray, "n R nq"]:
-    """Positions of the ``steps`` samples after each of ``rows`` along the recorded controls [n, R,
-    nq] [rad or m].
-
-    What runs away becomes infinite or not a number; it is the caller's to count.
-    """
+    """Positions of the ``steps`` samples after each of ``rows`` along the recorded controls [rad or
+    m]; what runs away becomes infinite or not a number, which is the caller's to count."""
     past = baseline.past
     at = rows[:, None].astype(np.int64) + np.arange(-past, steps)
     u = trajectories.u[at]
@@ -261,11 +251,8 @@ class Arx(Baseline):
     ) -> "Arx":
         """Fit on four fifths of the trajectories, choose order and ridge on the others.
 
-        Args:
-            trajectories: the training recording, at least two trajectories.
-            orders: past samples to try, each at least 1; those that no trajectory is long enough
-                for are left out.
-            seed: of the split.
+        ``orders``: past samples to try, each at least 1, where trajectories are long enough.
+        ``seed``: of the split.
         """
         parts = split(trajectories, seed=seed)
         roomiest = min(int(trajectories.lengths[part].max()) for part in parts) - 2
@@ -273,8 +260,7 @@ class Arx(Baseline):
         if not tried:
             raise DataError(
                 f"An ARX model of order {min(orders)} needs trajectories of at least "
-                f"{min(orders) + 2} samples to fit and to choose by; the longest of one part has "
-                f"{roomiest + 2}."
+                f"{min(orders) + 2} samples; the longest of one part has {roomiest + 2}."
             )
         longest, offsets = tried[-1], trajectories.offsets
         rows = [
@@ -391,9 +377,8 @@ class HeldOutSamples:
                 kept.append(whole[:: max(1, -(-len(whole) // most))])
         if not all(map(len, rows)) or not sum(map(len, starts)):
             raise DataError(
-                f"The recordings are too few or too short to be cross-validated: {sum(runs)} "
-                f"samples in {len(runs)} stretches, of which {lead} at the beginning of each are "
-                "needed as history; record more, or give --choose never."
+                f"{sum(runs)} samples in {len(runs)} stretches, each with a history of {lead}, are "
+                "too few to be cross-validated; record more, or give --choose never."
             )
         return cls(tuple(rows), tuple(starts), steps, dataset.q_seen[1] - dataset.q_seen[0])
 

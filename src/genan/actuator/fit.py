@@ -29,16 +29,9 @@ from genan.actuator.errors import (
     judge_baselines,
     judge_ensemble,
 )
-from genan.actuator.fitting import (
-    FitInterruptedError,
-    FitObserver,
-    FitProgress,
-    Fitting,
-    clear,
-    keep,
-)
+from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting, clear, keep
 from genan.actuator.settings import FitSettings
-from genan.data import Summary, Trajectories, inspect, load, read_truth_for_evaluation_only, summary
+from genan.data import Trajectories, inspect, load, read_truth_for_evaluation_only, summary
 from genan.data.inspection.words import obstacles
 from genan.errors import ActuatorError, DataError, SettingError
 from genan.robot import Robot
@@ -48,21 +41,13 @@ MOST_TO_CHOOSE = 150_000
 which ``fit`` keeps a reference to them; of more, 'genan evaluate' does."""
 
 MOST_TO_INSPECT = 10_000  # Samples of a larger recording that are looked at before a fit.
-
 CANDIDATES = "candidates"  # Folder of the unfinished choice within the folder of a fit.
-
 FOLDS = 5  # Folds that the recordings are cut into; each network leaves out another.
-
 LENGTHS = (1, 3, 5, 10)  # Past samples that a linear model is tried with.
-
 MANY = 80_000  # Samples above which fewer models are tried: networks take longer then.
-
 STEPS = 30_000, 50_000  # Steps of training that a network gets, about: of few samples and of many.
-
 BETTER = 0.99  # Part of the simpler model's error that a freer one must stay below.
-
-_DECAY = 0.1
-
+DECAY = 0.1  # Weight decay of networks on a base.
 _CHOSEN = (
     "base folds hidden history_length weight_decay members epochs batch_size learning_rate loss"
 )
@@ -135,11 +120,8 @@ def fit(
         observer.note(f"continuing anyway: {sentence}")
     del some
     if shared is not None and chooses:
-        recordings, lag, delays = (
-            len(set(shared.trajectories.recordings)),
-            inspection.lag,
-            [made.delay],
-        )
+        recordings = len(set(shared.trajectories.recordings))
+        lag, delays = inspection.lag, [made.delay]
         if lag.steps and not made.delay:
             late = f"{lag.steps} samples ({1e3 * lag.steps * lag.dt:.3g} ms)"
             observer.note(f"Commands seem to act {late} late: that is tried.")
@@ -167,9 +149,7 @@ def _chooses(
     if choose not in ("auto", "always", "never"):
         raise SettingError(f"choose must be 'auto', 'always' or 'never', not {choose!r}.")
     if choose == "always" and continues:
-        raise SettingError(
-            "--from continues with the networks it is given; leave out --choose always."
-        )
+        raise SettingError("--from continues with its networks; leave out --choose always.")
     if choose != "auto" or continues or samples > MOST_TO_CHOOSE:
         return choose == "always"
     given = chosen_fields(settings)
@@ -181,7 +161,7 @@ def _chooses(
     return not given
 
 
-def _some(heads: list[Trajectories | Summary], samples: int) -> Trajectories:
+def _some(heads: list[Any], samples: int) -> Trajectories:
     """Evenly spread trajectories of a large recording that can be inspected in a second or two."""
     parts = []
     for head in heads:
@@ -232,13 +212,13 @@ def true_torque_baseline(
     made = made.shaped(ensemble.contract.history, shape)
     settings = replace(made, loss="torque", members=1, allow_constant=True)
 
-    def show(now: FitProgress) -> None:
-        if progress is not None:
-            progress("training on true torques", now.epoch, now.epochs)
-
+    say = progress or (lambda what, done, total: None)
+    observer = FitObserver(
+        progress=lambda now: say("training on true torques", now.epoch, now.epochs)
+    )
     tau = read_truth_for_evaluation_only(train_path)["tau"]
     fitting = Fitting(train_path, robot, settings, out=out, overwrite=True, true_torque=tau)
-    return fitting.run(FitObserver(progress=show))
+    return fitting.run(observer)
 
 
 # --- The choice of the model.
@@ -284,17 +264,10 @@ def network_candidates(
 ) -> list[Candidate]:
     """Networks on the residual of linear models of every kind, and without any.
 
-    The kinds are not left to the best linear model alone, nor is the length of the history: what a
-    network can add, the model below it need not have, and a long history that blurs an encoder's
-    steps serves a network as well.
-
-    Args:
-        settings: of the fit.
-        best: the best linear model.
-        nearest: the one that is best one step ahead.
-        longest: past samples of the longest history that was tried, which networks get who have
-            many samples.
-        samples: to learn from.
+    The kinds are not left to the ``best`` linear model alone, nor is the length of the history to
+    the one ``nearest`` one step ahead: what a network can add, the model below it need not have,
+    and a long history that blurs an encoder's steps serves a network as well. With many ``samples``
+    networks get the ``longest`` history that was tried.
     """
     default, base, many = FitSettings(), best.settings, samples >= MANY
     large = (128, 128) if many else (64, 64) if samples >= 20_000 else (32, 32)
@@ -314,7 +287,7 @@ def network_candidates(
             name, on = f"{kind} + network {size}", f"on {_base_words(kind, length, base.delay)}"
         words = f"networks of {size} with a history of {length} {on}"
         shape = replace(common, base=kind, hidden=hidden, history_length=length)
-        decay = 0.0 if kind == "none" or hidden == (16,) else _DECAY
+        decay = 0.0 if kind == "none" or hidden == (16,) else DECAY
         return Candidate(f"{name}, H {length}", words, replace(shape, weight_decay=decay))
 
     short = longest if many else max(base.history_length, 3)
@@ -439,15 +412,8 @@ def choose_model(
     """Try everything, choose, save; what ``genan.fit`` does with few data.
 
     Where the observer stops it, what is finished is kept, and the same call continues from there.
-
-    Args:
-        data: the recording.
-        robot: the robot it was made on.
-        settings: what all candidates share.
-        out: folder for the artifact and, until then, for the candidates.
-        delays: of the commands, to choose from [samples].
-        overwrite: replace what an earlier fit left in ``out``.
-        observer: functions that are called meanwhile.
+    The candidates share ``settings`` and differ in what ``fit`` leaves to a choice, ``delays`` of
+    the commands [samples] among it; until the end they are kept in ``out``.
     """
     observer, folder = observer or FitObserver(), None if out is None else Path(out)
     if folder is not None:

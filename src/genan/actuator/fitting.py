@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genan.actuator.base import BaseProblem, as_layer
+from genan.actuator.base import base_layer
 from genan.actuator.contract import CONTRACT, WEIGHTS
 from genan.actuator.dataset import Data, SharedData, gather
 from genan.actuator.ensemble import Ensemble, load, save
@@ -178,10 +178,10 @@ class Fitting:
             while not self._finished:
                 self._epoch(observer)
                 self._log(events, len(self.train_loss) - 1)
-        return self._keep(self.ensemble())
+        return self._keep()
 
-    def ensemble(self, fault: str | None = None) -> Ensemble:
-        """The best weights so far."""
+    def _keep(self, fault: str | None = None) -> Ensemble:
+        """The best weights so far, saved."""
         record = {
             "settings": self.settings.settings(),
             "robot": self.robot_path,
@@ -202,7 +202,11 @@ class Fitting:
         }
         best = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), self.state.best)
         text = json.dumps(record, sort_keys=True)
-        return Ensemble(self.contract, best, self.dataset.scaling, text)
+        ensemble = Ensemble(self.contract, best, self.dataset.scaling, text)
+        if self.out is not None:
+            keep(ensemble, self.out, self._reference, self.dataset.validation_trajectories)
+            remove_checkpoint(self.out)
+        return ensemble
 
     def _epoch(self, observer: FitObserver) -> None:
         """One epoch, or the rest of it."""
@@ -263,7 +267,7 @@ class Fitting:
             if self.out is not None:
                 remove_checkpoint(self.out)
         else:
-            self._keep(self.ensemble(fault=where))
+            self._keep(fault=where)
             place = f"in {self.out}" if self.out else "in memory"
             of = ", ".join(map(str, best))
             kept = f"; each member's best weights until then (of epoch {of}) are kept {place}"
@@ -277,9 +281,13 @@ class Fitting:
         contract, begin = self.contract, self.training.begin
         if self.start is not None:
             return jax.jit(lambda layers: begin(layers))(jax.tree.map(jnp.copy, self.start.layers))
-        base = None if self.settings.base == "none" else self._base()
-        if base is not None and self.closed_form:
-            return begin((base,))
+        base = None
+        if self.settings.base != "none":
+            loss = self.training.loss
+            scale = np.asarray(loss.scale) if isinstance(loss, PositionLoss) else 1.0
+            base, self.origin["ridge"] = base_layer(self.dataset, self.settings, scale=scale)
+            if self.closed_form:
+                return begin((base,))
 
         def one(seed: jax.Array) -> tuple[Layer, ...]:
             key = jax.random.fold_in(jax.random.key(seed), 0)
@@ -290,17 +298,6 @@ class Fitting:
             return begin(layers if base is None else (*layers[:-1], base))
 
         return jax.jit(begun)(self.settings.seed + np.arange(contract.members), base)
-
-    def _base(self) -> Layer:
-        """The base torque model of each member, fitted to what that member learns from."""
-        dataset, loss, members = self.dataset, self.training.loss, range(self.contract.members)
-        scale = np.asarray(loss.scale) if isinstance(loss, PositionLoss) else 1.0
-        problem = BaseProblem(dataset, self.settings.base, scale=scale)
-        splits = {dataset.left_out(k): dataset.learnt(k) for k in members}
-        self.origin["ridge"] = ridge = problem.best_ridge(splits)
-        solved = {out: problem.solve(ridge, learnt) for out, learnt in splits.items()}
-        weights = np.stack([solved[dataset.left_out(k)] for k in members])
-        return as_layer(weights, problem.seen if self.settings.hidden else None)
 
     def _save(self) -> None:
         if self.out is not None:
@@ -316,13 +313,6 @@ class Fitting:
             values[f"loss/{name}"] = float(np.mean(of_members[epoch]))
             values |= {f"{name}/member {k}": value for k, value in enumerate(of_members[epoch])}
         events.scalars(epoch + 1, values)
-
-    def _keep(self, ensemble: Ensemble) -> Ensemble:
-        if self.out is not None:
-            held_out = self.dataset.validation_trajectories
-            keep(ensemble, self.out, self._reference, held_out=held_out)
-            remove_checkpoint(self.out)
-        return ensemble
 
 
 def clear(out: Path, *, overwrite: bool) -> None:
@@ -343,17 +333,11 @@ def clear(out: Path, *, overwrite: bool) -> None:
         )
 
 
-def keep(
-    ensemble: Ensemble,
-    out: Path,
-    reference: Trajectories | None,
-    *,
-    held_out: np.ndarray | None = None,
-) -> None:
+def keep(ensemble: Ensemble, out: Path, seen: Trajectories | None, held_out: Any = None) -> None:
     """Write the actuators into ``out``, and first what they have seen, so that new logs can be
     compared with it without the recording; ``actuator.json``, which says "finished", comes last."""
-    if reference is not None:
-        Reference.of(ensemble, reference, held_out=held_out).save(out)
+    if seen is not None:
+        Reference.of(ensemble, seen, held_out=held_out).save(out)
     save(ensemble, out)
 
 

@@ -91,13 +91,9 @@ class Terms:
             )
         no_servo = {joint for joint, _ in self.standing} - {servo.joint for servo in self.servos}
         if self.products is None and no_servo:
-            raise SettingError(
-                "Stiction of a joint that is no servo needs the number of controls; give products."
-            )
+            raise SettingError("Stiction without a servo needs the number of controls: products.")
         if list(self.turning) != sorted({joint for joint in self.turning if joint >= 0}):
-            raise SettingError(
-                f"The turning joints must be named once, in rising order, not as {self.turning}."
-            )
+            raise SettingError(f"Name turning joints once, in rising order, not {self.turning}.")
 
     def __bool__(self) -> bool:
         return bool(self.friction or self.turning or self.products or self.servos or self.standing)
@@ -194,9 +190,7 @@ class History:
             if value < least:
                 raise SettingError(f"The {name} must be {least} or more samples, not {value}.")
         if (self.terms.friction or self.terms.standing) and self.length < 1:
-            raise SettingError(
-                "Friction needs a velocity, and a history of length 0 has none; take 1 or more."
-            )
+            raise SettingError("Friction needs a velocity: a history of length 0 has none.")
 
     @property
     def rows(self) -> int:

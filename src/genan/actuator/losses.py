@@ -36,17 +36,15 @@ def rollout(
     u: Float[Array, "steps nu"],
     state: State | None = None,
 ) -> Float[Array, "R nq"]:
-    """Positions of the R steps after now, along given controls [rad or m].
-
-    Each step is the actuators' torque and one step of the rigid body.
+    """Positions of the R steps after now, along given controls [rad or m]: each step is the
+    actuators' torque and one step of the rigid body.
 
     Args:
         torque: the actuators.
         dynamics: the rigid body.
         history: what the actuators see of the past.
         q: the last max(sH, 1) + 1 positions, oldest first; the last is now.
-        u: controls from the oldest of the history to the last step: [sH + d + R, nu]; R follows
-            from their number.
+        u: controls from the oldest of the history to the last step [sH + d + R, nu].
         state: position and velocity to start from; left out, those that ``q`` ends with.
     """
     start = (q[-1], (q[-1] - q[-2]) / dynamics.dt) if state is None else state
@@ -154,22 +152,15 @@ class MultiStepLoss(Loss):
 
 def position_scale(samples: Samples, rows: Rows) -> Float[Array, ""]:
     """Root mean square error of the next position without torque, over rows and joints [rad]."""
-
-    def squares(samples: Samples, row: Array) -> Array:
-        return samples.displacement(row[None], samples.tau[row][None])[0] ** 2
-
-    total = float(np.sum(sum_over(squares, samples, rows)))
+    off = lambda s, row: s.displacement(row[None], s.tau[row][None])[0]  # noqa: E731
+    total = float(np.sum(sum_over(lambda s, row: off(s, row) ** 2, samples, rows)))
     return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
 
 
 def balanced_scale(samples: Samples, rows: Rows) -> Float[Array, " nq"]:
     """Root mean square error of constant velocity over ``rows``, joint by joint [rad or m]."""
-
-    def squares(samples: Samples, row: Array) -> Array:
-        before, now, after = (samples.q[row + k] for k in (-1, 0, 1))
-        return ((after - now) - (now - before)) ** 2
-
-    found = np.sqrt(sum_over(squares, samples, rows) / len(rows))
+    change = lambda s, row: (s.q[row + 1] - s.q[row]) - (s.q[row] - s.q[row - 1])  # noqa: E731
+    found = np.sqrt(sum_over(lambda s, row: change(s, row) ** 2, samples, rows) / len(rows))
     return jnp.asarray(np.where(found > 0.0, found, 1.0), samples.q.dtype)
 
 

@@ -80,11 +80,8 @@ class Reference:
     ) -> "Reference":
         """Learn it from the recording that ``ensemble`` was fitted to.
 
-        Args:
-            ensemble: the actuators.
-            trajectories: their training recording.
-            held_out: trajectories in it that were not learnt from; disagreement is calibrated on
-                these. Left out: all.
+        Disagreement is calibrated on the trajectories ``held_out``, that were not learnt from; left
+        out: on all.
         """
         rows = evenly(usable(ensemble, trajectories), _CHECKED)
         x, fold = columns(ensemble, trajectories, rows), _fold_of_rows(trajectories, rows)
@@ -160,9 +157,7 @@ class Reference:
         The costlier parts are computed at evenly chosen samples of a long log.
         """
         if not self.belongs_to(ensemble):
-            raise ActuatorError(
-                "The reference belongs to another model; 'genan evaluate' makes it again."
-            )
+            raise ActuatorError("The reference is of another model; 'genan evaluate' makes one.")
         ensemble.contract.check_channels(trajectories.channels, whose="the recording")
         every, shape = usable(ensemble, trajectories), trajectories.q.shape
         score, reason = np.full(shape, np.nan), np.zeros(shape, np.int8)
@@ -233,9 +228,7 @@ def columns(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Columns:
 def evenly(rows: Rows, most: int) -> Int[np.ndarray, " m"]:
     """Every k-th of the rows, so that there are at most ``most``."""
     if not len(rows):
-        raise ActuatorError(
-            "No trajectory is long enough for the actuators' history, so nothing can be compared."
-        )
+        raise ActuatorError("No trajectory is long enough for the actuators' history.")
     return rows[:: max(1, -(-len(rows) // most))]
 
 

@@ -82,9 +82,8 @@ def torque_labels(
     wrong = np.flatnonzero(~np.isfinite(tau.sum(axis=1)))
     if len(wrong):
         raise DataError(
-            f"The torque that retraces the recording is not finite in row {int(wrong[0])} (and "
-            f"{len(wrong) - 1} others); check the robot's model, and the recording with 'genan "
-            "inspect'."
+            f"The torque that retraces the recording is not finite in {len(wrong)} rows, first in "
+            f"{int(wrong[0])}; check the robot's model, and the recording with 'genan inspect'."
         )
     return jax.device_put(tau)
 
@@ -125,8 +124,8 @@ def _fill(states: np.ndarray, size: int) -> Float[np.ndarray, "size nq"]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _inverse(dynamics: Dynamics, q: Array, qd: Array, qdd: Array) -> Array:
-    return jax.vmap(dynamics.inverse)(q, qd, qdd)
+def _inverse(dynamics: Dynamics, *state: Array) -> Array:
+    return jax.vmap(dynamics.inverse)(*state)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -124,10 +124,8 @@ class FitSettings:
         if self.rollout is not None and self.loss != "multi-step":
             raise SettingError(f"A rollout needs the loss 'multi-step', not {self.loss!r}.")
         if self.folds is not None and not 2 <= self.folds <= self.members:
-            raise SettingError(
-                f"There must be at least 2 folds and a network for each, not {self.folds} folds "
-                f"for {self.members}."
-            )
+            found = f"{self.folds} folds for {self.members}"
+            raise SettingError(f"There must be 2 folds or more, a network for each, not {found}.")
         self.history, self.architecture  # noqa: B018  (they check themselves)
 
     @property

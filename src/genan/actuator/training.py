@@ -14,6 +14,7 @@ through again. Sorting random keys would need memory for all of them, once for e
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,17 +25,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt32
 
+from genan.actuator import losses
 from genan.actuator.dataset import Dataset
-from genan.actuator.losses import (
-    Batch,
-    Loss,
-    MultiStepLoss,
-    PositionLoss,
-    TorqueLoss,
-    balanced_scale,
-    multi_step_scale,
-    position_scale,
-)
+from genan.actuator.losses import Batch, Loss
 from genan.actuator.network import Layer, Skip, TorqueModel, pick_rows
 from genan.actuator.samples import Samples
 from genan.actuator.settings import FitSettings
@@ -225,9 +218,8 @@ def _close_epoch(
     best_epoch = jnp.where(better, epoch, state.best_epoch)
     if patience is not None:
         stopped |= epoch - best_epoch >= patience
-    return TrainingState(
-        layers=state.layers,
-        adam=state.adam,
+    return replace(
+        state,
         best=pick_rows(better, state.layers, state.best),
         best_loss=jnp.where(better, loss, state.best_loss),
         best_epoch=best_epoch,
@@ -256,8 +248,8 @@ def _validation_losses(training: EnsembleTraining, layers: Layers) -> PerMember:
     def one(layers: Layers, rows: Array, known: Array | int) -> Array:
         def block(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
             some, mask = part
-            losses = training.loss(layers, Batch(training.samples, some))
-            return total + jnp.sum(jnp.where(mask, losses, 0.0)), None
+            each = training.loss(layers, Batch(training.samples, some))
+            return total + jnp.sum(jnp.where(mask, each, 0.0)), None
 
         used = (jnp.arange(blocks * size) < known).reshape(blocks, size)
         parts = jnp.resize(rows, (blocks, size)), used
@@ -280,13 +272,13 @@ def prepare_training(
     model = TorqueModel(history, settings.activation, scaling, precision)
     loss: Loss
     if samples.response is not None:
-        scale = balanced_scale if settings.balance else position_scale
-        loss = PositionLoss(model, scale(samples, rows))
+        scale = losses.balanced_scale if settings.balance else losses.position_scale
+        loss = losses.PositionLoss(model, scale(samples, rows))
     elif settings.loss == "torque":
-        loss = TorqueLoss(model, scaling.torque_std)
+        loss = losses.TorqueLoss(model, scaling.torque_std)
     else:
-        errors = multi_step_scale(samples, rows, dynamics, steps=settings.steps)
-        loss = MultiStepLoss(model, errors, dynamics)
+        errors = losses.multi_step_scale(samples, rows, dynamics, steps=settings.steps)
+        loss = losses.MultiStepLoss(model, errors, dynamics)
     train, held, counts = rows, dataset.parts[1], None
     if dataset.folded:
         train, held, counts = _own_rows(dataset, settings.members)
