@@ -121,7 +121,7 @@ def _observer(out: Console, show: Any, stopping: Any) -> Any:
 def _print_choice(out: Console, ensemble: "Ensemble") -> None:
     """What was tried, best first, with errors on what each had left out; and the choice in words.
 
-    The score is that of ``genan.actuator.selection``: the geometric mean of the error one step
+    The score is that of ``genan.actuator.fit``: the geometric mean of the error one step
     ahead, relative to constant velocity, and open loop, relative to standing still.
     """
     choice, contract = ensemble.record["choice"], ensemble.contract
