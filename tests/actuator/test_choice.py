@@ -12,7 +12,7 @@ from tests.actuator.setting import driven
 from genan.actuator import FitSettings
 from genan.actuator import ensemble as artifact
 from genan.actuator.contract import KIND
-from genan.actuator.errors import HeldOutErrors, HeldOutSamples, judge_baselines, judge_ensemble
+from genan.actuator.errors import HeldOutErrors, HeldOutSamples
 from genan.actuator.fit import (
     CANDIDATES,
     Candidate,
@@ -80,7 +80,7 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
     settings = FitSettings(base="linear", hidden=(), folds=4, members=4, history_length=2)
     fitting = Fitting(data, "pendulum", settings)
     ensemble = fitting.run()
-    whole = HeldOutSamples.of(fitting.dataset, lead=3)
+    whole = HeldOutSamples.of(fitting.dataset, data, lead=3)
     assert whole.steps * data.dt <= 0.5
     exam = replace(
         whole,
@@ -88,7 +88,7 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
         starts=tuple(s[:1] for s in whole.starts),
         steps=12,
     )
-    found = judge_ensemble("linear", ensemble, fitting.dataset, fitting.dynamics, data, exam)
+    found = exam.judge("linear", ensemble, fitting.dataset, fitting.dynamics)
     dynamics, dt = load_dynamics(fitting.robot), data.dt
     squares, ends = [], []
     for member in range(4):
@@ -113,7 +113,7 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
         found.one_step, np.sqrt(np.mean(squares, axis=0)), rtol=0.02, atol=1e-7
     )
     np.testing.assert_allclose(found.rollout, np.sqrt(np.mean(ends, axis=0)), rtol=0.02, atol=1e-5)
-    still, constant, arx = judge_baselines(data, fitting.dataset, exam)
+    still, constant, arx = exam.judge_baselines(fitting.dataset)
     assert [one.name for one in (still, constant, arx)] == [
         "standing still",
         "constant velocity",

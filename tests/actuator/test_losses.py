@@ -8,7 +8,8 @@ import pytest
 from tests.actuator.setting import Setting
 
 from genan.actuator.history import History
-from genan.actuator.losses import (
+from genan.actuator.samples import Samples
+from genan.actuator.training import (
     Batch,
     MultiStepLoss,
     PositionLoss,
@@ -16,7 +17,6 @@ from genan.actuator.losses import (
     multi_step_scale,
     position_scale,
 )
-from genan.actuator.samples import Samples
 from genan.dynamics import Dynamics, load_dynamics
 from genan.robot import Robot, robot_names
 

@@ -13,9 +13,9 @@ from tests.any_robot import AnyRobot
 from genan.actuator import Contract, Ensemble, History, save
 from genan.actuator import load as load_actuators
 from genan.actuator.export import export_onnx
-from genan.actuator.losses import rollout
 from genan.actuator.network import Scaling, initialise
 from genan.actuator.settings import Architecture
+from genan.actuator.training import rollout
 from genan.data import load, write
 from genan.dynamics import load_dynamics
 from genan.robot import Robot

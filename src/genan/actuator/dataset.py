@@ -369,7 +369,8 @@ def gather(
         "provenance": dict(trajectories.provenance),
     }
     closed_form = settings.loss == "position" and true_torque is None
-    samples = shared.kept.get(closed_form) if true_torque is None else None
+    kind = "samples", closed_form, true_torque is None
+    samples = shared.kept.get(kind) if true_torque is None else None
     if samples is None:
         # Double precision goes as soon as it is not needed: at no time there is more than twice
         # the recording in memory.
@@ -383,8 +384,7 @@ def gather(
         q = on_device(positions)
         del positions
         samples = Samples(q, u, tau, responses(q, dynamics) if closed_form else None)
-    if true_torque is None:
-        shared.kept[closed_form] = samples
+    shared.kept[kind] = samples
     if start is None:
         key = "scaling", history, learnt.tobytes() if len(learnt) < 1 << 20 else None
         scaling = shared.once(key, lambda: Scaling.of_samples(samples, learnt, history))

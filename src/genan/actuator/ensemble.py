@@ -163,14 +163,13 @@ class Ensemble(eqx.Module):
 
 def save(ensemble: Ensemble, folder: Path | str) -> Path:
     """Write the artifact into ``folder``, replacing one that is there; ``actuator.json`` last."""
-    return KIND.write(folder, tensors(ensemble), **contents(ensemble))
+    return KIND.write(folder, tensors(ensemble), **entries(ensemble))
 
 
-def contents(ensemble: Ensemble) -> dict[str, Any]:
+def entries(ensemble: Ensemble) -> dict[str, Any]:
     """What ``actuator.json`` says of the ensemble, for ``genan.files.ArtifactFormat``."""
-    contract = ensemble.contract
-    entries = {"contract": contract.settings(), "record": ensemble.record}
-    return {**entries, "version": contract.version}
+    contract, record = ensemble.contract, ensemble.record
+    return {"contract": contract.settings(), "record": record, "version": contract.version}
 
 
 def load(folder: Path | str) -> Ensemble:

@@ -3,7 +3,7 @@
 This is the kernel of every judgement: ``step_blocks`` and ``rollouts`` predict with networks,
 ``one_step`` and ``open_loop`` with baselines, and ``cut_errors`` turns differences into errors that
 one runaway rollout cannot dominate. Here, models are chosen by it on the recordings that each
-network left out (``judge_ensemble``); ``genan.evaluation`` adds intervals over whole recordings.
+network left out (``HeldOutSamples``); ``genan.evaluation`` adds intervals over whole recordings.
 Blocks of fixed size go through one compiled program; the ensemble and the data are its arguments.
 
 Baselines are models to beat: what costs nothing (stay where you are, keep your speed), and what a
@@ -26,14 +26,13 @@ from jaxtyping import Array, Float, Int
 
 from genan.actuator.dataset import Dataset, rows_of_fold
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.losses import rollout
+from genan.actuator.training import rollout
 from genan.data import Trajectories, split
 from genan.dynamics import Dynamics
 from genan.errors import DataError
 
 Rows = Int[np.ndarray, " n"]
 SomeRows = Int[np.ndarray, "_"]
-Differences = Float[np.ndarray, "_ nq"]
 PerJoint = Float[np.ndarray, " nq"]
 Positions = Float[np.ndarray, "n rows nq"]
 Controls = Float[np.ndarray, "n rows nu"]
@@ -344,26 +343,19 @@ class HeldOutErrors:
     rollout: PerJoint
     """Of the position at the end of a rollout, cut at the range of the joint [rad or m]."""
 
-    @classmethod
-    def of(
-        cls, name: str, ahead: Sequence[Differences], ends: Sequence[Differences], bound: PerJoint
-    ) -> "HeldOutErrors":
-        """From the differences in each fold."""
-        cut = (cut_errors(np.concatenate(parts), bound)[0] for parts in (ahead, ends))
-        return cls(name, *(np.sqrt((size**2).mean(axis=0)) for size in cut))
-
 
 @dataclass(frozen=True, eq=False)
 class HeldOutSamples:
     """The samples and rollouts of each fold, the same for every model that is judged."""
 
+    trajectories: Trajectories
     rows: tuple[SomeRows, ...]
     starts: tuple[SomeRows, ...]
     steps: int  # Of a rollout.
     bound: PerJoint  # Where an error is cut [rad or m].
 
     @classmethod
-    def of(cls, dataset: Dataset, *, lead: int) -> "HeldOutSamples":
+    def of(cls, dataset: Dataset, trajectories: Trajectories, *, lead: int) -> "HeldOutSamples":
         """Samples with ``lead`` rows of their run before them, for models of any history."""
         runs = [len(rows) for fold in dataset.units for unit in fold for rows in unit.rows]
         steps = max(1, min(round(HORIZON / dataset.channels.dt), int(np.median(runs)) - lead - 1))
@@ -380,58 +372,56 @@ class HeldOutSamples:
                 f"{sum(runs)} samples in {len(runs)} stretches, each with a history of {lead}, are "
                 "too few to be cross-validated; record more, or give --choose never."
             )
-        return cls(tuple(rows), tuple(starts), steps, dataset.q_seen[1] - dataset.q_seen[0])
+        bound = dataset.q_seen[1] - dataset.q_seen[0]
+        return cls(trajectories, tuple(rows), tuple(starts), steps, bound)
 
-
-def judge_ensemble(
-    name: str,
-    ensemble: Ensemble,
-    dataset: Dataset,
-    dynamics: Dynamics,
-    trajectories: Trajectories,
-    held_out: HeldOutSamples,
-) -> HeldOutErrors:
-    """Each member on the fold that it left out."""
-    ahead, ends = [], []
-    # NumPy takes the members apart: JAX would compile a program for each slice.
-    layers = jax.tree.map(np.asarray, ensemble.layers)
-    whole = eqx.tree_at(lambda one: one.layers, ensemble, layers)
-    for k in range(ensemble.members):
-        member, fold = whole.member(k), dataset.left_out(k)
-        rows, starts = held_out.rows[fold], held_out.starts[fold]
-        ahead += [block.error[0] for block in step_blocks(member, dynamics, trajectories, rows)]
-        if len(starts):
-            # As many at once for every fold, so that nothing is compiled twice.
-            filled = np.resize(starts, max(map(len, held_out.starts)))
-            past = recorded_past(member, trajectories, filled, steps=held_out.steps)
-            end = rollouts(member, dynamics, *past)[0, : len(starts), -1]
-            ends.append(end - trajectories.q[starts + held_out.steps])
-    return HeldOutErrors.of(name, ahead, ends, held_out.bound)
-
-
-def judge_baselines(
-    trajectories: Trajectories, dataset: Dataset, held_out: HeldOutSamples
-) -> tuple[HeldOutErrors, ...]:
-    """Standing still, constant velocity and ridge ARX, fitted without the fold it is judged on."""
-    q, count = trajectories.q, len(dataset.parts)
-    models: list[Sequence[Baseline]] = [[StandingStill()] * count, [ConstantVelocity()] * count]
-    if not dataset.cut:
-        known = np.asarray(trajectories.recordings)
-        try:
-            arx = []
-            for fold in dataset.units:
-                rows = rows_of_fold(fold).astype(np.int64)
-                of = np.searchsorted(trajectories.offsets, rows, side="right") - 1
-                arx.append(Arx.fit(trajectories.select(np.flatnonzero(~np.isin(known, known[of])))))
-            models.append(arx)
-        except DataError:  # too few or too short for it
-            pass
-    found = []
-    for each in models:
+    def judge(
+        self, name: str, ensemble: Ensemble, dataset: Dataset, dynamics: Dynamics
+    ) -> HeldOutErrors:
+        """Each member on the fold that it left out."""
         ahead, ends = [], []
-        for model, rows, starts in zip(each, held_out.rows, held_out.starts, strict=True):
-            ahead.append(one_step(model, trajectories, rows) - q[rows + 1])
-            end = open_loop(model, trajectories, starts, steps=held_out.steps)[:, -1]
-            ends.append(end - q[starts + held_out.steps])
-        found.append(HeldOutErrors.of(type(each[0]).name, ahead, ends, held_out.bound))
-    return tuple(found)
+        # NumPy takes the members apart: JAX would compile a program for each slice.
+        layers = jax.tree.map(np.asarray, ensemble.layers)
+        whole = eqx.tree_at(lambda one: one.layers, ensemble, layers)
+        for k in range(ensemble.members):
+            member, fold = whole.member(k), dataset.left_out(k)
+            rows, starts = self.rows[fold], self.starts[fold]
+            blocks = step_blocks(member, dynamics, self.trajectories, rows)
+            ahead += [block.error[0] for block in blocks]
+            if len(starts):
+                # As many at once for every fold, so that nothing is compiled twice.
+                filled = np.resize(starts, max(map(len, self.starts)))
+                past = recorded_past(member, self.trajectories, filled, steps=self.steps)
+                end = rollouts(member, dynamics, *past)[0, : len(starts), -1]
+                ends.append(end - self.trajectories.q[starts + self.steps])
+        return self._errors(name, ahead, ends)
+
+    def judge_baselines(self, dataset: Dataset) -> tuple[HeldOutErrors, ...]:
+        """Standing still, constant velocity, and ridge ARX fitted without the fold it is judged
+        on."""
+        data, count = self.trajectories, len(dataset.parts)
+        models: list[Sequence[Baseline]] = [[StandingStill()] * count, [ConstantVelocity()] * count]
+        if not dataset.cut:
+            known = np.asarray(data.recordings)
+            try:
+                arx = []
+                for fold in dataset.units:
+                    rows = rows_of_fold(fold).astype(np.int64)
+                    of = np.searchsorted(data.offsets, rows, side="right") - 1
+                    arx.append(Arx.fit(data.select(np.flatnonzero(~np.isin(known, known[of])))))
+                models.append(arx)
+            except DataError:  # too few or too short for it
+                pass
+        found = []
+        for each in models:
+            ahead, ends = [], []
+            for model, rows, starts in zip(each, self.rows, self.starts, strict=True):
+                ahead.append(one_step(model, data, rows) - data.q[rows + 1])
+                end = open_loop(model, data, starts, steps=self.steps)[:, -1]
+                ends.append(end - data.q[starts + self.steps])
+            found.append(self._errors(type(each[0]).name, ahead, ends))
+        return tuple(found)
+
+    def _errors(self, name: str, *parts: Sequence[np.ndarray]) -> HeldOutErrors:
+        cut = (cut_errors(np.concatenate(part), self.bound)[0] for part in parts)
+        return HeldOutErrors(name, *(np.sqrt((size**2).mean(axis=0)) for size in cut))

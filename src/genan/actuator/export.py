@@ -17,7 +17,7 @@ from safetensors.numpy import save as tensor_bytes
 
 from genan.actuator import numpy_runtime
 from genan.actuator.contract import CONTRACT, KIND, WEIGHTS, Contract
-from genan.actuator.ensemble import Ensemble, contents, load, tensors
+from genan.actuator.ensemble import Ensemble, entries, load, tensors
 from genan.errors import ActuatorError
 from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
 
@@ -186,7 +186,7 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
     ]
     history = contract.history
     metadata = {
-        "genan": KIND.text(tensor_bytes(array), **contents(ensemble)),
+        "genan": KIND.text(tensor_bytes(array), **entries(ensemble)),
         "dt": repr(contract.dt),
         "joints": ", ".join(contract.joints),
         "controls": ", ".join(contract.controls),

@@ -22,13 +22,7 @@ from genan.actuator.contract import CONTRACT
 from genan.actuator.dataset import Data, SharedData
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.ensemble import load as load_actuators
-from genan.actuator.errors import (
-    HeldOutErrors,
-    HeldOutSamples,
-    JobProgress,
-    judge_baselines,
-    judge_ensemble,
-)
+from genan.actuator.errors import HeldOutErrors, HeldOutSamples, JobProgress
 from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting, clear, keep
 from genan.actuator.settings import FitSettings
 from genan.data import Trajectories, inspect, load, read_truth_for_evaluation_only, summary
@@ -222,6 +216,9 @@ def true_torque_baseline(
 
 
 # --- The choice of the model.
+
+
+AnyRobot = Robot | Path | str
 
 
 @dataclass(frozen=True)
@@ -432,13 +429,13 @@ def choose_model(
     for number, candidate in enumerate(tried, 1):  # grows when the linear ones are done
         observer.candidate(candidate.name, number, len(tried))
         fitting, ensemble = _fit_candidate(candidate, data, robot, folder, observer)
-        dataset, dynamics = fitting.dataset, fitting.dynamics
+        dataset = fitting.dataset
         if number == 1:
             first = max(candidate.settings.history.reach, 1)
-            held_out = HeldOutSamples.of(dataset, lead=lead - first + 1)
-            baselines = judge_baselines(trajectories, dataset, held_out)
+            held_out = HeldOutSamples.of(dataset, trajectories, lead=lead - first + 1)
+            baselines = held_out.judge_baselines(dataset)
         name = candidate.name
-        errors = judge_ensemble(name, ensemble, dataset, dynamics, trajectories, held_out)
+        errors = held_out.judge(name, ensemble, dataset, fitting.dynamics)
         judged.append(JudgedCandidate(candidate, errors, *_relative_errors(errors, baselines)))
         ensembles[name] = ensemble
         if number == len(linear):
@@ -461,11 +458,7 @@ def choose_model(
 
 
 def _fit_candidate(
-    candidate: Candidate,
-    data: SharedData,
-    robot: Robot | Path | str,
-    out: Path | None,
-    observer: FitObserver,
+    candidate: Candidate, data: SharedData, robot: AnyRobot, out: Path | None, observer: FitObserver
 ) -> tuple[Fitting, Ensemble]:
     """The candidate's ensemble: of an earlier run, on the same data and settings, or new."""
     folder = kept = None

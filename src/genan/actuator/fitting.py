@@ -16,12 +16,11 @@ from genan.actuator.base import base_layer
 from genan.actuator.contract import CONTRACT, WEIGHTS
 from genan.actuator.dataset import Data, SharedData, gather
 from genan.actuator.ensemble import Ensemble, load, save
-from genan.actuator.losses import PositionLoss
 from genan.actuator.network import Layer, initialise
 from genan.actuator.reference import NAME as REFERENCE
 from genan.actuator.reference import Reference
 from genan.actuator.settings import FitSettings
-from genan.actuator.training import TrainingState, prepare_training
+from genan.actuator.training import PositionLoss, TrainingState, prepare_training
 from genan.data import Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, GenanError, SettingError

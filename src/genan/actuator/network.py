@@ -3,7 +3,6 @@
 The members of an ensemble are stacked along a leading axis of the weights.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -39,7 +38,7 @@ class Layer(eqx.Module):
     bias: Float[Array, "... outputs"]
 
 
-Layers = Sequence[Layer]
+Layers = tuple[Layer, ...]
 
 
 class Skip(Layer):
@@ -114,7 +113,7 @@ class TorqueModel(eqx.Module):
 
 def initialise(
     architecture: Architecture, inputs: int, outputs: int, *, key: PRNGKeyArray
-) -> tuple[Layer, ...]:
+) -> Layers:
     """Layers of one member, uniform within 1 / sqrt(fan-in), as PyTorch and Equinox do.
 
     With a skip, everything that the hidden layers lead to is zero at first, and so is the skip.

@@ -38,9 +38,7 @@ class ActuatorsError(ValueError):
 
 def load(folder: Path | str) -> Actuators:
     """Read an export (or an artifact of 'genan fit'); check format, checksums and shapes."""
-    folder = Path(folder)
-    settings = _read_contract(folder)
-    path = folder / WEIGHTS
+    settings, path = _read_contract(Path(folder)), Path(folder) / WEIGHTS
     weights = _read(path)
     if hashlib.sha256(weights).hexdigest() != settings.get("weights_sha256"):
         raise ActuatorsError(
@@ -353,11 +351,8 @@ def _read_contract(folder: Path) -> dict[str, Any]:
             f"{path} is not a contract of genan, or is damaged; fetch it again or fit again."
         ) from None
     if form != FORMAT or version not in VERSIONS:
-        known = " and ".join(map(str, VERSIONS))
-        raise ActuatorsError(
-            f"{path} is of format {form!r}, version {version}; this file reads {FORMAT!r}, version "
-            f"{known}."
-        )
+        known = f"this file reads {FORMAT!r}, version {' and '.join(map(str, VERSIONS))}"
+        raise ActuatorsError(f"{path} is of format {form!r}, version {version}; {known}.")
     if seal != hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest():
         raise ActuatorsError(
             f"{path} was changed after genan wrote it (its seal does not fit); take the original, "

@@ -26,6 +26,7 @@ from genan.errors import ActuatorError
 from genan.files import write_atomically
 
 Rows = Int[np.ndarray, " n"]
+Numbers = Int[np.ndarray, " k"]
 Columns = Float[np.ndarray, "n F"]
 Joints = Float[np.ndarray, "n nq"]
 PerColumn = Float[np.ndarray, " F"]
@@ -72,11 +73,7 @@ class Reference:
 
     @classmethod
     def of(
-        cls,
-        ensemble: Ensemble,
-        trajectories: Trajectories,
-        *,
-        held_out: Int[np.ndarray, " k"] | None = None,
+        cls, ensemble: Ensemble, trajectories: Trajectories, *, held_out: Numbers | None = None
     ) -> "Reference":
         """Learn it from the recording that ``ensemble`` was fitted to.
 

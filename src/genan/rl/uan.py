@@ -24,10 +24,10 @@ from genan.actuator import load, save
 from genan.actuator.dataset import Data, Dataset, gather, load_all
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.history import History
-from genan.actuator.losses import rollout
 from genan.actuator.network import Layer, Scaling, TorqueModel, pick_rows
 from genan.actuator.samples import Samples, usable_rows
 from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings
+from genan.actuator.training import rollout
 from genan.data import Trajectories
 from genan.dynamics import Dynamics, load_dynamics
 from genan.errors import ActuatorError, DataError, SettingError, check_numbers, listing
