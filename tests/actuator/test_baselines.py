@@ -115,7 +115,7 @@ def test_arx_refuses_what_is_too_short():
     short = Trajectories.from_list(channels(1, 1), [(np.zeros((3, 1)), np.zeros((3, 1)))] * 4)
     with pytest.raises(DataError, match="at least 7 samples"):
         Arx.fit(short, orders=(5, 10))
-    with pytest.raises(DataError, match="at least 2 trajectories"):
+    with pytest.raises(DataError, match="at least 2 recordings"):
         Arx.fit(short.select([0]))
 
 

@@ -262,13 +262,7 @@ class _Symbol:
 
 def _readme(contract: Contract) -> str:
     history, dt, nq, nu = contract.history, contract.dt, contract.nq, contract.nu
-    joints, controls = (
-        ", ".join(f"{name} [{unit}]" for name, unit in zip(names, units, strict=True))
-        for names, units in (
-            (contract.joints, contract.joint_units),
-            (contract.controls, contract.control_units),
-        )
-    )
+    pairs = lambda names, units: ", ".join(map("{} [{}]".format, names, units))  # noqa: E731
     late = f"\n(of u_history: {history.delay} dt ago, because a command acts no sooner)"
     return f"""Actuators of the robot {contract.robot}, fitted by genan.
 They need Python and NumPy, nothing else.
@@ -278,8 +272,8 @@ They need Python and NumPy, nothing else.
     drive = actuators.drive(q, u, dt={dt!r})   # a robot at rest at q under u
     tau = drive(q, u)                        # once per dt: q read now, u commanded now
 
-q    [{nq}]  {joints}
-u    [{nu}]  {controls}
+q    [{nq}]  {pairs(contract.joints, contract.joint_units)}
+u    [{nu}]  {pairs(contract.controls, contract.control_units)}
 tau  [{nq}]  N m (N for joints in m), in the order of q
 dt   {dt!r} s: one call per dt, neither more often nor less
 

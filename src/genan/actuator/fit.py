@@ -30,6 +30,8 @@ from genan.data.inspection.words import obstacles
 from genan.errors import ActuatorError, DataError, SettingError
 from genan.robot import Robot
 
+AnyRobot = Robot | Path | str
+
 MOST_TO_CHOOSE = 150_000
 """Samples up to which the model is chosen by cross-validation without being asked for, and up to
 which ``fit`` keeps a reference to them; of more, 'genan evaluate' does."""
@@ -218,9 +220,6 @@ def true_torque_baseline(
 # --- The choice of the model.
 
 
-AnyRobot = Robot | Path | str
-
-
 @dataclass(frozen=True)
 class Candidate:
     """One model to try."""
@@ -398,7 +397,7 @@ class ModelChoice:
 
 def choose_model(
     data: Data,
-    robot: Robot | Path | str,
+    robot: AnyRobot,
     settings: FitSettings,
     *,
     out: Path | str | None = None,

@@ -240,7 +240,7 @@ class Fitting:
         training, epochs = self.training, self.settings.epochs
         passed = time.perf_counter() - (self._first_chunk or 0.0)
         of_step = training.batch_size * self.contract.members
-        speed = self._chunks * training.chunk * of_step / passed
+        speed = self._chunks * training.chunk * of_step / max(passed, 1e-9)
         left = (epochs - self.epochs_done) * training.steps * of_step
         return FitProgress(
             epoch=int(self.state.epoch),

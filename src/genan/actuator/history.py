@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from genan.errors import SettingError
+from genan.errors import SettingError, check_numbers
 
 
 def frozen(value: Any) -> Any:
@@ -182,13 +182,7 @@ class History:
     terms: Terms = NO_TERMS  # What the network sees besides the history.
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("history's length", self.length, 0),
-            ("history's stride", self.stride, 1),
-            ("delay", self.delay, 0),
-        ):
-            if value < least:
-                raise SettingError(f"The {name} must be {least} or more samples, not {value}.")
+        check_numbers(self, {"be 0 or more": "length delay", "be at least 1": "stride"})
         if (self.terms.friction or self.terms.standing) and self.length < 1:
             raise SettingError("Friction needs a velocity: a history of length 0 has none.")
 

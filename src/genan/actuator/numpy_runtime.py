@@ -101,9 +101,9 @@ class Actuators:
             there = ", ".join(map(repr, ACTIVATIONS))
             raise ActuatorsError(f"There is no activation {activation!r}; there are: {there}.")
         self._squash = ACTIVATIONS[activation]
-        self._plain = (self.length + 1) * (self.nq + self.nu)
         q, u = np.zeros((1, self.nq), np.float32), np.zeros((1, self.nu), np.float32)
-        inputs = self._plain + self._terms(q, q, u).shape[1]
+        terms = self._terms(q, q, u).shape[1]
+        self._has_terms, inputs = terms > 0, (self.length + 1) * (self.nq + self.nu) + terms
 
         def get(name: str, *shape: int) -> np.ndarray:
             return _array(arrays, name, shape, where)
@@ -150,15 +150,7 @@ class Actuators:
                 "q_history and u_history must have the same leading axes, not "
                 f"{list(batch)} and {list(u.shape[:-2])}."
             )
-        q, u = q.reshape(-1, count, self.nq), u.reshape(-1, count, self.nu)
-        parts = []
-        for x in (q, u):
-            rows = x[:, ::-1].copy()  # now first
-            if self.delta:
-                rows[:, 1:] -= rows[:, :1]
-            parts.append(rows.reshape(len(x), count * x.shape[2]))
-        parts.append(self._terms(q[:, -1], q[:, -2] if self.length else q[:, -1], u[:, -1]))
-        x = (np.concatenate(parts, axis=1) - self._input_mean) / self._input_std
+        x = self._inputs(q.reshape(-1, count, self.nq), u.reshape(-1, count, self.nu))
         return self._forward(x).reshape(self.members, *batch, self.nq)
 
     def disagreement(self, q_history: Any, u_history: Any) -> np.ndarray:
@@ -186,16 +178,31 @@ class Actuators:
                 "so fit them again."
             )
 
-    def _forward(self, x: np.ndarray, buffers: Any = None, which: Any = slice(None)) -> np.ndarray:
+    def _inputs(self, q: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Standardised inputs [batch, inputs] of histories [batch, H + 1, nq] and [..., nu]."""
+        parts = []
+        for x in (q, u):
+            rows = x[:, ::-1].copy()  # now first
+            if self.delta:
+                rows[:, 1:] -= rows[:, :1]
+            parts.append(rows.reshape(len(x), x.shape[1] * x.shape[2]))
+        if self._has_terms:
+            parts.append(self._terms(q[:, -1], q[:, -2] if self.length else q[:, -1], u[:, -1]))
+        x = np.concatenate(parts, axis=1)
+        x -= self._input_mean
+        x /= self._input_std
+        return x
+
+    def _forward(self, x: np.ndarray, members: slice = slice(None)) -> np.ndarray:
         """Torques [members, batch, nq] for standardised inputs [batch, inputs]."""
         x, straight = x[None], None
         if self._skip is not None:
-            weight, bias, low, high = (part[which] for part in self._skip)
+            weight, bias, low, high = (part[members] for part in self._skip)
             straight = np.matmul(x, weight) + bias
             x = np.minimum(np.maximum(x, low), high)
         for k, (weight, bias) in enumerate(self._layers):
-            x = np.matmul(x, weight[which], out=None if buffers is None else buffers[k][which])
-            x += bias[which]
+            x = np.matmul(x, weight[members])
+            x += bias[members]
             if k < len(self._layers) - 1:
                 self._squash(x)
         if straight is not None:
@@ -235,17 +242,11 @@ class ActuatorDrive:
 
     def __init__(self, actuators: Actuators, q: Any, u: Any) -> None:
         self.actuators = a = actuators
-        self._span, rows = a.length * a.stride + 1, a.length + 1
+        self._span = a.length * a.stride + 1
         self._samples, self._next = self._span + a.delay, 0
         # Every sample is written twice, this many rows apart: the window is then always one piece.
         self._q = np.empty((2 * self._samples, a.nq), np.float32)
         self._u = np.empty((2 * self._samples, a.nu), np.float32)
-        self._inputs = np.empty((1, len(a._input_mean)), np.float32)
-        self._parts = (
-            (self._q, a.delay, self._inputs[0, : rows * a.nq].reshape(rows, a.nq)),
-            (self._u, 0, self._inputs[0, rows * a.nq : a._plain].reshape(rows, a.nu)),
-        )
-        self._buffers = [np.empty((a.members, 1, w.shape[2]), np.float32) for w, _ in a._layers]
         self.reset(q, u)
 
     def reset(self, q: Any, u: Any) -> None:
@@ -270,32 +271,25 @@ class ActuatorDrive:
         k, samples = self._next, self._samples
         self._q[k] = self._q[k + samples] = q
         self._u[k] = self._u[k + samples] = u
-        self._next = k = (k + 1) % samples
-        for ring, first, rows in self._parts:
-            rows[:] = ring[k + first : k + first + self._span][:: -a.stride]
-            if a.delta:
-                rows[1:] -= rows[0]
-        if self._inputs.shape[1] > a._plain:
-            before = self._q[k + samples - 1 - a.stride] if a.length else q
-            acting = self._u[k + self._span - 1]  # the command of d samples ago
-            self._inputs[:, a._plain :] = a._terms(q[None], before[None], acting[None])
-        x = self._inputs
-        x -= a._input_mean
-        x /= a._input_std
+        self._next = (k + 1) % samples
+        x = a._inputs(self._window(self._q, a.delay)[None], self._window(self._u, 0)[None])
         if member is None:
-            return a._forward(x, self._buffers).mean(axis=0)[0]
-        return a._forward(x, self._buffers, slice(member, member + 1))[0, 0].copy()
+            return a._forward(x).mean(axis=0)[0]
+        return a._forward(x, slice(member, member + 1))[0, 0]
 
     @property
     def q_history(self) -> np.ndarray:
         """Positions that the networks see now, oldest first [H + 1, nq] [rad or m]."""
-        first = self._next + self.actuators.delay
-        return self._q[first : first + self._span : self.actuators.stride].copy()
+        return self._window(self._q, self.actuators.delay).copy()
 
     @property
     def u_history(self) -> np.ndarray:
         """Controls that the networks see now, oldest first [H + 1, nu]."""
-        return self._u[self._next : self._next + self._span : self.actuators.stride].copy()
+        return self._window(self._u, 0).copy()
+
+    def _window(self, ring: np.ndarray, first: int) -> np.ndarray:
+        first += self._next
+        return ring[first : first + self._span : self.actuators.stride]
 
     def _sample(self, name: str, value: Any, channels: int) -> np.ndarray:
         x = _floats(name, value)

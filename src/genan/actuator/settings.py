@@ -1,13 +1,12 @@
 """The settings of a fit, with measured defaults (``docs/actuators.md`` has the numbers)."""
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
 from genan.actuator.history import History, frozen
-from genan.errors import SettingError, listing
+from genan.errors import SettingError, check_choices, check_numbers
 
 ACTIVATIONS = ("tanh", "relu", "elu", "softsign")
 """What a hidden layer can end in; all of them are exported too."""
@@ -20,14 +19,11 @@ _CHOICES = {
     "activation": ACTIVATIONS,
 }
 
-_RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ("members epochs rollout batch_size patience", lambda v: v >= 1, "be at least 1"),
-    ("weight_decay history_noise control_noise", lambda v: 0 <= v < math.inf, "be 0 or more"),
-    ("seed split_seed", lambda v: v >= 0, "be 0 or more"),
-    ("learning_rate", lambda v: 0 < v < math.inf, "be a positive number"),
-    ("validation", lambda v: 0 < v < 1, "lie between 0 and 1"),
-)
-"""Settings, what they must be, and how to say it."""
+_RULES = {
+    "be at least 1": "members epochs rollout batch_size patience history_stride",
+    "be 0 or more": "weight_decay history_noise control_noise seed split_seed history_length delay",
+    "be a positive number": "learning_rate",
+}
 
 _OLD_NAMES = {"batch": "batch_size", "rate": "learning_rate"}
 """Settings as genan 0.1 called them, in the records of its artifacts."""
@@ -45,7 +41,7 @@ class Architecture:
     def __post_init__(self) -> None:
         if any(width < 1 for width in self.hidden):
             raise SettingError(f"Hidden layers need at least one neuron, not {list(self.hidden)}.")
-        _check_choice("activation", self.activation)
+        check_choices(self, activation=ACTIVATIONS)
 
     def sizes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
         """(inputs, outputs) of each layer."""
@@ -112,13 +108,10 @@ class FitSettings:
     of it."""
 
     def __post_init__(self) -> None:
-        for name in _CHOICES:
-            _check_choice(name, getattr(self, name))
-        for names, fits, what in _RANGES:
-            for name in names.split():
-                value = getattr(self, name)
-                if value is not None and not fits(value):
-                    raise SettingError(f"The setting {name} must {what}, not {value:g}.")
+        check_choices(self, **_CHOICES)
+        check_numbers(self, _RULES)
+        if not 0.0 < self.validation < 1.0:
+            raise SettingError(f"validation must lie between 0 and 1, not at {self.validation:g}.")
         if self.balance and self.loss != "position":
             raise SettingError(f"Only the loss 'position' can be balanced, not {self.loss!r}.")
         if self.rollout is not None and self.loss != "multi-step":
@@ -179,8 +172,3 @@ class FitSettings:
                 raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
             del values[name]
         return cls(**values)
-
-
-def _check_choice(name: str, value: str) -> None:
-    if value not in _CHOICES[name]:
-        raise SettingError(f"There is no {name} {value!r}; there are: {listing(_CHOICES[name])}.")
