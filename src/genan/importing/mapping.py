@@ -100,13 +100,8 @@ class ImportSettings:
 def choose_files(
     settings: ImportSettings, recordings: Sequence[tuple[str, Facts]]
 ) -> dict[str, Literal["train", "test", "none"]]:
-    """Where each recording goes, by patterns: ``run_*`` (name), ``kind=sysid`` (a fact),
-    ``last:20%``.
-
-    Args:
-        settings: with the patterns.
-        recordings: name and facts of all, in the order of the logs.
-    """
+    """Where each recording (name and facts, in the order of the logs) goes, by the patterns:
+    ``run_*`` (its name), ``kind=sysid`` (a fact), ``last:20%``."""
 
     def fitting(pattern: str) -> set[str]:
         if pattern.startswith("last:"):
@@ -196,7 +191,9 @@ class ColumnMapping:
 def convert(values: Samples, entries: Sequence[MappedColumn]) -> Samples:
     """The columns of a log in the robot's units; the very same numbers where the units are."""
     factor, shift = np.array([(entry.factor, entry.shift) for entry in entries]).T
-    return values.astype(np.float64) * factor + shift
+    values = values.astype(np.float64, copy=False)
+    values = values * factor if (factor != 1.0).any() else values
+    return values + shift if shift.any() else values
 
 
 def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> ColumnMapping:

@@ -125,7 +125,7 @@ class Resampler:
                 found.stamps, found.period = time if stamped else None, period
                 self._refuse_slow(period, where)
             own = [k for k, column in enumerate(wanted) if column in stream.names]
-            logged = stream.values[:, [stream.names.index(wanted[k]) for k in own]]
+            logged = stream.values.take([stream.names.index(wanted[k]) for k in own], axis=1)
             values = convert(logged, [self.mapping.channels[k] for k in own])
             gap = self.settings.gap or (GAP_PERIODS * period if period else np.inf)
             # commands on a clock of their own are held as long as no other comes: they have no gaps
@@ -178,7 +178,8 @@ class Resampler:
         values = np.empty((len(at), len(self.mapping.channels)))
         for stream in streams:
             if stream is streams[0] and taken is not None:
-                values[:, stream.channels] = stream.values[taken]
+                for k, channel in enumerate(stream.channels):
+                    values[:, channel] = stream.values[taken, k]
                 continue
             joint = stream.channels < nq
             if joint.any():
@@ -209,7 +210,7 @@ def clean(
         finite &= np.isfinite(values).all(axis=1)
     faults["not finite"] += int((~finite).sum())
     kept = np.flatnonzero(finite)
-    time, values, breaks = time[kept], values[kept], np.diff(kept, prepend=-1) > 1
+    time, breaks = time[kept], np.diff(kept, prepend=-1) > 1
     keep = np.ones(len(time), dtype=bool)
     jumps = [0, *(np.flatnonzero(np.diff(time) < -gap) + 1).tolist(), len(time)]
     starts = []
@@ -230,8 +231,9 @@ def clean(
             start = stop
     faults["restart"] += max(0, len(starts) - 1)
     breaks[starts] = True
-    rows = np.flatnonzero(keep)  # the break of a dropped sample goes to the next that is kept
-    return time[rows], values[rows], np.diff(np.cumsum(breaks)[rows], prepend=0) > 0
+    values = values if keep.all() and finite.all() else values[kept[keep]]
+    # the break of a dropped sample goes to the next that is kept
+    return time[keep], values, np.diff(np.cumsum(breaks)[keep], prepend=0) > 0
 
 
 def uniform_multiple(time: Stamps, dt: float) -> int:
