@@ -30,9 +30,12 @@ _UNITS = {
     "bar": ("Pa", 1e5),
     "psi": ("Pa", 6894.757293168),
 } | {name: (name, 1.0) for name in ("rad/s", "m/s", "1")}
-#: Units that take a prefix.
-_PREFIXED = ("m", "V", "A", "N", "Nm", "Pa", "bar", "rad", "s", "W", "Hz")
 _PREFIXES = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "c": 1e-2, "h": 1e2, "k": 1e3, "M": 1e6}
+#: Also units that take a prefix, with and without one.
+_ALL_UNITS = dict(_UNITS)
+for _unit in ("m", "V", "A", "N", "Nm", "Pa", "bar", "rad", "s", "W", "Hz"):
+    _base, _factor = _ALL_UNITS.setdefault(_unit, (_unit, 1.0))
+    _ALL_UNITS |= {prefix + _unit: (_base, times * _factor) for prefix, times in _PREFIXES.items()}
 
 _LAST = re.compile(r"last:(\d+(?:\.\d+)?)%$")
 _DATE = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[-_T ](\d\d)[h:-]?(\d\d)[m:-]?(\d\d)")
@@ -271,7 +274,7 @@ def _refuse_missing(wanted: Mapping[str, str], source: LogSource, todo: str = ""
 def unit_factor(unit: str, wanted: str, *, what: str) -> float:
     """Factor from ``unit`` (such as deg, mV, kPa) to ``wanted``; ``what``: for the refusal."""
     plain = [re.sub(r"[\s·*]", "", name) for name in (unit, wanted)]
-    mine, theirs = map(_parse_unit, plain)
+    mine, theirs = map(_ALL_UNITS.get, plain)
     if plain[0] == plain[1]:
         return 1.0
     if mine is not None and theirs is not None and mine[0] == theirs[0]:
@@ -282,16 +285,6 @@ def unit_factor(unit: str, wanted: str, *, what: str) -> float:
         f"The {what} is in {unit!r} in the log and in {wanted!r} on the robot, and genan cannot "
         f"convert one to the other{known}; give the factor instead, with --scale or log_scale."
     )
-
-
-def _parse_unit(name: str) -> tuple[str, float] | None:
-    """Base unit and factor; ``name`` is without blanks."""
-    if name in _UNITS or name in _PREFIXED:
-        return _UNITS.get(name, (name, 1.0))
-    if name[:1] in _PREFIXES and name[1:] in _PREFIXED:
-        base, factor = _UNITS.get(name[1:], (name[1:], 1.0))
-        return base, _PREFIXES[name[0]] * factor
-    return None
 
 
 def time_factor(unit: str) -> float:

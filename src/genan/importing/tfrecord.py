@@ -9,16 +9,18 @@ import json
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import numpy as np
 
 from genan.errors import DataError, listing
-from genan.importing.source import Facts, LogSource, RawRecording, Stream, no_column
+from genan.importing.source import LogSource, RawRecording, Stream, no_column
+
+#: The lists of a ``tf.train.Example``, by name.
+Features = dict[str, np.ndarray | list[bytes]]
 
 #: Names of the data sets recorded on PAMY2, and their sampling period [s], which is not written in
 #: them; the first four numbers of their state are the positions.
@@ -36,37 +38,6 @@ _EXAMPLE = {
     "Features": {"feature": "repeated Entry"},
     "Example": {"features": "Features"},
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Episode:
-    """The numbers of the steps of one record."""
-
-    name: str
-    facts: Facts
-    where: str  # For messages.
-    done: int  # Bytes of the data set up to its end.
-    steps: int
-    columns: dict[str, np.ndarray]  # Each [steps]: ``reward``, ``action:0``, ...
-    uneven: dict[str, int]  # Lengths of lists that are not the same for each step.
-
-    def recordings(self, names: Sequence[str]) -> Iterator[RawRecording]:
-        """Some columns of each stretch between marks of first and last steps."""
-        known = {f"{name}:0": x for name, x in self.columns.items()} | self.columns
-        for name in (name for name in names if name not in known):
-            if (key := re.sub(r":\d+$", "", name)) in self.uneven:
-                raise DataError(
-                    f"{self.where} has {self.uneven[key]} numbers of {key!r} for {self.steps} "
-                    "steps, not the same for each step."
-                )
-            raise no_column(self.where, [name], list(self.columns))
-        none = np.zeros(self.steps)
-        first, last = (self.columns.get(mark, none) != 0 for mark in ("is_first", "is_last"))
-        edges = [0, *(np.flatnonzero(first[1:] | last[:-1]) + 1).tolist(), self.steps]
-        for k, (a, b) in enumerate(pairwise(edges)):
-            stream = Stream.of(names, None, [known[name][a:b] for name in names])
-            name = self.name if len(edges) == 2 else f"{self.name}#{k}"
-            yield RawRecording(name, (stream,), self.facts, self.done)
 
 
 def is_tfrecord(path: Path) -> bool:
@@ -91,13 +62,27 @@ def open_tfrecord(path: Path) -> LogSource:
     names = [path.name, files[0].name, *(parent.name for parent in files[0].absolute().parents)]
     names.append(str(_json(folder / "dataset_info.json").get("name", "")))
     pamy2 = any(known in name for known in PAMY2 for name in names)
-    first = next(_episodes(path, files, widths))
-    about = f"{first.steps} steps in the first episode"
-    columns = {name: f"{values.dtype}, {about}" for name, values in first.columns.items()}
+    start = next(chain.from_iterable(map(records, files)), None)
+    if start is None:
+        raise DataError(f"{path} has no records; nothing was recorded.")
+    count, first, _ = _columns(example_features(start[1], "Record 1"), widths, "Record 1")
+    columns = {n: f"{x.dtype}, {count} steps in the first episode" for n, x in first.items()}
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
-        for episode in _episodes(path, files, widths):
-            yield from episode.recordings(names)
+        done, taken = 0, set[str]()
+        for file in files:
+            for number, data, end in records(file):
+                where, name = f"Record {number} of {file.name}", f"{file.name}:{number}"
+                found, facts = example_features(data, where), dict[str, str | float]()
+                source = found.get("episode_metadata/file_path")
+                if isinstance(source, list) and source and source[0]:
+                    facts["file_path"] = source[0].decode("utf-8", "replace")
+                    stem = PureWindowsPath(str(facts["file_path"])).stem
+                    name = stem if stem not in taken else f"{stem}@{name}"
+                taken.add(name)
+                for one, stream in _stretches(found, widths, where, names, name):
+                    yield RawRecording(one, (stream,), facts, done + end)
+            done += file.stat().st_size
 
     period = PERIOD if pamy2 else None
     positions = [f"observation/state:{i}" for i in range(4)] if pamy2 else []
@@ -112,47 +97,56 @@ def _shards(path: Path) -> list[Path]:
     return sorted(file for file in found if re.search(r"\.tfrecord(-|$)", file.name))
 
 
-def _episodes(path: Path, files: Sequence[Path], widths: Mapping[str, int]) -> Iterator[Episode]:
-    """The episodes, each after its checksum was found right."""
-    done, taken = 0, set[str]()
-    for file in files:
-        for number, data, end in records(file):
-            where, name = f"Record {number} of {file.name}", f"{file.name}:{number}"
-            found, facts = example_features(data, where), dict[str, str | float]()
-            source = found.get("episode_metadata/file_path")
-            if isinstance(source, list) and source and source[0]:
-                facts["file_path"] = source[0].decode("utf-8", "replace")
-                stem = PureWindowsPath(str(facts["file_path"])).stem
-                name = stem if stem not in taken else f"{stem}@{name}"
-            taken.add(name)
-            steps = {key[6:]: values for key, values in found.items() if key.startswith("steps/")}
-            lists = {key: x for key, x in steps.items() if isinstance(x, np.ndarray) and len(x)}
-            if not lists:
-                raise DataError(
-                    f"{where} is no episode of RLDS: it has no numbers in features 'steps/...', "
-                    f"only {listing(sorted(found)[:20])}; write one Example for each episode, as "
-                    "TensorFlow Datasets does."
-                )
-            plain = [key for key in _PER_STEP if key in lists and widths.get(key, 1) == 1]
-            counts = [len(lists[key]) for key in plain]
-            counts += [len(lists[key]) // widths[key] for key in lists if key in widths]
-            if not counts or not counts[0]:
-                raise DataError(
-                    f"{where} does not say how many steps it has (no {listing(_PER_STEP)}); put "
-                    "the data set's features.json next to it."
-                )
-            episode = Episode(name, facts, where, done + end, counts[0], {}, {})
-            for key, values in lists.items():
-                width = widths.get(key, len(values) // counts[0])
-                if width * counts[0] != len(values):
-                    episode.uneven[key] = len(values)
-                    continue
-                for k in range(width):
-                    episode.columns[key if width == 1 else f"{key}:{k}"] = values[k::width]
-            yield episode
-        done += file.stat().st_size
-    if not taken:
-        raise DataError(f"{path} has no records; nothing was recorded.")
+def _columns(
+    found: Features, widths: Mapping[str, int], where: str
+) -> tuple[int, dict[str, np.ndarray], dict[str, int]]:
+    """Number of steps, columns [steps] (``reward``, ``action:0``), and lengths of lists that are
+    not the same for each step."""
+    steps = {key[6:]: values for key, values in found.items() if key.startswith("steps/")}
+    lists = {key: x for key, x in steps.items() if isinstance(x, np.ndarray) and len(x)}
+    if not lists:
+        raise DataError(
+            f"{where} is no episode of RLDS: it has no numbers in features 'steps/...', only "
+            f"{listing(sorted(found)[:20])}; write one Example for each episode, as TensorFlow "
+            "Datasets does."
+        )
+    counts = [len(lists[key]) for key in _PER_STEP if key in lists and widths.get(key, 1) == 1]
+    counts += [len(lists[key]) // widths[key] for key in lists if key in widths]
+    if not counts or not counts[0]:
+        raise DataError(
+            f"{where} does not say how many steps it has (no {listing(_PER_STEP)}); put the data "
+            "set's features.json next to it."
+        )
+    columns, uneven = {}, {}
+    for key, values in lists.items():
+        width = widths.get(key, len(values) // counts[0])
+        if width * counts[0] != len(values):
+            uneven[key] = len(values)
+            continue
+        for k in range(width):
+            columns[key if width == 1 else f"{key}:{k}"] = values[k::width]
+    return counts[0], columns, uneven
+
+
+def _stretches(
+    found: Features, widths: Mapping[str, int], where: str, names: Sequence[str], episode: str
+) -> Iterator[tuple[str, Stream]]:
+    """Some columns of each stretch of an episode between marks of first and last steps."""
+    steps, columns, uneven = _columns(found, widths, where)
+    known = {f"{name}:0": x for name, x in columns.items()} | columns
+    for name in (name for name in names if name not in known):
+        if (key := re.sub(r":\d+$", "", name)) in uneven:
+            raise DataError(
+                f"{where} has {uneven[key]} numbers of {key!r} for {steps} steps, not the same for "
+                "each step."
+            )
+        raise no_column(where, [name], list(columns))
+    none = np.zeros(steps)
+    first, last = (columns.get(mark, none) != 0 for mark in ("is_first", "is_last"))
+    edges = [0, *(np.flatnonzero(first[1:] | last[:-1]) + 1).tolist(), steps]
+    for k, (a, b) in enumerate(pairwise(edges)):
+        stretch = episode if len(edges) == 2 else f"{episode}#{k}"
+        yield stretch, Stream.of(names, None, [known[name][a:b] for name in names])
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
@@ -208,7 +202,7 @@ def _example_class() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tf.Example"))
 
 
-def example_features(record: bytes, where: str) -> dict[str, np.ndarray | list[bytes]]:
+def example_features(record: bytes, where: str) -> Features:
     """The lists of a ``tf.train.Example``, by name; ``where`` is for the refusal."""
     from google.protobuf.message import DecodeError
 
@@ -216,7 +210,7 @@ def example_features(record: bytes, where: str) -> dict[str, np.ndarray | list[b
         entries = _example_class().FromString(record).features.feature
     except DecodeError as error:
         raise DataError(f"{where} cannot be read: it is no tf.train.Example ({error}).") from None
-    found: dict[str, np.ndarray | list[bytes]] = {}
+    found: Features = {}
     for entry in entries:
         value = entry.value
         if value.HasField("bytes_list"):
