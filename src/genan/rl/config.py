@@ -37,8 +37,7 @@ class PPOSettings:
     kl_mode: str = "adaptive"
     """What the KL divergence from the old policy does: stop (leave the epoch where it passes
     kl_threshold), adaptive (steer the learning rate after each epoch) or none."""
-    kl_threshold: float = 0.008
-    """The divergence at which an epoch stops, or that the learning rate steers to [nat]."""
+    kl_threshold: float = 0.008  # Divergence that stops an epoch, or that is steered to [nat].
     kl_factor: float = 2.0  # Adaptive: how many times above or below the threshold it changes.
     learning_rate_factor: float = 1.5  # Adaptive: by how much it changes.
     min_learning_rate: float = 1e-6  # Adaptive: lowest learning rate.
@@ -136,9 +135,7 @@ class TrainSettings:
     num_envs: int = 1024  # Episodes that run side by side.
     steps: int | None = None  # Policy steps, all episodes together; left out: what the preset says.
     seed: int = 0  # Of everything random.
-    member: int | None = None
-    """Train on this network of the ensemble alone (counted from 0): without an ensemble, as in the
-    paper's ablation."""
+    member: int | None = None  # Train on this network alone (from 0), as in the paper's ablation.
     judge: int = 1000  # Episodes by which the finished policy is judged.
     refill: int = 2048
     """Steps of each environment after which an eighth of the pool of starts is settled again."""

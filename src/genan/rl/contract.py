@@ -24,8 +24,7 @@ from genan.robot import Robot
 from genan.robot.package import bundled_policy
 from genan.tasks.registry import RENAMED, renamed_settings
 
-TOLERANCE = 1e-6
-"""Two periods, scales or bounds are the same when they differ by less than this fraction."""
+TOLERANCE = 1e-6  # Part by which two periods, scales or bounds may differ and be the same.
 
 
 class PolicyError(GenanError):
@@ -66,16 +65,13 @@ class PolicyContract:
     controls: tuple[str, ...]  # Controls, in the order of u.
     control_units: tuple[str, ...]
     u_range: tuple[tuple[float, float], ...]  # Lowest and highest value of each control.
-    action_repeat: int
-    """Periods of the robot to a step of the policy; the action is added at each of them."""
+    action_repeat: int  # Periods of the robot to a step; the action is added at each of them.
     action_scale: float  # Largest action: change of a control in one period of the robot.
     layout: tuple[ObservationPart, ...]  # What an observation is made of, in order.
-    clip: float | None
-    """Bound of standardised observations [standard deviations]; None: they have none."""
+    clip: float | None  # Bound of standardised observations [std]; None: they have none.
     hidden: tuple[int, ...]  # Neurons of each hidden layer.
     activation: str  # What hidden layers end in: leaky_relu, elu or tanh.
-    actuators_sha256: str
-    """Fingerprint of the actuators (see ``genan.rl.policy.actuator_fingerprint``)."""
+    actuators_sha256: str  # Fingerprint of the actuators (``actuator_fingerprint``).
 
     def __post_init__(self) -> None:
         rules = {"be a positive number": "dt action_scale clip", "be at least 1": "action_repeat"}
@@ -139,11 +135,8 @@ class PolicyContract:
         self.check_channels(Channels.of_robot(robot), whose=f"robot {robot.name!r}")
 
     def check_channels(self, channels: Channels, *, whose: str, repeat: int | None = None) -> None:
-        """Refuse, by name, other joints, controls, units or ranges, or another rate.
-
-        ``repeat``: periods to a step of the policy, where they are known; ``whose``: for the
-        message.
-        """
+        """Refuse, by name, other joints, controls, units or ranges, or another rate; ``repeat``:
+        periods to a step of the policy, where they are known."""
         for kind in _CHANNELS:
             mine, theirs = getattr(self, kind), getattr(channels, kind)
             if mine != theirs:
@@ -189,8 +182,7 @@ class PolicyContract:
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> "PolicyContract":
         """The contract that ``settings`` describes, in the names of any version of the format; a
-        missing or misplaced entry is refused by name.
-        """
+        missing or misplaced entry is refused by name."""
         try:
             found = {**_renamed(settings), **settings["network"], **settings["scale"]}
             found |= {"layout": found["observation"], "constants_json": found["constants"]}

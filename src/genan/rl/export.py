@@ -18,11 +18,9 @@ from genan.rl import numpy_policy
 from genan.rl.contract import CONTRACT, KIND, WEIGHTS, PolicyContract, PolicyError
 from genan.rl.policy import Policy
 
-TOLERANCE = 1e-5
-"""Largest difference between an export and its policy, as a fraction of the largest action."""
+TOLERANCE = 1e-5  # Largest difference from the policy, as a part of the largest action.
 RUNTIME, README = "numpy_policy.py", "README.txt"
-REACHES = (0.1, 3.0, 1000.0)
-"""Of the observations that are compared [standard deviations]; the last ones hit the clip."""
+REACHES = (0.1, 3.0, 1000.0)  # Of the observations compared [std]; the last ones hit the clip.
 
 _OPERATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),

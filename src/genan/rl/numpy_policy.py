@@ -163,7 +163,8 @@ class NumpyPolicy:
         """
         parts: dict[str, Any] = {"q": q, "qd": qd, "u": u, **task_parts}
         if parts.keys() != self._places.keys():
-            self._refuse_names(parts)
+            wanted, came = (", ".join(map(repr, names)) for names in (self._places, parts))
+            raise NumpyPolicyError(f"The policy's observation is made of {wanted}, not of {came}.")
         for name, place in self._places.items():
             value = _floats(name, parts[name])
             if value.shape != place.shape and not (value.ndim == 0 and place.size == 1):
@@ -213,17 +214,6 @@ class NumpyPolicy:
                 self._activate(y, room)
         np.tanh(y, out=y)
         return y * np.float32(self.action_scale)
-
-    def _refuse_names(self, parts: dict[str, Any]) -> None:
-        listing = lambda names: ", ".join(map(repr, names))  # noqa: E731
-        found = {
-            "also needs": [name for name in self._places if name not in parts],
-            "does not know": [name for name in parts if name not in self._places],
-        }
-        wrong = " and ".join(f"{what} {listing(names)}" for what, names in found.items() if names)
-        raise NumpyPolicyError(
-            f"The policy {wrong}; its observation is made of {listing(self._places)}."
-        )
 
 
 def _elu(x: np.ndarray, room: np.ndarray) -> None:

@@ -40,8 +40,7 @@ from genan.robot import Robot
 from genan.tasks.registry import task_entry
 from genan.tasks.task import TaskEnvironment
 
-_NAMES_0_1 = {"scale.deviation": "scale.std", "log_deviation": "log_std"}
-"""What genan 0.1 called the arrays."""
+_NAMES_0_1 = {"scale.deviation": "scale.std", "log_deviation": "log_std"}  # Of genan 0.1.
 Observations = Float[Array | np.ndarray, "*batch observation"]
 Actions = Float[Array, "*batch action"]
 
@@ -54,10 +53,8 @@ class Policy(eqx.Module):
     layers: tuple[Layer, ...]  # The policy network; weights are [inputs, outputs].
     scale_mean: Float[Array, " observation"]  # What is subtracted from an observation.
     scale_std: Float[Array, " observation"]  # What the rest is divided by.
-    log_std: Float[Array, " action"]
-    """Logarithm of the actions' standard deviation in training, before the squashing."""
-    record_json: str = eqx.field(static=True, default="{}")
-    """How it was trained and how good it is, as JSON text (see ``record``)."""
+    log_std: Float[Array, " action"]  # Log of the actions' std in training, before squashing.
+    record_json: str = eqx.field(static=True, default="{}")  # See ``record``.
 
     @classmethod
     def of(
@@ -65,11 +62,8 @@ class Policy(eqx.Module):
         *, record: dict[str, Any],
     ) -> "Policy":  # fmt: skip
         """What ``agent`` has learnt in ``env`` so far; settings and versions join its record."""
-        task, channels, scaler = (
-            env.task.settings,
-            Channels.of_robot(robot),
-            agent.observation_scaler,
-        )
+        task, scaler = env.task.settings, agent.observation_scaler
+        channels = Channels.of_robot(robot)
         words, unknown = _words(task.name, channels), "as the task gives it"
         names = ("dt", "joints", "joint_units", "controls", "control_units")
         contract = PolicyContract(
@@ -86,8 +80,7 @@ class Policy(eqx.Module):
             actuators_sha256=actuator_fingerprint(env.simulator.drive.ensemble),
             **{name: getattr(channels, name) for name in names},
         )
-        # A scaler that is off keeps the mean 0 and the variance 1 that it began with, but its
-        # epsilon is not added.
+        # A scaler that is off keeps its first mean 0 and variance 1, without the epsilon.
         std = jnp.sqrt(scaler.variance) + (EPSILON if scaler.active else 0.0)
         text = _json({"ppo": settings.settings(), "versions": versions(), **record})
         layers, log_std = agent.networks.of(POLICY), agent.networks.bounded(settings)
@@ -114,10 +107,7 @@ class Policy(eqx.Module):
 
     def save(self, folder: Path | str) -> Path:
         """Write the policy into ``folder``, replacing one that is there; each file appears whole or
-        not at all.
-
-        A policy with numbers that are not finite is refused: nothing could load it.
-        """
+        not at all. Numbers that are not finite are refused: nothing could load them."""
         arrays = self.tensors()
         KIND.check_arrays(arrays, self.contract.shapes, where="The policy")
         return KIND.write(folder, arrays, contract=self.contract.settings(), record=self.record)

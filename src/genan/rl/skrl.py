@@ -9,7 +9,6 @@ training that is stopped ends with the policy as it is then.
 import logging
 import math
 import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from genan.jax_setup import QUICK
 from genan.rl import ppo
 from genan.rl.config import PPOSettings
 from genan.rl.policy import Policy
-from genan.rl.train import PolicyTraining, ProgressFunction, TrainingResult
+from genan.rl.train import PolicyTraining, TrainingResult
 from genan.tasks.task import Action, Judgement, Observation
 
 try:
@@ -242,6 +241,14 @@ class SkrlPPO:
     """
 
     def __init__(self, env: ppo.Environment, settings: PPOSettings) -> None:
+        steps = settings.num_steps_per_env
+        if not VERSION.startswith("2."):
+            raise SettingError(f"The trainer needs skrl 2, not {VERSION}; install 'genan[skrl]'.")
+        if steps > UNROLLED:
+            _log.warning(
+                f"skrl unrolls the advantages of {steps} steps when it compiles, which takes "
+                f"minutes; lower --ppo.num-steps-per-env to {UNROLLED}, or take --trainer genan"
+            )
         self.env, self.settings = env, settings
         self._ours = ppo.PPO(env, settings)
         self.steps_per_update = self._ours.steps_per_update
@@ -271,9 +278,8 @@ class SkrlPPO:
         for model, parameters in zip(both, to_flax(learner.agent.networks), strict=True):
             model.state_dict = model.state_dict.replace(params=parameters)
         quiet = {"headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
-        self._trainer = SequentialTrainer(
-            env=env, agents=self.agent, cfg={"timesteps": steps, **quiet}
-        )
+        cfg = {"timesteps": steps, **quiet}
+        self._trainer = SequentialTrainer(env=env, agents=self.agent, cfg=cfg)
 
     def advance(self, learner: ppo.LearnerState) -> tuple[ppo.LearnerState, ppo.UpdateReport]:
         """One rollout and one update further; genan's own optimiser stays as it was."""
@@ -318,20 +324,12 @@ def _scaler(theirs: Any, before: ppo.RunningScaler) -> ppo.RunningScaler:
 class SkrlTraining(PolicyTraining):
     """One training by skrl; arguments and attributes are those of ``PolicyTraining``."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        if not VERSION.startswith("2."):
-            raise SettingError(
-                f"The trainer needs skrl 2, not {VERSION}: pip install 'genan[skrl]'."
-            )
-        super().__init__(*arguments, **options)
+    algorithm = SkrlPPO
 
-    def run(
-        self, *, progress: ProgressFunction | None = None, stop: Callable[[], bool] = lambda: False
-    ) -> TrainingResult:
-        """As ``PolicyTraining.run``; a stopped training ends with its policy judged and saved."""
-        found = super().run(progress=progress, stop=stop)
-        if found.finished or not self.steps:
-            return found
+    def _stopped(self) -> TrainingResult:
+        """A stopped training ends with its policy judged and saved."""
+        if not self.steps:
+            return super()._stopped()
         _log.warning(
             f"stopped after {self.steps:,} steps: a training by skrl cannot go on later, so the "
             "policy is kept and judged as it is"
@@ -341,16 +339,6 @@ class SkrlTraining(PolicyTraining):
     def policy(self, judgement: Judgement | None = None) -> Policy:
         made = super().policy(judgement)
         return made.with_record(trainer=f"skrl {VERSION}", steps_planned=self.total)
-
-    def _begin(self) -> ppo.LearnerState:
-        steps = self.ppo_settings.num_steps_per_env
-        if steps > UNROLLED:
-            _log.warning(
-                f"skrl unrolls the advantages of {steps} steps when it compiles, which takes "
-                f"minutes; lower --ppo.num-steps-per-env to {UNROLLED}, or take --trainer genan"
-            )
-        self.ppo = SkrlPPO(self.env, self.ppo_settings)  # type: ignore[assignment]  # used alike
-        return super()._begin()
 
     def _resume(self, out: Path) -> None:
         """Nothing to take up; an unfinished training of genan's own is left alone."""

@@ -32,8 +32,7 @@ from genan.tensorboard import EventFile
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHECKPOINT_SECONDS = 10.0
-"""Time between two checkpoints [s]; a killed training loses no more than this."""
+CHECKPOINT_SECONDS = 10.0  # Between two checkpoints [s]; a killed training loses no more.
 TRAINERS = {"genan": "genan.rl.train:PolicyTraining", "skrl": "genan.rl.skrl:SkrlTraining"}
 EVENTS, FAULT = "tensorboard", "fault.safetensors"
 """Folder of the TensorBoard events, and file of a runaway state, within a training's folder."""
@@ -51,11 +50,9 @@ class TrainingResult:
     """A policy, and how it was learnt."""
 
     policy: Policy
-    judgement: Judgement | None
-    """How good the policy is in the simulator; None where the training was stopped before."""
+    judgement: Judgement | None  # How good it is in the simulator; None: stopped before.
     steps: int  # Policy steps, all episodes together.
-    curve: list[dict[str, float | int]]
-    """Numbers of every update by name: ``steps``, "episode/success", "reward/mean", ..."""
+    curve: list[dict[str, float | int]]  # Of every update: "steps", "episode/success", ...
     faults: int  # Episodes that ran away in the simulator.
     out: Path | None  # Folder of the policy, if it was saved.
 
@@ -152,6 +149,8 @@ def train(
 class PolicyTraining:
     """One training: what ``train`` does, in parts."""
 
+    algorithm: Any = PPO
+
     def __init__(
         self,
         task: TaskSettings,
@@ -181,7 +180,7 @@ class PolicyTraining:
         )
         chosen = presets(task.name)
         self.ppo_settings = ppo or chosen.ppo
-        self.ppo = PPO(self.env, self.ppo_settings)
+        self.ppo = self.algorithm(self.env, self.ppo_settings)
         size = self.ppo.steps_per_update
         self.updates = max(1, round((settings.steps or chosen.steps) / size))
         self.total = self.updates * size  # policy steps to do
@@ -227,8 +226,7 @@ class PolicyTraining:
         try:
             while int(self.learner.updates) < self.updates:
                 if stop():
-                    self._save()
-                    return self._result(self.policy(), None)
+                    return self._stopped()
                 self._update(first=begun is None)
                 if events is not None:
                     events.scalars(self.steps, self.curve[-1])
@@ -347,6 +345,10 @@ class PolicyTraining:
         for update, numbers in enumerate(self.curve, 1):
             events.scalars(update * self.ppo.steps_per_update, numbers)
         return events
+
+    def _stopped(self) -> TrainingResult:
+        self._save()
+        return self._result(self.policy(), None)
 
     def _finish(self) -> TrainingResult:
         env, key = (

@@ -59,16 +59,11 @@ class UanSettings:
     history_stride: int = 1  # Samples from one of them to the next.
     delta: bool = True  # Give the network past samples as differences to the present one.
     num_envs: int = 256  # Episodes side by side.
-    horizon: int | None = None
-    """Steps of an episode, from a random sample on; left out: a whole trajectory (the median)."""
+    horizon: int | None = None  # Steps of an episode; left out: a whole trajectory (the median).
     steps: int = 4_000_000  # Steps of all episodes together, rounded up to whole updates.
-    tracking_weight: float = 1.0
-    """Of the distance to the recorded positions [standard deviations, mean over the joints]."""
-    smoothness_weight: float = 0.001
-    """Of the squared change of torque in a step [standard deviations, mean over the joints]."""
-    bound: float = 5.0
-    """An episode ends where a joint is further than this from the recording [its standard
-    deviations]."""
+    tracking_weight: float = 1.0  # Of the distance to the recording [std, mean over joints].
+    smoothness_weight: float = 0.001  # Of the torque's squared change in a step [std, mean].
+    bound: float = 5.0  # An episode ends where a joint is further off than this [std].
     validation: float = 0.2  # Part of the trajectories that is held out to select by.
     checks: int = 20  # How often the policy is tried on them; the best one is kept.
     seed: int = 0
@@ -110,9 +105,7 @@ class UanState(eqx.Module):
 
     row: Int[Array, " envs"]  # the recording's row that each episode has come to
     step: Int[Array, " envs"]  # steps that each episode has taken
-    q: Float[Array, "envs samples nq"]
-    """The last sH + 1 positions of the simulated arm, those before the start recorded [rad or m],
-    oldest first."""
+    q: Float[Array, "envs samples nq"]  # last sH + 1 positions, oldest first [rad or m]
     qd: Float[Array, "envs nq"]  # its velocity [rad/s or m/s]
     action: Float[Array, "envs nq"]  # the last action
 
@@ -130,8 +123,7 @@ class UanEnvironment(eqx.Module):
     samples: Samples
     scaling: Scaling
     dynamics: Dynamics
-    std: Float[Array, " nq"]
-    """Standard deviation of the recorded positions, the unit of distances [rad or m]."""
+    std: Float[Array, " nq"]  # Of the recorded positions, the unit of distances [rad or m].
     starts: Int[Array, " starts"]  # rows that episodes begin at
     settings: UanSettings = eqx.field(static=True)
     horizon: int = eqx.field(static=True)  # steps of an episode
@@ -222,11 +214,13 @@ def find_starts(
 class UanProgress(NamedTuple):
     """How far training is."""
 
-    steps: int
-    total: int  # steps of all episodes together, and those to do
+    steps: int  # of all episodes together
+    total: int  # those to do
     reward: float  # mean over the steps since the last update
-    distance: float
-    """Of the best policy so far from the held-out trajectories [standard deviations]."""
+    distance: float  # Of the best policy so far from the held-out trajectories [std].
+
+
+UanProgressFunction = Callable[[UanProgress], None]
 
 
 def fit_uan(
@@ -235,7 +229,7 @@ def fit_uan(
     *,
     out: Path | str | None = None,
     settings: UanSettings | None = None,
-    progress: Callable[[UanProgress], None] | None = None,
+    progress: UanProgressFunction | None = None,
 ) -> Ensemble:
     """Learn what the actuators do, by PPO.
 
@@ -294,12 +288,8 @@ class HeldOutRollouts(eqx.Module):
     @eqx.filter_jit  # type: ignore[untyped-decorator]
     def distance(self, layers: tuple[Layer, ...]) -> Float[Array, ""]:
         """Mean distance from the recorded positions, cut at the bound [standard deviations]."""
-        env, settings, samples = (
-            self.environment,
-            self.environment.settings,
-            self.environment.samples,
-        )
-        history, cut = settings.history, jax.lax.dynamic_slice_in_dim
+        env, cut = self.environment, jax.lax.dynamic_slice_in_dim
+        settings, samples, history = env.settings, env.samples, env.settings.history
         torque = partial(TorqueModel(history, settings.ppo.activation, env.scaling), layers)
         past, reach = max(history.span, 1), history.reach
 
@@ -336,9 +326,7 @@ def prepare(
 
 
 def _train(
-    selection: HeldOutRollouts,
-    settings: UanSettings,
-    progress: Callable[[UanProgress], None] | None,
+    selection: HeldOutRollouts, settings: UanSettings, progress: UanProgressFunction | None
 ) -> tuple[tuple[Layer, ...], dict[str, Any]]:
     """The best policy's layers, as those of an ensemble of one; and how training went."""
     ppo = PPO(selection.environment, settings.ppo)
@@ -360,10 +348,6 @@ def _train(
                 best, least = jax.tree.map(jnp.copy, layers), distances[-1][1]
         if progress is not None:
             progress(UanProgress(update * size, updates * size, rewards[-1], least))
-    training = {
-        "steps": updates * size,
-        "horizon": selection.environment.horizon,
-        "reward": rewards,
-        "held_out_distance": distances,
-    }
+    done: dict[str, Any] = {"steps": updates * size, "horizon": selection.environment.horizon}
+    training = {**done, "reward": rewards, "held_out_distance": distances}
     return jax.tree.map(lambda a: jnp.asarray(np.asarray(a))[None], best), training

@@ -43,8 +43,7 @@ class CupMemory(eqx.Module):
     """What is known of an episode."""
 
     buffer: BallBuffer
-    distance: PerRobot
-    """How far the ball still has to go to be inside the cup, round the rim [m]."""
+    distance: PerRobot  # How far the ball still has to go to be inside the cup, round the rim [m].
     nearer: PerRobot  # How much less that is than a step ago [m].
 
 

@@ -24,12 +24,9 @@ class ReacherSettings(TaskSettings):
     name = "reacher"
     robot = "pamy2"
 
-    goal_lower: tuple[float, ...] = ()
-    """Lowest goals [rad or m]; left out: the robot's own for this task."""
-    goal_upper: tuple[float, ...] = ()
-    """Highest goals [rad or m]; left out: the robot's own for this task."""
-    tolerance: float = math.radians(2.0)
-    """An episode succeeds when the mean distance over the joints is below this at its end [rad]."""
+    goal_lower: tuple[float, ...] = ()  # Lowest goals [rad or m]; left out: the robot's own.
+    goal_upper: tuple[float, ...] = ()  # Highest goals [rad or m]; left out: the robot's own.
+    tolerance: float = math.radians(2.0)  # Of the mean distance over the joints at the end [rad].
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,8 +51,7 @@ class BallInACupSettings(TaskSettings):
     shaping_weight: float = 0.0
     """Of the distance that the ball has come nearer to the inside of the cup in a step, round the
     rim [1/m] (not in the paper: 0)."""
-    mass_spread: float = 0.0
-    """Randomised ball: half width of its mass's range, as a part (not in the paper: 0)."""
+    mass_spread: float = 0.0  # Half width of the ball mass's range, as a part (paper: 0).
     string_spread: float = 0.0  # The same of the string's length.
 
     def __post_init__(self) -> None:
@@ -89,8 +85,7 @@ class TableTennisSettings(TaskSettings):
     landing: str = "lab"
     """The landing reward: lab, 1 - (d / 2.96)^(3/4), or printed, 1 - 2.96 d^(3/4), with the
     distance d from the target [m]."""
-    landing_paid: str = "once"
-    """When it is paid: once, at the hit, or each-step from then on (another reading)."""
+    landing_paid: str = "once"  # Once, at the hit, or each-step from then on (another reading).
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -35,8 +35,7 @@ BUNDLED = {
 }
 """The tasks that come with genan, in the order in which they are listed."""
 
-RENAMED = {"change": "action_scale", "repeat": "action_repeat"}
-"""Settings whose names were others in version 0.1."""
+RENAMED = {"change": "action_scale", "repeat": "action_repeat"}  # Names of version 0.1.
 
 
 @dataclass(frozen=True)
@@ -47,28 +46,21 @@ class TaskSettings:
     robot: ClassVar[str]  # The robot that the task is made for.
 
     duration: float = 2.0  # Length of an episode [s].
-    action_repeat: int = 5
-    """Periods of the robot to a step of the policy; the action is added at each of them."""
+    action_repeat: int = 5  # Periods of the robot to a step; the action is added at each.
     action_scale: float = 0.01  # Largest change of a control in one period.
-    u_lower: tuple[float, ...] = ()
-    """Lowest initial controls; left out: the robot's own for this task."""
-    u_upper: tuple[float, ...] = ()
-    """Highest initial controls; left out: the robot's own for this task."""
-    q_drop: tuple[float, ...] = ()
-    """Pose from which robots settle under the initial control [rad or m]; left out: the robot's own
-    for this task."""
+    u_lower: tuple[float, ...] = ()  # Lowest initial controls; left out: the robot's own.
+    u_upper: tuple[float, ...] = ()  # Highest initial controls; left out: the robot's own.
+    q_drop: tuple[float, ...] = ()  # Pose to settle from [rad or m]; left out: the robot's own.
     ramped: float = 0.5
     """Part of the starts that are ramped from rest, as on the robot, instead of settled from
     q_drop, as in the paper's simulation (not the paper's: it settles all)."""
     torque_spread: float = 0.0
     """Domain randomization: half width of the range of a factor on each joint's torque, drawn for
     each episode (not in the paper: 0)."""
-    control_spread: float = 0.0
-    """The same, of an offset between a control's name and its effect (not in the paper: 0)."""
+    control_spread: float = 0.0  # The same of an offset of each control (not in the paper: 0).
     pool: int = 4096  # Settled robots kept to start from (not in the paper).
     action_weight: float = 1250.0  # Of the penalty -|change of control|^2.
-    disagreement_weight: float = 0.025
-    """Of the penalty -(std of the members' torques, summed over joints) [1/(N m)]."""
+    disagreement_weight: float = 0.025  # Of -(members' std of torque, summed) [1/(N m)].
     limit_weight: float = 1.0  # Of the penalty for being near joint limits.
     limit_margin: float = math.radians(5.0)
     """Where that penalty begins, before a limit [rad]; it grows linearly to 1 per joint at the
@@ -151,10 +143,8 @@ def renamed_settings(record: Mapping[str, Any]) -> dict[str, Any]:
 class TrainingPreset:
     """How a task is trained; plain data."""
 
-    ppo: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of PPO (``genan.rl.config.PPOSettings``) that differ from their defaults."""
-    task: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the task that differ from their defaults."""
+    ppo: Mapping[str, Any] = field(default_factory=dict)  # Settings of PPO unlike its defaults.
+    task: Mapping[str, Any] = field(default_factory=dict)  # Settings of the task, the same.
     num_envs: int = 1024  # Episodes that run side by side.
     steps: int = 30_000_000  # Steps of the policy, all episodes together (not in the paper).
 
@@ -164,29 +154,23 @@ class TaskEntry:
     """Everything that is known of a task by its name."""
 
     settings: type[TaskSettings]  # Its constants, which carry its name.
-    task: Any
-    """The ``Task`` class, or where it is as "module:Class"; its ``load(robot, settings)`` makes
-    one."""
+    task: Any  # The ``Task`` class with its ``load``, or where it is as "module:Class".
     trial: Any  # The ``TrialSetup`` class, or where it is as "module:Class".
     title: str  # The task's name in a sentence.
     summary: str  # What is to be done, in one sentence.
-    outcomes: tuple[str, ...] = ("success", "failure")
-    """What can become of a trial, success first; apart from these, why it was stopped."""
-    observation: Mapping[str, str] = field(default_factory=dict)
-    """What the task's own parts of an observation are, with their units."""
+    outcomes: tuple[str, ...] = ("success", "failure")  # Of a trial, success first.
+    observation: Mapping[str, str] = field(default_factory=dict)  # Its own parts, with their units.
     presets: Mapping[str, TrainingPreset] = field(
         default_factory=lambda: {"fast": TrainingPreset()}
     )
     """How it is trained, by name; the first one is used unless asked otherwise."""
-    number: tuple[str, str] | None = None
-    """A number of the trials whose mean is shown: its name in a verdict, and the heading."""
+    number: tuple[str, str] | None = None  # Of verdicts, shown as a mean: name, heading.
     attempt: str = "trial"  # What one trial is called where someone watches.
     scenery: Any = None
     """A function that adds what a picture shows next to the arm to a ``mujoco.MjSpec``, or where it
     is as "module:function"; None: nothing. See ``genan.viewer.stage``."""
     base: tuple[float, float, float] | None = None
-    """Where the robot's base is in the task's frame, whose floor is z = 0 [m]; None: the task's
-    frame is the base's own."""
+    """The robot's base in the task's frame, whose floor is z = 0 [m]; None: that frame is its."""
     film_after: float = 0.0  # A film of a trial goes on this long after the policy's turn [s].
 
     @property

@@ -99,13 +99,11 @@ class Task(eqx.Module):
 class StepOutcome(eqx.Module):
     """What a step of all environments brought."""
 
-    observation: Observation
-    """After the step; where the episode ended, the first one of the next episode."""
+    observation: Observation  # After the step; of the next episode, where this one ended.
     reward: PerEnv
     terms: dict[str, PerEnv]  # The reward's terms by name, before their weights.
     done: Bool[Array, " envs"]  # Where the episode ended with this step.
-    success: PerEnv
-    """1 where an episode ended well, 0 where it did not; without meaning while it goes on."""
+    success: PerEnv  # 1 where an episode ended well, else 0; no meaning while it goes on.
     metrics: dict[str, PerEnv]  # More numbers about the episodes that ended.
 
 
@@ -134,8 +132,7 @@ class TaskEnvironment(eqx.Module):
     horizon: int = eqx.field(static=True)  # Steps of an episode.
     q_lower: tuple[float, ...] = eqx.field(static=True)
     q_upper: tuple[float, ...] = eqx.field(static=True)  # Joint limits [rad or m].
-    stagger: bool = eqx.field(static=True, default=True)
-    """Let the first episodes end at different times, so that later ones do too."""
+    stagger: bool = eqx.field(static=True, default=True)  # Let first episodes end at other times.
 
     @property
     def layout(self) -> Layout:

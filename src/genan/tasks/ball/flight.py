@@ -354,8 +354,7 @@ class BallFilter(eqx.Module):
     noise: FilterNoise = eqx.field(static=True, default=FilterNoise())
     air: AirDrag = eqx.field(static=True, default=AirDrag())
     court: Court = eqx.field(static=True, default=Court())
-    first_spin: Triple = eqx.field(static=True, default=(0.0, 0.0, 0.0))
-    """Spin that balls are taken to start with [rad/s]."""
+    first_spin: Triple = eqx.field(static=True, default=(0.0, 0.0, 0.0))  # At launch [rad/s].
 
     def start(self, position: Vector3, velocity: Vector3 | None = None) -> FilterState:
         """The state at the first measured position [m]; ``velocity`` [m/s] is but a guess."""

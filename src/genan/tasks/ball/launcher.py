@@ -28,11 +28,9 @@ DURATION, STEP, TICK = 1.09, 0.002, 0.01
 class Balls(eqx.Module):
     """``n`` balls up to the racket: where they really are, and what the robot knows of them."""
 
-    positions: Float[Array, "*n steps 3"]
-    """True position at 0, 2, 4, ... ms, in the world frame [m]."""
+    positions: Float[Array, "*n steps 3"]  # True position at 0, 2, 4, ... ms, world frame [m].
     velocities: Float[Array, "*n steps 3"]  # True velocity at the same times [m/s].
-    observations: Float[Array, "*n ticks 6"]
-    """Filtered position [m] and velocity [m/s] at 0, 10, 20, ... ms: what a policy sees."""
+    observations: Float[Array, "*n ticks 6"]  # Filtered position [m], velocity [m/s] each 10 ms.
 
     def __len__(self) -> int:
         """Number of balls."""
@@ -63,8 +61,7 @@ class Launcher:
     tangential_spread: float
     roll: float  # Spin that a bounce gives, per horizontal speed before it [rad/m].
     noise: float  # Of a measured position, each axis, white [m].
-    camera_period: float
-    """Between two frames [s]; the robot gets the latest one. 0: it is never old."""
+    camera_period: float  # Between two frames [s]; the robot gets the latest one. 0: never old.
     source: str  # Which recordings it was fitted to.
 
     @classmethod
