@@ -191,7 +191,7 @@ def test_the_ensemble_is_the_policys_mean_and_lives_as_an_artifact(
     learner = ppo.begin(jax.random.key(SMALL.seed))
     for _ in range(2):
         learner, _ = ppo.advance(learner)
-    q, u = env.history.at(env.samples.q, env.samples.u, env.starts[:40])
+    q, u = env.settings.history.at(env.samples.q, env.samples.u, env.starts[:40])
     policy, _ = learner.agent.networks(ensemble.inputs(q, u), SMALL.ppo)
     mean = policy.mean * env.scaling.torque_std + env.scaling.torque_mean
     np.testing.assert_allclose(ensemble.torque(q, u), mean, rtol=1e-5, atol=1e-5)
