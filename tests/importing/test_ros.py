@@ -190,7 +190,12 @@ def test_mcap_files_of_the_mcap_package_come_back(
 
 
 @pytest.mark.parametrize(
-    "options", [{"use_chunking": False}, {"use_statistics": False, "index_types": 0}]
+    "options",
+    [
+        {"use_chunking": False},
+        {"use_statistics": False, "index_types": 0},
+        {"repeat_channels": False, "repeat_schemas": False},
+    ],
 )
 def test_mcap_files_without_chunks_or_summary_come_back(
     tmp_path: Path, ros2: Any, options: dict[str, Any]

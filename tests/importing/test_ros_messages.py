@@ -11,7 +11,7 @@ from genan.errors import DataError
 from genan.importing.ros import MessageLayout
 
 pytest.importorskip("rosbags", reason="bags need the rosbags library")
-from rosbags.typesys import Stores, get_typestore
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 KINDS = [
     "sensor_msgs/msg/JointState",
@@ -104,3 +104,14 @@ def test_a_message_that_does_not_follow_its_definition_is_refused() -> None:
         MessageLayout(b"\x00\x07\x00\x00" + data[4:], store.fielddefs, kind, "cdr")
     with pytest.raises(DataError, match="no definition of the message type 'lab/msg/Unknown'"):
         MessageLayout(data, store.fielddefs, "lab/msg/Unknown", "cdr")
+
+
+def test_one_name_is_no_list_of_names() -> None:
+    """A message's own name does not name its only number."""
+    types = get_types_from_msg("string name\nfloat64[] values\n", "lab/msg/Named")
+    store = get_typestore(Stores.EMPTY)
+    store.register(types)
+    made = store.types["lab/msg/Named"]("arm", np.array([2.0]))
+    data = bytes(store.serialize_cdr(made, "lab/msg/Named"))
+    found = MessageLayout(data, store.fielddefs, "lab/msg/Named", "cdr")
+    assert [path for path, _ in found.paths()] == ["values[0]"]
