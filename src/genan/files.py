@@ -304,7 +304,7 @@ def load_checkpoint(
     except (SafetensorError, KeyError, ValueError) as error:
         again = f"remove it, or give --overwrite, to start the {work} again"
         raise GenanError(f"{path} cannot be read ({error}); {again}.") from None
-    there, here = _flat(theirs), _flat(identity)
+    there, here = flattened(theirs), flattened(identity)
     differing = [
         f"{key} is {there.get(key)!r} there and {here.get(key)!r} here"
         for key in sorted({*there, *here})
@@ -336,10 +336,10 @@ def _named(state: Any) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
-def _flat(settings: Json, prefix: str = "") -> Json:
+def flattened(settings: Json, prefix: str = "") -> Json:
     """Nested settings as dotted names."""
     flat: Json = {}
     for key, value in settings.items():
         name = f"{prefix}{key}"
-        flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
+        flat |= flattened(value, f"{name}.") if isinstance(value, dict) else {name: value}
     return flat

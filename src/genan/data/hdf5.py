@@ -466,9 +466,12 @@ def load_with_stamps(
             stamps = np.split(_read(file, "time", head, numbers), np.cumsum(lengths)[:-1])
         for number, time in zip(numbers, stamps, strict=bool(stamps)):
             _check_time(f"trajectory {number} (counted from 0)", time, dt, steady)
-        check_samples(head.channels, q, u, lengths, numbers=numbers)
         names = tuple(head.recordings[number] for number in numbers)
-        return Trajectories(head.channels, q, u, lengths, head.provenance, names), stamps
+        try:
+            return Trajectories(head.channels, q, u, lengths, head.provenance, names), stamps
+        except DataError:  # the same fault again, with the trajectory's number in the file
+            check_samples(head.channels, q, u, lengths, numbers=numbers)
+            raise
 
 
 def read_truth_for_evaluation_only(

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from genan.errors import DataError, SettingError, listing
+from genan.files import flattened
 from genan.robot import Robot
 from genan.words import plural
 
@@ -267,19 +268,10 @@ def provenance_text(provenance: Mapping[str, Any]) -> str:
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any], words: str) -> str:
     """The settings in which two tables differ, or nothing; ``words`` say the two values."""
-    one, other = flattened(first), flattened(second)
+    one, other = flattened(dict(first)), flattened(dict(second))
     pairs = {key: (one.get(key), other.get(key)) for key in {**one, **other}}
     differing = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
     return ", ".join(f"{key} ({words.format(*map(repr, p))})" for key, p in differing.items())
-
-
-def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"versions": {"numpy": "2"}}`` as ``{"versions.numpy": "2"}``."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        name = f"{prefix}{key}"
-        flat |= flattened(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return flat
 
 
 # --- What was recorded.

@@ -96,21 +96,12 @@ class _Frame:
         return _Frame(self.link, self.rotation @ rotation, self.position + self.rotation @ position)
 
 
-@dataclass
-class _Mass:
-    """Mass, moment and inertia gathered over the bodies of one link, about its origin."""
-
-    mass: float
-    moment: Vector3
-    inertia: Matrix3
-
-
 def read_links(model: "mujoco.MjModel") -> tuple[Link, ...]:
     """The links of ``model``, one per joint, in the order of its coordinates: parents before
     children."""
-    frames = [_Frame(-1, np.eye(3), np.zeros(3))]
-    joints: list[_Frame] = []
-    masses: list[_Mass] = []
+    frames, joints = [_Frame(-1, np.eye(3), np.zeros(3))], list[_Frame]()
+    # Mass, moment and inertia gathered over the bodies of each link, about its origin.
+    mass, moment, inertia = (np.zeros((model.njnt, *shape)) for shape in ((), (3,), (3, 3)))
     for body in range(1, model.nbody):
         parent = frames[model.body_parentid[body]]
         frame = parent.moved(_matrix(model.body_quat[body]), model.body_pos[body])
@@ -118,43 +109,39 @@ def read_links(model: "mujoco.MjModel") -> tuple[Link, ...]:
         for joint in range(first, first + model.body_jntnum[body]):
             axes = _axes(model.jnt_axis[joint])
             joints.append(frame.moved(axes, model.jnt_pos[joint]))
-            masses.append(_Mass(0.0, np.zeros(3), np.zeros((3, 3))))
             frame = _Frame(joint, axes.T, -axes.T @ model.jnt_pos[joint])
         if frame.link >= 0:
             principal = frame.moved(_matrix(model.body_iquat[body]), model.body_ipos[body])
-            inertia = principal.rotation * model.body_inertia[body] @ principal.rotation.T
-            m, com, link = float(model.body_mass[body]), principal.position, masses[frame.link]
-            link.mass += m
-            link.moment = link.moment + m * com
-            link.inertia = link.inertia + inertia + m * (com @ com * np.eye(3) - np.outer(com, com))
+            own = principal.rotation * model.body_inertia[body] @ principal.rotation.T
+            m, com = model.body_mass[body], principal.position
+            mass[frame.link] += m
+            moment[frame.link] += m * com
+            inertia[frame.link] += own + m * (com @ com * np.eye(3) - np.outer(com, com))
         frames.append(frame)
-    _turn_x_axes(joints, masses)
-    return tuple(_link(model, joint, joints[joint], masses[joint]) for joint in range(model.njnt))
-
-
-def _turn_x_axes(joints: list[_Frame], masses: list[_Mass]) -> None:
-    """Turn every link about its z axis until its x axis is perpendicular to the axis of the first
-    joint it carries."""
+    # Every link is turned about its z axis until its x axis is perpendicular to the axis of the
+    # first joint it carries.
     for link, frame in enumerate(joints):
         carried = [child for child, other in enumerate(joints) if other.link == link]
         axis = joints[carried[0]].rotation[:, 2] if carried else np.zeros(3)
         sine = float(np.hypot(axis[0], axis[1]))
-        if sine <= _ROUNDING:
-            continue
-        turn = _about_z(-axis[1] / sine, axis[0] / sine)
-        joints[link] = _Frame(frame.link, frame.rotation @ turn, frame.position)
-        for child in carried:
-            other = joints[child]
-            joints[child] = _Frame(link, turn.T @ other.rotation, turn.T @ other.position)
-        mass = masses[link]
-        masses[link] = _Mass(mass.mass, turn.T @ mass.moment, turn.T @ mass.inertia @ turn)
+        if sine > _ROUNDING:
+            turn = _about_z(-axis[1] / sine, axis[0] / sine)
+            joints[link] = _Frame(frame.link, frame.rotation @ turn, frame.position)
+            for child in carried:
+                other = joints[child]
+                joints[child] = _Frame(link, turn.T @ other.rotation, turn.T @ other.position)
+            moment[link], inertia[link] = turn.T @ moment[link], turn.T @ inertia[link] @ turn
+    bodies = zip(joints, mass.tolist(), moment, inertia, strict=True)
+    return tuple(_link(model, joint, *body) for joint, body in enumerate(bodies))
 
 
 def _about_z(cos: float, sin: float) -> Matrix3:
     return np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
 
 
-def _link(model: "mujoco.MjModel", joint: int, frame: _Frame, mass: _Mass) -> Link:
+def _link(
+    model: "mujoco.MjModel", joint: int, frame: _Frame, mass: float, h: Vector3, inertia: Matrix3
+) -> Link:
     import mujoco
 
     hinge = bool(model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE)
@@ -169,8 +156,8 @@ def _link(model: "mujoco.MjModel", joint: int, frame: _Frame, mass: _Mass) -> Li
     return Link(
         frame.link, hinge, tuple(_constants(row, scale=1.0) for row in rotation), (cos, sin),
         offset=_constants(frame.position), reference=float(model.qpos0[joint]),
-        mass=mass.mass, moment=_constants(mass.moment),
-        inertia=_constants(mass.inertia[tuple(zip(*ENTRIES, strict=True))]),
+        mass=mass, moment=_constants(h),
+        inertia=_constants(inertia[tuple(zip(*ENTRIES, strict=True))]),
         armature=float(model.dof_armature[joint]), damping=float(model.dof_damping[joint]),
         stiffness=float(model.jnt_stiffness[joint]),
         spring_reference=float(model.qpos_spring[joint]),

@@ -197,7 +197,8 @@ def cells(values: Values, low: float, high: float) -> Cells:
 def covered(first: Cells, second: Cells) -> float:
     """Part of the cells of a square grid that were visited."""
     inside = (first >= 0) & (second >= 0)
-    return len(np.unique(first[inside] * CELLS + second[inside])) / CELLS**2
+    visited = np.bincount(first[inside] * CELLS + second[inside], minlength=CELLS**2) > 0
+    return float(visited.mean())
 
 
 # --- Which frequencies are excited, by Welch's method.

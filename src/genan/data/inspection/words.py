@@ -112,7 +112,8 @@ def _joint_samples(
     if jumps := measures.find_jumps(steps, joint.quantum):
         row, size = jumps[0]
         turn = joint.unit == "rad" and abs(size - 2 * math.pi) < 0.2
-        of = counted(len({place(lengths, row)[0] for row, _ in jumps}))
+        rows = [row for row, _ in jumps]
+        of = counted(len(np.unique(np.searchsorted(trajectories.offsets, rows, side="right"))))
         why = "the encoder wraps round: unwrap it" if turn else "samples are missing or wrong there"
         yield (
             f"{name} jumps: {quantity(size, joint.unit)} in one sample at "
