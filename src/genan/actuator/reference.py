@@ -293,20 +293,14 @@ def _summary(
     pool = ((x - middle) / spread)[:: max(1, -(-len(x) // _POOL))].astype(np.float32)
     weight = np.concatenate([np.ones(2 * len(matters)), *[matters.max(axis=0)] * 2])
     most = int(np.clip(BYTES // (2 * x.shape[1]), 50, MOST))
-    points = _representative(pool, pool * weight.astype(np.float32), most)
-    return points.astype(np.float64), middle, low, high, spread
-
-
-def _representative(pool: Columns, weighted: Columns, most: int) -> Float[np.ndarray, "M F"]:
-    """Half of them evenly chosen, the others each the farthest from all so far."""
-    if len(pool) <= most:
-        return pool
-    chosen = np.linspace(0, len(pool) - 1, most // 2).astype(np.int64).tolist()
-    apart = np.full(len(pool), np.inf, np.float32)
-    squares = (weighted**2).sum(axis=1)
-    for place in range(most):
-        if place == len(chosen):
-            chosen.append(int(apart.argmax()))
-        k = chosen[place]
-        apart = np.minimum(apart, squares - 2.0 * (weighted @ weighted[k]) + squares[k])
-    return pool[np.sort(chosen)]
+    if len(pool) > most:  # half of them evenly chosen, the others each the farthest from all so far
+        weighted = pool * weight.astype(np.float32)
+        chosen = np.linspace(0, len(pool) - 1, most // 2).astype(np.int64).tolist()
+        apart, squares = np.full(len(pool), np.inf, np.float32), (weighted**2).sum(axis=1)
+        for place in range(most):
+            if place == len(chosen):
+                chosen.append(int(apart.argmax()))
+            k = chosen[place]
+            apart = np.minimum(apart, squares - 2.0 * (weighted @ weighted[k]) + squares[k])
+        pool = pool[np.sort(chosen)]
+    return pool.astype(np.float64), middle, low, high, spread

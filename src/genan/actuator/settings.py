@@ -53,45 +53,36 @@ class FitSettings:
     """How actuators are fitted; every field is a flag of ``genan fit``."""
 
     loss: str = "position"
-    """What to minimise: position (the next position), torque (torques from inverse dynamics), or
-    multi-step (the next --rollout positions)."""
+    """What to minimise: position (the next one), torque (of inverse dynamics), or multi-step."""
     balance: bool = False
-    """Let every joint count the same in the position loss, relative to how much its speed changes;
-    otherwise joints that move more count more."""
+    """Let every joint count the same in the position loss, not joints that move more count more."""
     rollout: int | None = None  # Steps of the multi-step loss; left out: 10.
     history_length: int = 3  # Past samples that the network sees besides the present one.
     history_stride: int = 1  # Samples from one of them to the next.
     delta: bool = True  # Give the network past samples as differences to the present one.
     delay: int = 0
-    """Whole samples between a command and the first thing it does, as 'genan inspect' finds it: the
-    networks see commands that much older, here, in simulation and on the robot."""
+    """Whole samples between a command and the first thing it does, as 'genan inspect' finds it."""
     history_noise: float = 0.0
     """Standard deviation of white noise on the position history in training [rad, m for slides]."""
     control_noise: float = 0.0
-    """Standard deviation of white noise on the control history in training, as a part of each
-    control's own deviation. Recorded controls are smooth, a policy's are not: for actuators that
-    policies are trained on, take 0.01."""
+    """The same on the control history, as a part of each control's own deviation. Recorded controls
+    are smooth, a policy's are not: for actuators that policies are trained on, take 0.01."""
     hidden: tuple[int, ...] = (512, 512)  # Neurons of each hidden layer.
     activation: str = "tanh"  # What hidden layers end in: tanh, relu, elu or softsign.
     members: int = 5  # Networks in the ensemble.
     base: str = "none"
     """Torque model, fitted in closed form, that the networks add to: none, linear (in the history),
-    parametric (gain, spring, viscous and Coulomb friction, offset, gravity) or both. Without hidden
-    layers it is the whole model."""
-    weight_decay: float = 0.0
-    """How fast weights that nothing holds go to zero, per unit of learning rate; the base is left
-    alone."""
+    parametric (gain, spring, friction, offset, gravity) or both; all there is without hidden
+    layers."""
+    weight_decay: float = 0.0  # How fast unused weights go to zero, per unit of learning rate.
     folds: int | None = None
     """Cut the recordings into this many parts and let each network leave out another one, to select
     by and to be judged on; left out: one part (--validation) is held out for all networks."""
-    epochs: int = 150
-    """Passes over the training data; each member keeps the weights of its lowest validation
-    loss."""
+    epochs: int = 150  # Passes over the data; each member keeps its best weights in validation.
     patience: int | None = None
     """Stop a member after this many epochs without a lower validation loss; left out: never."""
     batch_size: int | None = None
-    """Samples of a step; left out: a power of two near 1/300 of the training samples, from 256 to
-    8192."""
+    """Samples of a step; left out: near 1/300 of the training samples, from 256 to 8192."""
     learning_rate: float | None = None
     """Adam's learning rate (at the start); left out: 1e-3 (2e-3 with batches of 8192 or
     more), or 2e-4 when continuing from an ensemble."""
@@ -101,11 +92,9 @@ class FitSettings:
     seed: int = 0  # Of the first member; the others count on from it.
     split_seed: int = 0  # Which trajectories are held out.
     precision: str = "auto"
-    """Of training's matrix products: float32, tf32, bfloat16; auto is bfloat16 on a GPU and float32
-    elsewhere."""
+    """Of matrix products in training: float32, tf32 or bfloat16; auto: bfloat16 on a GPU."""
     allow_constant: bool = False
-    """Continue although a control never changes; the model must then not be used at another value
-    of it."""
+    """Continue although a control never changes; the model is then for this value of it only."""
 
     def __post_init__(self) -> None:
         check_choices(self, **_CHOICES)

@@ -258,10 +258,6 @@ class TrainingState(eqx.Module):
     fault_step: Counts  # Step of the epoch at which the loss was first not finite; -1: none.
 
 
-Advance = Callable[[TrainingState], TrainingState]
-CloseEpoch = Callable[[TrainingState], tuple[TrainingState, PerMember]]
-
-
 class EnsembleTraining(eqx.Module):
     """The compiled program: loss, data and optimiser."""
 
@@ -305,7 +301,7 @@ class EnsembleTraining(eqx.Module):
             fault_step=jnp.full(members, -1, jnp.int32),
         )
 
-    def compiled(self, state: TrainingState) -> tuple[Advance, CloseEpoch]:
+    def compiled(self, state: TrainingState) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """The programs that train from states like ``state``, compiled at the same time.
 
         Each call uses up the state that it is given. The first goes one chunk further in the epoch;
@@ -316,13 +312,6 @@ class EnsembleTraining(eqx.Module):
         with ThreadPoolExecutor(len(lowered)) as threads:
             advance, close = threads.map(lambda program: program.compile(), lowered)
         return partial(advance, self), partial(close, self)
-
-    def _learning_rate(self, done: Array) -> Array:
-        """Learning rate after ``done`` steps of all epochs."""
-        if self.settings.schedule == "constant":
-            return jnp.asarray(self.learning_rate)
-        share = done / (self.steps * self.settings.epochs)
-        return self.learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.minimum(share, 1.0)))
 
     def _mean_loss(self, layers: Layers, rows: Int[Array, " n"], key: PRNGKeyArray) -> Array:
         """Mean loss of one member over ``rows``, under noise on the history."""
@@ -356,7 +345,10 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
         at = i * training.batch_size + places
         order = jax.vmap(lambda seed: shuffled(at, count, seed))(seeds)
         rows = jax.vmap(lambda rows, order: rows[order], (own, 0))(training.train_rows, order)
-        rate = training._learning_rate(state.epoch * training.steps + i)
+        rate = jnp.asarray(training.learning_rate)
+        if settings.schedule == "cosine":
+            share = (state.epoch * training.steps + i) / (training.steps * settings.epochs)
+            rate = training.learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.minimum(share, 1.0)))
         layers, adam, loss = jax.vmap(member, in_axes=(0, 0, 0, 0, None))(
             state.layers, state.adam, rows, fold(keys, i), rate
         )
