@@ -82,18 +82,18 @@ def import_logs(
     settings = settings or ImportSettings()
     settings = replace(settings, gap=settings.gap or robot.log.gap)
     paths = {"train": Path(out)} | ({} if test_out is None else {"test": Path(test_out)})
-    taken = [path for path in map(Path, sources) if path.exists()]
+    target, there = paths["train"], [path for path in map(Path, sources) if path.exists()]
+    twice = len({path.absolute() for path in paths.values()}) < len(paths)
+    replaced = target.exists() and any(target.samefile(path) for path in there)
     together = "Give --test (which recordings) and --test-out (their file) together."
-    wrong = {
-        "There is nothing to import; give one or more logs.": not sources,
-        together: bool(settings.test) != ("test" in paths),
-        f"--out and --test-out are both {out}; give two files.": len(paths)
-        > len({path.absolute() for path in paths.values()}),
-        f"{out} is one of the logs to import; give another --out.": paths["train"].exists()
-        and any(paths["train"].samefile(path) for path in taken),
-    }
-    for message in (message for message, is_wrong in wrong.items() if is_wrong):
-        raise SettingError(message)
+    for wrong, message in (
+        (not sources, "There is nothing to import; give one or more logs."),
+        (bool(settings.test) != ("test" in paths), together),
+        (twice, f"--out and --test-out are both {out}; give two files."),
+        (replaced, f"{out} is one of the logs to import; give another --out."),
+    ):
+        if wrong:
+            raise SettingError(message)
     format = settings.format or robot.log.format
     logs = [open_source(Path(path), format, stamps=settings.stamps) for path in sources]
     mappings = [map_columns(robot, log, settings) for log in logs]
@@ -106,23 +106,19 @@ def import_logs(
             recording = stem if recording == stems[number] else f"{stem}/{recording}"
         return recording.encode()[-LONGEST_NAME:].decode(errors="ignore")
 
-    there: list[tuple[str, Facts]] = []
+    known: list[tuple[str, Facts]] = []
     for number, log in enumerate(logs) if settings.patterns else ():
-        own = log.recordings
-        if own is None:  # only reading tells
-            own = [(one.name, one.facts) for one in log.read(mappings[number].columns)]
-        there += [(named(number, name), facts) for name, facts in own]
-    chosen = choose_files(settings, there)
+        found = log.recordings
+        if found is None:  # only reading tells
+            found = [(one.name, one.facts) for one in log.read(mappings[number].columns)]
+        known += [(named(number, name), facts) for name, facts in found]
+    chosen = choose_files(settings, known)
     size, formats = sum(log.size for log in logs), ", ".join(dict.fromkeys(x.format for x in logs))
     with ExitStack() as stack:
         # of a test, the first phase alone: to count the same motion k times proves no more
-        phases = {"train": settings.phases, "test": "first"}
-        files = {
-            kind: stack.enter_context(
-                _open_file(path, robot, replace(settings, phases=phases[kind]))
-            )
-            for kind, path in paths.items()
-        }
+        own = {"train": settings, "test": replace(settings, phases="first")}
+        opened = {kind: _open_file(path, robot, own[kind]) for kind, path in paths.items()}
+        files = {kind: stack.enter_context(file) for kind, file in opened.items()}
         before = 0
         for number, (log, mapping) in enumerate(zip(logs, mappings, strict=True)):
             resampler = Resampler(log, mapping, robot.dt, settings)
@@ -137,8 +133,8 @@ def import_logs(
         for kind, file in files.items():
             if not file.trajectories:
                 by = f" by the patterns {listing(settings.patterns)}" if settings.patterns else ""
-                target = f"{'the test file ' if kind == 'test' else ''}{file.path}{by}"
-                why = f"No trajectory is left for {target}, so nothing was written."
+                where = f"{'the test file ' if kind == 'test' else ''}{file.path}{by}"
+                why = f"No trajectory is left for {where}, so nothing was written."
                 raise DataError(" ".join((why, *file.resampling, *file.left_out)))
         patterns = {name: list(getattr(settings, name)) for name in ("only", "without", "test")}
         entry: dict[str, Any] = {

@@ -53,6 +53,26 @@ POSITION, COMMAND, OTHER, BOOKKEEPING = (
 )
 
 
+@dataclass(frozen=True)
+class ColumnGuess:
+    """Columns by what they seem to be: of each joint, of the commands, and the others."""
+
+    joints: Mapping[str, str]
+    by_order: bool = False  # Whether the joints were found by number alone, ``q[0]``, ``q[1]``...
+    controls: tuple[str, ...] = ()
+    rest: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ColumnSurvey:
+    """What was seen of some columns."""
+
+    ranges: Mapping[str, tuple[float, float]]  # Of each column that has values, in its unit.
+    period: float | None  # Time from one sample to the next [s]; None where there are no stamps.
+    whole: bool = True  # Whether all of the log was read.
+    stride: int = 1  # Fewest samples per step at which each joint's motion is clear.
+
+
 def new_robot(
     model: Path | str,
     *,
@@ -127,7 +147,7 @@ def complete(new: RobotDraft, source: LogSource) -> RobotDraft:
 
 
 def _with_controls(
-    new: RobotDraft, found: "ColumnGuess", seen: "ColumnSurvey", where: str
+    new: RobotDraft, found: ColumnGuess, seen: ColumnSurvey, where: str
 ) -> RobotDraft:
     spans = {name: seen.ranges.get(name, (0.0, 0.0)) for name in found.controls}
     moving = [name for name, (low, high) in spans.items() if low < high]
@@ -197,17 +217,7 @@ def _control_names(columns: Sequence[str], joints: Sequence[str]) -> dict[str, s
     return dict(zip(choice, columns, strict=True))
 
 
-@dataclass(frozen=True)
-class ColumnSurvey:
-    """What was seen of some columns."""
-
-    ranges: Mapping[str, tuple[float, float]]  # Of each column that has values, in its unit.
-    period: float | None  # Time from one sample to the next [s]; None where there are no stamps.
-    whole: bool = True  # Whether all of the log was read.
-    stride: int = 1  # Fewest samples per step at which each joint's motion is clear.
-
-
-def survey(source: LogSource, found: "ColumnGuess", most: int = MOST_BYTES) -> ColumnSurvey:
+def survey(source: LogSource, found: ColumnGuess, most: int = MOST_BYTES) -> ColumnSurvey:
     """Ranges and rate of what was found, from about ``most`` bytes of a log."""
     names = [*found.joints.values(), *found.controls]
     ranges: dict[str, tuple[float, float]] = {}
@@ -252,16 +262,6 @@ def round_period(period: float) -> float:
     return float(f"{period:.6g}")
 
 
-@dataclass(frozen=True)
-class ColumnGuess:
-    """Columns by what they seem to be: of each joint, of the commands, and the others."""
-
-    joints: Mapping[str, str]
-    by_order: bool = False  # Whether the joints were found by number alone, ``q[0]``, ``q[1]``...
-    controls: tuple[str, ...] = ()
-    rest: tuple[str, ...] = ()
-
-
 def guess_columns(
     columns: Sequence[str],
     joints: Sequence[str],
@@ -288,14 +288,21 @@ def guess_columns(
             found[joint] = ranked[0][2]
     if len(found) < len(joints):
         # names that fit some joints only may be numbers counted from elsewhere: q1, q2 in the log,
-        # q0, q1 in the model
-        ordered = positions if len(positions) == len(joints) else _by_number(columns, len(joints))
-        if ordered:
-            found, by_order = dict(zip(joints, ordered, strict=True)), True
+        # q0, q1 in the model; so take the only positions that differ in a number alone
+        families: dict[str, list[str]] = {}
+        for column in columns:
+            families.setdefault(re.sub(r"\d+(?=\D*$)", "#", column), []).append(column)
+        fitting = [list(positions)] if len(positions) == len(joints) else []
+        for stem, members in families.items() if not fitting else ():
+            named = set(words(stem))
+            if len(members) == len(joints) and POSITION & named and not (OTHER | COMMAND) & named:
+                fitting.append(members)
+        if len(fitting) == 1:
+            found, by_order = dict(zip(joints, fitting[0], strict=True)), True
     free = [column for column in columns if column not in found.values()]
     by_word = [c for c in free if COMMAND & set(said[c]) and BOOKKEEPING.isdisjoint(said[c])]
-    named = [words(name) for name in actuators]
-    by_actuator = [c for c in free if any(_within(name, said[c]) is not None for name in named)]
+    drives = [words(name) for name in actuators]
+    by_actuator = [c for c in free if any(_within(name, said[c]) is not None for name in drives)]
     controls = list(commands) or by_word or by_actuator
     rest = tuple(column for column in free if column not in controls)
     return ColumnGuess(found, by_order, tuple(controls), rest)
@@ -305,20 +312,6 @@ def words(name: str) -> list[str]:
     """The words of a column's name, in small letters, numbers apart, without the s of a plural."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower()
     return [re.sub(r"(?<=..[^s])s$", "", part) for part in re.findall(r"[a-z]+|[0-9]+", split)]
-
-
-def _by_number(columns: Sequence[str], count: int) -> list[str]:
-    """The only ``count`` columns of positions whose names differ in a number alone."""
-    families: dict[str, list[str]] = {}
-    for column in columns:
-        families.setdefault(re.sub(r"\d+(?=\D*$)", "#", column), []).append(column)
-    fitting = [
-        members
-        for stem, members in families.items()
-        if len(members) == count and POSITION.intersection(words(stem))
-        if (OTHER | COMMAND).isdisjoint(words(stem))
-    ]
-    return fitting[0] if len(fitting) == 1 else []
 
 
 def _within(part: Sequence[str], whole: Sequence[str]) -> int | None:

@@ -475,9 +475,16 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
     paths = [path] if is_bag(path) else filter(is_bag, path.iterdir())
     stems = {bag: bag.name if bag.is_dir() else bag.stem for bag in paths}
     bags = []
-    for bag in sorted(stems, key=lambda bag: natural_order(bag.name)):
-        name = stems[bag] if list(stems.values()).count(stems[bag]) == 1 else bag.name
-        bags.append(_open_bag(bag, name))
+    for file in sorted(stems, key=lambda bag: natural_order(bag.name)):
+        name = stems[file] if list(stems.values()).count(stems[file]) == 1 else file.name
+        if file.is_file() and file.stat().st_size == 0:
+            raise DataError(f"{file} is empty (0 bytes); nothing was recorded.")
+        parts = _mcap_parts(file) if file.is_dir() else [file] if file.suffix == ".mcap" else []
+        bag = _mcap_bag(parts, name) if parts else _library_bag(file, name)
+        if not any(topic.count for topic in bag.topics.values()):
+            what = f"it has {bag if bag.topics else 'no topics'} and not one message"
+            raise DataError(f"The bag {name!r} is empty: {what}; leave it out.")
+        bags.append(bag)
     columns = _columns(bags, stamps)
 
     def read(names: Sequence[str]) -> Iterator[RawRecording]:
@@ -492,17 +499,6 @@ def open_rosbag(path: Path, stamps: str = "auto") -> LogSource:
     files = [file for bag in bags for file in bag.files]
     names = [(bag.name, dict[str, str | float]()) for bag in bags]
     return LogSource("rosbag", path, files, columns, read, names, positions=positions)
-
-
-def _open_bag(path: Path, name: str) -> Bag:
-    if path.is_file() and path.stat().st_size == 0:
-        raise DataError(f"{path} is empty (0 bytes); nothing was recorded.")
-    parts = _mcap_parts(path) if path.is_dir() else [path] if path.suffix == ".mcap" else []
-    bag = _mcap_bag(parts, name) if parts else _library_bag(path, name)
-    if not any(topic.count for topic in bag.topics.values()):
-        what = f"it has {bag if bag.topics else 'no topics'} and not one message"
-        raise DataError(f"The bag {name!r} is empty: {what}; leave it out.")
-    return bag
 
 
 def _columns(bags: Sequence[Bag], stamps: str) -> dict[str, str]:
