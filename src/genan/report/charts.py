@@ -326,8 +326,7 @@ def error_chart(found: Found[Any]) -> Figure:
 
 
 def validation_losses(run: ArtifactRecord) -> Curve:
-    """Loss of each epoch on what was held out, mean over the members; empty where not all are
-    numbers."""
+    """Loss of each epoch on what was held out, over the members; empty where one is no number."""
     epochs = (run.record.get("training") or {}).get("validation_loss") or ()
     means = [sum(epoch) / len(epoch) for epoch in epochs]
     sound = all(map(math.isfinite, means))
@@ -351,8 +350,7 @@ _CURVES: Mapping[str, tuple[str, Callable[[ArtifactRecord], Curve], str, str, st
 
 
 def curve_charts(kind: str, found: Sequence[Found[ArtifactRecord]]) -> Iterator[Figure]:
-    """Of the "fitting" of actuators or the "training" of policies: a chart for each loss or task
-    with the runs that have a curve."""
+    """Of the "fitting" of actuators or "training" of policies: a chart for each loss or task."""
     field, curve, title, axis, quantity, unit = _CURVES[kind]
     rows: dict[str, list[tuple[str, Curve]]] = {}
     for one in found:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 
 from genan.data import Inspection, Summary, finite_differences
 from genan.data.inspection.measures import (
@@ -43,8 +42,7 @@ _DOTTED: dict[str, Any] = {"color": GREY, "linewidth": 0.7, "linestyle": ":"}
 
 
 def save_figures(inspection: Inspection, folder: Path) -> tuple[Path, ...]:
-    """Write ``trajectories.png``, ``coverage.png`` and ``signals.png`` into ``folder``; return
-    their paths. The inspection must still have its data."""
+    """Write ``trajectories.png``, ``coverage.png`` and ``signals.png`` into ``folder``."""
     figures = {
         "trajectories.png": trajectories_figure(inspection),
         "coverage.png": coverage_figure(inspection),
@@ -89,8 +87,7 @@ def trajectories_figure(inspection: Inspection) -> "Figure":
 
 @style()
 def coverage_figure(inspection: Inspection) -> "Figure":
-    """Where the recording has been: density of position and velocity, of pairs of positions, and
-    of each control."""
+    """Where it has been: density of position and velocity, of pairs of positions, of controls."""
     data, joints, controls = inspection.data, inspection.joints, inspection.controls
     assert data is not None
     motion = finite_differences(data.q, lengths=data.lengths, dt=data.dt)
@@ -133,11 +130,8 @@ def coverage_figure(inspection: Inspection) -> "Figure":
     return figure
 
 
-def _edges(
-    values: Float[np.ndarray, " M"], quantum: float, *, tail: float = 0.0
-) -> Float[np.ndarray, " edges"]:
-    """Edges of cells over all but a tail of the values; whole quanta wide, so that rounding makes
-    no stripes."""
+def _edges(values: np.ndarray, quantum: float, *, tail: float = 0.0) -> np.ndarray:
+    """Cells over all but a tail of the values; whole quanta wide, or rounding makes stripes."""
     low, high = (float(value) for value in np.quantile(values, [tail, 1.0 - tail]))
     low, high = (low, high) if low < high else (low - 0.5, low + 0.5)
     width = (high - low) / BINS

@@ -42,13 +42,9 @@ class WrittenReport:
 
 
 def write_report(
-    runs: Sequence[Path],
-    out: Path,
-    *,
-    overwrite: bool = False,
-    title: str = TITLE,
+    runs: Sequence[Path], out: Path, *, overwrite: bool = False, title: str = TITLE,
     files: bool = True,
-) -> WrittenReport:
+) -> WrittenReport:  # fmt: skip
     """Make the report on ``runs``.
 
     Args:
@@ -105,8 +101,7 @@ def save_inspection_page(
 
 
 def check_out(out: Path, *, overwrite: bool) -> Path:
-    """The folder that goes with the page ``out``; a page that is there already, or that is none, is
-    refused."""
+    """Refuse a page that is there already, or that is none; the folder that goes with it."""
     files = out.with_name(f"{out.stem}_files")
     there = next((path for path in (out, files) if path.exists()), None)
     for wrong, message in (
@@ -156,8 +151,7 @@ def _render(template: str, **context: Any) -> bytes:
 
 
 def _embedded(found: Sequence[Found[Any]], room: int, folder: Path) -> list[dict[str, Any]]:
-    """Films or pictures: inside the page while there is room (small ones first), linked from
-    ``folder`` beyond."""
+    """Films or pictures: in the page while there is room (small ones first), linked beyond."""
     shown = {}
     sizes = {one.path: one.path.stat().st_size for one in found}
     for one in sorted(found, key=lambda one: (sizes[one.path], one.path)):

@@ -103,8 +103,7 @@ class LiveReport:
 
 
 class PageGoneError(BaseException):
-    """Nobody looks any more. No ``Exception``: a control loop would bring the arm to rest first,
-    for nobody."""
+    """Nobody looks. No ``Exception``: a control loop would bring the arm to rest first."""
 
 
 class RealTime:
@@ -234,8 +233,7 @@ class LiveRobot:
                 self._fly()
 
     def _fly(self) -> None:
-        """Flight after flight, until the robot shall begin again; one that was stopped for a reason
-        is the last, and the arm stays at rest."""
+        """Flight after flight until it shall begin again; after one with a fault the arm rests."""
         interface, robot = self._robot, self._robot.robot
         safety, stopping, stop = self._setup.safety, lambda: self._again, None
         with ControlLoop(interface, safety=safety, stopping=stopping) as loop:
@@ -275,8 +273,7 @@ class LiveRobot:
         return setup.prepare(self._trial).controllers
 
     def _judge(self, *, over: bool = False) -> None:
-        """Count the last trial once it is clear what became of it, or as a failure when the next
-        one comes (``over``)."""
+        """Count the last trial once it is decided, or as a failure when it is ``over``."""
         success = self._setup.success_so_far()
         if not self._judged and (over or success is not None):
             self._judged = True
@@ -378,14 +375,12 @@ def _run(settings: LiveSettings, connection: Any) -> None:
 
 
 class GoalHandle:
-    """Where the arm should go: a handle to drag, sliders, and the arm as it should be. Goals stay
-    within those that the policy was trained for."""
+    """Where the arm should go, within what the policy was trained for: a handle, and sliders."""
 
     def __init__(
         self, server: Any, stage: Stage, limits: Limits, send: Callable[[LiveOrder], None]
     ) -> None:
-        """Add handle and goal arm to the scene, and the sliders where the page is adding; ``send``
-        takes the orders."""
+        """Add them to scene and page; ``send`` takes the orders."""
         gui, scene, robot = server.gui, server.scene, stage.robot
         self._base, self._limits, self._send = stage.base, limits, send
         # One for the mouse's thread, one for the page's.
@@ -431,8 +426,7 @@ class GoalHandle:
             slider.value = min(max(round(float(value), 1), slider.min), slider.max)
 
     async def _drag(self, event: Any) -> None:
-        """The mouse moved the handle: bring the tip there. Not in a thread, so that the end of it
-        comes last."""
+        """Bring the tip to the dragged handle. In no thread, so that the end of it comes last."""
         with self._lock:
             # At the end the handle goes to where the goal's tip really is.
             self._dragged = event.phase != "end"
@@ -575,17 +569,10 @@ class LivePage(ViewerPage):
 
 
 def view_live(
-    task: str = "reacher",
-    *,
-    policy: Path | None = None,
-    actuators: Path | None = None,
-    seed: int = 0,
-    hours: float = 0.0,
-    member: int | None = None,
-    port: int = 8080,
-    stopping: Callable[[], bool],
-    opened: Opened,
-) -> None:
+    task: str = "reacher", *, policy: Path | None = None, actuators: Path | None = None,
+    seed: int = 0, hours: float = 0.0, member: int | None = None, port: int = 8080,
+    stopping: Callable[[], bool], opened: Opened,
+) -> None:  # fmt: skip
     """Show a policy on the virtual robot until ``stopping``.
 
     Args:

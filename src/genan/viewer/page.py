@@ -10,7 +10,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from genan.viewer.ghosts import GhostSimulation
 
+    Shape = tuple[Trimesh, tuple[float, float, float, float]]  # With its colour.
+
 RGBA = tuple[float, float, float, float]  # Red, green, blue and opacity, from 0 to 1.
 Opened = Callable[[str], None]  # Gets the page's address when it can be looked at.
 
@@ -60,11 +62,8 @@ MEAN, NONE = "mean of the ensemble", "nobody (hidden)"
 MEASURED, SIMULATED, AIM, FAINT = "#222222", COLOURS[0], COLOURS[2], "rgba(86,180,233,0.45)"
 
 
-def shapes(
-    model: mujoco.MjModel, body: int, *, facets: int = FACETS
-) -> list[tuple["Trimesh", RGBA]]:
-    """What is drawn of a body, in its own frame, with its colours. Planes are not: the page has a
-    floor."""
+def shapes(model: mujoco.MjModel, body: int, *, facets: int = FACETS) -> "list[Shape]":
+    """What is drawn of a body, in its own frame, with colours; no planes: the page has a floor."""
     from trimesh.graph import smooth_shade
     from trimesh.transformations import quaternion_matrix
 
@@ -90,7 +89,7 @@ def grown(mesh: "Trimesh", by: float) -> "Trimesh":
     return Trimesh(mesh.vertices + by * mesh.vertex_normals, mesh.faces, process=False)
 
 
-def _add_shapes(scene: Any, name: str, drawn: Iterable[tuple["Trimesh", RGBA]]) -> None:
+def _add_shapes(scene: Any, name: str, drawn: "list[Shape]") -> None:
     """Nodes of ``scene``, below the node ``name``."""
     for k, (mesh, colour) in enumerate(drawn):
         scene.add_mesh_simple(
@@ -110,16 +109,10 @@ class ArmNodes:
     """One arm: a frame for each body, with its shapes in it."""
 
     def __init__(
-        self,
-        scene: Any,
-        name: str,
-        stage: Stage,
-        *,
-        colour: RGBA | None = None,
+        self, scene: Any, name: str, stage: Stage, *, colour: RGBA | None = None,
         thicker: float = THICKER,
-    ) -> None:
-        """Add the robot of ``stage`` to ``scene`` as the node ``name``. In one ``colour`` it is
-        hidden at first, and its surface is so much further out [m]."""
+    ) -> None:  # fmt: skip
+        """Add the robot as the node ``name``; in one ``colour``, hidden and ``thicker`` [m]."""
         from trimesh.util import concatenate
 
         model, faint = stage.robot.mj_model, colour is not None and colour[3] < 0.25
@@ -202,8 +195,7 @@ def draw_stage(server: Any, stage: Stage) -> None:
 
 @contextlib.contextmanager
 def serving(port: int) -> "Iterator[viser.ViserServer]":
-    """An empty page at ``port`` of this computer, 0 for a free one, for as long as the block lasts;
-    a port that is not to be had is refused."""
+    """An empty page at ``port`` of this computer, 0 for a free one, while the block lasts."""
     try:
         import viser
     except ModuleNotFoundError as error:
@@ -235,8 +227,7 @@ def serving(port: int) -> "Iterator[viser.ViserServer]":
 
 @dataclass(frozen=True)
 class GhostActuators:
-    """The actuators that drive the simulated arms. Their contract is known at once, they themselves
-    when needed."""
+    """The actuators of the simulated arms: the contract at once, they themselves when needed."""
 
     folder: Path
     contract: Contract
@@ -246,8 +237,7 @@ class GhostActuators:
     def find(
         cls, folder: Path | None, *, robot: str | None, member: int | None = None
     ) -> "GhostActuators":
-        """Those in ``folder``, or those that come with ``robot``; refuses a ``member`` that there
-        is not."""
+        """Those in ``folder``, or those that come with ``robot``; refuses an unknown ``member``."""
         try:
             folder = folder or bundled_actuators(str(robot))
         except ActuatorError:
@@ -267,10 +257,8 @@ class GhostActuators:
 class GhostMotion:
     """What the simulated arms did in some ticks, and what the networks say about the robot."""
 
-    q: Float[np.ndarray, "ticks models nq"]
-    """Positions [rad or m]: of the ensemble's mean torque, then of each member alone."""
-    torque: Float[np.ndarray, "ticks members nq"]
-    """What each member makes of the robot's own past [N m or N]."""
+    q: Float[np.ndarray, "ticks models nq"]  # Of the mean torque, then of each member [rad or m].
+    torque: Float[np.ndarray, "ticks members nq"]  # Of each, of the robot's own past [N m or N].
 
     @property
     def disagreement(self) -> Float[np.ndarray, " ticks"]:
@@ -358,13 +346,14 @@ class ViewerPage(ABC):
         """Do ``work`` one after the other in another thread; an error is said on the page."""
         self._started = True
 
-        def done(work: "Future[None]") -> None:
-            error = None if work.cancelled() else work.exception()
-            if error is not None:
+        def run() -> None:
+            try:
+                work(*arguments)
+            except Exception as error:
                 name = "" if isinstance(error, GenanError) else f"{type(error).__name__}: "
                 self._ghost_words = f"No simulated arm: {name}{error}"
 
-        self._working.submit(work, *arguments).add_done_callback(done)
+        self._working.submit(run)
 
     @abstractmethod
     def _build(self, gui: Any) -> None:
@@ -372,8 +361,7 @@ class ViewerPage(ABC):
 
     @abstractmethod
     def _restart(self, *, asked: bool) -> None:
-        """Start the simulated arms (again): now, ``asked`` by the button, or every so often. What
-        compiles begins here, first when someone has looked for a while."""
+        """Start the simulated arms (again): now, as ``asked``, or every so often."""
 
     @abstractmethod
     def _advance(self, seconds: float) -> None:
@@ -385,8 +373,7 @@ class ViewerPage(ABC):
 
 
 def show(page: ViewerPage, stopping: Callable[[], bool], opened: Opened | None = None) -> None:
-    """Picture after picture until ``stopping``. Browsers come and go; without one nothing is
-    drawn."""
+    """Picture after picture until ``stopping``; without a browser nothing is drawn."""
     if opened is not None:
         opened(f"http://{HOST}:{page.server.get_port()}")
     before = due = time.perf_counter()
@@ -400,8 +387,7 @@ def show(page: ViewerPage, stopping: Callable[[], bool], opened: Opened | None =
 
 
 class GhostView:
-    """The simulated arms on a page: the chosen one, each member as a fainter one, and the cloud of
-    their tips."""
+    """The simulated arms: the chosen one, each member, fainter, and a cloud of their tips."""
 
     def __init__(self, server: Any, stage: Stage, members: int, member: int | None) -> None:
         """Add them to the scene, hidden, and their controls where the page is adding."""
@@ -435,8 +421,7 @@ class GhostView:
         return None if self._driver.value == NONE else self._names.index(self._driver.value)
 
     def place(self, q: Float[np.ndarray, "past models nq"] | None) -> None:
-        """Show the arms at ``q`` [rad or m], the last of the moments; the earlier ones are for the
-        cloud. Without, there is nothing to show."""
+        """Show the arms at the last of ``q`` [rad or m], the cloud at all of it; None: hide."""
         if (q is not None) != self._ready:
             self._ready = q is not None
             self._show()
@@ -472,8 +457,7 @@ class Curves:
         self, gui: Any, robot: Robot, members: int, *, measured: str = "robot", goal: bool = False,
         cursor: bool = False,
     ) -> None:  # fmt: skip
-        """Add them where ``gui`` is adding: with a line for the ``goal`` or without, and with an
-        upright line at the present moment (``cursor``) or without."""
+        """Add them; with lines for the ``goal`` and the present (``cursor``), or without."""
         self._robot, self._cursor = robot, cursor
         hint = "Whose position and torque is shown."
         self._joint = gui.add_dropdown("Joint", [*robot.joint_names], hint=hint)

@@ -191,8 +191,7 @@ class FlatRenderer(Renderer):
 
 
 def geom_mesh(model: mujoco.MjModel, geom: int, *, facets: int = 24) -> "Trimesh | None":
-    """The surface of a geom in its own frame [m]; None for planes. A circle has ``facets``
-    corners."""
+    """A geom in its own frame [m]; None for planes. A circle has ``facets`` corners."""
     from trimesh import Trimesh, creation
 
     kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
@@ -306,8 +305,7 @@ def _things(now: float, time: np.ndarray, **paths: np.ndarray) -> dict[str, np.n
 
 
 def play_in_window(environment: "TaskEnvironment", episodes: "Episodes", stage: Stage) -> None:
-    """Play ``episodes`` of ``environment`` in MuJoCo's viewer at real time, again and again until
-    it is closed."""
+    """Play ``episodes`` in MuJoCo's viewer at real time, again and again until it is closed."""
     import mujoco.viewer
 
     with mujoco.viewer.launch_passive(
@@ -342,8 +340,7 @@ def has_encoder() -> bool:
 
 
 def film_path(path: Path) -> Path:
-    """Where a film goes that is wanted at ``path``: a GIF of that name where MP4 cannot be
-    written."""
+    """Where a film wanted at ``path`` goes: a GIF of that name where MP4 cannot be written."""
     if path.suffix.lower() not in FORMATS:
         raise SettingError(f"A film can be written as {listing(FORMATS)}, not as {path.name!r}.")
     return path if path.suffix.lower() == ".gif" or has_encoder() else path.with_suffix(".gif")

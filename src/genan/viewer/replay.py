@@ -27,8 +27,7 @@ def nearest(one: Trajectory, time: float) -> int:
 
 
 def restarts(one: Trajectory, every: float, at: Sequence[float] = ()) -> Bool[np.ndarray, " T"]:
-    """At which samples the simulation starts again: the first, ``every`` so often [s] (inf: never)
-    and ``at`` [s]."""
+    """Where the simulation starts again: at first, ``every`` so often [s] and ``at`` [s]."""
     marks = np.zeros(len(one), bool)
     marks[[0, *(nearest(one, moment) for moment in at)]] = True
     if np.isfinite(every):
@@ -37,8 +36,7 @@ def restarts(one: Trajectory, every: float, at: Sequence[float] = ()) -> Bool[np
 
 
 def recorded_robot(recording: Summary) -> str | None:
-    """Name of the installed robot that made the recording, if it says so, or else of the first one
-    that it fits and that has actuators."""
+    """The installed robot that made it, if it says so, else the first that fits with actuators."""
     origin, contract = recording.provenance, recording.provenance.get("contract")
     # A transfer says which robot the policy was for, a collection which virtual robot it was.
     name = contract.get("robot") if isinstance(contract, dict) else origin.get("robot", "")
@@ -160,16 +158,10 @@ class ReplayPage(ViewerPage):
 
 
 def view_recording(
-    path: Path,
-    *,
-    actuators: Path | None = None,
-    robot: str | Path | None = None,
-    trajectory: int = 0,
-    member: int | None = None,
-    port: int = 8080,
-    stopping: Callable[[], bool],
-    opened: Opened,
-) -> None:
+    path: Path, *, actuators: Path | None = None, robot: str | Path | None = None,
+    trajectory: int = 0, member: int | None = None, port: int = 8080,
+    stopping: Callable[[], bool], opened: Opened,
+) -> None:  # fmt: skip
     """Show a recording until ``stopping``.
 
     Args:

@@ -176,8 +176,7 @@ def _points(robot: Robot, poses: Float[np.ndarray, "n nq"]) -> Float[np.ndarray,
 
 
 class ArmKinematics:
-    """Where the parts of a robot are. Not for several threads at once: it places one MuJoCo
-    state."""
+    """Where the parts of a robot are. Places one MuJoCo state: not for several threads at once."""
 
     def __init__(self, robot: Robot) -> None:
         self._model, self._data = robot.mj_model, mujoco.MjData(robot.mj_model)
@@ -191,8 +190,7 @@ class ArmKinematics:
         return self._data.xpos.copy(), self._data.xquat.copy()
 
     def tip(self, q: Joints) -> Point:
-        """The end effector in the frame of the base [m]; the last body where the robot names
-        none."""
+        """The end effector in the frame of the base [m]; the last body where none is named."""
         positions, _ = self.poses(q)
         return positions[-1] if self._site is None else self._data.site_xpos[self._site].copy()
 
