@@ -255,7 +255,7 @@ def test_starts_lie_on_the_sphere_all_round_it(scene: CupScene) -> None:
     # height have equal shares.
     assert np.abs(away.mean(axis=0) / 0.2).max() < 4.0 / np.sqrt(3 * 4000) + 0.02
     assert np.abs(np.mean(away[:, 2] > 0.2 / 3.0) - 1.0 / 3.0) < 0.03
-    start, end = (np.asarray(p) for p in (scene.mount.links[0].start, scene.mount.links[0].end))
+    start, end = (np.asarray(p) for p in (scene.links[0].start, scene.links[0].end))
     states = jax.vmap(lambda ball: scene.start(q, ball))(balls)
     from_start = np.asarray(jax.vmap(scene.ball_in_cup_frame)(states)) - start
     part = np.clip(from_start @ (end - start) / ((end - start) @ (end - start)), 0.0, 1.0)

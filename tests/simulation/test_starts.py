@@ -46,7 +46,7 @@ def test_a_dropped_robot_is_where_holding_its_control_brings_it(settler):
     simulator, seed = settler.simulator, jnp.zeros(2, jnp.uint32)
     step = jax.jit(lambda state, u: simulator.step(state, u, seed=seed))
     for found in (starts, mixed):
-        state = settler._at_pose(2, found.u)
+        state = settler._at_pose(found.u)
         for _ in range(SETTLING.hold):
             state = step(state, found.u)
         np.testing.assert_allclose(found.arm.q[0], state.scene.q[0], atol=1e-5)
@@ -76,7 +76,7 @@ def test_draws_come_from_the_pool(settler):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"u_lower": (1.0,) * 4}, "must not be above their upper"),
+        ({"u_lower": (1.0,) * 4}, "must not be above u_upper"),
         ({"u_lower": (0.0,)}, "one entry per control"),
         ({"hold": 0}, "at least one step"),
         ({"ramped": 2.0}, "from 0 to 1"),

@@ -93,7 +93,7 @@ def test_the_way_leads_round_the_rim_and_what_is_come_nearer_adds_up():
     assert all(a > b for a, b in itertools.pairwise(ways))
     settings = scene.settings
     assert abs(float(task._distance(at(0.0, settings.floor + 0.03))[0]) - 0.03) < 1e-3
-    _, memory = task.begin(env.settler._at_pose(1, jnp.zeros((1, 4))).scene, key=jax.random.key(0))
+    _, memory = task.begin(env.settler._at_pose(jnp.zeros((1, 4))).scene, key=jax.random.key(0))
     first, total = float(memory.distance[0]), 0.0
     for x, z in path[1:]:
         memory = task.update(at(x, z), memory, key=jax.random.key(1))

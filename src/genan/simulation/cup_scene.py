@@ -1,5 +1,8 @@
-"""The ball, the string and the cup of ball-in-a-cup: every number of the scene, where the ball can
-touch, and what that does to it.
+"""``CupScene``: the arm with a cup, and a ball on a string, in steps of the robot's period.
+
+The arm is the chain of ``genan.dynamics``; string, cup and links act on the ball by one-sided
+impulses. ``docs/ball-in-a-cup.md`` says what was chosen and why; ``benchmarks/cup_model.py`` builds
+the same scene for MuJoCo, as its judge.
 
 The cup frame has its origin in the middle of the cup and its z axis along the cup's axis, out of
 the opening. The cup is round, so everything happens in the half plane of the ball's radius r and
@@ -29,13 +32,13 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from genan.dynamics import ChainDynamics
 from genan.dynamics.algebra import (
     Scalar,
-    Symmetric,
+    Scalars,
     Vector,
     add,
+    assemble,
     cross,
     dot,
     mul,
-    multiply,
     plus,
     rotate,
     scale,
@@ -44,11 +47,17 @@ from genan.dynamics.algebra import (
     unrotate,
 )
 from genan.dynamics.base import check_shapes
-from genan.dynamics.chain import Pose, composite_inertia, newton_euler, place
+from genan.dynamics.chain import composite_inertia, newton_euler, place
 from genan.errors import RobotError, SettingError
 from genan.robot import Robot
 from genan.simulation.simulator import Tip, bounds_of, rounded
 
+Joints = Float[Array, " nq"]
+Vector3 = Float[Array, " 3"]
+Number = Float[Array, ""]
+
+#: Site of the model that is the cup frame.
+CUP_SITE = "cup"
 #: Keeps a division finite where the ball's centre lies on the cup's axis, in the middle of the wall
 #: or of a link [m].
 _TINY = 1e-6
@@ -56,6 +65,11 @@ _TINY = 1e-6
 _STILL = 1e-5
 #: Keeps a division finite where there is no direction to push in [1/kg].
 _LIGHT = 1e-6
+#: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast
+#: swings.
+_SWEEPS = 4
+#: A joint beyond its limit is brought back at this speed at most [rad/s].
+_LIMIT_RECOVERY = 0.5
 
 
 @dataclass(frozen=True)
@@ -82,15 +96,11 @@ class CupSettings:
 
     def __post_init__(self) -> None:
         sizes = ("ball_mass", "string_length", "ball_radius", "cup_radius", "cup_height")
+        speeds = ("friction", "bounce_speed", "recovery_speed")
         for names, low, high, words in (
             ((*sizes, "thickness"), math.ulp(0.0), math.inf, "be a positive number (kg or m)"),
             (("restitution", "recovery"), 0.0, 1.0, "lie between 0 and 1"),
-            (
-                ("friction", "bounce_speed", "recovery_speed"),
-                0.0,
-                math.inf,
-                "be zero or a positive number",
-            ),
+            (speeds, 0.0, math.inf, "be zero or a positive number"),
         ):
             for name in names:
                 value = getattr(self, name)
@@ -161,14 +171,14 @@ class ContactPoint(NamedTuple):
         return scale(lax.rsqrt(jnp.asarray(add(dot(sliding, sliding), _STILL**2))), sliding)
 
 
-def string_contact(settings: CupSettings, ball: Vector, length: Scalar) -> ContactPoint:
+def _string_contact(settings: CupSettings, ball: Vector, length: Scalar) -> ContactPoint:
     """The string of ``length`` [m], when taut, pulls ``ball`` to its attachment."""
     away = (ball[0], ball[1], ball[2] - settings.attachment)
     distance, inverse = _norm(away)
     return ContactPoint(scale(-inverse, away), length - distance)
 
 
-def cup_contacts(settings: CupSettings, ball: Vector) -> tuple[ContactPoint, ContactPoint]:
+def _cup_contacts(settings: CupSettings, ball: Vector) -> tuple[ContactPoint, ContactPoint]:
     """Wall (with the rim) and bottom, for a ball at ``ball`` in the cup frame."""
     x, y, z = ball
     half = 0.5 * settings.thickness
@@ -184,17 +194,15 @@ def cup_contacts(settings: CupSettings, ball: Vector) -> tuple[ContactPoint, Con
         return ContactPoint(normal, distance - reach)
 
     wall = contact(radius - middle, z - jnp.clip(z, low, high))
-    bottom = contact(radius - jnp.minimum(radius, middle), z - low)
-    return wall, bottom
+    return wall, contact(radius - jnp.minimum(radius, middle), z - low)
 
 
-def link_contact(settings: CupSettings, link: Capsule, ball: Vector) -> ContactPoint:
+def _link_contact(settings: CupSettings, link: Capsule, ball: Vector) -> ContactPoint:
     """The link ``link``, for a ball at ``ball`` in the cup frame."""
-    start = link.start
-    along = tuple(b - a for a, b in zip(start, link.end, strict=True))
-    from_start = (ball[0] - start[0], ball[1] - start[1], ball[2] - start[2])
-    part = jnp.clip(dot(along, from_start) / sum(a * a for a in along), 0.0, 1.0)
-    away = plus(from_start, scale(-part, (along[0], along[1], along[2])))
+    along = plus(link.end, scale(-1.0, link.start))
+    from_start = plus(ball, scale(-1.0, link.start))
+    part = jnp.clip(dot(along, from_start) / dot(along, along), 0.0, 1.0)
+    away = plus(from_start, scale(-part, along))
     distance, inverse = _norm(away)
     return ContactPoint(scale(inverse, away), distance - settings.ball_radius - link.radius)
 
@@ -206,139 +214,102 @@ def _norm(v: Vector) -> tuple[Scalar, Scalar]:
     return square * inverse, inverse
 
 
-class ImpulseResponse(NamedTuple):
-    """How the n joints and the ball answer to impulses."""
-
-    joints: Sequence[Sequence[Scalar]]  # M^-1, the inverse of the arm's inertia.
-    coupling: Sequence[Vector]
-    """M^-1 C^T by rows: what an impulse on the ball takes from each joint's velocity."""
-    ball: Symmetric
-    """W = 1/m + C M^-1 C^T: what it gives to the ball's velocity, seen from the cup."""
-
-
-def impulse_response(
-    inverse: Sequence[Sequence[Scalar]], columns: Sequence[Vector], mass: Scalar
-) -> ImpulseResponse:
-    """From M^-1, C by columns (one per joint) and the mass of the ball [kg]."""
-    coupling = [plus(*(scale(m, c) for m, c in zip(row, columns, strict=True))) for row in inverse]
-
-    def entry(i: int, j: int) -> Scalar:
-        return add(*(mul(c[i], r[j]) for c, r in zip(columns, coupling, strict=True)))
-
-    xx, yy, zz = (add(entry(i, i), 1.0 / mass) for i in range(3))
-    return ImpulseResponse(inverse, coupling, (xx, yy, zz, entry(0, 1), entry(0, 2), entry(1, 2)))
-
-
-class CupMotion(NamedTuple):
-    """Velocities of the joints [rad/s], and of the ball seen from the cup, in its frame [m/s]."""
-
-    joints: Sequence[Scalar]
-    ball: Vector
+Contact = tuple[Vector, Scalar, Vector | None]
+"""Normal, velocity along it that is asked for [m/s], and direction of sliding with friction."""
 
 
 class ImpulseRow(NamedTuple):
-    """A direction of an impulse, and how joints and ball answer to a unit of it."""
+    """A direction of an impulse, in n joints and then the ball seen from the cup."""
 
-    direction: Vector
+    direction: Scalars
+    response: Scalars  # What a unit of impulse adds to the n + 3 velocities.
     step: Scalar  # Impulse for a unit of velocity along the direction [kg].
-    ball: Vector
-    joints: list[Scalar]
 
     @classmethod
-    def along(cls, direction: Vector, answer: ImpulseResponse) -> "ImpulseRow":
-        """The row of ``direction``."""
-        ball = multiply(answer.ball, direction)
-        joints = [-dot(row, direction) for row in answer.coupling]
-        return cls(direction, 1.0 / add(dot(direction, ball), _LIGHT), ball, joints)
+    def along(cls, direction: Scalars, answers: Sequence[Scalars], light: float) -> "ImpulseRow":
+        """The row of ``direction``; ``answers`` is the matrix from impulses to velocities."""
+        response = [dot(row, direction) for row in answers]
+        return cls(direction, response, 1.0 / add(dot(direction, response), light))
 
-    def push(self, motion: CupMotion, impulse: Scalar) -> CupMotion:
-        """The motion after ``impulse`` [N s]."""
-        joints = [
-            v + response * impulse for v, response in zip(motion.joints, self.joints, strict=True)
-        ]
-        return CupMotion(joints, plus(motion.ball, scale(impulse, self.ball)))
+    def push(self, motion: Scalars, impulse: Scalar) -> list[Scalar]:
+        """The velocities after ``impulse`` [N s]."""
+        pushed = zip(motion, self.response, strict=True)
+        return [add(v, mul(response, impulse)) for v, response in pushed]
 
 
-def solve_impulses(
-    motion: CupMotion,
-    contacts: Sequence[tuple[ContactPoint, Scalar]],
+def _solve_impulses(
+    motion: Scalars,
+    answers: Sequence[Scalars],
     limits: Sequence[tuple[Scalar, Scalar]],
-    sliding: Sequence[tuple[int, Vector, float]],
-    answer: ImpulseResponse,
-    *,
-    sweeps: int,
-) -> tuple[Vector, list[Scalar]]:
-    """Impulse on the ball [N s], in the cup frame, and joint velocities [rad/s] after all impulses.
+    contacts: Sequence[Contact],
+    friction: float,
+) -> tuple[Vector, Scalars]:
+    """Impulse on the ball [N s], in the cup frame, and velocities after all impulses.
 
-    Everything that costs a division is done before the sweeps: the sweeps are then one loop to the
-    compiler.
-
-    Args:
-        motion: The motion without any impulse.
-        contacts: Every contact and the velocity it asks for [m/s].
-        limits: For every joint the lowest and highest velocity [rad/s] that keep it within its
-            limits.
-        sliding: Where there is friction: the contact's number, the direction and the coefficient.
-        answer: How joints and ball answer to impulses.
-        sweeps: How often joint limits and contacts are gone through; friction follows once.
+    From the ``motion`` without any: velocities of the n joints [rad/s] and of the ball, seen from
+    the cup and in its frame [m/s]. ``answers`` [n + 3, n + 3] is what impulses on these add to
+    them, ``limits`` the lowest and highest velocity that keep a joint within its range. Everything
+    that costs a division is done before the sweeps, which are then one loop to the compiler.
     """
-    rows = [ImpulseRow.along(contact.normal, answer) for contact, _ in contacts]
-    brakes = [ImpulseRow.along(direction, answer) for _, direction, _ in sliding]
-    steps = [1.0 / row[k] for k, row in enumerate(answer.joints)]
-    stops: list[Scalar] = [0.0] * len(limits)
+    joints = np.eye(len(limits), len(motion)).tolist()
+    still = [0.0] * len(limits)
+    rows: list[tuple[ImpulseRow, Scalar, Scalar | None]] = []
+    for joint, (low, high) in zip(joints, limits, strict=True):
+        rows.append((ImpulseRow.along(joint, answers, 0.0), low, high))
+    brakes = []
+    for normal, target, sliding in contacts:
+        if sliding is not None:
+            brakes.append((len(rows), ImpulseRow.along([*still, *sliding], answers, _LIGHT)))
+        rows.append((ImpulseRow.along([*still, *normal], answers, _LIGHT), target, None))
     impulses: list[Scalar] = [0.0] * len(rows)
-    for _ in range(sweeps):
-        for k, (lower, upper) in enumerate(limits):
-            below = jnp.maximum(stops[k] + (lower - motion.joints[k]) * steps[k], 0.0)
-            above = jnp.minimum(stops[k] + (upper - motion.joints[k]) * steps[k], 0.0)
-            change = below + above - stops[k]
-            joints = [
-                v + row[k] * change for v, row in zip(motion.joints, answer.joints, strict=True)
-            ]
-            motion = CupMotion(joints, plus(motion.ball, scale(-change, answer.coupling[k])))
-            stops[k] = below + above
-        for k, (row, (_, target)) in enumerate(zip(rows, contacts, strict=True)):
-            impulse = jnp.maximum(
-                impulses[k] + (target - dot(row.direction, motion.ball)) * row.step, 0.0
-            )
-            motion = row.push(motion, impulse - impulses[k])
-            impulses[k] = impulse
-    total = plus(
-        *(scale(impulse, row.direction) for impulse, row in zip(impulses, rows, strict=True))
-    )
-    for row, (k, _, coefficient) in zip(brakes, sliding, strict=True):
-        bound = coefficient * impulses[k]
-        impulse = jnp.clip(-dot(row.direction, motion.ball) * row.step, -bound, bound)
+    for _ in range(_SWEEPS):
+        for k, (row, lower, upper) in enumerate(rows):
+            velocity, impulse = dot(row.direction, motion), impulses[k]
+            impulses[k] = jnp.maximum(impulse + (lower - velocity) * row.step, 0.0)
+            if upper is not None:
+                impulses[k] += jnp.minimum(impulse + (upper - velocity) * row.step, 0.0)
+            motion = row.push(motion, impulses[k] - impulse)
+    pushes = [(row, impulses[k]) for k, (row, _, _) in enumerate(rows) if k >= len(limits)]
+    for k, row in brakes:  # friction, once
+        bound = friction * impulses[k]
+        impulse = jnp.clip(-dot(row.direction, motion) * row.step, -bound, bound)
         motion = row.push(motion, impulse)
-        total = plus(total, scale(impulse, row.direction))
-    return total, list(motion.joints)
+        pushes.append((row, impulse))
+    x, y, z = (add(*(mul(by, row.direction[i]) for row, by in pushes)) for i in (-3, -2, -1))
+    return (x, y, z), motion
 
 
-# --- ``CupScene``: the arm with a cup, and a ball on a string, in steps of the robot's period.
+class CupState(eqx.Module):
+    """One scene between two steps: joints first, then the ball in world coordinates."""
 
-Joints = Float[Array, " nq"]
-Vector3 = Float[Array, " 3"]
-Number = Float[Array, ""]
-
-#: Site of the model that is the cup frame.
-CUP_SITE = "cup"
-#: Sweeps over joint limits, string and contacts: right to 5e-5 m/s for 99 in 100 states of fast
-#: swings.
-_SWEEPS = 4
-#: A joint beyond its limit is brought back at this speed at most [rad/s].
-_LIMIT_RECOVERY = 0.5
+    qpos: Float[Array, "*batch coordinates"]  # Joint positions [rad] and the ball's centre [m].
+    qvel: Float[Array, "*batch coordinates"]
+    """Joint velocities [rad/s] and the ball's velocity [m/s]."""
+    ball_mass: Float[Array, "*batch"] | None = None
+    """Mass of this scene's ball [kg]; None where all have the mass of the settings."""
+    string_length: Float[Array, "*batch"] | None = None
+    """Length of this scene's string [m]; None where all have that of the settings."""
 
 
-@dataclass(frozen=True)
-class CupMount:
-    """The cup on the last link of an arm, and what else the ball can hit."""
+@final
+class CupScene(eqx.Module):
+    """Arm, cup, string and ball: functions of one state, to be batched by ``vmap``.
 
-    tip: Tip  # The cup frame on the last link.
-    links: tuple[Capsule, ...]  # The capsules of the body that carries the cup.
+    Holds constants only, so that ``jax.jit`` takes its methods as they are.
+    """
+
+    dynamics: ChainDynamics
+    settings: CupSettings = eqx.field(static=True)
+    tip: Tip = eqx.field(static=True)  # The cup frame on the last link.
+    links: tuple[Capsule, ...] = eqx.field(static=True)
+    """The capsules of the body that carries the cup, which the ball can hit too."""
+    lower: tuple[float, ...] = eqx.field(static=True)
+    upper: tuple[float, ...] = eqx.field(static=True)  # Joint limits [rad].
 
     @classmethod
-    def read(cls, robot: Robot) -> "CupMount":
-        """The mount of ``robot``; refused without a cup at the end of a chain of hinges."""
+    def load(cls, robot: Robot | str, settings: CupSettings | None = None) -> "CupScene":
+        """The scene on ``robot``; refused without a cup at the end of a chain of hinges."""
+        robot = Robot.load(robot) if isinstance(robot, str) else robot
         if robot.end_effector != CUP_SITE:
             raise RobotError(
                 f"The end_effector of the robot {robot.name!r} is {robot.end_effector!r}; "
@@ -364,49 +335,15 @@ class CupMount:
             middle = turn.T @ (data.geom_xpos[geom] - origin)
             along = half * (turn.T @ data.geom_xmat[geom].reshape(3, 3)[:, 2])
             links.append(Capsule(rounded(middle - along), rounded(middle + along), float(radius)))
-        return cls(tip, tuple(links))
-
-
-class CupState(eqx.Module):
-    """One scene between two steps: joints first, then the ball in world coordinates."""
-
-    qpos: Float[Array, "*batch coordinates"]  # Joint positions [rad] and the ball's centre [m].
-    qvel: Float[Array, "*batch coordinates"]
-    """Joint velocities [rad/s] and the ball's velocity [m/s]."""
-    ball_mass: Float[Array, "*batch"] | None = None
-    """Mass of this scene's ball [kg]; None where all have the mass of the settings."""
-    string_length: Float[Array, "*batch"] | None = None
-    """Length of this scene's string [m]; None where all have that of the settings."""
-
-
-@final
-class CupScene(eqx.Module):
-    """Arm, cup, string and ball: functions of one state, to be batched by ``vmap``.
-
-    Holds constants only, so that ``jax.jit`` takes its methods as they are.
-    """
-
-    dynamics: ChainDynamics
-    settings: CupSettings = eqx.field(static=True)
-    mount: CupMount = eqx.field(static=True)
-    lower: tuple[float, ...] = eqx.field(static=True)
-    upper: tuple[float, ...] = eqx.field(static=True)  # Joint limits [rad].
-
-    @classmethod
-    def load(cls, robot: Robot | str, settings: CupSettings | None = None) -> "CupScene":
-        """The scene on ``robot``, whose end effector must be the site ``cup``."""
-        robot = Robot.load(robot) if isinstance(robot, str) else robot
-        bounds = bounds_of(robot.q_range)
-        return cls(ChainDynamics(robot), settings or CupSettings(), CupMount.read(robot), *bounds)
+        constants = settings or CupSettings(), tip, tuple(links)
+        return cls(ChainDynamics(robot), *constants, *bounds_of(robot.q_range))
 
     @property
     def nq(self) -> int:
-        """Number of joints."""
         return self.dynamics.nq
 
     @property
     def dt(self) -> float:
-        """Time step [s]."""
         return self.dynamics.dt
 
     def start(
@@ -452,23 +389,20 @@ class CupScene(eqx.Module):
         above = jnp.asarray([0.0, 0.0, self.settings.attachment], q.dtype)
         in_cup = above + length * _times(rotation.T, direction)
         ball = (in_cup[0], in_cup[1], in_cup[2])
-        contacts = [link_contact(self.settings, link, ball) for link in self.mount.links]
+        contacts = [_link_contact(self.settings, link, ball) for link in self.links]
         inside = jnp.any(jnp.asarray([contact.distance < 0.0 for contact in contacts]))
         return position + _times(rotation, above) + jnp.where(inside, -length, length) * direction
 
     def step(self, state: CupState, tau: Joints) -> CupState:
-        """One ``dt`` later, under the joint torques ``tau`` [N m]."""
         check_shapes(self.nq, tau)
         velocity = self._velocities(state, tau)
         qpos = state.qpos + self.dt * velocity
         return CupState(qpos, velocity, state.ball_mass, state.string_length)
 
     def q(self, state: CupState) -> Joints:
-        """Joint positions [rad]."""
         return state.qpos[: self.nq]
 
     def qd(self, state: CupState) -> Joints:
-        """Joint velocities [rad/s]."""
         return state.qvel[: self.nq]
 
     def ball(self, state: CupState) -> tuple[Vector3, Vector3]:
@@ -478,7 +412,7 @@ class CupScene(eqx.Module):
     def cup_pose(self, q: Joints) -> tuple[Vector3, Float[Array, "3 3"]]:
         """Origin of the cup frame [m] at ``q`` [rad], and its axes as columns, in the world."""
         check_shapes(self.nq, q)
-        return self.mount.tip.pose(q)
+        return self.tip.pose(q)
 
     def attachment(self, q: Joints) -> Vector3:
         """Where the string is tied [m], in world coordinates."""
@@ -500,66 +434,38 @@ class CupScene(eqx.Module):
         """Distance from the string's attachment to the ball's centre [m]."""
         return jnp.linalg.norm(self.ball(state)[0] - self.attachment(self.q(state)))
 
-    # From here on everything is in scalars, which XLA fuses into one loop over the scenes.
-
     def _velocities(self, state: CupState, tau: Joints) -> Float[Array, " coordinates"]:
-        """Velocities after the step, of joints and ball."""
-        n, dt, settings = self.nq, self.dt, self.settings
+        """Of joints and ball after the step; all in scalars, which XLA fuses into one loop."""
+        n, dt, cup, turn = self.nq, self.dt, self.settings, self.tip.rotation
+        links, gravity = self.dynamics.links, self.dynamics.gravity
         q, qd = [state.qpos[i] for i in range(n)], [state.qvel[i] for i in range(n)]
-        mass = settings.ball_mass if state.ball_mass is None else state.ball_mass
-        length = settings.string_length if state.string_length is None else state.string_length
-        poses = place(self.dynamics.links, q)
-        inverse = self._inverse_inertia(poses)
-        force = self._drive(poses, q, qd, [tau[i] for i in range(n)])
-        qd = [add(v, mul(dt, dot(row, force))) for v, row in zip(qd, inverse, strict=True)]
-        recovery = _LIMIT_RECOVERY
-        limits = [
-            (jnp.minimum((low - p) / dt, recovery), jnp.maximum((high - p) / dt, -recovery))
-            for low, high, p in zip(self.lower, self.upper, q, strict=True)
-        ]
-        x, y, z = (state.qvel[n + i] + dt * self.dynamics.gravity[i] for i in range(3))
-        flight: Vector = (x, y, z)
-        ball, seen, columns = self._from_cup(
-            poses, (state.qpos[n], state.qpos[n + 1], state.qpos[n + 2]), flight
-        )
-        answer = impulse_response(inverse, columns, mass)
-        moved = (scale(-v, column) for v, column in zip(qd, columns, strict=True))
-        free = CupMotion(qd, plus(seen, *moved))
+        mass = cup.ball_mass if state.ball_mass is None else state.ball_mass
+        length = cup.string_length if state.string_length is None else state.string_length
 
-        string, cup = string_contact(settings, ball, length), cup_contacts(settings, ball)
-        links = [link_contact(settings, link, ball) for link in self.mount.links]
-        # The string is no longer than itself after the step.
-        contacts = [(string, -string.distance / dt)]
-        contacts += [(one, one.target(settings, free.ball, dt)) for one in (*links, *cup)]
-        sliding = [
-            (1 + len(links) + k, one.sliding(free.ball), settings.friction)
-            for k, one in enumerate(cup)
-        ]
-        impulse, joints = solve_impulses(free, contacts, limits, sliding, answer, sweeps=_SWEEPS)
-        push = self._to_world(poses, rotate(self.mount.tip.rotation, impulse))
-        return _stack([*joints, *plus(flight, scale(1.0 / mass, push))], state.qvel.dtype)
-
-    def _inverse_inertia(self, poses: list[Pose]) -> list[list[Scalar]]:
-        effective = composite_inertia(poses)
-        for row, link in zip(effective, self.dynamics.links, strict=True):
-            row[-1] = add(row[-1], self.dt * link.damping)
-        return [solve(effective, [float(i == k) for i in range(self.nq)]) for k in range(self.nq)]
-
-    def _drive(
-        self, poses: list[Pose], q: Sequence[Scalar], qd: Sequence[Scalar], tau: Sequence[Scalar]
-    ) -> list[Scalar]:
-        """Torque that is left for acceleration."""
-        bias = newton_euler(poses, qd, [0.0] * self.nq, gravity=self.dynamics.gravity)
+        # The arm without the ball.
+        poses = place(links, q)
+        inertia = composite_inertia(poses)
+        for row, link in zip(inertia, links, strict=True):
+            row[-1] = add(row[-1], dt * link.damping)
+        inverse = [solve(inertia, unit) for unit in np.eye(n).tolist()]
+        bias = newton_euler(poses, qd, [0.0] * n, gravity=gravity)
         passive = [
             add(mul(-link.stiffness, sub(p, link.spring_reference)), mul(-link.damping, v))
-            for link, p, v in zip(self.dynamics.links, q, qd, strict=True)
+            for link, p, v in zip(links, q, qd, strict=True)
         ]
-        return [sub(add(t, p), b) for t, p, b in zip(tau, passive, bias, strict=True)]
+        force = [sub(add(tau[i], passive[i]), bias[i]) for i in range(n)]
+        qd = [add(v, mul(dt, dot(row, force))) for v, row in zip(qd, inverse, strict=True)]
+        back = _LIMIT_RECOVERY
+        limits = [
+            (jnp.minimum((low - p) / dt, back), jnp.maximum((high - p) / dt, -back))
+            for low, high, p in zip(self.lower, self.upper, q, strict=True)
+        ]
 
-    def _from_cup(
-        self, poses: list[Pose], ball: Vector, velocity: Vector
-    ) -> tuple[Vector, Vector, list[Vector]]:
-        """Ball, its velocity, and per joint that of a point fixed to the cup, in the cup frame."""
+        # Ball, its velocity, and per joint that of a point fixed to the cup, in the cup frame.
+        x, y, z = (state.qvel[n + i] + dt * gravity[i] for i in range(3))
+        ball: Vector = (state.qpos[n], state.qpos[n + 1], state.qpos[n + 2])
+        flight: Vector = (x, y, z)
+        velocity = flight
         axes: list[Vector] = []
         arms: list[Vector] = []  # from each joint's origin to the ball
         for pose in poses:
@@ -567,24 +473,45 @@ class CupScene(eqx.Module):
             velocity = pose.to_link(velocity)
             axes = [*(pose.to_link(axis) for axis in axes), (0.0, 0.0, 1.0)]
             arms = [*(pose.to_link(arm) for arm in arms), ball]
-        turn, origin = self.mount.tip.rotation, self.mount.tip.position
         columns = [unrotate(turn, cross(axis, arm)) for axis, arm in zip(axes, arms, strict=True)]
-        from_cup = plus(ball, scale(-1.0, origin))
-        return unrotate(turn, from_cup), unrotate(turn, velocity), columns
+        ball = unrotate(turn, plus(ball, scale(-1.0, self.tip.position)))
+        moved = (scale(-v, column) for v, column in zip(qd, columns, strict=True))
+        free = plus(unrotate(turn, velocity), *moved)
 
-    def _to_world(self, poses: list[Pose], v: Vector) -> Vector:
+        string = _string_contact(cup, ball, length)
+        # The string is no longer than itself after the step; only the cup has friction.
+        contacts: list[Contact] = [(string.normal, -string.distance / dt, None)]
+        for capsule in self.links:
+            one = _link_contact(cup, capsule, ball)
+            contacts.append((one.normal, one.target(cup, free, dt), None))
+        for one in _cup_contacts(cup, ball):
+            contacts.append((one.normal, one.target(cup, free, dt), one.sliding(free)))
+        answers = _impulse_answers(inverse, columns, mass)
+        push, motion = _solve_impulses([*qd, *free], answers, limits, contacts, cup.friction)
+        push = rotate(turn, push)
         for pose in reversed(poses):
-            v = pose.to_parent(v)
-        return v
+            push = pose.to_parent(push)
+        velocities = [*motion[:n], *plus(flight, scale(1.0 / mass, push))]
+        return assemble(velocities, np.arange(n + 3), state.qvel.dtype)
 
 
-def _stack(values: "list[Scalar] | Vector", dtype: np.dtype) -> Float[Array, " n"]:
-    """An array of scalars, by selections: ``genan.dynamics.algebra`` says why."""
-    index = np.arange(len(values))
-    array = jnp.zeros(len(values), dtype)
-    for i, value in enumerate(values):
-        array = jnp.where(index == i, value, array)
-    return array.astype(dtype)
+def _impulse_answers(
+    inverse: Sequence[Scalars], columns: Sequence[Vector], mass: Scalar
+) -> list[Scalars]:
+    """What impulses on n joints, and between cup and ball, add to the velocities [n + 3, n + 3].
+
+    From M^-1, C by columns (one per joint) and the mass of the ball [kg]: M^-1, -M^-1 C^T and W.
+    """
+    coupling = [plus(*(scale(m, c) for m, c in zip(row, columns, strict=True))) for row in inverse]
+
+    def entry(i: int, j: int) -> Scalar:
+        i, j = min(i, j), max(i, j)
+        own = add(*(mul(c[i], r[j]) for c, r in zip(columns, coupling, strict=True)))
+        return add(own, 1.0 / mass) if i == j else own
+
+    joints = [[*row, *scale(-1.0, c)] for row, c in zip(inverse, coupling, strict=True)]
+    balls = [[*(-c[i] for c in coupling), *(entry(i, j) for j in range(3))] for i in range(3)]
+    return [*joints, *balls]
 
 
 def _times(matrix: Float[Array, "3 3"], vector: Vector3) -> Vector3:

@@ -1,5 +1,4 @@
-"""When a simulation diverges: the state before the first number that is not finite, kept for a
-look at it.
+"""When a simulation diverges: the state before the first number that is not finite.
 
 A diverged episode ends and another one begins, so that one bad state does not cost a training; what
 led to it is written to a file that ``genan fault`` shows.
@@ -36,12 +35,9 @@ class Divergence(eqx.Module):
         return cls(jnp.zeros((), jnp.int32), first, jnp.zeros((1, action_size), like.u.dtype))
 
     def updated(
-        self,
-        before: SimulatorState,
-        action: Float[Array, "envs action"],
-        sound: Bool[Array, " envs"],
+        self, before: SimulatorState, action: Array, sound: Bool[Array, " envs"]
     ) -> "Divergence":
-        """After a step from ``before``, which ended well for the episodes that are ``sound``."""
+        """After ``action`` [envs, action] from ``before``, which went well where ``sound``."""
         bad = ~sound
         at = jnp.argmax(bad)[None]
         new = (self.count == 0) & jnp.any(bad)

@@ -6,6 +6,7 @@ model says about gravity, springs and dampers acts as it did when the networks w
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast, final, runtime_checkable
 
 import equinox as eqx
@@ -24,6 +25,12 @@ from genan.dynamics.chain import Link, place, read_links
 from genan.errors import RobotError
 from genan.robot import Robot
 
+Joints = Float[Array, " nq"]
+RobotsQ = Float[Array, "robots nq"]
+RobotsU = Float[Array, "robots nu"]
+Histories = Float[Array, "robots rows _"]
+Seed = UInt32[Array, "2"]  # 64 random bits.
+
 
 @runtime_checkable
 class Scene(Protocol):
@@ -40,13 +47,13 @@ class Scene(Protocol):
     def dt(self) -> float:
         """Time step [s]."""
 
-    def q(self, state: Any) -> Float[Array, " nq"]:
+    def q(self, state: Any) -> Joints:
         """Joint positions [rad or m]."""
 
-    def qd(self, state: Any) -> Float[Array, " nq"]:
+    def qd(self, state: Any) -> Joints:
         """Joint velocities [rad/s or m/s]."""
 
-    def step(self, state: Any, tau: Float[Array, " nq"]) -> Any:
+    def step(self, state: Any, tau: Joints) -> Any:
         """The scene one ``dt`` later, under the joint torques ``tau`` [N m or N]."""
 
 
@@ -76,28 +83,23 @@ class ArmScene(eqx.Module):
 
     @property
     def nq(self) -> int:
-        """Number of joints."""
         return self.dynamics.nq
 
     @property
     def dt(self) -> float:
-        """Time step [s]."""
         return self.dynamics.dt
 
-    def start(self, q: Float[Array, " nq"], qd: Float[Array, " nq"] | None = None) -> ArmState:
+    def start(self, q: Joints, qd: Joints | None = None) -> ArmState:
         """The arm at ``q`` [rad or m], at rest unless ``qd`` [rad/s or m/s] is given."""
         return ArmState(q, jnp.zeros_like(q) if qd is None else qd)
 
-    def q(self, state: ArmState) -> Float[Array, " nq"]:
-        """Joint positions [rad or m]."""
+    def q(self, state: ArmState) -> Joints:
         return state.q
 
-    def qd(self, state: ArmState) -> Float[Array, " nq"]:
-        """Joint velocities [rad/s or m/s]."""
+    def qd(self, state: ArmState) -> Joints:
         return state.qd
 
-    def step(self, state: ArmState, tau: Float[Array, " nq"]) -> ArmState:
-        """The arm one ``dt`` later, under the joint torques ``tau`` [N m or N]."""
+    def step(self, state: ArmState, tau: Joints) -> ArmState:
         dt, dtype = self.dt, state.q.dtype
         lower, upper = jnp.asarray(self.lower, dtype), jnp.asarray(self.upper, dtype)
         qd = state.qd + dt * self.dynamics.acceleration(state.q, state.qd, tau)
@@ -133,13 +135,15 @@ class Tip:
             )
         data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, data)
-        turn, origin = _last_frame(links, data.qpos)
-        site = model.site(robot.end_effector).id
-        rotation = turn.T @ data.site_xmat[site].reshape(3, 3)
-        position = turn.T @ (data.site_xpos[site] - origin)
+        turn, origin = np.eye(3), np.zeros(3)  # of the last link, as the model was drawn
+        for link in links:
+            (c, s), origin = link.turn, origin + turn @ link.offset
+            turn = turn @ link.rotation @ [[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]
+        site = data.site(robot.end_effector)
+        rotation, position = turn.T @ site.xmat.reshape(3, 3), turn.T @ (site.xpos - origin)
         return cls(links, rounded(position), cast(Rotation, tuple(map(rounded, rotation))))
 
-    def pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, " 3"], Float[Array, "3 3"]]:
+    def pose(self, q: Joints) -> tuple[Float[Array, " 3"], Float[Array, "3 3"]]:
         """Position [m] of the site at ``q`` [rad or m] and its axes as columns, from the base."""
         tip: Vector = self.position
         columns = [cast(Vector, column) for column in zip(*self.rotation, strict=True)]
@@ -148,24 +152,6 @@ class Tip:
             columns = [pose.to_parent(column) for column in columns]
         vector = lambda v: jnp.stack([jnp.asarray(x, q.dtype) for x in v])  # noqa: E731
         return vector(tip), jnp.stack([vector(column) for column in columns], axis=1)
-
-
-def _last_frame(
-    links: tuple[Link, ...], q: Float[np.ndarray, " nq"]
-) -> tuple[Float[np.ndarray, "3 3"], Float[np.ndarray, " 3"]]:
-    """Axes and origin of the last link in the world at ``q`` [rad or m], in double precision."""
-    turn, origin = np.eye(3), np.zeros(3)
-    for link, position in zip(links, q, strict=True):
-        origin = origin + turn @ np.asarray(link.offset)
-        turn = turn @ np.asarray(link.rotation)
-        moved = position - link.reference
-        if link.hinge:
-            angle = moved + np.arctan2(link.turn[1], link.turn[0])
-            c, s = np.cos(angle), np.sin(angle)
-            turn = turn @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
-        else:
-            origin = origin + moved * turn[:, 2]
-    return turn, origin
 
 
 @final
@@ -180,15 +166,8 @@ class EnsembleDrive(eqx.Module):
     precision: Precision = eqx.field(static=True, default="float32")
     """Of the hidden layers' matrix products on a GPU."""
 
-    def torque(
-        self,
-        q_history: Float[Array, "robots rows nq"],
-        u_history: Float[Array, "robots rows nu"],
-        *,
-        seed: UInt32[Array, "2"],
-    ) -> Float[Array, "robots nq"]:
-        """Torque of one random member for each robot [N m or N]; ``seed``, 64 random bits, draws
-        them.
+    def torque(self, q_history: Histories, u_history: Histories, *, seed: Seed) -> RobotsQ:
+        """Torque of one random member for each robot [N m or N], drawn by ``seed``.
 
         Members drive equally many robots, or one more.
         """
@@ -202,9 +181,7 @@ class EnsembleDrive(eqx.Module):
         tau = jax.vmap(torque)(self.ensemble.layers, grouped).reshape(places, -1)
         return jnp.zeros_like(tau).at[order].set(tau, unique_indices=True)[:robots]
 
-    def disagreement(
-        self, q_history: Float[Array, "robots rows nq"], u_history: Float[Array, "robots rows nu"]
-    ) -> Float[Array, " robots"]:
+    def disagreement(self, q_history: Histories, u_history: Histories) -> Float[Array, " robots"]:
         """Standard deviation of all members' torques, summed over the joints [N m]."""
         x = self.ensemble.inputs(q_history, u_history)
         tau = jax.vmap(self._torque(), (0, None))(self.ensemble.layers, x)
@@ -222,27 +199,23 @@ class HistoryBuffer(eqx.Module):
 
     def with_present(self, q: Array, u: Array) -> tuple[Array, Array]:
         """Positions and controls with the present ones at the end."""
-        q, u = (
-            jnp.concatenate([past, now[:, None]], axis=1)
-            for past, now in ((self.q, q), (self.u, u))
-        )
-        return q, u
+        longer = partial(jnp.concatenate, axis=1)
+        return longer([self.q, q[:, None]]), longer([self.u, u[:, None]])
 
 
 class DomainRandomization(eqx.Module):
     """How robots differ from the one that was recorded: other wear, other specimens."""
 
-    gain: Float[Array, "robots nq"]  # Factor on the torque.
-    offset: Float[Array, "robots nu"]  # What a robot's controls are called, less what they do.
+    gain: RobotsQ  # Factor on the torque.
+    offset: RobotsU  # What a robot's controls are called, less what they do.
 
     @classmethod
     def drawn(
         cls, robots: int, nq: int, nu: int, *, gain: float, offset: float, key: PRNGKeyArray
     ) -> "DomainRandomization":
         """Gains within 1 +- ``gain`` and offsets within +- ``offset``, uniform and independent."""
-        gain_key, offset_key = jax.random.split(key)
-        gains = jax.random.uniform(gain_key, (robots, nq), minval=-1.0, maxval=1.0)
-        offsets = jax.random.uniform(offset_key, (robots, nu), minval=-1.0, maxval=1.0)
+        draw, keys = partial(jax.random.uniform, minval=-1.0, maxval=1.0), jax.random.split(key)
+        gains, offsets = draw(keys[0], (robots, nq)), draw(keys[1], (robots, nu))
         return cls(1.0 + gain * gains, offset * offsets)
 
 
@@ -251,7 +224,7 @@ class SimulatorState(eqx.Module):
 
     scene: Any  # The scene's own states.
     past: HistoryBuffer
-    u: Float[Array, "robots nu"]  # Controls that were commanded last.
+    u: RobotsU  # Controls that were commanded last.
     randomization: DomainRandomization | None = None
     """How each robot differs from what the networks learnt; None where none does."""
 
@@ -304,7 +277,7 @@ class Simulator(eqx.Module):
     def start(
         self,
         scene: Any,
-        u: Float[Array, "robots nu"],
+        u: RobotsU,
         *,
         past: HistoryBuffer | None = None,
         randomization: DomainRandomization | None = None,
@@ -312,17 +285,12 @@ class Simulator(eqx.Module):
         """Robots in the states ``scene`` under ``u``; left out, in the past they rested there."""
         if past is None:
             history = self.drive.ensemble.contract.history
-            q = jax.vmap(self.scene.q)(scene)
-            past = HistoryBuffer(
-                jnp.repeat(q[:, None], history.span, axis=1),
-                jnp.repeat(u[:, None], history.reach, axis=1),
-            )
+            q = jnp.repeat(jax.vmap(self.scene.q)(scene)[:, None], history.span, axis=1)
+            past = HistoryBuffer(q, jnp.repeat(u[:, None], history.reach, axis=1))
         return SimulatorState(scene, past, u, randomization)
 
-    def step(
-        self, state: SimulatorState, u: Float[Array, "robots nu"], *, seed: UInt32[Array, "2"]
-    ) -> SimulatorState:
-        """One period later, under ``u``; ``seed``, 64 random bits, draws each robot's member."""
+    def step(self, state: SimulatorState, u: RobotsU, *, seed: Seed) -> SimulatorState:
+        """One period later, under ``u``; ``seed`` draws each robot's member."""
         tau = self.drive.torque(*self._histories(state, u), seed=seed)
         if state.randomization is not None:
             tau = tau * state.randomization.gain
@@ -332,18 +300,12 @@ class Simulator(eqx.Module):
         return SimulatorState(scene, past, u, state.randomization)
 
     def advance(
-        self,
-        state: SimulatorState,
-        change: Float[Array, "robots nu"],
-        *,
-        repeat: int,
-        key: PRNGKeyArray,
+        self, state: SimulatorState, change: RobotsU, *, repeat: int, key: PRNGKeyArray
     ) -> tuple[SimulatorState, Float[Array, " robots"]]:
-        """``repeat`` periods later, with ``change`` added to the controls (within their range) at
-        each of them.
+        """``repeat`` periods later, with ``change`` added to the controls at each of them.
 
-        Also the members' disagreement about the torque [N m], at the first of the periods: there
-        alone all members are asked.
+        Controls stay within their range. Also the members' disagreement about the torque [N m], at
+        the first of the periods: there alone all members are asked.
         """
         seeds = jax.random.bits(key, (repeat, 2))
         first = self._within(state.u + change)
@@ -356,8 +318,7 @@ class Simulator(eqx.Module):
 
     def _histories(self, state: SimulatorState, u: Array) -> tuple[Array, Array]:
         samples = state.past.with_present(jax.vmap(self.scene.q)(state.scene), u)
-        found: tuple[Array, Array] = self.drive.ensemble.contract.history.of_window(*samples)
-        return found
+        return self.drive.ensemble.contract.history.of_window(*samples)
 
     def _within(self, u: Array) -> Array:
         return jnp.clip(u, np.asarray(self.u_lower, u.dtype), np.asarray(self.u_upper, u.dtype))

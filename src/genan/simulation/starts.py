@@ -35,22 +35,18 @@ class Starts(eqx.Module):
         """Number of robots."""
         return self.u.shape[0]
 
-    def draw(
-        self, count: int, *, key: PRNGKeyArray
-    ) -> tuple[ArmState, HistoryBuffer, Float[Array, "count nu"]]:
-        """``count`` of them at random."""
+    def draw(self, count: int, *, key: PRNGKeyArray) -> tuple[ArmState, HistoryBuffer, Array]:
+        """``count`` of them at random: arms, their past, and controls [count, nu]."""
         picked = jax.random.randint(key, (count,), 0, len(self))
         arm, past, u = jax.tree.map(lambda a: a[picked], (self.arm, self.past, self.u))
         return arm, past, u
 
     def replaced(self, fresh: "Starts") -> "Starts":
         """With ``fresh`` in the place of the oldest ones."""
-        at = (self.oldest + jnp.arange(len(fresh))) % len(self)
-        put = lambda old, new: old.at[at].set(new)  # noqa: E731
-        arm, past, u = jax.tree.map(
-            put, (self.arm, self.past, self.u), (fresh.arm, fresh.past, fresh.u)
-        )
-        return Starts(arm, past, u, (self.oldest + len(fresh)) % len(self))
+        at, oldest = self.oldest + jnp.arange(len(fresh)), self.oldest + len(fresh)
+        moved = eqx.tree_at(lambda starts: starts.oldest, fresh, oldest % len(self))
+        put = lambda old, new: old.at[at % len(self)].set(new) if old.ndim else new  # noqa: E731
+        return jax.tree.map(put, self, moved)
 
 
 @dataclass(frozen=True)
@@ -72,10 +68,7 @@ class Settling:
         if not len(self.u_lower) == len(self.u_upper) == len(self.u_rest):
             raise SettingError("u_lower, u_upper and u_rest must have one entry per control.")
         if not all(low <= high for low, high in zip(self.u_lower, self.u_upper, strict=True)):
-            raise SettingError(
-                f"The initial controls' lower bounds {self.u_lower} must not be above their upper "
-                f"bounds {self.u_upper}."
-            )
+            raise SettingError(f"u_lower {self.u_lower} must not be above u_upper {self.u_upper}.")
         if self.hold < 1 or self.ramp < 1 or not 0.0 <= self.ramped <= 1.0:
             raise SettingError(
                 "Holding and ramping take at least one step and the ramped part lies from 0 to 1, "
@@ -98,30 +91,26 @@ class Settler(eqx.Module):
         """``count`` robots at rest; the first ones are dropped, the others ramped."""
         draw, key = jax.random.split(key)
         settling = self.settling
-        u = self._initial(count, key=draw)
+        lower, upper = np.asarray(settling.u_lower), np.asarray(settling.u_upper)
+        u = jax.random.uniform(draw, (count, len(lower)), minval=lower, maxval=upper)
         rest = jnp.broadcast_to(jnp.asarray(settling.u_rest, u.dtype), u.shape)
         ramped = (jnp.arange(count) >= count - round(settling.ramped * count))[:, None]
         steps = settling.hold + (settling.ramp if settling.ramped else 0)
         seeds = jax.random.bits(key, (steps, 2))
-        dropped = self._at_pose(count, u)
+        dropped, start = self._at_pose(u), self._at_pose(jnp.where(ramped, rest, u))
 
         def step(state: SimulatorState, at: tuple[Array, Array]) -> tuple[SimulatorState, None]:
             index, seed = at
             # All share one program: a dropped robot is dropped when ``hold`` steps are left.
-            again = ~ramped & (index == steps - settling.hold)
-            state = pick_rows(again, dropped, state)
+            state = pick_rows(~ramped & (index == steps - settling.hold), dropped, state)
             share = jnp.clip((index + 1 - settling.hold) / settling.ramp, 0.0, 1.0).astype(u.dtype)
             control = jnp.where(ramped, rest + share * (u - rest), u)
             return self.simulator.step(state, control, seed=seed), None
 
-        start = self._at_pose(count, jnp.where(ramped, rest, u))
         end, _ = jax.lax.scan(step, start, (jnp.arange(steps), seeds))
         return Starts(end.scene, end.past, end.u, jnp.zeros((), jnp.int32))
 
-    def _initial(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count nu"]:
-        lower, upper = np.asarray(self.settling.u_lower), np.asarray(self.settling.u_upper)
-        return jax.random.uniform(key, (count, len(lower)), minval=lower, maxval=upper)
-
-    def _at_pose(self, count: int, u: Float[Array, "count nu"]) -> SimulatorState:
-        q = jnp.broadcast_to(jnp.asarray(self.settling.q, u.dtype), (count, len(self.settling.q)))
+    def _at_pose(self, u: Float[Array, "count nu"]) -> SimulatorState:
+        q = jnp.asarray(self.settling.q, u.dtype)
+        q = jnp.broadcast_to(q, (len(u), len(q)))
         return self.simulator.start(ArmState(q, jnp.zeros_like(q)), u)
