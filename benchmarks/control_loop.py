@@ -19,7 +19,7 @@ import numpy as np
 from machine import machine
 
 from genan.deployment.controller import Goal, PolicyController
-from genan.deployment.flight import Flight, Spread
+from genan.deployment.flight import Flight, spread
 from genan.deployment.interface import (
     Clock,
     Pacer,
@@ -114,9 +114,9 @@ def tick(ticks: int) -> None:
     for name, times in (("wall", flight.work), ("CPU", np.array(robot.cpu))):
         times = times[ticks_of_policy][WARM:]
         asked = np.arange(WARM, WARM + len(times)) % 5 == 0
-        print(f"tick, {name}, all {len(times)}: {Spread.of(times)}")
-        print(f"  with the policy asked: {Spread.of(times[asked])}")
-        print(f"  without: {Spread.of(times[~asked])}")
+        print(f"tick, {name}, all {len(times)}: {spread(times)}")
+        print(f"  with the policy asked: {spread(times[asked])}")
+        print(f"  without: {spread(times[~asked])}")
 
 
 def paced(seconds: float, served: str | None) -> None:
@@ -142,8 +142,8 @@ def paced(seconds: float, served: str | None) -> None:
             counts[name][1] += missed
     where = f"over UDP to {served}" if served else "robot in memory"
     for name, (ticks, missed) in counts.items():
-        spread = Spread.of(np.concatenate(late[name]))
-        print(f"paced at 500 Hz, {name}: {missed} missed of {ticks + missed}; lateness {spread}")
+        lateness = spread(np.concatenate(late[name]))
+        print(f"paced at 500 Hz, {name}: {missed} missed of {ticks + missed}; lateness {lateness}")
     print(f"  ({where}, {seconds:g} s of each, in turns of {TURN:g} s)")
 
 

@@ -23,6 +23,7 @@ from tests.deployment.faulty import (
     lost,
     moved,
     nan,
+    short,
 )
 
 from genan.data import load
@@ -91,6 +92,7 @@ def test_a_controller_that_asks_for_too_much_is_limited_in_rate_and_range() -> N
 
 FAULTS = {
     "nan": (lambda: FaultyRobot(nan, tick=FAULT), {}, StopReason.READING, 0),
+    "too few": (lambda: FaultyRobot(short, tick=FAULT), {}, StopReason.READING, 0),
     "stale": (lambda: FaultyRobot(Stuck(stale=True), tick=FAULT), {}, StopReason.STALE, 20),
     "frozen": (lambda: FaultyRobot(Stuck(stale=False), tick=FAULT), {}, StopReason.FROZEN, 51),
     "back": (lambda: FaultyRobot(jumped(-0.5), tick=FAULT), {}, StopReason.CLOCK, 0),

@@ -254,7 +254,7 @@ class BallTracker:
             raise SettingError(f"The frames to use are 'newest' or 'all', not {frames!r}.")
         if delay < 0.0 or period <= 0.0:
             raise SettingError(
-                f"A delay is not negative and a period is positive; got {delay:g} and {period:g} s."
+                f"A delay is not negative, a period positive: {delay:g}, {period:g} s."
             )
         self.source, self.ball_filter = source, ball_filter or NumpyBallFilter.load()
         self._delay, self._period, self._all = delay, period, frames == "all"
@@ -337,18 +337,11 @@ class TrackedBall(TaskObservation):
     def __init__(
         self, source: BallSource, robot: Robot, *, buffer: int = 5, repeat: int = 5
     ) -> None:
-        """Ball positions of ``source`` in the frame of the robot's base.
-
-        Args:
-            source: the tracker.
-            robot: with the cup as its end effector.
-            buffer: positions that the velocity is averaged over, as in the policy's constants.
-            repeat: periods of the robot between two of them.
-        """
+        """Positions of ``source`` are in the frame of the base of ``robot``, which has the cup as
+        its end effector. ``buffer``: positions that the velocity is averaged over, as in the
+        policy's constants; ``repeat``: periods of the robot between two of them."""
         if buffer < 2:
-            raise SettingError(
-                f"A velocity needs a buffer of at least 2 ball positions, not {buffer}."
-            )
+            raise SettingError(f"A velocity needs at least 2 ball positions, not {buffer}.")
         self._source, self._kinematics = source, Kinematics(robot)
         self._buffer, self._repeat, self._dt = buffer, repeat, robot.dt
         # Enough of the past to know where the cup was when a late frame was exposed.
@@ -401,13 +394,9 @@ class Rally(TaskObservation):
     """Table tennis, in the world frame: filtered ball, racket, and whether the ball was hit."""
 
     def __init__(self, tracker: BallTracker, robot: Robot, *, repeat: int = 5) -> None:
-        """A tracked ball, and a ``robot`` with the racket as its end effector.
-
-        Args:
-            tracker: it follows ball positions in the world frame.
-            robot: whose racket it is.
-            repeat: periods of the robot to a step of the policy, at which the tracker is asked.
-        """
+        """A ball that ``tracker`` follows in the world frame, and a ``robot`` with the racket as
+        its end effector. The tracker is asked at each step of the policy, every ``repeat``
+        periods."""
         self._tracker, self._kinematics = tracker, Kinematics(robot)
         self._base = np.array(tracker.ball_filter.scene.base)
         self._dt, self._repeat, self._ticks = robot.dt, repeat, 0

@@ -90,14 +90,9 @@ def record(
 ) -> bool:
     """Record until ``recorder`` holds ``trajectories`` of the plan; whether it does.
 
-    Args:
-        recorder: from ``Recorder.resume_or_create``; what it holds is the beginning of the plan.
-        robot: what is recorded.
-        plan: what it is made to do.
-        trajectories: how many there shall be.
-        truth: also what only a virtual robot can tell, to judge models with.
-        recorded: called after each trajectory.
-        stopping: asked after each trajectory; true ends the recording, with all of it safe.
+    What it holds already (``Recorder.resume_or_create``) is the beginning of the plan. ``truth``:
+    also what only a virtual robot can tell, to judge models with. After each trajectory
+    ``recorded`` is called and ``stopping`` asked; true ends the recording, with all of it safe.
     """
     workers = min(max(2, os.cpu_count() or 2), MOST_WORKERS)
     for one in collect(robot, plan, start=len(recorder), stop=trajectories, workers=workers):

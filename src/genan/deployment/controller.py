@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.deployment.interface import Controls, Positions, Reading
-from genan.errors import RobotError, SettingError
+from genan.errors import SettingError
 from genan.rl.contract import PolicyContract
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot import Joint, Robot
@@ -53,14 +53,9 @@ class Kinematics:
         """For the end effector of ``robot``; refused where it has none."""
         import mujoco
 
-        if robot.end_effector is None:
-            raise RobotError(
-                f"The robot {robot.name!r} has no end_effector in its robot.toml, which the "
-                "kinematics need: name the model's site there."
-            )
         self._model, self._compute = robot.mj_model, mujoco.mj_kinematics
         self._data = mujoco.MjData(self._model)
-        self._site = self._data.site(robot.end_effector)
+        self._site = self._data.site(robot.tip)
         self._dof = np.array(robot.dof)
 
     def pose(self, q: Positions) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3 3"]]:
@@ -124,9 +119,7 @@ class Goal(TaskObservation):
     def __init__(self, q: Positions, robot: Robot) -> None:
         """Reach ``q`` [rad or m]; a goal outside the joint limits of ``robot`` is refused."""
         if np.shape(q) != (robot.nq,):
-            raise SettingError(
-                f"A goal needs one entry for each of the {robot.nq} joints, not {np.size(q)}."
-            )
+            raise SettingError(f"A goal for {robot.nq} joints cannot have {np.size(q)} entries.")
         for joint, value in zip(robot.joints, q, strict=True):
             if not joint.lower <= value <= joint.upper:
                 scale, unit = person_unit(joint)
@@ -152,21 +145,14 @@ class PolicyController(Controller):
         robot: Robot,
         seconds: float | None = None,
     ) -> None:
-        """Refuses a policy that was trained for another robot, by name.
-
-        Args:
-            policy: from ``genan.rl.numpy_policy.load``.
-            task: the other parts of its observation.
-            robot: the robot that it will drive.
-            seconds: how long [s]; left out: as long as an episode in training.
-        """
+        """A ``policy`` from ``genan.rl.numpy_policy.load`` and the ``task``'s parts of what it
+        observes. ``seconds`` [s] left out: as long as an episode in training. A policy that was
+        trained for another robot is refused, by name."""
         contract = PolicyContract.from_settings(policy.contract)
         contract.check_robot(robot)
         seconds = float(contract.constants["duration"]) if seconds is None else seconds
         if not seconds > 0.0:
-            raise SettingError(
-                f"A policy must run for a positive number of seconds, not {seconds:g}."
-            )
+            raise SettingError(f"A policy runs for a positive number of seconds, not {seconds:g}.")
         self.repeat = policy.action_repeat
         self._policy, self._task = policy, task
         self._velocity = FiniteDifference(robot.nq, robot.dt)

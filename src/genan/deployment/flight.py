@@ -1,6 +1,6 @@
-"""What happened, tick by tick: ``TickLog`` while it happens, ``Flight`` when it is over.
+"""``Flight``: what happened, tick by tick; ``FlightRecorder`` keeps flights.
 
-``FlightRecorder`` keeps flights. ``flights.h5`` is a recording as any other (docs/data-format.md),
+``flights.h5`` is a recording as any other (docs/data-format.md),
 q as read and u as sent, without what cannot be learnt from. ``flights.ticks/0000.npz`` and so on
 hold every tick of each flight, the last readings of a broken sensor included. Nothing is written
 while a flight is going on.
@@ -8,11 +8,11 @@ while a flight is going on.
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -25,25 +25,15 @@ from genan.files import write_atomically
 from genan.robot import Robot
 
 
-class Spread(NamedTuple):
-    """Median, 99th percentile and largest of some times [s]."""
-
-    p50: float
-    p99: float
-    worst: float
-
-    @classmethod
-    def of(cls, times: Float[np.ndarray, " n"]) -> "Spread":
-        """The spread of ``times`` [s]; zeros for none."""
-        return cls(*np.quantile(times if len(times) else [0.0], (0.5, 0.99, 1.0)).tolist())
-
-    def __str__(self) -> str:
-        p50, p99, worst = (1e3 * time for time in self)
-        return f"median {p50:.3f}, 99 % below {p99:.3f}, worst {worst:.3f} ms"
+def spread(times: Float[np.ndarray, " n"]) -> str:
+    """Median, 99th percentile and largest of some ``times`` [s], in words."""
+    p50, p99, worst = 1e3 * np.quantile(times if len(times) else [0.0], (0.5, 0.99, 1.0))
+    return f"median {p50:.3f}, 99 % below {p99:.3f}, worst {worst:.3f} ms"
 
 
+#: What is kept of each tick.
 COLUMNS = ("time", "loop_time", "lateness", "work", "q", "u", "delivered", "phase", "reason")
-"""What is kept of each tick."""
+_TYPES = {"delivered": bool, "phase": np.int64, "reason": np.int64}
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +63,17 @@ class Flight:
     reason: Int[np.ndarray, " ticks"]
     """``StopReason.code`` at the tick that saw a reason to stop, 0 elsewhere."""
 
+    @staticmethod
+    def columns(ticks: Sequence[tuple[object, ...]], robot: Robot) -> dict[str, np.ndarray]:
+        """The arrays of ``ticks``, which have an entry for each of ``COLUMNS``."""
+        shapes = {"q": (robot.nq,), "u": (robot.nu,)}
+        return {
+            name: np.array([tick[k] for tick in ticks], _TYPES.get(name, float)).reshape(
+                len(ticks), *shapes.get(name, ())
+            )
+            for k, name in enumerate(COLUMNS)
+        }
+
     def __len__(self) -> int:
         """Ticks."""
         return len(self.time)
@@ -89,39 +90,12 @@ class Flight:
         return (
             f"ended because {self.stop}\n"
             f"{len(self)} ticks in {seconds:.2f} s, {self.missed} missed\n"
-            f"work of a tick: {Spread.of(self.work)}\n"
-            f"lateness of a tick: {Spread.of(self.lateness)}"
+            f"work of a tick: {spread(self.work)}\n"
+            f"lateness of a tick: {spread(self.lateness)}"
         )
 
     def __repr__(self) -> str:
         return f"Flight({self.robot.name!r}, {len(self)} ticks, ended because {self.stop})"
-
-
-class TickLog:
-    """Columns that grow by doubling: a tick that is logged hardly ever waits for memory."""
-
-    def __init__(self, nq: int, nu: int, *, ticks: int = 8192) -> None:
-        """Room for this many ``ticks`` at first (16 s at 500 Hz)."""
-        self._count = 0
-        shapes = {"q": (nq,), "u": (nu,)}
-        types = {"delivered": bool, "phase": np.int64, "reason": np.int64}
-        self._columns = {
-            name: np.empty((ticks, *shapes.get(name, ())), types.get(name, float))
-            for name in COLUMNS
-        }
-
-    def add(self, **row: object) -> None:
-        """One tick: a value for each column."""
-        for name, column in self._columns.items():
-            if self._count == len(column):
-                column = np.concatenate([column, np.empty_like(column)])
-                self._columns[name] = column
-            column[self._count] = row[name]
-        self._count += 1
-
-    def columns(self) -> dict[str, np.ndarray]:
-        """What was logged, by column."""
-        return {name: column[: self._count].copy() for name, column in self._columns.items()}
 
 
 SHORTEST = 0.1  # Shorter pieces between two gaps are not kept as trajectories [s].
@@ -139,20 +113,12 @@ class FlightRecorder:
     """
 
     def __init__(self, path: Path | str, robot: Robot, *, provenance: Mapping[str, Any]) -> None:
-        """Begin; existing files are refused.
-
-        Args:
-            path: the recording to make.
-            robot: whose flights.
-            provenance: where they come from; no clock times.
-        """
+        """Begin the recording at ``path``, of flights that come from ``provenance`` (no clock
+        times); existing files are refused."""
         self.path = Path(path)
         self.folder = self.path.with_name(self.path.stem + ".ticks")
         if self.folder.exists() and any(self.folder.iterdir()):
-            raise DataError(
-                f"{self.folder} holds the ticks of other flights; choose another file name or move "
-                "it away."
-            )
+            raise DataError(f"{self.folder} holds the ticks of other flights; move it away.")
         self._recorder = Recorder.create(self.path, Channels.of_robot(robot), provenance=provenance)
         self.flights = 0
         """How many are kept."""

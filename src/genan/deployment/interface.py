@@ -174,15 +174,9 @@ class VirtualInterface(RobotInterface):
         drift: float = 1.0,
         paced: bool = False,
     ) -> None:
-        """Which robot, how worn, and how fast its time goes.
-
-        Args:
-            virtual: one that is there already, or the name of a robot; the next three are for that.
-            seed: which specimen.
-            hours: operating hours behind it [h].
-            drift: how fast it ages.
-            paced: in real time; otherwise as fast as it can be computed.
-        """
+        """One that is there already; or by the name of a robot the specimen ``seed``, with
+        ``hours`` [h] of operation behind it, which ages as fast as ``drift`` says. ``paced``: in
+        real time; otherwise as fast as it can be computed."""
         self._made = None if isinstance(virtual, str) else virtual
         self.robot = Robot.load(virtual) if isinstance(virtual, str) else virtual.robot
         self._settings: dict[str, Any] = {"seed": seed, "hours": hours, "drift": drift}
@@ -252,11 +246,9 @@ def interface_names() -> tuple[str, ...]:
 
 
 def open_robot(name: str, **settings: Any) -> RobotInterface:
-    """Make the robot interface ``name``, not connected yet.
+    """Make the robot interface ``name``, not connected yet, with the ``settings`` of its class.
 
-    Args:
-        name: ``virtual-NAME``, or one that a robot's package offers (``RobotPackage.interfaces``).
-        settings: of its class; one that it does not know is refused.
+    It is ``virtual-NAME``, or one that a robot's package offers (``RobotPackage.interfaces``).
     """
     owners = _owners().get(name, [])
     if not owners:
@@ -300,13 +292,7 @@ def _owners() -> dict[str, list[str]]:
 
 @contextmanager
 def served(robot: str, *, seed: int = 0, hours: float = 0.0) -> Iterator[tuple[str, int]]:
-    """Serve a virtual robot by a process of its own for as long as a block lasts: host and port.
-
-    Args:
-        robot: ``virtual-NAME``.
-        seed: which specimen.
-        hours: operating hours behind it [h].
-    """
+    """Serve ``virtual-NAME`` by a process of its own while a block lasts: host and port."""
     command = [sys.executable, "-m", "genan", "serve", "--robot", robot, "--port", "0"]
     command += ["--seed", str(seed), "--hours", str(hours)]
     # In a session of its own: a Ctrl-C is for the client, which brings the arm to rest before the

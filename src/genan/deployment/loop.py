@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from genan.deployment.controller import Controller
-from genan.deployment.flight import Flight, FlightRecorder, TickLog
+from genan.deployment.flight import Flight, FlightRecorder
 from genan.deployment.interface import (
     ConnectionLostError,
     Controls,
@@ -32,20 +32,12 @@ class RampTo(Controller):
     """Bring the controls to ``u`` along a line; slower than asked where the rate limit needs it."""
 
     def __init__(self, u: Controls, *, seconds: float, robot: Robot, change: float) -> None:
-        """Refuses controls out of the range of ``robot``.
-
-        Args:
-            u: where to go.
-            seconds: how long it takes [s]; the paper's 2 s before each trial.
-            robot: whose controls they are.
-            change: largest change of a control in a period (``SafetySettings.change``).
-        """
+        """In ``seconds`` [s], the paper's 2 s before each trial; ``change`` is the largest of a
+        control in a period (``SafetySettings.change``). Refuses controls out of their range."""
         lower, upper = robot.u_range
         if np.shape(u) != (robot.nu,) or not np.all((lower <= u) & (u <= upper)):
-            raise SettingError(
-                f"The controls to go to must be {robot.nu} numbers from {lower.tolist()} to "
-                f"{upper.tolist()}, not {np.asarray(u).tolist()}."
-            )
+            bounds, came = robot.u_range.tolist(), np.asarray(u).tolist()
+            raise SettingError(f"The controls to go to must lie within {bounds}, not at {came}.")
         if not 0.0 <= seconds < math.inf:
             raise SettingError(f"A ramp must last at least 0 seconds and end, not {seconds:g}.")
         self._u, self._change = np.array(u, float), change
@@ -108,9 +100,7 @@ class ControlLoop:
             max_seconds: longest flight by the loop's clock, the ramp to rest not counted [s].
         """
         if not max_seconds > 0.0:
-            raise SettingError(
-                f"A flight must be allowed a positive number of seconds, not {max_seconds:g}."
-            )
+            raise SettingError(f"A flight takes a positive number of seconds, not {max_seconds:g}.")
         safety = SafetySettings() if safety is None else safety
         self.dry = isinstance(robot, DryRun)
         if self.dry:  # the arm of a dry run has every reason not to move
@@ -153,10 +143,7 @@ class ControlLoop:
             Everything that was read and sent, and why it ended (``flight.stop.reason``).
         """
         if not self._connected:
-            raise SettingError(
-                "The robot was let go, or never reached; begin a new control loop in a 'with' "
-                "block."
-            )
+            raise SettingError("The robot was let go or never reached; begin a new control loop.")
         flight = _Flying(self, controllers)
         collecting = gc.isenabled()
         gc.disable()  # looking for unused objects takes tens of milliseconds now and then
@@ -182,7 +169,8 @@ class _Flying:
         self._u = self._sent = robot.u_rest
         self._u.flags.writeable = False
         self._change = np.zeros(robot.nu)
-        self._log = TickLog(robot.nq, robot.nu)
+        self._ticks: list[tuple[object, ...]] = []  # by the columns of a flight
+        self._no_q = np.full(robot.nq, math.nan)
         self._turn = self._asked = 0
         self._ramp: RampTo | None = None
         self._undelivered = 0
@@ -215,7 +203,7 @@ class _Flying:
             change=self._loop.safety.change,
             u_start=self._robot.u_rest,
             missed=self._pacer.missed,
-            **self._log.columns(),
+            **Flight.columns(self._ticks, self._robot),
         )
 
     def _tick(self) -> bool:
@@ -238,18 +226,12 @@ class _Flying:
         if self._ramp is not None:
             self._change = self._ramp.act(reading, self._u)
         delivered = self._send()
-        stopped = flying and self._ramp is not None
-        self._log.add(
-            time=math.nan if reading is None else reading.time,
-            loop_time=now,
-            lateness=lateness,
-            work=time.perf_counter() - begun,
-            q=math.nan if reading is None else reading.q,
-            u=self._sent,
-            delivered=delivered,
-            phase=self._turn,
-            reason=self.stop.reason.code if stopped else 0,
-        )
+        reason = self.stop.reason.code if flying and self._ramp is not None else 0
+        read, q = (math.nan, self._no_q) if reading is None else (reading.time, reading.q)
+        q = np.array(q, float) if np.shape(q) == self._no_q.shape else self._no_q
+        work = time.perf_counter() - begun
+        columns = read, now, lateness, work, q, self._sent, delivered, self._turn, reason
+        self._ticks.append(columns)
         return self._ramp is None or not self._ramp.done()
 
     def _asked_to_stop(self, seconds: float) -> Stop | None:

@@ -99,13 +99,9 @@ class SafetySettings:
         for name, value in asdict(self).items():
             zero_is_fine = name in ("margin", "beyond", "ramp", "rounding")
             if not (value > 0.0 or (value == 0.0 and zero_is_fine)):
-                raise SettingError(
-                    f"The safety setting {name!r} must be a positive number, not {value:g}."
-                )
+                raise SettingError(f"Safety: {name!r} must be a positive number, not {value:g}.")
         if math.isinf(self.change) or math.isinf(self.ramp):
-            raise SettingError(
-                "The rate limit and the ramp to rest cannot be switched off; give finite numbers."
-            )
+            raise SettingError("'change' and 'ramp' cannot be switched off; give finite numbers.")
 
 
 class Guard:

@@ -110,13 +110,8 @@ def virtual_names(what: str = "virtual") -> tuple[str, ...]:
 
 
 def check_offers(name: str, what: str, words: str) -> RobotPackage:
-    """The package of ``virtual-NAME`` (or NAME), refused unless its field ``what`` is filled.
-
-    Args:
-        name: of the robot.
-        what: ``virtual``, ``server``, ``client`` or ``identify``.
-        words: what is missing then, for the message.
-    """
+    """The package of ``virtual-NAME`` (or NAME), refused unless its field ``what`` is filled;
+    ``words`` say in the message what it is needed for: "to serve"."""
     there = virtual_names(what)
     if VIRTUAL + name.removeprefix(VIRTUAL) not in there:
         raise SettingError(f"There is no {name!r} {words}; there are: {listing(there)}.")
@@ -124,13 +119,8 @@ def check_offers(name: str, what: str, words: str) -> RobotPackage:
 
 
 def open_virtual(name: str, *, task: str | None = None, **settings: Any) -> Any:
-    """Make the ``VirtualRobot`` called ``virtual-NAME``.
-
-    Args:
-        name: with or without ``virtual-``.
-        task: which task it is for, with its props; None or one without props: the bare robot.
-        settings: ``seed``, ``hours`` [h], ``drift``.
-    """
+    """Make the ``VirtualRobot`` called ``virtual-NAME`` (or NAME), with the props of ``task`` where
+    there are such; ``settings`` are ``seed``, ``hours`` [h] and ``drift``."""
     package = check_offers(name, "virtual", "a virtual robot")
     bench = task in package.benches
     return (package.load("benches", task) if bench else package.load("virtual"))(**settings)

@@ -107,21 +107,19 @@ class Robot:
         model = compile_model(model_file, dt=dt)
         wanted, there = [entry["name"] for entry in about["joints"]], joint_names(model)
         sites = [model.site(i).name for i in range(model.nsite)]
-        if missing := [name for name in wanted if name not in there]:
-            raise RobotError(
-                f"{path}: joint {listing(missing)} is not in the model; the model's joints are: "
-                f"{listing(there)}."
-            )
-        if extra := [name for name in there if name not in wanted]:
-            raise RobotError(
-                f"{path}: the model also moves joint {listing(extra)}, which robot.toml does not "
-                "list; add a [[joints]] table for it or fix it in the model."
-            )
-        if tip is not None and tip not in sites:
-            raise RobotError(
-                f"{path}: end_effector {tip!r} is not a site of the model; its sites are: "
-                f"{listing(sites)}."
-            )
+        missing = [name for name in wanted if name not in there]
+        extra = [name for name in there if name not in wanted]
+        astray = tip is not None and tip not in sites
+        for wrong, words in (
+            (missing, f"joint {listing(missing)} is not in the model; it has {listing(there)}"),
+            (
+                extra,
+                f"the model also moves joint {listing(extra)}; list it, or fix it in the model",
+            ),
+            (astray, f"end_effector {tip!r} is not a site of the model; it has {listing(sites)}"),
+        ):
+            if wrong:
+                raise RobotError(f"{path}: {words}.")
         return cls(
             name=about["name"],
             description=about.get("description", ""),
@@ -142,6 +140,16 @@ class Robot:
     def __repr__(self) -> str:
         joints, controls = ", ".join(self.joint_names), ", ".join(self.control_names)
         return f"Robot({self.name!r}: joints {joints}; controls {controls}; {1 / self.dt:.6g} Hz)"
+
+    @property
+    def tip(self) -> str:
+        """The end effector's site; refused where there is none."""
+        if self.end_effector is None:
+            raise RobotError(
+                f"The robot {self.name!r} has no end_effector, which is needed here; name the "
+                "model's site in its robot.toml."
+            )
+        return self.end_effector
 
     @property
     def nq(self) -> int:
@@ -195,10 +203,7 @@ def compile_model(path: Path, *, dt: float) -> "MjModel":
     from mujoco import mjtDisableBit
 
     if not path.is_file():
-        raise RobotError(
-            f"The model file {path} does not exist; give an MJCF or URDF file, relative to "
-            "robot.toml."
-        )
+        raise RobotError(f"The model file {path} does not exist; give an MJCF or URDF file.")
     try:
         spec = mujoco.MjSpec.from_file(str(path))
         for element in [*spec.keys, *spec.sensors, *spec.actuators]:
@@ -270,10 +275,8 @@ def _find(source: str | Path) -> Path:
     path = path / "robot.toml" if path.is_dir() else path
     if path.is_file():
         return path
-    raise RobotError(
-        f"There is no robot {str(source)!r}: give the path of a robot.toml, or one of the "
-        f"installed robots: {listing(robot_names())}."
-    )
+    there = listing(robot_names())
+    raise RobotError(f"There is no robot {str(source)!r}; give a robot.toml, or one of {there}.")
 
 
 # Reading robot.toml: every key has a reader that gives its value, or None where that does not fit.
@@ -346,10 +349,8 @@ def _read(path: Path) -> dict[str, Any]:
             for i, one in enumerate(entries, 1)
         ]
         names = [one["name"] for one in entries]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise RobotError(
-                f"{path}: {kind} {listing(twice)} is listed twice; each needs its own name."
-            )
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise RobotError(f"{path}: {kind} {listing(sorted(twice))} is listed twice.")
     about["import"] = _checked(about.get("import", {}), "import", f"{path}: [import]")
     return about
 

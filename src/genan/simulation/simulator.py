@@ -120,18 +120,12 @@ class Tip:
     @classmethod
     def read(cls, robot: Robot) -> "Tip":
         """The end effector of ``robot``; refused where none is at the end of a single chain."""
-        if robot.end_effector is None:
-            raise RobotError(
-                f"The robot {robot.name!r} has no end_effector in its robot.toml, which this task "
-                "needs: name the model's site there."
-            )
-        model = robot.mj_model
+        model, tip = robot.mj_model, robot.tip
         links = read_links(model)
         chain = all(link.parent == index - 1 for index, link in enumerate(links))
         if not chain or robot.dof != tuple(range(robot.nq)):
             raise RobotError(
-                f"The robot {robot.name!r} is not a single chain with its joints listed from the "
-                "base on, which this task needs."
+                f"{robot.name!r} is no single chain of joints listed from the base on."
             )
         data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, data)
@@ -139,7 +133,7 @@ class Tip:
         for link in links:
             (c, s), origin = link.turn, origin + turn @ link.offset
             turn = turn @ link.rotation @ [[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]
-        site = data.site(robot.end_effector)
+        site = data.site(tip)
         rotation, position = turn.T @ site.xmat.reshape(3, 3), turn.T @ (site.xpos - origin)
         return cls(links, rounded(position), cast(Rotation, tuple(map(rounded, rotation))))
 
