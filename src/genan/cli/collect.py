@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from genan.cli.terminal import ProgressBars, console, interruptible, refuse
+from genan.cli.terminal import Bars, console, interruptible, refuse
 from genan.errors import check_numbers
 from genan.jax_setup import use_cache
 from genan.provenance import versions
@@ -103,7 +103,7 @@ class Collect:
         use_cache()
         started = time.perf_counter()
         robot = open_virtual(self.robot, seed=self.robot_seed, hours=self.hours, drift=self.drift)
-        with interruptible() as stopping, ProgressBars() as bars:
+        with interruptible() as stopping, Bars() as bars:
             show = lambda: bars("trajectories", len(recorder), total)  # noqa: E731
             show()
             whole = record(

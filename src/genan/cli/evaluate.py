@@ -103,7 +103,7 @@ class Evaluate:
     def _evaluate(self, ensemble: "Ensemble", robot: "Robot") -> "Evaluation":
         assert self.data is not None
         names = _names([self.actuators, *self.compare])
-        with terminal.ProgressBars() as bars:
+        with terminal.Bars() as bars:
             others = dict(zip(names[1:], map(genan.load, self.compare), strict=True))
             others |= self._more(ensemble, robot, bars)
             return genan.evaluate(
@@ -153,7 +153,7 @@ class Evaluate:
         if train is None:
             nothing = f"There is nothing to cross-validate on: {missing}"
             raise SettingError(f"{nothing} Or give it by --data.")
-        with terminal.ProgressBars() as bars, terminal.interruptible() as stopping:
+        with terminal.Bars() as bars, terminal.interruptible() as stopping:
             return cross_validate(
                 ensemble, train, robot, parts=self.cross_validate or 0, horizon=self.horizon,
                 folder=self.actuators / FOLDS, name=_names([self.actuators])[0],

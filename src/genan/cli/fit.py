@@ -50,15 +50,15 @@ class Fit:
         use_cache()
         from genan.actuator.fitting import FitInterruptedError
 
-        out = terminal.console(stderr=True)
         names = ("out", "choose", "from_", "anyway", "overwrite")
         asked = {name: getattr(self, name) for name in names} | self.settings.settings()
         try:
-            with terminal.interruptible() as stopping, terminal.learning_bars(out) as show:
-                observer = _observer(out, show, stopping)
+            with terminal.interruptible() as stopping, terminal.Bars() as bars:
+                observer = _observer(bars, stopping)
                 ensemble = genan.fit(self.data, self.robot, observer=observer, **asked)
         except FitInterruptedError as interruption:
             raise KeyboardInterrupt(str(interruption)) from None
+        out = bars.console
         if "choice" in ensemble.record:
             _print_choice(out, ensemble)
         for sentence in ensemble.contract.servos:
@@ -73,49 +73,47 @@ class Fit:
         out.print(f"Next: genan evaluate --actuators {self.out} --data TEST.h5")
 
 
-def _observer(out: Console, show: Any, stopping: Any) -> Any:
+def _observer(bars: terminal.Bars, stopping: Any) -> Any:
     """Shows bars and losses while a fit runs."""
     from genan.actuator.fitting import FitObserver
 
     trying: list[str] = []  # The candidates of a choice so far.
+    say = bars.console.print
 
     def begin(fitting: "Fitting") -> None:
         origin, contract = fitting.origin, fitting.contract
         weights = sum(layer.weight.size + layer.bias.size for layer in fitting.state.layers)
-        out.print(
+        say(
             f"{origin['trajectories']} trajectories: {origin['train_samples']} samples to learn "
             f"from, {origin['validation_samples']} held out; {contract.members} networks of "
             f"{contract.inputs} inputs, {weights} weights in all; batches of "
             f"{fitting.training.batch_size}, {fitting.precision}."
         )
         if short := origin["trajectories_too_short"]:
-            out.print(f"{short} trajectories are too short for the history and left out.")
+            say(f"{short} trajectories are too short for the history and left out.")
         if fitting.resumed:
             done = f"continuing after {fitting.resumed:.3g} epochs"
-            out.print(f"{done} from a checkpoint in {fitting.out}")
-        show("fit", f"epoch {fitting.resumed:.3g}/{fitting.settings.epochs}", 0.0)
+            say(f"{done} from a checkpoint in {fitting.out}")
+        epochs = fitting.settings.epochs
+        bars("fit", fitting.resumed, epochs, f"epoch {fitting.resumed:.3g}/{epochs}", "")
 
     def candidate(name: str, number: int, total: int) -> None:
         trying.append(f"{number} of {total}: {name}")
-        show(trying[-1], trying[-1], 0.0)
+        bars(trying[-1], 0.0, 1.0, speed="")
 
     def progress(now: "FitProgress") -> None:
         speed = f"{now.samples_per_second:.3g} samples/s{terminal.time_left(now.seconds_left)}"
         speed = speed if now.samples_per_second else ""
-        done = (now.epoch + now.share) / now.epochs
+        done, numbers = now.epoch + now.share, ""
         if trying:
-            show(trying[-1], trying[-1], done, speed)
+            bars(trying[-1], done / now.epochs, 1.0, speed=speed)
             return
-        rows = (
-            ("training", now.train),
-            ("validation", now.validation),
-            ("best epoch", now.best_epoch),
-        )
-        lines = (f"{name:<10}  {'  '.join(f'{x:<6.4g}' for x in row)}" for name, row in rows)
-        numbers = "\n".join(lines) if now.train else ""
-        show("fit", f"epoch {now.epoch}/{now.epochs}", done, speed, numbers)
+        for name in ("train", "validation", "best_epoch") if now.train else ():
+            row = "  ".join(f"{value:<6.4g}" for value in getattr(now, name))
+            numbers += f"{name.replace('_', ' '):<10}  {row}\n"
+        bars("fit", done, now.epochs, f"epoch {now.epoch}/{now.epochs}", speed, numbers)
 
-    return FitObserver(out.print, begin, candidate, progress, stopping)
+    return FitObserver(say, begin, candidate, progress, stopping)
 
 
 def _print_choice(out: Console, ensemble: "Ensemble") -> None:

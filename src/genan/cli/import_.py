@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from genan.cli.terminal import ProgressBars, refuse
+from genan.cli.terminal import Bars, refuse
 from genan.errors import SettingError, listing
 from genan.importing.mapping import ImportSettings
 
@@ -53,7 +53,7 @@ class Import(ImportSettings):
         if self.out is None:
             self._list(robot)
             return
-        with ProgressBars() as bars:
+        with Bars() as bars:
             made = import_logs(
                 self.sources, robot, self.out, test_out=self.test_out, settings=settings,
                 progress=lambda done, size: bars("importing [kB]", done // 1000, size // 1000),

@@ -2,15 +2,16 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 from rich.console import Console
 
-from genan.cli.terminal import ProgressBars, check_out, console, print_table, refuse
+from genan.cli.terminal import Bars, check_out, console, print_table, refuse
 from genan.jax_setup import compiling, use_cache
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators, bundled_policy
@@ -119,12 +120,16 @@ class Play:
             result = _result(played, k, "success", "no success")
             clip = rendering.episode_clip(environment, played, k, caption=caption, result=result)
             clips.append(clip)
-        with closing(rendering.load_renderer(stage)) as renderer, ProgressBars() as bars:
+        with closing(rendering.load_renderer(stage)) as renderer, Bars() as bars:
             if not renderer.rendered:
                 out.print("OpenGL does not work here, so the pictures are flat drawings.")
-            pictures = rendering.film(clips, renderer)
-            total = sum(map(len, clips))
-            rendering.write_film(iter(bars.track(pictures, total, description="filming")), path)
+
+            def pictures() -> Iterator[Any]:
+                for k, picture in enumerate(rendering.film(clips, renderer)):
+                    bars("filming", k + 1, sum(map(len, clips)))
+                    yield picture
+
+            rendering.write_film(pictures(), path)
         out.print(f"Wrote {path}")
 
 

@@ -1,5 +1,6 @@
 """What the verbs share: consoles, checks of flags, progress, Ctrl-C, tables, lists of sentences."""
 
+import math
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,62 +70,54 @@ def interruptible(*others: signal.Signals) -> Iterator[Callable[[], bool]]:
             signal.signal(which, handler)
 
 
-class _Speed(progress.ProgressColumn):
-    def render(self, task: progress.Task) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:.0f}/s")
+class Bars:
+    """A bar for each part of a long job, with its speed and times, and the newest numbers below.
 
-
-class ProgressBars(progress.Progress):
-    """A bar for each part of the work, with count, speed and times: call it with what, how much of
-    it is done, and how much there is."""
+    Call it with a part, how much of it is done and how much there is; the first call for a part
+    ends the bar of the one before. Nothing is shown before the first call.
+    """
 
     def __init__(self) -> None:
-        count = progress.MofNCompleteColumn(), _Speed()
-        times = progress.TimeElapsedColumn(), "left", progress.TimeRemainingColumn()
-        columns = "{task.description}", progress.BarColumn(), *count, *times
-        super().__init__(*columns, console=console(stderr=True))
-        self._lines: dict[str, progress.TaskID] = {}
+        self.console = console(stderr=True)
+        columns = "{task.description}", progress.BarColumn(), "{task.fields[speed]}"
+        self._bars = progress.Progress(*columns, progress.TimeElapsedColumn())
+        self._numbers, self._lines = Text(""), dict[str, progress.TaskID]()
+        shown = Group(self._bars, self._numbers)
+        self._live = Live(shown, console=self.console, refresh_per_second=4)
 
-    def __call__(self, what: str, done: int, total: int, words: str = "") -> None:
-        """``done`` of ``total`` of ``what``, which is shown as ``words``."""
-        if what not in self._lines:
-            self._lines[what] = self.add_task(what, total=total, completed=done)
-        self.update(self._lines[what], completed=done, description=words or what)
+    def __enter__(self) -> "Bars":
+        return self
 
+    def __exit__(self, *error: object) -> None:
+        if self._live.is_started:
+            self._live.stop()
+            if not self.console.is_terminal:
+                self.console.print()  # rich leaves the last line open
 
-@contextmanager
-def learning_bars(out: Console) -> Iterator[Callable[..., None]]:
-    """Bars, one after the other, and the newest numbers below, while something learns.
-
-    Gives a function of a part's name, the words for it, how much of it is done (0 to 1), its speed
-    and the numbers; the first call for a part ends the bar of the one before.
-    """
-    columns = "{task.description}", progress.BarColumn(), "{task.fields[speed]}"
-    bars, below = progress.Progress(*columns), Text("")
-    live = Live(Group(bars, below), console=out, refresh_per_second=4)
-    lines: dict[str, progress.TaskID] = {}
-
-    def show(part: str, words: str, done: float, speed: str = "", numbers: str = "") -> None:
+    def __call__(
+        self, part: str, done: int | float, total: int | float, words: str = "",
+        speed: str | None = None, numbers: str = "",
+    ) -> None:  # fmt: skip
+        """``words`` for the part, its ``speed`` and the ``numbers`` where they are known better."""
+        bars, lines = self._bars, self._lines
         if part not in lines:
-            for line in lines.values():
-                bars.update(line, completed=1.0, speed="")
-            lines[part] = bars.add_task(words, total=1.0, speed="")
-        bars.update(lines[part], completed=done, description=words, speed=speed)
-        below.plain = numbers
-        live.start()
-
-    try:
-        yield show
-    finally:
-        if live.is_started:
-            live.stop()
-            if not out.is_terminal:
-                out.print()  # rich leaves the last line open
+            for task in bars.tasks:
+                bars.update(task.id, completed=task.total)
+            begun: Any = done
+            lines[part] = bars.add_task(part, total=total, completed=begun, speed="")
+        bars.update(lines[part], completed=done, description=words or part)
+        if speed is None:
+            task = bars.tasks[lines[part]]
+            rate = "" if task.speed is None else f" {task.speed:.0f}/s"
+            speed = f"{done}/{total}{rate}{time_left(task.time_remaining or math.inf)}"
+        bars.update(lines[part], speed=speed)
+        self._numbers.plain = numbers
+        self._live.start()
 
 
 def time_left(seconds: float) -> str:
     """How a line of progress ends: ", 0:01:05 left"; nothing while it is not known."""
-    return "" if seconds == float("inf") else f", {timedelta(seconds=round(seconds))} left"
+    return "" if seconds == math.inf else f", {timedelta(seconds=round(seconds))} left"
 
 
 def estimate(found: Any, factor: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import tyro
 
 import genan
-from genan.cli.terminal import console, interruptible, learning_bars, refuse, time_left
+from genan.cli.terminal import Bars, interruptible, refuse, time_left
 from genan.errors import listing
 from genan.jax_setup import use_cache
 from genan.rl.config import PPOSettings, TrainSettings, preset
@@ -42,24 +42,23 @@ class Train(Generic[T]):
 
     def run(self) -> None:
         use_cache()
-        out = console(stderr=True)
 
         def show(now: "PolicyTraining") -> None:
             if now.steps == now.resumed:  # the first call
-                out.print(_introduction(now))
+                bars.console.print(_introduction(now))
             speed = f"{now.steps_per_second:,.0f} steps/s, " if now.steps_per_second else ""
             speed += f"compiled in {now.compile_seconds:.0f} s{time_left(now.seconds_left)}"
             words = f"{now.steps / 1e6:.3g}/{now.total / 1e6:.3g} M steps"
             numbers = _numbers(now.curve[-1] if now.curve else {})
-            bar("training", words, now.steps / now.total, speed, numbers)
+            bars("training", now.steps, now.total, words, speed, numbers)
 
-        with interruptible() as stopping, learning_bars(out) as bar:
+        with interruptible() as stopping, Bars() as bars:
             result = genan.train(
                 self.task, self.actuators, robot=self.robot, out=self.out, preset=self.preset,
                 ppo=self.ppo, trainer=self.trainer, overwrite=self.overwrite, progress=show,
                 stop=stopping, **vars(self.training),
             )  # fmt: skip
-        out.print(self._conclusion(result))
+        bars.console.print(self._conclusion(result))
 
     def _conclusion(self, result: "TrainingResult") -> str:
         found = result.judgement

@@ -107,7 +107,7 @@ class Transfer(PolicyOnRobot):
             total, words = self.trials * len(seeds), f"{self.task}: {found.words}"
             bars(self.task, len(found.trials), total, words)
 
-        with ExitStack() as processes, terminal.ProgressBars() as bars:
+        with ExitStack() as processes, terminal.Bars() as bars:
             transfer(
                 opened, robot_seeds=seeds, trials=self.trials, seed=self.seed, out=out,
                 about=about, stopping=stopping, finished=finished,
