@@ -115,7 +115,7 @@ class Bars:
         self._live.start()
 
 
-def time_left(seconds: float) -> str:
+def time_left(seconds: int | float) -> str:
     """How a line of progress ends: ", 0:01:05 left"; nothing while it is not known."""
     return "" if seconds == math.inf else f", {timedelta(seconds=round(seconds))} left"
 
