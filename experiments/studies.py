@@ -25,9 +25,16 @@ from experiments.jobs import (
 from experiments.sizes import COLUMNS, Size
 from experiments.store import JobResult, Store
 from experiments.words import Place, ValueComparison, at, finding, say, sentence
-from genan.evaluation.paper import paper_figures
 from genan.evaluation.statistics import wilson
-from genan.evaluation.study_result import Figure, Finding, JobNote, Series, StudyResult, Value
+from genan.evaluation.study_result import (
+    Figure,
+    Finding,
+    JobNote,
+    Series,
+    StudyResult,
+    Value,
+    paper_figures,
+)
 
 DEGREES = 180.0 / math.pi
 WHOLE = COLUMNS[0]

@@ -8,7 +8,6 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
-from scipy.interpolate import CubicSpline
 
 from genan.errors import SettingError
 
@@ -42,6 +41,8 @@ class Spline:
 
     def draw(self, rng: Rng, *, bounds: Bounds, duration: float, dt: float) -> Controls:
         """See ``Signal``; the knots are uniform within the bounds."""
+        from scipy.interpolate import CubicSpline  # takes 0.3 s, which most commands can do without
+
         interval = self.interval
         _positive(interval=interval, shortest=interval if self.shortest is None else self.shortest)
         if self.shortest is not None:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
-from genan.evaluation.accuracy import ErrorSums, ModelErrors, marks
-from genan.evaluation.comparison import FEW, compare
+from genan.evaluation.statistics import FEW, ErrorSums, ModelErrors, compare, marks
 from genan.words import time_ahead
 
 HORIZON, DT = 100, 0.01
@@ -16,20 +15,11 @@ def errors(
 ) -> ModelErrors:
     """A model whose errors in recording g are ``sizes[g]``, growing with the steps."""
     count, k = len(sizes), 2 * len(units)
-    steps = np.arange(1, horizon + 1)[:, None]
-    each = np.repeat(sizes[:, None], k, axis=1).astype(float)
-    at = marks(horizon, DT) - 1
-    sums = ErrorSums(
-        tuple(map(str, range(count))),
-        units,
-        DT,
-        each,
-        each**2,
-        np.ones(count, int),
-        each[:, None] * steps,
-        (each[:, None] * steps[at]) ** 2,
-        np.ones(count, int),
-    )
+    steps = np.maximum(np.arange(horizon + 1), 1)[:, None]
+    absolute = np.repeat(sizes[:, None], k, axis=1).astype(float)[:, None] * steps
+    squares = absolute[:, [0, *marks(horizon, DT)]] ** 2
+    names, counts = tuple(map(str, range(count))), np.ones((count, 2), int)
+    sums = ErrorSums(names, units, DT, absolute, squares, counts)
     return ModelErrors.of(name, tuple(f"j{i}" for i in range(len(units))), sums, diverged=0)
 
 

@@ -3,8 +3,8 @@ import math
 import pytest
 
 from genan.errors import SettingError
-from genan.evaluation.paper import paper_figure, paper_figures, paper_values
 from genan.evaluation.statistics import wilson
+from genan.evaluation.study_result import paper_figure, paper_figures
 
 VARIANTS = (
     "position loss",
@@ -31,7 +31,7 @@ def test_every_figure_is_whole():
 def test_what_the_paper_says_in_its_text():
     # "yielding 6 % and 29 % lower errors, respectively, than Torque GenAN"
     for name, percent in (("accuracy-1-step", 6), ("accuracy-500-steps", 29)):
-        position, torque, uan = paper_values(name, "error")
+        position, torque, uan = paper_figure(name).series["error"]
         assert round(100 * (1 - position.mean / torque.mean)) == percent
         assert uan.low > 5 * position.high
 
@@ -47,14 +47,13 @@ def test_success_rates_have_wilson_intervals_of_100_trials():
 
 
 def test_figures_that_show_the_same_agree():
-    shared = paper_values("history-500-steps", "position loss")[2]
+    shared = paper_figure("history-500-steps").series["position loss"][2]
     assert paper_figure("history-500-steps").places[2] == 3
     for name in ("stride-500-steps", "rollout-500-steps"):
-        assert paper_values(name, "position loss")[0] == shared
-    assert paper_values("accuracy-500-steps", "error")[0] == shared
-    assert paper_values("transfer-table-tennis", "success") == paper_values(
-        "table-tennis-outcomes", "success"
-    )
+        assert paper_figure(name).series["position loss"][0] == shared
+    assert paper_figure("accuracy-500-steps").series["error"][0] == shared
+    success = paper_figure("transfer-table-tennis").series["success"]
+    assert success == paper_figure("table-tennis-outcomes").series["success"]
     assert paper_figure("transfer-reacher").places == VARIANTS
     outcomes = paper_figure("table-tennis-outcomes").series
     for k in range(len(VARIANTS)):
@@ -64,5 +63,3 @@ def test_figures_that_show_the_same_agree():
 def test_what_is_not_there_is_refused():
     with pytest.raises(SettingError, match="no figure 'histroy'; there are: 'accuracy-1-step'"):
         paper_figure("histroy")
-    with pytest.raises(SettingError, match="no series 'UAN'; there are: 'position loss'"):
-        paper_values("history-1-step", "UAN")

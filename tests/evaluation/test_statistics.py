@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from genan.errors import SettingError
-from genan.evaluation.statistics import bootstrap
+from genan.evaluation.statistics import bootstrap, rank_correlation
 
 
 def test_many_samples_give_the_normal_interval():
@@ -43,8 +44,15 @@ def test_one_trajectory_has_no_interval():
     assert found.mean[0] == 1.5 and np.isnan(found.low[0]) and np.isnan(found.high[0])
 
 
+def test_ranks_are_those_of_scipy():
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 9, 60).astype(float), rng.normal(size=60)
+    b[:5] = np.nan  # left out
+    known = spearmanr(a[5:], b[5:]).statistic
+    assert rank_correlation(a, b) == pytest.approx(known)
+    assert np.isnan(rank_correlation(np.ones(9), rng.normal(size=9)))
+
+
 def test_refusals():
-    with pytest.raises(SettingError, match="level"):
-        bootstrap(np.ones((3, 1)), np.ones(3), level=1.0)
     with pytest.raises(SettingError, match="nothing to take a mean of"):
         bootstrap(np.ones((3, 1)), np.zeros(3))

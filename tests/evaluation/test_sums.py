@@ -3,7 +3,8 @@ import pytest
 
 from genan.actuator.errors import StandingStill
 from genan.data import Channels, Trajectories
-from genan.evaluation.accuracy import ErrorSums, half_second, judge_baseline, marks, plan
+from genan.evaluation.accuracy import judge_baseline, plan
+from genan.evaluation.statistics import ErrorSums, half_second, marks
 from genan.robot import Robot
 
 
@@ -29,9 +30,9 @@ def test_sums_are_those_of_whole_recordings_in_any_order():
     moved = np.abs(np.diff(data.q[:, 0]))
     for g, pieces in enumerate(((0, 2), (1, 4), (3,))):
         steps = np.concatenate([moved[60 * k + trial.first : 60 * (k + 1) - 1] for k in pieces])
-        assert sums.samples[g] == len(steps) and sums.rollouts[g] == 2 * len(pieces)
-        np.testing.assert_allclose(sums.one_step[g], steps.sum())
-        np.testing.assert_allclose(sums.one_step_squares[g], (steps**2).sum())
+        assert sums.counts[g].tolist() == [len(steps), 2 * len(pieces)]
+        np.testing.assert_allclose(sums.absolute[g, 0], steps.sum())
+        np.testing.assert_allclose(sums.squares[g, 0], (steps**2).sum())
     everything = np.concatenate([moved[60 * k + trial.first : 60 * (k + 1) - 1] for k in range(5)])
     np.testing.assert_allclose(errors.one_step_rms.mean, np.sqrt((everything**2).mean()))
     last = np.abs(trial.recorded[:, -1] - data.q[trial.starts])
@@ -60,9 +61,9 @@ def test_joining_folds_gives_the_whole():
     ]
     joined = ErrorSums.join(parts)
     assert joined.recordings == whole.recordings
-    for name in ("one_step", "one_step_squares", "samples", "curve", "curve_squares", "rollouts"):
+    for name in ("absolute", "squares", "counts"):
         np.testing.assert_allclose(getattr(joined, name), getattr(whole, name))
-    np.testing.assert_allclose(ErrorSums.mean([whole, whole]).curve, whole.curve)
+    np.testing.assert_allclose(ErrorSums.mean([whole, whole]).absolute, whole.absolute)
 
 
 def test_marks_reach_from_the_first_step_to_the_last_with_half_a_second():
@@ -82,6 +83,5 @@ def test_marks_reach_from_the_first_step_to_the_last_with_half_a_second():
 @pytest.mark.parametrize("horizon", [1, 7])
 def test_short_rollouts(horizon):
     errors = judge_baseline(StandingStill(), plan(walks(("a", "b")), [1], horizon=horizon))
-    assert errors.curve.mean.shape == (horizon, 2) and errors.sums.curve_squares.shape[1] == len(
-        errors.sums.marks
-    )
+    assert errors.curve.mean.shape == (horizon, 2)
+    assert errors.sums.squares.shape[1] == 1 + len(errors.sums.marks)

@@ -314,14 +314,14 @@ def test_what_cannot_be_is_refused(
         open_trials(cup_policy, host="localhost")
     with pytest.raises(SettingError, match="At least one trial"):
         transfer(lambda _: ReacherTrials(reacher, MemoryRobot()), trials=0)
-    with pytest.raises(SettingError, match="name one twice"):
+    with pytest.raises(SettingError, match="name one robot twice"):
         transfer(lambda _: ReacherTrials(reacher, MemoryRobot()), robot_seeds=(1, 1))
     with pytest.raises(PolicyError, match="no policy in"):
         load_policy(tmp_path / "nowhere", "reacher")
     with pytest.raises(DataError, match="'genan transfer' makes one"):
         TransferResult.load(tmp_path)
     (tmp_path / "transfer.json").write_text("{}")
-    with pytest.raises(DataError, match="not the result of transfer trials"):
+    with pytest.raises(DataError, match="not the result of a transfer"):
         TransferResult.load(tmp_path)
 
 

@@ -7,7 +7,7 @@ from experiments.jobs import Job, in_order, train_job
 from experiments.sizes import COLUMNS, FULL, SIZES, SMALL, SMOKE, Size
 from experiments.studies import STUDIES
 from genan.errors import SettingError
-from genan.evaluation.paper import paper_figure
+from genan.evaluation.study_result import paper_figure
 
 DATA = Job("collect", {"trajectories": 8, "seed": 0})
 FIT = Job("fit", {"epochs": 2}, {"data": DATA}, label="fit it")

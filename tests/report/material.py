@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from genan.evaluation.paper import paper_figure
-from genan.evaluation.study_result import Figure, Finding, JobNote, Series, StudyResult, Value
+from genan.evaluation.study_result import (
+    Figure,
+    Finding,
+    JobNote,
+    Series,
+    StudyResult,
+    Value,
+    paper_figure,
+)
 from genan.evaluation.transfer import TransferResult, TransferTrial
 from genan.robot.package import bundled_policy
 from genan.tasks.registry import task_entry

@@ -5,7 +5,7 @@ import pytest
 from tests.evaluation.test_comparison import errors
 from tests.report.test_figures import evaluation, novelty
 
-from genan.evaluation.comparison import compare
+from genan.evaluation.statistics import compare
 from genan.report.verdict import next_words, novelty_words, verdict
 
 

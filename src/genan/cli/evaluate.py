@@ -19,8 +19,7 @@ from genan.words import number, reading_unit, shortened
 
 if TYPE_CHECKING:
     from genan.actuator import Ensemble
-    from genan.evaluation.actuators import Evaluation
-    from genan.evaluation.cross_validation import CrossValidation
+    from genan.evaluation.actuators import CrossValidation, Evaluation
     from genan.evaluation.held_control import HeldControl
     from genan.evaluation.novelty import Novelty
     from genan.robot import Robot
@@ -73,7 +72,6 @@ class Evaluate:
         use_cache()
         from genan.actuator import save
         from genan.evaluation.actuators import load_robot
-        from genan.evaluation.cross_validation import FOLDS
         from genan.evaluation.record import headline
         from genan.report.verdict import cross_validation_verdict, verdict
 
@@ -84,6 +82,8 @@ class Evaluate:
         if crossing:
             found = self._cross_validate(ensemble, robot)
             if found is None:
+                from genan.evaluation.cross_validation import FOLDS
+
                 safe = f"stopped; what is done is safe in {self.actuators / FOLDS}"
                 raise KeyboardInterrupt(f"{safe}: the same command goes on from it.")
             parts = f"{found.recordings} recordings ({found.trajectories} trajectories)"

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from genan.actuator import Ensemble
 from genan.actuator import load as load_actuators
+from genan.actuator.dataset import load_all
 from genan.actuator.errors import (
     ORDERS,
     Arx,
@@ -29,25 +30,25 @@ from genan.evaluation.accuracy import (
     Calibration,
     JudgedEnsemble,
     JudgedSamples,
-    ModelErrors,
     TorqueComparison,
-    compare_torques,
     judge_baseline,
     judge_ensemble,
     plan,
     position_calibration,
-    torque_calibration,
+    quiet,
 )
-from genan.evaluation.comparison import BaselineComparison
-from genan.evaluation.comparison import compare as compare_with
 from genan.evaluation.held_control import HeldControl, find_starts, judge_held_control
 from genan.evaluation.novelty import Novelty, find_novelty
+from genan.evaluation.statistics import BaselineComparison, ModelErrors
+from genan.evaluation.statistics import compare as compare_with
 from genan.plotting import draw
 from genan.robot import Robot, robot_names
 from genan.words import interval, reading_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Recording = Trajectories | Path | str  # A recording, or its file.
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,37 +62,59 @@ class Overlay:
     members: Float[np.ndarray, "members T nq"]  # The same of each member alone [rad or m].
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Everything ``evaluate`` found out. Errors are in rad or m."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Judgement:
+    """What judging an ensemble and baselines on a recording found. Errors are in rad or m."""
 
     name: str  # What the judged ensemble is called.
     robot: str
     dt: float
     trajectories: int  # Trajectories in the recording.
-    first: int  # First sample of a trajectory that is predicted from, counted from 0.
+    recordings: int = 0  # Recordings that they are pieces of.
+    fingerprint: str  # Of the recording.
     horizon: int  # Steps of a rollout.
     bound: Float[np.ndarray, " nq"]  # Where the error of a diverged rollout is cut [rad or m].
-    fingerprint: str  # Of the recording.
-    is_training_data: bool  # Whether the ensemble was fitted to this very recording.
     notes: tuple[str, ...]  # What a reader must know, one sentence each.
     errors: ModelErrors  # Of the judged ensemble.
+    baselines: tuple[ModelErrors, ...]
+    comparison: BaselineComparison | None = None  # With the baselines, where there are any.
+
+    @property
+    def table(self) -> tuple[ModelErrors, ...]:
+        """Every model."""
+        return (self.errors, *self.baselines)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One part left out; columns of its errors as in ``ModelErrors``."""
+
+    recordings: tuple[str, ...]  # What it was judged on.
+    one_step: Float[np.ndarray, " k"]  # Mean absolute error one step ahead [rad or m].
+    rollout: Float[np.ndarray, " k"]  # The same after the whole rollout.
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CrossValidation(Judgement):
+    """What ``genan.evaluation.cross_validation`` found; all folds' errors together."""
+
+    folds: tuple[Fold, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evaluation(Judgement):
+    """Everything ``evaluate`` found out."""
+
+    first: int  # First sample of a trajectory that is predicted from, counted from 0.
+    is_training_data: bool  # Whether the ensemble was fitted to this very recording.
     members: tuple[ModelErrors, ...]  # Of each of its members alone.
     average: ModelErrors | None  # Mean over its members of their errors.
     compared: tuple[ModelErrors, ...]  # Of the other ensembles.
-    baselines: tuple[ModelErrors, ...]
-    held: tuple[HeldControl, ...]
-    """The held-control test of the judged ensemble, then of the others."""
+    held: tuple[HeldControl, ...]  # Of the judged ensemble, then of the others.
     overlays: tuple[Overlay, ...]
     torques: TorqueComparison | None  # Where the recording has true torques.
-    calibration: tuple[Calibration, ...]
-    """Disagreement against the error of torques, where they are known, and of positions; empty for
-    an ensemble of one, which cannot disagree."""
-    recordings: int = 0  # Recordings that the trajectories are pieces of.
-    comparison: BaselineComparison | None = None
-    """How much better than the baselines it is, and how certain that is; None without baselines."""
-    novelty: Novelty | None = None
-    """Where it should not be trusted; None where it is not known what it was trained on."""
+    calibration: tuple[Calibration, ...]  # By torques, where known, and positions.
+    novelty: Novelty | None = None  # None where it is not known what it was trained on.
 
     @property
     def table(self) -> tuple[ModelErrors, ...]:
@@ -100,36 +123,31 @@ class Evaluation:
         return (self.errors, *self.compared, *average, *self.baselines)
 
     def __repr__(self) -> str:
-        head = (
+        rows = [
             f"Evaluation({self.name} on {self.trajectories} trajectories of {self.robot}; mean "
             f"absolute error after 1 and after {self.horizon} steps, 95 % intervals)"
-        )
-        rows = []
+        ]
         for errors in self.table:
-            parts = (errors.one_step[-1], errors.curve[-1, -1])
             unit, factor = reading_unit(errors.units[-1])
-            ends = [p.times(factor) for p in parts]
-            values = (interval(float(p.mean), float(p.low), float(p.high)) for p in ends)
+            parts = (part.times(factor) for part in (errors.one_step[-1], errors.curve[-1, -1]))
+            values = (interval(float(p.mean), float(p.low), float(p.high)) for p in parts)
             rows.append(f"  {errors.name}: {' and '.join(values)} {unit}")
-        return "\n".join([head, *rows])
+        return "\n".join(rows)
 
     def to_table(self) -> dict[str, list[Any]]:
         """A list for each column (as ``pandas.DataFrame`` takes it): model, joint, unit, and mean
         absolute errors with 95 % intervals after one step and after ``horizon`` steps; SI units."""
-        rows = [
-            (errors.name, column, unit, *map(float, (one.mean, one.low, one.high)),
-             *map(float, (last.mean, last.low, last.high)))
-            for errors in self.table
-            for k, (column, unit) in enumerate(zip(errors.columns, errors.units, strict=True))
-            for one, last in [(errors.one_step[k], errors.curve[-1, k])]
-        ]  # fmt: skip
-        kinds = [
-            f"{what}{end}" for what in ("one_step", "rollout") for end in ("", "_low", "_high")
-        ]
-        names = ("model", "joint", "unit", *kinds)
-        return {
-            name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)
-        }
+        ends = {"": "mean", "_low": "low", "_high": "high"}
+        table: dict[str, list[Any]] = {"model": [], "joint": [], "unit": []}
+        table |= {f"{what}{end}": [] for what in ("one_step", "rollout") for end in ends}
+        for errors in self.table:
+            table["model"] += [errors.name] * len(errors.columns)
+            table["joint"] += errors.columns
+            table["unit"] += errors.units
+            for what, part in (("one_step", errors.one_step), ("rollout", errors.curve[-1])):
+                for end, name in ends.items():
+                    table[what + end] += getattr(part, name).tolist()
+        return table
 
     def plot(self) -> "Figure":
         """Error over time of every model, open loop (a matplotlib figure)."""
@@ -138,12 +156,12 @@ class Evaluation:
 
 def evaluate(
     actuators: Ensemble | Path | str,
-    data: Trajectories | Path | str,
+    data: Recording,
     robot: Robot | Path | str | None = None,
     *,
     name: str = "ensemble",
     compare: Mapping[str, Ensemble] | None = None,
-    train: Trajectories | Path | str | None = None,
+    train: Recording | None = None,
     reference: Reference | None = None,
     horizon: int = HORIZON,
     progress: JobProgress | None = None,
@@ -164,14 +182,14 @@ def evaluate(
         horizon: steps of the open-loop rollouts.
         progress: called with what is being done, how much of it is done, and how much there is.
     """
-    say = progress or (lambda what, done, total: None)
+    say = progress or quiet
     ensemble = actuators if isinstance(actuators, Ensemble) else load_actuators(actuators)
     body = load_robot(ensemble, robot)
     recording = data if isinstance(data, Trajectories) else load(data)
     learnt, missing = training_data(ensemble, train)
     unknown = None
     if reference is None and not isinstance(actuators, Ensemble):
-        reference, unknown = find_reference(Path(actuators), ensemble, learnt, progress=progress)
+        reference, unknown = find_reference(Path(actuators), ensemble, learnt, progress=say)
     everyone = {name: ensemble, **(compare or {})}
     for each in everyone.values():
         each.contract.check_robot(body)
@@ -181,46 +199,41 @@ def evaluate(
     dynamics = load_dynamics(body)
 
     judged = {
-        key: judge_ensemble(key, each, dynamics, trial, progress=progress)
+        key: judge_ensemble(key, each, dynamics, trial, progress=say)
         for key, each in everyone.items()
     }
     main = judged[name]
-    holds = find_starts(recording, first=trial.first, progress=progress)
-    held = []
-    for k, (key, each) in enumerate(everyone.items()):
+    holds, held = find_starts(recording, first=trial.first, progress=say), []
+    for k, (key, each) in enumerate(everyone.items(), start=1):
         held.append(judge_held_control(key, each, dynamics, holds, recording))
-        say("held control", k + 1, len(everyone))
+        say("held control", k, len(everyone))
 
-    baselines = [] if learnt is None else fit_baselines(learnt, ensemble, trial, progress)
-    beaten = tuple(judge_baseline(baseline, trial) for baseline in baselines)
+    baselines: tuple[ModelErrors, ...] = ()
+    if learnt is not None:
+        say("baselines", 0, 1)
+        fitted = fit_baselines(learnt, ensemble, trial)
+        baselines = tuple(judge_baseline(baseline, trial) for baseline in fitted)
+        say("baselines", 1, 1)
     torques = None if isinstance(data, Trajectories) else _true_torques(main, trial, data)
-    calibration = [] if torques is None else [torque_calibration(main.torques, torques)]
-    calibration.append(position_calibration(ensemble, trial, main.positions))
+    calibration = []
+    if ensemble.members > 1:
+        if torques is not None:
+            off = np.abs(torques.predicted - torques.true).sum(axis=1)
+            calibration.append(Calibration(main.kept.std.sum(axis=1), off, None, "N m"))
+        calibration.append(position_calibration(ensemble, trial, main.positions))
     fingerprint = recording.fingerprint
     return Evaluation(
-        name=name,
-        robot=body.name,
-        dt=recording.dt,
-        trajectories=len(recording),
-        first=trial.first,
-        horizon=trial.horizon,
-        bound=trial.bound,
-        fingerprint=fingerprint,
-        is_training_data=ensemble.record.get("data", {}).get("fingerprint") == fingerprint,
+        name=name, robot=body.name, dt=recording.dt, trajectories=len(recording),
+        recordings=len(set(recording.recordings)), fingerprint=fingerprint, first=trial.first,
+        horizon=trial.horizon, bound=trial.bound,
         notes=(*trial.notes, *(note for note in (missing, unknown) if note)),
-        errors=main.errors,
-        members=main.members,
-        average=main.average,
+        is_training_data=ensemble.record.get("data", {}).get("fingerprint") == fingerprint,
+        errors=main.errors, members=main.members, average=main.average,
         compared=tuple(found.errors for key, found in judged.items() if key != name),
-        baselines=beaten,
-        held=tuple(held),
-        overlays=_overlays(main, trial),
-        torques=torques,
-        calibration=tuple(calibration) if ensemble.members > 1 else (),
-        recordings=len(set(recording.recordings)),
-        comparison=compare_with(main.errors, beaten),
+        baselines=baselines, comparison=compare_with(main.errors, baselines), held=tuple(held),
+        overlays=_overlays(main, trial), torques=torques, calibration=tuple(calibration),
         novelty=None if reference is None else find_novelty(reference, ensemble, trial, main),
-    )
+    )  # fmt: skip
 
 
 def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
@@ -228,15 +241,15 @@ def load_robot(ensemble: Ensemble, robot: Robot | Path | str | None) -> Robot:
     the installed one."""
     if isinstance(robot, Robot):
         return robot
-    known = ensemble.record.get("robot")
+    known, name = ensemble.record.get("robot"), ensemble.contract.robot
     if robot is None and known and Path(known).exists():
         return Robot.load(Path(known))
-    if robot is None and ensemble.contract.robot not in robot_names():
+    if robot is None and name not in robot_names():
         raise ActuatorError(
-            f"The actuators were fitted for robot {ensemble.contract.robot!r}, which is not "
-            "installed; give its robot.toml (--robot)."
+            f"The actuators were fitted for robot {name!r}, which is not installed; give its "
+            "robot.toml (--robot)."
         )
-    return Robot.load(ensemble.contract.robot if robot is None else robot)
+    return Robot.load(name if robot is None else robot)
 
 
 def training_paths(ensemble: Ensemble) -> list[Path]:
@@ -246,84 +259,62 @@ def training_paths(ensemble: Ensemble) -> list[Path]:
 
 
 def training_data(
-    ensemble: Ensemble, given: Trajectories | Path | str | None = None
+    ensemble: Ensemble, given: Recording | None = None
 ) -> tuple[Trajectories | None, str | None]:
     """The recording ``given``, or the one that the actuators were fitted to; or None, and why."""
     if given is not None:
         return given if isinstance(given, Trajectories) else load(given), None
-    hint = "the baselines were left out; give the training recording by --train-data."
-    fingerprint, paths = (
-        ensemble.record.get("data", {}).get("fingerprint"),
-        training_paths(ensemble),
-    )
-    if not paths or not fingerprint:
-        return None, f"The artifact does not say what it was fitted to, so {hint}"
+    fingerprint = ensemble.record.get("data", {}).get("fingerprint")
+    paths = training_paths(ensemble)
     gone = [path for path in paths if not path.exists()]
-    if gone:
-        return None, f"The training recording {gone[0]} is not there any more, so {hint}"
-    try:
-        parts = [load(path) for path in paths]
-        recording = Trajectories.concatenate(parts) if len(parts) > 1 else parts[0]
-    except GenanError as error:
-        reason = str(error).rstrip(".")
-        return None, f"The training recording cannot be read ({reason}), so {hint}"
-    if recording.fingerprint != fingerprint:
-        what = f"{paths[0]} is not the recording that the actuators were fitted to any more"
-        return None, f"{what}, so {hint}"
-    return recording, None
+    if not paths or not fingerprint:
+        why = "The artifact does not say what it was fitted to"
+    elif gone:
+        why = f"The training recording {gone[0]} is not there any more"
+    else:
+        try:
+            recording, _ = load_all(paths)
+            if recording.fingerprint == fingerprint:
+                return recording, None
+            why = f"{paths[0]} is not the recording that the actuators were fitted to any more"
+        except GenanError as error:
+            why = f"The training recording cannot be read ({str(error).rstrip('.')})"
+    hint = "the baselines were left out; give the training recording by --train-data"
+    return None, f"{why}, so {hint}."
 
 
 def find_reference(
-    folder: Path,
-    ensemble: Ensemble,
-    train: Trajectories | None,
-    *,
-    progress: JobProgress | None = None,
+    folder: Path, ensemble: Ensemble, train: Trajectories | None, *, progress: JobProgress = quiet
 ) -> tuple[Reference | None, str | None]:
-    """The reference of the actuators in ``folder``, and, where there is none, why.
-
-    Args:
-        folder: of the artifact; a reference that is made is kept there.
-        ensemble: the actuators in it.
-        train: their training recording, if there is one.
-        progress: called with what is being done, how much of it is done, and how much there is.
-    """
+    """The reference of the actuators in ``folder``: the one there, or one made from their training
+    recording and kept there; or None, and why."""
     if (folder / NAME).exists():
         with suppress(ActuatorError):  # damaged or of another version: it is made again
             kept = Reference.load(folder)
             if kept.belongs_to(ensemble):
                 return kept, None
-    without = "so where this log is new to it cannot be said"
+    fitted_to = ensemble.record.get("data", {}).get("fingerprint")
     if train is None:
         why = f"There is no {NAME} in {folder} that fits, and no training recording to make it from"
-        return None, f"{why}, {without}."
-    fitted_to = ensemble.record.get("data", {}).get("fingerprint")
-    if fitted_to and fitted_to != train.fingerprint:
+    elif fitted_to and fitted_to != train.fingerprint:
         why = "The recording of --train-data is not the one that the actuators were fitted to"
-        return None, f"{why}, {without}."
-    say = progress or (lambda what, done, total: None)
-    say("what it was trained on", 0, 1)
-    made = Reference.of(ensemble, train)
-    with suppress(OSError):  # a folder that cannot be written to: it is made again each time
-        made.save(folder)
-    say("what it was trained on", 1, 1)
-    return made, None
+    else:
+        progress("what it was trained on", 0, 1)
+        made = Reference.of(ensemble, train)
+        with suppress(OSError):  # a folder that cannot be written to: it is made again each time
+            made.save(folder)
+        progress("what it was trained on", 1, 1)
+        return made, None
+    return None, f"{why}, so where this log is new to it cannot be said."
 
 
 def fit_baselines(
-    train: Trajectories,
-    ensemble: Ensemble,
-    trial: JudgedSamples,
-    progress: JobProgress | None = None,
-) -> list[Baseline]:
+    train: Trajectories, ensemble: Ensemble, trial: JudgedSamples
+) -> tuple[Baseline, ...]:
     """Models to beat, fitted to ``train``: ridge ARX, constant velocity, standing still."""
     ensemble.contract.check_channels(train.channels, whose="the training recording")
     orders = {o for o in (*ORDERS, ensemble.contract.history.span) if 1 <= o <= trial.first}
-    say = progress or (lambda what, done, total: None)
-    say("baselines", 0, 1)
-    arx = Arx.fit(train, orders=sorted(orders))
-    say("baselines", 1, 1)
-    return [arx, ConstantVelocity(), StandingStill()]
+    return Arx.fit(train, orders=sorted(orders)), ConstantVelocity(), StandingStill()
 
 
 def _true_torques(
@@ -331,30 +322,23 @@ def _true_torques(
 ) -> TorqueComparison | None:
     if "tau" not in summary(path).truth:
         return None
-    true = read_truth_for_evaluation_only(path)["tau"]
-    return (
-        compare_torques(judged.torques, trial, true)
-        if true.shape[1] == trial.trajectories.channels.nq
-        else None
-    )
+    data, true = trial.trajectories, read_truth_for_evaluation_only(path)["tau"]
+    if true.shape[1] != data.channels.nq:
+        return None
+    kept = judged.kept
+    return TorqueComparison(data.joints, data.joint_units, kept.mean, true[kept.rows])
 
 
 def _overlays(judged: JudgedEnsemble, trial: JudgedSamples) -> tuple[Overlay, ...]:
     """The best, the median and the worst rollout; fewer when there are fewer."""
-    order = np.argsort(judged.error_of_rollout, kind="stable")
-    places = {"best": 0, "median": (len(order) - 1) // 2, "worst": len(order) - 1}
-    found, seen = [], set()
-    for title, place in places.items():
-        k = int(order[place])
-        if k in seen:
-            continue
-        seen.add(k)
-        now = trial.trajectories.q[trial.starts[k]][None]
-        recorded = np.concatenate(
-            [now, trial.trajectories.q[trial.starts[k] + np.arange(1, trial.horizon + 1)]]
-        )
-        predicted = np.concatenate([now, judged.positions[k]])
-        members = np.concatenate([np.repeat(now[None], len(judged.member_positions), axis=0),
-                                  judged.member_positions[:, k]], axis=1)  # fmt: skip
-        found.append(Overlay(title, int(trial.start_owner[k]), recorded, predicted, members))
+    order = np.argsort(judged.error_of_rollout, kind="stable").tolist()
+    places = {order[-1]: "worst", order[(len(order) - 1) // 2]: "median", order[0]: "best"}
+    found = []
+    for k, title in reversed(places.items()):
+        recorded = trial.trajectories.q[trial.starts[k] + np.arange(trial.horizon + 1)]
+        everyone = np.concatenate([judged.positions[None, k], judged.member_positions[:, k]])
+        now = np.broadcast_to(recorded[0], (len(everyone), 1, recorded.shape[1]))
+        predicted, *members = np.concatenate([now, everyone], axis=1)
+        owner = int(trial.start_owner[k])
+        found.append(Overlay(title, owner, recorded, predicted, np.array(members)))
     return tuple(found)

@@ -11,11 +11,9 @@ import numpy as np
 
 from genan.actuator.reference import REASONS
 from genan.errors import DataError
-from genan.evaluation.accuracy import ModelErrors
-from genan.evaluation.actuators import Evaluation
-from genan.evaluation.comparison import BaselineComparison, Comparison
-from genan.evaluation.cross_validation import CrossValidation
+from genan.evaluation.actuators import CrossValidation, Evaluation
 from genan.evaluation.novelty import Novelty
+from genan.evaluation.statistics import BaselineComparison, ModelErrors
 from genan.evaluation.study_result import Value
 from genan.provenance import versions
 
@@ -25,70 +23,53 @@ STRETCH_KEYS = {"begin": "from", "end": "to", "known": "trained"}  # Of ``Stretc
 
 def as_json(found: Evaluation | CrossValidation) -> dict[str, Any]:
     """Every number, in SI units (rad or m, s, N m or N)."""
-    recording: dict[str, Any] = {
-        name: getattr(found, name) for name in ("fingerprint", "trajectories", "recordings")
-    }
+    recording: dict[str, Any] = _of(found, "fingerprint", "trajectories", "recordings")
+    recording["training_data"] = getattr(found, "is_training_data", False)
     content = {
-        "actuators": found.name,
-        "robot": found.robot,
-        "dt": found.dt,
-        "recording": {**recording, "training_data": getattr(found, "is_training_data", False)},
-        "horizon": found.horizon,
-        "divergence_bound": plain(found.bound),
-        "notes": list(found.notes),
-        "columns": list(found.errors.columns),
-        "units": list(found.errors.units),
+        "actuators": found.name, "robot": found.robot, "dt": found.dt, "recording": recording,
+        **_of(found, "horizon", "notes"), "divergence_bound": plain(found.bound),
+        **_of(found.errors, "columns", "units"),
         "models": {one.name: errors_as_json(one) for one in found.table},
-        "held_control": {},
-        "certainty": None if found.comparison is None else comparison_as_json(found.comparison),
-        "versions": versions(),
-    }
+        "held_control": {}, "versions": versions(),
+        "certainty": None if found.comparison is None else _certainty(found.comparison),
+    }  # fmt: skip
     if isinstance(found, CrossValidation):
         return {**content, "cross_validation": plain(found.folds)}
-    torques = found.torques
+    drawn, torques = ("speed", "robot_speed", "joints", "joint_units", "name"), found.torques
     return {
         **content,
         "first_sample": found.first,
         "members": {one.name: errors_as_json(one) for one in found.members},
         "held_control": {
-            one.name: {
-                "verdict": one.verdict,
-                "fit_for_training": one.fit_for_training,
-                **plain(one, without=("speed", "robot_speed", "joints", "joint_units", "name")),
-            }
+            one.name: _of(one, "verdict", "fit_for_training") | plain(one, without=drawn)
             for one in found.held
         },
-        "torque": None
-        if torques is None
-        else {
-            "correlation": plain(torques.correlation),
-            "mean_absolute_error": plain(torques.error),
+        "torque": None if torques is None else {
+            "correlation": plain(torques.correlation), "mean_absolute_error": plain(torques.error)
         },
         "disagreement": [
             {"against": one.words, "rank_correlation": plain(one.rank_correlation)}
             for one in found.calibration
         ],
         "novelty": None if found.novelty is None else _novelty(found.novelty),
-    }
+    }  # fmt: skip
 
 
-def headline(evaluation: Evaluation) -> dict[str, Any]:
-    """What the artifact keeps: errors with intervals after one step and after the horizon, and the
-    verdict."""
-    held, errors = evaluation.held[0], evaluation.errors
-    recording = {"fingerprint": evaluation.fingerprint, "trajectories": evaluation.trajectories}
+def headline(found: Evaluation) -> dict[str, Any]:
+    """What the artifact keeps: errors after one step and the horizon, and the verdict."""
+    errors = found.errors
     return {
-        "recording": recording,
-        "training_data": evaluation.is_training_data,
-        "horizon": evaluation.horizon,
-        "columns": list(errors.columns),
-        "units": list(errors.units),
-        "one_step": plain(errors.one_step),
-        "rollout": plain(errors.curve[-1]),
-        "rollouts": errors.rollouts,
-        "diverged": errors.diverged,
-        "held_control": {"fit_for_training": held.fit_for_training, "verdict": held.verdict},
-    }
+        "recording": _of(found, "fingerprint", "trajectories"),
+        "training_data": found.is_training_data, "horizon": found.horizon,
+        **_of(errors, "columns", "units", "rollouts", "diverged"),
+        "one_step": plain(errors.one_step), "rollout": plain(errors.curve[-1]),
+        "held_control": _of(found.held[0], "fit_for_training", "verdict"),
+    }  # fmt: skip
+
+
+def _of(found: Any, *names: str) -> dict[str, Any]:
+    """Some attributes by their names."""
+    return {name: plain(getattr(found, name)) for name in names}
 
 
 def errors_as_json(errors: ModelErrors) -> dict[str, Any]:
@@ -96,27 +77,21 @@ def errors_as_json(errors: ModelErrors) -> dict[str, Any]:
     return dict(plain(errors, without=("name", "joints", "joint_units", "sums")))
 
 
-def comparison_as_json(comparison: BaselineComparison) -> dict[str, Any]:
+def _certainty(comparison: BaselineComparison) -> dict[str, Any]:
     """How much better than the baselines a model is, and how certain that is."""
-    return {
-        "recordings": comparison.recordings,
-        "overall": list(comparison.overall),
-        "better_than_all": dict(zip(comparison.units, comparison.spans, strict=True)),
-        "comparisons": [_comparison(one) for one in comparison.comparisons],
-    }
-
-
-def _comparison(one: Comparison) -> dict[str, Any]:
-    content = plain(one, without=("ratio", "low", "high", "better", "wins"))
-    return {
-        **content,
-        "ratio": {"mean": plain(one.ratio), "low": plain(one.low), "high": plain(one.high)},
-        "probability_better": plain(one.better),
-        "better_in": one.wins,
-        "verdict": one.verdict,
-        "certainty": one.certainty,
-        "sentence": one.sentence,
-    }
+    words = ("verdict", "certainty", "sentence")
+    comparisons = [
+        {
+            **plain(one, without=("low", "high", "better", "wins")), **_of(one, *words),
+            "ratio": {"mean": plain(one.ratio), **_of(one, "low", "high")},
+            "probability_better": plain(one.better), "better_in": one.wins,
+        }
+        for one in comparison.comparisons
+    ]  # fmt: skip
+    spans = dict(zip(comparison.units, comparison.spans, strict=True))
+    return _of(comparison, "recordings", "overall") | {
+        "better_than_all": spans, "comparisons": comparisons
+    }  # fmt: skip
 
 
 def _novelty(found: Novelty) -> dict[str, Any]:
@@ -125,7 +100,7 @@ def _novelty(found: Novelty) -> dict[str, Any]:
         "samples": found.samples,
         "beyond": of_joints(found.beyond),
         "beyond_any_joint": plain(found.anywhere),
-        "reasons": {name: plain(row) for name, row in zip(REASONS, found.reasons, strict=True)},
+        "reasons": dict(zip(REASONS, plain(found.reasons), strict=True)),
         "recordings": {name: plain(part) for name, part in found.recordings},
         "stretches": [
             {STRETCH_KEYS.get(key, key): value for key, value in plain(one).items()}
@@ -143,14 +118,16 @@ def _novelty(found: Novelty) -> dict[str, Any]:
 def plain(value: Any, *, without: tuple[str, ...] = ()) -> Any:
     """Dataclasses and arrays as nested tables and lists, numbers with six digits; None for what is
     not a number. ``without``: fields to leave out."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
     if is_dataclass(value):
         names = [field.name for field in fields(value) if field.name not in without]
         return {name: plain(getattr(value, name)) for name in names}
-    if isinstance(value, tuple | list) or np.ndim(value):
-        return [plain(part) for part in value]
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    return float(f"{float(value):.6g}") if np.isfinite(value) else None
+    return value
 
 
 @dataclass(frozen=True)
@@ -159,8 +136,7 @@ class ModelRecord:
 
     name: str
     one_step: Value
-    curve: tuple[Value | None, ...]
-    """After 1, 2, ... steps open loop; None where every rollout had diverged."""
+    curve: tuple[Value | None, ...]  # After 1, 2, ... steps; None where all had diverged.
     rollouts: int
     diverged: int
 
@@ -175,18 +151,12 @@ class EvaluationRecord:
     training_data: bool  # Whether the actuators were judged on the recording they were fitted to.
     unit: str  # Of all errors: rad or m.
     models: tuple[ModelRecord, ...]  # The actuators first.
-    held: Mapping[str, tuple[str, bool]]
-    """Of each model the held-control verdict, and whether policies may be trained with it."""
+    held: Mapping[str, tuple[str, bool]]  # Verdict, and whether policies may be trained with it.
     notes: tuple[str, ...]
     verdict: tuple[str, ...]  # What to do with it, one sentence each.
-    comparisons: tuple[Mapping[str, Any], ...]
-    """With each baseline: ``verdict`` (better, level, worse), ``certainty`` and ``sentence``."""
-    beyond: Mapping[str, tuple[float, float | None]]
-    """Of each joint, the part of the samples that were new to the model, and how much larger the
-    error is there."""
-    stretches: tuple[Mapping[str, Any], ...]
-    """Where they were most so: ``recording``, ``joint``, ``begin`` and ``end`` [s], ``peak`` (None:
-    no number), ``reason``."""
+    comparisons: tuple[Mapping[str, Any], ...]  # ``verdict``, ``certainty`` and ``sentence``.
+    beyond: Mapping[str, tuple[float, float | None]]  # New part of each joint, error ratio there.
+    stretches: tuple[Mapping[str, Any], ...]  # Where they are most so, as in the file.
     versions: Mapping[str, str]
 
     @classmethod
@@ -210,39 +180,28 @@ class EvaluationRecord:
         ratios = novelty.get("error_beyond_over_within") or {}
         beyond = novelty.get("beyond") or {}
         return cls(
-            robot=str(content["robot"]),
-            dt=float(content["dt"]),
+            robot=str(content["robot"]), dt=float(content["dt"]),
             trajectories=int(content["recording"]["trajectories"]),
             training_data=bool(content["recording"]["training_data"]),
-            unit=str(content["units"][column]),
-            models=models,
+            unit=str(content["units"][column]), models=models,
             held={k: (str(v["verdict"]), bool(v["fit_for_training"])) for k, v in held.items()},
             notes=tuple(map(str, content["notes"])),
             verdict=tuple(map(str, content.get("verdict") or ())),
             comparisons=tuple((content.get("certainty") or {}).get("comparisons", ())),
             beyond={joint: (float(part), ratios.get(joint)) for joint, part in beyond.items()},
-            stretches=tuple(map(_stretch, novelty.get("stretches", ()))),
+            stretches=tuple(novelty.get("stretches", ())),
             versions=dict(content.get("versions") or {}),
-        )
-
-
-def _stretch(content: Mapping[str, Any]) -> dict[str, Any]:
-    names = {key: name for name, key in STRETCH_KEYS.items()}
-    return {names.get(key, key): value for key, value in content.items()}
+        )  # fmt: skip
 
 
 def _model(name: str, content: dict[str, Any], column: int) -> ModelRecord:
-    ends = ("mean", "low", "high")
-    curves = zip(*(content["curve"][end] for end in ends), strict=True)
-    curve = tuple(_value(*(row[column] for row in rows)) for rows in curves)
-    one_step = _value(*(content["one_step"][end][column] for end in ends))
+    def value(mean: float | None, low: float | None, high: float | None) -> Value | None:
+        known = (low, high) if low is not None and high is not None else ()
+        return None if mean is None else Value(mean, *known)
+
+    rows = ((content["one_step"][end], *content["curve"][end]) for end in ("mean", "low", "high"))
+    one_step, *curve = (value(*(row[column] for row in ends)) for ends in zip(*rows, strict=True))
     if not curve or one_step is None:
         raise ValueError(f"the errors of {name!r} are not complete")
-    return ModelRecord(name, one_step, curve, int(content["rollouts"]), int(content["diverged"]))
-
-
-def _value(mean: float | None, low: float | None, high: float | None) -> Value | None:
-    if mean is None or not math.isfinite(mean):
-        return None
-    known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
-    return Value(mean, low, high) if known else Value(mean)
+    counts = int(content["rollouts"]), int(content["diverged"])
+    return ModelRecord(name, one_step, tuple(curve), *counts)

@@ -1,32 +1,49 @@
-"""How certain a mean or a success rate is: bootstrap over recordings, Wilson's interval.
+"""How certain a mean, a success rate or a comparison is.
 
 Samples of one recording, rollouts that start in it and pieces that it was cut into are not
-independent; so whole recordings are drawn again, with everything that belongs to them.
+independent. So errors are summed over each recording (``ErrorSums``), and whole recordings are
+drawn again for an interval (``bootstrap``).
+
+A model and a baseline are compared recording by recording: whole recordings are drawn again for the
+interval of the ratio of their errors; and the share of random signs of the recordings' log ratios
+that give as large a mean as was found is the probability that chance alone did it. The words for it
+are ``WORDS``.
 """
 
-import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
+from genan.data import Trajectories
 from genan.errors import SettingError
+from genan.words import time_ahead
 
-#: Times that the recordings are drawn again.
-RESAMPLES = 1000
+Sums = Float[np.ndarray, "N *shape"]
+Counts = Shaped[np.ndarray, " N"]
+Recordings = Int[np.ndarray, " n"]  # Number of the recording of each sample or rollout.
+Span = tuple[float, float] | None  # From where to where [s].
 
-#: Columns that are resampled at once, so that a whole curve needs little memory.
-_COLUMNS = 1 << 12
+RESAMPLES = 1000  # Times that the recordings are drawn again.
+_COLUMNS = 1 << 12  # Columns that are resampled at once, so that a whole curve needs little memory.
+MARKS = 40  # Steps of the rollouts that models are compared at, at most.
+
+WORDS = ((0.005, "certain"), (0.05, "likely"))
+"""What a difference is called whose doubt is at most this; beyond the last nothing can be told."""
+FEW = 6  # With fewer recordings than this an interval over recordings is too narrow to be believed.
+
+_EXACT = 12  # Up to this many recordings all signs are tried; beyond, ``_DRAWS`` of them.
+_DRAWS = 4000
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A mean and its interval; all three have one shape."""
+    """A mean and its 95 % interval, which is not a number when there is only one recording."""
 
     mean: Float[np.ndarray, "*shape"]
     low: Float[np.ndarray, "*shape"]
-    """Lower end of the interval; not a number when there is only one recording."""
     high: Float[np.ndarray, "*shape"]
 
     def __getitem__(self, index: Any) -> "Estimate":
@@ -34,7 +51,7 @@ class Estimate:
         return Estimate(*(np.asarray(part[index]) for part in (self.mean, self.low, self.high)))
 
     def root(self) -> "Estimate":
-        """Square roots of all three: a root mean square from the mean of squares."""
+        """A root mean square from the mean of squares."""
         return Estimate(*(np.sqrt(part) for part in (self.mean, self.low, self.high)))
 
     def times(self, factor: float) -> "Estimate":
@@ -42,54 +59,378 @@ class Estimate:
         return Estimate(*(np.asarray(factor * part) for part in (self.mean, self.low, self.high)))
 
 
-def bootstrap(
-    sums: Float[np.ndarray, "N *shape"],
-    counts: Shaped[np.ndarray, " N"],
-    *,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Estimate:
+def bootstrap(sums: Sums, counts: Counts, *, resamples: int = RESAMPLES) -> Estimate:
     """Mean over everything counted, with the percentile interval of means over recordings drawn
-    with replacement.
-
-    Args:
-        sums: sum of the errors of each recording [N, ...], in any unit.
-        counts: how many errors each sum holds [N]; recordings without any are left out.
-        resamples: times that N recordings are drawn.
-        level: part of the resampled means inside the interval.
-        seed: the same seed gives the same interval.
-    """
-    if not 0.0 < level < 1.0 or resamples < 1:
-        raise SettingError(
-            "A bootstrap needs at least one resample and a level between 0 and 1, not "
-            f"{resamples} and {level:g}."
-        )
+    with replacement. ``sums``: of the errors of each recording, in any unit; ``counts``: how many
+    errors each holds (recordings without any are left out)."""
     used = counts > 0
     if not used.any():
         raise SettingError("There is nothing to take a mean of: no recording has a sample.")
     sums, counts = sums[used], counts[used].astype(np.float64)
     flat = sums.reshape(len(sums), -1)
-    mean = flat.sum(axis=0) / counts.sum()
-    low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    found = np.full((3, flat.shape[1]), np.nan)
+    found[0] = flat.sum(axis=0) / counts.sum()
     if len(sums) > 1:
-        drawn = np.random.default_rng(seed).multinomial(
-            len(sums), np.full(len(sums), 1.0 / len(sums)), resamples
-        )
-        share = drawn / (drawn @ counts)[:, None]
-        tail = 0.5 * (1.0 - level)
+        drawn = _drawn(len(sums), resamples)
+        share = (drawn / (drawn @ counts)[:, None]).T
         for k in range(0, flat.shape[1], _COLUMNS):
-            some = slice(k, k + _COLUMNS)
-            low[some], high[some] = np.quantile(share @ flat[:, some], [tail, 1.0 - tail], axis=0)
-    shape = sums.shape[1:]
-    return Estimate(mean.reshape(shape), low.reshape(shape), high.reshape(shape))
+            means = flat[:, k : k + _COLUMNS].T @ share  # neighbours in memory: half the time
+            ends = np.quantile(means, [0.025, 0.975], axis=1, overwrite_input=True)
+            found[1:, k : k + _COLUMNS] = ends
+    return Estimate(*found.reshape(3, *sums.shape[1:]))
 
 
-def wilson(succeeded: int, trials: int, *, z: float = 1.959964) -> tuple[float, float]:
+def _drawn(count: int, resamples: int) -> Float[np.ndarray, "resamples N"]:
+    """How often each recording is drawn; always the same."""
+    rng, share = np.random.default_rng(0), np.full(count, 1.0 / count)
+    return rng.multinomial(count, share, resamples).astype(np.float64)
+
+
+def wilson(succeeded: int, trials: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a success rate."""
+    from scipy.stats import binomtest  # takes 0.7 s, which most commands can do without
+
     if trials < 1:
         return 0.0, 1.0
-    p, n = succeeded / trials, trials
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
+    found = binomtest(succeeded, trials).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
+
+
+def rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
+    """Spearman's, of the pairs that are finite; not a number where there are few or one never
+    changes. Not SciPy's: importing ``scipy.stats`` takes 0.7 s of the 8 s of an evaluation."""
+    known = np.isfinite(a) & np.isfinite(b)
+    a, b = a[known], b[known]
+    if len(a) < 3 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
+        return float("nan")
+    return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1])
+
+
+def _ranks(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """From 1 on; equal values share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - 0.5 * (counts - 1))[place])
+
+
+# --- Errors of one model.
+
+
+def marks(horizon: int, dt: float) -> Int[np.ndarray, " M"]:
+    """Steps that models are compared at, ever further apart; half a second is one of them."""
+    spread = np.geomspace(1, horizon, min(MARKS, horizon)).round().astype(np.int64)
+    return np.unique([*spread, min(half_second(dt), horizon)])
+
+
+def half_second(dt: float) -> int:
+    """Steps in half a second, at least one."""
+    return max(1, round(0.5 / dt))
+
+
+def with_overall(
+    errors: Float[np.ndarray, "*batch nq"], joint_units: Sequence[str]
+) -> Float[np.ndarray, "*batch k"]:
+    """``errors`` with the mean over the joints of each unit appended."""
+    which = [[one == unit for one in joint_units] for unit in dict.fromkeys(joint_units)]
+    means = np.stack([errors[..., mine].mean(axis=-1) for mine in which], axis=-1)
+    return np.concatenate([errors, means], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorSums:
+    """Sums of absolute and squared position errors over each of G recordings.
+
+    Row 0 is one step ahead from every sample, row r is after r steps open loop. The last axis has
+    one column per joint, then the mean over the joints of each unit.
+    """
+
+    recordings: tuple[str, ...]  # Name of each recording [G].
+    joint_units: tuple[str, ...]
+    dt: float  # Length of a step [s].
+    absolute: Float[np.ndarray, "G rows k"]  # Rows 0 to R [rad or m].
+    squares: Float[np.ndarray, "G marked k"]  # Row 0 and those of ``marks`` [rad^2 or m^2].
+    counts: Int[np.ndarray, "G 2"]  # How many samples, and how many rollouts.
+
+    @classmethod
+    def zero(cls, data: Trajectories, horizon: int) -> "ErrorSums":
+        """No errors yet."""
+        names, units = tuple(dict.fromkeys(data.recordings)), data.joint_units
+        absolute = np.zeros((len(names), 1 + horizon, len(units) + len(set(units))))
+        squares = absolute[:, : 1 + len(marks(horizon, data.dt))].copy()
+        return cls(names, units, data.dt, absolute, squares, np.zeros((len(names), 2), np.int64))
+
+    @classmethod
+    def join(cls, parts: Sequence["ErrorSums"]) -> "ErrorSums":
+        """Those of several trials that share no recording."""
+        names = tuple(name for part in parts for name in part.recordings)
+        pairs = zip(*((part.absolute, part.squares, part.counts) for part in parts), strict=True)
+        return cls(names, parts[0].joint_units, parts[0].dt, *map(np.concatenate, pairs))
+
+    @classmethod
+    def mean(cls, parts: Sequence["ErrorSums"]) -> "ErrorSums":
+        """Mean over several models judged at the same samples."""
+        absolute = np.mean([part.absolute for part in parts], axis=0)
+        squares = np.mean([part.squares for part in parts], axis=0)
+        return replace(parts[0], absolute=absolute, squares=squares)
+
+    def add(self, of: Recordings, size: Float[np.ndarray, "n *R nq"]) -> None:
+        """Count absolute errors one step ahead [n, nq], or of rollouts [n, R, nq] [rad or m]."""
+        kind = size.ndim - 2  # 0: one step, 1: rollouts
+        rows, size = (slice(1, None), size) if kind else (slice(0, 1), size[:, None])
+        order = np.argsort(of, kind="stable")
+        present, begins = np.unique(of[order], return_index=True)
+        squares = (size[:, self.marks - 1] if kind else size) ** 2
+        for sums, values in ((self.absolute, size), (self.squares, squares)):
+            columns = with_overall(values[order], self.joint_units)
+            sums[present, rows] += np.add.reduceat(columns, begins, axis=0)
+        self.counts[:, kind] += np.bincount(of, minlength=len(self.counts))
+
+    @property
+    def marks(self) -> Int[np.ndarray, " M"]:
+        """Steps of the rollouts that models are compared at."""
+        return marks(self.absolute.shape[1] - 1, self.dt)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelErrors:
+    """Mean absolute position errors of one model, with 95 % intervals over whole recordings.
+
+    The last axis of an estimate has one column per joint, then the mean over the joints of each
+    unit: one column, or two for a robot with hinges and slides.
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    joint_units: tuple[str, ...]
+    one_step: Estimate  # One sample ahead [nq + units] [rad or m].
+    curve: Estimate  # After 1 to R steps open loop [R, nq + units] [rad or m].
+    samples: int  # One-step predictions in the mean.
+    rollouts: int  # Rollouts in the mean.
+    diverged: int  # Rollouts that ran away; their error is cut.
+    one_step_rms: Estimate | None = None  # Root mean square error [nq + units] [rad or m].
+    rollout_rms: Estimate | None = None  # The same after R steps open loop.
+    sums: ErrorSums | None = None  # Errors of each recording; None for a member of an ensemble.
+
+    @classmethod
+    def of(
+        cls, name: str, joints: tuple[str, ...], sums: ErrorSums, *, diverged: int, models: int = 1
+    ) -> "ModelErrors":
+        """From the errors of each recording; ``models``: how many they are the mean of."""
+        samples, rollouts = sums.counts.T
+        return cls(
+            name, joints, sums.joint_units,
+            one_step=bootstrap(sums.absolute[:, 0], samples),
+            curve=bootstrap(sums.absolute[:, 1:], rollouts),
+            samples=int(samples.sum()), rollouts=models * int(rollouts.sum()), diverged=diverged,
+            one_step_rms=bootstrap(sums.squares[:, 0], samples).root(),
+            rollout_rms=bootstrap(sums.squares[:, -1], rollouts).root(), sums=sums,
+        )  # fmt: skip
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Name of each column."""
+        units = dict.fromkeys(self.joint_units)
+        named = ["overall"] if len(units) == 1 else [f"overall [{unit}]" for unit in units]
+        return (*self.joints, *named)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Unit of each column, "rad" or "m"."""
+        return (*self.joint_units, *dict.fromkeys(self.joint_units))
+
+
+# --- How much better than a baseline a model is, and how certain that is.
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A model compared with one baseline, after some steps."""
+
+    baseline: str
+    steps: int  # 1: one step ahead from every sample; more: open loop.
+    seconds: float  # The same [s].
+    unit: str  # Unit of the joints that are compared, "rad" or "m".
+    ratio: float  # Mean absolute error of the baseline over the model's: above 1, it is better.
+    low: float  # Lower end of its 95 % interval over recordings; NaN when there is only one.
+    high: float
+    better: float  # Part of the resampled sets of recordings in which the model is better.
+    chance: float  # Probability that chance alone does as much: random signs of the log ratios.
+    wins: int  # Recordings in which the model is better.
+    recordings: int
+    rms_ratio: float  # The same ratio of root mean square errors.
+    joint_ratios: tuple[float, ...]  # Ratio of each joint of this unit.
+
+    @property
+    def certainty(self) -> str:
+        """What the doubt is called: "certain", "likely" or "open". The doubt is the probability
+        that there is no difference, or that it is in the other direction: the larger of the two."""
+        wrong = 1.0 - self.better if self.ratio >= 1.0 else self.better
+        doubt = max(wrong, self.chance)
+        return next((word for most, word in WORDS if doubt <= most), "open")
+
+    @property
+    def verdict(self) -> str:
+        """How the model compares: "better", "worse" or "level"."""
+        return "level" if self.certainty == "open" else "better" if self.ratio >= 1.0 else "worse"
+
+    @property
+    def when(self) -> str:
+        """How far ahead."""
+        time = time_ahead(self.seconds)
+        return f"One step ({time}) ahead" if self.steps == 1 else f"After {time}"
+
+    @property
+    def sentence(self) -> str:
+        """In words."""
+        when, other = self.when, self.baseline
+        if not np.isfinite(self.ratio):
+            return f"{when} the model and {other} cannot be compared: one of them has no error."
+        times, ends = f"{_ratio(self.ratio)} times", f"{_ratio(self.low)} to {_ratio(self.high)}"
+        if self.recordings == 1:
+            only = "in the one recording there is, which says nothing of another"
+            return f"{when} {times} as accurate as {other} {only}."
+        count = f"better in {self.wins} of {self.recordings} recordings"
+        if self.verdict == "better":
+            found = f"{times} ({ends}) as accurate as {other}, {count}; {self.certainty}"
+        elif self.verdict == "worse":
+            found = f"worse than {other}: {times} ({ends}) as accurate, {count}; {self.certainty}"
+        elif self.recordings < FEW and self.wins in (0, self.recordings):
+            few = f"too few to be sure: chance alone does that 1 time in {round(1.0 / self.chance)}"
+            found = f"{times} ({ends}) as accurate as {other}, {count}; {few}"
+        else:
+            unknown = f"no difference can be told from {self.recordings} recordings"
+            found = f"level with {other}: {unknown} ({times} as accurate, {ends}; {count})"
+        return f"{when} {found}."
+
+    @property
+    def relation(self) -> str:
+        """How far ahead and how it compares, to go on within a sentence."""
+        word = {"better": "better than", "worse": "worse than", "level": "level with"}[self.verdict]
+        return f"{self.when[0].lower()}{self.when[1:]} {word} {self.baseline}"
+
+
+@dataclass(frozen=True)
+class BaselineComparison:
+    """A model compared with all baselines."""
+
+    comparisons: tuple[Comparison, ...]  # One step, half a second and all steps ahead.
+    spans: tuple[Span, ...]  # Of each unit: where it beats every baseline, at least likely.
+    units: tuple[str, ...]
+    horizon: float  # Length of the rollouts [s].
+
+    @property
+    def recordings(self) -> int:
+        """How many were compared."""
+        return self.comparisons[0].recordings
+
+    def best(self, steps: int, unit: str) -> Comparison:
+        """The comparison with the strongest baseline after this many steps."""
+        found = [one for one in self.comparisons if (one.steps, one.unit) == (steps, unit)]
+        return min(found, key=lambda one: one.ratio if np.isfinite(one.ratio) else np.inf)
+
+    @property
+    def overall(self) -> tuple[str, ...]:
+        """A sentence for each unit, and a warning where there are few recordings."""
+        found = list(map(self._sentence, self.units, self.spans))
+        if 1 < self.recordings < FEW:
+            found.append(
+                f"There are only {self.recordings} recordings: the intervals are too narrow, and "
+                f"at most 1 in {2**self.recordings} can be said against chance."
+            )
+        return tuple(found)
+
+    def _sentence(self, unit: str, span: Span) -> str:
+        of = f" for joints in {unit}" if len(self.units) > 1 else ""
+        steps, end = sorted({one.steps for one in self.comparisons}), time_ahead(self.horizon)
+        ends = [self.best(step, unit) for step in (steps[0], steps[-1])]
+        weak = ", ".join(one.relation for one in ends if one.verdict != "better")
+        if not weak:
+            sure = "certain" if all(one.certainty == "certain" for one in ends) else "likely"
+            return f"Better than every baseline{of}, one step ahead and after {end}; {sure}."
+        if span is None:
+            return f"Not better than every baseline{of}: {', '.join(o.relation for o in ends)}."
+        first, last = map(time_ahead, span)
+        one_step = self.comparisons[0].seconds / self.comparisons[0].steps
+        where = f"up to {last} ahead" if span[0] <= one_step else f"from {first} to {last} ahead"
+        where = f"from {first} on" if span[1] >= self.horizon else where
+        return f"Better than every baseline{of} {where}; {weak}."
+
+
+def compare(model: ModelErrors, baselines: Sequence[ModelErrors]) -> BaselineComparison | None:
+    """``model`` with each of ``baselines``, judged at the same samples; None without any."""
+    if not baselines or model.sums is None:
+        return None
+    sums, units = model.sums, tuple(dict.fromkeys(model.joint_units))
+    steps = sums.marks
+    wanted = {half_second(sums.dt), int(steps[-1])} & set(steps[1:].tolist())
+    places = [(0, 1), *((1 + int(np.searchsorted(steps, step)), step) for step in sorted(wanted))]
+    comparisons, sure = [], []
+    for baseline in baselines:
+        assert baseline.sums is not None
+        found = _paired(sums, baseline.sums)
+        doubt = np.maximum(1.0 - found["better"], found["chance"])
+        sure.append((found["ratio"] > 1.0) & (doubt <= WORDS[-1][0]))
+        for at, unit in enumerate(units, start=len(model.joint_units)):
+            mine = [j for j, one in enumerate(model.joint_units) if one == unit]
+            for row, step in places:
+                values = {name: array[row, at].item() for name, array in found.items()}
+                values["joint_ratios"] = tuple(found["ratio"][row, mine].tolist())
+                comparisons.append(Comparison(baseline.name, step, step * sums.dt, unit, **values))
+    better = np.all(sure, axis=0)[1:, len(model.joint_units) :]
+    spans = tuple(_longest(column, steps * sums.dt) for column in better.T)
+    return BaselineComparison(tuple(comparisons), spans, units, float(steps[-1] * sums.dt))
+
+
+def _paired(model: ErrorSums, baseline: ErrorSums) -> dict[str, Shaped[np.ndarray, "rows k"]]:
+    """The numbers of a ``Comparison`` one step ahead (row 0) and at the marks of the rollouts."""
+    mine, other = (one.absolute[:, [0, *one.marks]] for one in (model, baseline))
+    there = (model.counts > 0)[:, [0] + [1] * len(model.marks), None]
+    drawn = _drawn(len(mine), RESAMPLES)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio, rms_ratio = (
+            other.sum(0) / mine.sum(0),
+            np.sqrt(baseline.squares.sum(0) / model.squares.sum(0)),
+        )
+        each = np.where(there, np.log(other) - np.log(mine), 0.0)
+        resampled = np.tensordot(drawn, other, 1) / np.tensordot(drawn, mine, 1)
+    each = np.nan_to_num(each, nan=0.0, posinf=50.0, neginf=-50.0)
+    recordings = np.broadcast_to(there.sum(axis=0), ratio.shape)
+    ends = np.quantile(np.nan_to_num(resampled, nan=1.0, posinf=1e300), [0.025, 0.975], axis=0)
+    low, high = np.where(recordings > 1, ends, np.nan)
+    return {
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "better": (resampled > 1.0).mean(axis=0),
+        "chance": _chance(each[there.any(axis=(1, 2))]),
+        "wins": ((other > mine) & there).sum(axis=0),
+        "recordings": recordings,
+        "rms_ratio": rms_ratio,
+    }
+
+
+def _chance(each: Float[np.ndarray, "G rows k"]) -> Float[np.ndarray, "rows k"]:
+    """Part of all signs of ``each`` with a mean as far in the direction of the one found."""
+    count, total = len(each), each.sum(axis=0)
+    if count <= _EXACT:
+        signs = 1.0 - 2.0 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
+        extra = 0
+    else:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (_DRAWS, count))
+        extra = 1  # what was found is one of the possible signs
+    reached = np.tensordot(signs, each, 1) * np.sign(total) >= np.abs(total) * (1.0 - 1e-12)
+    return np.asarray((reached.sum(axis=0) + extra) / (len(signs) + extra), np.float64)
+
+
+def _longest(good: Bool[np.ndarray, " M"], seconds: Float[np.ndarray, " M"]) -> Span:
+    """The longest stretch of good marks [s]; a single bad one does not end it."""
+    good = good.copy()
+    good[1:-1] |= good[:-2] & good[2:]
+    begins, ends = np.flatnonzero(np.diff([0, *good, 0])).reshape(-1, 2).T
+    if not len(begins):
+        return None
+    k = int((ends - begins).argmax())
+    return float(seconds[begins[k]]), float(seconds[ends[k] - 1])
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value < 10.0 else f"{value:.0f}" if value < 1e4 else "over 10000"

@@ -1,22 +1,31 @@
-"""What a study or a search found, one JSON file each: values with intervals, and words.
+"""What a study or a search found, one JSON file each: values with intervals, and words; and the
+paper's figures as numbers, to compare ours with.
 
 The experiments (``python -m experiments``) write these files; ``genan report`` shows them. Whatever
 is said in words was computed from the numbers by the experiment and is stored here.
+
+    paper_figure("history-1-step").places   # (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
+    paper_figure("transfer-reacher").series["success"][0].mean   # 90.0
 """
 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from genan.errors import DataError
+from genan.errors import DataError, SettingError, listing
 from genan.files import write_atomically
 
 VERSION = 1
 SUFFIX, SEARCH_SUFFIX = ".study.json", ".search.json"
 """Files are called ``<study>-<size>.study.json`` and ``search-<what>-<size>.search.json``."""
+PAPER = "paper.json"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,17 @@ class Figure:
     logarithmic: bool = False  # the axis along
     caption: str = ""  # what was done to get it, in a sentence or two
 
+    def __post_init__(self) -> None:
+        rows = [row for one in self.series for row in (one.values, one.paper or one.values)]
+        ends = [end for row in rows for v in row if v for end in (v.mean, v.low, v.high)]
+        whole = all(len(row) == len(self.places) for row in rows)
+        if self.kind not in ("bars", "lines", "stacked"):
+            raise ValueError(f"figure {self.name!r} is of the unknown kind {self.kind!r}")
+        if self.kind == "lines" and not all(isinstance(at, int | float) for at in self.places):
+            raise ValueError(f"the axis of figure {self.name!r} must be numbers")
+        if not whole or not all(math.isfinite(end) for end in ends if end is not None):
+            raise ValueError(f"the values of figure {self.name!r} are not complete")
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -81,9 +101,69 @@ class JobNote:
 
 
 @dataclass(frozen=True)
-class StudyResult:
+class StoredResult:
+    """A result that is kept in one JSON file."""
+
+    noun: ClassVar[str]  # What found it.
+    maker: ClassVar[str] = "python -m experiments"  # What makes the file.
+
+    @property
+    def filename(self) -> str:
+        """What its file is called."""
+        raise NotImplementedError
+
+    def content(self) -> dict[str, Any]:
+        """What is in the file."""
+        return asdict(self)
+
+    def save(self, folder: Path) -> Path:
+        """Write it, whole or not at all; returns the file."""
+        folder.mkdir(parents=True, exist_ok=True)
+        content = {"format": f"genan {self.noun}", "version": VERSION, **self.content()}
+        path = folder / self.filename
+        write_atomically(path, json.dumps(content, indent=1, allow_nan=False).encode())
+        return path
+
+    @classmethod
+    def load(cls: type[T], path: Path | str) -> T:
+        """What ``save`` wrote to ``path``, or to the folder where the name never differs."""
+        kind: Any = cls
+        try:
+            path = Path(path) / kind.filename if Path(path).is_dir() else Path(path)
+            content = json.loads(path.read_bytes())
+            if (content["format"], content["version"]) != (f"genan {kind.noun}", VERSION):
+                raise ValueError(f"format {content['format']!r}, version {content['version']}")
+            made: T = _made(cls, content)
+        except FileNotFoundError:
+            raise DataError(f"There is no {path}; '{kind.maker}' makes one.") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{path} is not the result of a {kind.noun} ({error}); remove it and run the "
+                f"{kind.noun} again."
+            ) from None
+        return made
+
+
+def _made(kind: Any, content: Any) -> Any:
+    """Part of a JSON file as ``kind``: a dataclass, a tuple, one of them or None, or as it is."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        given = [one.name for one in fields(kind) if one.init and one.name in content]
+        return kind(**{name: _made(hints[name], content[name]) for name in given})
+    if get_origin(kind) is tuple:
+        return tuple(_made(get_args(kind)[0], part) for part in content)
+    if get_origin(kind) is UnionType and content is not None:
+        return _made(next(filter(is_dataclass, get_args(kind)), object), content)
+    if kind is str and not isinstance(content, str):
+        raise ValueError(f"{content!r} must be a text")
+    return content
+
+
+@dataclass(frozen=True)
+class StudyResult(StoredResult):
     """Everything a study found."""
 
+    noun = "study"
     study: str
     size: str  # smoke, small or full
     title: str
@@ -105,30 +185,6 @@ class StudyResult:
         """What its file is called."""
         return f"{self.study}-{self.size}{SUFFIX}"
 
-    def save(self, folder: Path) -> Path:
-        """Write it, whole or not at all; returns the file."""
-        return _save(folder / self.filename, "study", asdict(self))
-
-    @classmethod
-    def load(cls, path: Path | str) -> "StudyResult":
-        """What ``save`` wrote."""
-        return _load(path, "study", cls._read)
-
-    @classmethod
-    def _read(cls, content: dict[str, Any]) -> "StudyResult":
-        texts = [content[name] for name in ("study", "size", "title", "question", "command")]
-        if not all(isinstance(text, str) for text in (*texts, *content["notes"])):
-            raise ValueError("its title, question, command and notes must be texts")
-        return cls(
-            **content
-            | {
-                "figures": tuple(map(_figure, content["figures"])),
-                "findings": tuple(Finding(**finding) for finding in content["findings"]),
-                "jobs": tuple(JobNote(**job) for job in content["jobs"]),
-                "notes": tuple(content["notes"]),
-            }
-        )
-
 
 @dataclass(frozen=True)
 class SearchTrial:
@@ -144,9 +200,10 @@ class SearchTrial:
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class SearchResult(StoredResult):
     """Everything a search found."""
 
+    noun = "search"
     what: str
     size: str  # smoke, small or full
     objective: str  # what is compared, for people
@@ -154,22 +211,19 @@ class SearchResult:
     lower_is_better: bool
     trials: tuple[SearchTrial, ...]  # in the order in which they were suggested
     command: str  # what repeats it, and goes on with it
-    importance: Mapping[str, float] = field(default_factory=dict)
-    """How much each setting tells a good trial from a bad one, 1 in all; empty after few trials."""
+    importance: Mapping[str, float] = field(default_factory=dict)  # Of each setting, 1 in all.
     notes: tuple[str, ...] = ()
-    versions: tuple[Mapping[str, str], ...] = ()
-    """Of the packages; more than one where a search went on with others."""
+    versions: tuple[Mapping[str, str], ...] = ()  # Of the packages, one or more.
     hardware: tuple[Mapping[str, str], ...] = ()  # The machines that they ran on.
+    best: SearchTrial | None = field(init=False)  # The earliest of several; None without values.
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "best", next(iter(self.ranked()), None))
 
     @property
     def defaults(self) -> SearchTrial | None:
         """The trial with the defaults, where it has a value."""
         return next((trial for trial in self.ranked() if trial.number == 0), None)
-
-    @property
-    def best(self) -> SearchTrial | None:
-        """The best trial, the earliest of several; None where none has a value."""
-        return next(iter(self.ranked()), None)
 
     @property
     def complete(self) -> bool:
@@ -180,29 +234,12 @@ class SearchResult:
         """The trials that have a value, best first."""
         sign = 1.0 if self.lower_is_better else -1.0
         valued = [(sign * t.value, t.number, t) for t in self.trials if t.value is not None]
-        return tuple(trial for _, _, trial in sorted(valued, key=lambda row: row[:2]))
+        return tuple(trial for *_, trial in sorted(valued, key=lambda row: row[:2]))
 
     @property
     def filename(self) -> str:
         """What its file is called."""
         return search_filename(self.what, self.size)
-
-    def save(self, folder: Path) -> Path:
-        """Write it, whole or not at all; returns the file."""
-        best = None if self.best is None else asdict(self.best)
-        return _save(folder / self.filename, "search", asdict(self) | {"best": best})
-
-    @classmethod
-    def load(cls, path: Path | str) -> "SearchResult":
-        """What ``save`` wrote."""
-        return _load(path, "search", cls._read)
-
-    @classmethod
-    def _read(cls, content: dict[str, Any]) -> "SearchResult":
-        content.pop("best")
-        trials = tuple(SearchTrial(**trial) for trial in content["trials"])
-        rows = {name: tuple(content[name]) for name in ("notes", "versions", "hardware")}
-        return cls(**content | rows | {"trials": trials})
 
 
 def search_filename(what: str, size: str) -> str:
@@ -210,45 +247,37 @@ def search_filename(what: str, size: str) -> str:
     return f"search-{what}-{size}{SEARCH_SUFFIX}"
 
 
-def _save(path: Path, kind: str, content: Mapping[str, Any]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"format": f"genan {kind}", "version": VERSION, **content}
-    write_atomically(path, json.dumps(content, indent=1, allow_nan=False).encode())
-    return path
+# --- The paper's figures as numbers with their 95 % intervals.
 
 
-def _load(path: Path | str, kind: str, read: Any) -> Any:
-    try:
-        content = json.loads(Path(path).read_bytes())
-        if (content.pop("format"), content.pop("version")) != (f"genan {kind}", VERSION):
-            raise ValueError("another format or version")
-        return read(content)
-    except FileNotFoundError:
-        raise DataError(f"There is no {path}; 'python -m experiments' makes one.") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path} is not the result of a {kind} ({error}); remove it and run the {kind} again: "
-            "finished jobs are kept."
-        ) from None
+@dataclass(frozen=True)
+class PaperFigure:
+    """One figure of the paper, or a table."""
+
+    source: str  # Where it is: the paper's arXiv number, and which figure.
+    axis: str  # What is along the axis.
+    places: tuple[str | float, ...]
+    quantity: str  # What is up.
+    unit: str
+    interval: str  # What the intervals are: of which resampling, over how many.
+    series: Mapping[str, tuple[Value, ...]]  # One value for each place.
 
 
-def _figure(content: dict[str, Any]) -> Figure:
-    """The figure, refused where it could not be drawn."""
-    series = tuple(
-        Series(row["name"], _values(row["values"]), _values(row["paper"]))
-        for row in content["series"]
-    )
-    found = Figure(**content | {"places": tuple(content["places"]), "series": series})
-    rows = [row for one in series for row in (one.values, one.paper) if row or row is one.values]
-    numbers = [end or 0.0 for row in rows for v in row if v for end in (v.mean, v.low, v.high)]
-    if found.kind not in ("bars", "lines", "stacked"):
-        raise ValueError(f"figure {found.name!r} is of the unknown kind {found.kind!r}")
-    if found.kind == "lines" and not all(isinstance(at, int | float) for at in found.places):
-        raise ValueError(f"the axis of figure {found.name!r} must be numbers")
-    if any(len(row) != len(found.places) for row in rows) or not all(map(math.isfinite, numbers)):
-        raise ValueError(f"the values of figure {found.name!r} are not complete")
-    return found
+def paper_figure(name: str) -> PaperFigure:
+    """The paper's figure ``name``; one that is not there is refused."""
+    if name not in paper_figures():
+        names = listing(paper_figures())
+        raise SettingError(f"The paper has no figure {name!r}; there are: {names}.")
+    return paper_figures()[name]
 
 
-def _values(content: list[dict[str, Any] | None]) -> tuple[Value | None, ...]:
-    return tuple(None if value is None else Value(**value) for value in content)
+@cache
+def paper_figures() -> Mapping[str, PaperFigure]:
+    """All figures of the paper, by their names."""
+    content = json.loads((resources.files(__package__) / PAPER).read_bytes(), parse_int=float)
+    for figure in content["figures"].values():
+        figure["source"] = f"{content['source']}, {figure['source']}"
+        figure["places"] = tuple(figure["places"])
+        rows = figure["series"].items()
+        figure["series"] = {name: tuple(Value(*ends) for ends in row) for name, row in rows}
+    return {name: PaperFigure(**figure) for name, figure in content["figures"].items()}

@@ -1,18 +1,18 @@
 """Transfer trials: how often does a policy that was trained in simulation succeed on a robot?
 
     policy = load_policy(bundled_policy("reacher"), "reacher")
-    found = transfer(lambda seed: open_trials(policy, seed=seed), robot_seeds=(0, 1, 2), trials=100,
-    out="runs/transfer") found.succeeded, found.interval
+    setup = lambda seed: open_trials(policy, seed=seed)
+    found = transfer(setup, robot_seeds=(0, 1, 2), trials=100, out="runs/transfer")
+    found.succeeded, found.interval
 
 What is in the folder: docs/transfer.md.
 """
 
 import io
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,18 @@ from genan.data.hdf5 import make_folder
 from genan.deployment.flight import FlightRecorder
 from genan.deployment.loop import ControlLoop
 from genan.deployment.safety import StopReason
-from genan.errors import DataError, SettingError
+from genan.errors import SettingError
 from genan.evaluation.statistics import wilson
-from genan.evaluation.trials import PreparedTrial, TrialSetup, TrialVerdict
+from genan.evaluation.study_result import StoredResult
+from genan.evaluation.trials import TrialSetup, TrialVerdict
 from genan.files import write_atomically
 from genan.provenance import versions
 from genan.tasks.registry import task_entry, task_names
 from genan.words import plural
 
-FORMAT, VERSION = "genan transfer", 1
 RESULT, FLIGHTS, BALLS = "transfer.json", "flights.h5", "balls"
 """Names in the folder of a transfer: the result, and in each robot's folder its flights and the
-balls' true ways."""
+balls' true paths."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,9 @@ class TransferTrial:
     """One trial, as JSON can hold it."""
 
     number: int
-    robot_seed: int | None
-    """Which specimen of the robot; None where there is but the one that there is."""
+    robot_seed: int | None  # Which specimen of the robot; None where there is but one.
     success: bool
-    outcome: str
-    """What became of it: one of the task's ``TaskEntry.outcomes``, or why it was stopped."""
+    outcome: str  # One of the task's ``TaskEntry.outcomes``, or why it was stopped.
     stop: str  # How the flight ended, in words.
     u_init: Sequence[float]  # Initial controls.
     goal: Sequence[float] | None  # Joint position to reach [rad or m].
@@ -62,9 +60,10 @@ class TransferTrial:
 
 
 @dataclass(frozen=True)
-class TransferResult:
+class TransferResult(StoredResult):
     """All trials there are."""
 
+    noun, maker, filename = "transfer", "genan transfer", RESULT
     task: str
     trials: tuple[TransferTrial, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)  # Policy, robot, protocol and versions.
@@ -95,8 +94,9 @@ class TransferResult:
         if not late:
             return f"{self.succeeded} of {plural(len(self.trials), 'trial')} succeeded"
         count = f"{self.succeeded} of {plural(len(self.completed), 'completed trial')} succeeded"
-        stopped = "1 was stopped" if late == 1 else f"{late} were stopped"
-        return f"{count}; {stopped} because a computer was late"
+        return (
+            f"{count}; {late} {'was' if late == 1 else 'were'} stopped because a computer was late"
+        )
 
     @property
     def robot_seeds(self) -> tuple[int | None, ...]:
@@ -105,61 +105,27 @@ class TransferResult:
 
     def on(self, robot_seed: int | None) -> "TransferResult":
         """The trials on one robot."""
-        return TransferResult(
-            self.task, tuple(t for t in self.trials if t.robot_seed == robot_seed), self.about
-        )
+        return replace(self, trials=tuple(t for t in self.trials if t.robot_seed == robot_seed))
 
     def outcomes(self) -> dict[str, int]:
-        """How many trials came to what: everything that the task knows, and every reason that
-        stopped one."""
+        """How many trials came to what the task knows, and to each reason to stop one."""
         found = Counter(trial.outcome for trial in self.trials)
         known = task_entry(self.task).outcomes if self.task in task_names() else ()
         return {name: found[name] for name in dict.fromkeys((*known, *found))}
 
     def mean(self, name: str) -> float:
-        """Mean of one of the trials' numbers, over those that have it; not a number where none
-        has."""
-        values = [
-            trial.numbers[name] for trial in self.trials if trial.numbers.get(name) is not None
-        ]
+        """Mean of one of the trials' numbers, over those that have it, or not a number."""
+        values = [value for trial in self.trials if (value := trial.numbers.get(name)) is not None]
         return float(np.mean(values)) if values else float("nan")
 
-    def save(self, folder: Path) -> None:
-        """Write ``transfer.json``, whole or not at all."""
-        low, high = self.interval
-        content = {
-            "format": FORMAT,
-            "version": VERSION,
-            "task": self.task,
-            "succeeded": self.succeeded,
-            "trials_done": len(self.trials),
-            "completed": len(self.completed),
-            "interval_95": [low, high],
-            "outcomes": self.outcomes(),
-            "about": dict(self.about),
-            "trials": [asdict(trial) for trial in self.trials],
-        }
-        write_atomically(folder / RESULT, json.dumps(content, indent=1).encode())
-
-    @classmethod
-    def load(cls, folder: Path | str) -> "TransferResult":
-        """What ``save`` wrote to ``folder``."""
-        path = Path(folder) / RESULT
-        try:
-            content = json.loads(path.read_bytes())
-            if (content["format"], content["version"]) != (FORMAT, VERSION):
-                raise ValueError(f"format {content['format']!r}, version {content['version']}")
-            return cls(
-                content["task"],
-                tuple(TransferTrial(**trial) for trial in content["trials"]),
-                content["about"],
-            )
-        except FileNotFoundError:
-            raise DataError(f"There is no {path}; 'genan transfer' makes one.") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{path} is not the result of transfer trials ({error}); run them again."
-            ) from None
+    def content(self) -> dict[str, Any]:
+        """What ``transfer.json`` holds."""
+        trials = [asdict(trial) for trial in self.trials]
+        return {
+            "task": self.task, "succeeded": self.succeeded, "trials_done": len(trials),
+            "completed": len(self.completed), "interval_95": list(self.interval),
+            "outcomes": self.outcomes(), "about": dict(self.about), "trials": trials,
+        }  # fmt: skip
 
 
 def robot_folder(folder: Path, robot_seed: int | None) -> Path:
@@ -178,9 +144,8 @@ def transfer(
     stopping: Callable[[], bool] = lambda: False,
     finished: Callable[[TransferResult], None] = lambda so_far: None,
 ) -> TransferResult:
-    """Try a policy ``trials`` times on each robot; everything is written as it goes.
-
-    Trial k is the same whatever the number of trials, and draws the same on all robots.
+    """Try a policy ``trials`` times on each robot; everything is written as it goes. Trial k is the
+    same whatever the number of trials, and draws the same on all robots.
 
     Args:
         setup: opens the trials on the robot of a seed.
@@ -193,119 +158,72 @@ def transfer(
             that was going on does not count.
         finished: called after each trial with all that there are so far.
     """
-    if trials < 1 or not robot_seeds:
-        raise SettingError(
-            f"At least one trial on one robot is needed, not {trials} on {len(robot_seeds)}."
-        )
-    if len(set(robot_seeds)) < len(robot_seeds):
-        raise SettingError(
-            f"Each robot is tried once; the seeds {list(robot_seeds)} name one twice."
-        )
-    if seed < 0:
-        raise SettingError(f"A seed must not be negative, got {seed}.")
-    protocol = {
-        "trials": trials,
-        "seed": seed,
-        "robot_seeds": list(robot_seeds),
-        "versions": versions(),
-    }
-    done: TransferResult | None = None
+    count = len(robot_seeds)
+    refusals = (
+        (trials < 1 or not count, f"At least one trial on one robot, not {trials} on {count}."),
+        (len(set(robot_seeds)) < count, f"The seeds {list(robot_seeds)} name one robot twice."),
+        (seed < 0, f"A seed must not be negative, got {seed}."),
+    )
+    for refused, words in refusals:
+        if refused:
+            raise SettingError(words)
+    protocol = {"trials": trials, "seed": seed, "robot_seeds": list(robot_seeds)}
+    folder, done = None if out is None else Path(out), TransferResult("")
     for robot_seed in robot_seeds:
-        here = setup(robot_seed)
-        if done is None:
-            done = TransferResult(
-                here.task, about={**(about or {}), **protocol, "contract": here.policy.contract}
-            )
-        with _Trials(
-            here, done, seed=seed, out=None if out is None else Path(out), stopping=stopping
-        ) as row:
-            for number in range(trials):
-                trial = None if stopping() else row.fly(number)
-                if trial is None:
-                    return done
-                done = TransferResult(done.task, (*done.trials, trial), done.about)
-                if out is not None:
-                    done.save(Path(out))
+        here, before = setup(robot_seed), len(done.trials)
+        if not done.task:
+            made = {"versions": versions(), "contract": here.policy.contract}
+            done = TransferResult(here.task, about={**(about or {}), **protocol, **made})
+        with closing(_flown(here, done, folder, stopping)) as flown:
+            for trial in flown:
+                done = replace(done, trials=(*done.trials, trial))
+                if folder is not None:
+                    done.save(folder)
                 finished(done)
-    assert done is not None
+        if len(done.trials) < before + trials:
+            break
     return done
 
 
-class _Trials:
-    """The trials on one robot, while they are going on."""
-
-    def __init__(
-        self,
-        setup: TrialSetup,
-        so_far: TransferResult,
-        *,
-        seed: int,
-        out: Path | None,
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._setup, self._seed, self._stopping = setup, seed, stopping
-        self._robot_seed = setup.robot_seed
-        self._kept, self._open = ExitStack(), ExitStack()
-        self._loop: ControlLoop | None = None
-        self._recorder: FlightRecorder | None = None
-        self._balls: Path | None = None
+def _flown(
+    setup: TrialSetup, so_far: TransferResult, out: Path | None, stopping: Callable[[], bool]
+) -> Generator[TransferTrial, None, None]:
+    """The trials on one robot; fewer where the operator stops them."""
+    loop = recorder = folder = None
+    with ExitStack() as kept, ExitStack() as connected:
         if out is not None:
-            folder = robot_folder(out, self._robot_seed)
+            folder = robot_folder(out, setup.robot_seed)
             make_folder(folder)
             so_far.save(out)
-            provenance = {**so_far.about, "robot_seed": self._robot_seed}
-            self._recorder = self._kept.enter_context(
-                FlightRecorder(folder / FLIGHTS, setup.robot.robot, provenance=provenance)
-            )
-            self._balls = folder / BALLS
-
-    def __enter__(self) -> "_Trials":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            self._open.close()
-        finally:
-            self._kept.close()
-
-    def fly(self, number: int) -> TransferTrial | None:
-        """One trial; None where the operator stopped it."""
-        loop = self._connected()
-        prepared = self._setup.prepare(number, seed=self._seed)
-        flight = loop.run(*prepared.controllers)
-        if not flight.stop.sound:
-            self._open.close()  # after a stop a loop is over
-            self._loop = None
-        if flight.stop.reason is StopReason.OPERATOR:
-            return None
-        sound = flight.stop.sound
-        verdict = prepared.judge(flight) if sound else TrialVerdict(False, flight.stop.reason.value)
-        self._keep_truth(number, prepared)
-        return TransferTrial(
-            number=number,
-            robot_seed=self._robot_seed,
-            success=verdict.success,
-            outcome=verdict.outcome,
-            stop=str(flight.stop),
-            reason=flight.stop.reason.name,
-            u_init=prepared.u.tolist(),
-            goal=None if prepared.goal is None else prepared.goal.tolist(),
-            numbers=verdict.numbers,
-        )
-
-    def _connected(self) -> ControlLoop:
-        if self._loop is None:
-            setup = self._setup
-            loop = ControlLoop(
-                setup.robot, safety=setup.safety, recorder=self._recorder, stopping=self._stopping
-            )
-            self._loop = self._open.enter_context(loop)
-        return self._loop
-
-    def _keep_truth(self, number: int, prepared: PreparedTrial) -> None:
-        truth = prepared.truth()
-        if truth and self._balls is not None:
-            make_folder(self._balls)
-            content = io.BytesIO()
-            np.savez_compressed(content, **dict[str, Any](truth))
-            write_atomically(self._balls / f"{number:04d}.npz", content.getvalue())
+            provenance = {**so_far.about, "robot_seed": setup.robot_seed}
+            recorder = FlightRecorder(folder / FLIGHTS, setup.robot.robot, provenance=provenance)
+            kept.enter_context(recorder)
+        for number in range(so_far.about["trials"]):
+            if stopping():
+                return
+            if loop is None:
+                loop = ControlLoop(
+                    setup.robot, safety=setup.safety, recorder=recorder, stopping=stopping
+                )
+                connected.enter_context(loop)
+            prepared = setup.prepare(number, seed=so_far.about["seed"])
+            flight = loop.run(*prepared.controllers)
+            stop, verdict = flight.stop, TrialVerdict(False, flight.stop.reason.value)
+            if stop.sound:
+                verdict = prepared.judge(flight)
+            else:
+                connected.close()  # after a stop a loop is over
+                loop = None
+            if stop.reason is StopReason.OPERATOR:
+                return
+            truth = prepared.truth()
+            if truth and folder is not None:
+                make_folder(folder / BALLS)
+                content = io.BytesIO()
+                np.savez_compressed(content, **dict[str, Any](truth))
+                write_atomically(folder / BALLS / f"{number:04d}.npz", content.getvalue())
+            u, goal = prepared.u.tolist(), prepared.goal
+            yield TransferTrial(
+                number, setup.robot_seed, verdict.success, verdict.outcome, str(stop), u,
+                None if goal is None else goal.tolist(), verdict.numbers, stop.reason.name,
+            )  # fmt: skip

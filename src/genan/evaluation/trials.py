@@ -6,22 +6,36 @@ and ramped to from rest over 2 s; then the policy acts at once, for as long as a
 A task that needs props (a ball, a cup) is tried on virtual robots that have them: those that the
 robot's package names as ``RobotPackage.benches[task]``. What such a bench must offer apart from
 being a ``genan.robot.virtual.VirtualRobot`` is the matter of the task's set-up; for the bundled
-tasks it is ``BallBench`` of ``genan.evaluation.ball_trials``.
+tasks it is ``BallBench``.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from genan.deployment.ball_tracking import (
+    BallSource,
+    BallTracker,
+    NumpyBallFilter,
+    Rally,
+    TrackedBall,
+)
 from genan.deployment.controller import Controller, Goal, PolicyController, TaskObservation
 from genan.deployment.flight import Flight
-from genan.deployment.interface import RobotInterface, VirtualInterface, interface_names, open_robot
+from genan.deployment.interface import (
+    Reading,
+    RobotInterface,
+    VirtualInterface,
+    WallClock,
+    interface_names,
+    open_robot,
+)
 from genan.deployment.loop import TO_REST, Hold, RampTo
 from genan.deployment.safety import SafetySettings
 from genan.errors import SettingError, listing
@@ -30,9 +44,17 @@ from genan.rl.contract import PolicyContract, PolicyError
 from genan.rl.numpy_policy import NumpyPolicy
 from genan.robot.package import VIRTUAL, open_virtual
 from genan.tasks.registry import task_entry
+from genan.words import DEGREES
+
+Controls = Float[np.ndarray, " nu"]
+Point = Float[np.ndarray, " 3"]
+Chance = np.random.Generator
 
 RAMP = 2.0  # Time in which the initial controls are reached [s] (paper).
 PAUSE = 1.0  # A robot that cannot be put back stays at rest for this long before each trial [s].
+STRING_EVERY = 10  # The string's shape is kept at every tenth tick: 50 Hz, the rate of a film.
+PATIENCE = 0.5  # A ball that no camera has seen for this long after its launch is given up [s].
+IN_CUP = 0.3  # A ball that has lain in the cup for this long is in, for someone who watches [s].
 
 
 @dataclass(frozen=True)
@@ -41,15 +63,14 @@ class TrialVerdict:
 
     success: bool
     outcome: str  # One of the task's ``TaskEntry.outcomes``, or the reason why it was stopped.
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-    """What was measured, as JSON can hold it."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)  # What was measured, for JSON.
 
 
 @dataclass(frozen=True)
 class PreparedTrial:
     """A trial that is ready to begin."""
 
-    u: Float[np.ndarray, " nu"]  # Initial controls.
+    u: Controls  # Initial controls.
     controllers: tuple[Controller, ...]  # All that have a turn in it, in order.
     judge: Callable[[Flight], TrialVerdict]  # Says what a flight came to that was not stopped.
     goal: Float[np.ndarray, " nq"] | None = None  # Joint position to reach [rad or m].
@@ -62,39 +83,30 @@ class TrialSetup(ABC):
     """A policy, a robot, and a judge. Subclasses are final, one for each task."""
 
     task: ClassVar[str]  # Name of the task.
-    needs_props: ClassVar[bool] = False
-    """Whether it must be a virtual robot with the props of the task."""
+    needs_props: ClassVar[bool] = False  # Whether the robot must be a virtual one with props.
 
     def __init__(
         self, policy: NumpyPolicy, robot: RobotInterface, *, robot_seed: int | None = None
     ) -> None:
-        """Refuses a policy for another task, or for a robot with other joints, controls, ranges or
-        another rate.
-
-        Args:
-            policy: from ``load_policy``.
-            robot: where it is tried; not connected yet.
-            robot_seed: which specimen that is, if it is one that can be chosen.
-        """
+        """Try ``policy`` on ``robot``, which is not connected yet; ``robot_seed``: which specimen
+        it is, where that can be chosen. A policy for another task or robot is refused."""
         check_task(policy, self.task)
         PolicyContract.from_settings(policy.contract).check_robot(robot.robot)
         self.policy, self.robot, self.robot_seed = policy, robot, robot_seed
         self.constants: Mapping[str, Any] = policy.contract["constants"]
         self.safety = replace(SafetySettings(), change=policy.action_scale)
-        self._lower, self._upper = self.constant("u_lower"), self.constant("u_upper")
-        for bound in (self._lower, self._upper):
+        self._bounds = self.constant("u_lower"), self.constant("u_upper")
+        for bound in self._bounds:
             self.ramp(bound)  # refused here, before anything moves
 
     def prepare(self, trial: int, *, seed: int = 0) -> PreparedTrial:
         """Make everything ready for a trial; the robot must be connected. What is drawn depends on
         ``seed`` and the trial's number alone."""
         chance = np.random.default_rng([seed, trial])
-        return self.prepared(trial, chance.uniform(self._lower, self._upper), chance)
+        return self.prepared(trial, chance.uniform(*self._bounds), chance)
 
     @abstractmethod
-    def prepared(
-        self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator
-    ) -> PreparedTrial:
+    def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
         """The trial from initial controls ``u``; ``chance`` for what else is drawn."""
 
     def markers(self) -> Mapping[str, Float[np.ndarray, "..."]]:
@@ -114,9 +126,7 @@ class TrialSetup(ABC):
         """Success, or the other outcome of a task that has but two."""
         return TrialVerdict(success, task_entry(self.task).outcomes[not success], numbers)
 
-    def flown(
-        self, u: Float[np.ndarray, " nu"], observation: TaskObservation
-    ) -> tuple[Controller, ...]:
+    def flown(self, u: Controls, observation: TaskObservation) -> tuple[Controller, ...]:
         """Who flies a trial without props: from rest to ``u``, then the policy. A virtual robot is
         put back to rest at once; any other one is held there for a while."""
         controllers = (self.ramp(u), self.policy_controller(observation))
@@ -125,7 +135,7 @@ class TrialSetup(ABC):
             return controllers
         return (Hold(seconds=PAUSE, robot=self.robot.robot), *controllers)
 
-    def ramp(self, u: Float[np.ndarray, " nu"]) -> RampTo:
+    def ramp(self, u: Controls) -> RampTo:
         """To the initial controls ``u``."""
         return RampTo(u, seconds=RAMP, robot=self.robot.robot, change=self.safety.change)
 
@@ -136,22 +146,17 @@ class TrialSetup(ABC):
 
 @final
 class ReacherTrials(TrialSetup):
-    """Succeeds when the arm is near a drawn goal as the policy's time is up."""
+    """Succeeds when the arm is near a drawn goal as the policy's time is up. Any robot will do."""
 
     task = "reacher"
 
-    def __init__(
-        self, policy: NumpyPolicy, robot: RobotInterface, *, robot_seed: int | None = None
-    ) -> None:
-        """Any robot will do."""
-        super().__init__(policy, robot, robot_seed=robot_seed)
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
         self._goals = self.constant("goal_lower"), self.constant("goal_upper")
         for bound in self._goals:
-            Goal(bound, robot.robot)  # refused here, before anything moves
+            Goal(bound, self.robot.robot)  # refused here, before anything moves
 
-    def prepared(
-        self, trial: int, u: Float[np.ndarray, " nu"], chance: np.random.Generator
-    ) -> PreparedTrial:
+    def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
         """Draw the goal."""
         goal = chance.uniform(*self._goals)
 
@@ -159,8 +164,8 @@ class ReacherTrials(TrialSetup):
             # By the joint positions that were read when the policy's time was up; for a person in
             # degrees, or m for slides.
             error = np.abs(flight.q[flight.during(TO_REST).start] - goal)
-            degrees = [180.0 / math.pi if j.unit == "rad" else 1.0 for j in flight.robot.joints]
-            shown = np.array(degrees) * error
+            factors = [DEGREES if joint.unit == "rad" else 1.0 for joint in flight.robot.joints]
+            shown = np.array(factors) * error
             reached = bool(error.mean() < self.constants["tolerance"])
             return self.verdict(reached, error=shown.tolist(), mean_error=float(shown.mean()))
 
@@ -169,18 +174,11 @@ class ReacherTrials(TrialSetup):
 
 
 def open_trials(policy: NumpyPolicy, *, robot: str | None = None, **settings: Any) -> TrialSetup:
-    """The trials of the task that ``policy`` was trained for.
-
-    Args:
-        policy: from ``load_policy``.
-        robot: a name that ``open_robot`` knows; tasks with props are tried on virtual robots alone;
-            left out: the virtual one of the robot that the policy was trained for.
-        settings: of that robot: ``seed``, ``hours``, ``drift`` and ``paced`` for the virtual one;
-            ``host``, ``port``.
-    """
+    """The trials of the task that ``policy`` was trained for, on ``robot`` (a name that
+    ``open_robot`` knows; left out: the virtual one that the policy was trained for), with the
+    ``settings`` of that robot: ``seed``, ``hours``, ``drift``, ``paced``, or ``host``, ``port``."""
     task, own = policy.contract["task"], VIRTUAL + policy.contract["robot"]
-    kind = task_entry(task).load("trial")
-    robot = own if robot is None else robot
+    kind, robot = task_entry(task).load("trial"), own if robot is None else robot
     if not kind.needs_props:
         seed = settings.get("seed", 0) if robot.startswith(VIRTUAL) else None
         found: TrialSetup = kind(policy, open_robot(robot, **settings), robot_seed=seed)
@@ -195,8 +193,7 @@ def open_trials(policy: NumpyPolicy, *, robot: str | None = None, **settings: An
         )
     check_task(policy, kind.task)
     paced = bool(settings.pop("paced", False))
-    unknown = [name for name in settings if name not in ("seed", "hours", "drift")]
-    if unknown:
+    if unknown := [name for name in settings if name not in ("seed", "hours", "drift")]:
         raise SettingError(f"The robot {robot!r} has no setting {listing(unknown)}.")
     return trials_on(policy, open_virtual(robot, task=task, **settings), paced=paced)
 
@@ -205,16 +202,16 @@ def trials_on(policy: NumpyPolicy, virtual: Any, *, paced: bool = False) -> Tria
     """The trials of a policy's task on ``virtual``, a ``VirtualRobot`` with the task's props."""
     virtual.command(virtual.robot.u_rest)  # compiles, which no tick should wait for
     virtual.reset()
-    robot = VirtualInterface(virtual, paced=paced)
     kind = task_entry(policy.contract["task"]).load("trial")
+    robot = VirtualInterface(virtual, paced=paced)
     found: TrialSetup = kind(policy, robot, robot_seed=virtual.seed)
     return found
 
 
 def check_task(policy: NumpyPolicy, task: str) -> None:
     """Refuse a policy for another task."""
-    if policy.contract.get("task") != task:
-        mine = policy.contract.get("task")
+    mine = policy.contract.get("task")
+    if mine != task:
         raise SettingError(f"The policy was trained for the task {mine!r}, not for {task!r}.")
 
 
@@ -226,3 +223,206 @@ def load_policy(folder: Path | str, task: str) -> NumpyPolicy:
         raise PolicyError(str(error)) from None
     check_task(policy, task)
     return policy
+
+
+# --- Trials with a ball: ball-in-a-cup and table tennis, on virtual robots that have one.
+
+
+@runtime_checkable
+class BallBench(Protocol):
+    """What a ``VirtualRobot`` with a ball offers in addition. Positions are in the frame of the
+    robot's base (ball-in-a-cup) or of the court (table tennis, ``genan.tasks.ball``).
+
+    Ball-in-a-cup: ``reset(trial)``, ``string_for_evaluation_only()`` [points, 3] and
+    ``time_in_cup`` [s]. Table tennis: ``launch(trial)``, ``time`` since then [s], ``finish()``,
+    which lets the ball fly on until it is judged and returns the outcome, and ``landing()`` [3] or
+    None.
+    """
+
+    seed: int
+
+    def tracker(self) -> BallSource:
+        """What sees the ball. It is shown the true one: ``reset(trial)`` forgets the last and makes
+        the errors of ``trial``; ``see(time, position, hidden=part)`` [s, m, 0 to 1]."""
+
+    def ball_for_evaluation_only(self) -> tuple[Point, ...]:
+        """True position [m] of the ball, then what else is known of it."""
+
+    def outcome(self) -> Enum | None:
+        """What has become of the trial, its value a word of the task; None while that is open."""
+
+
+class _Watched(VirtualInterface):
+    """A virtual robot that is watched after each command."""
+
+    def __init__(self, robot: VirtualInterface, watch: Callable[[], None]) -> None:
+        super().__init__(robot.virtual, paced=isinstance(robot.clock, WallClock))
+        self._watch = watch
+
+    def command(self, u: Controls) -> Controls:
+        sent = super().command(u)
+        self._watch()
+        return sent
+
+
+class _BallTrials(TrialSetup):
+    """The tracker is shown the ball after each command; its path is remembered."""
+
+    needs_props = True
+
+    def __init__(
+        self, policy: NumpyPolicy, robot: VirtualInterface, *, robot_seed: int | None = None
+    ) -> None:
+        """Try ``policy`` on ``robot``, which has the task's ``BallBench`` behind it."""
+        robot.connect()
+        bench: Any = robot.virtual
+        self.bench, self.tracker = bench, bench.tracker()
+        super().__init__(policy, _Watched(robot, self.see), robot_seed=robot_seed)
+
+    def forget(self, trial: int) -> None:
+        """Forget the last ball; the tracker makes the errors of ``trial`` now."""
+        self.tracker.reset(trial)
+        self._path: list[tuple[float, Point]] = []
+        self._strings: list[np.ndarray] = []
+
+    def see(self) -> None:
+        """Show the tracker the ball, if there is one."""
+        ball = self.ball()
+        if ball is None:
+            return
+        if len(self._path) % STRING_EVERY == 0 and (string := self.string()) is not None:
+            self._strings.append(string)
+        time = self.robot.read().time
+        self.tracker.see(time, ball, hidden=self.hidden())
+        self._path.append((time, ball))
+
+    def truth(self) -> Mapping[str, np.ndarray]:
+        """Times [s], where the ball truly was [m], and at every tenth the string."""
+        found = {
+            "time": np.array([time for time, _ in self._path]),
+            "ball": np.array([ball for _, ball in self._path]).reshape(-1, 3),
+        }
+        return {**found, "string": np.array(self._strings)} if self._strings else found
+
+    def ball(self) -> Point | None:
+        """Where the ball truly is [m]; None while there is none."""
+        found: Point = self.bench.ball_for_evaluation_only()[0]
+        return found
+
+    def string(self) -> Float[np.ndarray, "points 3"] | None:
+        """The string that it hangs on [m], if there is one."""
+        return None
+
+    def hidden(self) -> float:
+        """How much of the ball the tracker cannot see, 0 to 1."""
+        return 0.0
+
+    def markers(self) -> Mapping[str, np.ndarray]:
+        """Ball and string, where there are any."""
+        found = {"ball": self.ball(), "string": self.string()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def success_so_far(self) -> bool | None:
+        """Whether the outcome is the one that counts."""
+        outcome = self.bench.outcome()
+        return None if outcome is None else outcome.value == task_entry(self.task).outcomes[0]
+
+
+@final
+class CupTrials(_BallTrials):
+    """A trial succeeds when the ball is in the cup as the policy's time is up."""
+
+    task = "ball-in-a-cup"
+
+    def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
+        """Let the ball hang."""
+        self.bench.reset(trial)
+        self.forget(trial)
+        self.see()
+        arm, repeat = self.robot.robot, self.policy.action_repeat
+        ball = TrackedBall(self.tracker, arm, buffer=self.constants["buffer"], repeat=repeat)
+        found: list[TrialVerdict] = []
+
+        def look() -> None:
+            numbers = {"seconds_in_cup": self.bench.time_in_cup}
+            word = self.bench.outcome().value
+            found.append(TrialVerdict(bool(self.hidden()), word, numbers))
+
+        # One tick, for the ramp to rest would shake the ball out.
+        pause = _Pause(look, lambda ticks: bool(found))
+        flown = (self.ramp(u), self.policy_controller(ball), pause)
+        return PreparedTrial(u, flown, lambda flight: found[0], truth=self.truth)
+
+    def string(self) -> Float[np.ndarray, "points 3"] | None:
+        """From where it is tied to the ball's centre [m]."""
+        found: np.ndarray = self.bench.string_for_evaluation_only()
+        return found
+
+    def hidden(self) -> float:
+        """The cup hides it."""
+        return float(bool(super().success_so_far()))
+
+    def success_so_far(self) -> bool | None:
+        """True once the ball has lain in the cup for a while; until then it may still come."""
+        return True if self.bench.time_in_cup > IN_CUP else None
+
+
+@final
+class TennisTrials(_BallTrials):
+    """A trial succeeds when the ball, once hit, first comes down on the opponent's half of the
+    table.
+
+    The ball is launched when the initial controls are reached, and the policy begins when a camera
+    has seen it. The ball flies on while the controls go to rest, and to its end after that.
+    """
+
+    task = "table-tennis"
+    _launched = False
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._filter = NumpyBallFilter.load(self.constants["launcher"])
+
+    def prepared(self, trial: int, u: Controls, chance: Chance) -> PreparedTrial:
+        """Take the last ball away."""
+        self._launched = False
+        self.bench.reset()
+        self.forget(trial)
+        arm, tracker = self.robot.robot, BallTracker(self.tracker, self._filter)
+        rally = Rally(tracker, arm, repeat=self.policy.action_repeat)
+
+        def launch() -> None:
+            self.bench.launch(trial)
+            self._launched = True
+            self.see()
+
+        pause = _Pause(launch, lambda ticks: rally.seen or ticks >= round(PATIENCE / arm.dt))
+        flown = (self.ramp(u), pause, self.policy_controller(rally))
+        return PreparedTrial(u, flown, self._judged, truth=self.truth)
+
+    def ball(self) -> Point | None:
+        """In the world frame, once it is launched."""
+        return super().ball() if self._launched else None
+
+    def _judged(self, flight: Flight) -> TrialVerdict:
+        outcome = self.bench.outcome() or self.bench.finish()
+        landing = self.bench.landing()
+        numbers = {"landing": None if landing is None else landing.tolist()}
+        return TrialVerdict(bool(self.success_so_far()), outcome.value, numbers)
+
+
+class _Pause(Controller):
+    """Acts once, then leaves the controls alone until ``over`` says so of the number of ticks."""
+
+    def __init__(self, first: Callable[[], None], over: Callable[[int], bool]) -> None:
+        self._first, self._over, self._ticks = first, over, 0
+
+    def begin(self, reading: Reading, u: Controls) -> None:
+        self._first()
+
+    def act(self, reading: Reading, u: Controls) -> Controls:
+        self._ticks += 1
+        return np.zeros_like(u)
+
+    def done(self) -> bool:
+        return self._over(self._ticks)

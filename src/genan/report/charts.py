@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from genan.evaluation.paper import paper_figures
 from genan.evaluation.statistics import wilson
-from genan.evaluation.study_result import Figure, Series, Value
+from genan.evaluation.study_result import Figure, Series, Value, paper_figures
 from genan.evaluation.transfer import TransferResult
 from genan.plotting import COLOURS, plain_ticks, style
 from genan.report.gather import ArtifactRecord, Found

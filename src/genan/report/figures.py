@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from genan.evaluation.accuracy import Calibration, ModelErrors, TorqueComparison
-from genan.evaluation.actuators import Evaluation, Overlay
-from genan.evaluation.cross_validation import CrossValidation
+from genan.evaluation.accuracy import Calibration, TorqueComparison
+from genan.evaluation.actuators import CrossValidation, Evaluation, Overlay
 from genan.evaluation.held_control import PART
 from genan.evaluation.novelty import Novelty
+from genan.evaluation.statistics import ModelErrors
 from genan.plotting import COLOURS, GREY, density, heading, panels, plain_ticks, save, style
 from genan.words import reading_unit, shortened, with_unit
 

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from genan.evaluation.actuators import Evaluation
-from genan.evaluation.comparison import BaselineComparison
-from genan.evaluation.cross_validation import CrossValidation
+from genan.evaluation.actuators import CrossValidation, Evaluation
 from genan.evaluation.novelty import Novelty, Stretch
+from genan.evaluation.statistics import BaselineComparison
 from genan.words import enumeration, number, reading_unit, shortened, time_ahead
 
 ENOUGH = 8  # From this many recordings on a difference can be certain (chance alone: 1 in 256).

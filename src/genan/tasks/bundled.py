@@ -129,7 +129,7 @@ REACHER = TaskEntry(
 BALL_IN_A_CUP = TaskEntry(
     BallInACupSettings,
     "genan.tasks.ball_in_a_cup:BallInACup",
-    "genan.evaluation.ball_trials:CupTrials",
+    "genan.evaluation.trials:CupTrials",
     title="ball-in-a-cup",
     summary="Ball-in-a-cup: swing up a ball that hangs on a string, and catch it in a cup at the "
     "arm's end.",
@@ -164,7 +164,7 @@ BALL_IN_A_CUP = TaskEntry(
 TABLE_TENNIS = TaskEntry(
     TableTennisSettings,
     "genan.tasks.table_tennis:TableTennis",
-    "genan.evaluation.ball_trials:TennisTrials",
+    "genan.evaluation.trials:TennisTrials",
     title="table tennis",
     summary="Table tennis: return a ball to the other side of the table.",
     outcomes=("success", "too long", "too short", "missed", "side"),
