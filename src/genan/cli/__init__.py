@@ -32,7 +32,7 @@ VERBS = {
 REFUSED, INTERRUPTED = 2, 130  # Exit codes of commands that were refused or that Ctrl-C stopped.
 
 _FILES = {"import": "import_", "new-robot": "robots"}  # Of the verbs whose file has another name.
-_MOVED = "moved out of the package: see 'python -m experiments' in a clone of the repository."
+_MOVED = "are in a clone of the repository: 'python -m experiments' lists and runs them."
 _USAGE = """usage: genan VERB [flags]
 
 Learn what a robot's actuators do from joint positions alone.
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"genan {__version__}")
         return 0
     if verb in ("study", "search"):
-        return _refuse(f"'genan {verb}' {_MOVED}")
+        return _refuse(f"The experiments of 'genan {verb}' {_MOVED}")
     if verb not in VERBS:
         near = get_close_matches(verb, VERBS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "'genan --help' lists the verbs."
