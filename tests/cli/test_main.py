@@ -77,7 +77,7 @@ def test_robots_lists_and_shows(genan: Callable) -> None:
         (
             '[[joints]]\nname = "elbow"\n',
             '<joint name="q"/>',
-            "joint 'elbow' is not in the model; the model's joints are: 'q'",
+            "joint 'elbow' is not in the model; it has 'q'",
         ),
         (
             '[[joints]]\nname = "q"\n',
