@@ -28,8 +28,8 @@ class PolicyOnRobot:
     """Flags that say which policy runs on which robot."""
 
     task: tyro.conf.Positional[str]
-    """reacher; for trials also ball-in-a-cup, table-tennis, or a task of another package."""
-    policy: Path | None = None  # The --out of 'genan train' or an export; left out: bundled.
+    """The task: reacher; for trials also ball-in-a-cup, table-tennis or another package's."""
+    policy: Path | None = None  # Its folder: a trained one or an export; left out: the bundled one.
     robot: str | None = None
     """virtual-NAME, or an interface of a robot's package; left out, the policy's virtual robot."""
     hours: float | None = None  # Operating hours behind the virtual robot [h]; left out: 0.

@@ -33,10 +33,10 @@ class Play:
     them."""
 
     task: tyro.conf.Positional[str]  # The task: reacher, ball-in-a-cup or table-tennis.
-    policy: Path | None = None  # The --out of 'genan train'; left out: bundled.
+    policy: Path | None = None  # The --out of 'genan train'; left out: the bundled one.
     agent: Literal["policy", "zero", "random"] = "policy"
     """Who acts: the policy, zero (leaves the controls alone) or random (changes them at random)."""
-    actuators: Path | None = None  # Fitted actuators that drive the arm; left out: bundled ones.
+    actuators: Path | None = None  # Actuators that drive the arm; left out: the bundled ones.
     robot: str | None = None  # Its name or robot.toml; left out, the one that the task is made for.
     episodes: int = 3  # How many.
     seed: int = 0  # Of everything that is drawn at random.

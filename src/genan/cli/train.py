@@ -29,7 +29,7 @@ class Train(Generic[T]):
     policy).
     """
 
-    actuators: Path | None = None  # Fitted actuators that drive the arm; left out: bundled ones.
+    actuators: Path | None = None  # Actuators that drive the arm; left out: the bundled ones.
     out: Path  # Folder for the policy, the checkpoints and the TensorBoard events.
     robot: str | None = None  # Its name or robot.toml; left out: the one that the task is made for.
     preset: str

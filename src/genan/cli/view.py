@@ -24,11 +24,11 @@ class View:
     """The recording: of 'genan collect', or the flights.h5 of 'genan transfer'. With --live, the
     task: reacher (also when left out), table-tennis or ball-in-a-cup."""
     live: bool = False  # Run a policy on the virtual robot instead of replaying a recording.
-    actuators: Path | None = None  # Fitted actuators of the simulated arm; left out: bundled ones.
+    actuators: Path | None = None  # Actuators of the simulated arm; left out: the bundled ones.
     member: int | None = None  # Which member drives it at first, from 0; left out, the mean of all.
     trajectory: int | None = None  # Which one to begin with, counted from 0; left out: 0.
     robot: str | None = None  # The recording's: its name or robot.toml; left out, the actuators'.
-    policy: Path | None = None  # The policy to watch live; left out: bundled.
+    policy: Path | None = None  # The policy to watch live; left out: the bundled one.
     seed: int | None = None  # Which specimen of the virtual robot; left out: 0.
     hours: float | None = None  # Operating hours behind the virtual robot [h]; left out: 0.
     port: int = 8080  # Port of the page, which only this computer can reach; 0 picks a free one.
