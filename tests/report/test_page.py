@@ -88,11 +88,11 @@ def test_everything_in_one_file(tmp_path, quick):
     assert [video["src"].partition(",")[0] for video in found.all("video")] == [
         "data:video/mp4;base64"
     ] * 2
-    beside = [link["href"] for link in found.all("a") if link["href"].startswith("report_files/")]
-    assert len(beside) == written.count
-    for link in beside:
+    linked = [link["href"] for link in found.all("a") if link["href"].startswith("report_files/")]
+    assert len(linked) == written.count
+    for link in linked:
         assert (tmp_path / link).is_file()
-    assert len(set(beside)) == len(beside)
+    assert len(set(linked)) == len(linked)
     again = write_report([runs], tmp_path / "other.html")
     assert again.path.read_text().replace("other_files", "report_files") == written.path.read_text()
 

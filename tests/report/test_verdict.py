@@ -9,13 +9,13 @@ from genan.evaluation.statistics import compare
 from genan.report.verdict import next_words, novelty_words, verdict
 
 
-def standing(count: int, ratio: float):
+def compared(count: int, ratio: float):
     ours = np.random.default_rng(0).uniform(0.9, 1.1, count)
     return compare(errors("mine", ours), [errors("ridge ARX", ratio * ours)])
 
 
 def test_a_verdict_is_a_few_sentences_to_act_on():
-    made = replace(evaluation(2), novelty=novelty(2), comparison=standing(20, 2.0))
+    made = replace(evaluation(2), novelty=novelty(2), comparison=compared(20, 2.0))
     words = verdict(made)
     assert 3 <= len(words) <= 6
     assert (
@@ -53,7 +53,7 @@ def test_what_to_record_next_depends_on_what_is_new(reason, said):
 def test_where_nothing_is_new_the_baselines_decide():
     usual = novelty(2, new=False)
     assert "Nothing much in this log is new" in novelty_words(usual)
-    assert "only from 8 on" in next_words(usual, standing(4, 2.0))
-    assert "longer and more varied" in next_words(usual, standing(20, 0.5))
-    assert "what you will use it for" in next_words(usual, standing(20, 2.0))
+    assert "only from 8 on" in next_words(usual, compared(4, 2.0))
+    assert "longer and more varied" in next_words(usual, compared(20, 0.5))
+    assert "what you will use it for" in next_words(usual, compared(20, 2.0))
     assert "what you will use it for" in next_words(None, None)

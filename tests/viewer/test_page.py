@@ -44,7 +44,7 @@ def test_the_page_is_there_for_this_computer_alone_and_gone_afterwards(
     assert not [thread for thread in set(threading.enumerate()) - before if thread.is_alive()]
 
 
-class ToldProcess(LiveProcess):
+class ScriptedProcess(LiveProcess):
     """A robot that reports what a test says, and keeps the orders."""
 
     def __init__(self, reports: list[LiveReport]) -> None:
@@ -72,7 +72,7 @@ def test_pages_are_drawn_without_a_browser(tmp_path: Path) -> None:
         for k in range(12)
     ]
     settings = LiveSettings("table-tennis", tmp_path)
-    process = ToldProcess(reports)
+    process = ScriptedProcess(reports)
     with serving(0) as server:
         limits = -np.ones(4), np.ones(4)
         page = LivePage(server, settings, robot, process, driver, goals=limits)

@@ -67,22 +67,19 @@ def draw_chart(chart: Figure, *, titled: bool = True) -> "Picture":
     panel = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     {"bars": _bars, "lines": _lines, "stacked": _stacked}[chart.kind](panel, chart)
     quantity = _plain(textwrap.fill(with_unit(chart.quantity, chart.unit), 40))
+    panel.grid(visible=False, axis="y" if chart.kind == "stacked" else "x")
     if chart.kind == "stacked":
         panel.set(xlabel=quantity, xlim=(0.0, 100.0))
-        panel.grid(visible=False, axis="y")
     else:
         panel.set(xlabel=_plain(chart.axis), ylabel=quantity if titled else "")
-        panel.grid(visible=False, axis="x")
         if panel.get_yscale() == "linear":
             panel.set_ylim(bottom=0.0, top=102.0 if chart.unit == "%" else None)
     _, names = panel.get_legend_handles_labels()
     title = _plain(chart.title) if titled else ""
     if len(names) > 1:
-        across = max(
-            1, min(3, len(names), int(max(wide, 4.1) / (0.5 + 0.06 * max(map(len, names)))))
-        )
+        fit = int(max(wide, 4.1) / (0.5 + 0.06 * max(map(len, names))))
         panel.legend(
-            loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=across, title=title,
+            loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(3, max(1, fit)), title=title,
             title_fontproperties={"weight": "bold", "size": 9.0}, alignment="left",
             handlelength=2.2, borderaxespad=0.1, columnspacing=1.2, labelspacing=0.3,
         )  # fmt: skip

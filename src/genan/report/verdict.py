@@ -7,6 +7,10 @@ from genan.evaluation.novelty import Novelty, Stretch
 from genan.evaluation.statistics import BaselineComparison
 from genan.words import enumeration, number, reading_unit, shortened, time_ahead
 
+_UNCOMPARED = (
+    "How good that is cannot be said without baselines; give the training recording by "
+    "--train-data.",
+)
 ENOUGH = 8  # From this many recordings on a difference can be certain (chance alone: 1 in 256).
 
 
@@ -26,7 +30,13 @@ def verdict(found: Evaluation) -> tuple[str, ...]:
         words = "Do not train policies with it: with its control held it does not come to rest."
     new = () if found.novelty is None else (novelty_words(found.novelty),)
     last = next_words(found.novelty, found.comparison)
-    return (*sentences, *_trust(found.comparison), words, *new, last)
+    return (
+        *sentences,
+        *(found.comparison.overall if found.comparison else _UNCOMPARED),
+        words,
+        *new,
+        last,
+    )
 
 
 def cross_validation_verdict(found: CrossValidation) -> tuple[str, ...]:
@@ -36,7 +46,7 @@ def cross_validation_verdict(found: CrossValidation) -> tuple[str, ...]:
         f"Fitted with these settings to all but one of {len(found.folds)} parts of the "
         f"{found.recordings} recordings, and judged on the one left out: "
         f"{accurate[0].lower()}{accurate[1:]}",
-        *_trust(found.comparison),
+        *(found.comparison.overall if found.comparison else _UNCOMPARED),
         "This holds for new recordings of the same kind; for another kind, judge it on one "
         "(--data).",
     )
@@ -54,12 +64,6 @@ def _accuracy(found: Evaluation | CrossValidation) -> str:
         )
     ran = f"; {errors.diverged} of {errors.rollouts} rollouts ran away" if errors.diverged else ""
     return f"The model is off by {' and '.join(words)} (mean absolute error){ran}."
-
-
-def _trust(comparison: BaselineComparison | None) -> tuple[str, ...]:
-    """How far ahead it is worth more than the baselines."""
-    without = "How good that is cannot be said without baselines; give the training recording by "
-    return (f"{without}--train-data.",) if comparison is None else comparison.overall
 
 
 def novelty_words(novelty: Novelty) -> str:

@@ -54,8 +54,8 @@ class Trails:
     def __init__(self, stage: Stage) -> None:
         model = stage.model
         self._past = {name: deque[np.ndarray](maxlen=TRAIL) for name in stage.moving}
-        self._colours = {n: model.body(k).geomadr[0] for n, k in stage.moving.items()}
-        self._colours = {n: model.geom_rgba[k, :3].tolist() for n, k in self._colours.items()}
+        first = {name: model.body_geomadr[body] for name, body in stage.moving.items()}
+        self._colours = {name: model.geom_rgba[geom, :3].tolist() for name, geom in first.items()}
 
     def at(self, now: Snapshot) -> list[Line]:
         """The lines one moment later."""
@@ -108,7 +108,7 @@ def load_renderer(stage: Stage, *, size: tuple[int, int] = SIZE) -> Renderer:
     """The best that this machine has."""
     try:
         return GLRenderer(stage, size=size)
-    except Exception:  # OpenGL is missing in more ways than there are exceptions
+    except Exception:  # a missing OpenGL has no exception of its own
         return FlatRenderer(stage, size=size)
 
 
