@@ -12,7 +12,7 @@ SCRIPT = str(Path(__file__).parents[2] / "benchmarks" / "check_flight.py")
 
 def checked(path: Path) -> None:
     """No control that was sent left its range or its rate limit, by the file ``path`` and the ticks
-    beside it."""
+    next to it."""
     with patch.object(sys, "argv", [SCRIPT, str(path)]), pytest.raises(SystemExit) as ended:
         runpy.run_path(SCRIPT, run_name="__main__")
     assert ended.value.code == 0

@@ -110,7 +110,7 @@ def jumped(seconds: float) -> Callable[[Reading, int], Reading]:
 
 
 def moved(q: np.ndarray) -> Callable[[Reading, int], Reading]:
-    """As if the joints were suddenly at ``q`` beside where they are."""
+    """As if the joints were suddenly off by ``q`` from where they are."""
     return lambda reading, since: Reading(reading.time, reading.q + q)
 
 

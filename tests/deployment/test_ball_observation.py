@@ -51,7 +51,7 @@ class Exact:
 
 
 def observed(task: TaskObservation, start: float = 0.0) -> list[np.ndarray]:
-    """What the policy is told at its steps, as a control loop asks."""
+    """What the policy sees at its steps, as a control loop asks."""
     found = []
     for k, time in enumerate(start + TIMES):
         if k == 0:

@@ -1,4 +1,4 @@
-"""Flights on disk: a recording that can be learnt from, and every tick beside it."""
+"""Flights on disk: a recording that can be learnt from, and every tick next to it."""
 
 import json
 import os

@@ -24,7 +24,6 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -34,9 +33,9 @@ from jaxtyping import Float, Inexact
 
 from genan.deployment.controller import Kinematics, TaskObservation
 from genan.deployment.interface import Controls, Positions, Sighting
-from genan.errors import DataError, SettingError, listing
+from genan.errors import DataError, SettingError
 from genan.robot import Robot
-from genan.tasks.ball import NOISE_STEP, Court, FilterNoise, Triple
+from genan.tasks.ball import NOISE_STEP, Court, FilterNoise, Triple, launcher_text
 
 #: A ball this far below the table's surface [m] still counts as touching it.
 DEPTH = 0.05
@@ -80,20 +79,11 @@ class NumpyBallFilter:
         cls, launcher: str | Path = "ballgun-2019", *, noise: FilterNoise | None = None
     ) -> "NumpyBallFilter":
         """The filter of a launcher: a bundled one by its name, or of a JSON file."""
-        library = resources.files("genan.tasks.ball") / "library"
-        bundled = library / f"{launcher}.json"
-        names = ("normal", "tangential", "roll", "drag")
+        names, text = ("normal", "tangential", "roll", "drag"), launcher_text(launcher)
         try:
-            text = (bundled if bundled.is_file() else Path(launcher)).read_text(encoding="utf-8")
             numbers = json.loads(text)
             normal, tangential, roll, drag = (float(numbers[name]) for name in names)
             x, y, z = map(float, numbers["spin"])
-        except OSError as error:
-            known = sorted(Path(one.name).stem for one in library.iterdir() if ".json" in one.name)
-            raise DataError(
-                f"There is no launcher {str(launcher)!r}; give a JSON file or one of "
-                f"{listing(known)}."
-            ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{launcher} is not a launcher's file ({error!r}); make one by fitting balls."

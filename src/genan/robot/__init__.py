@@ -4,12 +4,6 @@ from genan.robot.package import RobotPackage, find_package, robot_names
 from genan.robot.robot import Control, Joint, LogColumn, LogEntry, Robot
 
 __all__ = [
-    "Control",
-    "Joint",
-    "LogColumn",
-    "LogEntry",
-    "Robot",
-    "RobotPackage",
-    "find_package",
+    "Control", "Joint", "LogColumn", "LogEntry", "Robot", "RobotPackage", "find_package",
     "robot_names",
-]
+]  # fmt: skip

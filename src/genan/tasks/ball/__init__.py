@@ -9,6 +9,10 @@ points.
 """
 
 from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+from genan.errors import DataError, listing
 
 Triple = tuple[float, float, float]
 
@@ -87,3 +91,16 @@ MEASURED = FilterNoise(
     2.5e-5, position=1e-8, velocity=1e-5, bounce=1e-2, first_velocity=1.0, first_spin=25.0
 )
 """What recorded balls show: 5 mm of camera noise, hardly a push in flight, bounces that vary."""
+
+
+def launcher_text(file: str | Path) -> str:
+    """The JSON text of a bundled launcher by its name, or of the file of one."""
+    library = resources.files(__package__) / "library"
+    bundled = library / f"{file}.json"
+    try:
+        return (bundled if bundled.is_file() else Path(file)).read_text(encoding="utf-8")
+    except OSError as error:
+        names = sorted(entry.name.removesuffix(".json") for entry in library.iterdir())
+        raise DataError(
+            f"There is no launcher {str(file)!r}; give a JSON file or one of {listing(names)}."
+        ) from error

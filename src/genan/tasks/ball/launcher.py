@@ -7,7 +7,6 @@ The numbers of a fitted launcher are a small JSON file; ``library/`` holds the b
 import json
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genan.errors import DataError, listing
-from genan.tasks.ball import Court, FilterNoise, Triple
+from genan.tasks.ball import Court, FilterNoise, Triple, launcher_text
 from genan.tasks.ball.flight import AirDrag, BallFilter, Bounce, FlyingBall, filtered, fly
 
 #: Length of an episode, step of the simulation and of the policy [s], the paper's.
@@ -67,16 +66,7 @@ class Launcher:
     @classmethod
     def load(cls, file: str | Path = "ballgun-2019") -> "Launcher":
         """A bundled launcher by its name, or one from a JSON file."""
-        library = resources.files(__package__) / "library"
-        bundled = library / f"{file}.json"
-        try:
-            text = (bundled if bundled.is_file() else Path(file)).read_text(encoding="utf-8")
-        except OSError as error:
-            names = sorted(entry.name.removesuffix(".json") for entry in library.iterdir())
-            raise DataError(
-                f"There is no launcher {str(file)!r}; give a JSON file or one of {listing(names)}."
-            ) from error
-        return cls.of_json(text, str(file))
+        return cls.of_json(launcher_text(file), str(file))
 
     @classmethod
     def of_json(cls, text: str, name: str = "the text") -> "Launcher":
