@@ -65,8 +65,7 @@ class BallEstimate(NamedTuple):
 class NumpyBallFilter:
     """The filter's model. Its methods are pure functions of one ball."""
 
-    bounce: Float[np.ndarray, "6 6"]
-    """Velocity [m/s] and spin [rad/s] after a bounce by those before."""
+    bounce: Float[np.ndarray, "6 6"]  # Velocity [m/s] and spin [rad/s] after one, by those before.
     drag: float  # [1/m]
     magnus: float = 0.0057  # Per unit of spin and speed [-].
     gravity: float = 9.81  # [m/s^2]
@@ -209,13 +208,10 @@ class ObservedBall(NamedTuple):
 class TrackingRules:
     """When a measurement is believed; after the lab's rules."""
 
-    jump: float = 0.4
-    """A measurement this far from the last one, and from the prediction, is not this ball [m]."""
+    jump: float = 0.4  # This far from the last one and from the prediction: not this ball [m].
     speed: float = 60.0  # Nor is one that the ball would have reached only at this speed [m/s].
-    lost_after: float = 0.2
-    """Without a measurement for this long the ball is lost [s]: 20 steps of 10 ms."""
-    returned: float = 0.5
-    """A ball whose last three measurements move along +y this fast has been hit [m/s]."""
+    lost_after: float = 0.2  # Unseen for this long the ball is lost [s]: 20 steps of 10 ms.
+    returned: float = 0.5  # Three measurements that move along +y this fast: it was hit [m/s].
 
 
 class BallTracker:

@@ -31,6 +31,7 @@ def spread(times: Float[np.ndarray, " n"]) -> str:
     return f"median {p50:.3f}, 99 % below {p99:.3f}, worst {worst:.3f} ms"
 
 
+Ticks = Float[np.ndarray, " ticks"]
 #: What is kept of each tick.
 COLUMNS = ("time", "loop_time", "lateness", "work", "q", "u", "delivered", "phase", "reason")
 _TYPES = {"delivered": bool, "phase": np.int64, "reason": np.int64}
@@ -46,17 +47,12 @@ class Flight:
     dry: bool  # Whether nothing of this was really sent.
     change: float  # The rate limit it kept: largest change of a control in one period.
     u_start: Float[np.ndarray, " nu"]  # The controls before its first tick.
-    missed: int
-    """Periods that passed without a tick, because the one before came too late or took too long."""
-    time: Float[np.ndarray, " ticks"]
-    """Time of the reading by the robot's clock [s]; NaN where there was none."""
-    loop_time: Float[np.ndarray, " ticks"]
-    """Time of the tick by the loop's clock, from the start [s]."""
-    lateness: Float[np.ndarray, " ticks"]  # How much later it was than it should have been [s].
-    work: Float[np.ndarray, " ticks"]
-    """Time from the beginning of the tick until its command was handed over [s]."""
-    q: Float[np.ndarray, "ticks nq"]
-    """Joint positions as they were read [rad or m]; NaN where there was no reading."""
+    missed: int  # Periods without a tick: the one before came too late or took too long.
+    time: Ticks  # Of the reading, by the robot's clock [s]; NaN where there was none.
+    loop_time: Ticks  # Of the tick, by the loop's clock, from the start [s].
+    lateness: Ticks  # How much later it was than it should have been [s].
+    work: Ticks  # From the beginning of the tick until its command was handed over [s].
+    q: Float[np.ndarray, "ticks nq"]  # As read [rad or m]; NaN where there was no reading.
     u: Float[np.ndarray, "ticks nu"]  # Controls as they were sent, in their units.
     delivered: Bool[np.ndarray, " ticks"]  # Whether the robot took the command.
     phase: Int[np.ndarray, " ticks"]  # Whose turn it was, as an index of ``phases``.

@@ -77,20 +77,16 @@ class CupSettings:
     """All numbers, in SI units. The paper gives the ball's mass and the string's length alone."""
 
     ball_mass: float = 0.054  # Mass of the ball [kg] (paper, ball-in-a-cup).
-    string_length: float = 0.20
-    """From the attachment point to the ball's centre [m] (paper, table of hyperparameters)."""
+    string_length: float = 0.20  # To the ball's centre [m] (paper, table of hyperparameters).
     ball_radius: float = 0.025  # Radius of the ball [m]: 54 g are then 825 kg/m^3, hard wood.
     cup_radius: float = 0.045  # Outer radius of the cup [m], as drawn in the robot's model.
     cup_height: float = 0.080  # Outer height of the cup [m], as drawn in the robot's model.
-    thickness: float = 0.004
-    """Of wall and bottom [m]: the opening is 82 mm wide and 76 mm deep. Edges are round."""
-    attachment: float = -0.040
-    """Height of the string's attachment on the cup's axis [m]: the middle of the underside."""
+    thickness: float = 0.004  # Of wall and bottom [m]: the opening is 82 mm wide and 76 mm deep.
+    attachment: float = -0.040  # Of the string, height on the axis [m]: middle of the underside.
     restitution: float = 0.5  # Speed after an impact over the speed before it, along the normal.
     bounce_speed: float = 0.1
     """Slower impacts do not rebound [m/s]; gravity adds a fifth of this in a step of 2 ms."""
-    friction: float = 0.1
-    """Coulomb coefficient between ball and cup; the ball does not turn: sliding and rolling."""
+    friction: float = 0.1  # Coulomb's, of ball and cup; the ball does not turn: slides and rolls.
     recovery: float = 0.2  # Part of an overlap of two bodies that is taken back in a step.
     recovery_speed: float = 0.5  # Highest speed at which an overlap is taken back [m/s].
 
@@ -285,10 +281,8 @@ class CupState(eqx.Module):
     qpos: Float[Array, "*batch coordinates"]  # Joint positions [rad] and the ball's centre [m].
     qvel: Float[Array, "*batch coordinates"]
     """Joint velocities [rad/s] and the ball's velocity [m/s]."""
-    ball_mass: Float[Array, "*batch"] | None = None
-    """Mass of this scene's ball [kg]; None where all have the mass of the settings."""
-    string_length: Float[Array, "*batch"] | None = None
-    """Length of this scene's string [m]; None where all have that of the settings."""
+    ball_mass: Float[Array, "*batch"] | None = None  # Of this ball [kg]; None: of the settings.
+    string_length: Float[Array, "*batch"] | None = None  # Of this string [m]; None: the same.
 
 
 @final

@@ -219,8 +219,9 @@ class SimulatorState(eqx.Module):
     scene: Any  # The scene's own states.
     past: HistoryBuffer
     u: RobotsU  # Controls that were commanded last.
-    randomization: DomainRandomization | None = None
-    """How each robot differs from what the networks learnt; None where none does."""
+    randomization: DomainRandomization | None = (
+        None  # From what was learnt; None where none differs.
+    )
 
 
 @final

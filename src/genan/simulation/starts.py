@@ -54,13 +54,12 @@ class Settling:
     """How robots are brought to rest before an episode."""
 
     u_lower: tuple[float, ...]
-    u_upper: tuple[float, ...]
-    """Range that the initial controls are drawn from, uniformly (paper: u_init)."""
-    q: tuple[float, ...]
-    """Pose that a robot is dropped from [rad or m] (paper: 0, 45, 45, 0 degrees)."""
+    u_upper: tuple[
+        float, ...
+    ]  # The initial controls are drawn from here, uniformly (paper: u_init).
+    q: tuple[float, ...]  # A robot is dropped from here [rad or m] (paper: 0, 45, 45, 0 degrees).
     u_rest: tuple[float, ...]  # Control that a ramp starts from.
-    hold: int = 500
-    """Steps a dropped robot is held for, and one at rest before its ramp (paper: 500)."""
+    hold: int = 500  # Steps a dropped robot is held, and one at rest before its ramp (paper: 500).
     ramp: int = 1000  # Steps of a ramp (paper: 2 s at 500 Hz).
     ramped: float = 0.5  # Part of the robots that are ramped instead of dropped.
 
