@@ -65,10 +65,7 @@ def test_act_puts_the_parts_in_their_order(loaded: numpy_policy.NumpyPolicy) -> 
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        (
-            {},
-            r"observation is made of 'q', 'qd', 'u', 'goal', not of 'q', 'qd', 'u'\.$",
-        ),
+        ({}, r"observation is made of 'q', 'qd', 'u', 'goal', not of 'q', 'qd', 'u'\.$"),
         (
             {"ball": 1},
             r"observation is made of 'q', 'qd', 'u', 'goal', not of 'q', 'qd', 'u', 'ball'\.$",
