@@ -125,7 +125,7 @@ def test_the_torques_of_inverse_dynamics_retrace_the_recording() -> None:
             past = [q[t], q[t - 2] - q[t], q[t - 4] - q[t], u[t], u[t - 2] - u[t], u[t - 4] - u[t]]
             np.testing.assert_allclose(seen[k], np.stack([np.concatenate(past)] * 2), atol=1e-10)
     assert not outcome.done[:-1].any() and outcome.done[-1].all() and outcome.success[-1].all()
-    np.testing.assert_array_equal(after.row[-1], rows[0])  # and begins anew
+    np.testing.assert_array_equal(after.row[-1], rows[0])  # and begins again
     np.testing.assert_array_equal(after.step[:, 0], [*range(1, env.horizon), 0])
 
 
@@ -178,13 +178,13 @@ def test_an_early_end_costs_the_rest_of_the_episode() -> None:
 def test_the_ensemble_is_the_policys_mean_and_lives_as_an_artifact(
     driven: Trajectories, tmp_path: Path
 ) -> None:
-    told: list[UanProgress] = []
+    shown: list[UanProgress] = []
     ensemble = fit_uan(
-        driven, "pendulum", settings=SMALL, out=tmp_path / "uan", progress=told.append
+        driven, "pendulum", settings=SMALL, out=tmp_path / "uan", progress=shown.append
     )
     assert ensemble.contract.loss == "uan" and ensemble.members == 1
-    assert [at.steps for at in told] == [UPDATE, 2 * UPDATE] and told[-1].total == 2 * UPDATE
-    assert np.isfinite(told[-1].distance) and ensemble.record["training"]["steps"] == 2 * UPDATE
+    assert [at.steps for at in shown] == [UPDATE, 2 * UPDATE] and shown[-1].total == 2 * UPDATE
+    assert np.isfinite(shown[-1].distance) and ensemble.record["training"]["steps"] == 2 * UPDATE
 
     env = prepared(driven, SMALL).environment
     ppo = PPO(env, SMALL.ppo)

@@ -119,7 +119,7 @@ def test_the_limit_penalty_grows_from_the_margin_to_the_limit(reacher):
     )
 
 
-def test_a_runaway_episode_begins_anew_and_is_kept_for_a_look(reacher, programs):
+def test_a_runaway_episode_begins_again_and_is_kept_for_a_look(reacher, programs):
     reset, step = programs
     state = reset(KEY)
     broken = eqx.tree_at(

@@ -44,8 +44,8 @@ class PPOSettings:
     max_learning_rate: float = 5e-4  # Adaptive: highest learning rate; skrl's own default is 1e-2.
     time_limit: str = "terminal"
     """What the end of an episode means: terminal (nothing comes after it) or bootstrap (it would
-    have gone on; the value before the last step stands for the rest, since the observation after it
-    is the next episode's)."""
+    have gone on; the rest is the value before the last step, since the observation after it is the
+    next episode's)."""
     hidden: tuple[int, ...] = (64, 64, 64, 64)  # Neurons of each hidden layer, of both networks.
     activation: str = "leaky_relu"  # What hidden layers end in: leaky_relu, elu or tanh.
     output_gain: float = 0.01

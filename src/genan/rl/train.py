@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -220,10 +220,13 @@ class PolicyTraining:
         self, *, progress: ProgressFunction | None = None, stop: Callable[[], bool] = lambda: False
     ) -> TrainingResult:
         """Train to the end, judge and save the policy; or until ``stop`` says so."""
-        show = progress or (lambda _: None)
+        show, begun, events = progress or (lambda _: None), None, None
         show(self)
-        events, begun = self._events(), None
-        try:
+        with ExitStack() as files:
+            if self.out is not None:
+                events = files.enter_context(closing(EventFile(self.out / EVENTS)))
+                for update, numbers in enumerate(self.curve, 1):  # before an interruption
+                    events.scalars(update * self.ppo.steps_per_update, numbers)
             while int(self.learner.updates) < self.updates:
                 if stop():
                     return self._stopped()
@@ -238,9 +241,6 @@ class PolicyTraining:
                 show(self)
                 if now - self._saved > CHECKPOINT_SECONDS:
                     self._save()
-        finally:
-            if events is not None:
-                events.close()
         return self._finish()
 
     def policy(self, judgement: Judgement | None = None) -> Policy:
@@ -337,24 +337,13 @@ class PolicyTraining:
             save_checkpoint(self.out, self.learner, identity=self.identity, extra=self.curve)
         self._saved = time.perf_counter()
 
-    def _events(self) -> EventFile | None:
-        """TensorBoard's file, with what was learnt before an interruption."""
-        if self.out is None:
-            return None
-        events = EventFile(self.out / EVENTS)
-        for update, numbers in enumerate(self.curve, 1):
-            events.scalars(update * self.ppo.steps_per_update, numbers)
-        return events
-
     def _stopped(self) -> TrainingResult:
         self._save()
         return self._result(self.policy(), None)
 
     def _finish(self) -> TrainingResult:
-        env, key = (
-            replace(self.env, envs=self.settings.judge),
-            jax.random.key(self.settings.seed + 1),
-        )
+        env = replace(self.env, envs=self.settings.judge)
+        key = jax.random.key(self.settings.seed + 1)
         with self._compiling("the judging of the policy"):
             judgement = judge(env, self.policy().mean, key=key)
         policy = self.policy(judgement)
