@@ -112,7 +112,7 @@ def test_every_body_is_placed() -> None:
     robot, scene = Robot.load("pamy2"), FakeScene()
     names = {k: robot.mj_model.body(k).name for k in range(1, robot.mj_model.nbody)}
     arm = ArmKinematics(robot)
-    ghost = ArmNodes(scene, "/g", Stage(robot, arms=False), colour=(0.0, 0.0, 1.0, 0.4))
+    ghost = ArmNodes(scene, "/g", Stage(robot, arms=False), "ghost")
     assert not scene.nodes["/g"].visible
     for q in (np.array([0.1, 0.5, -0.2, 0.3]), np.array([0.1, 0.5, -0.2, 0.9])):
         poses = arm.poses(q)

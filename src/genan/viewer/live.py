@@ -29,10 +29,7 @@ from genan.evaluation.trials import TrialSetup, load_policy, open_trials
 from genan.robot import Robot
 from genan.tasks.registry import task_entry
 from genan.viewer.page import (
-    AIM,
-    GOAL,
     PAST,
-    THICKER,
     ArmNodes,
     GhostActuators,
     GhostMotion,
@@ -387,7 +384,7 @@ class GoalHandle:
         self._dragging, self._drawing = ArmKinematics(robot), ArmKinematics(robot)
         self._lock, self._stale, self._dragged = threading.Lock(), True, False
         self.q: Joints = limits[0] + FIRST * (limits[1] - limits[0])
-        self._arm = ArmNodes(scene, "/goal", stage, colour=GOAL, thicker=2.0 * THICKER)
+        self._arm = ArmNodes(scene, "/goal", stage, "goal")
         self._arm.show(True)
         self._handle = scene.add_transform_controls(
             "/handle", scale=0.22, line_width=4.0, disable_rotations=True, depth_test=False
@@ -466,7 +463,7 @@ class LivePage(ViewerPage):
         super().__init__(
             server, Stage(robot, entry, arms=False), actuators, block=BLOCK,
             words=(f"live {settings.task}", f"The virtual robot, driven by a policy. {do}"),
-            key={"robot": "#777"} | ({"goal": AIM} if goals else {}), goal=goals is not None,
+            measured="robot", goal=goals is not None,
         )  # fmt: skip
         self._status = "**Robot:** starting …"
         self._markers = MarkerNodes(server.scene, self.stage)

@@ -44,13 +44,15 @@ Opened = Callable[[str], None]  # Gets the page's address when it can be looked 
 HOST = "127.0.0.1"  # Only this computer can reach the page.
 FRAMES, CURVES_EVERY = 30, 6  # Pictures a second, and from one drawing of the curves to the next.
 LATER = 1.5  # Compiling begins so long after the first browser came, which draws meanwhile [s].
-#: Colours of the simulated arms: the chosen one, each member alone, and of the goal.
-GHOST: RGBA = (0.0, 0.447, 0.698, 0.4)
-MEMBER: RGBA = (0.337, 0.706, 0.914, 0.2)
-GOAL: RGBA = (0.0, 0.62, 0.451, 0.3)
+#: Arms that are not the real one: their colour, and by how much they are thicker, so that they lie
+#: over it [m].
+LOOKS: dict[str, tuple[RGBA, float]] = {
+    "ghost": ((0.0, 0.447, 0.698, 0.4), 0.0012),
+    "member": ((0.337, 0.706, 0.914, 0.2), 0.0006),
+    "goal": ((0.0, 0.62, 0.451, 0.3), 0.0024),
+}
 FACETS, COARSE = 20, 10  # Corners of a circle, and of a faint one: graphics may be slow.
 _SHARP = 0.6  # Edges that are sharper than this stay sharp [rad].
-THICKER = 0.0012  # A ghost is this much thicker than the arm, so that it lies over it [m].
 _PIECES = 64  # Pieces that all lines have together, at most.
 _PANELS = 1.4  # A page is seen from so much further away than a film: its panels hide the sides.
 PAST = 7  # Moments of the past whose tips are in the cloud, before the present one.
@@ -108,22 +110,18 @@ def _rgb(colour: Iterable[float]) -> tuple[int, int, int]:
 class ArmNodes:
     """One arm: a frame for each body, with its shapes in it."""
 
-    def __init__(
-        self, scene: Any, name: str, stage: Stage, *, colour: RGBA | None = None,
-        thicker: float = THICKER,
-    ) -> None:  # fmt: skip
-        """Add the robot as the node ``name``; in one ``colour``, hidden and ``thicker`` [m]."""
+    def __init__(self, scene: Any, name: str, stage: Stage, look: str | None = None) -> None:
+        """Add the robot as the node ``name``; with a ``look`` of ``LOOKS``, hidden at first."""
         from trimesh.util import concatenate
 
-        model, faint = stage.robot.mj_model, colour is not None and colour[3] < 0.25
-        self._root = scene.add_frame(
-            name, show_axes=False, position=stage.base, visible=colour is None
-        )
+        model, place = stage.robot.mj_model, stage.base
+        self._root = scene.add_frame(name, show_axes=False, position=place, visible=look is None)
         self._nodes = {}
         for body in range(model.nbody):
-            drawn = shapes(model, body, facets=COARSE if faint else FACETS)
-            if drawn and colour is not None:
+            drawn = shapes(model, body, facets=COARSE if look == "member" else FACETS)
+            if drawn and look is not None:
                 outline: Any = concatenate([mesh for mesh, _ in drawn])
+                colour, thicker = LOOKS[look]
                 drawn = [(grown(outline, thicker), colour)]
             if drawn:
                 link = f"{name}/{model.body(body).name or f'body{body}'}"
@@ -271,11 +269,11 @@ class ViewerPage(ABC):
 
     def __init__(
         self, server: Any, stage: Stage, actuators: GhostActuators, *, words: tuple[str, str],
-        key: dict[str, str], block: int, **curves: Any,
+        block: int, measured: str, goal: bool = False, cursor: bool = False,
     ) -> None:  # fmt: skip
-        """Build what both pages have: title and ``words`` below it, a ``key`` of colours (name to
-        CSS colour), the surroundings of ``stage``, which is without arms, and the arms that
-        ``actuators`` drive in compiled calls of ``block`` ticks; ``curves`` for ``Curves``."""
+        """Build what both pages have: title and ``words`` below it, the surroundings of ``stage``,
+        which is without arms, the arms that ``actuators`` drive in compiled calls of ``block``
+        ticks, and ``Curves``, in which the real arm is called ``measured``."""
         self.server, self.stage, self.robot = server, stage, stage.robot
         self.members = actuators.contract.members
         self._kinematics = ArmKinematics(self.robot)
@@ -284,7 +282,9 @@ class ViewerPage(ABC):
         self._watched, self._started, self._pictures = 0.0, False, 0
         self._status, self._ghost_words, self._said = "", "Computing the simulated arm …", ""
         gui = server.gui
-        gui.configure_theme(brand_color=_rgb(GHOST), show_logo=False, show_share_button=False)
+        gui.configure_theme(
+            brand_color=_rgb(LOOKS["ghost"][0]), show_logo=False, show_share_button=False
+        )
         gui.main_panel.dock_right()
         gui.main_panel.set_width(300)
         gui.add_markdown(f"### genan · {words[0]}\n{words[1]}")
@@ -294,9 +294,10 @@ class ViewerPage(ABC):
         panel.set_width(330)
         draw_stage(server, stage)
         self._arm = ArmNodes(server.scene, "/robot", stage)
-        spots = (key | {"simulated": SIMULATED, "members alone": "#56B4E9"}).items()
+        spots = {measured: "#777"} | ({"goal": AIM} if goal else {})
+        spots |= {"simulated": SIMULATED, "members alone": "#56B4E9"}
         spot = '<span style="white-space:nowrap"><span style="color:{}">&#9632;</span> {}</span>'
-        listed = " &ensp; ".join(spot.format(colour, name) for name, colour in spots)
+        listed = " &ensp; ".join(spot.format(colour, name) for name, colour in spots.items())
         gui.add_html(f'<div style="font-size:0.8em;padding:0 0.9em;color:#555">{listed}</div>')
         self._note = gui.add_markdown("")
         self._build(gui)
@@ -311,7 +312,7 @@ class ViewerPage(ABC):
         choose.on_update(lambda _: self._restart(asked=False))
         again.on_click(lambda _: self._restart(asked=True))
         with tab:
-            self._curves = Curves(gui, self.robot, self.members, **curves)
+            self._curves = Curves(gui, self.robot, self.members, measured, goal, cursor)
 
     def step(self, seconds: float, *, watched: bool) -> None:
         """Go on by ``seconds`` of the wall's time; nothing is drawn when it is not ``watched``."""
@@ -393,14 +394,12 @@ class GhostView:
         """Add them to the scene, hidden, and their controls where the page is adding."""
         scene, gui, robot = server.scene, server.gui, stage.robot
         self._kinematics, self._range, self._ready = ArmKinematics(robot), drawn_range(robot), False
-        self._ghost = ArmNodes(scene, "/ghost", stage, colour=GHOST)
+        self._ghost = ArmNodes(scene, "/ghost", stage, "ghost")
         names = [f"member {k}" for k in range(members)]
-        self._alone = [
-            ArmNodes(scene, f"/{name}", stage, colour=MEMBER, thicker=0.5 * THICKER)
-            for name in names
-        ]
+        self._alone = [ArmNodes(scene, f"/{name}", stage, "member") for name in names]
         self._cloud = scene.add_point_cloud(
-            "/cloud", np.zeros((members * (PAST + 1), 3), np.float32), _rgb(GHOST),
+            "/cloud", np.zeros((members * (PAST + 1), 3), np.float32),
+            _rgb(LOOKS["ghost"][0]),
             point_size=0.006, point_shape="circle", precision="float32", position=stage.base,
             visible=False,
         )  # fmt: skip
@@ -454,9 +453,8 @@ class Curves:
     """Position and torque of a joint, controls and disagreement over time."""
 
     def __init__(
-        self, gui: Any, robot: Robot, members: int, *, measured: str = "robot", goal: bool = False,
-        cursor: bool = False,
-    ) -> None:  # fmt: skip
+        self, gui: Any, robot: Robot, members: int, measured: str, goal: bool, cursor: bool
+    ) -> None:
         """Add them; with lines for the ``goal`` and the present (``cursor``), or without."""
         self._robot, self._cursor = robot, cursor
         hint = "Whose position and torque is shown."

@@ -78,8 +78,8 @@ class ReplayPage(ViewerPage):
         self._wish, self._time, self._playing, self._stale = 0, 0.0, True, True
         words = "replay", f"{recording.path.name}, robot **{robot.name}**"
         super().__init__(
-            server, Stage(robot, arms=False), actuators, words=words, key={"recorded": "#777"},
-            block=BLOCK, measured="recorded", cursor=True,
+            server, Stage(robot, arms=False), actuators, words=words, block=BLOCK,
+            measured="recorded", cursor=True,
         )  # fmt: skip
 
     def _build(self, gui: Any) -> None:
