@@ -99,15 +99,8 @@ def plan(data: Trajectories, spans: Sequence[int], *, horizon: int = HORIZON) ->
         within = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
         return data.offsets[owner] + first + step * within, owner
 
-    return JudgedSamples(
-        data,
-        first,
-        steps,
-        *places(room, 1),
-        *places(room // steps, steps),
-        bound=divergence_bound(data),
-        notes=tuple(notes),
-    )
+    both = *places(room, 1), *places(room // steps, steps)
+    return JudgedSamples(data, first, steps, *both, divergence_bound(data), tuple(notes))
 
 
 def divergence_bound(data: Trajectories) -> Joints:
@@ -146,14 +139,9 @@ class JudgedEnsemble:
 
 
 def judge_ensemble(
-    name: str,
-    ensemble: Ensemble,
-    dynamics: Dynamics,
-    trial: JudgedSamples,
-    *,
-    members: bool = True,
-    progress: JobProgress = quiet,
-) -> JudgedEnsemble:
+    name: str, ensemble: Ensemble, dynamics: Dynamics, trial: JudgedSamples, *,
+    members: bool = True, progress: JobProgress = quiet,
+) -> JudgedEnsemble:  # fmt: skip
     """Errors of an ensemble and, unless ``members`` is False, of its members alone."""
     data, of = trial.trajectories, trial.trajectories.recording_numbers
     sums = [ErrorSums.zero(data, trial.horizon) for _ in range(1 + ensemble.members)]

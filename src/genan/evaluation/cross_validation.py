@@ -69,7 +69,10 @@ def compare_refit(
             missing = f"No table for the {words}: {error}"
             continue
         trial, dynamics = plan(held_out, [before.contract.history.reach]), load_dynamics(robot)
-        judged = (judge_ensemble(words, one, dynamics, trial).errors for one in (before, after))
+        judged = (
+            judge_ensemble(words, one, dynamics, trial, members=False).errors
+            for one in (before, after)
+        )
         found.append(BeforeAndAfter(words, len(held_out), *judged))
     return found, missing
 
@@ -127,19 +130,10 @@ def folds(data: Trajectories, count: int, *, seed: int = 0) -> tuple[Int[np.ndar
 
 
 def cross_validate(
-    ensemble: Ensemble,
-    data: Trajectories,
-    robot: Robot,
-    *,
-    parts: int,
-    folder: Path,
-    name: str = "ensemble",
-    horizon: int = HORIZON,
-    seed: int = 0,
-    overwrite: bool = False,
-    progress: JobProgress = quiet,
-    stopping: Callable[[], bool] = lambda: False,
-) -> CrossValidation | None:
+    ensemble: Ensemble, data: Trajectories, robot: Robot, *, parts: int, folder: Path,
+    name: str = "ensemble", horizon: int = HORIZON, seed: int = 0, overwrite: bool = False,
+    progress: JobProgress = quiet, stopping: Callable[[], bool] = lambda: False,
+) -> CrossValidation | None:  # fmt: skip
     """Fit again without each part, with the settings that ``ensemble`` was fitted with, and judge
     on that part.
 
@@ -218,14 +212,9 @@ def _prepare(folder: Path, about: dict[str, Any], *, overwrite: bool = False) ->
 
 
 def _fitted(
-    learnt: Trajectories,
-    robot: Robot,
-    settings: FitSettings,
-    out: Path,
-    what: str,
-    progress: JobProgress,
-    stopping: Callable[[], bool],
-) -> Ensemble | None:
+    learnt: Trajectories, robot: Robot, settings: FitSettings, out: Path, what: str,
+    progress: JobProgress, stopping: Callable[[], bool],
+) -> Ensemble | None:  # fmt: skip
     """Actuators fitted to ``learnt``: those in ``out``, or new ones; None when it was stopped."""
     if stopping():
         return None

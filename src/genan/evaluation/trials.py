@@ -298,10 +298,8 @@ class _BallTrials(TrialSetup):
 
     def truth(self) -> Mapping[str, np.ndarray]:
         """Times [s], where the ball truly was [m], and at every tenth the string."""
-        found = {
-            "time": np.array([time for time, _ in self._path]),
-            "ball": np.array([ball for _, ball in self._path]).reshape(-1, 3),
-        }
+        times, balls = ([one[k] for one in self._path] for k in (0, 1))
+        found = {"time": np.array(times), "ball": np.array(balls).reshape(-1, 3)}
         return {**found, "string": np.array(self._strings)} if self._strings else found
 
     def ball(self) -> Point | None:
