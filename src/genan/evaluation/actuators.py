@@ -63,7 +63,7 @@ class Overlay:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Judgement:
+class JudgedActuators:
     """What judging an ensemble and baselines on a recording found. Errors are in rad or m."""
 
     name: str  # What the judged ensemble is called.
@@ -95,14 +95,14 @@ class Fold:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CrossValidation(Judgement):
+class CrossValidation(JudgedActuators):
     """What ``genan.evaluation.cross_validation`` found; all folds' errors together."""
 
     folds: tuple[Fold, ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Evaluation(Judgement):
+class Evaluation(JudgedActuators):
     """Everything ``evaluate`` found out."""
 
     first: int  # First sample of a trajectory that is predicted from, counted from 0.
