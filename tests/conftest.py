@@ -11,10 +11,13 @@ import pytest
 from tests.browser import browser  # noqa: F401
 from tests.commands import Answer, refusal, runner
 
-# One compile cache for the whole run, commands started by the tests included, and none of the
-# user's own.
+# One compile cache for the whole run, for both of its processes and the commands that tests start,
+# and none of the user's own.
 _CACHE = tempfile.TemporaryDirectory(prefix="genan-test-cache-")
-os.environ["GENAN_CACHE_DIR"] = _CACHE.name
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["GENAN_CACHE_DIR"] = _CACHE.name
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ["GENAN_CACHE_DIR"]) / "compiled")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 os.environ["MPLBACKEND"] = "Agg"
 
 # Compiling is most of the tests' time: programs that run for milliseconds are compiled for seconds.

@@ -111,7 +111,7 @@ def check_sent(telegrams: list[bytes], change: float = PATIENT.change) -> None:
 
 
 def every(number: int, change: Callable[[bytes], list[bytes]]) -> Mangle:
-    """Do ``change`` to every so manieth telegram, and leave the others."""
+    """Do ``change`` to every ``number``-th telegram, and leave the others."""
     count = iter(range(1_000_000))
     return lambda data: change(data) if next(count) % number == number - 1 else [data]
 

@@ -64,6 +64,8 @@ class Proxy:
                 elif self.client is not None:
                     for part in self.to_client(data):
                         self._front.sendto(part, self.client)
+        while select.select([self._front], [], [], 0.0)[0]:  # a busy proxy is behind
+            self.sent.append(self._front.recv(65536))
         self._front.close()
         self._back.close()
 
