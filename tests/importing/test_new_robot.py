@@ -130,12 +130,12 @@ def test_coarse_encoders_ask_for_a_longer_period(new: RobotDraft) -> None:
     coarse, fine = (
         complete(new, table(moved | {"shoulder": q}, time=time)) for q in (moved["shoulder"], angle)
     )
-    assert fine.dt == pytest.approx(0.002) and not fine.dt_note.guess
+    assert fine.dt == pytest.approx(0.002) and not fine.notes["dt"].guess
     stride = round(coarse.dt / 0.002)
     bend = (
         0.002**2 * stride**2 * np.std(np.gradient(np.gradient(angle, 0.002), 0.002))
     )  # of the motion alone [rad]
-    assert stride > 1 and bend == pytest.approx(2e-3, rel=0.6) and "every" in coarse.dt_note.text
+    assert stride > 1 and bend == pytest.approx(2e-3, rel=0.6) and "every" in coarse.notes["dt"].text
     assert any(f"every {stride}. sample" in guess for guess in coarse.guesses)
 
 

@@ -18,12 +18,20 @@ from genan.data.inspection.measures import CLEAR, TimingMeter, find_quantum, mea
 from genan.errors import DataError, SettingError
 from genan.files import write_atomically
 from genan.importing.source import LogSource, open_source
-from genan.robot.draft import ControlDraft, DraftNote, RobotDraft, draft, guessed, robot_toml
+from genan.robot.draft import (
+    STOPPED,
+    ChannelDraft,
+    DraftNote,
+    RobotDraft,
+    draft,
+    guessed,
+    robot_toml,
+)
 
-#: Part of the span seen in the log that a control may go beyond it, on either side.
-MARGIN = 0.05
-#: A hinge that goes further than this was logged in degrees, a slide in millimetres [rad, m].
-FAR = {"hinge": ("deg", 4.0 * math.pi), "slide": ("mm", 10.0)}
+MARGIN = 0.05  # Part of the span seen in the log that a control may go beyond it, on either side.
+#: A hinge that goes further than this was logged in degrees, a slide in millimetres [rad, m]; by the
+#: unit in robot.toml.
+FAR = {"deg": ("deg", 4.0 * math.pi), "m": ("mm", 10.0)}
 #: Units that the words of a column speak for, and what they are for a slide.
 UNITS = {
     "N m": {"torque", "effort", "tau"},
@@ -33,11 +41,8 @@ UNITS = {
     "rad": {"position", "pos", "angle", "goal", "target"},
 }
 SLIDE_UNITS = {"N m": "N", "rad/s": "m/s", "rad": "m"}
-#: Bytes of a log, and samples of each joint, that are looked at.
-MOST_BYTES, MOST_SAMPLES = 500_000_000, 100_000
-#: How far a measured period may be from the one that was meant.
-NEAR = 1e-3
-
+MOST_BYTES, MOST_SAMPLES = 500_000_000, 100_000  # Of a log, and of each joint, that are looked at.
+NEAR = 1e-3  # How far a measured period may be from the one that was meant.
 #: Words of a joint position, of a command, of what is neither, and of what goes with a command.
 POSITION, COMMAND, OTHER, BOOKKEEPING = (
     frozenset(text.split())
@@ -95,7 +100,7 @@ def new_robot(
     if path.exists():
         raise SettingError(f"{path} exists already; give another --out, or move it away.")
     new = draft(model, model=Path(os.path.relpath(model, folder)).as_posix())
-    new = new if name is None else replace(new, name=name)
+    new = replace(new, name=name or new.name)
     if logs is not None:
         new = complete(new, open_source(Path(logs)))
     folder.mkdir(parents=True, exist_ok=True)
@@ -107,80 +112,74 @@ def complete(new: RobotDraft, source: LogSource) -> RobotDraft:
     """``new`` with the columns of ``source`` for its joints and controls, and with its period."""
     if not source.columns:
         raise DataError(f"{source.path} has no column of numbers; give another log.")
-    found = guess_columns(
-        list(source.columns),
-        [joint.name for joint in new.joints],
-        [control.name for control in new.controls],
-        positions=source.positions,
-        commands=source.commands,
-    )
+    joints, drives = ([one.name for one in many] for many in (new.joints, new.controls))
+    own = {"positions": source.positions, "commands": source.commands}
+    found = guess_columns(list(source.columns), joints, drives, **own)
     seen = survey(source, found)
-    joints, note = [], DraftNote()
-    if found.by_order:
-        note = guessed("by its number, in the order of the joints")
-    for joint in new.joints:
-        column = found.joints.get(joint.name)
-        if column is None:
-            left = f"none was recognised; columns left: {', '.join(found.rest)}"
-            joints.append(replace(joint, log_note=guessed(left)))
-            continue
-        joint = replace(joint, log=column, log_note=note)
-        unit, far = FAR[joint.kind]
+    period, stride, dt = seen.period, seen.stride, new.dt
+    note = guessed(f"the log has no time stamps, so it is the model's time step, {dt:g} s")
+    if period is not None:
+        dt, note = period, DraftNote(f"the log's, {1.0 / period:.4g} Hz")
+    if period is not None and stride > 1:
+        lost = "from one sample to the next the motion is lost in the encoders' steps"
+        every = f"every {stride}. sample of the log; {lost}. dt = {period:g} takes all of them"
+        dt, note = float(f"{stride * period:.9g}"), guessed(every)
+    controls, about = _controls(new, found, seen, source.path.name)
+    notes = {**new.notes, "dt": note, "controls": about}
+    logged = tuple(_logged(joint, found, seen) for joint in new.joints)
+    return replace(new, joints=logged, controls=controls, dt=dt, notes=notes)
+
+
+def _logged(joint: ChannelDraft, found: ColumnGuess, seen: ColumnSurvey) -> ChannelDraft:
+    """The joint with its column, and the unit of that."""
+    column, notes, far_unit = found.joints.get(joint.name), dict(joint.notes), None
+    if column is None:
+        notes["log"] = guessed(f"none was recognised; columns left: {', '.join(found.rest)}")
+    else:
+        if found.by_order:
+            notes["log"] = guessed("by its number, in the order of the joints")
+        unit, far = FAR[joint.unit]
         furthest = max(map(abs, seen.ranges.get(column, (0.0, 0.0))))
         if furthest > far:
-            far_away = guessed(f"{unit}, as {column!r} goes up to {furthest:.4g}")
-            joint = replace(joint, log_unit=unit, unit_note=far_away)
-        joints.append(joint)
-    if seen.period is None:
-        none = f"the log has no time stamps, so it is the model's time step, {new.dt:g} s"
-        dt, dt_note = new.dt, guessed(none)
-    elif seen.stride == 1:
-        dt, dt_note = seen.period, DraftNote(f"the log's, {1.0 / seen.period:.4g} Hz")
-    else:
-        dt = float(f"{seen.stride * seen.period:.9g}")
-        dt_note = guessed(
-            f"every {seen.stride}. sample of the log; from one sample to the next the motion is "
-            f"lost in the encoders' steps. dt = {seen.period:g} takes all of them"
-        )
-    new = replace(new, joints=tuple(joints), dt=dt, dt_note=dt_note)
-    return _with_controls(new, found, seen, source.path.name)
+            far_unit = unit
+            notes["log_unit"] = guessed(f"{unit}, as {column!r} goes up to {furthest:.4g}")
+    return replace(joint, log=column, log_unit=far_unit, notes=notes)
 
 
-def _with_controls(
+def _controls(
     new: RobotDraft, found: ColumnGuess, seen: ColumnSurvey, where: str
-) -> RobotDraft:
+) -> tuple[tuple[ChannelDraft, ...], DraftNote]:
+    """The controls by their columns, and the note on all of them."""
     spans = {name: seen.ranges.get(name, (0.0, 0.0)) for name in found.controls}
     moving = [name for name, (low, high) in spans.items() if low < high]
     still = ", ".join(name for name in found.controls if name not in moving)
     if not moving:
         left = ", ".join(filter(None, (*found.rest, still)))
-        none = guessed(f"no column was recognised as a command; columns left: {left}")
-        return replace(new, controls_note=none)
-    slides = [f"{joint.name}_command" for joint in new.joints if joint.kind == "slide"]
+        none = f"no column was recognised as a command; columns left: {left}"
+        return new.controls, guessed(none)
+    slides = [f"{joint.name}_command" for joint in new.joints if joint.unit == "m"]
     where += "" if seen.whole else ", in its beginning"
+    margin = guessed(f"what is seen in {where}, and {100 * MARGIN:g} % of that on either side")
     controls = []
     for name, column in _control_names(moving, [joint.name for joint in new.joints]).items():
         low, high = spans[column]
-        (lower, upper), said = rounded_range(low, high), words(column)
-        note = guessed(f"what is seen in {where}, and {100 * MARGIN:g} % of that on either side")
-        unit, unit_note = "1", guessed("none is known")
+        (lower, upper), said, unit = rounded_range(low, high), words(column), "1"
+        notes = {"range": margin, "unit": guessed("none is known")}
         if named := [unit for unit, parts in UNITS.items() if parts & set(said)]:
             unit = SLIDE_UNITS.get(named[0], named[0]) if name in slides else named[0]
-            unit_note = guessed(f"{unit}, by the column's name")
+            notes["unit"] = guessed(f"{unit}, by the column's name")
         for drive in new.controls:
             if drive.joint is not None and "".join(words(drive.name)) == "".join(said):
-                unit, unit_note = drive.unit, DraftNote("the model's actuator of this name")
-                if not drive.range_note.guess and drive.lower <= low and high <= drive.upper:
-                    lower, upper, note = drive.lower, drive.upper, drive.range_note
+                unit, notes["unit"] = drive.unit, DraftNote("the model's actuator of this name")
+                if not drive.notes["range"].guess and drive.lower <= low and high <= drive.upper:
+                    lower, upper, notes["range"] = drive.lower, drive.upper, drive.notes["range"]
         rest = min(max(float(f"{min(max(0.0, low), high):.6g}"), lower), upper)
-        one = ControlDraft(name, unit, lower, upper, rest, note, unit_note, log=column)
-        if rest != 0.0:
-            one = replace(one, rest_note=guessed(f"{rest:g}, as it is never 0"))
-        controls.append(one)
+        notes["rest"] = guessed(f"{rest:g}, as it is never 0") if rest else DraftNote(STOPPED)
+        controls.append(ChannelDraft(name, unit, lower, upper, rest, notes, log=column))
     about = DraftNote("Their number need not be that of the joints")
     if still:
         about = guessed(f"columns that never change were left out: {still}")
-    return replace(new, controls=tuple(controls), controls_note=about)
+    return tuple(controls), about
 
 
 def rounded_range(low: float, high: float) -> tuple[float, float]:
@@ -204,16 +203,12 @@ def _control_names(columns: Sequence[str], joints: Sequence[str]) -> dict[str, s
         label = words((re.search(r"\[([^\]\d][^\]]*)\]", column) or ["", ""])[1])
         named = [joint for joint in joints if label and words(joint) == label[: len(words(joint))]]
         rest = "_".join(said[shared:])
-        if re.fullmatch(r"[A-Za-z_]\w*", column):
-            names.append(column)
-        elif named:
-            names.append(f"{max(named, key=len)}_command")
-        else:
-            names.append(rest if rest[:1].isalpha() else f"u{rest}")
+        plain = column if re.fullmatch(r"[A-Za-z_]\w*", column) else ""
+        of_joint = f"{max(named, key=len)}_command" if named else ""
+        names.append(plain or of_joint or (rest if rest[:1].isalpha() else f"u{rest}"))
     numbered = [f"u{i + 1}" for i in range(len(columns))]
-    for choice in (names, ["_".join(said) for said in parts], numbered):
-        if len(set(choice)) == len(columns):
-            break
+    choices = (names, ["_".join(said) for said in parts], numbered)
+    choice = next(choice for choice in choices if len(set(choice)) == len(columns))
     return dict(zip(choice, columns, strict=True))
 
 
@@ -237,21 +232,17 @@ def survey(source: LogSource, found: ColumnGuess, most: int = MOST_BYTES) -> Col
         if recording.done > most:
             whole = False
             break
+    strides = [1]
+    for path in paths.values():
+        parts = [part for part in path if len(part) > 2 and np.isfinite(part).all()]
+        q, lengths = np.concatenate([[], *parts]), np.array([len(part) for part in parts])
+        # noise without a quantum is for 'genan inspect' to weigh
+        if parts and (quantum := find_quantum(q, lengths)):
+            resolution = measure_resolution(q, lengths, quantum)
+            strides.append(resolution.clear_stride(quantum, CLEAR) or 1)
     period = meter.result().period
     meant = source.period if math.isnan(period) else round_period(period)
-    return ColumnSurvey(ranges, meant, whole, max(map(_clear_stride, paths.values()), default=1))
-
-
-def _clear_stride(recordings: list[np.ndarray]) -> int:
-    """Samples per step that one joint needs."""
-    parts = [part for part in recordings if len(part) > 2 and np.isfinite(part).all()]
-    if not parts:
-        return 1
-    q, lengths = np.concatenate(parts), np.array([len(part) for part in parts])
-    quantum = find_quantum(q, lengths)
-    if quantum is None:  # noise without a quantum is for 'genan inspect' to weigh
-        return 1
-    return measure_resolution(q, lengths, quantum).clear_stride(quantum, CLEAR) or 1
+    return ColumnSurvey(ranges, meant, whole, max(strides))
 
 
 def round_period(period: float) -> float:

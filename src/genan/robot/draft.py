@@ -3,12 +3,14 @@
 import json
 import math
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from genan.errors import RobotError, listing
 from genan.robot.robot import compile_model, joint_kind, joint_names
+from genan.words import DEGREES
 
 if TYPE_CHECKING:
     from mujoco import MjModel
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 _TIP = re.compile(
     r"(^|[-_])(tip|tcp|eef?|effector|tool|attachment|pinch|grip|gripper|hand|racket)([-_]|$)", re.I
 )
+#: What the keys of robot.toml are called in a sentence.
+_CALLED = {"end_effector": "end effector", "controls": "list of controls", "dt": "period dt"}
+_CALLED |= {"rest": "rest value", "log": "column"}
+STOPPED = "what it is brought to when the robot is stopped"
 
 
 @dataclass(frozen=True)
@@ -29,71 +35,46 @@ class DraftNote:
     def __str__(self) -> str:
         return ": ".join(filter(None, ("GUESS" if self.guess else "", self.text)))
 
-    def after(self, line: str) -> str:
-        """``line`` with this comment."""
-        return f"{line}  # {self}" if str(self) else line
+
+Notes = Mapping[str, DraftNote]  # By the key of robot.toml that they belong to.
 
 
-def guessed(text: str = "") -> DraftNote:
+def guessed(text: str) -> DraftNote:
     """The comment on a guess."""
     return DraftNote(text, guess=True)
 
 
 @dataclass(frozen=True)
-class JointDraft:
-    """One ``[[joints]]`` table to be."""
+class ChannelDraft:
+    """One ``[[joints]]`` or ``[[controls]]`` table to be."""
 
     name: str
-    kind: Literal["hinge", "slide"]
-    lower: float  # Lowest position [rad or m]; -inf where the model sets no limit.
-    upper: float  # Highest position [rad or m]; +inf where the model sets no limit.
-    rest: float  # Rest position [rad or m].
-    rest_note: DraftNote = DraftNote()
-    log: str | None = None  # Column of the log that holds its position.
-    log_note: DraftNote = DraftNote()  # Why this column, where that was a guess; or why none.
-    log_unit: str | None = None  # Unit of that column, where it is not the SI unit.
-    unit_note: DraftNote = DraftNote()
-
-    def toml(self) -> list[str]:
-        """The lines of its table."""
-        unit, scale = ("deg", 180.0 / math.pi) if self.kind == "hinge" else ("m", 1.0)
-        bounds = _range(scale * self.lower, scale * self.upper)
-        limited = math.isfinite(self.lower) and math.isfinite(self.upper)
-        return [
-            *("", "[[joints]]", f"name = {quoted(self.name)}"),
-            f'unit = "{unit}"  # it is a {self.kind} joint',
-            bounds if limited else "# range = [low, high]  # the model sets no limit",
-            self.rest_note.after(f"rest = {_short(scale * self.rest)}"),
-            *([self.log_note.after(f"log = {quoted(self.log)}")] if self.log else []),
-            *([self.unit_note.after(f'log_unit = "{self.log_unit}"')] if self.log_unit else []),
-            *([] if self.log or not self.log_note.text else [self.log_note.after("# log = ...")]),
-        ]
-
-
-@dataclass(frozen=True)
-class ControlDraft:
-    """One ``[[controls]]`` table to be."""
-
-    name: str
-    unit: str
+    unit: str  # Of range and rest; of a hinge "deg", of a slide "m".
     lower: float
-    upper: float
+    upper: float  # Infinite where the model sets no limit.
     rest: float
-    range_note: DraftNote
-    unit_note: DraftNote
-    rest_note: DraftNote = DraftNote("what it is brought to when the robot is stopped")
+    notes: Notes
     log: str | None = None  # Column of the log that holds its values.
-    joint: str | None = None  # Joint that it drives, where the model says so.
+    log_unit: str | None = None  # Unit of that column, where it is not that of the robot.
+    joint: str | None = None  # Joint that a control drives, where the model says so.
 
-    def toml(self) -> list[str]:
-        """The lines of its table."""
-        return [
-            *("", "[[controls]]", f"name = {quoted(self.name)}"),
-            self.unit_note.after(f"unit = {quoted(self.unit)}"),
-            self.range_note.after(_range(self.lower, self.upper)),
-            self.rest_note.after(f"rest = {_short(self.rest)}"),
-            *([f"log = {quoted(self.log)}"] if self.log else []),
-        ]
+    def toml(self, table: str) -> Iterator[str]:
+        """The lines of its table; what is not known, but has a note, as a comment."""
+        limited = math.isfinite(self.lower) and math.isfinite(self.upper)
+        values = {
+            "name": quoted(self.name),
+            "unit": quoted(self.unit),
+            "range": f"[{_short(self.lower)}, {_short(self.upper)}]" if limited else None,
+            "rest": _short(self.rest),
+            "log": self.log and quoted(self.log),
+            "log_unit": self.log_unit and quoted(self.log_unit),
+        }
+        yield from ("", f"[[{table}]]")
+        for key, value in values.items():
+            note = str(self.notes.get(key, ""))
+            if value or note:
+                line = f"{key} = {value}" if value else f"# {key} = ..."
+                yield f"{line}  # {note}" if note else line
 
 
 @dataclass(frozen=True)
@@ -103,29 +84,21 @@ class RobotDraft:
     name: str
     model: str  # The model file, as robot.toml is to call it.
     dt: float  # Period [s].
-    dt_note: DraftNote
-    joints: tuple[JointDraft, ...]
-    controls: tuple[ControlDraft, ...]
-    controls_note: DraftNote
-    end_effector: str | None = None
-    end_effector_note: DraftNote = DraftNote()
-    sites: tuple[str, ...] = ()  # Sites of the model.
+    joints: tuple[ChannelDraft, ...]
+    controls: tuple[ChannelDraft, ...]
+    notes: Notes  # On "dt", "controls" and "end_effector".
+    end_effector: str | None
+    sites: tuple[str, ...]  # Sites of the model.
 
     @property
     def guesses(self) -> tuple[str, ...]:
         """Everything that was guessed, in sentences."""
-        about = {"end effector": self.end_effector_note, "list of controls": self.controls_note}
-        notes = [(what, "", note) for what, note in (about | {"period dt": self.dt_note}).items()]
-        of_joints = {"rest position": "rest_note", "column": "log_note", "log_unit": "unit_note"}
-        of_controls = {"range": "range_note", "unit": "unit_note", "rest": "rest_note"}
-        for tables, fields in ((self.joints, of_joints), (self.controls, of_controls)):
-            notes += [
-                (w, one.name, getattr(one, key)) for one in tables for w, key in fields.items()
-            ]
         named: dict[tuple[str, str], list[str]] = {}
-        for what, name, note in notes:
-            if note.guess:
-                named.setdefault((what, note.text), []).extend([name] if name else [])
+        for one in (self, *self.joints, *self.controls):
+            for key, note in one.notes.items():
+                if note.guess:
+                    names = named.setdefault((_CALLED.get(key, key), note.text), [])
+                    names.extend([] if one is self else [one.name])
         return tuple(
             f"The {what}{f' of {listing(names)}' if names else ''}: {text}."
             for (what, text), names in named.items()
@@ -139,7 +112,8 @@ def robot_toml(new: RobotDraft) -> str:
     site = quoted(new.sites[0]) if new.sites else "..."
     end_effector = f"# end_effector = {site}  # a site that tasks refer to; {there}"
     if new.end_effector is not None:
-        about = ", ".join(filter(None, ("a site of the model", str(new.end_effector_note))))
+        note = str(new.notes.get("end_effector", ""))
+        about = ", ".join(filter(None, ("a site of the model", note)))
         more = f"; others: {others}" if others else ""
         end_effector = f"end_effector = {quoted(new.end_effector)}  # {about}{more}"
     lines = [
@@ -148,15 +122,15 @@ def robot_toml(new: RobotDraft) -> str:
         "",
         f"name = {quoted(new.name)}",
         f"model = {quoted(new.model)}  # MJCF or URDF, relative to this file",
-        f"dt = {new.dt + 0.0:.9g}  # period of recording and simulation [s]; {new.dt_note}",
+        f"dt = {new.dt + 0.0:.9g}  # period of recording and simulation [s]; {new.notes['dt']}",
         end_effector,
         "",
         "# Joints, in the order of q. Range and rest are in `unit`; without a range there is no "
         "limit.",
-        *(line for joint in new.joints for line in joint.toml()),
+        *(line for joint in new.joints for line in joint.toml("joints")),
         "",
-        f"# Controls, in the order of u. {new.controls_note}",
-        *(line for control in new.controls for line in control.toml()),
+        f"# Controls, in the order of u. {new.notes['controls']}",
+        *(line for control in new.controls for line in control.toml("controls")),
     ]
     return "\n".join(lines) + "\n"
 
@@ -169,10 +143,6 @@ def quoted(text: str) -> str:
 def _short(value: float) -> str:
     """Six digits: what a person would write."""
     return f"{value + 0.0:.6g}"
-
-
-def _range(lower: float, upper: float) -> str:
-    return f"range = [{_short(lower)}, {_short(upper)}]"
 
 
 def draft(path: Path, *, model: str) -> RobotDraft:
@@ -196,46 +166,53 @@ def draft(path: Path, *, model: str) -> RobotDraft:
         about = guessed("the model has no actuators; put what your robot is commanded with")
     named = spec.modelname not in ("", "MuJoCo Model")  # MuJoCo's name for the nameless
     dt, todo = float(whole.opt.timestep), "put the period of your logs or of your control loop"
-    end_effector, note = _end_effector(whole)
-    return RobotDraft(
-        name=spec.modelname if named else path.stem,
-        model=model,
-        dt=dt,
-        dt_note=guessed(f"the model's time step, {dt:g} s; {todo}"),
-        joints=joints,
-        controls=controls,
-        controls_note=about,
-        end_effector=end_effector,
-        end_effector_note=note,
-        sites=tuple(whole.site(i).name for i in range(whole.nsite) if whole.site(i).name),
-    )
+    notes = {"controls": about, "dt": guessed(f"the model's time step, {dt:g} s; {todo}")}
+    name = spec.modelname if named else path.stem
+    sites = [site for site in map(whole.site, range(whole.nsite)) if site.name]
+    # the site at the end of the arm: joints between the world and each body; parents come first
+    depth = [0] * whole.nbody
+    for body in range(1, whole.nbody):
+        depth[body] = depth[whole.body_parentid[body]] + int(whole.body_jntnum[body])
+    last = [site.name for site in sites if depth[site.bodyid[0]] == max(depth)]
+    tips = [site for site in last if _TIP.search(site)]
+    if len(last) != 1 and len(tips) == 1:
+        last, notes = tips, {"end_effector": guessed(f"{tips[0]!r}, by its name")} | notes
+    end = last[0] if len(last) == 1 else None
+    known = tuple(site.name for site in sites)
+    return RobotDraft(name, model, dt, joints, controls, notes, end, known)
 
 
-def _joint(model: "MjModel", name: str) -> JointDraft:
+def _joint(model: "MjModel", name: str) -> ChannelDraft:
     joint = model.joint(name)
-    limited = bool(model.jnt_limited[joint.id])
-    lower, upper = map(float, joint.range) if limited else (-math.inf, math.inf)
-    rest, note = 0.0, DraftNote()
+    kind = joint_kind(model, joint.id)
+    unit, scale = ("deg", DEGREES) if kind == "hinge" else ("m", 1.0)
+    notes, rest = {"unit": DraftNote(f"it is a {kind} joint")}, 0.0
+    lower, upper = map(float, joint.range)
+    if not model.jnt_limited[joint.id]:
+        lower, upper = -math.inf, math.inf
+        notes["range"] = DraftNote("the model sets no limit")
     if model.nkey:
         rest = float(model.key_qpos[0][model.jnt_qposadr[joint.id]])
-        note = guessed(f"the model's keyframe {model.key(0).name or 0!r}")
+        notes["rest"] = guessed(f"the model's keyframe {model.key(0).name or 0!r}")
     if not lower <= rest <= upper:
         rest = 0.5 * (lower + upper)
-        note = guessed("the middle of the range, as 0 lies outside of it")
-    return JointDraft(name, joint_kind(model, joint.id), lower, upper, rest, note)
+        notes["rest"] = guessed("the middle of the range, as 0 lies outside of it")
+    return ChannelDraft(name, unit, scale * lower, scale * upper, scale * rest, notes)
 
 
-def _made_up(model: "MjModel", joint: JointDraft) -> ControlDraft:
+def _made_up(model: "MjModel", joint: ChannelDraft) -> ChannelDraft:
     """A control for a joint without an actuator; its range is URDF's limit of effort."""
-    index, name = model.joint(joint.name).id, f"{joint.name}_command"
-    if not model.jnt_actfrclimited[index]:
-        return ControlDraft(name, "1", -1.0, 1.0, 0.0, guessed("made up"), guessed("none is known"))
-    lower, upper = map(float, model.jnt_actfrcrange[index])
-    unit, note = "N m" if joint.kind == "hinge" else "N", DraftNote("the model's limit of effort")
-    return ControlDraft(name, unit, lower, upper, 0.0, note, guessed("a torque or force"))
+    index, unit, bounds = model.joint(joint.name).id, "1", (-1.0, 1.0)
+    notes = {"range": guessed("made up"), "unit": guessed("none is known")}
+    if model.jnt_actfrclimited[index]:
+        unit, bounds = "N m" if joint.unit == "deg" else "N", model.jnt_actfrcrange[index]
+        notes = {"range": DraftNote("the model's limit of effort")}
+        notes["unit"] = guessed("a torque or force")
+    notes["rest"] = DraftNote(STOPPED)
+    return ChannelDraft(f"{joint.name}_command", unit, *map(float, bounds), 0.0, notes)
 
 
-def describe_actuator(model: "MjModel", index: int) -> ControlDraft:
+def describe_actuator(model: "MjModel", index: int) -> ChannelDraft:
     """The control that actuator ``index`` of ``model`` is, and where each value comes from."""
     from mujoco import mjtBias, mjtDyn, mjtGain, mjtTrn
 
@@ -266,39 +243,23 @@ def describe_actuator(model: "MjModel", index: int) -> ControlDraft:
     if per_unit != 1.0:
         unit, unit_note = "1", guessed(f"none; the model makes {per_unit:g} {force} of one")
     width = math.pi if kind == "position" else 1.0
-    bounds, note = (-width, width), guessed("the model sets no range")
     drives = kind == "motor" and per_unit > 0.0
+    bounds, note = (-width, width), guessed("the model sets no range")
     if model.actuator_ctrllimited[index]:
         bounds, note = model.actuator_ctrlrange[index], DraftNote("the model's ctrlrange")
     elif kind == "position" and model.jnt_limited[joint]:
-        bounds, note = (
-            model.jnt_range[joint],
-            guessed("the joint's range, as the actuator has none"),
-        )
+        bounds, note = model.jnt_range[joint], guessed("the joint's range, as it has none")
     elif drives and model.actuator_forcelimited[index]:
-        bounds = model.actuator_forcerange[index] * gear / per_unit
-        note = DraftNote("the model's forcerange")
+        bounds, note = model.actuator_forcerange[index], DraftNote("the model's forcerange")
+        bounds = bounds * gear / per_unit
     elif drives and model.jnt_actfrclimited[joint]:
-        bounds = model.jnt_actfrcrange[joint] / per_unit
-        note = DraftNote("the joint's actuatorfrcrange")
+        bounds, note = model.jnt_actfrcrange[joint], DraftNote("the joint's actuatorfrcrange")
+        bounds = bounds / per_unit
     elif dynamics == mjtDyn.mjDYN_MUSCLE:
         bounds, note = (0.0, 1.0), DraftNote("what a muscle takes")
     lower, upper = map(float, bounds)
-    rest = float(model.key_ctrl[0][index]) if model.nkey else 0.0
+    rest = min(max(float(model.key_ctrl[0][index]) if model.nkey else 0.0, lower), upper)
     name = model.actuator(index).name or f"u{index + 1}"
+    notes = {"range": note, "unit": unit_note, "rest": DraftNote(STOPPED)}
     driven = model.joint(joint).name if acts else None
-    rest = min(max(rest, lower), upper)
-    return ControlDraft(name, unit, lower, upper, rest, note, unit_note, joint=driven)
-
-
-def _end_effector(model: "MjModel") -> tuple[str | None, DraftNote]:
-    """The site at the end of the arm, where one stands out, and whether its name decided."""
-    depth = [0] * model.nbody  # joints between the world and each body; parents come first
-    for body in range(1, model.nbody):
-        depth[body] = depth[model.body_parentid[body]] + int(model.body_jntnum[body])
-    sites = [model.site(i) for i in range(model.nsite)]
-    last = [site.name for site in sites if site.name and depth[site.bodyid[0]] == max(depth)]
-    named = [name for name in last if _TIP.search(name)]
-    if len(last) != 1 and len(named) == 1:
-        return named[0], guessed(f"{named[0]!r}, by its name")
-    return last[0] if len(last) == 1 else None, DraftNote()
+    return ChannelDraft(name, unit, lower, upper, rest, notes, joint=driven)
