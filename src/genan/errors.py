@@ -29,6 +29,13 @@ class SettingError(GenanError):
     """A setting is out of its range or contradicts another."""
 
 
+def refuse(*rules: tuple[object, str], error: type[GenanError] = SettingError) -> None:
+    """Raise the sentence of the first rule whose condition holds."""
+    for wrong, sentence in rules:
+        if wrong:
+            raise error(sentence)
+
+
 def listing(names: Iterable[str]) -> str:
     """Names as a message shows them: ``'a', 'b', 'c'``, or ``none``."""
     return ", ".join(repr(name) for name in names) or "none"

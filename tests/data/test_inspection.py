@@ -169,7 +169,7 @@ def test_controls_at_their_ends_or_hardly_used():
     q, u = moving()
     text = sentences(q, [np.clip(one * [3, 0.01], -1, 1) for one in u])
     assert "Control 'u1' is at the end of its range (-1 to 1) in" in text
-    assert "Control 'u2' uses only 0.900 % of its range" in text
+    assert "Control 'u2' uses only 0.9 % of its range" in text
     switch = [np.hstack([one[:, :1], np.sign(one[:, 1:])]) for one in u]
     assert sentences(q, switch) == "", "a switch is at its bounds on purpose"
 

@@ -43,7 +43,7 @@ def test_names_are_kept_on_disk(make, tmp_path):
     with h5py.File(tmp_path / "a.h5", "a") as file:
         del file["recording"]
         file["recording"] = ["x", "y"]
-    with pytest.raises(DataError, match="3 trajectories and 2 recordings' names"):
+    with pytest.raises(DataError, match="3 trajectories and 2 names of recordings"):
         load(tmp_path / "a.h5")
 
 

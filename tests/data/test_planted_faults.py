@@ -10,7 +10,7 @@ import pytest
 from tests.data.plants import recorded
 
 from genan.data import inspect, write
-from genan.data.inspection.measures import TimingMeter, load_with_timing
+from genan.data.inspection.measures import load_with_timing, measure_timing
 from genan.errors import DataError
 
 PLANTS = ("torque", "pressure", "goal")
@@ -21,10 +21,7 @@ PLANTS = ("torque", "pressure", "goal")
 def test_a_clean_log_raises_no_alarm(kind):
     one = recorded(kind, "multisine", nq=2, dt=0.01, count=20)
     stamps = np.arange(800) * 0.01
-    meter = TimingMeter()
-    for number in range(20):
-        meter.add(str(number), stamps)
-    found = inspect(one, timing=meter.result())
+    found = inspect(one, timing=measure_timing((str(number), stamps) for number in range(20)))
     assert found.suspicious == () and found.decimation == 1
     words = "\n".join(found.verdict)
     assert "The clock is steady" in words and "fine enough" in words and "no delay to set" in words
@@ -68,11 +65,10 @@ def test_two_rates_are_refused(tmp_path):
 
 
 def test_what_an_import_says_of_the_clock(tmp_path):
-    meter = TimingMeter()
-    meter.add("a", np.arange(500) * 0.005)
+    timing = measure_timing([("a", np.arange(500) * 0.005)])
     one = recorded("torque", "multisine", duration=2.0)
-    found = inspect(replace(one, provenance={"import": {"timing": meter.result().as_json()}}))
-    assert found.timing == meter.result()
+    found = inspect(replace(one, provenance={"import": {"timing": timing.as_json()}}))
+    assert found.timing == timing
     assert inspect(replace(one, provenance={"import": {"timing": {"period": "?"}}})).timing is None
 
 

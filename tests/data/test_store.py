@@ -135,7 +135,7 @@ def test_a_foreign_file(path):
     with h5py.File(path, "w") as file:
         file["images"] = np.zeros(3)
     with pytest.raises(
-        DataError, match=r"not a recording of genan: .*'format' .* is None \(it holds 'images'\)"
+        DataError, match=r"not a recording of genan: .*'format' .* is None; it holds 'images'"
     ):
         load(path)
 

@@ -4,15 +4,15 @@ import math
 import numpy as np
 import pytest
 
-from genan.data.inspection.measures import GAPS_LISTED, Timing, TimingMeter
+from genan.data.inspection.measures import GAPS_LISTED, Timing, measure_timing
 
 
 def measured(*recordings: np.ndarray, chunk: int = 97) -> Timing:
-    meter = TimingMeter()
-    for number, time in enumerate(recordings):
-        for start in range(0, len(time), chunk):
-            meter.add(f"r{number}", time[start : start + chunk])
-    return meter.result()
+    return measure_timing(
+        (f"r{number}", time[start : start + chunk])
+        for number, time in enumerate(recordings)
+        for start in range(0, len(time), chunk)
+    )
 
 
 @pytest.mark.parametrize(("rate", "start"), [(500.0, 0.0), (200.0, 1.7e9), (95.5, 12.0)])
@@ -65,4 +65,4 @@ def test_nothing_follows_a_single_stamp():
     assert math.isnan(timing.period) and timing.samples == 1
     assert json.dumps(timing.as_json(), allow_nan=False)
     assert math.isnan(Timing.from_json(timing.as_json()).jitter)
-    assert TimingMeter().result().samples == 0
+    assert measure_timing([]).samples == 0

@@ -171,7 +171,7 @@ def test_controls_outside_their_range(robot, tmp_path):
         ({"test": ("a",)}, "a.h5", "give two files"),
         ({"only": ("x*",)}, None, r"No recording fits 'x\*'; there are 'a'"),
         ({"without": ("*",)}, None, r"No trajectory is left for .*a.h5 by the patterns '\*'"),
-        ({"gap": -1.0}, None, "--gap must be a positive number"),
+        ({"gap": -1.0}, None, "setting gap must be a positive number"),
         ({"rate": 50.0}, None, "sampled at 50 Hz and the robot runs at 100 Hz"),
     ],
 )

@@ -22,7 +22,7 @@ def test_the_format_is_found_out(tmp_path):
         (tmp_path / "folder").mkdir(exist_ok=True)
         with pytest.raises(DataError, match=message):
             open_source(tmp_path / path)
-    with pytest.raises(SettingError, match="no format 'xls'; the formats are: 'npz'"):
+    with pytest.raises(SettingError, match="no format 'xls'; there are: 'npz'"):
         open_source(tmp_path / "c.dat", "xls")
 
 

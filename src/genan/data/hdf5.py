@@ -32,10 +32,9 @@ from genan.data.trajectories import (
     counted,
     own_names,
     provenance_text,
-    refuse,
     rows_of,
 )
-from genan.errors import DataError, listing
+from genan.errors import DataError, listing, refuse
 
 FORMAT, VERSION = "genan-trajectories", 1
 TRUTH = "truth_for_evaluation_only"  # What only a virtual robot knows. Nothing may learn from it.
@@ -55,9 +54,8 @@ _held: set[int] = set()
 
 
 def _close_in_child() -> None:
-    for descriptor in _held:
-        os.close(descriptor)
-    _held.clear()
+    while _held:
+        os.close(_held.pop())
 
 
 os.register_at_fork(after_in_child=_close_in_child)
@@ -66,8 +64,11 @@ os.register_at_fork(after_in_child=_close_in_child)
 class Lock:
     """Exclusive right to write ``path``, by a lock file; it ends with the process."""
 
-    def __init__(self, path: Path) -> None:
-        """Take the lock, or refuse when somebody else has it."""
+    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
+        """Make the folder and take the lock; refuse where a file is there already, or somebody else
+        has the lock."""
+        refuse_existing(path, overwrite=overwrite)
+        make_folder(path.parent)
         self._path = path.with_name(path.name + ".lock")
         while True:
             self._descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o644)
@@ -86,6 +87,11 @@ class Lock:
                     break
             os.close(self._descriptor)  # its last holder removed the file in the meantime
         _held.add(self._descriptor)
+        try:  # its last holder may have finished in the meantime
+            refuse_existing(path, overwrite=overwrite)
+        except DataError:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Give the lock back and remove its file; a second call does nothing."""
@@ -103,9 +109,9 @@ def reason(error: Exception) -> str:
         text = system.group(1)
     elif isinstance(error, OSError) and error.strerror and not text.startswith("["):
         text = error.strerror
-    known = {"No space left": "the disk is full"}
-    known |= {"filter returned": "a checksum does not fit the samples"}
-    return next((words for sign, words in known.items() if sign in text), text)
+    if "No space left" in text:
+        return "the disk is full"
+    return "a checksum does not fit the samples" if "filter returned" in text else text
 
 
 @contextmanager
@@ -170,9 +176,9 @@ def make_folder(folder: Path) -> None:
         raise DataError(f"The folder {folder} cannot be made: {error.strerror}.") from None
 
 
-def refuse_existing(path: Path) -> None:
+def refuse_existing(path: Path, *, overwrite: bool = False) -> None:
     """Refuse to write over a file."""
-    if path.exists():
+    if path.exists() and not overwrite:
         raise DataError(f"{path} exists already; choose another file name or move it away.")
 
 
@@ -210,8 +216,16 @@ def open_to_read(path: Path) -> Iterator[tuple[h5py.File, Summary]]:
     """A recording, finished or not; refusals in the block, and faults of HDF5, name the file."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; give the recording's file.")
+    partial, held = partial_path(path), "some trajectories"
+    if not path.exists() and partial.is_file():
+        with suppress(DataError):
+            held = counted(len(summary(partial)))
+        raise DataError(
+            f"There is no file {path}, but {partial} holds {held} of an unfinished recording: run "
+            "its command again to go on, or read that file as it is."
+        )
     if not path.exists():
-        raise DataError(f"There is no file {path}{_partial_hint(path)}.")
+        raise DataError(f"There is no file {path}.")
     again = "copy it again from its source"
     try:
         if not h5py.is_hdf5(path):
@@ -242,17 +256,6 @@ def _open(path: Path) -> h5py.File:
         raise
 
 
-def _partial_hint(path: Path) -> str:
-    partial = partial_path(path)
-    if not partial.is_file():
-        return ""
-    held = "some trajectories"
-    with suppress(DataError):
-        held = counted(len(summary(partial)))
-    there = f"{partial} holds {held} of an unfinished recording"
-    return f", but {there}: run its command again to go on, or read that file as it is"
-
-
 def summary(path: Path | str) -> Summary:
     """What is in the file at ``path``, checked, without reading its samples."""
     with open_to_read(Path(path)) as (_, head):
@@ -260,31 +263,28 @@ def summary(path: Path | str) -> Summary:
 
 
 def _summarise(file: h5py.File, path: Path) -> Summary:
-    attributes, held = dict(file.attrs), listing(sorted(file))
+    attributes = dict(file.attrs)
     found = _texts(attributes["format"])[0] if "format" in attributes else None
-    missing = [
-        name for name in ("version", "dt", "control_range", *NAMES) if name not in attributes
-    ]
+    format = f"its 'format' should be {FORMAT!r} and is {found!r}; it holds {listing(sorted(file))}"
+    wanted = {"version", "dt", "control_range", *NAMES}
+    missing = sorted(wanted - attributes.keys())
     version = np.asarray(attributes.get("version", 0))
     readable = version.dtype.kind in "iu" and not version.ndim and version <= VERSION
     refuse(
-        (
-            found != FORMAT,
-            f"This is not a recording of genan: its attribute 'format' should be {FORMAT!r} and is "
-            f"{found!r} (it holds {held}).",
-        ),
+        (found != FORMAT, f"This is not a recording of genan: {format}."),
         (missing, f"It lacks the attribute {listing(missing)}; see docs/data-format.md."),
         (not readable, f"It has format version {version}; this genan reads up to {VERSION}."),
+        error=DataError,
     )
     try:
-        names = {name: _texts(attributes[name]) for name in NAMES}
-        channels = Channels(
-            float(attributes["dt"]), control_range=attributes["control_range"], **names
-        )
+        names: dict[str, Any] = {name: _texts(attributes[name]) for name in NAMES}
+        names["control_range"] = attributes["control_range"]
+        channels = Channels(float(attributes["dt"]), **names)
         provenance = json.loads(_texts(attributes.get("provenance", "{}"))[0])
     except (ValueError, TypeError) as error:
         raise DataError(f"It describes itself wrongly: {error}.") from None
-    refuse((not isinstance(provenance, dict), "Its provenance must be a JSON table."))
+    if not isinstance(provenance, dict):
+        raise DataError("Its provenance must be a JSON table.")
     unfinished = bool(attributes.get("unfinished", False))
     cuts = _dataset(file, "length", 1, kinds="iu")
     if unfinished and len(cuts):
@@ -354,13 +354,12 @@ def describe(file: h5py.File, channels: Channels, provenance: Mapping[str, Any])
     if (size := len(text.encode())) > PROVENANCE_BYTES:
         most = f"a file holds {PROVENANCE_BYTES}"
         raise DataError(f"The provenance is {size} bytes long and {most}; keep tables elsewhere.")
-    file.attrs["format"] = np.bytes_(FORMAT)
-    file.attrs["version"] = np.int64(VERSION)
-    file.attrs["dt"] = np.float64(channels.dt)
-    for name in NAMES:
-        file.attrs[name] = _fixed(getattr(channels, name))
-    file.attrs["control_range"] = channels.control_range.astype("<f8")
-    file.attrs["provenance"] = _fixed([text]).reshape(())
+    first = {"format": np.bytes_(FORMAT), "version": np.int64(VERSION)}
+    names = {name: _fixed(getattr(channels, name)) for name in NAMES}
+    last = {"control_range": channels.control_range.astype("<f8")}
+    last["provenance"] = _fixed([text]).reshape(())
+    for name, value in {**first, "dt": np.float64(channels.dt), **names, **last}.items():
+        file.attrs[name] = value
 
 
 def _fixed(texts: Sequence[str]) -> np.ndarray:
@@ -391,19 +390,16 @@ def write_finished(head: Summary, columns: Mapping[str, Any]) -> None:
 
     ``columns``: by dataset name, an array or an HDF5 dataset [rows or more, columns].
     """
-    rows = head.samples
-    packed = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
+    rows, packed = head.samples, {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+    packed |= {"fletcher32": True, "track_times": False}
     # Kept to the end: a dataset that is let go while the disk is full takes the process down.
     written: list[h5py.Dataset] = []
     with new_file(head.path) as file:
         describe(file, head.channels, head.provenance)
         for name, source in columns.items():
             width, chunks = source.shape[1], (min(CHUNK_ROWS, rows), source.shape[1])
-            target = file.create_dataset(
-                name, (rows, width), "<f8", chunks=chunks, track_times=False, **packed
-            )
-            written.append(target)
-            copy_rows(source, target, rows)
+            written.append(file.create_dataset(name, (rows, width), "<f8", chunks=chunks, **packed))
+            copy_rows(source, written[-1], rows)
         written += write_lengths(file, head.lengths, head.recordings)
 
 
@@ -430,10 +426,7 @@ def write(
             came = list(np.shape(values))
             raise DataError(f"The truth {name!r} must be [{len(t.q)}, columns], not {came}.")
         columns[f"{TRUTH}/{name}"] = values
-    refuse_existing(path)
-    make_folder(path.parent)
     with closing(Lock(path)), refuse_unwritable(path):
-        refuse_existing(path)
         head = Summary(path, t.channels, t.provenance, t.lengths, {}, False, t.recordings)
         write_finished(head, columns)
 

@@ -32,6 +32,7 @@ from genan.errors import DataError, listing
 _NAME = h5py.string_dtype("utf-8", LONGEST_NAME)
 
 Table = Mapping[str, Any]
+Arrays = Mapping[str, np.ndarray]
 Widths = Mapping[str, int] | None  # Columns of each dataset that is for evaluation only.
 
 
@@ -42,20 +43,11 @@ class Recorder:
     """
 
     def __init__(
-        self,
-        path: Path | str,
-        channels: Channels,
-        *,
-        provenance: Table,
-        truth: Widths = None,
-        resume: bool = False,
+        self, path: Path | str, channels: Channels, provenance: Table, truth: Widths, resume: bool
     ) -> None:
-        """Begin a recording, or go on with an interrupted one; see ``create``."""
         self.path, self.partial = Path(path), hdf5.partial_path(Path(path))
         self.channels, self.truth = channels, dict(sorted((truth or {}).items()))
         self.provenance: dict[str, Any] = json.loads(provenance_text(provenance))
-        hdf5.refuse_existing(self.path)
-        hdf5.make_folder(self.path.parent)
         self._lock = hdf5.Lock(self.path)
         self._file: h5py.File | None = None
         self._datasets: dict[str, Any] = {}
@@ -63,7 +55,6 @@ class Recorder:
         self._names: list[str] = []
         self._rows = 0
         try:
-            hdf5.refuse_existing(self.path)
             self._start(self._previous(resume) if self.partial.exists() else None)
         except BaseException:
             self.close()
@@ -78,7 +69,7 @@ class Recorder:
         ``provenance``: where it comes from, without clock times, or equal content will not be equal
         bytes. ``truth``: name and number of columns of what is for evaluation only.
         """
-        return cls(path, channels, provenance=provenance, truth=truth)
+        return cls(path, channels, provenance, truth, resume=False)
 
     @classmethod
     def resume_or_create(
@@ -86,7 +77,7 @@ class Recorder:
     ) -> "Recorder":
         """As ``create``, or go on after the ``len(recorder)`` whole trajectories of an interrupted
         recording with the same settings."""
-        return cls(path, channels, provenance=provenance, truth=truth, resume=True)
+        return cls(path, channels, provenance, truth, resume=True)
 
     def __enter__(self) -> "Recorder":
         return self
@@ -103,7 +94,7 @@ class Recorder:
         q: np.ndarray,
         u: np.ndarray,
         *,
-        truth: Mapping[str, np.ndarray] | None = None,
+        truth: Arrays | None = None,
         dt: float | None = None,
         recording: str | None = None,
     ) -> None:
@@ -212,10 +203,9 @@ class Recorder:
             hdf5.describe(file, self.channels, self.provenance)
             for name, width in hdf5.columns_of(self.channels, self.truth).items():
                 self._datasets[name] = hdf5.growing_dataset(file, name, width)
-            self._datasets["length"] = hdf5.growing_dataset(file, "length", dtype="<i8")
-            self._datasets["recording"] = hdf5.growing_dataset(
-                file, "recording", dtype=_NAME, rows=hdf5.CHUNK_ROWS // 16
-            )
+            for name, kind in (("length", "<i8"), ("recording", _NAME)):
+                rows = hdf5.CHUNK_ROWS if name == "length" else hdf5.CHUNK_ROWS // 16
+                self._datasets[name] = hdf5.growing_dataset(file, name, dtype=kind, rows=rows)
             if previous is not None:
                 self._copy(previous.path)
             file.flush()

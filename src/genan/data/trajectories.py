@@ -5,17 +5,16 @@ velocities and accelerations by finite differences; splits by whole recordings.
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genan.errors import DataError, SettingError, listing
+from genan.errors import DataError, SettingError, listing, refuse
 from genan.files import flattened
 from genan.robot import Robot
 from genan.words import plural
@@ -29,13 +28,9 @@ NAMES = ("joints", "joint_units", "controls", "control_units")  # Fields of Chan
 
 Lengths = Int[np.ndarray, " N"]  # Samples of each trajectory.
 Indices = Sequence[int] | np.ndarray  # Trajectories, counted from 0.
-
-
-def refuse(*faults: tuple[object, str]) -> None:
-    """Raise the message of the first condition that holds."""
-    for present, message in faults:
-        if present:
-            raise DataError(message)
+Positions = Float[np.ndarray, "rows nq"]
+Table = Mapping[str, Any]
+Field = TypeVar("Field")
 
 
 def _are_names(names: Sequence[str]) -> bool:
@@ -71,6 +66,7 @@ class Channels:
                 (not names, f"There are no {kind}s; a recording needs at least one."),
                 (len(set(names)) < len(names), f"The {kind} {twice} is listed twice; rename one."),
                 (len(units) != len(names), f"There are {count}; give one each."),
+                error=DataError,
             )
             checked |= {f"{kind}s": tuple(names), f"{kind}_units": units}
         for name, unit in zip(self.joints, checked["joint_units"], strict=True):
@@ -81,8 +77,7 @@ class Channels:
             raise DataError(f"control_range must be {expected}, not {list(bounds.shape)}.")
         for name, low, high in zip(self.controls, *bounds, strict=True):
             if not low < high:
-                has = f"Control {name!r} has the range {low:g} to {high:g}"
-                raise DataError(f"{has}; the second must be higher.")
+                raise DataError(f"Control {name!r} has the range {low:g} to {high:g}: it is empty.")
         bounds.flags.writeable = False
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -149,13 +144,14 @@ def own_names(count: int) -> tuple[str, ...]:
 
 def checked_names(names: Sequence[str], count: int) -> tuple[str, ...]:
     """One name for each of ``count`` trajectories, or a refusal; none at all: ``own_names``."""
-    counts = f"{count} trajectories and {len(names)} recordings' names"
+    counts, are_names = f"{count} trajectories and {len(names)} names", _are_names(names)
+    long = [name for name in names if are_names and len(name.encode()) > LONGEST_NAME]
     refuse(
-        (not _are_names(names), f"The recordings must be a list of names, not {names!r}."),
-        (names and len(names) != count, f"There are {counts}; give one for each."),
+        (not are_names, f"The recordings must be a list of names, not {names!r}."),
+        (names and len(names) != count, f"There are {counts} of recordings; give one for each."),
+        (long, f"A name has at most {LONGEST_NAME} bytes; {''.join(long)[:40]!r}... has more."),
+        error=DataError,
     )
-    if long := [name for name in names if len(name.encode()) > LONGEST_NAME]:
-        raise DataError(f"A name has at most {LONGEST_NAME} bytes; {long[0][:40]!r}... has more.")
     return tuple(names) or own_names(count)
 
 
@@ -183,14 +179,10 @@ def joined_names(parts: Sequence[tuple[str, ...]], *, same_origin: bool) -> tupl
 
 
 def check_samples(
-    channels: Channels,
-    q: np.ndarray,
-    u: np.ndarray,
-    lengths: np.ndarray,
-    *,
-    numbers: Indices | None = None,
+    channels: Channels, q: Any, u: Any, lengths: Any, *, numbers: Indices | None = None
 ) -> None:
-    """Refuse what cannot be learnt from, naming trajectory (by its number), sample and channel."""
+    """Refuse q [rows, nq] and u [rows, nu] of ``lengths`` [N] that nothing can be learnt from,
+    naming trajectory (by its number), sample and channel."""
     both = (("q", q, "joint", channels.joints), ("u", u, "control", channels.controls))
     for name, array, kind, names in both:
         if np.ndim(array) != 2 or array.shape[1] != len(names):
@@ -202,6 +194,7 @@ def check_samples(
         (len(shape) != 1, f"The lengths must be one number per trajectory, not of shape {shape}."),
         (shape == [0], "There are zero trajectories; a recording needs at least one."),
         (not len(q) == len(u) == rows, sizes),
+        error=DataError,
     )
     called = np.arange(len(lengths)) if numbers is None else np.asarray(numbers)
     shortest = int(np.argmin(lengths))
@@ -235,6 +228,7 @@ def check_indices(indices: Indices, count: int) -> Int[np.ndarray, " M"]:
     refuse(
         (not whole, f"Trajectories are chosen by a list of whole numbers, not {indices!r}."),
         (not chosen.size, "Zero trajectories were chosen; choose at least one."),
+        error=DataError,
     )
     if len(wrong := chosen[(chosen < 0) | (chosen >= count)]):
         raise DataError(f"There is no trajectory {wrong[0]}; the recording has 0 to {count - 1}.")
@@ -258,7 +252,7 @@ def rows_of(starts: Int[np.ndarray, " M"], lengths: Int[np.ndarray, " M"]) -> In
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
 
 
-def provenance_text(provenance: Mapping[str, Any]) -> str:
+def provenance_text(provenance: Table) -> str:
     """The provenance as canonical JSON text: keys sorted, so that equal content is equal text."""
     try:
         return json.dumps(dict(provenance), sort_keys=True, ensure_ascii=False, allow_nan=False)
@@ -266,7 +260,7 @@ def provenance_text(provenance: Mapping[str, Any]) -> str:
         raise DataError(f"The provenance must be plain texts, numbers, lists: {error}.") from None
 
 
-def differences(first: Mapping[str, Any], second: Mapping[str, Any], words: str) -> str:
+def differences(first: Table, second: Table, words: str) -> str:
     """The settings in which two tables differ, or nothing; ``words`` say the two values."""
     one, other = flattened(dict(first)), flattened(dict(second))
     pairs = {key: (one.get(key), other.get(key)) for key in {**one, **other}}
@@ -289,6 +283,11 @@ class Trajectory:
         return len(self.q)
 
 
+def _of_channels(read: Callable[[Channels], Field]) -> Field:
+    """A field of ``channels`` that can be read from the trajectories, of its own type."""
+    return cast(Field, property(lambda trajectories: read(trajectories.channels)))
+
+
 @dataclass(frozen=True, eq=False)
 class Trajectories:
     """Recorded joint positions and controls, checked: finite, within range, long enough.
@@ -301,19 +300,19 @@ class Trajectories:
     q: np.ndarray  # [rows, nq]: joint positions [rad or m].
     u: np.ndarray  # [rows, nu]: controls, in their units.
     lengths: np.ndarray  # [N]: samples of each trajectory.
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Table = field(default_factory=dict)
     """Where this comes from (robot, seed, versions, ...); anything JSON can hold."""
     recordings: tuple[str, ...] = ()
     """[N]: name of the recording that each trajectory is a piece of; left out: "0", "1", ..., each
     its own. Pieces of one recording (cut at a gap, or read at several phases) are alike, so nothing
     may learn from one and be tested on another."""
 
-    dt = property(attrgetter("channels.dt"), doc="Sampling period [s].")
-    joints = property(attrgetter("channels.joints"), doc="Name of each column of q.")
-    joint_units = property(attrgetter("channels.joint_units"), doc='"rad" or "m" of each joint.')
-    controls = property(attrgetter("channels.controls"), doc="Name of each column of u.")
-    control_units = property(attrgetter("channels.control_units"), doc="Unit of each control.")
-    control_range = property(attrgetter("channels.control_range"), doc="Lowest, highest [2, nu].")
+    dt = _of_channels(lambda channels: channels.dt)
+    joints = _of_channels(lambda channels: channels.joints)
+    joint_units = _of_channels(lambda channels: channels.joint_units)
+    controls = _of_channels(lambda channels: channels.controls)
+    control_units = _of_channels(lambda channels: channels.control_units)
+    control_range = _of_channels(lambda channels: channels.control_range)
 
     def __post_init__(self) -> None:
         for name, dtype in (("q", np.float64), ("u", np.float64), ("lengths", np.int64)):
@@ -342,7 +341,7 @@ class Trajectories:
         channels: Channels,
         pairs: Sequence[tuple[np.ndarray, np.ndarray]],
         *,
-        provenance: Mapping[str, Any] | None = None,
+        provenance: Table | None = None,
         recordings: Sequence[str] = (),
     ) -> "Trajectories":
         """From one pair (q [T, nq], u [T, nu]) per trajectory; T may differ between them.
@@ -372,10 +371,8 @@ class Trajectories:
             if differing := differences(first, mine, "the first has {}, this one {}"):
                 raise DataError(f"Recording {number} (from 0) does not fit the first: {differing}.")
         same = all(part.provenance == origin for part in parts)
-        q, u, lengths = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("q", "u", "lengths")
-        )
+        columns = zip(*((part.q, part.u, part.lengths) for part in parts), strict=True)
+        q, u, lengths = map(np.concatenate, columns)
         provenance = origin if same else {"concatenated": [part.provenance for part in parts]}
         named = [part.recordings for part in parts]
         names = joined_names(named, same_origin=same and bool(origin))
@@ -428,9 +425,7 @@ class Trajectories:
         q, u = self.q[rows], self.u[rows]
         return Trajectories(self.channels, q, u, lengths, self.provenance, names)
 
-    def padded(
-        self,
-    ) -> tuple[Float[np.ndarray, "N T nq"], Float[np.ndarray, "N T nu"], Bool[np.ndarray, "N T"]]:
+    def padded(self) -> tuple[np.ndarray, np.ndarray, Bool[np.ndarray, "N T"]]:
         """(q [N, T, nq], u [N, T, nu], mask [N, T]), padded with zeros where the mask is False."""
         mask = np.arange(self.lengths.max()) < self.lengths[:, None]
         q, u = (np.zeros((*mask.shape, width)) for width in (self.channels.nq, self.channels.nu))
@@ -460,9 +455,7 @@ class Differences:
     """Accelerations (q_{t+1} - 2 q_t + q_{t-1}) / dt^2 [rad/s^2 or m/s^2]."""
 
 
-def finite_differences(
-    q: Float[np.ndarray, "rows nq"], *, lengths: Lengths, dt: float
-) -> Differences:
+def finite_differences(q: Positions, *, lengths: Lengths, dt: float) -> Differences:
     """Differentiate positions, never across the boundary of two trajectories.
 
     With these two definitions the step qd' = qd + dt qdd, q' = q + dt qd' gives back q_{t+1} from

@@ -89,14 +89,17 @@ def check_shapes(nq: int, *states: Float[Array, "..."]) -> None:
             )
 
 
-def refuse(robot: Robot) -> None:
-    """Refuse the model of ``robot`` if neither engine reproduces MuJoCo's step on it."""
-    if unfaithful := uncovered(robot.mj_model)[0]:
+def check_model(robot: Robot) -> list[str]:
+    """Features of the model of ``robot`` that MJX alone covers; one on which neither engine
+    reproduces MuJoCo's step is refused."""
+    unfaithful, mjx_alone = uncovered(robot.mj_model)
+    if unfaithful:
         raise RobotError(
             f"The model {robot.model_file} has {listing(unfaithful)}, which genan cannot simulate "
             "as MuJoCo does; remove it from the model: the actuator network learns what the "
             "model leaves out."
         )
+    return mjx_alone
 
 
 def uncovered(model: "mujoco.MjModel") -> tuple[list[str], list[str]]:
@@ -104,9 +107,8 @@ def uncovered(model: "mujoco.MjModel") -> tuple[list[str], list[str]]:
     import mujoco
 
     fluid = model.opt.density > 0.0 or model.opt.viscosity > 0.0
-    tendons = any(
-        map(np.any, (model.tendon_stiffness, model.tendon_damping, model.tendon_armature))
-    )
+    passive = model.tendon_stiffness, model.tendon_damping, model.tendon_armature
+    tendons = any(map(np.any, passive))
     polynomial = np.any(model.tendon_dampingpoly) or np.any(model.tendon_stiffnesspoly)
     neither = {
         # The matrix that MuJoCo inverts then depends on the velocity, and MJX leaves the term out

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
-from genan.dynamics.base import Dynamics, Joints, Matrix, check_shapes, refuse
+from genan.dynamics.base import Dynamics, Joints, Matrix, check_model, check_shapes
 from genan.errors import RobotError
 from genan.robot import Robot
 
@@ -75,7 +75,7 @@ class MjxDynamics(Dynamics):
     model: MjxModel = eqx.field(static=True)
 
     def __init__(self, robot: Robot) -> None:
-        refuse(robot)
+        check_model(robot)
         self.nq, self.dt, self.dof, self.model = robot.nq, robot.dt, robot.dof, MjxModel(robot)
         self.damping = tuple(float(robot.mj_model.dof_damping[dof]) for dof in robot.dof)
 

@@ -13,24 +13,22 @@ import numpy as np
 from jaxtyping import Float
 
 from genan.data import hdf5
-from genan.data.inspection.measures import GAP_PERIODS, Timing, TimingMeter, find_quantum
+from genan.data.inspection.measures import GAP_PERIODS, Timing, find_quantum, measure_timing
 from genan.data.trajectories import LONGEST_NAME, SHORTEST, Channels, counted
-from genan.errors import DataError, SettingError, listing
+from genan.errors import DataError, listing, refuse
 from genan.importing.mapping import ImportSettings, choose_files, map_columns
 from genan.importing.resample import ResampledRecording, Resampler
 from genan.importing.source import Facts, open_source
 from genan.provenance import versions
 from genan.robot import Robot
-from genan.words import plural
+from genan.words import ordinal, plural
 
 #: A hinge that goes further from zero [rad] was hardly logged in radians, a slide [m] hardly in
 #: metres; and what it was logged in then.
 FARTHEST = {"rad": (4.0 * pi, "degrees", "deg"), "m": (100.0, "millimetres", "mm")}
-#: A control may pass its range by this fraction of it and is brought back: rounding to single
-#: precision, not a fault.
+#: A control may pass its range by this part of it and is brought back: single precision, no fault.
 ROUNDING = 1e-6
-#: Raw samples from which a quantum is measured.
-_RAW = 200_000
+_RAW = 200_000  # Raw samples from which a quantum is measured.
 
 _POSITION_WORDS = {
     "interpolate": "positions are interpolated linearly between the neighbouring samples",
@@ -86,14 +84,12 @@ def import_logs(
     twice = len({path.absolute() for path in paths.values()}) < len(paths)
     replaced = target.exists() and any(target.samefile(path) for path in there)
     together = "Give --test (which recordings) and --test-out (their file) together."
-    for wrong, message in (
+    refuse(
         (not sources, "There is nothing to import; give one or more logs."),
         (bool(settings.test) != ("test" in paths), together),
         (twice, f"--out and --test-out are both {out}; give two files."),
         (replaced, f"{out} is one of the logs to import; give another --out."),
-    ):
-        if wrong:
-            raise SettingError(message)
+    )
     format = settings.format or robot.log.format
     logs = [open_source(Path(path), format, stamps=settings.stamps) for path in sources]
     mappings = [map_columns(robot, log, settings) for log in logs]
@@ -136,14 +132,12 @@ def import_logs(
                 where = f"{'the test file ' if kind == 'test' else ''}{file.path}{by}"
                 why = f"No trajectory is left for {where}, so nothing was written."
                 raise DataError(" ".join((why, *file.resampling, *file.left_out)))
-        patterns = {name: list(getattr(settings, name)) for name in ("only", "without", "test")}
-        entry: dict[str, Any] = {
-            "source": [str(log.path) for log in logs[:50]] if len(logs) > 1 else str(logs[0].path),
-            "format": formats,
-            "mapping": mappings[0].as_json(),
-        }
+        origin: Any = [str(log.path) for log in logs[:50]]
+        origin = origin if len(logs) > 1 else origin[0]
+        entry = {"source": origin, "format": formats, "mapping": mappings[0].as_json()}
         if settings.patterns:
-            entry["chosen"] = {name: given for name, given in patterns.items() if given}
+            given = {name: list(getattr(settings, name)) for name in ("only", "without", "test")}
+            entry["chosen"] = {name: patterns for name, patterns in given.items() if patterns}
         for file in files.values():
             file.finish(entry)
     return Imported(files["train"], files.get("test"), formats, size)
@@ -152,10 +146,8 @@ def import_logs(
 @contextmanager
 def _open_file(path: Path, robot: Robot, settings: ImportSettings) -> Iterator["ImportedFile"]:
     """A recording file to write; it gets its name at the end of the block, unless that fails."""
-    if not settings.overwrite:
-        hdf5.refuse_existing(path)
-    hdf5.make_folder(path.parent)
-    with closing(hdf5.Lock(path)), hdf5.new_file(path) as file:
+    lock = hdf5.Lock(path, overwrite=settings.overwrite)
+    with closing(lock), hdf5.new_file(path) as file:
         # kept to the end: a dataset let go while the disk is full takes the process down
         opened = ImportedFile(path, file, robot, settings)
         yield opened
@@ -171,10 +163,9 @@ class ImportedFile:
     def __init__(self, path: Path, file: h5py.File, robot: Robot, settings: ImportSettings) -> None:
         self.path, self._file, self._robot, self._settings = path, file, robot, settings
         self.phases = settings.phases
-        widths = {"q": robot.nq, "u": robot.nu}
         self._datasets = {
             name: hdf5.growing_dataset(file, name, width, fletcher32=True)
-            for name, width in widths.items()
+            for name, width in (("q", robot.nq), ("u", robot.nu))
         }
         self.recordings = self.trajectories = self.samples = 0
         self.duration = 0.0  # what was recorded [s]; phases of the same samples count once
@@ -184,14 +175,13 @@ class ImportedFile:
         self._every: Counter[int] = Counter()
         self._counts: Counter[str] = Counter()
         self._periods: list[float] = []
-        self._meter: TimingMeter | None = None
+        self._stamps: list[tuple[str, np.ndarray]] = []  # of each recording that has some
         self._raw: list[np.ndarray] = []
 
     def add(self, name: str, found: ResampledRecording) -> None:
         """Check and write the trajectories of one recording."""
         if found.stamps is not None:
-            self._meter = self._meter or TimingMeter()
-            self._meter.add(name, found.stamps[np.isfinite(found.stamps)])
+            self._stamps.append((name, found.stamps[np.isfinite(found.stamps)]))
         for raw in found.raw:
             if len(raw) > 1 and sum(map(len, self._raw)) < _RAW:
                 self._raw.append(raw)
@@ -248,7 +238,7 @@ class ImportedFile:
     @property
     def timing(self) -> Timing | None:
         """What the raw stamps say; None where the log has none."""
-        return None if self._meter is None else self._meter.result()
+        return measure_timing(self._stamps) if self._stamps else None
 
     @property
     def words(self) -> str:
@@ -266,10 +256,10 @@ class ImportedFile:
         for every, count in sorted(self._every.items()):
             how = f"taken sample by sample: the log is at the robot's {rate} already."
             if every > 1:
-                nth = f"{every}{'nd' if every == 2 else 'rd' if every == 3 else 'th'}"
                 which = f"all {every} phases, each a trajectory of its own"
                 which = which if settings.phases == "all" else "the first phase"
-                how = f"by taking every {nth} sample with its own command, to {rate} ({which})."
+                taken = f"every {ordinal(every)} sample with its own command"
+                how = f"by taking {taken}, to {rate} ({which})."
             elif not every:
                 how = (
                     f"resampled to {rate}: {_POSITION_WORDS[settings.positions]}; commands "

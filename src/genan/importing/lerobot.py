@@ -17,8 +17,8 @@ from genan.errors import DataError, listing
 from genan.importing.source import Facts, LogSource, RawRecording, Stream, no_column
 from genan.importing.table import parquet_file, parquet_names, read_parquet
 
-#: Versions of the layout that are read.
-VERSIONS = ("v2.0", "v2.1", "v3.0")
+VERSIONS = ("v2.0", "v2.1", "v3.0")  # Of the layout, that are read.
+_PARTLY = "the files were not copied whole; copy them again"
 #: Columns that count and stamp the frames; they are no signals of the robot.
 _BOOKKEEPING = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
@@ -46,15 +46,10 @@ def open_lerobot(path: Path) -> LogSource:
     signals = {name: spec for name, spec in declared.items() if name not in _BOOKKEEPING}
     features = {name: own for name, spec in signals.items() if (own := _columns(name, spec))}
     if not features:
-        kinds = [
-            f"{name} ({spec.get('dtype') if isinstance(spec, dict) else spec})"
-            for name, spec in signals.items()
-        ]
-        raise DataError(
-            f"{path} has no numbers of a robot, only {', '.join(kinds) or 'no features'}; "
-            "positions and commands are needed (observation.state and action), cameras alone do "
-            "not do."
-        )
+        kinds = {n: s.get("dtype") if isinstance(s, dict) else s for n, s in signals.items()}
+        only = ", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "no features"
+        needed = "positions and commands are needed (observation.state and action)"
+        raise DataError(f"{path} has no numbers of a robot, only {only}; {needed}.")
     folder = path / Path(str(info.get("data_path") or "data/")).parts[0]
     files = sorted(folder.rglob("*.parquet"))
     if not files:
@@ -82,22 +77,15 @@ def open_lerobot(path: Path) -> LogSource:
                 raise DataError(f"{path} goes back to episode {episode}; copy it again.")
             seen.add(episode)
             if expected != count:
-                raise DataError(
-                    f"Episode {episode} of {path} has {count} frames, its meta says {expected}: "
-                    "the files were not copied whole; copy them again."
-                )
+                has = f"Episode {episode} of {path} has {count} frames, its meta says {expected}"
+                raise DataError(f"{has}: {_PARTLY}.")
             yield RawRecording(f"episode_{episode:06d}", (stream,), facts, done[-1])
         if lost := sorted(set(known) - seen):
-            raise DataError(
-                f"{path} lacks {len(lost)} of its {len(known)} episodes (the first is "
-                f"{lost[0]}): its files were not copied whole; copy them again."
-            )
+            of = f"{len(lost)} of its {len(known)} episodes (the first is {lost[0]})"
+            raise DataError(f"{path} lacks {of}: {_PARTLY}.")
 
-    columns = {
-        name: f"{signals[key]['dtype']}, {frames} frames"
-        for key, own in features.items()
-        for name in own
-    }
+    kinds = {name: signals[key]["dtype"] for key, own in features.items() for name in own}
+    columns = {name: f"{kind}, {frames} frames" for name, kind in kinds.items()}
     recordings = [(f"episode_{i:06d}", facts) for i, (_, facts) in sorted(known.items())] or None
     more = (period, features.get("observation.state", ()), features.get("action", ()))
     return LogSource("lerobot", path, files, columns, read, recordings, *more)

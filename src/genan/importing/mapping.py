@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import DataError, SettingError, listing
+from genan.errors import DataError, SettingError, check_numbers, listing
 from genan.importing.source import Facts, LogSource, no_column
 from genan.robot import Control, Joint, Robot
 
@@ -87,9 +87,7 @@ class ImportSettings:
     """Replace files that are there already."""
 
     def __post_init__(self) -> None:
-        for name, value in (("rate", self.rate), ("gap", self.gap)):
-            if value is not None and not 0.0 < value < math.inf:
-                raise SettingError(f"--{name} must be a positive number, not {value:g}.")
+        check_numbers(self, {"be a positive number": "rate gap"})
         for name, scale in self.scale.items():
             if not math.isfinite(scale) or scale == 0.0:
                 raise SettingError(f"The scale of {name!r} must be finite and not 0.")
@@ -205,14 +203,12 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
     known = {"joints": robot.joint_names, "controls": robot.control_names}
     for flag, names in (known | dict.fromkeys(("units", "scale", "offset"), both)).items():
         if unknown := [name for name in getattr(settings, flag) if name not in names]:
-            raise SettingError(
-                f"--{flag} names {unknown[0]!r}, which robot {robot.name!r} does not have; it has "
-                f"{listing(names)}."
-            )
+            named = f"--{flag} names {unknown[0]!r}, which robot {robot.name!r} does not have"
+            raise SettingError(f"{named}; it has {listing(names)}.")
     if not source.columns:
         raise DataError(f"{source.path} has no columns of numbers, so there is nothing to import.")
-    joints = _mapped(robot.joints, "joint", source.positions, source, settings)
-    controls = _mapped(robot.controls, "control", source.commands, source, settings)
+    joints = _mapped(robot, "joint", source, settings)
+    controls = _mapped(robot, "control", source, settings)
     for one, other in combinations((*joints, *controls), 2):
         if one.column == other.column:
             raise SettingError(f"{one.column!r} is given for both {one.name!r} and {other.name!r}.")
@@ -224,15 +220,13 @@ def map_columns(robot: Robot, source: LogSource, settings: ImportSettings) -> Co
 
 
 def _mapped(
-    channels: Sequence[Joint | Control],
-    kind: Literal["joint", "control"],
-    ordered: Sequence[str],
-    source: LogSource,
-    settings: ImportSettings,
+    robot: Robot, kind: Literal["joint", "control"], source: LogSource, settings: ImportSettings
 ) -> tuple[MappedColumn, ...]:
-    """The columns of the joints, or of the controls; ``ordered``: by the format's own rules."""
-    flags = settings.joints if kind == "joint" else settings.controls
-    there = source.columns
+    """The columns of the joints, or of the controls."""
+    flags, ordered, there = settings.controls, source.commands, source.columns
+    channels: Sequence[Joint | Control] = robot.controls
+    if kind == "joint":
+        flags, ordered, channels = settings.joints, source.positions, robot.joints
     columns: dict[str, str | None] = {}
     for one in channels:
         # as MuJoCo and as ROS call it

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from genan.data.inspection.measures import CLEAR, TimingMeter, find_quantum, measure_resolution
+from genan.data.inspection.measures import CLEAR, find_quantum, measure_resolution, measure_timing
 from genan.errors import DataError, SettingError
 from genan.files import write_atomically
 from genan.importing.source import LogSource, open_source
@@ -29,8 +29,8 @@ from genan.robot.draft import (
 )
 
 MARGIN = 0.05  # Part of the span seen in the log that a control may go beyond it, on either side.
-#: A hinge that goes further than this was logged in degrees, a slide in millimetres [rad, m]; by the
-#: unit in robot.toml.
+#: A hinge (in degrees in robot.toml) that goes further than this [rad] was logged in degrees, a
+#: slide [m] in millimetres.
 FAR = {"deg": ("deg", 4.0 * math.pi), "m": ("mm", 10.0)}
 #: Units that the words of a column speak for, and what they are for a slide.
 UNITS = {
@@ -217,11 +217,12 @@ def survey(source: LogSource, found: ColumnGuess, most: int = MOST_BYTES) -> Col
     names = [*found.joints.values(), *found.controls]
     ranges: dict[str, tuple[float, float]] = {}
     paths: dict[str, list[np.ndarray]] = {name: [] for name in found.joints.values()}
-    meter, whole = TimingMeter(), True
+    stamps: list[tuple[str, np.ndarray]] = []
+    whole = True
     for recording in source.read(names) if names else ():
         for stream in recording.streams:
             if names[0] in stream.names and stream.time is not None:
-                meter.add(recording.name, stream.time)
+                stamps.append((recording.name, stream.time))
             for name, column in zip(stream.names, stream.values.T, strict=True):
                 finite = column[np.isfinite(column)]
                 if len(finite) and name in names:  # some formats give their time along
@@ -240,7 +241,7 @@ def survey(source: LogSource, found: ColumnGuess, most: int = MOST_BYTES) -> Col
         if parts and (quantum := find_quantum(q, lengths)):
             resolution = measure_resolution(q, lengths, quantum)
             strides.append(resolution.clear_stride(quantum, CLEAR) or 1)
-    period = meter.result().period
+    period = measure_timing(stamps).period
     meant = source.period if math.isnan(period) else round_period(period)
     return ColumnSurvey(ranges, meant, whole, max(strides))
 

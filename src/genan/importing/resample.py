@@ -19,17 +19,11 @@ from genan.errors import DataError, SettingError
 from genan.importing.mapping import ColumnMapping, ImportSettings, convert
 from genan.importing.source import LogSource, RawRecording, Stream
 
-#: Stamps from which the period of a recording is measured.
-PERIOD_STAMPS = 4096
-#: A step between two stamps may differ from the uniform one by this fraction of the robot's period.
-STEP_TOLERANCE = 0.01
-#: The mean step may differ from the uniform one by this fraction of it.
-RATE_TOLERANCE = 1e-3
-#: A log may be slower than the robot by this fraction before it is refused.
-SLOWEST = 0.01
-#: A command counts as given at a time when it is stamped later by at most this fraction of the
-#: robot's period.
-HOLD_TOLERANCE = 1e-3
+PERIOD_STAMPS = 4096  # Stamps from which the period of a recording is measured.
+STEP_TOLERANCE = 0.01  # Of a step between two stamps, in periods of the robot.
+RATE_TOLERANCE = 1e-3  # Of the mean step, as a part of the uniform one.
+SLOWEST = 0.01  # A log may be slower than the robot by this fraction before it is refused.
+HOLD_TOLERANCE = 1e-3  # A command may be stamped later than it acts, in periods of the robot.
 
 Stamps = Float[np.ndarray, " n"]
 Samples = Float[np.ndarray, "n k"]
@@ -112,9 +106,8 @@ class Resampler:
         streams = [s for s in recording.streams if len(s.values) and set(wanted) & set(s.names)]
         missing = set(wanted).difference(*(stream.names for stream in streams))
         if streams and missing:
-            raise DataError(
-                f"{where} has no samples of {min(missing)!r}; leave it out by --without."
-            )
+            lacks = f"{where} has no samples of {min(missing)!r}"
+            raise DataError(f"{lacks}; leave it out by --without.")
         cleaned: list[CleanStream] = []
         for stream in sorted(streams, key=lambda stream: wanted[0] not in stream.names):
             time, stamped = self._time(stream)
@@ -134,10 +127,8 @@ class Resampler:
             kept = clean(time, values, np.inf if holds else gap, faults, drop=not holds)
             cleaned.append(CleanStream(np.array(own), *kept))
         if len(cleaned) > 1 and found.faults["restart"]:
-            raise DataError(
-                f"{where} goes back in time, so its streams cannot be put together; cut it there, "
-                "or leave it out with --without."
-            )
+            apart = "so its streams cannot be put together; cut it there, or use --without"
+            raise DataError(f"{where} goes back in time, {apart}.")
         return cleaned
 
     def _time(self, stream: Stream) -> tuple[Stamps, bool]:
@@ -161,10 +152,8 @@ class Resampler:
             return
         for unit, factor in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
             if 0.3 * dt / 20 < period * factor < 3 * dt and period > 100 * dt:
-                raise DataError(
-                    f"{where} has a sample every {period:g} s by its time stamps; they look like "
-                    f"{unit}: declare --time-unit {unit}."
-                )
+                stamped = f"{where} has a sample every {period:g} s by its time stamps"
+                raise DataError(f"{stamped}; they look like {unit}: declare --time-unit {unit}.")
         raise DataError(
             f"{where} is sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz; "
             f"set dt = {period:.4g} or more in robot.toml, or leave it out with --without."

@@ -38,8 +38,7 @@ Types = Mapping[str, tuple[Any, Sequence[tuple[str, Any]]]]
 #: Topic, time of receipt [ns] and raw bytes of each message.
 Messages = Iterator[tuple[str, int, bytes]]
 
-#: A row of more numbers than this is listed by its first one: an image, a cloud of points.
-LISTED = 64
+LISTED = 64  # A longer row of numbers is listed by its first one: an image, a cloud of points.
 #: Fields of texts that name the entries of the sequences next to them (as in JointState).
 NAME_FIELDS = ("name", "names", "joint_names", "interface_names")
 #: Header and receipt are of one clock when the one is so long after the other, in the median [ns].
@@ -49,18 +48,14 @@ _JOINT_STATE = "sensor_msgs/msg/JointState"
 _MAGIC = {".bag": b"#ROSBAG V", ".mcap": b"\x89MCAP0\r\n", ".db3": b"SQLite format 3\0"}
 #: A message in MCAP: code, length, channel, number, time of receipt and of publication.
 _MESSAGE, _MESSAGE_CODE = struct.Struct("<BQHIQQ"), 5
-#: Points of a trajectory are moments, not joints: they are counted, never named.
-_COUNTED = ("points",)
-#: What is in messages without fields.
-_FILLER = "structure_needs_at_least_one_member"
+_COUNTED = ("points",)  # Points of a trajectory are moments, not joints: they are never named.
+_FILLER = "structure_needs_at_least_one_member"  # What is in messages without fields.
 _NUMBERS = {"bool": "u1", "byte": "i1", "char": "u1", "float32": "f4", "float64": "f8"} | {
     f"{sign}int{8 * size}": f"{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
 }
 _BASE, _NAME, _SEQUENCE = 1, 2, 4  # rosbags.interfaces.Nodetype
-#: Messages in messages deeper than this are no robot's; the definition contains itself.
-_DEPTH = 32
-#: Messages that are read together.
-_BLOCK = 1 << 16
+_DEPTH = 32  # Messages in messages deeper than this: the definition contains itself.
+_BLOCK = 1 << 16  # Messages that are read together.
 _STAMP = ("header.stamp.sec", "header.stamp.nanosec")
 
 
@@ -160,7 +155,7 @@ class Bag:
                 topic.refused = f"it has messages of {topic.type} and of {new.type}"
 
     def __str__(self) -> str:
-        topics = sorted(self.topics.items(), key=lambda item: item[0])
+        topics = [(name, self.topics[name]) for name in sorted(self.topics)]
         return ", ".join(f"{name} ({topic.type}, {topic.count} messages)" for name, topic in topics)
 
 
@@ -202,15 +197,12 @@ def _mcap_bag(files: Sequence[Path], name: str) -> Bag:
         with _damage_in_words(path), path.open("rb") as file:
             file.seek(-len(magic), 2)
             if file.read() != magic:
-                raise DataError(
-                    f"{path} is cut off: it ends without the closing mark of an MCAP file; copy it "
-                    "again, or write a whole one with 'mcap recover'."
-                )
+                end = "it ends without the closing mark of an MCAP file"
+                todo = "copy it again, or write a whole one with 'mcap recover'"
+                raise DataError(f"{path} is cut off: {end}; {todo}.")
             file.seek(0)
             summary = make_reader(file).get_summary()
-            schemas: dict[int, Any] = {}
-            channels: dict[int, Any] = {}
-            counts = Counter[int]()
+            schemas, channels, counts = dict[int, Any](), dict[int, Any](), Counter[int]()
             if summary and summary.statistics and summary.channels:
                 schemas, channels = summary.schemas, summary.channels
                 counts.update(summary.statistics.channel_message_counts)
@@ -526,10 +518,8 @@ def _streams(bag: Bag, names: Sequence[str], stamps: str) -> Iterator[Stream]:
     for name in names:
         topic = max((t for t in bag.topics if name.startswith(f"{t}.")), key=len, default=None)
         if topic is None:
-            raise DataError(
-                f"The bag {bag.name!r} has no topic {name.partition('.')[0]!r} (asked for as "
-                f"{name!r}); it has {bag}."
-            )
+            asked = f"{name.partition('.')[0]!r} (asked for as {name!r})"
+            raise DataError(f"The bag {bag.name!r} has no topic {asked}; it has {bag}.")
         if refused := bag.topics[topic].refused:
             raise DataError(f"The topic {topic!r} of the bag {bag.name!r} is not read: {refused}.")
         wanted.setdefault(topic, {})[name[len(topic) + 1 :]] = name

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from genan.errors import DataError, SettingError, listing
+from genan.errors import DataError, listing, refuse
 
 #: Module of each format, with the functions ``is_FORMAT(path)`` and ``open_FORMAT(path)``, and the
 #: optional libraries it needs; in the order in which a file is tried for them.
@@ -31,6 +31,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
 
 #: What a log says of a recording (``kind``, ``kp_firmware``, ...), to choose recordings by.
 Facts = Mapping[str, str | float]
+Stamps = Float[np.ndarray, " n"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +39,12 @@ class Stream:
     """The samples of columns that were recorded together, on one clock."""
 
     names: tuple[str, ...]
-    time: Float[np.ndarray, " n"] | None  # Stamps as they are [s]; None where there are none.
+    time: Stamps | None  # Stamps as they are [s]; None where there are none.
     values: Float[np.ndarray, "n k"]  # In the log's own units, one column for each name.
 
     @classmethod
     def of(
-        cls, names: Sequence[str], time: np.ndarray | None, columns: Sequence[np.ndarray]
+        cls, names: Sequence[str], time: Stamps | None, columns: Sequence[np.ndarray]
     ) -> "Stream":
         """A stream of columns [n], in single precision where that holds them all exactly."""
         dtype = np.result_type(np.float32, *(column.dtype for column in columns))
@@ -91,33 +92,31 @@ def open_source(path: Path, format: str | None = None, *, stamps: str = "auto") 
         format: one of ``FORMATS``; left out: found out from the name and the first bytes.
         stamps: which of the two time stamps of a bag to use: header, receipt or auto.
     """
-    if not path.exists():
-        raise DataError(f"There is no log {path}.")
-    if path.is_dir() and not any(path.iterdir()):
-        raise DataError(f"The folder {path} is empty; give a log or a folder of logs.")
-    if path.is_file() and path.stat().st_size == 0:
-        raise DataError(f"{path} is empty (0 bytes); record it again or copy it from its source.")
+    empty_folder = path.is_dir() and not any(path.iterdir())
+    refuse(
+        (not path.exists(), f"There is no log {path}."),
+        (empty_folder, f"The folder {path} is empty; give a log or a folder of logs."),
+        (
+            path.is_file() and not path.stat().st_size,
+            f"{path} is empty (0 bytes); record it again.",
+        ),
+        error=DataError,
+    )
     format = format or next((name for name in FORMATS if _function("is", name)(path)), None)
     if format is None:
-        raise DataError(
-            f"{path} is in no format that genan knows by its name and its first bytes; if it is "
-            f"one of {listing(FORMATS)}, say so with --format."
-        )
-    if format not in FORMATS:
-        raise SettingError(f"There is no format {format!r}; the formats are: {listing(FORMATS)}.")
-    if stamps != "auto" and format != "rosbag":
-        raise SettingError(
-            f"{path} is in the format {format!r}; only samples of a bag have two time stamps, so "
-            "leave out --stamps."
-        )
+        unknown = f"{path} is in no format that genan knows by its name and its first bytes"
+        raise DataError(f"{unknown}; if it is one of {listing(FORMATS)}, say so with --format.")
+    bag = f"{path} is in the format {format!r}; only samples of a bag have two time stamps"
+    refuse(
+        (format not in FORMATS, f"There is no format {format!r}; there are: {listing(FORMATS)}."),
+        (stamps != "auto" and format != "rosbag", f"{bag}, so leave out --stamps."),
+    )
     for library in FORMATS[format][1:]:
         try:
             importlib.import_module(library)
         except ImportError:
-            raise DataError(
-                f"Logs in the format {format!r} are read with the library {library}; run: pip "
-                "install 'genan[logs]'."
-            ) from None
+            reads = f"Logs in the format {format!r} are read with the library {library}"
+            raise DataError(f"{reads}; run: pip install 'genan[logs]'.") from None
     opened = _function("open", format)
     found: LogSource = opened(path, stamps) if format == "rosbag" else opened(path)
     return found

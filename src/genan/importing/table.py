@@ -26,17 +26,17 @@ from genan.importing.source import LogSource, RawRecording, Stream, ends_with, f
 
 #: Samples [n] or lists of numbers [n, width] by the name of their column; missing ones are NaN.
 Columns = dict[str, np.ndarray]
+Header = Callable[[Path], Mapping[str, str]]  # The columns of a file, and what is known of them.
+Reader = Callable[[Path, Sequence[str]], Columns]
 
 CSV, PARQUET = (".csv", ".tsv", ".txt", ".csv.gz"), (".parquet", ".pq")
 _TIME = re.compile(
     r"(t|time|times|timestamps?|time_?stamp|stamp|secs?|seconds|elapsed)"
     r"([_\s\[(.]*(n|u|m)?s(ec)?[\])]?)?$"
 )
-#: Lines of a text table from which delimiter, header and decimal sign are found out.
-_LOOKED_AT = 50
+_LOOKED_AT = 50  # Lines of a text table from which delimiter, header and decimal sign are found.
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "na", "NA", "n/a", "N/A", "none", "None"]
-#: A line with cells: neither empty nor a comment.
-_ROW = re.compile(r"\s*[^\s#]")
+_ROW = re.compile(r"\s*[^\s#]")  # A line with cells: neither empty nor a comment.
 
 _REFERENCE = re.compile(r"reference_found_\d+")
 _PRESSURE = re.compile(r"(desired|observed)_pressure_(\d+)_(ago|antago)")
@@ -77,13 +77,9 @@ def open_parquet(path: Path) -> LogSource:
 
 
 def _open(
-    path: Path,
-    format: str,
-    endings: tuple[str, ...],
-    columns_of: Callable[[Path], Mapping[str, str]],
-    read_file: Callable[[Path, Sequence[str]], Columns],
+    path: Path, format: str, endings: tuple[str, ...], columns_of: Header, read_file: Reader
 ) -> LogSource:
-    """A log of tables; ``columns_of`` a file gives its columns and what is known of them."""
+    """A log of tables of one kind."""
     files = files_in(path, endings)
     if not files:
         raise DataError(f"{path} has no files that end with {listing(endings)}.")
@@ -210,21 +206,14 @@ def read_csv(path: Path, types: Mapping[str, str]) -> Columns:
     if found.empty:
         return {name: np.zeros(0) for name in types}
     if found.delimiter == " " or find_spec("pyarrow") is None:  # it knows one blank, not many
+        own = [found.names.index(name) for name in types]
+        written: Any = {"skiprows": found.skip, "encoding": "utf-8-sig", "quotechar": '"'}
+        written["delimiter"] = None if found.delimiter == " " else found.delimiter
         try:
-            rows = np.loadtxt(
-                path,
-                delimiter=None if found.delimiter == " " else found.delimiter,
-                converters=found.number,
-                skiprows=found.skip,
-                usecols=[found.names.index(name) for name in types],
-                unpack=True,
-                ndmin=2,
-                encoding="utf-8-sig",
-                quotechar='"',
-            )
+            rows = np.loadtxt(path, converters=found.number, usecols=own, ndmin=2, **written)
         except ValueError as error:
             raise DataError(f"{refusal}: {error}.") from None
-        return dict(zip(types, rows, strict=True))
+        return dict(zip(types, rows.T, strict=True))
     import pyarrow as pa
     from pyarrow import csv as arrow
 

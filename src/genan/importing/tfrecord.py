@@ -113,10 +113,8 @@ def _columns(
     counts = [len(lists[key]) for key in _PER_STEP if key in lists and widths.get(key, 1) == 1]
     counts += [len(lists[key]) // widths[key] for key in lists if key in widths]
     if not counts or not counts[0]:
-        raise DataError(
-            f"{where} does not say how many steps it has (no {listing(_PER_STEP)}); put the data "
-            "set's features.json next to it."
-        )
+        unknown = f"{where} does not say how many steps it has (no {listing(_PER_STEP)})"
+        raise DataError(f"{unknown}; put the data set's features.json next to it.")
     columns, uneven = {}, {}
     for key, values in lists.items():
         width = widths.get(key, len(values) // counts[0])
@@ -136,10 +134,8 @@ def _stretches(
     known = {f"{name}:0": x for name, x in columns.items()} | columns
     for name in (name for name in names if name not in known):
         if (key := re.sub(r":\d+$", "", name)) in uneven:
-            raise DataError(
-                f"{where} has {uneven[key]} numbers of {key!r} for {steps} steps, not the same for "
-                "each step."
-            )
+            has = f"{where} has {uneven[key]} numbers of {key!r} for {steps} steps"
+            raise DataError(f"{has}, not the same for each step.")
         raise no_column(where, [name], list(columns))
     none = np.zeros(steps)
     first, last = (columns.get(mark, none) != 0 for mark in ("is_first", "is_last"))
@@ -167,10 +163,10 @@ def records(path: Path) -> Iterator[tuple[int, bytes, int]]:
                 )
             data = b"" if wrong else file.read(length)
             if wrong or _is_wrong(data, file.read(4)):
-                raise DataError(
-                    f"{path} is damaged: the checksum of the {wrong or 'data'} of record {number} "
-                    f"(from byte {at}) is wrong; copy it again."
+                sum_of = (
+                    f"the checksum of the {wrong or 'data'} of record {number} (from byte {at})"
                 )
+                raise DataError(f"{path} is damaged: {sum_of} is wrong; copy it again.")
             at += 16 + length
             yield number, data, at
 

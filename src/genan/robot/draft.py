@@ -94,11 +94,12 @@ class RobotDraft:
     def guesses(self) -> tuple[str, ...]:
         """Everything that was guessed, in sentences."""
         named: dict[tuple[str, str], list[str]] = {}
-        for one in (self, *self.joints, *self.controls):
-            for key, note in one.notes.items():
+        own = [("", self.notes)]
+        for name, notes in own + [(one.name, one.notes) for one in self.joints + self.controls]:
+            for key, note in notes.items():
                 if note.guess:
                     names = named.setdefault((_CALLED.get(key, key), note.text), [])
-                    names.extend([] if one is self else [one.name])
+                    names.extend([name] if name else [])
         return tuple(
             f"The {what}{f' of {listing(names)}' if names else ''}: {text}."
             for (what, text), names in named.items()
@@ -208,8 +209,8 @@ def _made_up(model: "MjModel", joint: ChannelDraft) -> ChannelDraft:
         unit, bounds = "N m" if joint.unit == "deg" else "N", model.jnt_actfrcrange[index]
         notes = {"range": DraftNote("the model's limit of effort")}
         notes["unit"] = guessed("a torque or force")
-    notes["rest"] = DraftNote(STOPPED)
-    return ChannelDraft(f"{joint.name}_command", unit, *map(float, bounds), 0.0, notes)
+    (lower, upper), notes["rest"] = map(float, bounds), DraftNote(STOPPED)
+    return ChannelDraft(f"{joint.name}_command", unit, lower, upper, 0.0, notes)
 
 
 def describe_actuator(model: "MjModel", index: int) -> ChannelDraft:

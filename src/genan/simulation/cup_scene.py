@@ -30,15 +30,19 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.dynamics import ChainDynamics
-from genan.dynamics.algebra import (
+from genan.dynamics.base import check_shapes
+from genan.dynamics.chain import (
     Scalar,
     Scalars,
     Vector,
     add,
     assemble,
+    composite_inertia,
     cross,
     dot,
     mul,
+    newton_euler,
+    place,
     plus,
     rotate,
     scale,
@@ -46,8 +50,6 @@ from genan.dynamics.algebra import (
     sub,
     unrotate,
 )
-from genan.dynamics.base import check_shapes
-from genan.dynamics.chain import composite_inertia, newton_euler, place
 from genan.errors import RobotError, SettingError
 from genan.robot import Robot
 from genan.simulation.simulator import Tip, bounds_of, rounded

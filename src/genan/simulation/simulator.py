@@ -20,8 +20,7 @@ from genan.actuator import Ensemble
 from genan.actuator.network import Layer, Precision
 from genan.actuator.training import shuffled
 from genan.dynamics import Dynamics, load_dynamics
-from genan.dynamics.algebra import Rotation, Vector, plus
-from genan.dynamics.chain import Link, place, read_links
+from genan.dynamics.chain import Link, Rotation, Vector, place, plus, read_links
 from genan.errors import RobotError
 from genan.robot import Robot
 

@@ -14,6 +14,7 @@ part in that; a fit to noisy positions would find the delay of its own errors.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -37,6 +38,7 @@ _CERTAIN = 0.8
 _RULED_OUT = 8.0  # What rules a delay out: so much worse than the best, in units of the noise.
 _RANGE, _RANGE_SAMPLES = 0.015, 3  # Widest range of delays that may be left [s], and in samples.
 
+Quanta = Sequence[float | None]  # Smallest step of each encoder, where it has one [rad or m].
 Rows = Int[np.ndarray, " rows"]
 Positions = Float[np.ndarray, "samples nq"]
 Delays = Float[np.ndarray, " delays"]  # A number for each delay.
@@ -73,10 +75,7 @@ class Lag:
 
 
 def find_lag(
-    trajectories: Trajectories,
-    *,
-    longest: float = 0.25,
-    quanta: Sequence[float | None] | None = None,
+    trajectories: Trajectories, *, longest: float = 0.25, quanta: Quanta | None = None
 ) -> Lag:
     """Find the delay between commands and accelerations, joint by joint, up to ``longest`` [s].
 
@@ -113,12 +112,7 @@ class Structure:
 #: What moves has mass, so a command that acts as a position or a speed must show it by more than
 #: chance does. A lag explains a little of everything: where there is one, the model without it is
 #: some 40 times worse, elsewhere hardly 2.
-STRUCTURES = (
-    Structure(0, 2, 20.0),
-    Structure(1, 2, 20.0),
-    Structure(2, 2, 0.0),
-    Structure(3, 3, 0.0, 4.0),
-)
+STRUCTURES = tuple(starmap(Structure, ((0, 2, 20.0), (1, 2, 20.0), (2, 2, 0.0), (3, 3, 0.0, 4.0))))
 DIRECT = STRUCTURES[2]
 
 
@@ -291,22 +285,13 @@ def features(
     q: Positions, column: int, rows: Rows, stride: int, speed: float
 ) -> Float[np.ndarray, "rows features"]:
     """What a joint's acceleration may depend on: position, speed, gravity, friction, a lag."""
-    joint, others = q[:, column], np.delete(q, column, axis=1)
-    here, step = joint[rows], joint[rows] - joint[rows - stride]
-    return np.column_stack(
-        [
-            np.ones(len(rows)),
-            here - here.mean(),
-            step,
-            np.sin(here),
-            np.cos(here),
-            np.abs(step) * step / speed,
-            np.tanh(step / (0.2 * speed)) * speed,
-            others[rows] - others[rows].mean(axis=0),
-            others[rows] - others[rows - stride],
-            joint[rows - stride] - joint[rows - 2 * stride],
-        ]
-    )
+    joint, others, before = q[:, column], np.delete(q, column, axis=1), rows - stride
+    here, step = joint[rows], joint[rows] - joint[before]
+    smooth = np.ones(len(rows)), here - here.mean(), step, np.sin(here), np.cos(here)
+    friction = np.abs(step) * step / speed, np.tanh(step / (0.2 * speed)) * speed
+    coupling = others[rows] - others[rows].mean(axis=0), others[rows] - others[before]
+    older = joint[before] - joint[before - stride]
+    return np.column_stack([*smooth, *friction, *coupling, older])
 
 
 def _copied(

@@ -8,8 +8,9 @@ strides separates the two.
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +22,16 @@ from genan.data.trajectories import Lengths, Trajectories, finite_differences
 from genan.robot import Robot
 
 CELLS = 20  # Coverage is counted on a grid of this many cells along each axis.
-#: Motion is clear where one step of acceleration adds this many quanta to the position (rms).
-CLEAR = 1.0
+CLEAR = 1.0  # Motion is clear where a step of acceleration adds this many quanta to q (rms).
 _AT_BOUND = 1e-6  # A control within this fraction of its range from a bound is at the bound.
-#: A control with at most this many values is a switch, and being at a bound is its purpose.
-_SWITCH_VALUES = 10
+_SWITCH_VALUES = 10  # A control with at most this many values is a switch: bounds are its purpose.
 _PIECE, _PIECES = 4.0, 400  # Longest piece that is transformed at once [s], and pieces looked at.
 EXCITED = 0.95  # The highest excited frequency has this part of the power below it.
-#: A joint that stands still for this long [s], and this many samples, is stuck ...
-STILL, STILL_SAMPLES = 0.1, 5
+STILL, STILL_SAMPLES = 0.1, 5  # A joint still for this long [s], and this many samples, is stuck
 CHANGED = 0.05  # ... if meanwhile a control changed by this part of the range it used.
 OFTEN, PART = 5, 0.05  # This often, and for this part of the time, and it is stiction.
 JUMP = 10.0  # A second difference this many times the 99th percentile is a jump.
-#: A joint that stands exactly still for this long [s], and this many samples, may be frozen ...
-FROZEN_TIME, FROZEN_SAMPLES = 0.25, 25
+FROZEN_TIME, FROZEN_SAMPLES = 0.25, 25  # Exactly still for this long [s]: it may be frozen
 MOVING = 0.1  # ... if others move meanwhile, by more than this part of their whole range.
 _FEWEST_FAST = 10  # Fewest samples within fast motion that a share can be taken of.
 #: Strides at which the second difference is measured [samples], and rows looked at.
@@ -42,8 +39,7 @@ STRIDES, _ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20), 400_000
 #: Angles per sample of the oscillations that motion is made of [rad]; the lowest is a steady
 #: acceleration.
 _TONES = np.array([1e-3, 0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2])
-#: Fewest steps, and fewest changes between standstills, that a quantum can be found from.
-_FEWEST, _FEWEST_LEVELS = 100, 30
+_FEWEST, _FEWEST_LEVELS = 100, 30  # Steps, and changes between standstills, that show a quantum.
 _STEPS = 20_000  # Steps looked at; more would only take longer.
 #: Part of the steps that must be whole multiples of a quantum, and how near to whole (in quanta).
 _AGREEING, _NEAR = 0.99, 0.1
@@ -53,6 +49,7 @@ GAPS_LISTED = 20  # Gaps that are listed one by one; the rest are counted.
 
 Values = Float[np.ndarray, " M"]
 Cells = Int[np.ndarray, " M"]
+Stamps = Float[np.ndarray, "_"]  # Of some samples [s].
 Runs = tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]
 
 
@@ -118,17 +115,14 @@ class ControlInspection:
 
 
 def measure_joints(
-    trajectories: Trajectories,
-    robot: Robot | None,
-    quanta: Sequence[float | None],
-    spectrum: "Spectrum",
+    t: Trajectories, robot: Robot | None, quanta: Sequence[float | None], spectrum: "Spectrum"
 ) -> tuple[JointInspection, ...]:
     """Every joint's numbers."""
-    lengths, dt = trajectories.lengths, trajectories.dt
-    motion = finite_differences(trajectories.q, lengths=lengths, dt=dt)
-    bounds, joints = grid_bounds(trajectories, robot), []
+    lengths, dt = t.lengths, t.dt
+    motion = finite_differences(t.q, lengths=lengths, dt=dt)
+    bounds, joints = grid_bounds(t, robot), []
     for column, quantum in enumerate(quanta):
-        q, qd = trajectories.q[:, column], motion.qd[:, column]
+        q, qd = t.q[:, column], motion.qd[:, column]
         speed, lowest, highest = np.abs(qd), float(q.min()), float(q.max())
         median, p99, p999 = np.quantile(speed, [0.5, 0.99, 0.999]).tolist()
         limits = limits_covered = None
@@ -136,11 +130,11 @@ def measure_joints(
             lower, upper = limits = float(robot.q_range[0, column]), float(robot.q_range[1, column])
             limits_covered = max(0.0, (min(highest, upper) - max(lowest, lower)) / (upper - lower))
         resolution = measure_resolution(q, lengths, quantum)
-        sticking = measure_sticking(trajectories, column)
+        sticking = measure_sticking(t, column)
         phase = covered(cells(q[motion.rows], *bounds[:, column]), cells(qd, -p999, p999))
         bend = motion.qdd[:, column] * dt**2
         joints.append(JointInspection(
-            trajectories.joints[column], trajectories.joint_units[column], lowest, highest,
+            t.joints[column], t.joint_units[column], lowest, highest,
             deviation=float(q.std()),
             speed_median=median, speed_p99=p99, speed_highest=float(speed.max()),
             quantum=quantum, second_difference=float(np.sqrt(np.mean(bend**2))),
@@ -153,13 +147,11 @@ def measure_joints(
     return tuple(joints)
 
 
-def measure_controls(
-    trajectories: Trajectories, spectrum: "Spectrum"
-) -> tuple[ControlInspection, ...]:
+def measure_controls(t: Trajectories, spectrum: "Spectrum") -> tuple[ControlInspection, ...]:
     """Every control's numbers."""
-    controls, columns = [], zip(trajectories.u.T, trajectories.control_range.T, strict=True)
+    controls, columns = [], zip(t.u.T, t.control_range.T, strict=True)
     for column, (u, (lower, upper)) in enumerate(columns):
-        name, unit = trajectories.controls[column], trajectories.control_units[column]
+        name, unit = t.controls[column], t.control_units[column]
         lowest, highest = float(u.min()), float(u.max())
         margin = _AT_BOUND * (upper - lower) if np.isfinite(upper - lower) else 0.0
         few = len(np.unique(u[:: max(1, len(u) // 10_000)])) <= _SWITCH_VALUES
@@ -167,11 +159,11 @@ def measure_controls(
         at_bound = (u <= lower + margin) | (u >= upper - margin)
         saturated = 0.0 if switch else float(at_bound.mean())
         rate = np.diff(u, append=u[-1])
-        rate[trajectories.offsets[1:] - 1] = 0.0
+        rate[t.offsets[1:] - 1] = 0.0
         fast, share = float(np.quantile(np.abs(rate), 0.999)), 0.0
         if lowest < highest and fast > 0.0:
             share = covered(cells(u, lowest, highest), cells(rate, -fast, fast))
-        measured = saturated, float(np.abs(rate).max()) / trajectories.dt, share
+        measured = saturated, float(np.abs(rate).max()) / t.dt, share
         excited, bounds = spectrum.edge(spectrum.controls[column]), (float(lower), float(upper))
         controls.append(ControlInspection(name, unit, *bounds, lowest, highest, *measured, excited))
     return tuple(controls)
@@ -223,12 +215,10 @@ def measure_spectrum(trajectories: Trajectories) -> Spectrum:
     """Spectra of every joint and control, over pieces of the recording that no cut goes through."""
     from scipy.signal import welch  # here and below: slow to import
 
-    dt, ends = (
-        trajectories.dt,
-        zip(trajectories.offsets[:-1], trajectories.offsets[1:], strict=True),
-    )
+    dt = trajectories.dt
     size = int(min(np.median(trajectories.lengths), max(16, round(_PIECE / dt))))
-    starts = np.concatenate([np.arange(a, b - size + 1, max(1, size // 2)) for a, b in ends])
+    ends, half = pairwise(trajectories.offsets.tolist()), max(1, size // 2)
+    starts = np.concatenate([np.arange(a, b - size + 1, half) for a, b in ends])
     rows = starts[:: max(1, len(starts) // _PIECES), None] + np.arange(size)
 
     def power(values: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "columns F"]:
@@ -307,10 +297,8 @@ def find_frozen(trajectories: Trajectories, column: int) -> list[tuple[int, int]
     joints, move."""
     q, u, alone = trajectories.q, trajectories.u, len(trajectories.joints) == 1
     enough_q, enough_u = (MOVING * np.ptp(values, axis=0) for values in (q, u))
-    frozen = []
-    for start, stop in zip(
-        *standstills(trajectories, column, FROZEN_TIME, FROZEN_SAMPLES), strict=True
-    ):
+    frozen, long = [], standstills(trajectories, column, FROZEN_TIME, FROZEN_SAMPLES)
+    for start, stop in zip(*long, strict=True):
         rows = slice(start, stop + 1)
         moves = alone or (np.ptp(q[rows], axis=0) > enough_q).any()
         if moves and (np.ptp(u[rows], axis=0) > enough_u).any():
@@ -485,42 +473,32 @@ class Timing:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Timing":
         """From what ``as_json`` gave."""
-        times = ("period", "jitter")
-        period, jitter = (math.nan if content[n] is None else float(content[n]) for n in times)
-        gaps = tuple(Gap(gap["recording"], gap["time"], gap["length"]) for gap in content["gaps"])
-        counts = (int(content[name]) for name in ("gap_count", "duplicated", "reversed", "samples"))
-        return cls(period, jitter, gaps, *counts)
+        known: dict[str, Any] = {k: math.nan if x is None else x for k, x in content.items()}
+        return cls(**known | {"gaps": tuple(Gap(**gap) for gap in content["gaps"])})
 
 
-class TimingMeter:
-    """Collects the time stamps of a log, recording after recording, and measures them."""
-
-    def __init__(self) -> None:
-        self._stamps: dict[str, list[Float[np.ndarray, " n"]]] = {}
-
-    def add(self, recording: str, time: Float[np.ndarray, " n"]) -> None:
-        """Take stamps [s] in the order of the log; parts of one recording follow each other."""
-        if len(time):
-            self._stamps.setdefault(recording, []).append(np.asarray(time, dtype=np.float64))
-
-    def result(self) -> Timing:
-        """What was found so far; more may be added afterwards."""
-        stamps = {name: np.concatenate(parts) for name, parts in self._stamps.items()}
-        steps = np.concatenate([np.zeros(0), *(np.diff(time) for time in stamps.values())])
-        counts = int((steps == 0.0).sum()), int((steps < 0.0).sum()), sum(map(len, stamps.values()))
-        forward = steps[steps > 0.0]
-        if not len(forward):
-            return Timing(math.nan, math.nan, (), 0, *counts)
-        # stamps since 1970 are rounded to 0.2 us: average the steps near the median
-        middle = np.quantile(forward, 0.5, method="lower")
-        period = float(forward[np.abs(forward - middle) <= 1e-4 * middle].mean())
-        gaps = [
-            Gap(name, float(time[row] - time[0]), float(time[row + 1] - time[row]))
-            for name, time in stamps.items()
-            for row in np.flatnonzero(np.diff(time) > GAP_PERIODS * period)
-        ]
-        jitter = float(np.std(forward[forward <= GAP_PERIODS * period])) / period
-        return Timing(period, jitter, tuple(gaps[:GAPS_LISTED]), len(gaps), *counts)
+def measure_timing(stamps: Iterable[tuple[str, Stamps]]) -> Timing:
+    """What the stamps [s] of recordings say, by name, in the order of the log; parts of one
+    recording may follow each other."""
+    parts: dict[str, list[Stamps]] = {}
+    for name, part in stamps:
+        parts.setdefault(name, []).append(np.asarray(part, dtype=np.float64))
+    whole = {name: np.concatenate(own) for name, own in parts.items()}
+    steps = np.concatenate([np.zeros(0), *map(np.diff, whole.values())])
+    counts = int((steps == 0.0).sum()), int((steps < 0.0).sum()), sum(map(len, whole.values()))
+    forward = steps[steps > 0.0]
+    if not len(forward):
+        return Timing(math.nan, math.nan, (), 0, *counts)
+    # stamps since 1970 are rounded to 0.2 us: average the steps near the median
+    middle = np.quantile(forward, 0.5, method="lower")
+    period = float(forward[np.abs(forward - middle) <= 1e-4 * middle].mean())
+    gaps = [
+        Gap(name, float(time[row] - time[0]), float(time[row + 1] - time[row]))
+        for name, time in whole.items()
+        for row in np.flatnonzero(np.diff(time) > GAP_PERIODS * period)
+    ]
+    jitter = float(np.std(forward[forward <= GAP_PERIODS * period])) / period
+    return Timing(period, jitter, tuple(gaps[:GAPS_LISTED]), len(gaps), *counts)
 
 
 def load_with_timing(path: Path | str) -> tuple[Trajectories, Timing | None]:
@@ -529,10 +507,9 @@ def load_with_timing(path: Path | str) -> tuple[Trajectories, Timing | None]:
     Gaps and jitter are measured, not refused; two rates in one file still are.
     """
     trajectories, stamps = load_with_stamps(path)
-    meter = TimingMeter()
-    for number, time in enumerate(stamps):
-        meter.add(f"trajectory {number}", time)
-    return trajectories, meter.result() if stamps else imported_timing(trajectories)
+    if not stamps:
+        return trajectories, imported_timing(trajectories)
+    return trajectories, measure_timing((f"trajectory {k}", t) for k, t in enumerate(stamps))
 
 
 def imported_timing(trajectories: Trajectories) -> Timing | None:

@@ -16,15 +16,12 @@ from genan.words import number, ordinal, plural, quantity
 if TYPE_CHECKING:
     from genan.data.inspection import Inspection
 
-#: A rad joint that spans more than two turns was probably recorded in degrees.
-DEGREES_SPAN = 4.0 * math.pi
+DEGREES_SPAN = 4.0 * math.pi  # A joint that spans more [rad] was probably recorded in degrees.
 REPEATED = 0.02  # Part of the moving samples that may repeat the one before.
 SATURATED = 0.2  # Part of the samples a control may spend at its bounds.
 USED = 0.05  # Part of its range that a control or joint should use at least.
-#: Jitter worth mentioning, relative to the period; how far a log's period may be from dt.
-JITTER, PERIOD = 0.01, 0.02
-#: Samples below which a trajectory is very short, and part of the median length.
-SHORT_SAMPLES, SHORT_PART = 10, 0.1
+JITTER, PERIOD = 0.01, 0.02  # Of the time stamps, relative to dt: less is not worth mentioning.
+SHORT_SAMPLES, SHORT_PART = 10, 0.1  # Below these, and part of the median, a trajectory is short.
 LITTLE = 120.0  # Less motion than this is little [s].
 SLOW = 0.5  # Commands should excite at least this frequency [Hz].
 BROAD = 0.25  # Part of a grid of position and velocity that a broad recording visits.
@@ -37,51 +34,43 @@ LEAST_MOTION, _FEWEST = 0.01, 500
 
 
 def suspicious(
-    trajectories: Trajectories,
-    joints: Sequence[JointInspection],
-    controls: Sequence[ControlInspection],
+    t: Trajectories, joints: Sequence[JointInspection], controls: Sequence[ControlInspection]
 ) -> Iterator[str]:
     """Everything that looks wrong in the samples, the gravest first."""
     for column, joint in enumerate(joints):
-        yield from _joint_range(joint, trajectories.q[:, column])
         if joint.moves:
-            yield from _joint_samples(trajectories, joint, column)
+            yield from _joint_range(joint, t.q[:, column])
+            yield from _joint_samples(t, joint, column)
+        else:
+            stays = f"it stays at {quantity(joint.lowest, joint.unit)} in every sample"
+            yield f"Joint {joint.name!r} never moves: {stays}; is it connected?"
     for control in controls:
         yield from _control_range(control)
-    coarse = {j: j.quantum for j in joints if j.quantum and 0.0 < j.signal < j.quantum}
+    coarse = [(j, j.quantum) for j in joints if j.quantum and 0.0 < j.signal < j.quantum]
     if coarse:
-        pairs = [
-            (j.name, quantity(j.signal, j.unit), quantity(q, j.unit)) for j, q in coarse.items()
-        ]
+        steps = (
+            f"{j.name} {quantity(j.signal, j.unit)} of {quantity(q, j.unit)}" for j, q in coarse
+        )
         yield (
-            f"Too coarsely measured for the rate: joint {listing(j.name for j in coarse)}; what "
+            f"Too coarsely measured for the rate: joint {listing(j.name for j, _ in coarse)}; what "
             "one sample of acceleration adds to the position (root mean square) is less than one "
-            f"step of the encoder ({', '.join(f'{n} {a} of {b}' for n, a, b in pairs)}), so single "
-            "accelerations are mostly rounding; learn over several samples."
+            f"step of the encoder ({', '.join(steps)}), so single accelerations are mostly "
+            "rounding; learn over several samples."
         )
-    lengths, usual = trajectories.lengths, float(np.median(trajectories.lengths))
-    short = lengths < max(SHORT_SAMPLES, SHORT_PART * usual)
-    if short.any():
-        yield (
-            f"{int(short.sum())} of {len(lengths)} trajectories are very short: number "
-            f"{int(np.argmin(lengths))} (counted from 0) has {int(lengths.min())} samples where "
-            f"{int(usual)} are usual."
-        )
-    if twice := measures.find_duplicates(trajectories):
-        first, second = twice[0]
-        yield (
-            f"Recorded twice: {counted(len(twice))}; number {second} equals number {first} "
-            "(counted from 0); a split would test on what was learnt."
-        )
+    lengths, usual = t.lengths, float(np.median(t.lengths))
+    short = int((lengths < max(SHORT_SAMPLES, SHORT_PART * usual)).sum())
+    if short:
+        least = f"number {np.argmin(lengths)} (counted from 0) has {lengths.min()} samples"
+        of = f"{short} of {len(lengths)} trajectories are very short"
+        yield f"{of}: {least} where {int(usual)} are usual."
+    if twice := measures.find_duplicates(t):
+        equal = "number {1} equals number {0} (counted from 0)".format(*twice[0])
+        learnt = "a split would test on what was learnt"
+        yield f"Recorded twice: {counted(len(twice))}; {equal}; {learnt}."
 
 
 def _joint_range(joint: JointInspection, q: Float[np.ndarray, " rows"]) -> Iterator[str]:
-    name, unit = f"Joint {joint.name!r}", joint.unit
-    if not joint.moves:
-        stays = f"it stays at {quantity(joint.lowest, unit)} in every sample"
-        yield f"{name} never moves: {stays}; is it connected?"
-        return
-    span = joint.highest - joint.lowest
+    name, unit, span = f"Joint {joint.name!r}", joint.unit, joint.highest - joint.lowest
     if unit == "rad" and span > DEGREES_SPAN:
         looks = "more than two turns: it looks like degrees; convert it to radians"
         yield f"{name} spans {number(span)} rad, {looks}."
@@ -98,37 +87,29 @@ def _joint_range(joint: JointInspection, q: Float[np.ndarray, " rows"]) -> Itera
         yield f"{name} visits only {_percent(joint.limits_covered)} of the range of its limits."
 
 
-def _joint_samples(
-    trajectories: Trajectories, joint: JointInspection, column: int
-) -> Iterator[str]:
+def _joint_samples(t: Trajectories, joint: JointInspection, column: int) -> Iterator[str]:
     """Jumps, stretches that are frozen, a sensor that is slower than the log."""
-    lengths, dt, name = trajectories.lengths, trajectories.dt, f"Joint {joint.name!r}"
-
-    def where(row: int) -> str:
-        return "trajectory {}, sample {} (counted from 0)".format(*place(lengths, row))
-
-    steps = np.diff(trajectories.q[:, column])
-    steps[trajectories.offsets[1:-1] - 1] = np.nan
+    name, where = f"Joint {joint.name!r}", "trajectory {}, sample {} (counted from 0)"
+    steps = np.diff(t.q[:, column])
+    steps[t.offsets[1:-1] - 1] = np.nan
     if jumps := measures.find_jumps(steps, joint.quantum):
         row, size = jumps[0]
         turn = joint.unit == "rad" and abs(size - 2 * math.pi) < 0.2
-        rows = [row for row, _ in jumps]
-        of = counted(len(np.unique(np.searchsorted(trajectories.offsets, rows, side="right"))))
+        of = counted(len({place(t.lengths, row)[0] for row, _ in jumps}))
         why = "the encoder wraps round: unwrap it" if turn else "samples are missing or wrong there"
-        yield (
-            f"{name} jumps: {quantity(size, joint.unit)} in one sample at "
-            f"{where(row)}, {of} in all; {why}."
-        )
-    if frozen := measures.find_frozen(trajectories, column):
+        at, far = where.format(*place(t.lengths, row)), quantity(size, joint.unit)
+        yield f"{name} jumps: {far} in one sample at {at}, {of} in all; {why}."
+    if frozen := measures.find_frozen(t, column):
         length, start = max(frozen)
-        part = sum(samples for samples, _ in frozen) / len(trajectories.q)
+        share = _percent(sum(samples for samples, _ in frozen) / len(t.q))
+        others = "and other joints " if len(t.joints) > 1 else ""
+        at = where.format(*place(t.lengths, start))
         yield (
-            f"{name} stands exactly still for up to {length * dt:.3g} s while controls "
-            f"{'and other joints ' if len(trajectories.joints) > 1 else ''}move (longest at "
-            f"{where(start)}; {len(frozen)} in all, {_percent(part)} of the time): stiction, or an "
+            f"{name} stands exactly still for up to {length * t.dt:.3g} s while controls {others}"
+            f"move (longest at {at}; {len(frozen)} in all, {share} of the time): stiction, or an "
             "encoder that hangs."
         )
-    fast = max(4.0 * (joint.quantum or 0.0), joint.speed_median * dt)
+    fast = max(4.0 * (joint.quantum or 0.0), joint.speed_median * t.dt)
     if (part := measures.repeated_share(steps, fast)) > REPEATED:
         yield (
             f"{name} repeats its last value in {_percent(part)} of the samples within fast motion: "
@@ -159,12 +140,10 @@ def irregular(timing: Timing | None, dt: float) -> Iterator[str]:
         return
     period = f"{1e3 * timing.period:.4g} ms"
     if timing.gap_count:
-        longest = max(timing.gaps, key=lambda gap: gap.length)
-        yield (
-            f"The time stamps have {plural(timing.gap_count, 'gap')}: {longest.length:.4g} s "
-            f"without samples at {longest.time:.4g} s of {longest.recording!r}; an import cuts the "
-            "recording there."
-        )
+        gap = max(timing.gaps, key=lambda gap: gap.length)
+        where = f"{gap.length:.4g} s without samples at {gap.time:.4g} s of {gap.recording!r}"
+        gaps = plural(timing.gap_count, "gap")
+        yield f"The time stamps have {gaps}: {where}; an import cuts the recording there."
     if timing.jitter > JITTER:
         yield (
             f"The time stamps jitter by {_percent(timing.jitter)} of the period of {period} "
@@ -176,10 +155,8 @@ def irregular(timing: Timing | None, dt: float) -> Iterator[str]:
             stamps = f"{timing.samples} time {'stamp is' if count == 1 else 'stamps are'}"
             yield f"{count} of {stamps} {how} the one before; is the clock right?"
     if timing.period > 0.0 and abs(timing.period - dt) > PERIOD * dt:
-        yield (
-            f"The log was sampled every {period} and the recording is at {1e3 * dt:.4g} ms: what "
-            "happened in between is interpolated or left out."
-        )
+        sampled = f"The log was sampled every {period} and the recording is at {1e3 * dt:.4g} ms"
+        yield f"{sampled}: what happened in between is interpolated or left out."
 
 
 # --- The verdict.
@@ -187,7 +164,16 @@ def irregular(timing: Timing | None, dt: float) -> Iterator[str]:
 
 def verdict(found: "Inspection") -> Iterator[str]:
     """What is good, what to record again, what to do before training; each with its number."""
-    yield _amount(found)
+    covered, duration = min(j.phase_covered for j in found.joints), found.duration / found.phases
+    if duration < LITTLE:
+        enough = "enough for a parametric model, little for a network"
+        yield f"Only {duration:.3g} s of motion: {enough}; record some minutes more."
+    else:
+        yield (
+            f"{duration / 60.0:.3g} min of motion in {found.trajectories} trajectories, "
+            f"{'broad' if covered >= BROAD else 'narrow'}: every joint visits at least "
+            f"{100 * covered:.0f} % of its grid of position and velocity."
+        )
     if found.timing is not None:
         yield _clock(found.timing)
     if steps := [f"{j.name} by {quantity(j.quantum, j.unit)}" for j in found.joints if j.quantum]:
@@ -207,18 +193,6 @@ def verdict(found: "Inspection") -> Iterator[str]:
                 f"{_percent(joint.stuck)} of the time, {joint.stuck_count} times, up to "
                 f"{joint.stuck_longest:.3g} s; expect errors where it breaks away."
             )
-
-
-def _amount(found: "Inspection") -> str:
-    covered, duration = min(j.phase_covered for j in found.joints), found.duration / found.phases
-    if duration < LITTLE:
-        enough = "enough for a parametric model, little for a network"
-        return f"Only {duration:.3g} s of motion: {enough}; record some minutes more."
-    return (
-        f"{duration / 60.0:.3g} min of motion in {found.trajectories} trajectories, "
-        f"{'broad' if covered >= BROAD else 'narrow'}: every joint visits at least "
-        f"{100 * covered:.0f} % of its grid of position and velocity."
-    )
 
 
 def _clock(timing: Timing) -> str:
@@ -258,12 +232,10 @@ def _resolution(found: "Inspection") -> str:
 def _lag(found: "Inspection") -> str:
     lag = found.lag
     if lag.steps is not None:
-        known = sum(joint.steps is not None for joint in lag.joints)
+        after = f"Commands act after {lag.steps} samples ({1e3 * lag.steps * lag.dt:.3g} ms)"
+        known = f"{sum(joint.steps is not None for joint in lag.joints)} of {len(lag.joints)}"
         advice = f"fit with --delay {lag.steps}." if lag.steps else "no delay to set."
-        return (
-            f"Commands act after {lag.steps} samples ({1e3 * (lag.seconds or 0.0):.3g} ms), as "
-            f"{known} of {len(lag.joints)} joints show: {advice}"
-        )
+        return f"{after}, as {known} joints show: {advice}"
     seen = [joint.explained for joint in lag.joints if joint.control is not None]
     if not seen:
         return (
@@ -284,13 +256,12 @@ def _excitation(found: "Inspection") -> str:
     # what is set once for a recording has no frequency
     changing = [edge for edge in edges if edge > 0.0] or edges
     low, high = f"{min(changing):.3g}", f"{max(changing):.3g}"
+    below = f"{high if low == high else f'{low} to {high}'} Hz"
     motion = max(joint.excited for joint in found.joints)
     slow = max(changing) < SLOW
-    return (
-        f"Commands have 95 % of their power below {high if low == high else f'{low} to {high}'} "
-        f"Hz, the motion below {motion:.3g} Hz; "
-        + ("add quicker commands." if slow else "a policy should not ask for quicker ones.")
-    )
+    advice = "add quicker commands" if slow else "a policy should not ask for quicker ones"
+    power = f"Commands have 95 % of their power below {below}"
+    return f"{power}, the motion below {motion:.3g} Hz; {advice}."
 
 
 # --- Why nothing can be identified.
@@ -309,10 +280,8 @@ def obstacles(
     if not moving:
         found.append(f"No joint moves: {same}; record the robot moving.")
     if not (np.ptp(trajectories.u, axis=0) > 0.0).any():
-        found.append(
-            f"No command changes: {same}, so what commands do cannot be seen; record with commands "
-            "that vary."
-        )
+        unseen = "so what commands do cannot be seen; record with commands that vary"
+        found.append(f"No command changes: {same}, {unseen}.")
     lags = [joint.lowest for joint in inspection.lag.joints if joint.steps is not None]
     if lags and min(lags) > history_reach:
         found.append(
@@ -322,10 +291,8 @@ def obstacles(
         )
     best = max(moving, key=lambda joint: joint.signal_share, default=None)
     if best and samples >= _FEWEST and best.signal_share < LEAST_MOTION:
-        stride = inspection.decimation
-        advice = (
-            f"take every {ordinal(stride)} sample" if stride else "move faster or measure finer"
-        )
+        every = inspection.decimation
+        advice = f"take every {ordinal(every)} sample" if every else "move faster or measure finer"
         found.append(
             f"The signal is under the sensor's noise: at most {_percent(best.signal_share)} of "
             f"the one-step second differences' variance is motion (joint {best.name!r}), where "
@@ -335,4 +302,4 @@ def obstacles(
 
 
 def _percent(part: float | np.floating) -> str:
-    return f"{number(100.0 * float(part))} %"
+    return f"{100.0 * part:.3g} %"
