@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from genan.cli.terminal import Bars, console, interruptible, refuse
-from genan.errors import check_numbers
+from genan.cli.terminal import Bars, console, interruptible
+from genan.errors import check_numbers, refuse
 from genan.jax_setup import use_cache
 from genan.provenance import versions
 from genan.robot import Robot

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tyro
 
-from genan.cli.terminal import given, interruptible, refuse
-from genan.errors import listing
+from genan.cli.terminal import given, interruptible
+from genan.errors import listing, refuse
 from genan.jax_setup import use_cache
 from genan.provenance import versions
 from genan.robot.package import VIRTUAL, bundled_policy

@@ -11,8 +11,8 @@ from rich.console import Console
 
 import genan
 from genan.cli import terminal
-from genan.cli.terminal import estimate, given, print_table, refuse
-from genan.errors import SettingError
+from genan.cli.terminal import estimate, given, print_table
+from genan.errors import SettingError, refuse
 from genan.files import write_atomically
 from genan.jax_setup import use_cache
 from genan.words import number, reading_unit, shortened

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genan.cli.terminal import check_out, refuse
-from genan.errors import listing
+from genan.cli.terminal import check_out
+from genan.errors import listing, refuse
 
 FORMATS = ("onnx", "numpy")
 

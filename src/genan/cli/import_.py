@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from genan.cli.terminal import Bars, refuse
-from genan.errors import SettingError, listing
+from genan.cli.terminal import Bars
+from genan.errors import SettingError, listing, refuse
 from genan.importing.mapping import ImportSettings
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import tyro
 from rich.console import Console
 
-from genan.cli.terminal import Bars, check_out, console, print_table, refuse
+from genan.cli.terminal import Bars, check_out, console, print_table
+from genan.errors import refuse
 from genan.jax_setup import compiling, use_cache
 from genan.robot import Robot
 from genan.robot.package import bundled_actuators, bundled_policy

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from genan.cli.terminal import refuse
+from genan.errors import refuse
 
 
 @dataclass(frozen=True)

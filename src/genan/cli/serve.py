@@ -5,7 +5,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from genan.cli.terminal import interruptible, refuse
+from genan.cli.terminal import interruptible
+from genan.errors import refuse
 from genan.jax_setup import use_cache
 from genan.robot.package import check_offers, open_virtual
 

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from genan.errors import SettingError
+from genan.errors import refuse
 from genan.words import interval
 
 
@@ -27,13 +27,6 @@ def console(*, stderr: bool = False) -> Console:
 def given(**flags: Any) -> dict[str, Any]:
     """The flags that were given: those that are not None."""
     return {name: value for name, value in flags.items() if value is not None}
-
-
-def refuse(*rules: tuple[object, str]) -> None:
-    """Refuse with the sentence of the first rule whose condition holds."""
-    for wrong, sentence in rules:
-        if wrong:
-            raise SettingError(sentence)
 
 
 def check_out(path: Path, *, overwrite: bool, flag: str = "--out", folder: bool = True) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import tyro
 
 import genan
-from genan.cli.terminal import Bars, interruptible, refuse, time_left
-from genan.errors import listing
+from genan.cli.terminal import Bars, interruptible, time_left
+from genan.errors import listing, refuse
 from genan.jax_setup import use_cache
 from genan.rl.config import PPOSettings, TrainSettings, preset
 from genan.tasks.registry import TaskSettings, task_entry, task_names

@@ -7,7 +7,8 @@ from typing import Any
 
 import tyro
 
-from genan.cli.terminal import given, interruptible, refuse
+from genan.cli.terminal import given, interruptible
+from genan.errors import refuse
 
 
 @dataclass(frozen=True)
