@@ -16,7 +16,6 @@ from genan.actuator.errors import HeldOutErrors, HeldOutSamples
 from genan.actuator.fit import (
     CANDIDATES,
     Candidate,
-    JudgedCandidate,
     ModelChoice,
     choose_model,
     chosen_fields,
@@ -34,17 +33,14 @@ def test_a_drive_of_a_known_kind_gets_a_model_of_that_kind(tmp_path: Path) -> No
     ensemble, choice = choose_model(
         driven(delay=2), "pendulum", QUICK, out=tmp_path / "a", delays=(0, 2)
     )
-    assert "delay 2" in choice.linear.candidate.name and choice.linear.candidate.settings.base in (
-        "parametric",
-        "both",
-    )
-    assert ensemble.contract.history.delay == 2 and choice.chosen.candidate.settings.base in (
+    assert "delay 2" in choice.linear.name and choice.linear.settings.base in ("parametric", "both")
+    assert ensemble.contract.history.delay == 2 and choice.chosen.settings.base in (
         "parametric",
         "both",
     )
     assert choice.chosen is choice.linear or choice.chosen.beats(choice.linear)
     kept = artifact.load(tmp_path / "a")
-    assert kept.record["choice"]["chosen"] == choice.chosen.candidate.name
+    assert kept.record["choice"]["chosen"] == choice.chosen.name
     assert kept.contract == ensemble.contract and not (tmp_path / "a" / CANDIDATES).exists()
     with pytest.raises(SettingError, match="holds finished actuators"):
         choose_model(driven(delay=2), "pendulum", QUICK, out=tmp_path / "a")
@@ -122,10 +118,10 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
     assert found.one_step < constant.one_step < still.one_step
 
 
-def judged(name: str, one_step: float, rollout: float, *, linear: bool) -> JudgedCandidate:
+def judged(name: str, one_step: float, rollout: float, *, linear: bool) -> Candidate:
     settings = FitSettings(base="linear", hidden=() if linear else (8,))
     errors = HeldOutErrors(name, np.array([one_step]), np.array([rollout]))
-    return JudgedCandidate(Candidate(name, name, settings), errors, one_step, rollout)
+    return Candidate(name, name, settings, errors, one_step, rollout)
 
 
 def test_a_network_must_be_better_in_both_and_by_more_than_chance() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from genan.actuator import History
-from genan.actuator.errors import StandingStill, recorded_past, rollouts
+from genan.actuator.errors import STANDING_STILL, recorded_past, rollouts
 from genan.data import Channels, Trajectories
 from genan.dynamics import load_dynamics
 from genan.errors import ActuatorError, DataError, RobotError, SettingError
@@ -65,7 +65,7 @@ def test_a_perfect_model_has_next_to_no_error(carriage, ensemble, recorded):
     actuators = ensemble(carriage, damping=0.2, gain=0.1, members=1)
     trial = plan(recorded(carriage, (300, 300), damping=0.2, gain=0.1), [1], horizon=200)
     judged = judge_ensemble("a", actuators, load_dynamics(carriage), trial)
-    still = judge_baseline(StandingStill(), trial)
+    still = judge_baseline(STANDING_STILL, trial)
     assert judged.average is None and judged.members == () and judged.errors.diverged == 0
     assert (judged.errors.one_step.mean < 1e-3 * still.one_step.mean).all()
     assert (judged.errors.curve.mean[-1] < 1e-2 * still.curve.mean[-1]).all()

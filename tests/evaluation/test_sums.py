@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from genan.actuator.errors import StandingStill
+from genan.actuator.errors import STANDING_STILL
 from genan.data import Channels, Trajectories
 from genan.evaluation.accuracy import judge_baseline, plan
 from genan.evaluation.statistics import ErrorSums, half_second, marks
@@ -24,7 +24,7 @@ def walks(names: tuple[str, ...], *, seed: int = 0, length: int = 60) -> Traject
 def test_sums_are_those_of_whole_recordings_in_any_order():
     data = walks(("b", "a", "b", "c", "a"))
     trial = plan(data, [1], horizon=20)
-    errors = judge_baseline(StandingStill(), trial)
+    errors = judge_baseline(STANDING_STILL, trial)
     sums = errors.sums
     assert sums.recordings == ("b", "a", "c")
     moved = np.abs(np.diff(data.q[:, 0]))
@@ -45,7 +45,7 @@ def test_pieces_of_one_recording_are_no_more_certain_than_the_whole():
         walks(tuple(name * 2 for name in names)) for names in ("abcdefgh", "aabbccdd")
     )
     wide, narrow = (
-        judge_baseline(StandingStill(), plan(data, [1], horizon=20)).one_step
+        judge_baseline(STANDING_STILL, plan(data, [1], horizon=20)).one_step
         for data in (together, apart)
     )
     np.testing.assert_allclose(wide.mean, narrow.mean)
@@ -54,9 +54,9 @@ def test_pieces_of_one_recording_are_no_more_certain_than_the_whole():
 
 def test_joining_folds_gives_the_whole():
     data = walks(("a", "b", "c", "d"))
-    whole = judge_baseline(StandingStill(), plan(data, [1], horizon=20)).sums
+    whole = judge_baseline(STANDING_STILL, plan(data, [1], horizon=20)).sums
     parts = [
-        judge_baseline(StandingStill(), plan(data.select(k), [1], horizon=20)).sums
+        judge_baseline(STANDING_STILL, plan(data.select(k), [1], horizon=20)).sums
         for k in ([0, 1], [2, 3])
     ]
     joined = ErrorSums.join(parts)
@@ -82,6 +82,6 @@ def test_marks_reach_from_the_first_step_to_the_last_with_half_a_second():
 
 @pytest.mark.parametrize("horizon", [1, 7])
 def test_short_rollouts(horizon):
-    errors = judge_baseline(StandingStill(), plan(walks(("a", "b")), [1], horizon=horizon))
+    errors = judge_baseline(STANDING_STILL, plan(walks(("a", "b")), [1], horizon=horizon))
     assert errors.curve.mean.shape == (horizon, 2)
     assert errors.sums.squares.shape[1] == 1 + len(errors.sums.marks)

@@ -31,7 +31,6 @@ from genan.robot import Robot
 Rows = Int[np.ndarray, " n"]
 SomeRows = Int[np.ndarray, "_"]
 Numbers = Int[np.ndarray, " m"]
-Seen = Float[np.ndarray, "2 _"]
 
 FEWEST_WHOLE = 3  # Recordings (or kinds of commands) from which on whole ones are left out.
 MOST_COMPARED, LOOKED_AT = 300, 200  # Recordings whose commands are compared, samples of each.
@@ -106,49 +105,42 @@ def folds(
     would be judged by a model that has seen its like. Fewer than three are cut into stretches, with
     a gap as long as a history between them.
     """
-    units, cut = _fold_units(trajectories, history, steps, count)
-    q = trajectories.q
-    usual = np.diff(q, axis=0).std(axis=0)
-    usual = np.where(usual > 0.0, usual, 1.0)
-    rows = (np.concatenate(unit.rows).astype(np.int64) for unit in units)
-    activity = [float((((q[at] - q[at - 1]) / usual) ** 2).mean()) for at in rows]
-    parts = assign_folds(activity, min(count, len(units)))
-    return tuple(tuple(units[k] for k in part) for part in parts), cut
-
-
-def _fold_units(
-    trajectories: Trajectories, history: History, steps: int, count: int
-) -> tuple[list[FoldUnit], bool]:
     runs: dict[str, list[np.ndarray]] = {}
     rows_of_each = usable_rows(trajectories.lengths, history, rollout=steps)
     for name, rows in zip(trajectories.recordings, rows_of_each, strict=True):
         if len(rows):
             runs.setdefault(name, []).append(rows)
     names, whole = list(runs), [FoldUnit(name, tuple(rows)) for name, rows in runs.items()]
-    alike = [
+    units = [
         FoldUnit(" and ".join(names[k] for k in some), sum((whole[k].rows for k in some), ()))
         for some in same_commands(trajectories, [unit.rows[0] for unit in whole])
     ]
-    for found in (alike, whole):
-        if len(found) >= FEWEST_WHOLE:
-            return found, False
-    total = sum(len(rows) for parts in runs.values() for rows in parts)
-    gap, found = max(history.reach, 1) + steps, []
-    for name, parts in runs.items():
-        # Phases and parts of one stretch of time must stay together, so every run is cut at the
-        # same shares.
-        pieces = max(1, round(2 * count * sum(map(len, parts)) / max(1, total)))
-        cut = zip(*(np.array_split(rows, pieces) for rows in parts), strict=True)
-        for k, stretch in enumerate(cut):
-            kept = tuple(rows[gap if k else 0 :] for rows in stretch if len(rows) > gap)
-            if kept:
-                found.append(FoldUnit(f"{name}, part {k + 1}", kept))
-    if len(found) < 2:
-        raise DataError(
-            f"Cross-validation needs at least 2 recordings, or one of more than {4 * gap} samples "
-            "to cut in two; record more, or give --choose never."
-        )
-    return found, True
+    if len(units) < FEWEST_WHOLE:
+        units = whole
+    cut = len(units) < FEWEST_WHOLE
+    if cut:
+        units, gap = [], max(history.reach, 1) + steps
+        total = sum(len(rows) for parts in runs.values() for rows in parts)
+        for name, parts in runs.items():
+            # Phases and parts of one stretch of time must stay together, so every run is cut at the
+            # same shares.
+            pieces = max(1, round(2 * count * sum(map(len, parts)) / max(1, total)))
+            stretches = zip(*(np.array_split(rows, pieces) for rows in parts), strict=True)
+            for k, stretch in enumerate(stretches):
+                kept = tuple(rows[gap if k else 0 :] for rows in stretch if len(rows) > gap)
+                units += [FoldUnit(f"{name}, part {k + 1}", kept)] if kept else []
+        if len(units) < 2:
+            raise DataError(
+                f"Cross-validation needs at least 2 recordings, or one of more than {4 * gap} "
+                "samples to cut in two; record more, or give --choose never."
+            )
+    q = trajectories.q
+    usual = np.diff(q, axis=0).std(axis=0)
+    usual = np.where(usual > 0.0, usual, 1.0)
+    places = (np.concatenate(unit.rows).astype(np.int64) for unit in units)
+    activity = [float((((q[at] - q[at - 1]) / usual) ** 2).mean()) for at in places]
+    parts_of_folds = assign_folds(activity, min(count, len(units)))
+    return tuple(tuple(units[k] for k in part) for part in parts_of_folds), cut
 
 
 def same_commands(trajectories: Trajectories, runs: Sequence[SomeRows]) -> list[list[int]]:
@@ -356,10 +348,23 @@ def gather(
             f"There are {len(learnt)} samples to learn from, fewer than the network's {inputs} "
             "inputs; record more, or take a shorter history."
         )
-    _check_motion(channels, q_seen, u_seen, allow_constant=settings.allow_constant)
-    names = [str(path) for path in paths]
+    still, constant = (
+        [name for name, low, high in zip(names, *seen, strict=True) if not low < high]
+        for names, seen in ((channels.joints, q_seen), (channels.controls, u_seen))
+    )
+    if still:
+        raise DataError(
+            f"Joint {listing(still)} never moves in the training data; record motion of every "
+            "joint, or take the joint out of the robot's model."
+        )
+    if constant and not settings.allow_constant:
+        raise DataError(
+            f"Control {listing(constant)} never changes in the training data; record data that "
+            "varies it, or give --allow-constant and use the model at this value of it only."
+        )
+    files = [str(path) for path in paths]
     origin = {
-        "path": names if len(names) > 1 else names[0] if names else None,
+        "path": files if len(files) > 1 else next(iter(files), None),
         "fingerprint": trajectories.fingerprint,
         "trajectories": len(lengths),
         "trajectories_too_short": int(sum(len(part) == 0 for part in rows)),
@@ -377,10 +382,8 @@ def gather(
         u, positions = on_device(trajectories.u), trajectories.q
         if data is not shared:
             del trajectories, data, shared.trajectories
-        if true_torque is None:
-            tau = torque_labels(positions, lengths, dynamics)
-        else:
-            tau = on_device(true_torque)
+        labels = true_torque is None
+        tau = torque_labels(positions, lengths, dynamics) if labels else on_device(true_torque)
         q = on_device(positions)
         del positions
         samples = Samples(q, u, tau, responses(q, dynamics) if closed_form else None)
@@ -421,20 +424,3 @@ def split_usable(
         )
     train, held_out = split(names, fraction=1.0 - settings.validation, seed=settings.split_seed)
     return usable[train], usable[held_out]
-
-
-def _check_motion(channels: Channels, q_seen: Seen, u_seen: Seen, *, allow_constant: bool) -> None:
-    still, constant = (
-        [name for name, low, high in zip(names, *seen, strict=True) if not low < high]
-        for names, seen in ((channels.joints, q_seen), (channels.controls, u_seen))
-    )
-    if still:
-        raise DataError(
-            f"Joint {listing(still)} never moves in the training data; record motion of every "
-            "joint, or take the joint out of the robot's model."
-        )
-    if constant and not allow_constant:
-        raise DataError(
-            f"Control {listing(constant)} never changes in the training data; record data that "
-            "varies it, or give --allow-constant and use the model at this value of it only."
-        )

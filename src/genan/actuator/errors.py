@@ -13,7 +13,7 @@ those of the network: now, and the past as differences to now, all standardised.
 samples) and ridge are chosen by the one-step error on trajectories that were not fitted.
 """
 
-from abc import ABC, abstractmethod
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, Int
 
 from genan.actuator.dataset import Dataset, rows_of_fold
 from genan.actuator.ensemble import Ensemble
+from genan.actuator.samples import padded_blocks
 from genan.actuator.training import rollout
 from genan.data import Trajectories, split
 from genan.dynamics import Dynamics
@@ -37,8 +38,6 @@ PerJoint = Float[np.ndarray, " nq"]
 Positions = Float[np.ndarray, "n rows nq"]
 Controls = Float[np.ndarray, "n rows nu"]
 NextPositions = Float[np.ndarray, "n nq"]
-Products = Float[np.ndarray, "k k"]
-Origin = Float[np.ndarray, " k"]
 
 JobProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -46,9 +45,7 @@ JobProgress = Callable[[str, int, int], None]
 SAMPLES, ROLLOUTS = 1024, 256
 """Samples and rollouts at once at most: what keeps two cores' caches warm. A GPU wants more."""
 _GPU_TIMES = 16
-HORIZON = (
-    0.5  # Length of the rollouts that models are chosen by [s], unless recordings are shorter.
-)
+HORIZON = 0.5  # Rollouts that models are chosen by [s], unless recordings are shorter.
 MOST_ROWS, MOST_STARTS = 4000, 100  # Samples and rollouts of each fold that models are chosen by.
 ORDERS = (1, 2, 3, 5, 10)  # Past samples that ridge ARX is tried with.
 RIDGES = np.logspace(-12, 0, 13)  # Tried, relative to the variance of a standardised feature.
@@ -79,16 +76,14 @@ def step_blocks(
     the positions, without the rounding of single precision in it.
     """
     history = ensemble.contract.history
-    q, u, dt, size = trajectories.q, trajectories.u, trajectories.dt, at_once(SAMPLES)
-    for k in range(0, len(rows), size):
-        now = rows[k : k + size].astype(np.int64)
-        count = len(now)
-        now = np.concatenate([now, np.repeat(now[-1:], size - count)])
+    q, u, dt = trajectories.q, trajectories.u, trajectories.dt
+    for part, places in padded_blocks(len(rows), at_once(SAMPLES)):
+        now = rows[places].astype(np.int64)
         qd = (q[now] - q[now - 1]) / dt
         qdd = (q[now + 1] - 2.0 * q[now] + q[now - 1]) / dt**2
         inputs = (x.astype(np.float32) for x in (*history.at(q, u, now), qd, qdd))
-        error, torque = (np.asarray(a)[:, :count] for a in _one_step(ensemble, dynamics, *inputs))
-        yield StepBlock(slice(k, k + count), error, torque)
+        found = (np.asarray(a) for a in _one_step(ensemble, dynamics, *inputs))
+        yield StepBlock(part, *(a[:, : part.stop - part.start] for a in found))
 
 
 @partial(jax.jit, static_argnums=1)
@@ -124,13 +119,12 @@ def rollouts(
     block = -(-total // -(-total // at_once(ROLLOUTS)))
     models, steps = ensemble.members if members else 1, u.shape[1] - ensemble.contract.history.reach
     positions = np.empty((models, total, steps, q.shape[2]), np.float32)
-    for k in range(0, total, block):
-        some, count = np.minimum(np.arange(k, k + block), total - 1), min(block, total - k)
-        parts = (x[some].astype(np.float32) for x in (q, u))
-        found = _rollouts(ensemble, dynamics, members, *parts)
-        positions[:, k : k + count] = np.asarray(found)[:, :count]
+    for part, places in padded_blocks(total, block):
+        parts = (x[places].astype(np.float32) for x in (q, u))
+        found = np.asarray(_rollouts(ensemble, dynamics, members, *parts))
+        positions[:, part] = found[:, : part.stop - part.start]
         if report is not None:
-            report(k + count)
+            report(part.stop)
     return positions
 
 
@@ -171,38 +165,20 @@ def cut_errors(
 # --- Baselines.
 
 
-class Baseline(ABC):
-    """A fitted model that predicts positions directly, with no torque and no rigid body in it."""
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """A model that predicts positions directly, with no torque and no rigid body in it."""
 
     name: str  # What to call it in a table.
     past: int  # Samples before the present one that it needs, at least 1.
-
-    @abstractmethod
-    def next_position(self, q: Positions, u: Controls) -> NextPositions:
-        """The position one sample after the last of ``q`` [rad or m].
-
-        Args:
-            q: the last ``past`` + 1 positions, oldest first [n, past + 1, nq] [rad or m].
-            u: the controls at the same samples [n, past + 1, nu].
-        """
+    next_position: Callable[[Positions, Controls], NextPositions]
+    """The position one sample later [n, nq] [rad or m], from the last ``past`` + 1 positions
+    [n, past + 1, nq] [rad or m] and controls [n, past + 1, nu], oldest first."""
 
 
-class StandingStill(Baseline):
-    """The robot does not move any more."""
-
-    name, past = "standing still", 1
-
-    def next_position(self, q: Positions, u: Controls) -> NextPositions:  # noqa: D102
-        return np.asarray(q[:, -1])
-
-
-class ConstantVelocity(Baseline):
-    """The robot continues at the speed of its last two positions."""
-
-    name, past = "constant velocity", 1
-
-    def next_position(self, q: Positions, u: Controls) -> NextPositions:  # noqa: D102
-        return np.asarray(2.0 * q[:, -1] - q[:, -2])
+STANDING_STILL = Baseline("standing still", 1, lambda q, u: q[:, -1])
+CONSTANT_VELOCITY = Baseline("constant velocity", 1, lambda q, u: 2.0 * q[:, -1] - q[:, -2])
+ARX = "ridge ARX"
 
 
 def one_step(baseline: Baseline, trajectories: Trajectories, rows: Rows) -> NextPositions:
@@ -231,104 +207,76 @@ def open_loop(
     return q[:, past + 1 :]
 
 
-@dataclass(frozen=True, eq=False)
-class Arx(Baseline):
-    """A fitted ARX model; one matrix for each of the last samples."""
+def fit_arx(data: Trajectories, *, orders: Sequence[int] = ORDERS, seed: int = 0) -> Baseline:
+    """Ridge ARX: fitted on four fifths of the trajectories, order and ridge chosen on the others.
 
-    past: int  # Its order: past samples besides the present one, n.
-    ridge: float  # Weight of the penalty, relative to the variance of a standardised feature.
-    q_weights: Float[np.ndarray, "rows nq nq"]
-    """What each position adds to the target, oldest first [n + 1, nq, nq]."""
-    u_weights: Float[np.ndarray, "rows nu nq"]
-    """What each control adds to the target, oldest first [n + 1, nu, nq]."""
-    offset: PerJoint  # [rad or m]
-    name: str = "ridge ARX"
+    ``orders``: past samples to try, each at least 1, where trajectories are long enough. ``seed``:
+    of the split.
+    """
+    parts, q, u = split(data, seed=seed), data.q, data.u
+    roomiest = min(int(data.lengths[part].max()) for part in parts) - 2
+    tried = sorted({order for order in orders if 1 <= order <= roomiest})
+    if not tried:
+        raise DataError(
+            f"An ARX model of order {min(orders)} needs trajectories of at least "
+            f"{min(orders) + 2} samples; the longest of one part has {roomiest + 2}."
+        )
+    first = max(tried)
+    runs = [np.arange(a + first, b - 1) for a, b in itertools.pairwise(data.offsets)]
+    learnt, judged = (np.concatenate([runs[k] for k in part]) for part in parts)
 
-    @classmethod
-    def fit(
-        cls, trajectories: Trajectories, *, orders: Sequence[int] = ORDERS, seed: int = 0
-    ) -> "Arx":
-        """Fit on four fifths of the trajectories, choose order and ridge on the others.
+    def features(rows: Rows) -> Float[np.ndarray, "n k"]:
+        """[1, now, past as differences to now (nearest first), target], each of q, then of u."""
+        now = np.hstack([q[rows], u[rows]])
+        past = [np.hstack([q[rows - lag], u[rows - lag]]) - now for lag in range(1, first + 1)]
+        target = q[rows + 1] - (2.0 * q[rows] - q[rows - 1])
+        return np.hstack([np.ones((len(rows), 1)), now, *past, target])
 
-        ``orders``: past samples to try, each at least 1, where trajectories are long enough.
-        ``seed``: of the split.
-        """
-        parts = split(trajectories, seed=seed)
-        roomiest = min(int(trajectories.lengths[part].max()) for part in parts) - 2
-        tried = sorted({order for order in orders if 1 <= order <= roomiest})
-        if not tried:
-            raise DataError(
-                f"An ARX model of order {min(orders)} needs trajectories of at least "
-                f"{min(orders) + 2} samples; the longest of one part has {roomiest + 2}."
-            )
-        longest, offsets = tried[-1], trajectories.offsets
-        rows = [
-            np.concatenate([np.arange(offsets[k] + longest, offsets[k + 1] - 1) for k in part])
-            for part in parts
-        ]
-        some = rows[0][:: max(1, len(rows[0]) // 1000)]
-        origin = _features(trajectories, some, longest).mean(axis=0)
-        origin[0] = 0.0
-        fitted, judged = (_products(trajectories, each, longest, origin) for each in rows)
-        nq, nu = trajectories.channels.nq, trajectories.channels.nu
-        found = (_best(fitted, judged, origin, order, nq, nu) for order in tried)
-        return min(found, key=lambda one: one[0])[1]
+    origin = features(learnt[:: max(1, len(learnt) // 1000)]).mean(axis=0)
+    origin[0] = 0.0
 
-    def next_position(self, q: Positions, u: Controls) -> NextPositions:  # noqa: D102
-        change = np.tensordot(q, self.q_weights) + np.tensordot(u, self.u_weights)
-        return np.asarray(2.0 * q[:, -1] - q[:, -2] + change + self.offset)
+    def products(rows: Rows) -> Float[np.ndarray, "k k"]:
+        """Sums over ``rows`` of products of the features, less ``origin``."""
+        blocks = (features(rows[k : k + _BLOCK]) - origin for k in range(0, len(rows), _BLOCK))
+        return np.asarray(sum(block.T @ block for block in blocks))
 
+    sums, nq, width = (products(learnt), products(judged)), q.shape[1], q.shape[1] + u.shape[1]
+    tries = (_solve_arx(sums, origin, order, nq, width) for order in tried)
+    _, order, weights, offset = min((one for some in tries for one in some), key=lambda one: one[0])
+    # Of differences to now, which come first; as of samples, oldest first.
+    of_samples = weights.reshape(order + 1, width, nq)
+    of_samples[0] -= of_samples[1:].sum(axis=0)
+    of_q, of_u = np.split(of_samples[::-1], [nq], axis=1)
 
-def _features(trajectories: Trajectories, rows: Rows, order: int) -> Float[np.ndarray, "n k"]:
-    """[1, now, past as differences to now (nearest first), target], each of q and then of u."""
-    q, u = trajectories.q, trajectories.u
-    now = np.hstack([q[rows], u[rows]])
-    past = [np.hstack([q[rows - lag], u[rows - lag]]) - now for lag in range(1, order + 1)]
-    target = q[rows + 1] - (2.0 * q[rows] - q[rows - 1])
-    return np.hstack([np.ones((len(rows), 1)), now, *past, target])
+    def next_position(q: Positions, u: Controls) -> NextPositions:
+        change = np.tensordot(q, of_q) + np.tensordot(u, of_u)
+        return np.asarray(2.0 * q[:, -1] - q[:, -2] + change + offset)
+
+    return Baseline(f"{ARX}, order {order}", order, next_position)
 
 
-def _products(trajectories: Trajectories, rows: Rows, order: int, origin: Origin) -> Products:
-    """Sums over ``rows`` of products of the features, less ``origin``."""
-    products = np.zeros((len(origin), len(origin)))
-    for k in range(0, len(rows), _BLOCK):
-        block = _features(trajectories, rows[k : k + _BLOCK], order) - origin
-        products += block.T @ block
-    return products
-
-
-def _best(
-    fitted: Products, judged: Products, origin: Origin, order: int, nq: int, nu: int
-) -> tuple[float, Arx]:
-    """The best ridge for one order: its mean squared error where it is judged, and the model."""
-    inputs = np.arange(1, 1 + (nq + nu) * (order + 1))
-    targets = np.arange(len(origin) - nq, len(origin))
+def _solve_arx(
+    sums: Sequence[np.ndarray], origin: np.ndarray, order: int, nq: int, width: int
+) -> Iterator[tuple[float, int, np.ndarray, np.ndarray]]:
+    """For each ridge: mean squared error where it is judged, order, weights and offset."""
+    inputs, targets = np.arange(1, 1 + width * (order + 1)), np.arange(-nq, 0)
     columns = np.concatenate([[0], inputs, targets])
-    some, other = (products[np.ix_(columns, columns)] for products in (fitted, judged))
+    some, other = (products[np.ix_(columns, columns)] for products in sums)
     mean = some[0] / some[0, 0]
     covariance = some / some[0, 0] - np.outer(mean, mean)
-    x, y = slice(1, 1 + len(inputs)), slice(1 + len(inputs), None)
+    x, y = slice(1, -nq), slice(-nq, None)
     spread = np.sqrt(np.maximum(np.diag(covariance)[x], 0.0))
     size = np.abs(origin[inputs] + mean[x])
     spread = np.where(spread > 1e-12 * size, spread, np.inf)  # what never changes says nothing
     values, vectors = np.linalg.eigh(covariance[x, x] / np.outer(spread, spread))
     projected = vectors.T @ (covariance[x, y] / spread[:, None])
-
-    def solved(ridge: float) -> tuple[float, float, np.ndarray, np.ndarray]:
+    for ridge in RIDGES:
         scaled = vectors @ (projected / (np.maximum(values, 0.0) + ridge)[:, None])
         weights = scaled / spread[:, None]
         offset = mean[y] - mean[x] @ weights
         whole = np.vstack([-offset, -weights, np.eye(nq)])  # target minus prediction
         error = float(np.einsum("ij,ik,kj->", whole, other, whole) / (other[0, 0] * nq))
-        return error, ridge, weights, offset
-
-    error, ridge, weights, offset = min(map(solved, RIDGES.tolist()), key=lambda one: one[0])
-    offset = offset + origin[targets] - origin[inputs] @ weights
-    of_samples = weights.reshape(order + 1, nq + nu, nq)  # of differences, now first
-    of_samples[0] -= of_samples[1:].sum(axis=0)
-    of_samples = of_samples[::-1]
-    q_weights, u_weights = of_samples[:, :nq].copy(), of_samples[:, nq:].copy()
-    return error, Arx(order, ridge, q_weights, u_weights, offset, f"ridge ARX, order {order}")
+        yield error, order, weights, offset + origin[targets] - origin[inputs] @ weights
 
 
 # --- Judging on what was left out.
@@ -399,27 +347,24 @@ class HeldOutSamples:
     def judge_baselines(self, dataset: Dataset) -> tuple[HeldOutErrors, ...]:
         """Standing still, constant velocity, and ridge ARX fitted without the fold it is judged
         on."""
-        data, count = self.trajectories, len(dataset.parts)
-        models: list[Sequence[Baseline]] = [[StandingStill()] * count, [ConstantVelocity()] * count]
-        if not dataset.cut:
-            known = np.asarray(data.recordings)
-            try:
-                arx = []
-                for fold in dataset.units:
-                    rows = rows_of_fold(fold).astype(np.int64)
-                    of = np.searchsorted(data.offsets, rows, side="right") - 1
-                    arx.append(Arx.fit(data.select(np.flatnonzero(~np.isin(known, known[of])))))
-                models.append(arx)
-            except DataError:  # too few or too short for it
-                pass
+        data, count, known = self.trajectories, len(dataset.parts), self.trajectories.recordings
+        models = {one.name: [one] * count for one in (STANDING_STILL, CONSTANT_VELOCITY)}
+        try:
+            for fold in () if dataset.cut else dataset.units:
+                rows = rows_of_fold(fold).astype(np.int64)
+                seen = {known[k] for k in np.searchsorted(data.offsets, rows, side="right") - 1}
+                others = [k for k, name in enumerate(known) if name not in seen]
+                models.setdefault(ARX, []).append(fit_arx(data.select(others)))
+        except DataError:  # too few or too short for it
+            models.pop(ARX, None)
         found = []
-        for each in models:
+        for name, each in models.items():
             ahead, ends = [], []
             for model, rows, starts in zip(each, self.rows, self.starts, strict=True):
                 ahead.append(one_step(model, data, rows) - data.q[rows + 1])
                 end = open_loop(model, data, starts, steps=self.steps)[:, -1]
                 ends.append(end - data.q[starts + self.steps])
-            found.append(self._errors(type(each[0]).name, ahead, ends))
+            found.append(self._errors(name, ahead, ends))
         return tuple(found)
 
     def _errors(self, name: str, *parts: Sequence[np.ndarray]) -> HeldOutErrors:

@@ -11,6 +11,7 @@ nothing is trained twice.
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -44,10 +45,11 @@ MANY = 80_000  # Samples above which fewer models are tried: networks take longe
 STEPS = 30_000, 50_000  # Steps of training that a network gets, about: of few samples and of many.
 BETTER = 0.99  # Part of the simpler model's error that a freer one must stay below.
 DECAY = 0.1  # Weight decay of networks on a base.
-_CHOSEN = (
-    "base folds hidden history_length weight_decay members epochs batch_size learning_rate loss"
-)
-"""Settings that a choice makes."""
+REPEATED = ("epochs", "batch", "batch_size", "rate", "learning_rate", "schedule", "validation")
+REPEATED += ("split_seed",)  # Settings that a network on true torques takes over.
+NOT_JUDGED = HeldOutErrors("not judged yet", np.zeros(0), np.zeros(0))
+CHOSEN = ("base", "folds", "hidden", "history_length", "weight_decay", "members", "epochs")
+CHOSEN += ("batch_size", "learning_rate", "loss")  # Settings that a choice makes.
 
 
 def fit(
@@ -163,9 +165,8 @@ def _some(heads: list[Any], samples: int) -> Trajectories:
     for head in heads:
         count = min(len(head), max(2, round(MOST_TO_INSPECT / samples * len(head))))
         chosen = np.linspace(0, len(head) - 1, count).round().astype(int)
-        parts.append(
-            head.select(chosen) if isinstance(head, Trajectories) else load(head.path, chosen)
-        )
+        in_memory = isinstance(head, Trajectories)
+        parts.append(head.select(chosen) if in_memory else load(head.path, chosen))
     return parts[0] if len(parts) == 1 else Trajectories.concatenate(parts)
 
 
@@ -193,21 +194,16 @@ def true_torque_baseline(
         contract = replace(one.contract, members=1, loss="", q_seen=(), u_seen=())
         return contract, one.record.get("data", {}).get("fingerprint")
 
-    try:
+    with suppress(ActuatorError):
         kept = load_actuators(out)
         if identity(kept) == identity(ensemble):
             return kept
-    except ActuatorError:
-        pass
-    names = ["epochs", "batch", "batch_size", "rate", "learning_rate", "schedule"]
-    names += ["validation", "split_seed"]
     recorded = ensemble.record.get("settings", {})
-    made = FitSettings.from_settings({name: recorded[name] for name in names if name in recorded})
+    made = FitSettings.from_settings({k: v for k, v in recorded.items() if k in REPEATED})
     shape = ensemble.contract.architecture
     shape = replace(shape, hidden=shape.hidden or made.hidden)
     made = made.shaped(ensemble.contract.history, shape)
     settings = replace(made, loss="torque", members=1, allow_constant=True)
-
     say = progress or (lambda what, done, total: None)
     observer = FitObserver(
         progress=lambda now: say("training on true torques", now.epoch, now.epochs)
@@ -220,18 +216,32 @@ def true_torque_baseline(
 # --- The choice of the model.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
-    """One model to try."""
+    """One model to try and, once it is judged, its errors on what it left out."""
 
     name: str  # Short, for a table and a folder.
     words: str  # What it is, for a sentence.
     settings: FitSettings
+    errors: HeldOutErrors = NOT_JUDGED
+    one_step: float = np.nan
+    """Mean over the joints of the error one step ahead, relative to constant velocity."""
+    rollout: float = np.nan  # The same open loop, relative to standing still.
 
     @property
     def linear(self) -> bool:
         """Whether it is the base torque model alone."""
         return not self.settings.hidden
+
+    @property
+    def score(self) -> float:
+        """Geometric mean of both errors."""
+        return float(np.sqrt(self.one_step * self.rollout))
+
+    def beats(self, other: "Candidate") -> bool:
+        """Whether it is no worse in either and clearly better in all."""
+        no_worse = self.one_step <= other.one_step and self.rollout <= other.rollout
+        return no_worse and self.score < BETTER * other.score
 
 
 def linear_candidates(
@@ -310,34 +320,13 @@ def _base_words(kind: str, length: int, delay: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedCandidate:
-    """A candidate and its errors on what it left out."""
-
-    candidate: Candidate
-    errors: HeldOutErrors
-    one_step: float
-    """Mean over the joints of the error one step ahead, relative to constant velocity."""
-    rollout: float  # The same open loop, relative to standing still.
-
-    @property
-    def score(self) -> float:
-        """Geometric mean of both."""
-        return float(np.sqrt(self.one_step * self.rollout))
-
-    def beats(self, other: "JudgedCandidate") -> bool:
-        """Whether it is no worse in either and clearly better in all."""
-        no_worse = self.one_step <= other.one_step and self.rollout <= other.rollout
-        return no_worse and self.score < BETTER * other.score
-
-
-@dataclass(frozen=True, eq=False)
 class ModelChoice:
     """What was tried, what was chosen, and why."""
 
-    judged: tuple[JudgedCandidate, ...]
+    judged: tuple[Candidate, ...]
     baselines: tuple[HeldOutErrors, ...]
-    linear: JudgedCandidate  # The best linear model.
-    chosen: JudgedCandidate
+    linear: Candidate  # The best linear model.
+    chosen: Candidate
     steps: int  # Of the rollouts.
     dt: float  # [s]
     cut: bool  # Whether recordings had to be cut to be cross-validated.
@@ -347,17 +336,17 @@ class ModelChoice:
         """The choice in words."""
         chosen, linear, seconds = self.chosen, self.linear, f"{self.steps * self.dt:.3g} s"
         parts = "stretches of the recordings" if self.cut else "whole recordings"
-        found = [f"Chosen by cross-validation over {parts}: {chosen.candidate.words}."]
+        found = [f"Chosen by cross-validation over {parts}: {chosen.words}."]
         if self.cut:
             found.append(
                 "There are too few recordings to leave whole ones out; more would say more."
             )
-        networks = [one for one in self.judged if not one.candidate.linear]
+        networks = [one for one in self.judged if not one.linear]
         rival = min(networks, key=lambda one: one.score) if chosen is linear else chosen
         ahead, end = rival.one_step / linear.one_step, rival.rollout / linear.rollout
         found.append(
             "No network was better than it on what was left out; the best of them, "
-            f"{rival.candidate.name}, had {ahead:.3g} times its error one step ahead and "
+            f"{rival.name}, had {ahead:.3g} times its error one step ahead and "
             f"{end:.3g} times after {seconds}."
             if chosen is linear
             else f"On what was left out its error is {ahead:.3g} times that of the best linear "
@@ -381,15 +370,12 @@ class ModelChoice:
             plain = lambda values: [float(f"{value:.6g}") for value in values]  # noqa: E731
             return {"one_step": plain(errors.one_step), "rollout": plain(errors.rollout)}
 
-        tried = {
-            one.candidate.name: table(one.errors) | {"score": one.score} for one in self.judged
-        }
         return {
             "by": "stretches" if self.cut else "recordings",
             "rollout_steps": self.steps,
-            "chosen": self.chosen.candidate.name,
-            "linear": self.linear.candidate.name,
-            "tried": tried,
+            "chosen": self.chosen.name,
+            "linear": self.linear.name,
+            "tried": {one.name: table(one.errors) | {"score": one.score} for one in self.judged},
             "baselines": {one.name: table(one) for one in self.baselines},
             "words": list(self.sentences),
         }
@@ -422,7 +408,7 @@ def choose_model(
     shortest = int(np.median(trajectories.lengths)) - max(delays) - 3
     linear = linear_candidates(settings, longest=shortest, delays=delays)
     lead = max(one.settings.history.reach for one in linear)
-    judged: list[JudgedCandidate] = []
+    judged: list[Candidate] = []
     ensembles: dict[str, Ensemble] = {}
     tried = list(linear)
     for number, candidate in enumerate(tried, 1):  # grows when the linear ones are done
@@ -433,22 +419,22 @@ def choose_model(
             first = max(candidate.settings.history.reach, 1)
             held_out = HeldOutSamples.of(dataset, trajectories, lead=lead - first + 1)
             baselines = held_out.judge_baselines(dataset)
-        name = candidate.name
-        errors = held_out.judge(name, ensemble, dataset, fitting.dynamics)
-        judged.append(JudgedCandidate(candidate, errors, *_relative_errors(errors, baselines)))
-        ensembles[name] = ensemble
+        errors = held_out.judge(candidate.name, ensemble, dataset, fitting.dynamics)
+        ahead, end = _relative_errors(errors, baselines)
+        judged.append(replace(candidate, errors=errors, one_step=ahead, rollout=end))
+        ensembles[candidate.name] = ensemble
         if number == len(linear):
             tried += network_candidates(
                 settings,
-                min(judged, key=lambda one: one.score).candidate,
-                min(judged, key=lambda one: one.one_step).candidate,
+                min(judged, key=lambda one: one.score),
+                min(judged, key=lambda one: one.one_step),
                 longest=max(one.settings.history_length for one in linear),
                 samples=sum(map(len, dataset.parts)),
             )
     best, chosen = decide(judged, baselines)
     how = held_out.steps, trajectories.dt, dataset.cut
     choice = ModelChoice(tuple(judged), baselines, best, chosen, *how)
-    ensemble = ensembles[chosen.candidate.name].with_record(choice=choice.record())
+    ensemble = ensembles[chosen.name].with_record(choice=choice.record())
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         keep(ensemble, folder, trajectories)
@@ -467,7 +453,12 @@ def _fit_candidate(
         if observer.stopping():
             raise FitInterruptedError
         if folder is not None and (folder / CONTRACT).exists():
-            kept, folder = _kept(folder, candidate, data.trajectories.fingerprint), None
+            with suppress(ActuatorError):
+                kept = load_actuators(folder)
+                same = kept.record.get("settings") == candidate.settings.settings()
+                data_same = kept.record["data"]["fingerprint"] == data.trajectories.fingerprint
+                kept = kept if same and data_same else None
+            folder = None
         fitting = Fitting(data, robot, candidate.settings, out=folder)
         return fitting, kept or fitting.run(observer)
     except FitInterruptedError:
@@ -477,28 +468,19 @@ def _fit_candidate(
         ) from None
 
 
-def _kept(folder: Path, candidate: Candidate, fingerprint: str) -> Ensemble | None:
-    try:
-        kept = load_actuators(folder)
-    except ActuatorError:
-        return None
-    same = kept.record.get("settings") == candidate.settings.settings()
-    return kept if same and kept.record["data"]["fingerprint"] == fingerprint else None
-
-
 def chosen_fields(settings: FitSettings) -> list[str]:
     """Settings that a choice would make and that were made by hand."""
     default = FitSettings()
-    return [name for name in _CHOSEN.split() if getattr(settings, name) != getattr(default, name)]
+    return [name for name in CHOSEN if getattr(settings, name) != getattr(default, name)]
 
 
 def decide(
-    judged: Sequence[JudgedCandidate], baselines: Sequence[HeldOutErrors]
-) -> tuple[JudgedCandidate, JudgedCandidate]:
+    judged: Sequence[Candidate], baselines: Sequence[HeldOutErrors]
+) -> tuple[Candidate, Candidate]:
     """The best linear model, and the result."""
-    linear = [one for one in judged if one.candidate.linear]
+    linear = [one for one in judged if one.linear]
     best = min(linear, key=lambda one: one.score)
-    better = [one for one in judged if not one.candidate.linear and one.beats(best)]
+    better = [one for one in judged if not one.linear and one.beats(best)]
     others = [_relative_errors(one, baselines) for one in baselines]
     others += [(one.one_step, one.rollout) for one in linear]
     ahead, open_loop = np.min(others, axis=0)

@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensor_bytes
 
 from genan.actuator.ensemble import Ensemble
+from genan.actuator.samples import padded_blocks
 from genan.data import Trajectories
 from genan.errors import ActuatorError
 from genan.files import write_atomically
@@ -238,11 +239,11 @@ def _torques(
     """Mean and standard deviation of the torque over the members, in blocks of one size; under
     histories ``u`` of the controls instead of the recorded ones, where given."""
     found = np.empty((2, len(rows), data.channels.nq))
-    for k in range(0, len(rows), BLOCK):
-        some, count = np.minimum(np.arange(k, k + BLOCK), len(rows) - 1), min(BLOCK, len(rows) - k)
+    for part, some in padded_blocks(len(rows), BLOCK):
         q, own = ensemble.contract.history.at(data.q, data.u, rows[some])
         parts = (x.astype(np.float32) for x in (q, own if u is None else u[some]))
-        found[:, k : k + count] = np.asarray(_mean_and_deviation(ensemble, *parts))[:, :count]
+        block = np.asarray(_mean_and_deviation(ensemble, *parts))
+        found[:, part] = block[:, : part.stop - part.start]
     return found
 
 

@@ -5,7 +5,7 @@ costs no memory.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -67,18 +67,16 @@ def torque_labels(
     q: Recorded, lengths: Lengths, dynamics: Dynamics, *, dtype: type = np.float32
 ) -> OnDevice:
     """Torques that retrace ``q`` [rad or m, in double precision] [N m or N]; 0 where none is."""
-    tau, size = _aligned(q.shape, dtype), _block(len(q))
+    tau, size = _aligned(q.shape, dtype), min(BLOCK, 1 << (len(q) - 1).bit_length())
     ends = np.cumsum(lengths)
     cuts = [0, *(np.flatnonzero(np.diff(ends // BLOCK)) + 1).tolist(), len(lengths)]
     for first, last in itertools.pairwise(cuts):  # whole trajectories, of about BLOCK rows
         start, some = int(ends[first] - lengths[first]), lengths[first:last]
         motion = finite_differences(q[start : ends[last - 1]], lengths=some, dt=dynamics.dt)
-        for k in range(0, len(motion.rows), size):
-            part = slice(k, k + size)
-            at = motion.rows[part] + start
-            state = [q[at], motion.qd[part], motion.qdd[part]]
-            filled = [_fill(a.astype(dtype), size) for a in state]
-            tau[at] = np.asarray(_inverse(dynamics, *filled))[: len(at)]
+        for _, places in padded_blocks(len(motion.rows), size):
+            at = motion.rows[places] + start
+            state = (a.astype(dtype) for a in (q[at], motion.qd[places], motion.qdd[places]))
+            tau[at] = np.asarray(_inverse(dynamics, *state))
     wrong = np.flatnonzero(~np.isfinite(tau.sum(axis=1)))
     if len(wrong):
         raise DataError(
@@ -90,11 +88,10 @@ def torque_labels(
 
 def responses(q: Float[Array, "rows nq"], dynamics: Dynamics) -> Float[Array, "rows packed"]:
     """Lower triangles of dt^2 A(q)^-1 at every row [rad/(N m)]."""
-    rows, nq = q.shape
-    packed, size = _aligned((rows, nq * (nq + 1) // 2), q.dtype.type), _block(rows)
-    for k in range(0, rows, size):
-        part = _fill(np.asarray(q[k : k + size]), size)
-        packed[k : k + size] = np.asarray(_triangles(dynamics, part))[: rows - k]
+    (rows, nq), known = q.shape, np.asarray(q)
+    packed = _aligned((rows, nq * (nq + 1) // 2), known.dtype.type)
+    for _, places in padded_blocks(rows, min(BLOCK, 1 << (rows - 1).bit_length())):
+        packed[places] = np.asarray(_triangles(dynamics, known[places]))
     return jax.device_put(packed)
 
 
@@ -113,14 +110,11 @@ def _aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
-def _block(rows: int) -> int:
-    """Rows to compute with at once, for a recording of this many."""
-    return min(BLOCK, 1 << (rows - 1).bit_length())
-
-
-def _fill(states: np.ndarray, size: int) -> Float[np.ndarray, "size nq"]:
-    """``states`` up to a size that repeats, so that nothing is compiled twice."""
-    return np.concatenate([states, np.repeat(states[-1:], size - len(states), axis=0)])
+def padded_blocks(count: int, size: int) -> Iterator[tuple[slice, Int[np.ndarray, " size"]]]:
+    """0 to ``count`` in blocks, as a slice and as places of one size (the last is repeated), so
+    that nothing is compiled twice."""
+    for k in range(0, count, size):
+        yield slice(k, min(k + size, count)), np.minimum(np.arange(k, k + size), count - 1)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -156,8 +150,7 @@ def sum_over(
         return jnp.sum(jnp.where(used, values, 0.0), axis=0)
 
     total: Any = np.zeros(())
-    for k in range(0, len(rows), size):
-        some = rows[k : k + size]
-        part = block(samples, jnp.asarray(np.resize(some, size)), jnp.asarray(len(some)))
-        total = total + np.asarray(part, np.float64)
+    for part, places in padded_blocks(len(rows), size):
+        count = jnp.asarray(part.stop - part.start)
+        total = total + np.asarray(block(samples, jnp.asarray(rows[places]), count), np.float64)
     return total

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt32
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from genan.actuator.dataset import Dataset
 from genan.actuator.history import History
@@ -46,8 +46,6 @@ Errors = Float[Array, "batch nq"]
 PerMember = Float[Array, " members"]
 Counts = Int[Array, " members"]
 Numbers = Int[Array, " m"]
-Hashed = UInt32[Array, " m"]
-Seed = UInt32[Array, "2"]
 
 CHUNK_OPERATIONS = {"cpu": 2e11, "gpu": 1e13}
 """Operations to run in one go: on a CPU a second or two, as long as Ctrl-C may wait."""
@@ -121,24 +119,23 @@ class Loss(eqx.Module):
         """How many positions and how many controls the network sees: all of them need noise."""
         return self.model.history.rows, self.model.history.rows
 
+    def torque_error(self, layers: Layers, batch: Batch) -> Errors:
+        """Error of one member's torque [N m or N]."""
+        samples, rows = batch.samples, batch.rows
+        histories = batch.seen(*self.model.history.at(samples.q, samples.u, rows))
+        return self.model(layers, *histories) - samples.tau[rows]
+
     def __call__(self, layers: Layers, batch: Batch) -> Float[Array, " batch"]:
         """Losses of one member at each sample: sums over the joints, means over the steps."""
         squares = jnp.sum((self.error(layers, batch) / self.scale) ** 2, axis=-1)
         return squares if squares.ndim == 1 else jnp.mean(squares, axis=-1)
 
 
-def _torque_error(model: TorqueModel, layers: Layers, batch: Batch) -> Errors:
-    samples, rows = batch.samples, batch.rows
-    histories = batch.seen(*model.history.at(samples.q, samples.u, rows))
-    return model(layers, *histories) - samples.tau[rows]
-
-
 @final
 class TorqueLoss(Loss):
     """Squared error of the torque; the scale is its deviation in the recording [N m or N]."""
 
-    def error(self, layers: Layers, batch: Batch) -> Errors:  # noqa: D102
-        return _torque_error(self.model, layers, batch)
+    error = Loss.torque_error
 
 
 @final
@@ -152,7 +149,7 @@ class PositionLoss(Loss):
     """
 
     def error(self, layers: Layers, batch: Batch) -> Errors:  # noqa: D102
-        return batch.samples.displacement(batch.rows, _torque_error(self.model, layers, batch))
+        return batch.samples.displacement(batch.rows, self.torque_error(layers, batch))
 
 
 @final
@@ -181,18 +178,16 @@ class MultiStepLoss(Loss):
         return positions - batch.samples.q[at + jnp.arange(1, steps + 1)]
 
 
-def position_scale(samples: Samples, rows: Rows) -> Float[Array, ""]:
-    """Root mean square error of the next position without torque, over rows and joints [rad]."""
+def position_scale(samples: Samples, rows: Rows, *, balance: bool = False) -> Float[Array, "..."]:
+    """Root mean square error of the next position without torque, over rows and joints [rad]; with
+    ``balance``, of constant velocity, joint by joint [rad or m]."""
+    if balance:
+        change = lambda s, row: (s.q[row + 1] - s.q[row]) - (s.q[row] - s.q[row - 1])  # noqa: E731
+        found = np.sqrt(sum_over(lambda s, row: change(s, row) ** 2, samples, rows) / len(rows))
+        return jnp.asarray(np.where(found > 0.0, found, 1.0), samples.q.dtype)
     off = lambda s, row: s.displacement(row[None], s.tau[row][None])[0]  # noqa: E731
     total = float(np.sum(sum_over(lambda s, row: off(s, row) ** 2, samples, rows)))
     return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
-
-
-def balanced_scale(samples: Samples, rows: Rows) -> Float[Array, " nq"]:
-    """Root mean square error of constant velocity over ``rows``, joint by joint [rad or m]."""
-    change = lambda s, row: (s.q[row + 1] - s.q[row]) - (s.q[row] - s.q[row - 1])  # noqa: E731
-    found = np.sqrt(sum_over(lambda s, row: change(s, row) ** 2, samples, rows) / len(rows))
-    return jnp.asarray(np.where(found > 0.0, found, 1.0), samples.q.dtype)
 
 
 def multi_step_scale(
@@ -215,32 +210,29 @@ def multi_step_scale(
 # --- Training.
 
 
-def shuffled(places: Numbers, count: int, seed: Seed) -> Numbers:
+def shuffled(places: Numbers, count: int, seed: UInt32[Array, "2"]) -> Numbers:
     """The numbers (0 to ``count`` - 1) at these places of the permutation that ``seed`` selects."""
     a = math.isqrt(count - 1) + 1
     b = -(-count // a)
-    x = _permuted(places.astype(jnp.uint32), a, b, seed)
+
+    def hashed(x: Array, k: int) -> Array:
+        """Murmur3's finalizer, keyed."""
+        x = (x ^ seed[0]) + jnp.uint32((k + 1) * 0x9E3779B9 & 0xFFFFFFFF)
+        x = (x ^ x >> 16) * jnp.uint32(0x85EBCA6B)
+        x = (x ^ x >> 13 ^ seed[1]) * jnp.uint32(0xC2B2AE35)
+        return x ^ x >> 16
+
+    def permuted(x: Array) -> Array:
+        left, right = x // b, x % b
+        for k in range(0, _ROUNDS, 2):
+            left = (left + hashed(right, k) % a) % a
+            right = (right + hashed(left, k + 1) % b) % b
+        return left * b + right
+
+    x = permuted(places.astype(jnp.uint32))
     for _ in range(3 if count > 10_000 else 12):  # each leaves less than one in sqrt(n) outside
-        x = jnp.where(x < count, x, _permuted(x, a, b, seed))
+        x = jnp.where(x < count, x, permuted(x))
     return jnp.minimum(x, count - 1).astype(places.dtype)
-
-
-def _permuted(x: Hashed, a: int, b: int, seed: Seed) -> Hashed:
-    left, right = x // b, x % b
-    for k in range(_ROUNDS):
-        if k % 2:
-            right = (right + _hash(left, seed, k) % b) % b
-        else:
-            left = (left + _hash(right, seed, k) % a) % a
-    return left * b + right
-
-
-def _hash(x: Hashed, seed: Seed, k: int) -> Shaped[Array, " m"]:
-    """Murmur3's finalizer, keyed."""
-    x = (x ^ seed[0]) + jnp.uint32((k + 1) * 0x9E3779B9 & 0xFFFFFFFF)
-    x = (x ^ x >> 16) * jnp.uint32(0x85EBCA6B)
-    x = (x ^ x >> 13 ^ seed[1]) * jnp.uint32(0xC2B2AE35)
-    return x ^ x >> 16
 
 
 class TrainingState(eqx.Module):
@@ -313,14 +305,6 @@ class EnsembleTraining(eqx.Module):
             advance, close = threads.map(lambda program: program.compile(), lowered)
         return partial(advance, self), partial(close, self)
 
-    def _mean_loss(self, layers: Layers, rows: Int[Array, " n"], key: PRNGKeyArray) -> Array:
-        """Mean loss of one member over ``rows``, under noise on the history."""
-        dtype, noise = self.samples.q.dtype, []
-        for std, seen, own in zip(self.noise, self.loss.seen, jax.random.split(key), strict=True):
-            drawn = jax.random.normal(own, (len(rows), seen, len(std)), dtype) if any(std) else None
-            noise.append(None if drawn is None else jnp.asarray(std, dtype) * drawn)
-        return jnp.mean(self.loss(layers, Batch(self.samples, rows, *noise)))
-
 
 @partial(jax.jit, donate_argnums=1)
 def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
@@ -332,13 +316,31 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
     places = jnp.arange(training.batch_size, dtype=jnp.int32)
     count = training.train_rows.shape[-1]
     own = 0 if training.train_rows.ndim == 2 else None
-    value_and_grad = jax.value_and_grad(training._mean_loss)
+    samples = training.samples
+
+    def mean_loss(layers: Layers, rows: Array, key: PRNGKeyArray) -> Array:
+        """Of one member over ``rows``, under noise on the history."""
+        dtype, parts = samples.q.dtype, (training.noise, training.loss.seen, jax.random.split(key))
+        noise = [
+            jnp.asarray(std, dtype) * jax.random.normal(own, (len(rows), seen, len(std)), dtype)
+            if any(std)
+            else None
+            for std, seen, own in zip(*parts, strict=True)
+        ]
+        return jnp.mean(training.loss(layers, Batch(samples, rows, *noise)))
 
     def member(layers: Layers, adam: Any, rows: Array, key: PRNGKeyArray, rate: Array) -> Any:
-        loss, gradient = value_and_grad(layers, rows, key)
+        loss, gradient = jax.value_and_grad(mean_loss)(layers, rows, key)
         update, adam = optimiser.update(gradient, adam)
-        step = partial(_updated, rate, settings.weight_decay)
-        return tuple(map(step, layers, update)), adam, loss
+
+        def moved(layer: Layer, update: Layer) -> Layer:
+            decay = settings.weight_decay
+            if decay == 0.0 or isinstance(layer, Skip):
+                return jax.tree.map(lambda w, d: w - rate * d, layer, update)
+            weight = layer.weight - rate * (update.weight + decay * layer.weight)
+            return Layer(weight, layer.bias - rate * update.bias)
+
+        return tuple(map(moved, layers, update)), adam, loss
 
     def step(state: TrainingState, _: None) -> tuple[TrainingState, None]:
         i = state.step
@@ -386,14 +388,6 @@ def _close_epoch(
     ), loss
 
 
-def _updated(rate: Array, decay: float, layer: Layer, update: Layer) -> Layer:
-    """A layer after one step of the optimiser."""
-    if decay == 0.0 or isinstance(layer, Skip):
-        return jax.tree.map(lambda w, d: w - rate * d, layer, update)
-    weight = layer.weight - rate * (update.weight + decay * layer.weight)
-    return Layer(weight, layer.bias - rate * update.bias)
-
-
 def _validation_losses(training: EnsembleTraining, layers: Layers) -> PerMember:
     """Means over all validation samples, batch by batch (the last is filled up and masked)."""
     rows, counts = training.validation_rows, training.validation_count
@@ -427,16 +421,20 @@ def prepare_training(
     model = TorqueModel(history, settings.activation, scaling, precision)
     loss: Loss
     if samples.response is not None:
-        scale = balanced_scale if settings.balance else position_scale
-        loss = PositionLoss(model, scale(samples, rows))
+        loss = PositionLoss(model, position_scale(samples, rows, balance=settings.balance))
     elif settings.loss == "torque":
         loss = TorqueLoss(model, scaling.torque_std)
     else:
         errors = multi_step_scale(samples, rows, dynamics, steps=settings.steps)
         loss = MultiStepLoss(model, errors, dynamics)
     train, held, counts = rows, dataset.parts[1], None
-    if dataset.folded:
-        train, held, counts = _own_rows(dataset, settings.members)
+    if dataset.folded:  # rows of each member, shorter lists filled up by repeating
+        parts, members = dataset.parts, range(settings.members)
+        learnt = [np.concatenate([parts[p] for p in dataset.learnt(k)]) for k in members]
+        own = [parts[dataset.left_out(k)] for k in members]
+        fill = lambda some: np.stack([np.resize(x, max(map(len, some))) for x in some])  # noqa: E731
+        train, held = fill(learnt), fill(own)
+        counts = jnp.asarray(np.array(list(map(len, own)), np.int32))
     count = train.shape[-1]
     size = settings.batch_size_for(count)
     weights = sum(a * b for a, b in settings.architecture.sizes(history.inputs(nq, nu), nq))
@@ -452,24 +450,10 @@ def prepare_training(
         samples,
         jnp.asarray(train),
         jnp.asarray(held),
-        None if counts is None else jnp.asarray(counts),
+        counts,
         settings=FitSettings(**{name: getattr(settings, name) for name in _SETTINGS}),
         batch_size=min(size, count),
         learning_rate=settings.learning_rate or (2e-3 if size >= 8192 else 1e-3),
         noise=((settings.history_noise,) * nq, u_noise),
         chunk=steps // -(-steps // longest),
     )
-
-
-def _own_rows(dataset: Dataset, members: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows to learn from [members, n], to select by [members, v], and how many of these count.
-
-    Shorter lists are filled up by repeating.
-    """
-    parts = dataset.parts
-    learnt = [np.concatenate([parts[p] for p in dataset.learnt(k)]) for k in range(members)]
-    held = [parts[dataset.left_out(k)] for k in range(members)]
-    filled = [
-        np.stack([np.resize(r, max(map(len, rows))) for r in rows]) for rows in (learnt, held)
-    ]
-    return filled[0], filled[1], np.array([len(rows) for rows in held], np.int32)

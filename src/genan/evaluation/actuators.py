@@ -14,12 +14,12 @@ from genan.actuator import Ensemble
 from genan.actuator import load as load_actuators
 from genan.actuator.dataset import load_all
 from genan.actuator.errors import (
+    CONSTANT_VELOCITY,
     ORDERS,
-    Arx,
+    STANDING_STILL,
     Baseline,
-    ConstantVelocity,
     JobProgress,
-    StandingStill,
+    fit_arx,
 )
 from genan.actuator.reference import NAME, Reference
 from genan.data import Trajectories, load, read_truth_for_evaluation_only, summary
@@ -314,7 +314,7 @@ def fit_baselines(
     """Models to beat, fitted to ``train``: ridge ARX, constant velocity, standing still."""
     ensemble.contract.check_channels(train.channels, whose="the training recording")
     orders = {o for o in (*ORDERS, ensemble.contract.history.span) if 1 <= o <= trial.first}
-    return Arx.fit(train, orders=sorted(orders)), ConstantVelocity(), StandingStill()
+    return fit_arx(train, orders=sorted(orders)), CONSTANT_VELOCITY, STANDING_STILL
 
 
 def _true_torques(
