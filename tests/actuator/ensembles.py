@@ -103,7 +103,7 @@ def make(
         for n in (nq, nu)
         for x in [0.5] * n + [0.01 if history.delta else 0.5] * (n * history.length)
     ]
-    size += [0.5] * history.terms.count
+    size += [0.5] * (inputs - len(size))
     scaling = Scaling(
         0.3 * jax.random.normal(b, (inputs,)) * jnp.array(size),
         jax.random.uniform(c, (inputs,), minval=0.5, maxval=2.0) * jnp.array(size),

@@ -84,7 +84,7 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
         starts=tuple(s[:1] for s in whole.starts),
         steps=12,
     )
-    found = exam.judge("linear", ensemble, fitting.dataset, fitting.dynamics)
+    found = exam.judge(ensemble, fitting.dataset, fitting.dynamics)
     dynamics, dt = load_dynamics(fitting.robot), data.dt
     squares, ends = [], []
     for member in range(4):
@@ -109,18 +109,15 @@ def test_errors_on_what_was_left_out_are_those_of_a_plain_loop() -> None:
         found.one_step, np.sqrt(np.mean(squares, axis=0)), rtol=0.02, atol=1e-7
     )
     np.testing.assert_allclose(found.rollout, np.sqrt(np.mean(ends, axis=0)), rtol=0.02, atol=1e-5)
-    still, constant, arx = exam.judge_baselines(fitting.dataset)
-    assert [one.name for one in (still, constant, arx)] == [
-        "standing still",
-        "constant velocity",
-        "ridge ARX",
-    ]
+    baselines = exam.judge_baselines(fitting.dataset)
+    assert list(baselines) == ["standing still", "constant velocity", "ridge ARX"]
+    still, constant, _ = baselines.values()
     assert found.one_step < constant.one_step < still.one_step
 
 
 def judged(name: str, one_step: float, rollout: float, *, linear: bool) -> Candidate:
     settings = FitSettings(base="linear", hidden=() if linear else (8,))
-    errors = HeldOutErrors(name, np.array([one_step]), np.array([rollout]))
+    errors = HeldOutErrors(np.array([one_step]), np.array([rollout]))
     return Candidate(name, name, settings, errors, one_step, rollout)
 
 
@@ -133,22 +130,24 @@ def test_a_network_must_be_better_in_both_and_by_more_than_chance() -> None:
 
 
 def test_what_something_plain_surpasses_comes_last() -> None:
-    errors = lambda name, ahead, end: HeldOutErrors(name, np.array([ahead]), np.array([end]))  # noqa: E731
-    guesses = errors("constant velocity", 1.0, 9.0), errors("standing still", 9.0, 1.0)
+    errors = lambda ahead, end: HeldOutErrors(np.array([ahead]), np.array([end]))  # noqa: E731
+    guesses = {"constant velocity": errors(1.0, 9.0), "standing still": errors(9.0, 1.0)}
     best, near = judged("best", 0.8, 0.5, linear=True), judged("near", 0.6, 1.5, linear=True)
     far, sound = judged("far", 0.7, 0.1, linear=False), judged("sound", 0.6, 0.4, linear=False)
     worse = judged("worse", 0.5, 0.6, linear=False)
     assert decide([best, near, far, sound, worse], guesses) == (best, sound)
     assert decide([best, far, sound], guesses) == (best, far)  # nothing plain is nearer than either
     assert decide([best, near, far], guesses) == (best, far)  # there is nothing sound
-    assert decide([best, far, sound], (*guesses, errors("ridge ARX", 0.65, 2.0))) == (best, sound)
+    assert decide([best, far, sound], guesses | {"ridge ARX": errors(0.65, 2.0)}) == (best, sound)
     assert decide([best, near, worse], guesses) == (best, best)
 
 
 def test_a_better_baseline_is_owned_up_to() -> None:
     linear, network = judged("linear", 1.0, 1.0, linear=True), judged("n", 0.8, 0.8, linear=False)
-    better = HeldOutErrors("ridge ARX", np.array([0.5]), np.array([2.0]))
-    words = ModelChoice((linear, network), (better,), linear, network, 5, 0.1, False).sentences
+    better = HeldOutErrors(np.array([0.5]), np.array([2.0]))
+    words = ModelChoice(
+        (linear, network), {"ridge ARX": better}, linear, network, 5, 0.1, False
+    ).sentences
     assert words[-1].startswith(
         "Beware: ridge ARX is better there one step ahead (1.6 times as accurate)"
     )
@@ -156,7 +155,7 @@ def test_a_better_baseline_is_owned_up_to() -> None:
 
 def test_no_network_is_handed_out_that_is_worse() -> None:
     linear, network = judged("linear", 1.0, 1.0, linear=True), judged("n", 0.8, 1.2, linear=False)
-    words = ModelChoice((linear, network), (), linear, linear, 5, 0.1, True).sentences
+    words = ModelChoice((linear, network), {}, linear, linear, 5, 0.1, True).sentences
     assert "stretches of the recordings: linear" in words[0] and "too few recordings" in words[1]
     assert words[2].endswith("had 0.8 times its error one step ahead and 1.2 times after 0.5 s.")
 

@@ -203,18 +203,14 @@ def test_weights_that_lie_about_themselves_are_refused(artifact: Path) -> None:
         rewritten(artifact, len(text).to_bytes(8, "little") + text + data)
         return sentence(artifact)
 
-    assert "(its length is not what its header says)" in with_header({})
+    assert "of shape [3, 32, 32], but holds nothing" in with_header({})
     assert "cannot be read" in with_header([1])
     name = "layers.0.weight"
     assert f"({name} is of type F64, not F32)" in with_header(
         {**header, name: {**header[name], "dtype": "F64"}}
     )
-    assert f"({name} does not lie" in with_header(
-        {**header, name: {**header[name], "data_offsets": [4, 8]}}
-    )
-    assert f"({name} does not lie" in with_header(
-        {**header, name: {**header[name], "shape": [-1, -1]}}
-    )
+    for wrong in ({"data_offsets": [4, 8]}, {"shape": [-1, -1]}):
+        assert "cannot be read" in with_header({**header, name: {**header[name], **wrong}})
     assert "cannot be read" in with_header({**header, name: {}})
     renamed = {f"{key}x" if key == name else key: value for key, value in header.items()}
     assert f"must hold {name} of shape [3, 32, 32], but holds nothing" in with_header(renamed)

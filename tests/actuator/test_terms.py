@@ -24,7 +24,6 @@ def test_the_terms_are_what_they_say() -> None:
         9.0,
     ]
     np.testing.assert_allclose(found, expected)
-    assert terms.count == len(expected)
     assert Terms.from_settings(terms.settings()) == terms
 
 
@@ -44,7 +43,10 @@ def test_a_servo_pulls_to_its_goal_by_its_gains_if_it_is_on() -> None:
     np.testing.assert_allclose(found, [0.4, 80.0, 1.2, 0.3])
     off = np.concatenate(terms.features(q, u * [1.0, 0.0, 1.0, 1.0], np))
     np.testing.assert_allclose(off, [0.0, 0.0, 0.0, 0.3])
-    assert terms.count == 4 and Terms.from_settings(terms.settings()) == terms
+    assert (
+        History(0, terms=terms).inputs(2, 4) == 10
+        and Terms.from_settings(terms.settings()) == terms
+    )
 
 
 def test_stiction_holds_against_weight_and_drive_while_a_joint_stands() -> None:
@@ -56,7 +58,7 @@ def test_stiction_holds_against_weight_and_drive_while_a_joint_stands() -> None:
     np.testing.assert_allclose(
         found[-5:], [slow * np.sin(0.5), slow * np.cos(0.5), slow * 0.2, 0.7, 1.0]
     )
-    assert terms.count == len(found) and Terms.from_settings(terms.settings()) == terms
+    assert Terms.from_settings(terms.settings()) == terms
     moving = np.concatenate(terms.features(q - [[1.0, 1.0], [0.0, 0.0]], u, np))
     np.testing.assert_allclose(moving[-5:], 0.0, atol=1e-10)
     np.testing.assert_allclose(moving[:-5], found[:-5])
@@ -70,7 +72,7 @@ def test_a_servo_without_switch_and_gain_is_refused() -> None:
 
 
 def test_no_terms_are_nothing() -> None:
-    assert not Terms() and Terms().count == 0 and History(3).inputs(2, 3) == 20
+    assert not Terms() and History(3).inputs(2, 3) == 20
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from genan.actuator.settings import FitSettings
 Weights = Float[np.ndarray, "inputs_and_one nq"]
 PerJoint = Float[np.ndarray, " nq"]
 Rows = Int[np.ndarray, " n"]
-Used = Bool[np.ndarray, " inputs"]
+Used = Bool[np.ndarray, " _"]
 Scale = Float[np.ndarray, "*nq"] | float
 
 KINDS = ("linear", "parametric", "both")
@@ -40,20 +40,22 @@ OPERATIONS, FEWEST_SAMPLES = 2e10, 15_000
 def uses(kind: str, history: History, nq: int, nu: int) -> Used:
     """Which inputs a base model of this ``kind`` uses."""
     past, terms = np.arange(history.rows), history.terms
+    used, samples = np.ones(history.inputs(nq, nu), bool), history.rows * (nq + nu)
     if kind == "linear":
-        return np.arange(history.inputs(nq, nu)) < history.rows * (nq + nu)
+        return np.arange(len(used)) < samples
     parametric = kind == "parametric"  # one past sample is the velocity
     q = np.repeat(past <= 1 if parametric else past >= 0, nq)
     u = np.repeat(past == 0 if parametric else past >= 0, nu)
     gains = {gain for servo in terms.servos for gain in servo.gains}
     u.reshape(-1, nu)[:, list(gains)] = False
+    used[:samples] = np.concatenate([q, u])
     of_servos = gains | {k for servo in terms.servos for k in (servo.goal, *servo.switches)}
     crossed, squared = terms.factors
     own = [parametric and control not in of_servos for control, _ in crossed]
     own += [parametric and not of_servos & {*pair} for pair in squared]
-    rest = terms.count - terms.shapes - len(own)  # servos and stiction
-    shapes, others = np.ones(terms.shapes, bool), np.ones(rest, bool)
-    return np.concatenate([q, u, shapes, np.array(own, bool), others])
+    first = samples + sum(map(len, terms.friction)) + 2 * len(terms.turning) ** 2
+    used[first : first + len(own)] = own
+    return used
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +74,8 @@ class LinearSamples:
         samples, scaling, history = dataset.samples, dataset.scaling, dataset.history
         at, nq = rows.astype(np.int64), samples.nq
         q, u = np.asarray(samples.q), np.asarray(samples.u)
-        mean, std = (np.asarray(a, np.float64) for a in (scaling.input_mean, scaling.input_std))
-        middle, size = (
-            np.asarray(a, np.float64) for a in (scaling.torque_mean, scaling.torque_std)
-        )
+        scales = (scaling.input_mean, scaling.input_std, scaling.torque_mean, scaling.torque_std)
+        mean, std, middle, size = (np.asarray(a, np.float64) for a in scales)
         x = (history.features(*(a.astype(np.float64) for a in history.at(q, u, at))) - mean) / std
         hold = tau = np.asarray(samples.tau, np.float64)[at]
         moves = np.broadcast_to(np.eye(nq), (len(at), nq, nq))
@@ -90,9 +90,7 @@ class LinearSamples:
         response = weight[:, None] * moves * size
         return cls(whole, (tau - middle) / size, (hold - middle) / size, response)
 
-    def sums(
-        self, used: Bool[np.ndarray, " inputs_and_one"], origin: Weights
-    ) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, " k"]]:
+    def sums(self, used: Used, origin: Weights) -> tuple[np.ndarray, np.ndarray]:
         """Matrix and right-hand side of the normal equations for the weights of ``used`` inputs,
         joint after joint; the weights are counted from ``origin``."""
         x = self.x[:, used]
@@ -111,10 +109,8 @@ class BaseProblem:
     """Linear models of the torque from the parts of a dataset."""
 
     def __init__(self, dataset: Dataset, kind: str, *, scale: Scale = 1.0) -> None:
-        """Over the rows of each part, thinned out where there are very many.
-
-        ``scale``: what errors are divided by, joint by joint, before they are squared [rad or m].
-        """
+        """Over the rows of each part, thinned out where there are very many. ``scale``: what errors
+        are divided by, joint by joint, before they are squared [rad or m]."""
         nq, parts = dataset.samples.nq, dataset.parts
         used = uses(kind, dataset.history, nq, dataset.channels.nu)
         cost = float(used.sum() + 1) ** 2 * nq * (nq + 1)
@@ -147,10 +143,8 @@ class BaseProblem:
         return np.asarray((off**2).mean(axis=0))
 
     def best_ridge(self, folds: Mapping[int, Sequence[int]]) -> float:
-        """The ridge of the lowest error, each joint relative to its best.
-
-        ``folds``: by the group to judge, the groups to fit.
-        """
+        """The ridge of the lowest error, each joint relative to its best. ``folds``: by the group
+        to judge, the groups to fit."""
         errors = lambda ridge: sum(  # noqa: E731
             self.errors(self.solve(ridge, learnt), out) for out, learnt in folds.items()
         )
@@ -159,9 +153,7 @@ class BaseProblem:
         return RIDGES[int(np.argmin(relative.mean(axis=1)))]
 
 
-def base_layer(
-    dataset: Dataset, settings: FitSettings, *, scale: Scale = 1.0
-) -> tuple[Layer, float]:
+def base_layer(dataset: Dataset, settings: FitSettings, scale: Scale) -> tuple[Layer, float]:
     """The base torque models of all members as a layer, each fitted to what its member learns from;
     and the ridge. With hidden layers, these see inputs within the range of the data."""
     problem, members = BaseProblem(dataset, settings.base, scale=scale), range(settings.members)

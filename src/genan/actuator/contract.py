@@ -154,9 +154,7 @@ class Contract:
 
 
 def read_contract(folder: Path | str) -> tuple[Contract, dict[str, Any]]:
-    """Contract and record of the fitted actuators in ``folder``, without their weights.
-
-    Format (versions 1 to 3) and seal are checked.
-    """
+    """Contract and record of the fitted actuators in ``folder``, without their weights. Format
+    (versions 1 to 3) and seal are checked."""
     settings = KIND.read_contract(Path(folder))
     return Contract.from_settings(settings["contract"]), settings["record"]

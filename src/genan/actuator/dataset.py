@@ -30,7 +30,8 @@ from genan.robot import Robot
 
 Rows = Int[np.ndarray, " n"]
 SomeRows = Int[np.ndarray, "_"]
-Numbers = Int[np.ndarray, " m"]
+Numbers = Int[np.ndarray, " _"]
+Chosen = tuple[int, ...]
 
 FEWEST_WHOLE = 3  # Recordings (or kinds of commands) from which on whole ones are left out.
 MOST_COMPARED, LOOKED_AT = 300, 200  # Recordings whose commands are compared, samples of each.
@@ -94,9 +95,7 @@ class FoldUnit:
 Folds = tuple[tuple[FoldUnit, ...], ...]
 
 
-def folds(
-    trajectories: Trajectories, history: History, *, count: int, steps: int
-) -> tuple[Folds, bool]:
+def folds(data: Trajectories, history: History, *, count: int, steps: int) -> tuple[Folds, bool]:
     """The units of each of ``count`` folds (or fewer), of equal activity (mean square change of
     position per sample, relative to the usual one); and whether recordings had to be cut.
 
@@ -106,14 +105,14 @@ def folds(
     a gap as long as a history between them.
     """
     runs: dict[str, list[np.ndarray]] = {}
-    rows_of_each = usable_rows(trajectories.lengths, history, rollout=steps)
-    for name, rows in zip(trajectories.recordings, rows_of_each, strict=True):
+    rows_of_each = usable_rows(data.lengths, history, rollout=steps)
+    for name, rows in zip(data.recordings, rows_of_each, strict=True):
         if len(rows):
             runs.setdefault(name, []).append(rows)
     names, whole = list(runs), [FoldUnit(name, tuple(rows)) for name, rows in runs.items()]
     units = [
         FoldUnit(" and ".join(names[k] for k in some), sum((whole[k].rows for k in some), ()))
-        for some in same_commands(trajectories, [unit.rows[0] for unit in whole])
+        for some in same_commands(data, [unit.rows[0] for unit in whole])
     ]
     if len(units) < FEWEST_WHOLE:
         units = whole
@@ -134,7 +133,7 @@ def folds(
                 f"Cross-validation needs at least 2 recordings, or one of more than {4 * gap} "
                 "samples to cut in two; record more, or give --choose never."
             )
-    q = trajectories.q
+    q = data.q
     usual = np.diff(q, axis=0).std(axis=0)
     usual = np.where(usual > 0.0, usual, 1.0)
     places = (np.concatenate(unit.rows).astype(np.int64) for unit in units)
@@ -143,12 +142,10 @@ def folds(
     return tuple(tuple(units[k] for k in part) for part in parts_of_folds), cut
 
 
-def same_commands(trajectories: Trajectories, runs: Sequence[SomeRows]) -> list[list[int]]:
-    """Recordings under the same commands together, by number, each given by rows of one run.
-
-    A control that is constant in every recording is a setting, no command.
-    """
-    u = trajectories.u
+def same_commands(data: Trajectories, runs: Sequence[SomeRows]) -> list[list[int]]:
+    """Recordings under the same commands together, by number, each given by rows of one run. A
+    control that is constant in every recording is a setting, no command."""
+    u = data.u
     spread = u.std(axis=0)
     looks = [
         u[rows[np.linspace(0, len(rows) - 1, LOOKED_AT).round().astype(int)].astype(np.int64)]
@@ -182,7 +179,7 @@ def assign_folds(activities: Sequence[float], count: int) -> list[list[int]]:
     return [np.sort(order[places == fold]).tolist() for fold in range(count)]
 
 
-def find_servos(trajectories: Trajectories) -> tuple[Servo, ...]:
+def find_servos(data: Trajectories) -> tuple[Servo, ...]:
     """The servos among the joints; none where nothing is switched.
 
     A control of two values, one of them 0, is a switch. One that is positive and constant in each
@@ -190,10 +187,8 @@ def find_servos(trajectories: Trajectories) -> tuple[Servo, ...]:
     is its goal. With as many switches or gains as joints, each joint has its own, in order; else
     every joint has all.
     """
-    low, high = (
-        np.stack([bound(one.u, axis=0) for one in trajectories]) for bound in (np.min, np.max)
-    )
-    u, lowest, highest = _joined([one.u for one in trajectories]), low.min(axis=0), high.max(axis=0)
+    low, high = (np.stack([bound(one.u, axis=0) for one in data]) for bound in (np.min, np.max))
+    u, lowest, highest = _joined([one.u for one in data]), low.min(axis=0), high.max(axis=0)
     switches, gains, commands = [], [], []
     for control in np.flatnonzero(lowest < highest).tolist():
         if lowest[control] == 0.0 and np.isin(u[:, control], (0.0, highest[control])).all():
@@ -204,24 +199,22 @@ def find_servos(trajectories: Trajectories) -> tuple[Servo, ...]:
             commands.append(control)
     if not commands or not (switches or gains):
         return ()
-    joints, found = trajectories.channels.nq, []
+    joints, found = data.channels.nq, []
     for joint in range(joints):
         own = ((part[joint],) if len(part) == joints else tuple(part) for part in (switches, gains))
         my_switches, my_gains = own
-        goal = _goal(trajectories, joint, commands, my_switches)
+        goal = _goal(data, joint, commands, my_switches)
         if goal is not None:
             found.append(Servo(joint, goal, my_switches, my_gains))
     return tuple(found)
 
 
-def _goal(
-    trajectories: Trajectories, joint: int, commands: Sequence[int], switches: Sequence[int]
-) -> int | None:
+def _goal(data: Trajectories, joint: int, commands: list[int], switches: Chosen) -> int | None:
     """The command that the joint follows best while all switches are on, if it follows any."""
     alike = dict.fromkeys(commands, LEAST_ALIKE)
-    for behind in {round(seconds / trajectories.dt) for seconds in BEHIND}:
-        q = _joined([one.q[behind:, joint] for one in trajectories])
-        u = _joined([one.u[: max(0, len(one.u) - behind)] for one in trajectories])
+    for behind in {round(seconds / data.dt) for seconds in BEHIND}:
+        q = _joined([one.q[behind:, joint] for one in data])
+        u = _joined([one.u[: max(0, len(one.u) - behind)] for one in data])
         on = (u[:, list(switches)] != 0.0).all(axis=1)
         q, u = q[on], u[on]
         for control in commands if len(q) else ():
@@ -269,7 +262,7 @@ class Dataset:
     folded: bool  # Whether ``parts`` are folds, of which each network leaves out another.
     units: Folds  # With folds, the recordings of each; else nothing.
     cut: bool  # Whether the recordings were too few and had to be cut to be folds.
-    validation_trajectories: Int[np.ndarray, " k"]
+    validation_trajectories: Numbers
     """Which trajectories were held out, counted from 0; with folds: all, each by some network."""
     q_seen: Float[np.ndarray, "2 nq"]  # Lowest and highest positions to learn from [rad or m].
     u_seen: Float[np.ndarray, "2 nu"]  # Lowest and highest controls to learn from.
@@ -313,11 +306,8 @@ def gather(
     true_torque: Float[np.ndarray, "rows nq"] | None = None,
     start: Ensemble | None = None,
 ) -> Dataset:
-    """Load, check, split and prepare.
-
-    ``true_torque`` [N m or N] takes the place of inverse dynamics; ``start`` are networks that are
-    there already, whose history and scaling are kept.
-    """
+    """Load, check, split and prepare. ``true_torque`` [N m or N] takes the place of inverse
+    dynamics; ``start`` are networks that are there already, whose history and scaling are kept."""
     trajectories, paths = load_all(data)
     trajectories.check_robot(robot)
     shared = data if isinstance(data, SharedData) else SharedData(trajectories, paths, dynamics)
@@ -382,8 +372,8 @@ def gather(
         u, positions = on_device(trajectories.u), trajectories.q
         if data is not shared:
             del trajectories, data, shared.trajectories
-        labels = true_torque is None
-        tau = torque_labels(positions, lengths, dynamics) if labels else on_device(true_torque)
+        measured = None if true_torque is None else on_device(true_torque)
+        tau = torque_labels(positions, lengths, dynamics) if measured is None else measured
         q = on_device(positions)
         del positions
         samples = Samples(q, u, tau, responses(q, dynamics) if closed_form else None)
@@ -397,29 +387,25 @@ def gather(
     return Dataset(channels, samples, history, *split_up, q_seen, u_seen, scaling, origin)
 
 
-def split_usable(
-    trajectories: Trajectories, settings: FitSettings
-) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " v"]]:
-    """Trajectories to learn from and to select by, of those that are long enough.
-
-    With folds, all are both.
-    """
-    history, lengths = settings.history, trajectories.lengths
+def split_usable(data: Trajectories, settings: FitSettings) -> tuple[Numbers, Numbers]:
+    """Trajectories to learn from and to select by, of those that are long enough. With folds, all
+    are both."""
+    history, lengths = settings.history, data.lengths
     shortest = max(history.reach, 1) + 1 + settings.steps
     usable = np.flatnonzero(lengths >= shortest)
     if len(usable) == 0:
         raise DataError(
             f"A history that reaches {history.reach} samples back and {settings.steps} step(s) "
-            f"ahead need trajectories of at least {shortest} samples, but the longest has "
+            f"ahead need data of at least {shortest} samples, but the longest has "
             f"{int(lengths.max())}; take a shorter history or longer recordings."
         )
     if settings.folds is not None:
         return usable, usable
-    names = [trajectories.recordings[k] for k in usable]
+    names = [data.recordings[k] for k in usable]
     if len(set(names)) == 1:
         raise DataError(
             "There is one recording that is long enough, and validation needs another: record "
-            f"more, cut it into trajectories of at least {shortest} samples, or give --choose "
+            f"more, cut it into data of at least {shortest} samples, or give --choose "
             "always."
         )
     train, held_out = split(names, fraction=1.0 - settings.validation, seed=settings.split_seed)

@@ -202,20 +202,22 @@ def assemble(
 ) -> Ensemble:
     """The ensemble of these arrays, each checked for the shape that the contract implies."""
     members, inputs, nq = contract.members, contract.inputs, contract.nq
-    sizes, skip = contract.architecture.sizes(inputs, nq), contract.architecture.skip
-    named = [(f"layers.{k}", size) for k, size in enumerate(sizes)]
+    sizes = contract.architecture.sizes(inputs, nq)
+    kinds: dict[str, tuple[type, tuple[int, int]]] = {
+        f"layers.{k}": (Layer, size) for k, size in enumerate(sizes)
+    }
+    if contract.architecture.skip:
+        kinds["skip"] = Skip, (inputs, nq)
     shapes: dict[str, tuple[int, ...]] = {}
-    for name, (rows, columns) in [*named, *([("skip", (inputs, nq))] if skip else [])]:
-        shapes |= {f"{name}.weight": (members, rows, columns), f"{name}.bias": (members, columns)}
-    if skip:
-        shapes |= dict.fromkeys(("skip.low", "skip.high"), (members, inputs))
-    shapes |= dict.fromkeys(("scaling.input_mean", "scaling.input_std"), (inputs,))
-    shapes |= dict.fromkeys(("scaling.torque_mean", "scaling.torque_std"), (nq,))
+    for name, (kind, (rows, columns)) in kinds.items():
+        widths = {"weight": (rows, columns), "bias": (columns,), "low": (rows,), "high": (rows,)}
+        shapes |= {f"{name}.{x.name}": (members, *widths[x.name]) for x in fields(kind)}
+    for name, width in (("input", inputs), ("torque", nq)):
+        shapes |= dict.fromkeys((f"scaling.{name}_mean", f"scaling.{name}_std"), (width,))
     KIND.check_arrays(arrays, shapes, where=where)
 
     def take(kind: Any, name: str) -> Any:
         return kind(*(jnp.asarray(arrays[f"{name}.{part.name}"]) for part in fields(kind)))
 
-    layers = tuple(take(Layer, name) for name, _ in named)
-    layers = (*layers, take(Skip, "skip")) if skip else layers
+    layers = tuple(take(kind, name) for name, (kind, _) in kinds.items())
     return Ensemble(contract, layers, take(Scaling, "scaling"), json.dumps(record, sort_keys=True))

@@ -34,6 +34,7 @@ from genan.errors import DataError
 
 Rows = Int[np.ndarray, " n"]
 SomeRows = Int[np.ndarray, "_"]
+Errors = Float[np.ndarray, "... nq"]
 PerJoint = Float[np.ndarray, " nq"]
 Positions = Float[np.ndarray, "n rows nq"]
 Controls = Float[np.ndarray, "n rows nu"]
@@ -68,15 +69,13 @@ class StepBlock:
 
 
 def step_blocks(
-    ensemble: Ensemble, dynamics: Dynamics, trajectories: Trajectories, rows: Rows
+    ensemble: Ensemble, dynamics: Dynamics, data: Trajectories, rows: Rows
 ) -> Iterator[StepBlock]:
-    """One step ahead from each of ``rows``, block by block.
-
-    The error is dt^2 (predicted minus recorded acceleration): the same number as the difference of
-    the positions, without the rounding of single precision in it.
-    """
+    """One step ahead from each of ``rows``, block by block. The error is dt^2 (predicted minus
+    recorded acceleration): the same number as the difference of the positions, without the rounding
+    of single precision in it."""
     history = ensemble.contract.history
-    q, u, dt = trajectories.q, trajectories.u, trajectories.dt
+    q, u, dt = data.q, data.u, data.dt
     for part, places in padded_blocks(len(rows), at_once(SAMPLES)):
         now = rows[places].astype(np.int64)
         qd = (q[now] - q[now - 1]) / dt
@@ -107,13 +106,9 @@ def rollouts(
 ) -> Float[np.ndarray, "models s R nq"]:
     """Positions along given controls [models, s, R, nq] [rad or m]; not finite where one ran away.
 
-    Args:
-        ensemble: the actuators.
-        dynamics: the rigid body.
-        q: the last max(span, 1) + 1 positions of each start, oldest first [rad or m].
-        u: controls from the oldest of the history to the last step [s, reach + R, nu].
-        members: each member alone, as a model of its own, instead of the mean torque.
-        report: called after each block with how many rollouts are done.
+    ``q``: the last max(span, 1) + 1 positions of each start [rad or m]; ``u``: controls from the
+    oldest of the history to the last step [s, reach + R, nu]. With ``members``, each alone is a
+    model, instead of the mean torque. ``report`` is called with how many rollouts are done.
     """
     total = len(q)
     block = -(-total // -(-total // at_once(ROLLOUTS)))
@@ -145,17 +140,15 @@ def _rollouts(
 
 
 def recorded_past(
-    ensemble: Ensemble, trajectories: Trajectories, starts: Int[np.ndarray, " s"], *, steps: int
-) -> tuple[Float[np.ndarray, "s past nq"], Float[np.ndarray, "s controls nu"]]:
+    ensemble: Ensemble, data: Trajectories, starts: Rows, *, steps: int
+) -> tuple[Positions, Float[np.ndarray, "n controls nu"]]:
     """What ``rollouts`` needs to run ``steps`` steps along the recorded controls."""
     history = ensemble.contract.history
     past = starts[:, None] + np.arange(-max(history.span, 1), 1)
-    return trajectories.q[past], trajectories.u[starts[:, None] + np.arange(-history.reach, steps)]
+    return data.q[past], data.u[starts[:, None] + np.arange(-history.reach, steps)]
 
 
-def cut_errors(
-    difference: Float[np.ndarray, "... nq"], bound: PerJoint
-) -> tuple[Float[np.ndarray, "... nq"], np.ndarray]:
+def cut_errors(difference: Errors, bound: PerJoint) -> tuple[Errors, np.ndarray]:
     """Absolute errors cut at ``bound`` [rad or m], and which of [...] passed it or are NaN."""
     size = np.abs(np.asarray(difference, np.float64))
     size[~np.isfinite(size)] = np.inf
@@ -181,25 +174,23 @@ CONSTANT_VELOCITY = Baseline("constant velocity", 1, lambda q, u: 2.0 * q[:, -1]
 ARX = "ridge ARX"
 
 
-def one_step(baseline: Baseline, trajectories: Trajectories, rows: Rows) -> NextPositions:
+def one_step(baseline: Baseline, data: Trajectories, rows: Rows) -> NextPositions:
     """Predicted positions one sample after each of ``rows`` [n, nq] [rad or m]."""
-    predicted = np.empty((len(rows), trajectories.channels.nq))
+    predicted = np.empty((len(rows), data.channels.nq))
     for k in range(0, len(rows), _BLOCK):
         at = rows[k : k + _BLOCK, None].astype(np.int64) + np.arange(-baseline.past, 1)
-        predicted[k : k + _BLOCK] = baseline.next_position(trajectories.q[at], trajectories.u[at])
+        predicted[k : k + _BLOCK] = baseline.next_position(data.q[at], data.u[at])
     return predicted
 
 
-def open_loop(
-    baseline: Baseline, trajectories: Trajectories, rows: Rows, *, steps: int
-) -> Float[np.ndarray, "n R nq"]:
+def open_loop(baseline: Baseline, data: Trajectories, rows: Rows, *, steps: int) -> Positions:
     """Positions of the ``steps`` samples after each of ``rows`` along the recorded controls [rad or
     m]; what runs away becomes infinite or not a number, which is the caller's to count."""
     past = baseline.past
     at = rows[:, None].astype(np.int64) + np.arange(-past, steps)
-    u = trajectories.u[at]
-    q = np.empty((len(rows), past + 1 + steps, trajectories.channels.nq))
-    q[:, : past + 1] = trajectories.q[at[:, : past + 1]]
+    u = data.u[at]
+    q = np.empty((len(rows), past + 1 + steps, data.channels.nq))
+    q[:, : past + 1] = data.q[at[:, : past + 1]]
     with np.errstate(over="ignore", invalid="ignore"):
         for r in range(steps):
             seen = slice(r, r + past + 1)
@@ -209,10 +200,8 @@ def open_loop(
 
 def fit_arx(data: Trajectories, *, orders: Sequence[int] = ORDERS, seed: int = 0) -> Baseline:
     """Ridge ARX: fitted on four fifths of the trajectories, order and ridge chosen on the others.
-
     ``orders``: past samples to try, each at least 1, where trajectories are long enough. ``seed``:
-    of the split.
-    """
+    of the split."""
     parts, q, u = split(data, seed=seed), data.q, data.u
     roomiest = min(int(data.lengths[part].max()) for part in parts) - 2
     tried = sorted({order for order in orders if 1 <= order <= roomiest})
@@ -286,7 +275,6 @@ def _solve_arx(
 class HeldOutErrors:
     """Root mean square errors on what was left out, over all folds together."""
 
-    name: str
     one_step: PerJoint  # Of the next position [rad or m].
     rollout: PerJoint
     """Of the position at the end of a rollout, cut at the range of the joint [rad or m]."""
@@ -323,9 +311,7 @@ class HeldOutSamples:
         bound = dataset.q_seen[1] - dataset.q_seen[0]
         return cls(trajectories, tuple(rows), tuple(starts), steps, bound)
 
-    def judge(
-        self, name: str, ensemble: Ensemble, dataset: Dataset, dynamics: Dynamics
-    ) -> HeldOutErrors:
+    def judge(self, ensemble: Ensemble, dataset: Dataset, dynamics: Dynamics) -> HeldOutErrors:
         """Each member on the fold that it left out."""
         ahead, ends = [], []
         # NumPy takes the members apart: JAX would compile a program for each slice.
@@ -342,9 +328,9 @@ class HeldOutSamples:
                 past = recorded_past(member, self.trajectories, filled, steps=self.steps)
                 end = rollouts(member, dynamics, *past)[0, : len(starts), -1]
                 ends.append(end - self.trajectories.q[starts + self.steps])
-        return self._errors(name, ahead, ends)
+        return self._errors(ahead, ends)
 
-    def judge_baselines(self, dataset: Dataset) -> tuple[HeldOutErrors, ...]:
+    def judge_baselines(self, dataset: Dataset) -> dict[str, HeldOutErrors]:
         """Standing still, constant velocity, and ridge ARX fitted without the fold it is judged
         on."""
         data, count, known = self.trajectories, len(dataset.parts), self.trajectories.recordings
@@ -357,16 +343,16 @@ class HeldOutSamples:
                 models.setdefault(ARX, []).append(fit_arx(data.select(others)))
         except DataError:  # too few or too short for it
             models.pop(ARX, None)
-        found = []
+        found = {}
         for name, each in models.items():
             ahead, ends = [], []
             for model, rows, starts in zip(each, self.rows, self.starts, strict=True):
                 ahead.append(one_step(model, data, rows) - data.q[rows + 1])
                 end = open_loop(model, data, starts, steps=self.steps)[:, -1]
                 ends.append(end - data.q[starts + self.steps])
-            found.append(self._errors(name, ahead, ends))
-        return tuple(found)
+            found[name] = self._errors(ahead, ends)
+        return found
 
-    def _errors(self, name: str, *parts: Sequence[np.ndarray]) -> HeldOutErrors:
+    def _errors(self, *parts: Sequence[np.ndarray]) -> HeldOutErrors:
         cut = (cut_errors(np.concatenate(part), self.bound)[0] for part in parts)
-        return HeldOutErrors(name, *(np.sqrt((size**2).mean(axis=0)) for size in cut))
+        return HeldOutErrors(*(np.sqrt((size**2).mean(axis=0)) for size in cut))

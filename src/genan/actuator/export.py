@@ -35,10 +35,7 @@ Run = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]]
 
 def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     """Write the folder ``out``: the artifact's two files byte by byte, ``numpy_runtime.py``, and
-    how to use them.
-
-    A folder that is there keeps its other files. Returns ``out``.
-    """
+    how to use them. A folder that is there keeps its other files. Returns ``out``."""
     source = Path(artifact_folder)
     ensemble = load(source)
     contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
@@ -111,12 +108,9 @@ def difference(ensemble: Ensemble, run: Run) -> float:
 def probes(
     ensemble: Ensemble, *, count: int = 100, seed: int = 0
 ) -> tuple[Float[np.ndarray, "n rows nq"], Float[np.ndarray, "n rows nu"]]:
-    """Histories to compare on, float32, ``count`` of each of three kinds.
-
-    Every network input drawn on its own, within three standard deviations of the training data;
-    slow sines of 0.2 to 3 Hz through the training data, as a robot that moves gives them; and a
-    robot at rest.
-    """
+    """Histories to compare on, float32, ``count`` of each of three kinds. Every network input drawn
+    on its own, within three standard deviations of the training data; slow sines of 0.2 to 3 Hz
+    through the training data, as a robot that moves gives them; and a robot at rest."""
     rng, draw = np.random.default_rng(seed), np.random.Generator.uniform
     contract, history, scaling = ensemble.contract, ensemble.contract.history, ensemble.scaling
     mean, std = (np.asarray(x, np.float64) for x in (scaling.input_mean, scaling.input_std))
@@ -198,10 +192,8 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
 
 
 class _Symbol:
-    """A value of the graph, computed with like an array: the features are those of ``History``.
-
-    The axis of the batch counts as 1 in ``shape``. What is empty has no value in the graph.
-    """
+    """A value of the graph, computed with like an array: the features are those of ``History``. The
+    axis of the batch counts as 1 in ``shape``. What is empty has no value in the graph."""
 
     dtype = np.float32
 

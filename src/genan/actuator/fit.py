@@ -10,7 +10,7 @@ nothing is trained twice.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,13 @@ from genan.actuator.contract import CONTRACT
 from genan.actuator.dataset import Data, SharedData
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.ensemble import load as load_actuators
-from genan.actuator.errors import HeldOutErrors, HeldOutSamples, JobProgress
+from genan.actuator.errors import (
+    CONSTANT_VELOCITY,
+    STANDING_STILL,
+    HeldOutErrors,
+    HeldOutSamples,
+    JobProgress,
+)
 from genan.actuator.fitting import FitInterruptedError, FitObserver, Fitting, clear, keep
 from genan.actuator.settings import FitSettings
 from genan.data import Trajectories, inspect, load, read_truth_for_evaluation_only, summary
@@ -32,6 +38,7 @@ from genan.errors import ActuatorError, DataError, SettingError
 from genan.robot import Robot
 
 AnyRobot = Robot | Path | str
+Baselines = Mapping[str, HeldOutErrors]
 
 MOST_TO_CHOOSE = 150_000
 """Samples up to which the model is chosen by cross-validation without being asked for, and up to
@@ -45,11 +52,11 @@ MANY = 80_000  # Samples above which fewer models are tried: networks take longe
 STEPS = 30_000, 50_000  # Steps of training that a network gets, about: of few samples and of many.
 BETTER = 0.99  # Part of the simpler model's error that a freer one must stay below.
 DECAY = 0.1  # Weight decay of networks on a base.
-REPEATED = ("epochs", "batch", "batch_size", "rate", "learning_rate", "schedule", "validation")
-REPEATED += ("split_seed",)  # Settings that a network on true torques takes over.
-NOT_JUDGED = HeldOutErrors("not judged yet", np.zeros(0), np.zeros(0))
-CHOSEN = ("base", "folds", "hidden", "history_length", "weight_decay", "members", "epochs")
-CHOSEN += ("batch_size", "learning_rate", "loss")  # Settings that a choice makes.
+REPEATED = {"epochs", "batch", "batch_size", "rate", "learning_rate", "schedule", "validation"}
+REPEATED |= {"split_seed"}  # Settings that a network on true torques takes over.
+NOT_JUDGED = HeldOutErrors(np.zeros(0), np.zeros(0))
+CHOSEN = ["base", "folds", "hidden", "history_length", "weight_decay", "members", "epochs"]
+CHOSEN += ["batch_size", "learning_rate", "loss"]  # Settings that a choice makes.
 
 
 def fit(
@@ -254,11 +261,7 @@ def linear_candidates(
     balance = settings.loss == "position"
     alone = replace(settings, balance=balance, hidden=(), folds=FOLDS, members=FOLDS)
     return [
-        Candidate(
-            f"{kind}, H {length}" + (f", delay {delay}" if delay else ""),
-            _base_words(kind, length, delay),
-            replace(alone, base=kind, history_length=length, delay=delay),
-        )
+        _candidate(replace(alone, base=kind, history_length=length, delay=delay))
         for delay in delays
         for kind in KINDS
         for length in (lengths[:1] if kind == "parametric" else lengths)
@@ -285,38 +288,41 @@ def network_candidates(
         epochs = min(max(round(STEPS[many] * batch_size / samples), 15), 80)
     rate = settings.learning_rate or (3e-3 if samples < 20_000 else 1e-3)
     common = replace(base, batch_size=batch_size, epochs=epochs, learning_rate=rate)
-
-    def made(kind: str, hidden: tuple[int, ...], length: int) -> Candidate:
-        size = "x".join(map(str, hidden))
-        name, on = f"network {size} alone", "alone"
-        if kind != "none":
-            name, on = f"{kind} + network {size}", f"on {_base_words(kind, length, base.delay)}"
-        words = f"networks of {size} with a history of {length} {on}"
-        shape = replace(common, base=kind, hidden=hidden, history_length=length)
-        decay = 0.0 if kind == "none" or hidden == (16,) else DECAY
-        return Candidate(f"{name}, H {length}", words, replace(shape, weight_decay=decay))
-
     short = longest if many else max(base.history_length, 3)
     if settings.history_length != default.history_length:
         short = base.history_length
     long = max(nearest.settings.history_length, short)
-    found = [made(base.base, size, short) for size in sizes]
+    tried = [(base.base, size, short) for size in sizes]
     if not many:
         others = [kind for kind in ("both", "parametric") if kind != base.base]
-        found += [made(kind, sizes[-1], short) for kind in others]
-        found += [made("both", sizes[-1], long)] * (long > short)
-    return [*found, made("none", sizes[-1], short)]
+        tried += [(kind, sizes[-1], short) for kind in others]
+        tried += [("both", sizes[-1], long)] * (long > short)
+    found = []
+    for kind, hidden, length in [*tried, ("none", sizes[-1], short)]:
+        decay = 0.0 if kind == "none" or hidden == (16,) else DECAY
+        shape = replace(common, base=kind, hidden=hidden, history_length=length)
+        found.append(_candidate(replace(shape, weight_decay=decay)))
+    return found
 
 
-def _base_words(kind: str, length: int, delay: int) -> str:
-    linear = f"linear in a history of {length}"
-    parametric = "gain, spring, viscous and Coulomb friction, gravity, offset"
-    what = {
-        "linear": f"a model that is {linear}",
-        "parametric": f"a parametric model ({parametric})",
-        "both": f"a parametric model that is also {linear}",
+def _candidate(settings: FitSettings) -> Candidate:
+    """The candidate of these settings, with its name and words."""
+    kind, length, delay = settings.base, settings.history_length, settings.delay
+    size, past = "x".join(map(str, settings.hidden)), f"a history of {length}"
+    base = {
+        "none": "",
+        "linear": f"a model that is linear in {past}",
+        "parametric": "a parametric model (gain, spring, viscous and Coulomb friction, gravity, "
+        "offset)",
+        "both": f"a parametric model that is also linear in {past}",
     }[kind]
-    return f"{what}, commands {delay} samples late" if delay else what
+    base += f", commands {delay} samples late" if delay and base else ""
+    if not size:
+        late = f", delay {delay}" if delay else ""
+        return Candidate(f"{kind}, H {length}{late}", base, settings)
+    name = f"{kind} + network {size}" if base else f"network {size} alone"
+    words = f"networks of {size} with {past} {f'on {base}' if base else 'alone'}"
+    return Candidate(f"{name}, H {length}", words, settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +330,7 @@ class ModelChoice:
     """What was tried, what was chosen, and why."""
 
     judged: tuple[Candidate, ...]
-    baselines: tuple[HeldOutErrors, ...]
+    baselines: Baselines
     linear: Candidate  # The best linear model.
     chosen: Candidate
     steps: int  # Of the rollouts.
@@ -352,13 +358,13 @@ class ModelChoice:
             else f"On what was left out its error is {ahead:.3g} times that of the best linear "
             f"model one step ahead, and {end:.3g} times after {seconds}."
         )
-        for one in self.baselines:
+        for name, one in self.baselines.items():
             ahead = float(np.mean(chosen.errors.one_step / one.one_step))
             end = float(np.mean(chosen.errors.rollout / one.rollout))
             where = "one step ahead" if ahead > 1.0 else "open loop"
             if max(ahead, end) > 1.0:
                 found.append(
-                    f"Beware: {one.name} is better there {where} ({max(ahead, end):.3g} times as "
+                    f"Beware: {name} is better there {where} ({max(ahead, end):.3g} times as "
                     "accurate): the recordings say too little, or the robot's model is wrong."
                 )
         return tuple(found)
@@ -376,7 +382,7 @@ class ModelChoice:
             "chosen": self.chosen.name,
             "linear": self.linear.name,
             "tried": {one.name: table(one.errors) | {"score": one.score} for one in self.judged},
-            "baselines": {one.name: table(one) for one in self.baselines},
+            "baselines": {name: table(one) for name, one in self.baselines.items()},
             "words": list(self.sentences),
         }
 
@@ -419,7 +425,7 @@ def choose_model(
             first = max(candidate.settings.history.reach, 1)
             held_out = HeldOutSamples.of(dataset, trajectories, lead=lead - first + 1)
             baselines = held_out.judge_baselines(dataset)
-        errors = held_out.judge(candidate.name, ensemble, dataset, fitting.dynamics)
+        errors = held_out.judge(ensemble, dataset, fitting.dynamics)
         ahead, end = _relative_errors(errors, baselines)
         judged.append(replace(candidate, errors=errors, one_step=ahead, rollout=end))
         ensembles[candidate.name] = ensemble
@@ -474,25 +480,21 @@ def chosen_fields(settings: FitSettings) -> list[str]:
     return [name for name in CHOSEN if getattr(settings, name) != getattr(default, name)]
 
 
-def decide(
-    judged: Sequence[Candidate], baselines: Sequence[HeldOutErrors]
-) -> tuple[Candidate, Candidate]:
+def decide(judged: Sequence[Candidate], baselines: Baselines) -> tuple[Candidate, Candidate]:
     """The best linear model, and the result."""
     linear = [one for one in judged if one.linear]
     best = min(linear, key=lambda one: one.score)
     better = [one for one in judged if not one.linear and one.beats(best)]
-    others = [_relative_errors(one, baselines) for one in baselines]
+    others = [_relative_errors(one, baselines) for one in baselines.values()]
     others += [(one.one_step, one.rollout) for one in linear]
     ahead, open_loop = np.min(others, axis=0)
     unsurpassed = [one for one in better if one.one_step <= ahead and one.rollout <= open_loop]
     return best, min(unsurpassed or better, key=lambda one: one.score, default=best)
 
 
-def _relative_errors(
-    errors: HeldOutErrors, baselines: Sequence[HeldOutErrors]
-) -> tuple[float, float]:
+def _relative_errors(errors: HeldOutErrors, baselines: Baselines) -> tuple[float, float]:
     """Means over the joints, relative to constant velocity and to standing still."""
-    known, tiny = {one.name: one for one in baselines}, np.finfo(float).tiny
-    speed, still = known["constant velocity"].one_step, known["standing still"].rollout
-    ahead, end = errors.one_step / np.maximum(speed, tiny), errors.rollout / np.maximum(still, tiny)
-    return float(np.mean(ahead)), float(np.mean(end))
+    speed, still = baselines[CONSTANT_VELOCITY.name], baselines[STANDING_STILL.name]
+    tiny = np.finfo(float).tiny
+    ahead = errors.one_step / np.maximum(speed.one_step, tiny)
+    return float(ahead.mean()), float((errors.rollout / np.maximum(still.rollout, tiny)).mean())

@@ -89,15 +89,9 @@ class Fitting:
     ) -> None:
         """Check everything, prepare the data, and take up an unfinished fit that is in ``out``.
 
-        Args:
-            data: the recording.
-            robot: the robot it was made on.
-            settings: how to fit.
-            out: folder for the artifact, checkpoints and TensorBoard events.
-            start: an ensemble to continue from.
-            overwrite: replace what an earlier fit left in ``out``.
-            true_torque: instead of the torques of inverse dynamics [rows, nq] [N m or N].
-            reference: the recording, where a ``Reference`` to it shall be kept with the artifact.
+        As for ``genan.fit``; ``start`` is an ensemble to continue from, ``true_torque`` [rows, nq]
+        [N m or N] takes the place of inverse dynamics, and a ``Reference`` to the recording
+        ``reference`` is kept with the artifact.
         """
         check_sums()
         self.robot = robot if isinstance(robot, Robot) else Robot.load(robot)
@@ -108,11 +102,19 @@ class Fitting:
             clear(self.out, overwrite=overwrite)
         self.start = load(start) if isinstance(start, Path | str) else start
         if self.start is not None:
-            settings = _like(settings, self.start)
-            self.start.contract.check_robot(self.robot)
+            known = self.start.contract
+            known.check_robot(self.robot)
+            settings = replace(
+                settings.shaped(known.history, known.architecture),
+                base="both" if known.architecture.skip else "none",  # it stays as it is
+                folds=None,
+                members=known.members,
+                learning_rate=settings.learning_rate or 2e-4,
+                allow_constant=True,  # what the old data varied need not vary again
+            )
         self.settings, self._reference = settings, reference
-        known = data.dynamics if isinstance(data, SharedData) else None
-        self.dynamics = known or load_dynamics(self.robot)
+        shared = isinstance(data, SharedData)
+        self.dynamics = data.dynamics if shared else load_dynamics(self.robot)
         self.dataset = gather(
             data, self.robot, self.dynamics, settings, true_torque=true_torque, start=self.start
         )
@@ -143,12 +145,6 @@ class Fitting:
         return int(self.state.epoch) + int(self.state.step) / self.training.steps
 
     @property
-    def _finished(self) -> bool:
-        """Whether there is nothing (more) to train."""
-        done = int(self.state.epoch) >= self.settings.epochs or bool(jnp.all(self.state.stopped))
-        return self.closed_form or done
-
-    @property
     def identity(self) -> dict[str, Any]:
         """What must be the same for an unfinished fit to continue."""
         started = None
@@ -163,10 +159,8 @@ class Fitting:
         }
 
     def run(self, observer: FitObserver | None = None) -> Ensemble:
-        """Train to the end and save the artifact.
-
-        Where the observer says to stop, everything is saved and ``FitInterruptedError`` raised.
-        """
+        """Train to the end and save the artifact. Where the observer says to stop, everything is
+        saved and ``FitInterruptedError`` raised."""
         observer = observer or FitObserver()
         with ExitStack() as files:
             events = None
@@ -174,7 +168,9 @@ class Fitting:
                 events = files.enter_context(closing(EventFile(self.out / EVENTS)))
             for epoch in range(len(self.train_loss)):  # what was trained before an interruption
                 self._log(events, epoch)
-            while not self._finished:
+            while not self.closed_form and int(self.state.epoch) < self.settings.epochs:
+                if bool(jnp.all(self.state.stopped)):
+                    break
                 self._epoch(observer)
                 self._log(events, len(self.train_loss) - 1)
         return self._keep()
@@ -284,16 +280,14 @@ class Fitting:
         if self.settings.base != "none":
             loss = self.training.loss
             scale = np.asarray(loss.scale) if isinstance(loss, PositionLoss) else 1.0
-            base, self.origin["ridge"] = base_layer(self.dataset, self.settings, scale=scale)
+            base, self.origin["ridge"] = base_layer(self.dataset, self.settings, scale)
             if self.closed_form:
                 return begin((base,))
 
-        def one(seed: jax.Array) -> tuple[Layer, ...]:
-            key = jax.random.fold_in(jax.random.key(seed), 0)
-            return initialise(contract.architecture, contract.inputs, contract.nq, key=key)
-
         def begun(seeds: jax.Array, base: Layer | None) -> TrainingState:
-            layers = jax.vmap(one)(seeds)
+            keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 0))(seeds)
+            sizes = contract.architecture, contract.inputs, contract.nq
+            layers = jax.vmap(lambda key: initialise(*sizes, key=key))(keys)
             return begin(layers if base is None else (*layers[:-1], base))
 
         return jax.jit(begun)(self.settings.seed + np.arange(contract.members), base)
@@ -316,9 +310,7 @@ class Fitting:
 
 def clear(out: Path, *, overwrite: bool) -> None:
     """Refuse a folder with finished actuators, or a file; with ``overwrite``, forget what is there.
-
-    The file that says "finished" goes first.
-    """
+    The file that says "finished" goes first."""
     if out.exists() and not out.is_dir():
         raise SettingError(f"{out} is a file; give a folder for the actuators.")
     if overwrite:
@@ -338,15 +330,3 @@ def keep(ensemble: Ensemble, out: Path, seen: Trajectories | None, held_out: Any
     if seen is not None:
         Reference.of(ensemble, seen, held_out=held_out).save(out)
     save(ensemble, out)
-
-
-def _like(settings: FitSettings, start: Ensemble) -> FitSettings:
-    """``settings`` with the history and the networks of the ensemble to continue from."""
-    return replace(
-        settings.shaped(start.contract.history, start.contract.architecture),
-        base="both" if start.contract.architecture.skip else "none",  # it stays as it is
-        folds=None,
-        members=start.members,
-        learning_rate=settings.learning_rate or 2e-4,
-        allow_constant=True,  # what the old data varied need not vary again
-    )

@@ -18,7 +18,7 @@ holds against weight and drive for as long as a joint does not move.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -36,10 +36,8 @@ def frozen(value: Any) -> Any:
 @dataclass(frozen=True)
 class Servo:
     """A joint pulled to a commanded position, with a gain or behind a switch that are controls too.
-
     Its inputs are the distance to go (goal less position) times all switches, where there are any,
-    and that times each gain. Joints and controls are counted from 0.
-    """
+    and that times each gain. Joints and controls are counted from 0."""
 
     joint: int
     goal: int  # The control that is the position to go to, in the joint's unit.
@@ -47,13 +45,8 @@ class Servo:
     gains: tuple[int, ...] = ()  # Controls that the pull is proportional to.
 
     def __post_init__(self) -> None:
-        if not self.count:
+        if not self.switches and not self.gains:
             raise SettingError("A servo without switch and gain is linear in the history: no term.")
-
-    @property
-    def count(self) -> int:
-        """Number of inputs."""
-        return bool(self.switches) + len(self.gains)
 
     def features(self, q: Any, u: Any) -> list[Any]:
         """The inputs [..., 1] of positions [..., nq] [rad or m] and controls [..., nu]."""
@@ -99,22 +92,6 @@ class Terms:
         return bool(self.friction or self.turning or self.products or self.servos or self.standing)
 
     @property
-    def shapes(self) -> int:
-        """Number of inputs that are functions of one or two positions: friction and gravity."""
-        pairs = len(self.turning) * (len(self.turning) - 1) // 2
-        return sum(map(len, self.friction)) + 2 * len(self.turning) + 4 * pairs
-
-    @property
-    def count(self) -> int:
-        """Number of inputs."""
-        nq, nu = self.products or (0, 0)
-        count = self.shapes + nu * nq + nu * (nu + 1) // 2 + sum(one.count for one in self.servos)
-        for joint, _ in self.standing:
-            drives = sum(servo.count for servo in self.servos if servo.joint == joint)
-            count += 2 * (joint in self.turning) + (drives or nu)
-        return count
-
-    @property
     def factors(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Control and joint of each product of the two, and both of each of two controls."""
         nq, nu = self.products or (0, 0)
@@ -131,10 +108,12 @@ class Terms:
         if self.turning:
             angle = q[..., list(self.turning)]
             waves = xp.sin(angle), xp.cos(angle)
-            first, second = _columns(list(combinations(range(len(self.turning)), 2)))
+            first, second = (k.tolist() for k in np.triu_indices(len(self.turning), 1))
             parts += [*waves, *(a[..., first] * b[..., second] for a in waves for b in waves)]
         if self.products:
-            (controls, joints), (one, other) = map(_columns, self.factors)
+            (controls, joints), (one, other) = (
+                np.array(pairs).T.tolist() for pairs in self.factors
+            )
             parts += [u[..., controls] * q[..., joints], u[..., one] * u[..., other]]
         pulls = [(servo.joint, servo.features(q, u)) for servo in self.servos]
         parts += [pull for _, each in pulls for pull in each]
@@ -159,11 +138,6 @@ class Terms:
         servos = tuple(Servo(**one) for one in found.get("servos", ()))
         standing = found.get("standing", ())
         return cls(found["friction"], found["turning"], found["products"], servos, standing)
-
-
-def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """The first and the second of all pairs."""
-    return [one for one, _ in pairs], [other for _, other in pairs]
 
 
 NO_TERMS = Terms()
@@ -213,14 +187,12 @@ class History:
 
     def inputs(self, nq: int, nu: int) -> int:
         """Number of network inputs: (H + 1)(nq + nu), and those of the terms."""
-        return self.rows * (nq + nu) + self.terms.count
+        return int(self.features(*(np.zeros((self.rows, n)) for n in (nq, nu))).shape[-1])
 
     def of_window(self, q: Any, u: Any) -> tuple[Any, Any]:
-        """Histories out of every recent sample, oldest first, the last one now.
-
-        That is the last sH + 1 positions [..., samples, nq] and the last sH + d + 1 controls [...,
-        samples, nu], or more of them.
-        """
+        """Histories out of every recent sample, oldest first, the last one now. That is the last sH
+        + 1 positions [..., samples, nq] and the last sH + d + 1 controls [..., samples, nu], or
+        more of them."""
         q, u = q[..., q.shape[-2] - self.span - 1 :, :], u[..., u.shape[-2] - self.reach - 1 :, :]
         return q[..., :: self.stride, :], u[..., : self.span + 1 : self.stride, :]
 
@@ -234,10 +206,8 @@ class History:
         """Network inputs [..., inputs] before standardising: those of q, now first and oldest last,
         then of u, then the terms.
 
-        Args:
-            q_history: positions [..., H + 1, nq] [rad or m], oldest first.
-            u_history: controls [..., H + 1, nu], oldest first.
-            xp: the module that computes; left out: NumPy for its own arrays, else ``jax.numpy``.
+        Positions are [..., H + 1, nq] [rad or m], controls [..., H + 1, nu], oldest first. ``xp``
+        computes; left out: NumPy for its own arrays, else ``jax.numpy``.
         """
         if xp is None and isinstance(q_history, np.ndarray):
             xp = np

@@ -85,9 +85,7 @@ class Scaling(eqx.Module):
 
 class TorqueModel(eqx.Module):
     """Everything between a history and a torque but the weights: the one scaled forward pass.
-
-    ``genan.actuator.numpy_runtime`` has the only other one, because it must run without JAX.
-    """
+    ``genan.actuator.numpy_runtime`` has the only other one, because it must run without JAX."""
 
     history: History = eqx.field(static=True)
     activation: str = eqx.field(static=True)
@@ -114,10 +112,8 @@ class TorqueModel(eqx.Module):
 def initialise(
     architecture: Architecture, inputs: int, outputs: int, *, key: PRNGKeyArray
 ) -> Layers:
-    """Layers of one member, uniform within 1 / sqrt(fan-in), as PyTorch and Equinox do.
-
-    With a skip, everything that the hidden layers lead to is zero at first, and so is the skip.
-    """
+    """Layers of one member, uniform within 1 / sqrt(fan-in), as PyTorch and Equinox do. With a
+    skip, everything that the hidden layers lead to is zero at first, and so is the skip."""
     sizes, layers = architecture.sizes(inputs, outputs), []
     for (rows, columns), layer_key in zip(sizes, jax.random.split(key, len(sizes)), strict=True):
         a, b = jax.random.split(layer_key)
@@ -160,9 +156,7 @@ def _affine(layer: Layer, x: Array, precision: Precision) -> Array:
 @jax.custom_vjp
 def _product(x: Array, weight: Array) -> Array:
     """Product x W with factors in bfloat16, summed in the weights' precision; so is its derivative.
-
-    Left to itself, the derivative would multiply the float32 cotangent at twice the cost.
-    """
+    Left to itself, the derivative would multiply the float32 cotangent at twice the cost."""
     return jnp.matmul(x, weight.astype(jnp.bfloat16), preferred_element_type=weight.dtype)
 
 

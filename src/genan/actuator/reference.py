@@ -76,13 +76,16 @@ class Reference:
     def of(
         cls, ensemble: Ensemble, trajectories: Trajectories, *, held_out: Numbers | None = None
     ) -> "Reference":
-        """Learn it from the recording that ``ensemble`` was fitted to.
-
-        Disagreement is calibrated on the trajectories ``held_out``, that were not learnt from; left
-        out: on all.
-        """
+        """Learn it from the recording that ``ensemble`` was fitted to. Disagreement is calibrated
+        on the trajectories ``held_out``, that were not learnt from; left out: on all."""
         rows = evenly(usable(ensemble, trajectories), _CHECKED)
-        x, fold = columns(ensemble, trajectories, rows), _fold_of_rows(trajectories, rows)
+        x = columns(ensemble, trajectories, rows)
+        _, of = np.unique(
+            np.repeat(trajectories.recording_numbers, trajectories.lengths)[rows],
+            return_inverse=True,
+        )  # folds: whole recordings, or stretches of the only one
+        stretches = np.arange(len(rows)) * _FOLDS // len(rows)
+        fold = of % min(_FOLDS, int(of.max()) + 1) if of.any() else stretches
         matters = relevance(ensemble, trajectories, rows)
         levels = np.ones((len(REASONS), trajectories.channels.nq))
 
@@ -150,10 +153,8 @@ class Reference:
         return self.assess(ensemble, trajectories).score
 
     def assess(self, ensemble: Ensemble, trajectories: Trajectories) -> Scores:
-        """The score of each sample and what it is due to.
-
-        The costlier parts are computed at evenly chosen samples of a long log.
-        """
+        """The score of each sample and what it is due to. The costlier parts are computed at evenly
+        chosen samples of a long log."""
         if not self.belongs_to(ensemble):
             raise ActuatorError("The reference is of another model; 'genan evaluate' makes one.")
         ensemble.contract.check_channels(trajectories.channels, whose="the recording")
@@ -276,15 +277,6 @@ def relevance(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Relevance:
         change[:, control] = np.sqrt(np.mean(off**2, axis=0))
     most = change.max(axis=1, keepdims=True)
     return np.divide(change, most, out=np.ones_like(change), where=most > 0.0)
-
-
-def _fold_of_rows(data: Trajectories, rows: Rows) -> Rows:
-    """Which fold each row belongs to: whole recordings, or stretches of the only one."""
-    of = np.repeat(data.recording_numbers, data.lengths)[rows]
-    if of.max() == of.min():
-        return np.arange(len(rows)) * _FOLDS // len(rows)
-    present = np.unique(of)
-    return np.searchsorted(present, of) % min(_FOLDS, len(present))
 
 
 def _summary(

@@ -46,10 +46,8 @@ class Samples(eqx.Module):
     def displacement(
         self, rows: Int[Array | np.ndarray, " batch"], tau: Float[Array, "batch nq"]
     ) -> Float[Array, "batch nq"]:
-        """What torques ``tau`` [N m or N] at ``rows`` add to the next positions [rad or m].
-
-        dt^2 A^-1 tau, written out over the few joints: no batch of tiny matrix products.
-        """
+        """What torques ``tau`` [N m or N] at ``rows`` add to the next positions [rad or m]. dt^2
+        A^-1 tau, written out over the few joints: no batch of tiny matrix products."""
         packed = cast(Array, self.response)[rows]
         entry = lambda i, j: packed[:, max(i, j) * (max(i, j) + 1) // 2 + min(i, j)]  # noqa: E731
         joints = range(self.nq)

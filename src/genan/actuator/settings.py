@@ -134,15 +134,10 @@ class FitSettings:
 
     def shaped(self, history: History, shape: Architecture) -> "FitSettings":
         """These settings with this history and networks of this shape."""
-        return replace(
-            self,
-            history_length=history.length,
-            history_stride=history.stride,
-            delta=history.delta,
-            delay=history.delay,
-            hidden=shape.hidden,
-            activation=shape.activation,
-        )
+        past = {"history_length": history.length, "history_stride": history.stride}
+        network = {"hidden": shape.hidden, "activation": shape.activation}
+        found: dict[str, Any] = {**past, **network, "delta": history.delta, "delay": history.delay}
+        return replace(self, **found)
 
     def settings(self) -> dict[str, Any]:
         """Everything here as JSON can hold it."""
@@ -150,10 +145,8 @@ class FitSettings:
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any], *, strict: bool = True) -> "FitSettings":
-        """From keywords or an artifact's record, of genan 0.1 too.
-
-        Unknown ones are refused or, where not ``strict``, left out.
-        """
+        """From keywords or an artifact's record, of genan 0.1 too. Unknown ones are refused or,
+        where not ``strict``, left out."""
         known = [field.name for field in fields(cls)]
         values = {_OLD_NAMES.get(name, name): frozen(value) for name, value in settings.items()}
         for name in [name for name in values if name not in known]:

@@ -66,15 +66,11 @@ def rollout(
     state: State | None = None,
 ) -> Float[Array, "R nq"]:
     """Positions of the R steps after now, along given controls [rad or m]: each step is the
-    actuators' torque and one step of the rigid body.
+    torque of the actuators, which see ``history``, and one step of the rigid body.
 
-    Args:
-        torque: the actuators.
-        dynamics: the rigid body.
-        history: what the actuators see of the past.
-        q: the last max(sH, 1) + 1 positions, oldest first; the last is now.
-        u: controls from the oldest of the history to the last step [sH + d + R, nu].
-        state: position and velocity to start from; left out, those that ``q`` ends with.
+    ``q``: the last max(sH, 1) + 1 positions, of which the last is now; ``u``: controls from the
+    oldest of the history to the last step [sH + d + R, nu]. ``state``: position and velocity to
+    start from; left out, those that ``q`` ends with.
     """
     start = (q[-1], (q[-1] - q[-2]) / dynamics.dt) if state is None else state
 
