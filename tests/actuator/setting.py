@@ -9,9 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from genan.actuator.dataset import (
+    Samples,
+    on_device,
+    responses,
+    scale_samples,
+    torque_labels,
+    usable_rows,
+)
 from genan.actuator.history import History
-from genan.actuator.network import Layer, Scaling, TorqueModel, initialise
-from genan.actuator.samples import Samples, on_device, responses, torque_labels, usable_rows
+from genan.actuator.network import Layer, TorqueModel, initialise
 from genan.actuator.settings import Architecture
 from genan.data import Channels, Trajectories
 from genan.dynamics import Dynamics, load_dynamics
@@ -82,7 +89,7 @@ class Setting:
         trajectories = waves(robot)
         self.samples = prepare(trajectories, dynamics, dtype=dtype)
         self.rows = np.concatenate(usable_rows(trajectories.lengths, history, rollout=rollout))
-        scaling = Scaling.of_samples(self.samples, self.rows, history)
+        scaling = scale_samples(self.samples, self.rows, history)
         self.model = TorqueModel(history, "tanh", scaling)
         inputs = history.inputs(robot.nq, robot.nu)
         key = jax.random.key(3)

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 from tests.actuator.ensembles import TERMS
 
+from genan.actuator.dataset import usable_rows
 from genan.actuator.ensemble import Window
 from genan.actuator.history import History
-from genan.actuator.samples import usable_rows
 from genan.errors import SettingError
 
 

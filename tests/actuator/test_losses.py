@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests.actuator.setting import Setting
 
+from genan.actuator.dataset import Samples
 from genan.actuator.history import History
-from genan.actuator.samples import Samples
 from genan.actuator.training import (
     Batch,
     MultiStepLoss,

@@ -14,8 +14,7 @@ from tests.actuator.setting import prepare as prepare_samples
 from tests.actuator.setting import waves
 
 from genan.actuator import History, load
-from genan.actuator.network import Scaling
-from genan.actuator.samples import usable_rows
+from genan.actuator.dataset import scale_samples, usable_rows
 from genan.cli import main
 from genan.data import Channels, Trajectories, write
 from genan.dynamics import load_dynamics
@@ -63,7 +62,7 @@ def environment(
     dynamics = load_dynamics(robot)
     samples = prepare_samples(data, dynamics, response=False, dtype=dtype)
     rows = np.concatenate(usable_rows(data.lengths, history))
-    scaling = Scaling.of_samples(samples, rows, history)
+    scaling = scale_samples(samples, rows, history)
     starts = jnp.asarray(rows[:1])
     std = jnp.std(samples.q, axis=0)
     return UanEnvironment(samples, scaling, dynamics, std, starts, settings, settings.horizon)

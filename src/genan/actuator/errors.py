@@ -24,9 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from genan.actuator.dataset import Dataset, rows_of_fold
+from genan.actuator.dataset import Dataset, padded_blocks, rows_of_fold
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.samples import padded_blocks
 from genan.actuator.training import rollout
 from genan.data import Trajectories, split
 from genan.dynamics import Dynamics

@@ -9,14 +9,11 @@ from typing import Literal, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from genan.actuator.history import History
-from genan.actuator.samples import Samples, sum_over
 from genan.actuator.settings import Architecture
 
-Rows = Int[np.ndarray, " n"]
 Positions = Float[Array, "*batch rows nq"]
 Controls = Float[Array, "*batch rows nu"]
 Inputs = Float[Array, "*batch inputs"]
@@ -60,27 +57,6 @@ class Scaling(eqx.Module):
     input_std: Float[Array, " inputs"]
     torque_mean: Float[Array, " nq"]  # [N m or N]
     torque_std: Float[Array, " nq"]  # [N m or N]
-
-    @classmethod
-    def of_samples(cls, samples: Samples, rows: Rows, history: History) -> "Scaling":
-        """Over the samples at ``rows``; what never changes gets the deviation 1: it stays at 0."""
-
-        def everything(samples: Samples, row: Array) -> Array:
-            inputs = history.features(*history.at(samples.q, samples.u, row))
-            return jnp.concatenate([inputs, samples.tau[row]])
-
-        origin = jax.jit(everything)(samples, jnp.asarray(rows[0]))
-
-        def moments(samples: Samples, row: Array) -> Array:
-            away = everything(samples, row) - origin
-            return jnp.stack([away, away**2])
-
-        first, second = sum_over(moments, samples, rows) / len(rows)
-        std = np.sqrt(np.maximum(second - first**2, 0.0))
-        mean, std = first + np.asarray(origin), np.where(std > 0, std, 1.0)
-        split, dtype = len(mean) - samples.nq, samples.q.dtype
-        parts = mean[:split], std[:split], mean[split:], std[split:]
-        return cls(*(jnp.asarray(part, dtype) for part in parts))
 
 
 class TorqueModel(eqx.Module):

@@ -20,8 +20,8 @@ from jaxtyping import Array, Float, Int, Int8, Shaped
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensor_bytes
 
+from genan.actuator.dataset import padded_blocks
 from genan.actuator.ensemble import Ensemble
-from genan.actuator.samples import padded_blocks
 from genan.data import Trajectories
 from genan.errors import ActuatorError
 from genan.files import write_atomically

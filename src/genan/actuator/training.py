@@ -30,10 +30,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
-from genan.actuator.dataset import Dataset
+from genan.actuator.dataset import Dataset, Samples, sum_over
 from genan.actuator.history import History
 from genan.actuator.network import Layer, Layers, Skip, TorqueModel, pick_rows
-from genan.actuator.samples import Samples, sum_over
 from genan.actuator.settings import FitSettings
 from genan.dynamics import Dynamics
 

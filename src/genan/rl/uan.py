@@ -21,11 +21,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from genan.actuator import load, save
-from genan.actuator.dataset import Data, Dataset, gather, load_all
+from genan.actuator.dataset import Data, Dataset, Samples, gather, load_all, usable_rows
 from genan.actuator.ensemble import Ensemble
 from genan.actuator.history import History
 from genan.actuator.network import Layer, Scaling, TorqueModel, pick_rows
-from genan.actuator.samples import Samples, usable_rows
 from genan.actuator.settings import ACTIVATIONS, Architecture, FitSettings
 from genan.actuator.training import rollout
 from genan.data import Trajectories
