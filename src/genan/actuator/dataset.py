@@ -42,6 +42,7 @@ Numbers = Int[np.ndarray, " _"]
 Chosen = tuple[int, ...]
 Recorded = Float[np.ndarray, "rows n"]
 OnDevice = Float[Array, "rows n"]
+Torques = Float[Array, "batch nq"]
 
 FEWEST_WHOLE = 3  # Recordings (or kinds of commands) from which on whole ones are left out.
 MOST_COMPARED, LOOKED_AT = 300, 200  # Recordings whose commands are compared, samples of each.
@@ -69,9 +70,7 @@ class Samples(eqx.Module):
         """Number of joints."""
         return self.q.shape[1]
 
-    def displacement(
-        self, rows: Int[Array | np.ndarray, " batch"], tau: Float[Array, "batch nq"]
-    ) -> Float[Array, "batch nq"]:
+    def displacement(self, rows: Int[Array | np.ndarray, " batch"], tau: Torques) -> Torques:
         """What torques ``tau`` [N m or N] at ``rows`` add to the next positions [rad or m]. dt^2
         A^-1 tau, written out over the few joints: no batch of tiny matrix products."""
         packed = cast(Array, self.response)[rows]

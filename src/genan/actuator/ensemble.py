@@ -24,6 +24,7 @@ from genan.robot.package import find_actuators
 
 Positions = Float[Array | np.ndarray, "*batch rows nq"]
 Controls = Float[Array | np.ndarray, "*batch rows nu"]
+Sample = Float[Array | np.ndarray, " _"]
 
 
 class Window(eqx.Module):
@@ -154,9 +155,7 @@ class Ensemble(eqx.Module):
         """The same actuators with ``entries`` in their record."""
         return replace(self, record_json=json.dumps({**self.record, **entries}, sort_keys=True))
 
-    def start(
-        self, q: Float[Array | np.ndarray, " nq"], u: Float[Array | np.ndarray, " nu"]
-    ) -> Window:
+    def start(self, q: Sample, u: Sample) -> Window:
         """The window of a robot at rest at ``q`` [rad or m] under ``u``, to push samples to."""
         return Window.at_rest(self.contract.history, jnp.asarray(q), jnp.asarray(u))
 

@@ -123,9 +123,7 @@ def rollouts(
 
 
 @partial(jax.jit, static_argnums=(1, 2))
-def _rollouts(
-    ensemble: Ensemble, dynamics: Dynamics, members: bool, q: Array, u: Array
-) -> Float[Array, "models s R nq"]:
+def _rollouts(ensemble: Ensemble, dynamics: Dynamics, members: bool, q: Array, u: Array) -> Array:
     history = ensemble.contract.history
 
     def run(model: Ensemble) -> Array:

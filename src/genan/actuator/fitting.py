@@ -113,8 +113,8 @@ class Fitting:
                 allow_constant=True,  # what the old data varied need not vary again
             )
         self.settings, self._reference = settings, reference
-        shared = isinstance(data, SharedData)
-        self.dynamics = data.dynamics if shared else load_dynamics(self.robot)
+        shared = data if isinstance(data, SharedData) else None
+        self.dynamics = shared.dynamics if shared is not None else load_dynamics(self.robot)
         self.dataset = gather(
             data, self.robot, self.dynamics, settings, true_torque=true_torque, start=self.start
         )

@@ -180,11 +180,6 @@ class History:
         """How many samples each row of a history lies in the past, oldest first: s H, ..., s, 0."""
         return range(self.span, -1, -self.stride)
 
-    @property
-    def control_lags(self) -> Sequence[int]:
-        """The same for the controls: s H + d, ..., s + d, d."""
-        return range(self.reach, self.delay - 1, -self.stride)
-
     def inputs(self, nq: int, nu: int) -> int:
         """Number of network inputs: (H + 1)(nq + nu), and those of the terms."""
         return int(self.features(*(np.zeros((self.rows, n)) for n in (nq, nu))).shape[-1])
@@ -199,8 +194,8 @@ class History:
     def at(self, q: Any, u: Any, rows: Any) -> tuple[Any, Any]:
         """Histories [..., H + 1, nq] and [..., H + 1, nu] that end at ``rows`` [...] (``reach`` or
         later) of positions [n, nq] and controls [n, nu], of NumPy or JAX."""
-        at = rows[..., None]
-        return q[at - np.asarray(self.lags)], u[at - np.asarray(self.control_lags)]
+        at = rows[..., None] - np.asarray(self.lags)
+        return q[at], u[at - self.delay]
 
     def features(self, q_history: Any, u_history: Any, xp: Any = None) -> Any:
         """Network inputs [..., inputs] before standardising: those of q, now first and oldest last,

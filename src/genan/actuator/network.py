@@ -85,18 +85,16 @@ class TorqueModel(eqx.Module):
         return self.torque(layers, self.inputs(q_history, u_history))
 
 
-def initialise(
-    architecture: Architecture, inputs: int, outputs: int, *, key: PRNGKeyArray
-) -> Layers:
+def initialise(shape: Architecture, inputs: int, outputs: int, *, key: PRNGKeyArray) -> Layers:
     """Layers of one member, uniform within 1 / sqrt(fan-in), as PyTorch and Equinox do. With a
     skip, everything that the hidden layers lead to is zero at first, and so is the skip."""
-    sizes, layers = architecture.sizes(inputs, outputs), []
+    sizes, layers = shape.sizes(inputs, outputs), []
     for (rows, columns), layer_key in zip(sizes, jax.random.split(key, len(sizes)), strict=True):
         a, b = jax.random.split(layer_key)
         bound = 1.0 / rows**0.5
         drawn = partial(jax.random.uniform, minval=-bound, maxval=bound)
         layers.append(Layer(drawn(a, (rows, columns)), drawn(b, (columns,))))
-    if architecture.skip:
+    if shape.skip:
         layers[-1] = jax.tree.map(jnp.zeros_like, layers[-1])
         unbounded = jnp.full(inputs, jnp.inf)
         layers.append(Skip(jnp.zeros((inputs, outputs)), jnp.zeros(outputs), -unbounded, unbounded))

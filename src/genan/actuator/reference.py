@@ -11,12 +11,12 @@ import hashlib
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Int8, Shaped
+from jaxtyping import Array, Float, Int, Int8
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as tensor_bytes
 
@@ -73,23 +73,20 @@ class Reference:
     levels: Float[np.ndarray, "5 nq"]  # What makes each of ``REASONS`` 1.
 
     @classmethod
-    def of(
-        cls, ensemble: Ensemble, trajectories: Trajectories, *, held_out: Numbers | None = None
-    ) -> "Reference":
+    def of(cls, ensemble: Ensemble, data: Trajectories, held_out: Numbers | None = None) -> Self:
         """Learn it from the recording that ``ensemble`` was fitted to. Disagreement is calibrated
-        on the trajectories ``held_out``, that were not learnt from; left out: on all."""
-        rows = evenly(usable(ensemble, trajectories), _CHECKED)
-        x = columns(ensemble, trajectories, rows)
+        on the data ``held_out``, that were not learnt from; left out: on all."""
+        rows = evenly(usable(ensemble, data), _CHECKED)
+        x = columns(ensemble, data, rows)
         _, of = np.unique(
-            np.repeat(trajectories.recording_numbers, trajectories.lengths)[rows],
-            return_inverse=True,
+            np.repeat(data.recording_numbers, data.lengths)[rows], return_inverse=True
         )  # folds: whole recordings, or stretches of the only one
         stretches = np.arange(len(rows)) * _FOLDS // len(rows)
         fold = of % min(_FOLDS, int(of.max()) + 1) if of.any() else stretches
-        matters = relevance(ensemble, trajectories, rows)
-        levels = np.ones((len(REASONS), trajectories.channels.nq))
+        matters = relevance(ensemble, data, rows)
+        levels = np.ones((len(REASONS), data.channels.nq))
 
-        def known(some: Columns) -> "Reference":
+        def known(some: Columns) -> Self:
             return cls(digest_of(ensemble), *_summary(some, matters), matters, levels)
 
         apart, order = [], []
@@ -100,9 +97,9 @@ class Reference:
         situation, at = np.concatenate(apart, axis=1), np.concatenate(order)
         counted = np.ones(len(at), bool)
         if held_out is not None and len(held_out):
-            of = np.searchsorted(trajectories.offsets, at, side="right") - 1
+            of = np.searchsorted(data.offsets, at, side="right") - 1
             counted = np.isin(of, held_out)
-        disagreed = disagreement(ensemble, trajectories, at)
+        disagreed = disagreement(ensemble, data, at)
         levels[:4] = np.quantile(situation, PART, axis=1)
         levels[4] = np.quantile(disagreed[counted], PART, axis=0)
         levels[levels <= 0.0] = np.inf
@@ -249,9 +246,7 @@ def _torques(
 
 
 @jax.jit
-def _mean_and_deviation(
-    ensemble: Ensemble, q: Shaped[Array, "..."], u: Shaped[Array, "..."]
-) -> Float[Array, "2 n nq"]:
+def _mean_and_deviation(ensemble: Ensemble, q: Array, u: Array) -> Float[Array, "2 n nq"]:
     each = ensemble.torques(q, u)
     return jnp.stack([jnp.mean(each, axis=0), jnp.std(each, axis=0)])
 
@@ -279,9 +274,7 @@ def relevance(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Relevance:
     return np.divide(change, most, out=np.ones_like(change), where=most > 0.0)
 
 
-def _summary(
-    x: Columns, matters: Relevance
-) -> tuple[Float[np.ndarray, "M F"], PerColumn, PerColumn, PerColumn, PerColumn]:
+def _summary(x: Columns, matters: Relevance) -> tuple[np.ndarray, ...]:
     """Representative samples, medians, both ends of the ranges, and deviations."""
     low, middle, high = np.quantile(x, [1.0 - PART, 0.5, PART], axis=0)
     spread = x.std(axis=0)

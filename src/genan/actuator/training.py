@@ -42,6 +42,7 @@ TorqueFunction = Callable[[Float[Array, "rows nq"], Float[Array, "rows nu"]], Fl
 Rows = Int[np.ndarray, " n"]
 State = tuple[Float[Array, " nq"], Float[Array, " nq"]]  # Position and velocity.
 Errors = Float[Array, "batch nq"]
+Scale = Float[Array, "..."]
 PerMember = Float[Array, " members"]
 Counts = Int[Array, " members"]
 Numbers = Int[Array, " m"]
@@ -103,7 +104,7 @@ class Loss(eqx.Module):
     """What each sample of a batch contributes to the loss."""
 
     model: TorqueModel
-    scale: Float[Array, "..."]  # What errors are divided by before they are squared.
+    scale: Scale  # What errors are divided by before they are squared.
 
     @abstractmethod
     def error(self, layers: Layers, batch: Batch) -> Float[Array, "batch *steps nq"]:
@@ -173,7 +174,7 @@ class MultiStepLoss(Loss):
         return positions - batch.samples.q[at + jnp.arange(1, steps + 1)]
 
 
-def position_scale(samples: Samples, rows: Rows, *, balance: bool = False) -> Float[Array, "..."]:
+def position_scale(samples: Samples, rows: Rows, *, balance: bool = False) -> Scale:
     """Root mean square error of the next position without torque, over rows and joints [rad]; with
     ``balance``, of constant velocity, joint by joint [rad or m]."""
     if balance:
@@ -185,10 +186,8 @@ def position_scale(samples: Samples, rows: Rows, *, balance: bool = False) -> Fl
     return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
 
 
-def multi_step_scale(
-    samples: Samples, rows: Rows, dynamics: Dynamics, *, steps: int
-) -> Float[Array, "R nq"]:
-    """The paper's c_r: mean absolute error after 1 to R steps without torque [rad or m]."""
+def multi_step_scale(samples: Samples, rows: Rows, dynamics: Dynamics, *, steps: int) -> Scale:
+    """The paper's c_r: mean absolute error after 1 to R steps without torque [R, nq] [rad or m]."""
 
     def errors(samples: Samples, row: Array) -> Array:
         q = samples.q[row + jnp.arange(-1, steps + 1)]
@@ -295,7 +294,7 @@ class EnsembleTraining(eqx.Module):
         the second validates, keeps the better weights, goes to the next epoch, and also gives the
         validation losses.
         """
-        lowered = _advance.lower(self, state), _close_epoch.lower(self, state)
+        lowered = _advance.lower(self, state), _close.lower(self, state)
         with ThreadPoolExecutor(len(lowered)) as threads:
             advance, close = threads.map(lambda program: program.compile(), lowered)
         return partial(advance, self), partial(close, self)
@@ -361,9 +360,7 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
 
 
 @partial(jax.jit, donate_argnums=1)
-def _close_epoch(
-    training: EnsembleTraining, state: TrainingState
-) -> tuple[TrainingState, PerMember]:
+def _close(training: EnsembleTraining, state: TrainingState) -> tuple[TrainingState, PerMember]:
     loss = _validation_losses(training, state.layers)
     epoch, stopped, patience = state.epoch + 1, state.stopped, training.settings.patience
     better = (loss < state.best_loss) & ~stopped
@@ -404,12 +401,10 @@ def _validation_losses(training: EnsembleTraining, layers: Layers) -> PerMember:
     return jax.vmap(one)(layers, rows, counts)
 
 
-def prepare_training(
-    settings: FitSettings, dataset: Dataset, dynamics: Dynamics
-) -> EnsembleTraining:
-    """The training that ``settings`` ask for, on ``dataset``."""
-    samples, rows, scaling = dataset.samples, dataset.train_rows, dataset.scaling
-    nq, nu, history = dataset.channels.nq, dataset.channels.nu, dataset.history
+def prepare_training(settings: FitSettings, data: Dataset, dynamics: Dynamics) -> EnsembleTraining:
+    """The training that ``settings`` ask for, on ``data``."""
+    samples, rows, scaling = data.samples, data.train_rows, data.scaling
+    nq, nu, history = data.channels.nq, data.channels.nu, data.history
     device, precision = jax.default_backend(), settings.precision
     if precision == "auto":
         precision = "bfloat16" if device == "gpu" else "float32"
@@ -422,11 +417,11 @@ def prepare_training(
     else:
         errors = multi_step_scale(samples, rows, dynamics, steps=settings.steps)
         loss = MultiStepLoss(model, errors, dynamics)
-    train, held, counts = rows, dataset.parts[1], None
-    if dataset.folded:  # rows of each member, shorter lists filled up by repeating
-        parts, members = dataset.parts, range(settings.members)
-        learnt = [np.concatenate([parts[p] for p in dataset.learnt(k)]) for k in members]
-        own = [parts[dataset.left_out(k)] for k in members]
+    train, held, counts = rows, data.parts[1], None
+    if data.folded:  # rows of each member, shorter lists filled up by repeating
+        parts, members = data.parts, range(settings.members)
+        learnt = [np.concatenate([parts[p] for p in data.learnt(k)]) for k in members]
+        own = [parts[data.left_out(k)] for k in members]
         fill = lambda some: np.stack([np.resize(x, max(map(len, some))) for x in some])  # noqa: E731
         train, held = fill(learnt), fill(own)
         counts = jnp.asarray(np.array(list(map(len, own)), np.int32))

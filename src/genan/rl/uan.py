@@ -148,7 +148,7 @@ class UanEnvironment(eqx.Module):
     def observe(self, state: UanState) -> Observation:
         """What the network sees, standardised."""
         history = self.settings.history
-        rows = state.row[:, None] - jnp.asarray(history.control_lags, jnp.int32)
+        rows = state.row[:, None] - jnp.asarray(history.lags, jnp.int32) - history.delay
         q, u = state.q[:, :: history.stride], self.samples.u[rows]
         features = jax.vmap(history.features)(q, u)
         return (features - self.scaling.input_mean) / self.scaling.input_std
