@@ -21,13 +21,13 @@ from genan.actuator.ensemble import Ensemble, entries, load, tensors
 from genan.errors import ActuatorError
 from genan.files import OPSET, OnnxGraph, open_session, place_file, place_folder, run_module
 
-#: Largest difference between an export and its ensemble, as a fraction of the torque range (see
-#: ``difference``).
-TOLERANCE = 1e-5
+TOLERANCE = 1e-5  # Largest ``difference`` of an export from its ensemble.
 RUNTIME, README = "numpy_runtime.py", "README.txt"
 
 _OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu", "softsign": "Softsign"}
 _OUTPUTS = ("torque", "torques", "disagreement")
+
+Histories = Float[np.ndarray, "n rows _"]
 
 Run = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]]
 """From histories [n, H + 1, nq] and [n, H + 1, nu] to torque, torques and disagreement."""
@@ -105,9 +105,7 @@ def difference(ensemble: Ensemble, run: Run) -> float:
     return float(np.max(found))  # NaN, if there is one
 
 
-def probes(
-    ensemble: Ensemble, *, count: int = 100, seed: int = 0
-) -> tuple[Float[np.ndarray, "n rows nq"], Float[np.ndarray, "n rows nu"]]:
+def probes(ensemble: Ensemble, *, count: int = 100, seed: int = 0) -> tuple[Histories, Histories]:
     """Histories to compare on, float32, ``count`` of each of three kinds. Every network input drawn
     on its own, within three standard deviations of the training data; slow sines of 0.2 to 3 Hz
     through the training data, as a robot that moves gives them; and a robot at rest."""
@@ -178,16 +176,14 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
         tensor("torques", [contract.members, "batch", nq], "of each member [N m or N]"),
         tensor("disagreement", ["batch"], together),
     ]
-    history = contract.history
     metadata = {
         "genan": KIND.text(tensor_bytes(array), **entries(ensemble)),
         "dt": repr(contract.dt),
         "joints": ", ".join(contract.joints),
         "controls": ", ".join(contract.controls),
-        **{
-            f"history_{name}": str(getattr(history, name)) for name in ("length", "stride", "delay")
-        },
     }
+    for name in ("length", "stride", "delay"):
+        metadata[f"history_{name}"] = str(getattr(contract.history, name))
     return graph.model("actuators", asked, outputs, metadata)
 
 
@@ -221,9 +217,8 @@ class _Symbol:
         for key in keys[1:]:
             before, after = value.shape[:axis], value.shape[axis + 1 :]
             if key is None:
-                value = value._made(
-                    (*before, 1, *value.shape[axis:]), "Unsqueeze", np.array([axis])
-                )
+                shape = (*before, 1, *value.shape[axis:])
+                value = value._made(shape, "Unsqueeze", np.array([axis]))
             elif isinstance(key, int):
                 at = np.array(key % value.shape[axis])
                 value = value._made((*before, *after), "Gather", at, axis=axis)

@@ -11,7 +11,7 @@ import hashlib
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from genan.errors import ActuatorError
 from genan.files import write_atomically
 
 Rows = Int[np.ndarray, " n"]
-Numbers = Int[np.ndarray, " k"]
+Numbers = Int[np.ndarray, " k"] | None
 Columns = Float[np.ndarray, "n F"]
 Joints = Float[np.ndarray, "n nq"]
 PerColumn = Float[np.ndarray, " F"]
@@ -73,7 +73,7 @@ class Reference:
     levels: Float[np.ndarray, "5 nq"]  # What makes each of ``REASONS`` 1.
 
     @classmethod
-    def of(cls, ensemble: Ensemble, data: Trajectories, held_out: Numbers | None = None) -> Self:
+    def of(cls, ensemble: Ensemble, data: Trajectories, held_out: Numbers = None) -> "Reference":
         """Learn it from the recording that ``ensemble`` was fitted to. Disagreement is calibrated
         on the data ``held_out``, that were not learnt from; left out: on all."""
         rows = evenly(usable(ensemble, data), _CHECKED)
@@ -86,7 +86,7 @@ class Reference:
         matters = relevance(ensemble, data, rows)
         levels = np.ones((len(REASONS), data.channels.nq))
 
-        def known(some: Columns) -> Self:
+        def known(some: Columns) -> "Reference":
             return cls(digest_of(ensemble), *_summary(some, matters), matters, levels)
 
         apart, order = [], []

@@ -149,8 +149,7 @@ class FitSettings:
         where not ``strict``, left out."""
         known = [field.name for field in fields(cls)]
         values = {_OLD_NAMES.get(name, name): frozen(value) for name, value in settings.items()}
-        for name in [name for name in values if name not in known]:
-            if strict:
+        for name in values if strict else ():
+            if name not in known:
                 raise SettingError(f"There is no setting {name!r}; there are: {', '.join(known)}.")
-            del values[name]
-        return cls(**values)
+        return cls(**{name: value for name, value in values.items() if name in known})
