@@ -553,7 +553,7 @@ def split_usable(data: Trajectories, settings: FitSettings) -> tuple[Numbers, Nu
     if len(usable) == 0:
         raise DataError(
             f"A history that reaches {history.reach} samples back and {settings.steps} step(s) "
-            f"ahead need data of at least {shortest} samples, but the longest has "
+            f"ahead need trajectories of at least {shortest} samples, but the longest has "
             f"{int(lengths.max())}; take a shorter history or longer recordings."
         )
     if settings.folds is not None:
@@ -562,7 +562,7 @@ def split_usable(data: Trajectories, settings: FitSettings) -> tuple[Numbers, Nu
     if len(set(names)) == 1:
         raise DataError(
             "There is one recording that is long enough, and validation needs another: record "
-            f"more, cut it into data of at least {shortest} samples, or give --choose "
+            f"more, cut it into trajectories of at least {shortest} samples, or give --choose "
             "always."
         )
     train, held_out = split(names, fraction=1.0 - settings.validation, seed=settings.split_seed)

@@ -166,24 +166,20 @@ def _model(ensemble: Ensemble, opset: int) -> bytes:
     variance = node("Div", node("ReduceSum", node("Mul", apart, apart), first, keepdims=0), members)
     node("ReduceSum", node("Sqrt", variance), last, keepdims=0, name="disagreement")
 
-    past, together = "oldest first", "deviation over the members, summed over the joints [N m]"
+    order, together = "oldest first", "deviation over the members, summed over the joints [N m]"
     asked = [
-        tensor("q_history", ["batch", rows, nq], f"positions [rad or m], {past}"),
-        tensor("u_history", ["batch", rows, nu], f"controls, {past}"),
+        tensor("q_history", ["batch", rows, nq], f"positions [rad or m], {order}"),
+        tensor("u_history", ["batch", rows, nu], f"controls, {order}"),
     ]
     outputs = [
         tensor("torque", ["batch", nq], "mean over the members [N m or N]"),
         tensor("torques", [contract.members, "batch", nq], "of each member [N m or N]"),
         tensor("disagreement", ["batch"], together),
     ]
-    metadata = {
-        "genan": KIND.text(tensor_bytes(array), **entries(ensemble)),
-        "dt": repr(contract.dt),
-        "joints": ", ".join(contract.joints),
-        "controls": ", ".join(contract.controls),
-    }
-    for name in ("length", "stride", "delay"):
-        metadata[f"history_{name}"] = str(getattr(contract.history, name))
+    metadata = {"genan": KIND.text(tensor_bytes(array), **entries(ensemble))}
+    metadata |= {name: ", ".join(getattr(contract, name)) for name in ("joints", "controls")}
+    past = {name: str(getattr(contract.history, name)) for name in ("length", "stride", "delay")}
+    metadata |= {"dt": repr(contract.dt), **{f"history_{name}": x for name, x in past.items()}}
     return graph.model("actuators", asked, outputs, metadata)
 
 

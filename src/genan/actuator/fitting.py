@@ -125,17 +125,27 @@ class Fitting:
         self.contract = self.dataset.contract(self.robot, shape, members=members, loss=loss)
         self.closed_form = self.start is None and settings.base != "none" and not settings.hidden
         """Whether there is nothing to train: the base torque model is all of it."""
+        started = None if self.start is None else self.start.record.get("data", {})
+        self.identity: dict[str, Any] = {
+            "settings": settings.settings(),
+            "data": self.origin["fingerprint"],
+            "robot": self.robot.name,
+            "precision": self.precision,
+            "from": None if started is None else started.get("fingerprint", "unknown"),
+        }
+        """What must be the same for an unfinished fit to continue."""
         self.state = self._begin()
         self._programs: tuple[Any, Any] | None = None
         self._first_chunk: float | None = None  # When it was done; compiling is no part of speed.
         self._chunks = 0  # Done after that.
-        self.train_loss: list[list[float]] = []
-        self.validation_loss: list[list[float]] = []
+        self.losses: dict[str, list[list[float]]] = {"train": [], "validation": []}
+        """Of each member after each epoch."""
         self._saved = time.perf_counter()
         if self.out is not None:
             found = load_checkpoint(self.out, self.state, identity=self.identity, work="fit")
             if found is not None:
-                self.state, (self.train_loss, self.validation_loss) = found
+                self.state, losses = found
+                self.losses = dict(zip(self.losses, losses, strict=True))
             self.out.mkdir(parents=True, exist_ok=True)
         self.resumed = self.epochs_done
 
@@ -143,20 +153,6 @@ class Fitting:
     def epochs_done(self) -> float:
         """Epochs, and the part of one, that are done."""
         return int(self.state.epoch) + int(self.state.step) / self.training.steps
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What must be the same for an unfinished fit to continue."""
-        started = None
-        if self.start is not None:
-            started = self.start.record.get("data", {}).get("fingerprint", "unknown")
-        return {
-            "settings": self.settings.settings(),
-            "data": self.origin["fingerprint"],
-            "robot": self.robot.name,
-            "precision": self.precision,
-            "from": started,
-        }
 
     def run(self, observer: FitObserver | None = None) -> Ensemble:
         """Train to the end and save the artifact. Where the observer says to stop, everything is
@@ -166,13 +162,13 @@ class Fitting:
             events = None
             if self.out is not None:
                 events = files.enter_context(closing(EventFile(self.out / EVENTS)))
-            for epoch in range(len(self.train_loss)):  # what was trained before an interruption
+            for epoch in range(len(self.losses["train"])):  # trained before an interruption
                 self._log(events, epoch)
             while not self.closed_form and int(self.state.epoch) < self.settings.epochs:
                 if bool(jnp.all(self.state.stopped)):
                     break
                 self._epoch(observer)
-                self._log(events, len(self.train_loss) - 1)
+                self._log(events, len(self.losses["train"]) - 1)
         return self._keep()
 
     def _keep(self, fault: str | None = None) -> Ensemble:
@@ -188,8 +184,7 @@ class Fitting:
                 "batch": self.training.batch_size,
                 "precision": self.precision,
                 "device": jax.default_backend(),
-                "train_loss": self.train_loss,
-                "validation_loss": self.validation_loss,
+                **{f"{name}_loss": of_epochs for name, of_epochs in self.losses.items()},
                 "fault": fault,
             },
             "from": None if self.start is None else self.start.record.get("data"),
@@ -228,8 +223,8 @@ class Fitting:
         train = np.asarray(self.state.loss_sum / self.training.steps, np.float64)
         self._guard()
         self.state, validation = close_epoch(self.state)
-        self.train_loss.append(train.tolist())
-        self.validation_loss.append(np.asarray(validation, np.float64).tolist())
+        self.losses["train"].append(train.tolist())
+        self.losses["validation"].append(np.asarray(validation, np.float64).tolist())
         observer.progress(self._progress())
 
     def _progress(self) -> FitProgress:
@@ -242,8 +237,7 @@ class Fitting:
             epoch=int(self.state.epoch),
             epochs=epochs,
             share=int(self.state.step) / training.steps,
-            train=self.train_loss[-1] if self.train_loss else [],
-            validation=self.validation_loss[-1] if self.validation_loss else [],
+            **{name: of_epochs[-1] if of_epochs else [] for name, of_epochs in self.losses.items()},
             best_epoch=np.asarray(self.state.best_epoch).tolist(),
             samples_per_second=speed,
             seconds_left=left / speed if speed else float("inf"),
@@ -294,7 +288,7 @@ class Fitting:
 
     def _save(self) -> None:
         if self.out is not None:
-            losses = [self.train_loss, self.validation_loss]
+            losses = list(self.losses.values())
             save_checkpoint(self.out, self.state, identity=self.identity, extra=losses)
         self._saved = time.perf_counter()
 
@@ -302,9 +296,9 @@ class Fitting:
         if events is None:
             return
         values = {}
-        for name, of_members in (("train", self.train_loss), ("validation", self.validation_loss)):
-            values[f"loss/{name}"] = float(np.mean(of_members[epoch]))
-            values |= {f"{name}/member {k}": value for k, value in enumerate(of_members[epoch])}
+        for name, of_epochs in self.losses.items():
+            values[f"loss/{name}"] = float(np.mean(of_epochs[epoch]))
+            values |= {f"{name}/member {k}": value for k, value in enumerate(of_epochs[epoch])}
         events.scalars(epoch + 1, values)
 
 

@@ -75,7 +75,7 @@ class Reference:
     @classmethod
     def of(cls, ensemble: Ensemble, data: Trajectories, held_out: Numbers = None) -> "Reference":
         """Learn it from the recording that ``ensemble`` was fitted to. Disagreement is calibrated
-        on the data ``held_out``, that were not learnt from; left out: on all."""
+        on the trajectories ``held_out``, that were not learnt from; left out: on all."""
         rows = evenly(usable(ensemble, data), _CHECKED)
         x = columns(ensemble, data, rows)
         _, of = np.unique(
