@@ -87,7 +87,8 @@ class Reference:
         levels = np.ones((len(REASONS), data.channels.nq))
 
         def known(some: Columns) -> "Reference":
-            return cls(digest_of(ensemble), *_summary(some, matters), matters, levels)
+            points, ranges = _summary(some, matters)
+            return cls(digest_of(ensemble), points, *ranges, matters, levels)
 
         apart, order = [], []
         for part in (fold == k for k in range(int(fold.max()) + 1)):
@@ -274,7 +275,7 @@ def relevance(ensemble: Ensemble, data: Trajectories, rows: Rows) -> Relevance:
     return np.divide(change, most, out=np.ones_like(change), where=most > 0.0)
 
 
-def _summary(x: Columns, matters: Relevance) -> tuple[np.ndarray, ...]:
+def _summary(x: Columns, matters: Relevance) -> tuple[np.ndarray, np.ndarray]:
     """Representative samples, medians, both ends of the ranges, and deviations."""
     low, middle, high = np.quantile(x, [1.0 - PART, 0.5, PART], axis=0)
     spread = x.std(axis=0)
@@ -292,4 +293,4 @@ def _summary(x: Columns, matters: Relevance) -> tuple[np.ndarray, ...]:
             k = chosen[place]
             apart = np.minimum(apart, squares - 2.0 * (weighted @ weighted[k]) + squares[k])
         pool = pool[np.sort(chosen)]
-    return pool.astype(np.float64), middle, low, high, spread
+    return pool.astype(np.float64), np.stack([middle, low, high, spread])
