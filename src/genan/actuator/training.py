@@ -78,11 +78,17 @@ def rollout(
         window, state = carry
         controls = jax.lax.dynamic_slice_in_dim(u, r, history.span + 1)
         tau = torque(window[:: history.stride], controls[:: history.stride])
-        state = dynamics.step(*state, tau)
+        state = _step(dynamics, *state, tau)
         return (jnp.concatenate([window[1:], state[0][None]]), state), state[0]
 
     window = q[len(q) - history.span - 1 :]
     return jax.lax.scan(step, (window, start), jnp.arange(len(u) - history.reach))[1]
+
+
+@partial(jax.jit, static_argnums=0)
+def _step(dynamics: Dynamics, q: Array, qd: Array, tau: Array) -> State:
+    """One step of the rigid body, traced once for all programs that roll out."""
+    return dynamics.step(q, qd, tau)
 
 
 class Batch(eqx.Module):

@@ -175,8 +175,9 @@ class Evaluate:
             runs = [folder, self.actuators / "actuator.json"]
             runs += [path for path in inspected if path.is_file()]
             title = f"How far to trust {self.actuators.resolve().name}"
-            page = write_report(runs, folder / "report.html", overwrite=True, title=title)
-            paths.append(page.path)
+            page = folder / "report.html"
+            write_report(runs, page, overwrite=True, title=title, files=False)
+            paths.append(page)
         return paths
 
 
