@@ -57,7 +57,7 @@ def made_up(count: int, path: Path) -> None:
     robot = Robot.load("pamy2")
     rng = np.random.default_rng(0)
     t = np.arange(1000)[:, None] * robot.dt
-    wave = lambda n: np.sin(rng.uniform(2, 20, n) * t + rng.uniform(0, 6, n))  # noqa: E731
+    wave = lambda n: np.sin(rng.uniform(2, 20, n) * t + rng.uniform(0, 6, n))
     recordings = [
         (robot.q_rest + 0.5 * wave(robot.nq), 0.5 * wave(robot.nu)) for _ in range(min(count, 100))
     ]

@@ -138,8 +138,8 @@ def row(
     models = {name.split(",")[0]: errors for name, errors in found["models"].items()}
     mine = models.pop("actuators")
     joints = len(found["columns"]) - 1
-    one = lambda errors: 1e3 * np.array(errors["one_step_rms"]["mean"][:joints])  # noqa: E731
-    end = lambda errors: np.rad2deg(errors["curve"]["mean"][-1][-1])  # noqa: E731
+    one = lambda errors: 1e3 * np.array(errors["one_step_rms"]["mean"][:joints])
+    end = lambda errors: np.rad2deg(errors["curve"]["mean"][-1][-1])
     steps = {
         "model": one(mine),
         **{name: one(models[name]) for name in ("ridge ARX", "constant velocity")},

@@ -120,7 +120,7 @@ def launcher(
 ) -> Launcher:
     """The launcher that shot these balls, seen by this camera; numbers to five digits."""
     found = fit(recordings, court)
-    digits = lambda number: float(f"{number:.5g}")  # noqa: E731
+    digits = lambda number: float(f"{number:.5g}")
     shared, spread = (
         {key: digits(value) for key, value in numbers.items()}
         for numbers in (found.shared, found.spread)

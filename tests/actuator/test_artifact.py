@@ -42,7 +42,7 @@ def ensemble(contract: Contract = CONTRACT) -> Ensemble:
         lambda key: initialise(contract.architecture, contract.inputs, contract.nq, key=key)
     )(keys)
     rng = np.random.default_rng(0)
-    draw = lambda n: jax.numpy.asarray(rng.uniform(0.5, 2.0, n), "float32")  # noqa: E731
+    draw = lambda n: jax.numpy.asarray(rng.uniform(0.5, 2.0, n), "float32")
     scaling = Scaling(
         draw(contract.inputs), draw(contract.inputs), draw(contract.nq), draw(contract.nq)
     )

@@ -130,7 +130,7 @@ def test_a_network_must_be_better_in_both_and_by_more_than_chance() -> None:
 
 
 def test_what_something_plain_surpasses_comes_last() -> None:
-    errors = lambda ahead, end: HeldOutErrors(np.array([ahead]), np.array([end]))  # noqa: E731
+    errors = lambda ahead, end: HeldOutErrors(np.array([ahead]), np.array([end]))
     guesses = {"constant velocity": errors(1.0, 9.0), "standing still": errors(9.0, 1.0)}
     best, near = judged("best", 0.8, 0.5, linear=True), judged("near", 0.6, 1.5, linear=True)
     far, sound = judged("far", 0.7, 0.1, linear=False), judged("sound", 0.6, 0.4, linear=False)

@@ -110,7 +110,7 @@ def test_an_export_that_differs_is_not_kept(
 
 def test_not_a_number_is_a_difference() -> None:
     ensemble = make()
-    nothing: Callable[..., list[np.ndarray]] = lambda q, u: [  # noqa: E731
+    nothing: Callable[..., list[np.ndarray]] = lambda q, u: [
         np.full(shape, np.nan, np.float32) for shape in ((len(q), 3), (3, len(q), 3), (len(q),))
     ]
     assert np.isnan(export.difference(ensemble, nothing))

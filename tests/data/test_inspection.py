@@ -13,7 +13,7 @@ def moving(*, count=6, length=500, nq=2, nu=2, seed=0) -> tuple[list[np.ndarray]
     """Healthy motion: smooth, everything moves, with a little sensor noise."""
     rng = np.random.default_rng(seed)
     t = DT * np.arange(length)[:, None]
-    wave = lambda n: np.sin(rng.uniform(4, 12, n) * t + rng.uniform(0, 6, n))  # noqa: E731
+    wave = lambda n: np.sin(rng.uniform(4, 12, n) * t + rng.uniform(0, 6, n))
     q = [
         0.4 * wave(nq) + 0.3 * wave(nq) + 1e-5 * rng.standard_normal((length, nq))
         for _ in range(count)

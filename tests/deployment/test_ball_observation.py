@@ -66,7 +66,7 @@ def observed(task: TaskObservation, start: float = 0.0) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("blind", [(9.0, 9.0), (0.075, 0.105)])
 def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float]) -> None:
-    swing = lambda t: np.array([0.3 + 0.2 * np.sin(7.0 * t), 0.1 * np.cos(5.0 * t), 0.4 + 0.3 * t])  # noqa: E731
+    swing = lambda t: np.array([0.3 + 0.2 * np.sin(7.0 * t), 0.1 * np.cos(5.0 * t), 0.4 + 0.3 * t])
     task = BallInACup.load(CUP, replace(BallInACupSettings(), noise=0.0, dropout=0.0))
     update, key = (
         jax.jit(lambda scene, memory: task.update(scene, memory, key=key)),
@@ -77,7 +77,7 @@ def test_the_cups_ball_is_observed_as_in_the_simulator(blind: tuple[float, float
             task.period, memory.buffer.positions[:, -1], jnp.zeros(1, bool)
         )
     )
-    row = lambda a: jnp.asarray(a[None], jnp.float32)  # noqa: E731
+    row = lambda a: jnp.asarray(a[None], jnp.float32)
     expected, memory = [], task.begin(ArmState(row(joints(0.0)), row(U)), key=key)[1]
     for time in TIMES[::REPEAT].tolist():
         scene = CupState(
@@ -124,7 +124,7 @@ def test_the_rally_is_observed_as_in_the_simulator() -> None:
         return task.observe(jax.tree.map(lambda a: a[None], rally), memory)[0]
 
     start = 2.0  # the robot's clock does not begin with the ball
-    ball = lambda now: path[round((now - start) / DT)]  # noqa: E731
+    ball = lambda now: path[round((now - start) / DT)]
     tracker = BallTracker(Exact(ball), NumpyBallFilter.load(), delay=0.0, period=0.01)
     rally = Rally(tracker, RACKET, repeat=REPEAT)
     with pytest.raises(SettingError, match="has not seen the ball"):

@@ -179,7 +179,7 @@ def test_cameras_alone_are_refused_by_name(tmp_path: Path) -> None:
     features = {name: FEATURES[name] for name in ("observation.images.top", "timestamp", *COUNTERS)}
     with pytest.raises(
         DataError,
-        match=r"no numbers of a robot, only observation.images.top \(video\); positions and commands",
+        match=r"no numbers of a robot, only observation.images.top \(video\); positions and",
     ):
         open_lerobot(_v3(tmp_path / "set", features=features))
 

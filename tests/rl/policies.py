@@ -60,7 +60,7 @@ def agent(
 ) -> AgentState:
     """An agent as after some training; drawn by NumPy, since ``AgentState.begin`` would compile."""
     rng = np.random.default_rng(1)
-    array = lambda a: jnp.asarray(a, jnp.float32)  # noqa: E731
+    array = lambda a: jnp.asarray(a, jnp.float32)
     layers = tuple(
         Layer(
             array(gain * rng.normal(size=(2, rows, columns)) / np.sqrt(rows)),

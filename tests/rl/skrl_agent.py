@@ -77,7 +77,7 @@ class SkrlAgent:
     def __init__(
         self, settings: PPOSettings, envs: int, observations: int, actions: int, monkeypatch: Any
     ) -> None:
-        box = lambda size: gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)  # noqa: E731
+        box = lambda size: gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
         spaces = {
             "observation_space": box(observations),
             "action_space": box(actions),

@@ -88,7 +88,7 @@ def test_actuators_are_no_policy_and_a_policy_is_no_actuators(folder: Path, tmp_
         ActuatorError, match=r"no actuator\.json but policy\.json, so it holds a policy; give"
     ):
         actuators.load(folder)
-    (folder / CONTRACT).write_bytes((given / actuators.CONTRACT).read_bytes())
+    (folder / CONTRACT).write_bytes((given / "actuator.json").read_bytes())
     assert (
         "'genan actuators', version 1; this genan reads 'genan policy', version 1 and 2."
         in refused(folder)

@@ -114,7 +114,7 @@ def test_an_export_that_differs_is_not_kept(
 
 
 def test_what_is_not_a_number_or_of_another_shape_is_a_difference() -> None:
-    nothing = lambda x: np.full((len(x), 2), np.nan, np.float32)  # noqa: E731
+    nothing = lambda x: np.full((len(x), 2), np.nan, np.float32)
     assert np.isnan(export.difference(policy(), nothing))
     assert np.isinf(export.difference(policy(), lambda x: np.zeros((len(x), 3), np.float32)))
     assert np.isinf(export.difference(policy(), lambda x: np.zeros((len(x), 2))))

@@ -69,7 +69,7 @@ def test_the_same_key_gives_the_same_bits_and_a_resumed_learner_goes_on_to_them(
             learner, report = ppo.advance(learner)
         return learner, report
 
-    kinds = lambda tree: [(leaf.aval, leaf.weak_type) for leaf in jax.tree.leaves(tree)]  # noqa: E731
+    kinds = lambda tree: [(leaf.aval, leaf.weak_type) for leaf in jax.tree.leaves(tree)]
     fresh = kinds(ppo.begin(jax.random.key(5)))
     straight = run(ppo.begin(jax.random.key(5)), 4)
     assert equal(straight, run(ppo.begin(jax.random.key(5)), 4))

@@ -72,7 +72,7 @@ def test_everything_is_where_it_should_be(name: str) -> None:
 
 def test_what_is_not_there_is_hidden() -> None:
     here = stage("table-tennis")
-    seen = lambda: here.model.geom_rgba[here.model.geom_bodyid == here.moving["ball"], 3]  # noqa: E731
+    seen = lambda: here.model.geom_rgba[here.model.geom_bodyid == here.moving["ball"], 3]
     here.place(Snapshot(Q))
     assert seen() == [0.0]
     here.place(MOMENTS["table-tennis"])
@@ -117,7 +117,7 @@ def test_pictures_show_what_moves(name: str, make: type[GLRenderer]) -> None:
     finally:
         renderer.close()
     assert first.shape == (90, 160, 3) and first.dtype == np.uint8 and len(np.unique(first)) > 10
-    changed = lambda a, b: np.mean(np.any(np.abs(a.astype(int) - b) > 20, axis=-1))  # noqa: E731
+    changed = lambda a, b: np.mean(np.any(np.abs(a.astype(int) - b) > 20, axis=-1))
     assert changed(first, moved) > 0.002
     assert changed(first, again) < changed(first, moved)
 

@@ -145,7 +145,7 @@ class BaseProblem:
     def best_ridge(self, folds: Mapping[int, Sequence[int]]) -> float:
         """The ridge of the lowest error, each joint relative to its best. ``folds``: by the group
         to judge, the groups to fit."""
-        errors = lambda ridge: sum(  # noqa: E731
+        errors = lambda ridge: sum(
             self.errors(self.solve(ridge, learnt), out) for out, learnt in folds.items()
         )
         table = np.array([errors(ridge) for ridge in RIDGES])

@@ -74,7 +74,7 @@ class Samples(eqx.Module):
         """What torques ``tau`` [N m or N] at ``rows`` add to the next positions [rad or m]. dt^2
         A^-1 tau, written out over the few joints: no batch of tiny matrix products."""
         packed = cast(Array, self.response)[rows]
-        entry = lambda i, j: packed[:, max(i, j) * (max(i, j) + 1) // 2 + min(i, j)]  # noqa: E731
+        entry = lambda i, j: packed[:, max(i, j) * (max(i, j) + 1) // 2 + min(i, j)]
         joints = range(self.nq)
         return jnp.stack([sum(entry(i, j) * tau[:, j] for j in joints) for i in joints], axis=-1)
 

@@ -41,7 +41,7 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
     contents[RUNTIME] = Path(numpy_runtime.__file__).read_bytes()
     contents[README] = _readme(ensemble.contract).encode()
-    check = lambda folder: _accept("NumPy", difference_numpy(ensemble, folder))  # noqa: E731
+    check = lambda folder: _accept("NumPy", difference_numpy(ensemble, folder))
     return place_folder(Path(out), contents, check)
 
 
@@ -60,7 +60,7 @@ def export_onnx(ensemble: Ensemble, path: Path | str, *, opset: int = OPSET) -> 
         path: file to write.
         opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
     """
-    check = lambda file: _accept("ONNX", difference_onnx(ensemble, file))  # noqa: E731
+    check = lambda file: _accept("ONNX", difference_onnx(ensemble, file))
     return place_file(Path(path), _model(ensemble, opset), check)
 
 
@@ -78,7 +78,7 @@ def difference_numpy(ensemble: Ensemble, folder: Path | str) -> float:
 def difference_onnx(ensemble: Ensemble, path: Path | str) -> float:
     """Largest difference of the ONNX file at ``path``, run by onnxruntime on the CPU."""
     session = open_session(path, error=ActuatorError)
-    run = lambda q, u: session.run(list(_OUTPUTS), {"q_history": q, "u_history": u})  # noqa: E731
+    run = lambda q, u: session.run(list(_OUTPUTS), {"q_history": q, "u_history": u})
     return difference(ensemble, run)
 
 
@@ -245,7 +245,7 @@ class _Symbol:
 
 def _readme(contract: Contract) -> str:
     history, dt, nq, nu = contract.history, contract.dt, contract.nq, contract.nu
-    pairs = lambda names, units: ", ".join(map("{} [{}]".format, names, units))  # noqa: E731
+    pairs = lambda names, units: ", ".join(map("{} [{}]".format, names, units))
     late = f"\n(of u_history: {history.delay} dt ago, because a command acts no sooner)"
     return f"""Actuators of the robot {contract.robot}, fitted by genan.
 They need Python and NumPy, nothing else.

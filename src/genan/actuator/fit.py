@@ -373,7 +373,7 @@ class ModelChoice:
         """For the artifact: every error [rad or m], and the words."""
 
         def table(errors: HeldOutErrors) -> dict[str, Any]:
-            plain = lambda values: [float(f"{value:.6g}") for value in values]  # noqa: E731
+            plain = lambda values: [float(f"{value:.6g}") for value in values]
             return {"one_step": plain(errors.one_step), "rollout": plain(errors.rollout)}
 
         return {

@@ -138,7 +138,7 @@ def _product_backward(kept: tuple[Array, Array], cotangent: Array) -> tuple[Arra
     x, weight = kept
     short = cotangent.astype(jnp.bfloat16)
     dx = jnp.matmul(short, weight.astype(jnp.bfloat16).T, preferred_element_type=weight.dtype)
-    rows = lambda a: a.reshape(-1, a.shape[-1])  # noqa: E731
+    rows = lambda a: a.reshape(-1, a.shape[-1])
     dw = jnp.matmul(rows(x).T, rows(short), preferred_element_type=weight.dtype)
     return dx.astype(x.dtype), dw
 
@@ -148,6 +148,6 @@ _product.defvjp(lambda x, weight: (_product(x, weight), (x, weight)), _product_b
 
 def pick_rows(which: Bool[Array, "..."], new: Tree, old: Tree) -> Tree:
     """Rows of ``new`` where ``which`` [n] (or [n, 1]) is true, of ``old`` elsewhere."""
-    pick = lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)  # noqa: E731
+    pick = lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
     picked: Tree = jax.tree.map(pick, new, old)
     return picked

@@ -173,7 +173,7 @@ class MultiStepLoss(Loss):
 
         def one(past: Array, q: Array, u: Array) -> Array:
             start = past[-1], (past[-1] - past[-2]) / self.dynamics.dt
-            torque = lambda q, u: self.model(layers, q, u)  # noqa: E731
+            torque = lambda q, u: self.model(layers, q, u)
             return rollout(torque, self.dynamics, history, q=q, u=u, state=start)
 
         positions = jax.vmap(one)(past, *batch.seen(past, u))
@@ -184,10 +184,10 @@ def position_scale(samples: Samples, rows: Rows, *, balance: bool = False) -> Sc
     """Root mean square error of the next position without torque, over rows and joints [rad]; with
     ``balance``, of constant velocity, joint by joint [rad or m]."""
     if balance:
-        change = lambda s, row: (s.q[row + 1] - s.q[row]) - (s.q[row] - s.q[row - 1])  # noqa: E731
+        change = lambda s, row: (s.q[row + 1] - s.q[row]) - (s.q[row] - s.q[row - 1])
         found = np.sqrt(sum_over(lambda s, row: change(s, row) ** 2, samples, rows) / len(rows))
         return jnp.asarray(np.where(found > 0.0, found, 1.0), samples.q.dtype)
-    off = lambda s, row: s.displacement(row[None], s.tau[row][None])[0]  # noqa: E731
+    off = lambda s, row: s.displacement(row[None], s.tau[row][None])[0]
     total = float(np.sum(sum_over(lambda s, row: off(s, row) ** 2, samples, rows)))
     return jnp.asarray((total / (len(rows) * samples.nq)) ** 0.5, samples.q.dtype)
 
@@ -311,7 +311,7 @@ def _advance(training: EnsembleTraining, state: TrainingState) -> TrainingState:
     settings, optimiser = training.settings, optax.scale_by_adam()
     members = jax.vmap(jax.random.key)(settings.seed + jnp.arange(len(state.best_loss)))
     fold = jax.vmap(jax.random.fold_in, (0, None))
-    draw = lambda use: fold(fold(members, use), state.epoch)  # noqa: E731
+    draw = lambda use: fold(fold(members, use), state.epoch)
     seeds, keys = jax.vmap(jax.random.key_data)(draw(1)), draw(2)
     places = jnp.arange(training.batch_size, dtype=jnp.int32)
     count = training.train_rows.shape[-1]
@@ -428,7 +428,7 @@ def prepare_training(settings: FitSettings, data: Dataset, dynamics: Dynamics) -
         parts, members = data.parts, range(settings.members)
         learnt = [np.concatenate([parts[p] for p in data.learnt(k)]) for k in members]
         own = [parts[data.left_out(k)] for k in members]
-        fill = lambda some: np.stack([np.resize(x, max(map(len, some))) for x in some])  # noqa: E731
+        fill = lambda some: np.stack([np.resize(x, max(map(len, some))) for x in some])
         train, held = fill(learnt), fill(own)
         counts = jnp.asarray(np.array(list(map(len, own)), np.int32))
     count = train.shape[-1]

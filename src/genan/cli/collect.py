@@ -104,7 +104,7 @@ class Collect:
         started = time.perf_counter()
         robot = open_virtual(self.robot, seed=self.robot_seed, hours=self.hours, drift=self.drift)
         with interruptible() as stopping, Bars() as bars:
-            show = lambda: bars("trajectories", len(recorder), total)  # noqa: E731
+            show = lambda: bars("trajectories", len(recorder), total)
             show()
             whole = record(
                 recorder, robot, plan, trajectories=total, truth=self.truth_for_evaluation_only,

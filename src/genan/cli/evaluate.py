@@ -137,7 +137,7 @@ class Evaluate:
             out, begun, how = folder / "uan", time.perf_counter(), "trained earlier"
             made = kept_uan(out, train.fingerprint, settings)
             if made is None:
-                show = lambda at: bars("training UAN", at.steps, at.total)  # noqa: E731
+                show = lambda at: bars("training UAN", at.steps, at.total)
                 made = fit_uan(train, robot, out=out, settings=settings, progress=show)
                 how = f"trained in {time.perf_counter() - begun:.0f} s"
             steps = made.record["training"]["steps"]
@@ -277,7 +277,7 @@ def _print_novelty(out: Console, novelty: "Novelty") -> None:
     from genan.actuator.reference import REASONS
     from genan.report.verdict import why_words
 
-    r = lambda value: f"{value:.2f}" if np.isfinite(value) else "-"  # noqa: E731
+    r = lambda value: f"{value:.2f}" if np.isfinite(value) else "-"
     beyond = "samples with a score beyond 1 (1 % of a recording like those trained on)"
     out.print(f"New to the model: {beyond}.", style="bold")
     reasons = [REASONS[int(k)] for k in novelty.reasons.argmax(axis=0)]

@@ -83,7 +83,7 @@ class Play:
             policy.check_environment(environment)
             if not policy.was_trained_on(ensemble):
                 out.print("The policy was trained on other actuators than these.")
-            agent = lambda observation, key: policy.mean(observation)  # noqa: E731
+            agent = lambda observation, key: policy.mean(observation)
         else:
             ignorant = zero_agent if self.agent == "zero" else random_agent
             agent = ignorant(environment.action_size)

@@ -160,7 +160,7 @@ def judge_ensemble(
     past = recorded_past(ensemble, data, trial.starts, steps=trial.horizon)
 
     def run(what: str, *, members: bool) -> Float[np.ndarray, "models s R nq"]:
-        report = lambda done: progress(f"{name}: {what}", done, len(trial.starts))  # noqa: E731
+        report = lambda done: progress(f"{name}: {what}", done, len(trial.starts))
         return rollouts(ensemble, dynamics, *past, members=members, report=report)
 
     mean = run(f"{trial.horizon} steps", members=False)

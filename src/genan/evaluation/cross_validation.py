@@ -220,7 +220,7 @@ def _fitted(
         return None
     total = 100 * settings.epochs
     if not (out / CONTRACT).exists():
-        show = lambda now: progress(what, round(100 * (now.epoch + now.share)), total)  # noqa: E731
+        show = lambda now: progress(what, round(100 * (now.epoch + now.share)), total)
         try:
             Fitting(learnt, robot, settings, out=out).run(FitObserver(show, stopping=stopping))
         except FitInterruptedError:

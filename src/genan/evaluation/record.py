@@ -95,7 +95,7 @@ def _certainty(comparison: BaselineComparison) -> dict[str, Any]:
 
 
 def _novelty(found: Novelty) -> dict[str, Any]:
-    of_joints = lambda values: dict(zip(found.joints, plain(values), strict=True))  # noqa: E731
+    of_joints = lambda values: dict(zip(found.joints, plain(values), strict=True))
     return {
         "samples": found.samples,
         "beyond": of_joints(found.beyond),

@@ -190,7 +190,7 @@ def chart_svg(chart: Figure) -> str:
         undated = {"Date": None, "Creator": None}
         svg = _saved(drawn, "svg", transparent=True, metadata=undated).decode()
     svg = _NEEDLESS.sub("", svg[svg.index("<svg") :])
-    width = lambda found: f'style="max-width:{1.75 * float(found[1]):.0f}px"'  # noqa: E731
+    width = lambda found: f'style="max-width:{1.75 * float(found[1]):.0f}px"'
     svg = re.sub(r'width="([\d.]+)pt" height="[\d.]+pt"', width, svg, count=1)
     return svg.replace(_INK, "currentColor").replace(_GROUND, "var(--page)")
 
@@ -247,7 +247,7 @@ def chart_csv(chart: Figure) -> bytes:
 def write_csv(rows: Sequence[Sequence[object]]) -> bytes:
     """Rows as CSV that a spreadsheet takes for text and numbers only, never for a formula."""
     text = io.StringIO()
-    harmful = lambda cell: isinstance(cell, str) and cell.startswith(_FORMULA)  # noqa: E731
+    harmful = lambda cell: isinstance(cell, str) and cell.startswith(_FORMULA)
     csv.writer(text, lineterminator="\n").writerows(
         [f"'{cell}" if harmful(cell) else cell for cell in row] for row in rows
     )

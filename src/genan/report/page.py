@@ -205,7 +205,7 @@ def _grouped(pairs: Iterable[tuple[Any, str]]) -> list[tuple[Any, str]]:
     found: dict[Any, dict[str, None]] = {}
     for key, run in pairs:
         found.setdefault(key, {})[run] = None
-    more = lambda runs: f" and {len(runs) - NAMED} more" * (len(runs) > NAMED)  # noqa: E731
+    more = lambda runs: f" and {len(runs) - NAMED} more" * (len(runs) > NAMED)
     return [(key, ", ".join([*runs][:NAMED]) + more(runs)) for key, runs in sorted(found.items())]
 
 

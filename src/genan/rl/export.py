@@ -39,7 +39,7 @@ def export_numpy(artifact_folder: Path | str, out: Path | str) -> Path:
     contents = {name: (source / name).read_bytes() for name in (WEIGHTS, CONTRACT)}
     contents[RUNTIME] = Path(numpy_policy.__file__).read_bytes()
     contents[README] = _readme(policy.contract).encode()
-    check = lambda folder: _accept("NumPy", policy, difference_numpy(policy, folder))  # noqa: E731
+    check = lambda folder: _accept("NumPy", policy, difference_numpy(policy, folder))
     return place_folder(Path(out), contents, check)
 
 
@@ -58,7 +58,7 @@ def export_onnx(policy: Policy, path: Path | str, *, opset: int = OPSET) -> Path
         path: file to write.
         opset: version of ONNX's operators, 13 or later; a lower one runs on older runtimes.
     """
-    check = lambda file: _accept("ONNX", policy, difference_onnx(policy, file))  # noqa: E731
+    check = lambda file: _accept("ONNX", policy, difference_onnx(policy, file))
     return place_file(Path(path), _model(policy, opset), check)
 
 
@@ -71,8 +71,8 @@ def difference_numpy(policy: Policy, folder: Path | str) -> float:
         raise PolicyError(str(error)) from None
     # The runtime treats a batch, one observation, and one in parts differently.
     names, sizes = zip(*exported.layout, strict=True)
-    named = lambda x: dict(zip(names, np.split(x, np.cumsum(sizes)[:-1]), strict=True))  # noqa: E731
-    each = lambda act: lambda x: np.stack([act(row) for row in x])  # noqa: E731
+    named = lambda x: dict(zip(names, np.split(x, np.cumsum(sizes)[:-1]), strict=True))
+    each = lambda act: lambda x: np.stack([act(row) for row in x])
     runs = exported, each(exported), each(lambda row: exported.act(**named(row)))
     return float(np.max([difference(policy, run) for run in runs]))
 

@@ -120,7 +120,7 @@ class GenanVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._ended = np.zeros(environment.envs, bool)
         self.num_envs = environment.envs
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
-        box = lambda bound, size: gymnasium.spaces.Box(-bound, bound, (size,), np.float32)  # noqa: E731
+        box = lambda bound, size: gymnasium.spaces.Box(-bound, bound, (size,), np.float32)
         finite = float(np.finfo(np.float32).max)
         self.single_observation_space = box(finite, environment.observation_size)
         self.single_action_space = box(1.0, environment.action_size)

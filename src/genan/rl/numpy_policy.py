@@ -195,7 +195,7 @@ class NumpyPolicy:
 
     def _room(self, *batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each layer its values, and as much room to compute in."""
-        make = lambda width: np.empty((*batch, width), np.float32)  # noqa: E731
+        make = lambda width: np.empty((*batch, width), np.float32)
         return [(make(width), make(width)) for width in self._widths]
 
     def _forward(self, x: np.ndarray, buffers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

@@ -219,6 +219,6 @@ def _words(task: str, channels: Channels) -> dict[str, str]:
 
 def _json(record: dict[str, Any]) -> str:
     """As JSON can hold it: a number that is not finite becomes null."""
-    plain = lambda value: value.tolist() if hasattr(value, "tolist") else str(value)  # noqa: E731
+    plain = lambda value: value.tolist() if hasattr(value, "tolist") else str(value)
     text = json.dumps(record, default=plain)
     return json.dumps(json.loads(text, parse_constant=lambda _: None), sort_keys=True)

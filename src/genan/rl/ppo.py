@@ -181,7 +181,7 @@ def _backward(precision: str, kept: tuple[Array, Array], cotangent: Array) -> tu
     x, weight = kept
     two, samples, _ = x.shape
     parts = math.gcd(samples, 32)
-    split = lambda a: a.reshape(two, parts, samples // parts, a.shape[-1])  # noqa: E731
+    split = lambda a: a.reshape(two, parts, samples // parts, a.shape[-1])
     by_part = jnp.matmul(split(x).mT, split(cotangent), precision=precision)
     return jnp.matmul(cotangent, weight.mT, precision=precision), jnp.sum(by_part, axis=1)
 
@@ -327,7 +327,7 @@ class UpdateReport(eqx.Module):
     ) -> "UpdateReport":
         """Of a rollout's results and the agent after the update."""
         episodes = jnp.sum(results.done)
-        mean = lambda a: jnp.sum(jnp.where(results.done, a, 0.0)) / episodes  # noqa: E731
+        mean = lambda a: jnp.sum(jnp.where(results.done, a, 0.0)) / episodes
         ended = jax.tree.map(mean, (results.returns, results.success, results.metrics))
         reward, terms = jax.tree.map(jnp.mean, (results.reward, results.terms))
         std = jnp.mean(jnp.exp(agent.networks.bounded(settings)))
@@ -388,7 +388,7 @@ def rollout(
     after, kept = jax.lax.scan(step, before, (noise, jax.random.split(env_key, steps)))
     *seen, value, results = kept
     _, last_value = agent.networks(agent.observation_scaler.scale(after.observation), settings)
-    restore = lambda v: agent.value_scaler.restore(v[..., None])[..., 0]  # noqa: E731
+    restore = lambda v: agent.value_scaler.restore(v[..., None])[..., 0]
     value, reward, done = restore(value), results.reward, results.done
     if settings.time_limit == "bootstrap":  # r_t + gamma V_t where the episode was cut off
         reward = reward + settings.gamma * value * done
@@ -474,15 +474,15 @@ def update(
         return _UpdateState(now, sums, steps, at.mini + 1, at.kl_sum + kl, stopped)
 
     def epoch(at: _UpdateState, number: Count) -> tuple[_UpdateState, None]:
-        fresh = lambda p: (p.mini, p.kl_sum, p.stopped)  # noqa: E731
+        fresh = lambda p: (p.mini, p.kl_sum, p.stopped)
         at = eqx.tree_at(fresh, at, jax.tree.map(jnp.zeros_like, fresh(at)))
         if settings.kl_mode == "stop":
-            going = lambda p: (p.mini < settings.num_minibatches) & ~p.stopped  # noqa: E731
+            going = lambda p: (p.mini < settings.num_minibatches) & ~p.stopped
             at = jax.lax.while_loop(going, lambda p: step(p, number), at)
         else:
             # A number of steps known to the compiler: a GPU then need not ask the host after each
             # of them.
-            one = lambda p, _: (step(p, number), None)  # noqa: E731
+            one = lambda p, _: (step(p, number), None)
             at = jax.lax.scan(one, at, None, length=settings.num_minibatches)[0]
         if settings.kl_mode == "adaptive":
             kl, rate = at.kl_sum / settings.num_minibatches, at.agent.learning_rate
@@ -544,8 +544,8 @@ def _samples(
     agent: AgentState, experience: Experience, settings: PPOSettings
 ) -> tuple[MiniBatch, RunningScaler]:
     """All samples (observations not standardised yet), and the value scaler that saw them."""
-    flat = lambda a: a.reshape(-1, *a.shape[2:])  # noqa: E731
-    column = lambda a: flat(a)[:, None]  # noqa: E731
+    flat = lambda a: a.reshape(-1, *a.shape[2:])
+    column = lambda a: flat(a)[:, None]
     it = experience
     advantage = estimate_advantages(
         it.reward, it.value, it.last_value, it.terminal,

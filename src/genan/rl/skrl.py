@@ -162,7 +162,7 @@ def models(settings: PPOSettings, **spaces: Any) -> dict[str, Model]:
 
 def to_flax(networks: ppo.Networks) -> tuple[Parameters, Parameters]:
     """Parameters of the policy and of the value network, as skrl's models have them."""
-    dense = lambda layer: {"kernel": layer.weight, "bias": layer.bias}  # noqa: E731
+    dense = lambda layer: {"kernel": layer.weight, "bias": layer.bias}
     policy, value = (
         {f"Dense_{k}": dense(layer) for k, layer in enumerate(networks.of(which))}
         for which in (ppo.POLICY, ppo.VALUE)
@@ -284,7 +284,7 @@ class SkrlPPO:
     def advance(self, learner: ppo.LearnerState) -> tuple[ppo.LearnerState, ppo.UpdateReport]:
         """One rollout and one update further; genan's own optimiser stays as it was."""
         env, skrl, before = self.environment, self.agent, learner.agent
-        count = lambda: optax.tree_utils.tree_get(skrl.policy_optimizer.state, "count")  # noqa: E731
+        count = lambda: optax.tree_utils.tree_get(skrl.policy_optimizer.state, "count")
         env.rollout, steps = learner.rollout, int(count())
         self._trainer.train()
         agent = ppo.AgentState(

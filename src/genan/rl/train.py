@@ -358,7 +358,7 @@ class PolicyTraining:
     def _curve(self, points: int | None = None) -> list[dict[str, float | int]]:
         """The numbers of every update, or of at most ``points`` of them, rounded."""
         every = 1 if points is None else max(1, -(-len(self.curve) // points))
-        rounded = lambda numbers: {name: round(value, 6) for name, value in numbers.items()}  # noqa: E731
+        rounded = lambda numbers: {name: round(value, 6) for name, value in numbers.items()}
         return [
             {"update": k, "steps": k * self.ppo.steps_per_update, **rounded(self.curve[k - 1])}
             for k in range(every, len(self.curve) + 1, every)

@@ -70,6 +70,6 @@ class VirtualRobot(ABC):
                     positions.append(np.array(self.read(), float))
                     truths.append(self.truth_for_evaluation_only())
                 self.command(control)
-        rows = lambda values: np.array(values).reshape(len(u), keep, -1)  # noqa: E731
+        rows = lambda values: np.array(values).reshape(len(u), keep, -1)
         truth = {name: rows([tick[name] for tick in truths]) for name in self.truth_sizes}
         return rows(positions), truth

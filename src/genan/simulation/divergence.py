@@ -41,7 +41,7 @@ class Divergence(eqx.Module):
         bad = ~sound
         at = jnp.argmax(bad)[None]
         new = (self.count == 0) & jnp.any(bad)
-        keep = lambda a, b: jnp.where(new, a[at], b)  # noqa: E731
+        keep = lambda a, b: jnp.where(new, a[at], b)
         state, first = jax.tree.map(keep, (before, action), (self.state, self.action))
         return Divergence(self.count + jnp.sum(bad, dtype=jnp.int32), state, first)
 

@@ -143,7 +143,7 @@ class Tip:
         for pose in reversed(place(self.links, [q[i] for i in range(len(self.links))])):
             tip = plus(pose.to_parent(tip), pose.offset)
             columns = [pose.to_parent(column) for column in columns]
-        vector = lambda v: jnp.stack([jnp.asarray(x, q.dtype) for x in v])  # noqa: E731
+        vector = lambda v: jnp.stack([jnp.asarray(x, q.dtype) for x in v])
         return vector(tip), jnp.stack([vector(column) for column in columns], axis=1)
 
 

@@ -45,7 +45,7 @@ class Starts(eqx.Module):
         """With ``fresh`` in the place of the oldest ones."""
         at, oldest = self.oldest + jnp.arange(len(fresh)), self.oldest + len(fresh)
         moved = eqx.tree_at(lambda starts: starts.oldest, fresh, oldest % len(self))
-        put = lambda old, new: old.at[at % len(self)].set(new) if old.ndim else new  # noqa: E731
+        put = lambda old, new: old.at[at % len(self)].set(new) if old.ndim else new
         return jax.tree.map(put, self, moved)
 
 

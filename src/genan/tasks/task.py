@@ -184,7 +184,7 @@ class TaskEnvironment(eqx.Module):
     ) -> EnvironmentState:
         """Begin the episodes ``which`` again; the others stay as they are."""
         fresh = (*self._begin(state.starts, key=key), jnp.zeros_like(state.step))
-        now = lambda s: (s.simulator, s.memory, s.step)  # noqa: E731
+        now = lambda s: (s.simulator, s.memory, s.step)
         return eqx.tree_at(now, state, pick_rows(which, fresh, now(state)))
 
     def refill(self, state: EnvironmentState, count: int, *, key: PRNGKeyArray) -> EnvironmentState:
@@ -340,7 +340,7 @@ def record_episodes(environment: TaskEnvironment, agent: Agent, *, key: PRNGKeyA
     reset_key, key = jax.random.split(key)
     endless = environment.endless()
     start = endless.reset(reset_key)
-    seen = lambda state: (state.simulator.scene, state.memory, state.simulator.u)  # noqa: E731
+    seen = lambda state: (state.simulator.scene, state.memory, state.simulator.u)
 
     def step(carry: tuple[EnvironmentState, Array], key: PRNGKeyArray) -> tuple[Any, Any]:
         state, sound = carry
@@ -413,7 +413,7 @@ def _play(env: TaskEnvironment, act: Any, key: PRNGKeyArray) -> Any:
         state, sums = carry
         state, outcome = env.step(state, act(env.observe(state)), key=key)
         # An episode ends with the last step; one that ran away before failed, with zeros.
-        ended = lambda a: jnp.where(outcome.done, a, 0.0)  # noqa: E731
+        ended = lambda a: jnp.where(outcome.done, a, 0.0)
         brought = (outcome.reward, *jax.tree.map(ended, (outcome.success, outcome.metrics)))
         return (state, jax.tree.map(jnp.add, sums, brought)), None
 

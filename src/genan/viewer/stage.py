@@ -211,7 +211,7 @@ class ArmKinematics:
         bent, found = 0.25 * span * (-1.0) ** np.arange(len(span)), []
         for start in (near, middle, middle + bent, middle - bent):
             inside = np.clip(start, limits[0] + 1e-6 * span, limits[1] - 1e-6 * span)
-            far = lambda q: self.tip(q) - target  # noqa: E731
+            far = lambda q: self.tip(q) - target
             found.append(least_squares(far, inside, self.jacobian, limits, xtol=1e-6))
             if found[-1].cost < 0.5 * _CLOSE**2:
                 break

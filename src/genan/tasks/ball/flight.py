@@ -243,7 +243,7 @@ def strike(
     replayed recording.
     """
     hit, fraction = contact(start.position, end.position, before, after, court)
-    between = lambda a, b: a + fraction * (b - a)  # noqa: E731
+    between = lambda a, b: a + fraction * (b - a)
     at, velocity = between(start.position, end.position), between(start.velocity, end.velocity)
     rotation = between(before.rotation, after.rotation)
     normal = rotation[:, 1] / jnp.linalg.norm(rotation[:, 1])
@@ -286,7 +286,7 @@ def landing(ball: FlyingBall, air: AirDrag, court: Court) -> Landing:
     dt = jnp.maximum(1.25 * fall, 0.05) / LANDING_STEPS
     path = _path(lambda ball: _long_step(ball, dt, air), ball, LANDING_STEPS)
     y, z = path.position[:, 1], path.position[:, 2]
-    at = lambda index: jax.tree.map(lambda rows: rows[index], path)  # noqa: E731
+    at = lambda index: jax.tree.map(lambda rows: rows[index], path)
 
     falls = (z[1:] <= height) & (path.velocity[1:, 2] < 0.0)
     lands, last = jnp.any(falls), at(jnp.argmax(falls))

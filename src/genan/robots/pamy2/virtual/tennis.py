@@ -389,7 +389,7 @@ class Hand:
         across, along = (c3 * c4, s4, -s3 * c4), (s3, 0.0, c3)
         normal = _tilted((-c3 * s4, c4, s3 * s4), across, along, self._crooked)
         across = unit(minus(across, scaled(dot(across, normal), normal)))
-        turn = lambda w: (c1 * w[0] - s1 * w[1], s1 * w[0] + c1 * w[1], w[2])  # noqa: E731
+        turn = lambda w: (c1 * w[0] - s1 * w[1], s1 * w[0] + c1 * w[1], w[2])
         return Racket(position, (turn(across), turn(normal), turn(cross(across, normal))))
 
 
