@@ -33,7 +33,7 @@ def waves(robot: Robot, lengths: tuple[int, ...] = (60, 45, 70, 52), seed: int =
     recordings = []
     for length in lengths:
         t = np.arange(length)[:, None] * robot.dt
-        swing = lambda n: np.sin(rng.uniform(5, 40, n) * t + rng.uniform(0, 6, n))  # noqa: B023, E731
+        swing = lambda n: np.sin(rng.uniform(5, 40, n) * t + rng.uniform(0, 6, n))  # noqa: B023
         recordings.append(
             (
                 robot.q_rest + reach * swing(robot.nq),
