@@ -11,6 +11,7 @@ from rich.console import Console
 
 from genan.cli import terminal
 from genan.cli.deploy import PolicyOnRobot
+from genan.errors import refuse
 from genan.robot import Robot
 from genan.robot.package import VIRTUAL, check_offers
 from genan.tasks.registry import task_entry
@@ -43,7 +44,7 @@ class Transfer(PolicyOnRobot):
         task_entry(self.task)
         wrong = [number for number in self.videos if not 0 <= number < self.trials]
         fixed = self.robot or self.host or self.port or self.drift is not None
-        terminal.refuse(
+        refuse(
             (not self.virtual and self.robot_seeds is not None, "There are specimens of virtual "
              f"robots alone: leave out --robot-seeds for {self.robot!r}."),
             (self.serve and fixed, "--serve starts the virtual robot on a free port; leave out "
