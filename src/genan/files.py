@@ -27,6 +27,7 @@ from genan.errors import GenanError, SettingError, listing
 
 Tree = TypeVar("Tree")
 Json = dict[str, Any]
+Place = Path | str  # Of a file or folder.
 Check = Callable[[Path], None]  # Raises where the export at a path is not what it should be.
 
 CHECKPOINT = "checkpoint.safetensors"

@@ -32,9 +32,9 @@ from genan.data.trajectories import (
     counted,
     own_names,
     provenance_text,
-    rows_of,
 )
 from genan.errors import DataError, listing, refuse
+from genan.files import Place
 
 FORMAT, VERSION = "genan-trajectories", 1
 TRUTH = "truth_for_evaluation_only"  # What only a virtual robot knows. Nothing may learn from it.
@@ -45,6 +45,7 @@ PROVENANCE_BYTES = 60_000  # Longest provenance; HDF5 keeps an attribute under 6
 #: Time stamps may deviate from dt by this fraction of it; the median of an unsteady clock by this.
 TIME_TOLERANCE, UNSTEADY_TOLERANCE = 0.01, 0.05
 
+Arrays = Mapping[str, np.ndarray]  # By name, each [rows, columns].
 Stamps = Float[np.ndarray, "_"]  # Of the samples of one trajectory [s].
 
 # --- The operating system: one writer at a time, whole files or none, a full disk survived.
@@ -65,8 +66,7 @@ class Lock:
     """Exclusive right to write ``path``, by a lock file; it ends with the process."""
 
     def __init__(self, path: Path, *, overwrite: bool = False) -> None:
-        """Make the folder and take the lock; refuse where a file is there already, or somebody else
-        has the lock."""
+        """Make the folder and take the lock; refuse where a file is there, or another's lock."""
         refuse_existing(path, overwrite=overwrite)
         make_folder(path.parent)
         self._path = path.with_name(path.name + ".lock")
@@ -411,9 +411,7 @@ def write_lengths(file: h5py.File, lengths: Lengths, names: Sequence[str]) -> li
     return written
 
 
-def write(
-    path: Path | str, trajectories: Trajectories, *, truth: Mapping[str, np.ndarray] | None = None
-) -> None:
+def write(path: Place, trajectories: Trajectories, *, truth: Arrays | None = None) -> None:
     """Write a whole recording; an existing file is never touched.
 
     ``truth``: what only a virtual robot knows (torques "tau" [N m], "pressure" [Pa], ...),
@@ -444,7 +442,7 @@ def load(path: Path | str, indices: Indices | None = None) -> Trajectories:
 
 
 def load_with_stamps(
-    path: Path | str, indices: Indices | None = None, *, steady: bool = False
+    path: Place, indices: Indices | None = None, *, steady: bool = False
 ) -> tuple[Trajectories, list[Stamps]]:
     """As ``load``, and the time stamps [s] of each trajectory where the file has some; gaps and
     jitter are refused if they must be ``steady``, two rates in one file always."""
@@ -467,9 +465,7 @@ def load_with_stamps(
             raise
 
 
-def read_truth_for_evaluation_only(
-    path: Path | str, indices: Indices | None = None
-) -> dict[str, Float[np.ndarray, "rows _"]]:
+def read_truth_for_evaluation_only(path: Place, indices: Indices | None = None) -> Arrays:
     """What only a virtual robot knows, by name [rows, columns]; never to be learnt from.
 
     ``indices``: trajectories to read, as in ``load``.
@@ -489,23 +485,18 @@ def _numbers(head: Summary, indices: Indices | None) -> Lengths:
 
 def _read(file: h5py.File, name: str, head: Summary, numbers: Lengths) -> np.ndarray:
     """Rows of the trajectories ``numbers``, in that order; neighbours are read in one go."""
-    dataset = file[name]
-    chosen, position = np.unique(numbers, return_inverse=True)
-    lengths = head.lengths[chosen]
-    starts = (np.cumsum(head.lengths) - head.lengths)[chosen]
+    dataset, ends = file[name], np.cumsum(head.lengths)
     try:
-        values = np.empty((int(lengths.sum()), *dataset.shape[1:]))
+        values = np.empty((int(head.lengths[numbers].sum()), *dataset.shape[1:]))
     except (MemoryError, ValueError):
         held = f"It holds {head.samples} samples"
         raise DataError(f"{held}, more than memory can; read it in parts.") from None
     filled = 0
-    for run in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(chosen) > 1) + 1):
-        first, last = int(starts[run[0]]), int(starts[run[-1]] + lengths[run[-1]])
+    for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
+        first, last = int(ends[run[0]] - head.lengths[run[0]]), int(ends[run[-1]])
         dataset.read_direct(values, np.s_[first:last], np.s_[filled : filled + last - first])
         filled += last - first
-    if np.array_equal(chosen, numbers):
-        return values
-    return values[rows_of((np.cumsum(lengths) - lengths)[position], lengths[position])]
+    return values
 
 
 def _check_time(whose: str, time: Stamps, dt: float, steady: bool) -> None:

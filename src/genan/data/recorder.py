@@ -26,13 +26,13 @@ from genan.data.trajectories import (
     provenance_text,
 )
 from genan.errors import DataError, listing
+from genan.files import Place
 
 #: How a name is kept while recording: texts of variable length cannot be read while the file is
 #: written.
 _NAME = h5py.string_dtype("utf-8", LONGEST_NAME)
 
 Table = Mapping[str, Any]
-Arrays = Mapping[str, np.ndarray]
 Widths = Mapping[str, int] | None  # Columns of each dataset that is for evaluation only.
 
 
@@ -43,7 +43,7 @@ class Recorder:
     """
 
     def __init__(
-        self, path: Path | str, channels: Channels, provenance: Table, truth: Widths, resume: bool
+        self, path: Place, channels: Channels, provenance: Table, truth: Widths, resume: bool
     ) -> None:
         self.path, self.partial = Path(path), hdf5.partial_path(Path(path))
         self.channels, self.truth = channels, dict(sorted((truth or {}).items()))
@@ -62,7 +62,7 @@ class Recorder:
 
     @classmethod
     def create(
-        cls, path: Path | str, channels: Channels, *, provenance: Table, truth: Widths = None
+        cls, path: Place, channels: Channels, *, provenance: Table, truth: Widths = None
     ) -> "Recorder":
         """Begin a new recording, a file ``path`` once it is finished; what exists is left alone.
 
@@ -73,7 +73,7 @@ class Recorder:
 
     @classmethod
     def resume_or_create(
-        cls, path: Path | str, channels: Channels, *, provenance: Table, truth: Widths = None
+        cls, path: Place, channels: Channels, *, provenance: Table, truth: Widths = None
     ) -> "Recorder":
         """As ``create``, or go on after the ``len(recorder)`` whole trajectories of an interrupted
         recording with the same settings."""
@@ -94,7 +94,7 @@ class Recorder:
         q: np.ndarray,
         u: np.ndarray,
         *,
-        truth: Arrays | None = None,
+        truth: hdf5.Arrays | None = None,
         dt: float | None = None,
         recording: str | None = None,
     ) -> None:
@@ -168,11 +168,10 @@ class Recorder:
             yield
         except (OSError, RuntimeError) as error:
             self.close()
-            raise DataError(
-                f"Recording stopped because {self.path.parent} cannot be written "
-                f"({hdf5.reason(error)}), with {counted(len(self))} safe in {self.partial}; make "
-                "room and run the same command again to go on."
-            ) from None
+            why = f"{self.path.parent} cannot be written ({hdf5.reason(error)})"
+            safe = f"{counted(len(self))} safe in {self.partial}"
+            todo = "make room and run the same command again to go on"
+            raise DataError(f"Recording stopped because {why}, with {safe}; {todo}.") from None
 
     def _previous(self, resume: bool) -> hdf5.Summary | None:
         """The interrupted recording to go on from, if it is the same recording."""
@@ -188,10 +187,8 @@ class Recorder:
             for one in (there, self)
         )
         if differing := differences(old, new, "the partial has {}, asked {}"):
-            raise DataError(
-                f"{held} a recording with other settings: {differing}; use another --out, or "
-                "delete the partial file."
-            )
+            other = f"{held} a recording with other settings: {differing}"
+            raise DataError(f"{other}; use another --out, or delete the partial file.")
         return there
 
     def _start(self, previous: hdf5.Summary | None) -> None:
@@ -215,9 +212,8 @@ class Recorder:
             self.close()
             fresh.unlink(missing_ok=True)
             kept = f", with {counted(len(previous))} safe in it" if previous else ""
-            raise DataError(
-                f"{self.partial} cannot be written: {hdf5.reason(error)}{kept}."
-            ) from None
+            why = f"{hdf5.reason(error)}{kept}"
+            raise DataError(f"{self.partial} cannot be written: {why}.") from None
 
     def _copy(self, path: Path) -> None:
         with hdf5.open_to_read(path) as (source, there):

@@ -107,10 +107,9 @@ class Channels:
         """Refuse another sampling period ``dt`` [s] than this one; ``whose``: for the message."""
         if not math.isclose(dt, self.dt, rel_tol=DT_TOLERANCE):
             mine, theirs = (f"{1.0 / each:.6g} Hz (dt {each:.6g} s)" for each in (self.dt, dt))
-            raise DataError(
-                f"Two rates: the recording is sampled at {mine}, {whose} at {theirs}; resample "
-                "one, because what is learnt at one rate is wrong at another."
-            )
+            rates = f"the recording is sampled at {mine}, {whose} at {theirs}"
+            why = "what is learnt at one rate is wrong at another"
+            raise DataError(f"Two rates: {rates}; resample one, because {why}.")
 
     def check_robot(self, robot: Robot) -> None:
         """Refuse, by name, a robot with other joints, controls, units, or another rate."""
@@ -127,10 +126,9 @@ class Channels:
                 f"has {name!r} in {a!r}, not {b!r}" for name, a, b in units if a != b
             ]
             if faults:
-                raise DataError(
-                    f"The recording {' and '.join(faults)}; {of} has the {kind}s {listing(there)}: "
-                    "rename, reorder or convert its columns."
-                )
+                has = f"{of} has the {kind}s {listing(there)}"
+                todo = "rename, reorder or convert its columns"
+                raise DataError(f"The recording {' and '.join(faults)}; {has}: {todo}.")
         self.check_rate(robot.dt, whose=of)
 
 
@@ -181,8 +179,7 @@ def joined_names(parts: Sequence[tuple[str, ...]], *, same_origin: bool) -> tupl
 def check_samples(
     channels: Channels, q: Any, u: Any, lengths: Any, *, numbers: Indices | None = None
 ) -> None:
-    """Refuse q [rows, nq] and u [rows, nu] of ``lengths`` [N] that nothing can be learnt from,
-    naming trajectory (by its number), sample and channel."""
+    """Refuse what cannot be learnt from, naming trajectory (by its number), sample and channel."""
     both = (("q", q, "joint", channels.joints), ("u", u, "control", channels.controls))
     for name, array, kind, names in both:
         if np.ndim(array) != 2 or array.shape[1] != len(names):

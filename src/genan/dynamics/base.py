@@ -83,22 +83,17 @@ def check_shapes(nq: int, *states: Float[Array, "..."]) -> None:
     """Refuse arguments that are not of one state: JAX raises nothing past the end of an array."""
     for state in states:
         if state.shape != (nq,):
-            raise ValueError(
-                f"Expected arrays of shape ({nq},), one entry per joint of the robot, but got "
-                f"{state.shape}; batches go through jax.vmap."
-            )
+            one = f"Expected arrays of shape ({nq},), one entry per joint, but got {state.shape}"
+            raise ValueError(f"{one}; batches go through jax.vmap.")
 
 
 def check_model(robot: Robot) -> list[str]:
-    """Features of the model of ``robot`` that MJX alone covers; one on which neither engine
-    reproduces MuJoCo's step is refused."""
+    """What MJX alone covers of a model; refuses one that neither engine steps as MuJoCo does."""
     unfaithful, mjx_alone = uncovered(robot.mj_model)
     if unfaithful:
-        raise RobotError(
-            f"The model {robot.model_file} has {listing(unfaithful)}, which genan cannot simulate "
-            "as MuJoCo does; remove it from the model: the actuator network learns what the "
-            "model leaves out."
-        )
+        has = f"{listing(unfaithful)}, which genan cannot simulate as MuJoCo does"
+        todo = "remove it: the actuator network learns what the model leaves out"
+        raise RobotError(f"The model {robot.model_file} has {has}; {todo}.")
     return mjx_alone
 
 

@@ -33,9 +33,7 @@ from genan.robot import Robot
 if TYPE_CHECKING:
     import mujoco
 
-#: Entries this small compared with the largest of their array are rounding of the model compiler,
-#: and folded to 0.
-_ROUNDING = 1e-14
+_ROUNDING = 1e-14  # Entries this small compared with the largest of their array are folded to 0.
 
 Matrix3 = Float[np.ndarray, "3 3"]
 Vector3 = Float[np.ndarray, " 3"]
@@ -50,6 +48,8 @@ ScalarFunction = Callable[..., Scalars]  # Takes one list of scalars per argumen
 #: Takes the arguments and then the cotangents of the results; returns those of each argument.
 Pullback = Callable[..., Sequence[Scalars]]
 State = Float[Array, " nq"]
+AnyArray = Float[Array, "..."]
+Index = Int[np.ndarray, "..."]  # For each entry of an array, which scalar it is.
 
 
 # --- Scalars, vectors and small symmetric systems that fold away what the model makes constant.
@@ -161,10 +161,10 @@ def solve(matrix: Sequence[Scalars], right: Scalars, *, kept: bool = False) -> l
 def lift(
     function: ScalarFunction,
     *,
-    order: Int[np.ndarray, " nq"],
-    result: Int[np.ndarray, "..."] | None = None,
+    order: Index,
+    result: Index | None = None,
     pullback: Pullback | None = None,
-) -> Callable[..., Float[Array, "..."]]:
+) -> Callable[..., AnyArray]:
     """Make ``function`` take and return arrays; those of another shape than [nq] are refused.
 
     The derivative is in reverse mode only. It keeps nothing but the arguments and computes the rest
@@ -180,7 +180,7 @@ def lift(
     def split(values: State) -> list[Scalar]:
         return [values[i] for i in inverse_order]
 
-    def evaluate(*arguments: State) -> Float[Array, "..."]:
+    def evaluate(*arguments: State) -> AnyArray:
         check_shapes(len(order), *arguments)
         return assemble(function(*map(split, arguments)), index, jnp.result_type(*arguments))
 
@@ -192,10 +192,10 @@ def lift(
 
         return jax.vjp(traced, *arguments)[1](list(cotangents))
 
-    def forward(*arguments: State) -> tuple[Float[Array, "..."], tuple[State, ...]]:
+    def forward(*arguments: State) -> tuple[AnyArray, tuple[State, ...]]:
         return evaluate(*arguments), arguments
 
-    def backward(arguments: tuple[State, ...], cotangent: Float[Array, "..."]) -> tuple[State, ...]:
+    def backward(arguments: tuple[State, ...], cotangent: AnyArray) -> tuple[State, ...]:
         entries = range(index.max() + 1)
         cotangents = [jnp.sum(jnp.where(index == i, cotangent, 0.0)) for i in entries]
         pulled = (pullback or differentiate)(*map(split, arguments), cotangents)
@@ -206,9 +206,7 @@ def lift(
     return lifted
 
 
-def assemble(
-    values: Scalars, index: Int[np.ndarray, "..."], dtype: np.dtype
-) -> Float[Array, "..."]:
+def assemble(values: Scalars, index: Index, dtype: np.dtype) -> AnyArray:
     """The array of ``dtype`` whose entries are ``values[index]``.
 
     A chain of selections and not a concatenation: XLA fuses both with all that leads to the values,
@@ -260,8 +258,7 @@ class _Frame:
 
 
 def read_links(model: "mujoco.MjModel") -> tuple[Link, ...]:
-    """The links of ``model``, one per joint, in the order of its coordinates: parents before
-    children."""
+    """The links of ``model``, one per joint, in the order of its coordinates: parents first."""
     frames, joints = [_Frame(-1, np.eye(3), np.zeros(3))], list[_Frame]()
     # Mass, moment and inertia gathered over the bodies of each link, about its origin.
     mass, moment, inertia = (np.zeros((model.njnt, *shape)) for shape in ((), (3,), (3, 3)))
@@ -328,8 +325,7 @@ def _link(
 
 
 def _constants(values: Float[np.ndarray, " n"], *, scale: float | None = None) -> tuple[float, ...]:
-    """``values`` as floats, with the compiler's rounding near 0 and near +-1 (of a rotation) taken
-    off."""
+    """``values`` as floats, without the compiler's rounding near 0 and +-1 (of a rotation)."""
     largest = float(np.max(np.abs(values))) if scale is None else scale
     rounded = np.where(np.abs(values) <= _ROUNDING * largest, 0.0, values)
     if scale is not None:
@@ -339,8 +335,7 @@ def _constants(values: Float[np.ndarray, " n"], *, scale: float | None = None) -
 
 
 def _axes(axis: Vector3) -> Matrix3:
-    """A rotation whose third column is the unit vector ``axis``; a signed permutation where that is
-    possible."""
+    """A rotation with the third column ``axis``; a signed permutation where that is possible."""
     z = axis / np.linalg.norm(axis)
     x = np.eye(3)[(int(np.argmax(np.abs(z))) + 1) % 3]
     x = x - (x @ z) * z
@@ -385,15 +380,10 @@ class Pose(NamedTuple):
         xx, yy, zz, xy, xz, yz = inertia
         # Turned about z: with k = sin (xx - yy) + 2 cos xy the upper block costs four products.
         k = add(mul(self.sin, sub(xx, yy)), mul(2.0, mul(self.cos, xy)))
-        turned = (
-            sub(xx, mul(self.sin, k)),
-            add(yy, mul(self.sin, k)),
-            zz,
-            sub(mul(self.cos, k), xy),
-            sub(mul(self.cos, xz), mul(self.sin, yz)),
-            add(mul(self.sin, xz), mul(self.cos, yz)),
-        )
-        return rotate_symmetric(self.link.rotation, turned)
+        block = sub(xx, mul(self.sin, k)), add(yy, mul(self.sin, k)), zz, sub(mul(self.cos, k), xy)
+        xz_turned = sub(mul(self.cos, xz), mul(self.sin, yz))
+        yz_turned = add(mul(self.sin, xz), mul(self.cos, yz))
+        return rotate_symmetric(self.link.rotation, (*block, xz_turned, yz_turned))
 
     def force_to_parent(self, force: Vector, torque: Vector) -> tuple[Vector, Vector]:
         """Force and torque at the link's origin, seen at its parent's origin."""
@@ -465,10 +455,8 @@ def composite_inertia(poses: Sequence[Pose]) -> list[list[Scalar]]:
         if (parent := pose.link.parent) >= 0:
             h, about_parent = _shift(pose, mass[index], moment[index], inertia[index])
             mass[parent] += mass[index]
-            moment[parent], inertia[parent] = (
-                plus(moment[parent], h),
-                plus(inertia[parent], about_parent),
-            )
+            moment[parent] = plus(moment[parent], h)
+            inertia[parent] = plus(inertia[parent], about_parent)
     matrix: list[list[Scalar]] = [[0.0] * (index + 1) for index in range(len(poses))]
     for index, pose in enumerate(poses):
         # Force and torque at the origin that give the composite body a unit joint acceleration.
@@ -518,10 +506,8 @@ class ChainDynamics(Dynamics):
 
     def __init__(self, robot: Robot) -> None:
         if missing := check_model(robot):
-            raise RobotError(
-                f"The model of {robot.name!r} has {listing(missing)}, which the chain engine does "
-                "not cover; load it with engine 'mjx' or 'auto'."
-            )
+            has = f"The model of {robot.name!r} has {listing(missing)}"
+            raise RobotError(f"{has}, which the chain engine does not cover; take engine 'mjx'.")
         self.nq, self.dt, self.dof = robot.nq, robot.dt, robot.dof
         self.links = read_links(robot.mj_model)
         self.damping = tuple(self.links[dof].damping for dof in robot.dof)

@@ -65,8 +65,7 @@ class MjxModel:
 
 @final
 class MjxDynamics(Dynamics):
-    """Dynamics through MJX: hinges and slides on a fixed base, with tendons, fluid and gravity
-    compensation."""
+    """Hinges and slides on a fixed base, with tendons, fluid and gravity compensation."""
 
     nq: int = eqx.field(static=True)
     dt: float = eqx.field(static=True)

@@ -292,25 +292,22 @@ class ImportedFile:
         for joint, low, high in zip(self._robot.joints, q.min(axis=0), q.max(axis=0), strict=True):
             farthest, words, unit = FARTHEST[joint.unit]
             if max(-low, high) > farthest and not self._settings.accept_units:
-                raise DataError(
-                    f"Joint {joint.name!r} goes from {low:.4g} to {high:.4g} {joint.unit} in "
-                    f"recording {recording!r}, which looks like {words}: declare --units "
-                    f'{joint.name}={unit} (or log_unit = "{unit}" in robot.toml), or give '
-                    "--accept-units if it is right."
-                )
+                goes = f"Joint {joint.name!r} goes from {low:.4g} to {high:.4g} {joint.unit}"
+                looks = f"in recording {recording!r}, which looks like {words}"
+                todo = f'declare --units {joint.name}={unit} (or log_unit = "{unit}" in robot.toml)'
+                raise DataError(f"{goes} {looks}: {todo}, or give --accept-units if it is right.")
 
     def _within_range(self, u: Float[np.ndarray, "n nu"], recording: str) -> np.ndarray:
         lower, upper = self._robot.u_range
         low, high = u.min(axis=0), u.max(axis=0)
         if (low >= lower).all() and (high <= upper).all():
             return u
-        span = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * ROUNDING
+        slack = np.where(np.isfinite(upper - lower), upper - lower, 0.0) * ROUNDING
         for c, control in enumerate(self._robot.controls):
-            if low[c] < lower[c] - span[c] or high[c] > upper[c] + span[c]:
-                raise DataError(
-                    f"Control {control.name!r} goes from {low[c]:.6g} to {high[c]:.6g} "
-                    f"{control.unit} in recording {recording!r}, outside its range {lower[c]:g} to "
-                    f"{upper[c]:g}: declare --units {control.name}=UNIT or --scale "
-                    f"{control.name}=FACTOR, or correct the range in robot.toml."
-                )
+            if low[c] < lower[c] - slack[c] or high[c] > upper[c] + slack[c]:
+                name, unit, span = control.name, control.unit, f"{lower[c]:g} to {upper[c]:g}"
+                goes = f"Control {name!r} goes from {low[c]:.6g} to {high[c]:.6g} {unit}"
+                todo = f"declare --units {name}=UNIT or --scale {name}=FACTOR"
+                where = f"in recording {recording!r}, outside its range {span}"
+                raise DataError(f"{goes} {where}: {todo}, or correct the range in robot.toml.")
         return np.clip(u, lower, upper)

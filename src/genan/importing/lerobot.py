@@ -38,11 +38,11 @@ def open_lerobot(path: Path) -> LogSource:
         raise DataError(f"{about} cannot be read ({error}); copy the data set again.") from None
     version = str(info.get("codebase_version", "none"))
     if version not in VERSIONS:
-        raise DataError(
-            f"{path} is a LeRobot data set of version {version!r}; {listing(VERSIONS)} can be "
-            "read: convert it to v3.0 with LeRobot's own scripts "
-            "(lerobot.datasets.v30.convert_dataset_v21_to_v30)."
+        is_of = (
+            f"{path} is a LeRobot data set of version {version!r}; {listing(VERSIONS)} can be read"
         )
+        script = "lerobot.datasets.v30.convert_dataset_v21_to_v30"
+        raise DataError(f"{is_of}: convert it to v3.0 with LeRobot's own script ({script}).")
     signals = {name: spec for name, spec in declared.items() if name not in _BOOKKEEPING}
     features = {name: own for name, spec in signals.items() if (own := _columns(name, spec))}
     if not features:

@@ -18,6 +18,7 @@ from genan.importing.source import Facts, LogSource, no_column
 from genan.robot import Control, Joint, Robot
 
 Samples = Float[np.ndarray, "n k"]
+Choice = dict[str, Literal["train", "test", "none"]]  # Where each recording goes.
 
 #: The unit that each unit is a multiple of, and the factor.
 _UNITS = {
@@ -45,20 +46,14 @@ _DATE = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[-_T ](\d\d)[h:-]?(\d\d)[m:-]?(\d\d)
 class ImportSettings:
     """How logs become trajectories; what is left out comes from robot.toml, else from the log."""
 
-    joints: Mapping[str, str] = field(default_factory=dict)
-    """Column of the log for each joint."""
-    controls: Mapping[str, str] = field(default_factory=dict)
-    """Column of the log for each control."""
-    units: Mapping[str, str] = field(default_factory=dict)
-    """Unit in the log of joints and controls."""
+    joints: Mapping[str, str] = field(default_factory=dict)  # Column of the log for each joint.
+    controls: Mapping[str, str] = field(default_factory=dict)  # Column of the log for each control.
+    units: Mapping[str, str] = field(default_factory=dict)  # In the log, of joints and controls.
     scale: Mapping[str, float] = field(default_factory=dict)
     """Factors: scale * logged + offset is the value in the unit of the log."""
-    offset: Mapping[str, float] = field(default_factory=dict)
-    """Offsets, in the unit of the log."""
-    time: str | None = None
-    """Column of the time stamps, where its name does not say so."""
-    time_unit: Literal["s", "ms", "us", "ns"] | None = None
-    """Unit of the time stamps."""
+    offset: Mapping[str, float] = field(default_factory=dict)  # Offsets, in the unit of the log.
+    time: str | None = None  # Column of the time stamps, where its name does not say so.
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None  # Unit of the time stamps.
     rate: float | None = None
     """Rate of the log [Hz]: samples are taken as equally spaced, whatever the time stamps say."""
     format: Literal["npz", "csv", "parquet", "rosbag", "lerobot", "tfrecord", "o80"] | None = None
@@ -77,14 +72,11 @@ class ImportSettings:
     only: tuple[str, ...] = ()
     """Take these recordings alone: names with * and ?, facts as kind=sysid, or last:20% for the
     last fifth."""
-    without: tuple[str, ...] = ()
-    """Leave these recordings out (written as for only)."""
+    without: tuple[str, ...] = ()  # Leave these recordings out (written as for only).
     test: tuple[str, ...] = ()
     """Put these recordings (written as for only) into the test file, to judge models by."""
-    accept_units: bool = False
-    """Go on where the numbers look like another unit."""
-    overwrite: bool = False
-    """Replace files that are there already."""
+    accept_units: bool = False  # Go on where the numbers look like another unit.
+    overwrite: bool = False  # Replace files that are there already.
 
     def __post_init__(self) -> None:
         check_numbers(self, {"be a positive number": "rate gap"})
@@ -98,9 +90,7 @@ class ImportSettings:
         return (*self.only, *self.without, *self.test)
 
 
-def choose_files(
-    settings: ImportSettings, recordings: Sequence[tuple[str, Facts]]
-) -> dict[str, Literal["train", "test", "none"]]:
+def choose_files(settings: ImportSettings, recordings: Sequence[tuple[str, Facts]]) -> Choice:
     """Where each recording (name and facts, in the order of the logs) goes, by the patterns:
     ``run_*`` (its name), ``kind=sysid`` (a fact), ``last:20%``."""
 
@@ -124,14 +114,12 @@ def choose_files(
         raise DataError(f"No recording fits {pattern!r}; there are {names}{more}{said}.")
 
     only, without, test = (
-        {name for pattern in patterns for name in fitting(pattern)}
+        set().union(*map(fitting, patterns))
         for patterns in (settings.only, settings.without, settings.test)
     )
-    taken = {name for name, _ in recordings if name in only or not settings.only} - without
-    return {
-        name: "none" if name not in taken else "test" if name in test else "train"
-        for name, _ in recordings
-    }
+    names = [name for name, _ in recordings]
+    taken = {name for name in names if name in only or not settings.only} - without
+    return {n: "none" if n not in taken else "test" if n in test else "train" for n in names}
 
 
 def _last(pattern: str, names: Sequence[str]) -> set[str]:
@@ -275,10 +263,8 @@ def unit_factor(unit: str, wanted: str, *, what: str) -> float:
         return mine[1] / theirs[1]
     near = [name for name, (base, _) in _UNITS.items() if theirs and base == theirs[0] != name]
     known = f" (known: {listing(near)}, and prefixes such as 'm' and 'k')" if near else ""
-    raise SettingError(
-        f"The {what} is in {unit!r} in the log and in {wanted!r} on the robot, and genan cannot "
-        f"convert one to the other{known}; give the factor instead, with --scale or log_scale."
-    )
+    units = f"in {unit!r} in the log and {wanted!r} on the robot; genan cannot convert these{known}"
+    raise SettingError(f"The {what} is {units}: give the factor, with --scale or log_scale.")
 
 
 def time_factor(unit: str) -> float:

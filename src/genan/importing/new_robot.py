@@ -16,8 +16,8 @@ import numpy as np
 
 from genan.data.inspection.measures import CLEAR, find_quantum, measure_resolution, measure_timing
 from genan.errors import DataError, SettingError
-from genan.files import write_atomically
-from genan.importing.source import LogSource, open_source
+from genan.files import Place, write_atomically
+from genan.importing.source import LogSource, Names, open_source
 from genan.robot.draft import (
     STOPPED,
     ChannelDraft,
@@ -79,11 +79,7 @@ class ColumnSurvey:
 
 
 def new_robot(
-    model: Path | str,
-    *,
-    logs: Path | str | None = None,
-    out: Path | str | None = None,
-    name: str | None = None,
+    model: Place, *, logs: Place | None = None, out: Place | None = None, name: str | None = None
 ) -> tuple[Path, RobotDraft]:
     """Write a commented ``robot.toml`` for a new robot; returns its path and what was guessed.
 
@@ -191,9 +187,8 @@ def rounded_range(low: float, high: float) -> tuple[float, float]:
     return float(f"{lower:.6g}"), float(f"{upper:.6g}")
 
 
-def _control_names(columns: Sequence[str], joints: Sequence[str]) -> dict[str, str]:
-    """Columns by short names: the column's where it is plain, the joint's, or what tells columns
-    apart."""
+def _control_names(columns: Names, joints: Names) -> dict[str, str]:
+    """Columns by short names: the column's where it is plain, the joint's, or what differs."""
     parts = [words(column) for column in columns]
     shared, most = 0, min(map(len, parts)) - 1 if len(parts) > 1 else 0
     while shared < most and len({part[shared] for part in parts}) == 1:
@@ -255,12 +250,12 @@ def round_period(period: float) -> float:
 
 
 def guess_columns(
-    columns: Sequence[str],
-    joints: Sequence[str],
-    actuators: Sequence[str] = (),
+    columns: Names,
+    joints: Names,
+    drives: Names = (),
     *,
-    positions: Sequence[str] = (),
-    commands: Sequence[str] = (),
+    positions: Names = (),
+    commands: Names = (),
 ) -> ColumnGuess:
     """Columns of joints and commands; ``positions``, ``commands``: by the format's own rules."""
     said = {column: words(column) for column in columns}
@@ -293,9 +288,9 @@ def guess_columns(
             found, by_order = dict(zip(joints, fitting[0], strict=True)), True
     free = [column for column in columns if column not in found.values()]
     by_word = [c for c in free if COMMAND & set(said[c]) and BOOKKEEPING.isdisjoint(said[c])]
-    drives = [words(name) for name in actuators]
-    by_actuator = [c for c in free if any(_within(name, said[c]) is not None for name in drives)]
-    controls = list(commands) or by_word or by_actuator
+    parts = [words(name) for name in drives]
+    by_drive = [c for c in free if any(_within(name, said[c]) is not None for name in parts)]
+    controls = list(commands) or by_word or by_drive
     rest = tuple(column for column in free if column not in controls)
     return ColumnGuess(found, by_order, tuple(controls), rest)
 

@@ -31,6 +31,7 @@ Times = Float[np.ndarray, " m"]
 Values = Float[np.ndarray, "m k"]
 Known = Bool[np.ndarray, " m"]
 Phases = Literal["all", "first"]
+Sampled = tuple[Float[np.ndarray, " _"], slice | None]  # Times [s], and samples taken at them.
 
 #: Samples that are dropped (stamped like the one before, or a little before it, or with a value
 #: that is not finite), times without samples, and jumps back in time.
@@ -140,10 +141,10 @@ class Resampler:
             return np.asarray(time, dtype=np.float64), True
         period = 1.0 / rate if rate else self.source.period
         if period is None:
-            raise SettingError(
-                f"{self.source.path} has no time stamps and does not say how fast it was sampled; "
-                "name its time column with --time, or give its rate in Hz with --rate."
+            lacks = (
+                f"{self.source.path} has no time stamps and does not say how fast it was sampled"
             )
+            raise SettingError(f"{lacks}; name its time column with --time, or give --rate [Hz].")
         return period * np.arange(len(stream.values)), False
 
     def _refuse_slow(self, period: float | None, where: str) -> None:
@@ -154,10 +155,9 @@ class Resampler:
             if 0.3 * dt / 20 < period * factor < 3 * dt and period > 100 * dt:
                 stamped = f"{where} has a sample every {period:g} s by its time stamps"
                 raise DataError(f"{stamped}; they look like {unit}: declare --time-unit {unit}.")
-        raise DataError(
-            f"{where} is sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz; "
-            f"set dt = {period:.4g} or more in robot.toml, or leave it out with --without."
-        )
+        rates = f"sampled at {1 / period:.4g} Hz and the robot runs at {1 / dt:.4g} Hz"
+        todo = f"set dt = {period:.4g} or more in robot.toml, or leave it out with --without"
+        raise DataError(f"{where} is {rates}; {todo}.")
 
     def _values_at(
         self, at: Times, taken: slice | None, streams: list[CleanStream]
@@ -236,9 +236,7 @@ def uniform_multiple(time: Stamps, dt: float) -> int:
     return k if np.abs(np.diff(time) - dt / k).max() <= STEP_TOLERANCE * dt else 0
 
 
-def sample_times(
-    time: Stamps, dt: float, phases: Phases
-) -> list[tuple[Float[np.ndarray, " _"], slice | None]]:
+def sample_times(time: Stamps, dt: float, phases: Phases) -> list[Sampled]:
     """For each phase, times every ``dt`` [s] between rising stamps [s], and the samples that were
     taken at just these times (None: to be interpolated)."""
     if k := uniform_multiple(time, dt):

@@ -324,19 +324,20 @@ class MessageLayout:
         self._order: Literal["little", "big"] = "little"
         if self._aligned:
             if len(message) < 4 or message[1] > 1:
-                raise DataError(
-                    "A message is in an encoding other than plain CDR (its first bytes are "
-                    f"{message[:4].hex(' ')}); record with a middleware that writes plain CDR."
+                first = (
+                    f"A message is not in plain CDR (its first bytes are {message[:4].hex(' ')})"
                 )
+                raise DataError(f"{first}; record with a middleware that writes plain CDR.")
             self._order = "little" if message[1] else "big"
             self._fixed.append((0, 4))
         try:
             self._message(name, ("",), (), 0)
         except (IndexError, ValueError) as error:
-            raise DataError(
-                f"A message of type {name!r} does not follow its definition in the file ({error}); "
-                "the file is damaged, or was recorded with another version of the type."
-            ) from None
+            other = (
+                f"A message of type {name!r} does not follow its definition in the file ({error})"
+            )
+            why = "the file is damaged, or was recorded with another version of the type"
+            raise DataError(f"{other}; {why}.") from None
         fixed = [np.zeros(0, np.int64), *(np.arange(*ends) for ends in self._fixed)]
         self.places: Int[np.ndarray, " m"] = np.concatenate(fixed)
         self.bytes: UInt8[np.ndarray, " m"] = np.frombuffer(message, np.uint8)[self.places]
@@ -540,10 +541,9 @@ def _streams(bag: Bag, names: Sequence[str], stamps: str) -> Iterator[Stream]:
             labels = {label for row in rows if row is not None for label in row.labels}
             others = sorted(labels) or [path for path, _ in layouts[0].paths()]
             more = f" and {len(others) - 20} more" if len(others) > 20 else ""
-            raise DataError(
-                f"No message of topic {topic!r} ({bag.topics[topic].type}) of the bag {bag.name!r} "
-                f"has {listing(missing)}; there is {listing(others[:20])}{more}."
-            )
+            of = f"topic {topic!r} ({bag.topics[topic].type}) of the bag {bag.name!r}"
+            there = f"there is {listing(others[:20])}{more}"
+            raise DataError(f"No message of {of} has {listing(missing)}; {there}.")
         # columns first seen together: several programs may publish joints on one topic
         free, columns = np.ones(len(paths), bool), list(paths.values())
         while (seen & free).any():

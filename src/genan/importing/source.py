@@ -31,6 +31,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
 
 #: What a log says of a recording (``kind``, ``kp_firmware``, ...), to choose recordings by.
 Facts = Mapping[str, str | float]
+Names = Sequence[str]  # Of columns.
 Stamps = Float[np.ndarray, " n"]
 
 
@@ -43,9 +44,7 @@ class Stream:
     values: Float[np.ndarray, "n k"]  # In the log's own units, one column for each name.
 
     @classmethod
-    def of(
-        cls, names: Sequence[str], time: Stamps | None, columns: Sequence[np.ndarray]
-    ) -> "Stream":
+    def of(cls, names: Names, time: Stamps | None, columns: Sequence[np.ndarray]) -> "Stream":
         """A stream of columns [n], in single precision where that holds them all exactly."""
         dtype = np.result_type(np.float32, *(column.dtype for column in columns))
         return cls(tuple(names), time, np.stack(columns, axis=1, dtype=dtype))
@@ -69,14 +68,14 @@ class LogSource:
     path: Path
     files: Sequence[Path]  # The files with the samples.
     columns: Mapping[str, str]  # Every column, and what is known of it before reading.
-    read: Callable[[Sequence[str]], Iterator[RawRecording]]
+    read: Callable[[Names], Iterator[RawRecording]]
     """Reads the named columns of every recording; a name that is not there is refused."""
     recordings: Sequence[tuple[str, Facts]] | None = None
     """Name and facts of every recording in the order of ``read``; None: only reading tells."""
     period: float | None = None  # Declared sampling period [s], for streams without stamps.
-    positions: Sequence[str] = ()
+    positions: Names = ()
     """Joint positions by the format's own rules, in order, where neither mapping nor name tells."""
-    commands: Sequence[str] = ()  # As ``positions``, for the controls.
+    commands: Names = ()  # As ``positions``, for the controls.
 
     @property
     def size(self) -> int:
@@ -127,9 +126,7 @@ def _function(verb: Literal["is", "open"], format: str) -> Any:
     return getattr(module, f"{verb}_{format}")
 
 
-def no_column(
-    where: Path | str, missing: Sequence[str] | str, there: Sequence[str], todo: str = ""
-) -> DataError:
+def no_column(where: Path | str, missing: Names | str, there: Names, todo: str = "") -> DataError:
     """The refusal where columns are not in a log."""
     missing = missing if isinstance(missing, str) else listing(missing)
     have = listing(there[:60]) + (f" and {len(there) - 60} more" if len(there) > 60 else "")

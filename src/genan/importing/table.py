@@ -149,8 +149,7 @@ def _parquet_columns(path: Path) -> dict[str, str]:
 
 
 def read_parquet(path: Path, names: Sequence[str]) -> Columns:
-    """Columns of a Parquet file, of lists by ``name:k``; those of type timestamp in the unit that
-    their names say."""
+    """Columns of a Parquet file, of lists by ``name:k``; timestamps in the unit their names say."""
     import pyarrow as pa
 
     there, places = parquet_names(path), dict[str, tuple[str, int]]()
@@ -325,10 +324,8 @@ def _o80_columns(path: Path) -> dict[str, str]:
     names = list(sniff(path).names) if path.suffix == ".csv" else parquet_names(path)
     if {"time_stamp", "position_0"} <= set(names) and any(map(_PRESSURE.fullmatch, names)):
         return {n: _UNITS.get(n.partition("_")[0], "") for n in names if _O80.fullmatch(n)}
-    raise DataError(
-        f"{path} is no log of o80: expected 'time_stamp', 'position_0', 'desired_pressure_0_ago', "
-        f"..., found {listing(names[:20])}."
-    )
+    expected = listing(("time_stamp", "position_0", "desired_pressure_0_ago"))
+    raise DataError(f"{path} is no log of o80: expected {expected}, found {listing(names[:20])}.")
 
 
 def _read_o80(path: Path, names: Sequence[str]) -> Columns:

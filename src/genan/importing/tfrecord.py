@@ -100,16 +100,13 @@ def _shards(path: Path) -> list[Path]:
 def _columns(
     found: Features, widths: Mapping[str, int], where: str
 ) -> tuple[int, dict[str, np.ndarray], dict[str, int]]:
-    """Number of steps, columns [steps] (``reward``, ``action:0``), and lengths of lists that are
-    not the same for each step."""
+    """Number of steps, columns [steps] (``reward``, ``action:0``), and lengths of uneven lists."""
     steps = {key[6:]: values for key, values in found.items() if key.startswith("steps/")}
     lists = {key: x for key, x in steps.items() if isinstance(x, np.ndarray) and len(x)}
     if not lists:
-        raise DataError(
-            f"{where} is no episode of RLDS: it has no numbers in features 'steps/...', only "
-            f"{listing(sorted(found)[:20])}; write one Example for each episode, as TensorFlow "
-            "Datasets does."
-        )
+        only = f"it has no numbers in features 'steps/...', only {listing(sorted(found)[:20])}"
+        todo = "write one Example for each episode, as TensorFlow Datasets does"
+        raise DataError(f"{where} is no episode of RLDS: {only}; {todo}.")
     counts = [len(lists[key]) for key in _PER_STEP if key in lists and widths.get(key, 1) == 1]
     counts += [len(lists[key]) // widths[key] for key in lists if key in widths]
     if not counts or not counts[0]:

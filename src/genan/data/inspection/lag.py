@@ -12,7 +12,7 @@ Positions carry noise, so their past is not used as it is, but as far as command
 part in that; a fit to noisy positions would find the delay of its own errors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 
@@ -41,6 +41,8 @@ _RANGE, _RANGE_SAMPLES = 0.015, 3  # Widest range of delays that may be left [s]
 Quanta = Sequence[float | None]  # Smallest step of each encoder, where it has one [rad or m].
 Rows = Int[np.ndarray, " rows"]
 Positions = Float[np.ndarray, "samples nq"]
+Position = Float[np.ndarray, " samples"]
+Columns = Float[np.ndarray, "rows columns"]
 Delays = Float[np.ndarray, " delays"]  # A number for each delay.
 
 
@@ -68,21 +70,14 @@ class Lag:
     dt: float  # Sampling period [s].
     joints: tuple[JointLag, ...]
 
-    @property
-    def seconds(self) -> float | None:
-        """The same in seconds."""
-        return None if self.steps is None else self.steps * self.dt
 
-
-def find_lag(
-    trajectories: Trajectories, *, longest: float = 0.25, quanta: Quanta | None = None
-) -> Lag:
+def find_lag(trajectories: Trajectories, *, longest: float = 0.25, quanta: Quanta = ()) -> Lag:
     """Find the delay between commands and accelerations, joint by joint, up to ``longest`` [s].
 
     A lag of d means that row t of u acts on the acceleration of row t + d; 0: while q moves from
     row t to t + 1. ``quanta``: each encoder's smallest step [rad or m], where known already.
     """
-    quanta = joint_quanta(trajectories) if quanta is None else quanta
+    quanta = quanta or joint_quanta(trajectories)
     if (every := len(trajectories.q) // _SAMPLES) > 1:  # whole trajectories, spread over all
         trajectories = trajectories.select(np.arange(len(trajectories))[::every])
     shortest, widest = (max(1, round(stride / trajectories.dt)) for stride in _STRIDES)
@@ -281,9 +276,7 @@ class Response:
         return int(self.commands.moving[int(np.argmin(left))])
 
 
-def features(
-    q: Positions, column: int, rows: Rows, stride: int, speed: float
-) -> Float[np.ndarray, "rows features"]:
+def features(q: Positions, column: int, rows: Rows, stride: int, speed: float) -> Columns:
     """What a joint's acceleration may depend on: position, speed, gravity, friction, a lag."""
     joint, others, before = q[:, column], np.delete(q, column, axis=1), rows - stride
     here, step = joint[rows], joint[rows] - joint[before]
@@ -294,9 +287,7 @@ def features(
     return np.column_stack([*smooth, *friction, *coupling, older])
 
 
-def _copied(
-    commands: Commands, q: Float[np.ndarray, " samples"], quantum: float | None
-) -> int | None:
+def _copied(commands: Commands, q: Position, quantum: float | None) -> int | None:
     """Index of the delay at which the position is the command, scaled and shifted, if any."""
     rows = commands.rows[:: max(1, len(commands.rows) // 1000)]
     values = commands.raw[(rows - 1)[:, None] - commands.delays]
@@ -312,16 +303,14 @@ def _copied(
 
 def _windows(
     fine: int, memory: int, stride: int, controls: int, widest: float
-) -> list[tuple[int, int]]:
+) -> Iterator[tuple[int, int]]:
     """Age of the youngest, and number, of the commands that each instrument averages."""
-    width = float(max(1, fine * controls // INSTRUMENTS))
-    place, windows = 0.0, []
+    place, width = 0.0, float(max(1, fine * controls // INSTRUMENTS))
     while place + width <= memory:
-        windows.append((round(place), max(1, round(width))))
+        yield round(place), max(1, round(width))
         place += width
         if place >= fine:
             width = min(1.3 * max(width, stride), max(stride, widest))
-    return windows
 
 
 def averaged(values: Float[np.ndarray, "n m"], stride: int) -> Float[np.ndarray, "n m"]:
@@ -333,9 +322,7 @@ def averaged(values: Float[np.ndarray, "n m"], stride: int) -> Float[np.ndarray,
     return mean
 
 
-def orthonormal(
-    columns: Float[np.ndarray, "n k"], *, rank: float = 1e-6
-) -> Float[np.ndarray, "n r"]:
+def orthonormal(columns: Columns, *, rank: float = 1e-6) -> Float[np.ndarray, "rows r"]:
     """An orthonormal basis of the columns' span, without directions that add nearly nothing."""
     sizes = np.sqrt((columns**2).sum(axis=0))
     scaled = columns[:, sizes > 0.0] / sizes[sizes > 0.0]

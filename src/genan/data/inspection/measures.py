@@ -256,8 +256,7 @@ def measure_sticking(trajectories: Trajectories, column: int) -> Sticking:
 
 
 def standstills(trajectories: Trajectories, column: int, time: float, samples: int) -> Runs:
-    """First and last rows of the stretches of exactly one value of a joint that last for at least
-    ``time`` [s] and ``samples``."""
+    """First and last rows of a joint's stretches of one value for ``time`` [s] and ``samples``."""
     still = np.diff(trajectories.q[:, column]) == 0.0
     still[trajectories.offsets[1:-1] - 1] = False
     starts, stops = runs(still)
@@ -293,8 +292,7 @@ def find_jumps(steps: Values, quantum: float | None) -> list[tuple[int, float]]:
 
 
 def find_frozen(trajectories: Trajectories, column: int) -> list[tuple[int, int]]:
-    """Samples and first row of long stretches of exactly one value while controls, and other
-    joints, move."""
+    """Samples and first row of long stretches of one value while controls, and others, move."""
     q, u, alone = trajectories.q, trajectories.u, len(trajectories.joints) == 1
     enough_q, enough_u = (MOVING * np.ptp(values, axis=0) for values in (q, u))
     frozen, long = [], standstills(trajectories, column, FROZEN_TIME, FROZEN_SAMPLES)
@@ -478,8 +476,7 @@ class Timing:
 
 
 def measure_timing(stamps: Iterable[tuple[str, Stamps]]) -> Timing:
-    """What the stamps [s] of recordings say, by name, in the order of the log; parts of one
-    recording may follow each other."""
+    """What the stamps [s] of recordings, or of parts of them, say, in the order of the log."""
     parts: dict[str, list[Stamps]] = {}
     for name, part in stamps:
         parts.setdefault(name, []).append(np.asarray(part, dtype=np.float64))
