@@ -68,8 +68,7 @@ def test_what_only_mjx_covers_is_left_to_it(feature: str, make_robot: Callable) 
     robot = make_robot(arm(MJX_ONLY[feature]), ["a"])
     assert isinstance(load_dynamics(robot), MjxDynamics)
     with pytest.raises(
-        RobotError,
-        match=f"has '{feature}', which the chain engine does not cover; load it with engine",
+        RobotError, match=f"has '{feature}', which the chain engine does not cover; take engine"
     ):
         load_dynamics(robot, engine="chain")
 

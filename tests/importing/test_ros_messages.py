@@ -100,7 +100,7 @@ def test_a_message_that_does_not_follow_its_definition_is_refused() -> None:
     data = bytes(store.serialize_cdr(message, kind))
     with pytest.raises(DataError, match="does not follow its definition in the file .it ends"):
         MessageLayout(data[:20], store.fielddefs, kind, "cdr")
-    with pytest.raises(DataError, match="other than plain CDR .its first bytes are 00 07 00 00"):
+    with pytest.raises(DataError, match="not in plain CDR .its first bytes are 00 07 00 00"):
         MessageLayout(b"\x00\x07\x00\x00" + data[4:], store.fielddefs, kind, "cdr")
     with pytest.raises(DataError, match="no definition of the message type 'lab/msg/Unknown'"):
         MessageLayout(data, store.fielddefs, "lab/msg/Unknown", "cdr")

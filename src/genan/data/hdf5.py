@@ -76,10 +76,8 @@ class Lock:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(self._descriptor)
-                raise DataError(
-                    f"Another process is recording into {path} at this moment; wait for it or "
-                    "choose another file name."
-                ) from None
+                busy = f"Another process is recording into {path} at this moment"
+                raise DataError(f"{busy}; wait for it or choose another file name.") from None
             except OSError:
                 pass  # a file system without locks: going on is better than not recording at all
             with suppress(FileNotFoundError):
@@ -220,10 +218,9 @@ def open_to_read(path: Path) -> Iterator[tuple[h5py.File, Summary]]:
     if not path.exists() and partial.is_file():
         with suppress(DataError):
             held = counted(len(summary(partial)))
-        raise DataError(
-            f"There is no file {path}, but {partial} holds {held} of an unfinished recording: run "
-            "its command again to go on, or read that file as it is."
-        )
+        there = f"{partial} holds {held} of an unfinished recording"
+        todo = "run its command again to go on, or read that file as it is"
+        raise DataError(f"There is no file {path}, but {there}: {todo}.")
     if not path.exists():
         raise DataError(f"There is no file {path}.")
     again = "copy it again from its source"

@@ -122,9 +122,7 @@ class Channels:
             faults += [f"has the {kind} {name!r} in addition" for name in here if name in extra]
             if not faults and here != there:
                 faults = [f"has the {kind}s in the order {listing(here)}"]
-            faults = faults or [
-                f"has {name!r} in {a!r}, not {b!r}" for name, a, b in units if a != b
-            ]
+            faults = faults or [f"has {n!r} in {a!r}, not {b!r}" for n, a, b in units if a != b]
             if faults:
                 has = f"{of} has the {kind}s {listing(there)}"
                 todo = "rename, reorder or convert its columns"
@@ -304,12 +302,12 @@ class Trajectories:
     its own. Pieces of one recording (cut at a gap, or read at several phases) are alike, so nothing
     may learn from one and be tested on another."""
 
-    dt = _of_channels(lambda channels: channels.dt)
-    joints = _of_channels(lambda channels: channels.joints)
-    joint_units = _of_channels(lambda channels: channels.joint_units)
-    controls = _of_channels(lambda channels: channels.controls)
+    dt = _of_channels(lambda channels: channels.dt)  # Sampling period [s].
+    joints = _of_channels(lambda channels: channels.joints)  # Name of each column of q.
+    joint_units = _of_channels(lambda channels: channels.joint_units)  # "rad" or "m".
+    controls = _of_channels(lambda channels: channels.controls)  # Name of each column of u.
     control_units = _of_channels(lambda channels: channels.control_units)
-    control_range = _of_channels(lambda channels: channels.control_range)
+    control_range = _of_channels(lambda channels: channels.control_range)  # [2, nu]
 
     def __post_init__(self) -> None:
         for name, dtype in (("q", np.float64), ("u", np.float64), ("lengths", np.int64)):
@@ -463,10 +461,9 @@ def finite_differences(q: Positions, *, lengths: Lengths, dt: float) -> Differen
     """
     shortest, total = int(lengths.min()) if len(lengths) else 0, int(lengths.sum())
     if len(q) != total or shortest < SHORTEST:
-        raise DataError(
-            f"The lengths of the trajectories must each be at least {SHORTEST} and add up to the "
-            f"{len(q)} rows of q; the shortest is {shortest} and they add up to {total}."
-        )
+        must = f"each be at least {SHORTEST} and add up to the {len(q)} rows of q"
+        came = f"the shortest is {shortest} and they add up to {total}"
+        raise DataError(f"The lengths of the trajectories must {must}; {came}.")
     rows = rows_of(np.cumsum(lengths) - lengths + 1, lengths - 2)
     step = q[1:] - q[:-1]
     arriving, leaving = step[rows - 1], step[rows]

@@ -167,7 +167,7 @@ class ImportedFile:
             name: hdf5.growing_dataset(file, name, width, fletcher32=True)
             for name, width in (("q", robot.nq), ("u", robot.nu))
         }
-        self.recordings = self.trajectories = self.samples = 0
+        self.recordings = self.trajectories = 0
         self.duration = 0.0  # what was recorded [s]; phases of the same samples count once
         self._lengths: list[int] = []
         self._names: list[str] = []  # of the recording of each trajectory
@@ -203,7 +203,6 @@ class ImportedFile:
         self.duration += first * self._robot.dt
         self.recordings += bool(pieces)
         self.trajectories += len(pieces)
-        self.samples += sum(len(piece.q) for piece in pieces)
 
     def finish(self, entry: Mapping[str, Any]) -> None:
         """Write the provenance: ``entry`` and what was counted, under ``import``."""
@@ -261,10 +260,8 @@ class ImportedFile:
                 taken = f"every {ordinal(every)} sample with its own command"
                 how = f"by taking {taken}, to {rate} ({which})."
             elif not every:
-                how = (
-                    f"resampled to {rate}: {_POSITION_WORDS[settings.positions]}; commands "
-                    "are held: each is the last one at or before the time."
-                )
+                held = "commands are held: each is the last one at or before the time"
+                how = f"resampled to {rate}: {_POSITION_WORDS[settings.positions]}; {held}."
             sentences.append(f"{counted(count)} {how}")
         if self._periods and max(self._periods) > 1.05 * min(self._periods):
             rates = f"{1 / max(self._periods):.4g} to {1 / min(self._periods):.4g} Hz"

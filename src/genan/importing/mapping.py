@@ -228,10 +228,9 @@ def _mapped(
         wanted = {name: column or name for name, column in columns.items()}
         _refuse_missing(wanted, source, f'; {todo} with log = "COLUMN" in robot.toml')
     elif len(ordered) != len(channels):
-        raise DataError(
-            f"{source.path} has {len(ordered)} {kind}s ({listing(ordered)}) and the robot "
-            f"declares {len(channels)} ({listing(columns)}); {todo} correct robot.toml."
-        )
+        has = f"{source.path} has {len(ordered)} {kind}s ({listing(ordered)})"
+        declares = f"the robot declares {len(channels)} ({listing(columns)})"
+        raise DataError(f"{has} and {declares}; {todo} correct robot.toml.")
     else:
         wanted = dict(zip(columns, ordered, strict=True))
     found = []

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Int, UInt8
 
 from genan.errors import DataError, SettingError, listing
 from genan.importing.source import LogSource, RawRecording, Stream, natural_order
@@ -271,10 +271,9 @@ def _damage_in_words(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         words = f"{type(error).__name__}: {error}".rstrip(". ")
-        raise DataError(
-            f"{path} cannot be read as a bag ({words}); it may be cut off or damaged: copy it "
-            "again, or repair it with 'ros2 bag reindex', 'rosbag reindex' or 'mcap recover'."
-        ) from error
+        cannot = f"{path} cannot be read as a bag ({words}); it may be cut off or damaged"
+        repair = "repair it with 'ros2 bag reindex', 'rosbag reindex' or 'mcap recover'"
+        raise DataError(f"{cannot}: copy it again, or {repair}.") from error
 
 
 def _mcap_parts(folder: Path) -> list[Path]:

@@ -78,11 +78,10 @@ def _joint_range(joint: JointInspection, q: Float[np.ndarray, " rows"]) -> Itera
         lower, upper = joint.limits
         if (beyond := (q < lower) | (q > upper)).any():
             excess = max(lower - joint.lowest, joint.highest - upper)
-            yield (
-                f"{name} is beyond the robot's limits ({quantity(lower, unit)} to "
-                f"{quantity(upper, unit)}) in {_percent(beyond.mean())} of the samples, by up to "
-                f"{quantity(excess, unit)}; wrong robot, a wrong zero, or driven into its stops?"
-            )
+            limits = f"{quantity(lower, unit)} to {quantity(upper, unit)}"
+            part = f"{_percent(beyond.mean())} of the samples, by up to {quantity(excess, unit)}"
+            why = "wrong robot, a wrong zero, or driven into its stops?"
+            yield f"{name} is beyond the robot's limits ({limits}) in {part}; {why}"
     if joint.limits_covered is not None and joint.limits_covered < USED:
         yield f"{name} visits only {_percent(joint.limits_covered)} of the range of its limits."
 
