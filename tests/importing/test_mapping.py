@@ -170,7 +170,7 @@ def test_factors(unit, wanted, factor):
 )
 def test_what_cannot_be_converted(unit, wanted):
     with pytest.raises(
-        SettingError, match=rf"joint 'elbow' is in '{unit}' in the log and in '{wanted}'.*--scale"
+        SettingError, match=rf"joint 'elbow' is in '{unit}' in the log and '{wanted}'.*--scale"
     ):
         unit_factor(unit, wanted, what="joint 'elbow'")
 
