@@ -31,7 +31,7 @@ from genan.actuator.history import History, Servo, Terms
 from genan.actuator.network import Scaling
 from genan.actuator.settings import Architecture, FitSettings
 from genan.data import Channels, Trajectories, finite_differences, load, split
-from genan.data.inspection.measures import measure_sticking
+from genan.data.inspection.measures import is_stiction, measure_sticking
 from genan.dynamics import Dynamics, load_dynamics
 from genan.errors import DataError, listing
 from genan.robot import Robot
@@ -400,7 +400,7 @@ def friction_terms(trajectories: Trajectories, numbers: Numbers, history: Histor
         usual = np.sqrt(squares / max(1, sum(map(len, changes))))
         usual = np.where(usual > 0.0, usual, 1.0)
         friction = tuple(tuple(float(f"{bend * one:.6g}") for bend in BENDS) for one in usual)
-        sticks = [k for k in range(channels.nq) if measure_sticking(chosen, k).stiction]
+        sticks = [k for k in range(channels.nq) if is_stiction(*measure_sticking(chosen, k)[:2])]
         sticking = tuple((k, friction[k][-1]) for k in sticks)
     turning = tuple(k for k, unit in enumerate(channels.joint_units) if unit == "rad")
     products = channels.nq, channels.nu

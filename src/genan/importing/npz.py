@@ -13,6 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite, prod
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ from genan.importing.source import LogSource, RawRecording, Stream, ends_with, f
 _TIMES = ("time", "times", "t", "timestamp", "stamp")
 
 
+is_npz = partial(ends_with, endings=(".npz",))
+
+
 @dataclass(frozen=True)
 class ArrayClock:
     """Arrays with the same rows, and their stamps."""
@@ -32,11 +36,6 @@ class ArrayClock:
     time: str | None
     columns: Mapping[str, tuple[str, int]]  # By name: the array and the number of its column.
     rows: int
-
-
-def is_npz(path: Path) -> bool:
-    """By the ending."""
-    return ends_with(path, (".npz",))
 
 
 def open_npz(path: Path) -> LogSource:

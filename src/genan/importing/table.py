@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -49,17 +50,15 @@ _UNITS |= {"desired": "counts", "observed": "counts"}
 _TABLES, _PICKLES = (".parquet", ".csv"), (".df", ".pkl", ".pickle")
 
 
+is_parquet = partial(ends_with, endings=PARQUET)
+
+
 def is_csv(path: Path) -> bool:
     """By the ending, and because it begins with text."""
     if path.is_dir() or path.suffix == ".gz":
         return ends_with(path, CSV)
     with path.open("rb") as file:
         return ends_with(path, CSV) and b"\0" not in file.read(1000)
-
-
-def is_parquet(path: Path) -> bool:
-    """By the ending."""
-    return ends_with(path, PARQUET)
 
 
 def open_csv(path: Path) -> LogSource:

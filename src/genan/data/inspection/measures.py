@@ -95,7 +95,7 @@ class JointInspection:
     @property
     def stiction(self) -> bool:
         """Whether standing still under changing commands is more than a coincidence."""
-        return Sticking(self.stuck, self.stuck_count, self.stuck_longest).stiction
+        return is_stiction(self.stuck, self.stuck_count)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def measure_joints(
             lower, upper = limits = float(robot.q_range[0, column]), float(robot.q_range[1, column])
             limits_covered = max(0.0, (min(highest, upper) - max(lowest, lower)) / (upper - lower))
         resolution = measure_resolution(q, lengths, quantum)
-        sticking = measure_sticking(t, column)
+        share, count, longest = measure_sticking(t, column)
         phase = covered(cells(q[motion.rows], *bounds[:, column]), cells(qd, -p999, p999))
         bend = motion.qdd[:, column] * dt**2
         joints.append(JointInspection(
@@ -141,7 +141,7 @@ def measure_joints(
             limits=limits, limits_covered=limits_covered, phase_covered=phase,
             signal=resolution.signal, noise=resolution.noise,
             clear_stride=resolution.clear_stride(quantum, CLEAR),
-            stuck=sticking.share, stuck_count=sticking.count, stuck_longest=sticking.longest,
+            stuck=share, stuck_count=count, stuck_longest=longest,
             excited=spectrum.edge(spectrum.joints[column]),
         ))  # fmt: skip
     return tuple(joints)
@@ -231,28 +231,20 @@ def measure_spectrum(trajectories: Trajectories) -> Spectrum:
 # --- Stiction: a joint stands still while its command changes, and then breaks away.
 
 
-@dataclass(frozen=True)
-class Sticking:
-    """How one joint sticks."""
-
-    share: float  # Part of the time it stands still under a command that changes.
-    count: int  # How often.
-    longest: float  # Longest such time [s].
-
-    @property
-    def stiction(self) -> bool:
-        """Whether this is more than a coincidence."""
-        return self.count >= OFTEN and self.share >= PART
+def is_stiction(share: float, count: int) -> bool:
+    """Whether standing still under changing commands is more than a coincidence."""
+    return count >= OFTEN and share >= PART
 
 
-def measure_sticking(trajectories: Trajectories, column: int) -> Sticking:
-    """Stretches in which a joint's reading does not change at all while a command does."""
+def measure_sticking(trajectories: Trajectories, column: int) -> tuple[float, int, float]:
+    """Stretches in which a joint's reading does not change at all while a command does: part of the
+    time, how often, and the longest [s]."""
     starts, stops = standstills(trajectories, column, STILL, STILL_SAMPLES)
     used = np.ptp(trajectories.u, axis=0)
     change = np.abs(trajectories.u[stops] - trajectories.u[starts])
     samples = (stops - starts)[((change > CHANGED * used) & (used > 0.0)).any(axis=1)]
     longest = float(samples.max(initial=0)) * trajectories.dt
-    return Sticking(float(samples.sum()) / len(trajectories.q), len(samples), longest)
+    return float(samples.sum()) / len(trajectories.q), len(samples), longest
 
 
 def standstills(trajectories: Trajectories, column: int, time: float, samples: int) -> Runs:

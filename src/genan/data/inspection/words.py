@@ -94,7 +94,8 @@ def _joint_samples(t: Trajectories, joint: JointInspection, column: int) -> Iter
     if jumps := measures.find_jumps(steps, joint.quantum):
         row, size = jumps[0]
         turn = joint.unit == "rad" and abs(size - 2 * math.pi) < 0.2
-        of = counted(len({place(t.lengths, row)[0] for row, _ in jumps}))
+        places = np.searchsorted(t.offsets, [row for row, _ in jumps], side="right")
+        of = counted(len(np.unique(places)))
         why = "the encoder wraps round: unwrap it" if turn else "samples are missing or wrong there"
         at, far = where.format(*place(t.lengths, row)), quantity(size, joint.unit)
         yield f"{name} jumps: {far} in one sample at {at}, {of} in all; {why}."
